@@ -24,6 +24,7 @@ class ReasonCode(StrEnum):
     CHEAPEST_OVER_BUDGET = "CheapestOverBudget"
     MOVE_PAYS = "MovePays"
     MAKES_ROOM = "MakesRoom"
+    NODE_EMPTIED = "NodeEmptied"
     WIDTH_NO_LONGER_ALLOWED = "WidthNoLongerAllowed"
     WAITING_FOR_NODE = "WaitingForNode"
     WAITING_FOR_BUDGET = "WaitingForBudget"
@@ -108,9 +109,13 @@ class Allocate:
     predicted: Money | None = None
 
 
+_FOR_MONEY = frozenset({ReasonCode.MOVE_PAYS, ReasonCode.MAKES_ROOM, ReasonCode.NODE_EMPTIED})
+"""Why a running job moves where it need not."""
+
+
 def moves_with(job: Job, command: Allocate) -> tuple[Instant, ...]:
-    """The job's ``moves`` once ``command`` is written: those of the last day that paid or made room."""
-    if command.allocation is None or command.reason.code not in (ReasonCode.MOVE_PAYS, ReasonCode.MAKES_ROOM):
+    """The job's ``moves`` once ``command`` is written: those of the last day that were made because they paid."""
+    if command.allocation is None or command.reason.code not in _FOR_MONEY:
         return job.moves
     return (*moves_in_a_day(job.moves, command.allocation.since), command.allocation.since)
 

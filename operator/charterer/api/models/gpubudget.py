@@ -121,7 +121,7 @@ _DAY_TIME = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 
 
 class QuietHoursSpec(ApiModel):
-    """Hours in which no running job is resized."""
+    """Hours in which no running job is moved for money, to another number of GPUs or another node."""
 
     model_config = ruled(Rule("self.start != self.end", "start and end are the same: give hours that last"))
 
@@ -146,9 +146,10 @@ class Moves(ApiModel):
     """Limits on resizing running jobs. A job that lost its nodes is restarted at any time."""
 
     max_per_job_per_day: Annotated[int, Field(ge=0, le=1_000)] | None = None
-    """Maximum number of times that a job may be resized in any 24 hours. Absent: no maximum."""
+    """Maximum number of times that a job may be moved for money in any 24 hours, to another number of GPUs or another
+    node. Absent: no maximum."""
     quiet_hours: Annotated[tuple[QuietHoursSpec, ...], Field(max_length=32, json_schema_extra=ATOMIC)] = ()
-    """Hours in which no running job is resized."""
+    """Hours in which no running job is moved for money, to another number of GPUs or another node."""
 
     def to_domain(self) -> MoveLimits:
         """The limits."""

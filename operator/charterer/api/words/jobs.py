@@ -56,6 +56,10 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "The job goes on with fewer GPUs, because its pool is full and jobs that wait need them more.",
         "To keep it as it is, set its `resizePolicy: Never`, or the budget's `moves` (docs/capacity/full-pools.md).",
     ),
+    ReasonCode.NODE_EMPTIED: Meaning(
+        "The job moves, with all others on its node, to free GPUs of other nodes, so that its node can be given back.",
+        "If its restarts are not wanted, see docs/capacity/whole-nodes.md.",
+    ),
     ReasonCode.WIDTH_NO_LONGER_ALLOWED: Meaning("`spec.gpus` changed and does not allow the present width any more."),
     ReasonCode.WAITING_FOR_NODE: Meaning(
         "The job waits for nodes that are rented or being rented.",

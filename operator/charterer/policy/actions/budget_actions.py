@@ -1,4 +1,5 @@
-"""One budget's plan, in the order of thinking: what must end, who is placed or waits, which moves pay, what is idle."""
+"""One budget's plan, in the order of thinking: what must end, who is placed or waits, which moves pay,
+which nodes are emptied, what is idle."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Mapping
 from charterer.domain.ids import RentalId
 from charterer.domain.plan import Reason
 from charterer.policy.actions.admission import Admission
+from charterer.policy.actions.consolidation import consolidate
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.release_idle import release_idle
 from charterer.policy.actions.resizing import Resizing
@@ -29,6 +31,8 @@ def decide(draft: PlanBuilder, capacity: Capacity, ending: Mapping[RentalId, Rea
         draft.release(rental, why)
     shares = Admission(draft, jobs.running).admit(jobs)
     Resizing(draft).move(jobs.running, shares)
+    if shares is None or not shares.making_room:
+        consolidate(draft, jobs.running)
     release_idle(draft, capacity, ending, jobs.resting)
     draft.decided.again_at += jobs.again_at
     release_at = draft.purse.release_at(snapshot.now)

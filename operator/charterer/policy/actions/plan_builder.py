@@ -28,7 +28,7 @@ from charterer.policy.actions.gangs import GangMarks
 from charterer.policy.budgets.reasons import name
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.predicates import reason
-from charterer.policy.nodes.capacity import Capacity
+from charterer.policy.nodes.capacity import Capacity, FreeNodes
 from charterer.policy.nodes.hard_limit import START_BOUND_FACTOR, Purse, exposure, reserve
 from charterer.policy.nodes.placement import GpuClaim, PoolAllocator
 from charterer.policy.nodes.pool_quota import PoolQuota, PoolRoom
@@ -208,7 +208,7 @@ class PlanBuilder:
             return GpuClaim(None, blocked=self._blocked[place])
         self._client = _Client(job, option)
         claim = self._allocator(option.pool).claim(
-            option, own, lambda rentals: self._hosts(rentals, job.grace_seconds), only_ready=only_ready
+            option, own, lambda rentals: self.hosts(dict.fromkeys(rentals, job.grace_seconds)), only_ready=only_ready
         )
         if claim.blocked is not None and claim.blocked is not ReasonCode.HARD_LIMIT and not only_ready and not own:
             self._blocked[place] = claim.blocked
@@ -219,7 +219,9 @@ class PlanBuilder:
         if self._behind:
             return GpuClaim(None, blocked=ReasonCode.CLOCK_BEHIND)
         self._client = _Client(job, option, grows=True)
-        return self._allocator(option.pool).claim(option, {}, lambda rentals: self._hosts(rentals, job.grace_seconds))
+        return self._allocator(option.pool).claim(
+            option, {}, lambda rentals: self.hosts(dict.fromkeys(rentals, job.grace_seconds))
+        )
 
     def must_rent(self, job: Job, option: Option) -> bool:
         """Whether nodes would have to be rented for it."""
@@ -330,6 +332,17 @@ class PlanBuilder:
 
     # --- nodes -------------------------------------------------------------------------------------------------------
 
+    def free_nodes(self, pool: PoolId) -> FreeNodes:
+        """The pool's nodes as this plan has left them so far."""
+        return self._capacity.cell(self.solution.budget.id, pool)
+
+    def hosts(self, graces: Mapping[RentalId, int]) -> bool:
+        """Whether all limits allow jobs that take so many seconds to end on these ready nodes; then they count."""
+        if self._behind:
+            return False
+        rentals = self.snapshot.rentals
+        return self.purse.host([(name, self._exposure(rentals[name], grace)) for name, grace in graces.items()])
+
     def _allocator(self, pool_id: PoolId) -> PoolAllocator:
         allocator = self._allocators.get(pool_id)
         if allocator is None:
@@ -367,10 +380,6 @@ class PlanBuilder:
         why = Reason(ReasonCode.DEMAND, start_seconds, reserved, f"{text}; {reserved} are held back for the worst case")
         self.decided.rents.append(Rent(rental, pool, self.solution.budget.id, reserved, worst, why, gang))
         return rental
-
-    def _hosts(self, rentals: tuple[RentalId, ...], grace_seconds: int) -> bool:
-        known = (self.snapshot.rentals[name] for name in rentals)
-        return self.purse.host([(rental.id, self._exposure(rental, grace_seconds)) for rental in known])
 
     def _exposure(self, rental: Rental, grace_seconds: int) -> Money:
         return exposure(rental, grace_seconds, self._lag(rental.pool), self.snapshot.now)

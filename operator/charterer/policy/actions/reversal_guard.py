@@ -21,13 +21,27 @@ def reverses(job: Job, allocation: Allocation, move: Move, worth: float, left: f
 
     ``worth``: dollars of a second of the job's life; ``left``: seconds that it has left where it is.
     """
-    if not job.records or allocation.since not in job.moves:
-        return None
-    before, here, to = job.records[-1].option.gpus, allocation.option.gpus, move.to.gpus
+    before, since = _came_from(job, allocation)
+    here, to = allocation.option.gpus, move.to.gpus
     if (here - before) * (to - here) >= 0:
         return None
     costs = (worth + move.to.price.dollars_per_second) * move.to.entry_seconds
-    until = after(allocation.since, left * costs / (move.gain + costs))
+    until = after(since, left * costs / (move.gain + costs))
     if now >= until:
         return None
     return Hold(f"it came from {before} GPUs: not before {moment(until):%Y-%m-%dT%H:%MZ}, when that is worth it", until)
+
+
+def _came_from(job: Job, allocation: Allocation) -> tuple[int, Instant]:
+    """The GPUs before the last move to another width, and when that was; those of now where it was not moved to them.
+
+    In between it may have been moved at one width, to another node.
+    """
+    here, since = allocation.option.gpus, allocation.since
+    for record in reversed(job.records):
+        if since not in job.moves:
+            break
+        if record.option.gpus != here:
+            return record.option.gpus, since
+        since = record.since
+    return here, since

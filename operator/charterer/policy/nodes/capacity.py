@@ -71,6 +71,19 @@ class NodesByFreeGpus:
         """Use that many of its free GPUs (or give back, if negative)."""
         self.put(rental, self.free[rental] - gpus)
 
+    def holes(self, size: int) -> int:
+        """Free GPUs of nodes of ``size`` GPUs that are in use."""
+        return sum([free * len(names) for free, names in self._by_free.items() if 0 < free < size])
+
+    def largest_hole(self, size: int) -> int:
+        """The most free GPUs of one of them."""
+        return max([free for free, names in self._by_free.items() if 0 < free < size and names], default=0)
+
+    def in_use(self, size: int) -> list[tuple[int, list[RentalId]]]:
+        """The nodes in use by their free GPUs, the emptiest first."""
+        found = [(free, places) for free, places in self._by_free.items() if 0 <= free < size and places]
+        return [(free, [name for _, name in places]) for free, places in sorted(found, reverse=True)]
+
 
 class FreeNodes:
     """The nodes of one pool that one budget pays for. ``seconds``: until booting ones are ready.

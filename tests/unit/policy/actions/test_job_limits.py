@@ -253,6 +253,21 @@ def test_a_move_that_takes_back_the_last_one_waits_until_that_is_worth_it() -> N
     assert moved(made).moves[1:]
 
 
+def test_a_move_to_another_node_in_between_does_not_make_it_sooner() -> None:
+    made = came_from(8)
+    job = made.jobs[JOB]
+    assert job.allocation is not None
+    waits = plan(made.snapshot()).again_at
+    here, since = job.allocation.option, after(made.now, 30.0)
+    record = RunRecord(2, RunOutcome.STOPPED, here, (), made.now, since, "")
+    allocation = replace(job.allocation, since=since)
+    made.jobs[JOB] = replace(job, allocation=allocation, moves=(*job.moves, since), records=(*job.records, record))
+    made.passes(30.0)
+    decided = plan(made.snapshot())
+    assert not decided.commands
+    assert decided.again_at == waits
+
+
 def test_a_move_that_goes_on_in_the_same_direction_does_not_wait() -> None:
     assert moved(came_from(1)).moves[1:]
 

@@ -1,0 +1,249 @@
+"""What whole nodes cost where jobs are narrow: dollars and completion times against nodes of one GPU.
+
+    python -m tests.bench.packing [--loads a c] [--nodes 8 4,1] [--rates 7] [--start 120]
+
+Jobs of seven applications of Gavel's measurements on V100 GPUs, of 1 to 8 GPUs each, arrive over 12 hours. A GPU-hour
+costs the same on nodes of every size; nodes start in 120 s, a restart takes 30 s, curves are exact. Each load is
+simulated over a sweep of θ with nodes of each size, also of several sizes at once (``8,4,2,1``). The table compares the
+dollars at equal mean completion times, read log-log on the lower envelope of the sweep.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import statistics
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import pairwise
+from time import process_time
+
+from charterer.domain.ids import Rate
+from charterer.domain.job import ResizePolicy, Widths
+from charterer.domain.money import Price
+from charterer.domain.time import parse_instant
+from charterer.incremental import Memo
+from charterer.policy.planner import plan
+from charterer.simulate.engine.policy import Policy
+from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
+from charterer.simulate.model.ground_truth import Application
+from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.simulate.model.workload import Submission
+from charterer.simulate.policies.baselines import RequestedWidth
+from charterer.simulate.policies.planner_policy import Planner
+from charterer.simulate.simulation import Simulation
+from demo.condense import data_dir
+from tests.bench._pollux import at_hours
+
+LOADS = {"a": (400, 4), "b": (400, 5), "c": (150, 4), "d": (150, 5), "e": (1200, 4), "f": (1200, 5)}
+"""Jobs in 12 hours, and the seed of their classes and arrivals."""
+APPLICATIONS = (
+    "ResNet-50 (batch size 64)",
+    "ResNet-18 (batch size 64)",
+    "Transformer (batch size 64)",
+    "LM (batch size 20)",
+    "Recommendation (batch size 2048)",
+    "A3C",
+    "CycleGAN",
+)
+RATES = (0.3, 1.0, 2.0, 4.0, 8.0, 16.0, 40.0)
+"""Dollars that a budget pays for an hour of a job's life."""
+START = parse_instant("2026-06-01T00:00:00Z")
+GPU_TYPE = "v100"
+DOLLARS_PER_GPU_HOUR = 2.48
+SECONDS = 43_200
+AS_ASKED = 2
+"""GPUs of each job where it is not chosen."""
+_NOTICEABLE = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One simulation. ``restarts``: a job. ``waits``: mean and longest seconds to the first start."""
+
+    load: str
+    nodes: str
+    rate: float
+    dollars: float
+    mean: float
+    restarts: float
+    waits: tuple[float, float]
+    seconds: float
+
+
+def need_data() -> bool:
+    """Whether the measurements are there; says so where they are not."""
+    path = data_dir() / "gavel" / "simulation_throughputs.json"
+    if not path.is_file():
+        print(f"skipped: the measured data is not here: {path}; CHARTERER_DATA_DIR names the folder")
+    return path.is_file()
+
+
+@cache
+def applications(seed: int = 4) -> Mapping[str, Application]:
+    """The applications, each of a size that the seed draws, at all widths from 1 to 8 GPUs."""
+    with (data_dir() / "gavel" / "simulation_throughputs.json").open() as file:
+        measured = json.load(file)[GPU_TYPE]
+    return _applications(random.Random(seed), measured)
+
+
+def _applications(rng: random.Random, measured: Mapping[str, Mapping[str, float | None]]) -> Mapping[str, Application]:
+    found: dict[str, Application] = {}
+    for name in APPLICATIONS:
+        hours = math.exp(rng.uniform(math.log(0.3), math.log(6)))
+        rates: dict[int, float] = {}
+        for gpus in (1, 2, 4, 8):
+            rate = measured.get(str((name, gpus)), {}).get("null")
+            if rate and rate > max(rates.values(), default=0.0):
+                rates[gpus] = rate
+        base = rates[1]
+        if 2 in rates and 8 in rates and 4 not in rates:
+            rates[4] = (rates[2] * 2 + rates[8]) / 3
+        points = sorted(rates)
+        for low, high in pairwise(points):
+            for gpus in range(low + 1, high):
+                rates[gpus] = rates[low] + (rates[high] - rates[low]) * (gpus - low) / (high - low)
+        found[name] = Application(
+            name, (1.0,), {GPU_TYPE: ({gpus: rate / base / (hours * 3600) for gpus, rate in sorted(rates.items())},)}
+        )
+    return found
+
+
+def submissions(jobs: int, seed: int) -> tuple[Submission, ...]:
+    """Arrivals at random; seed 4 draws the sizes of the applications from the same numbers before."""
+    rng = random.Random(4)
+    for _ in APPLICATIONS:
+        rng.uniform(0.0, 1.0)
+    if seed != 4:
+        rng = random.Random(seed)
+    at, found = 0.0, []
+    for number in range(jobs):
+        at += rng.expovariate(jobs / SECONDS)
+        found.append(Submission(f"j{number}", at, rng.choice(APPLICATIONS), 1))
+    return tuple(found)
+
+
+def scenario(load: str, nodes: str, rate: float, start_seconds: float, restart_seconds: float) -> Scenario:
+    """A load on pools of nodes of the sizes named, for a budget of a fixed exchange rate in dollars an hour."""
+    sizes = [int(size) for size in nodes.split(",")]
+    pools = tuple(
+        PoolModel(
+            f"v100-{size}",
+            size,
+            Price.parse(f"{DOLLARS_PER_GPU_HOUR * size:.2f}"),
+            GPU_TYPE,
+            start_seconds=start_seconds,
+            max_nodes=10_000,
+        )
+        for size in sizes
+    )
+    terms = JobTerms(Widths(1, 1, 8), ResizePolicy.RESTART)
+    budget = new_budget(START, rate=Rate(rate / 3600.0))
+    return Scenario(START, submissions(*LOADS[load]), applications(), pools, budget, lambda _: terms, restart_seconds)
+
+
+def simulate(load: str, nodes: str, rate: float, start_seconds: float, restart_seconds: float) -> Run:
+    """The operator's planner; at a rate of 0 each job as asked."""
+    began = process_time()
+    world = scenario(load, nodes, rate or 1.0, start_seconds, restart_seconds)
+    classes = {class_of(name): application for name, application in world.applications.items()}
+    knowledge = ExactKnowledge(exact_profiles(classes, restart_seconds))
+    widths = {name: max(gpus for gpus in each.widths if gpus <= AS_ASKED) for name, each in world.applications.items()}
+    memo = Memo()
+    policy: Policy | Planner = RequestedWidth(lambda submission: widths[submission.application])
+    if rate:
+        policy = partial(plan, memo=memo)
+    result = Simulation(world, policy, knowledge).run()
+    first = [job.started - job.submitted for job in result.jobs if job.started is not None]
+    return Run(
+        load,
+        nodes,
+        rate,
+        result.spent.dollars,
+        result.mean_completion_seconds,
+        result.restarts / len(result.jobs),
+        (statistics.fmean(first), max(first)),
+        process_time() - began,
+    )
+
+
+def dollars_at(runs: Sequence[Run], mean: float) -> float | None:
+    """Dollars at a mean completion time, log-log on the lower envelope; None beyond the sweep."""
+    return at_hours([(run.mean, run.dollars) for run in runs], mean)
+
+
+def excess(runs: Sequence[Run], reference: Sequence[Run]) -> Sequence[float]:
+    """Fraction by which the runs cost more than the reference at equal mean times, at 50 of them."""
+    least = max(min(run.mean for run in each) for each in (runs, reference))
+    most = min(max(run.mean for run in each) for each in (runs, reference))
+    found = []
+    for step in range(50):
+        mean = least * (most / least) ** (step / 49)
+        ours, theirs = dollars_at(runs, mean), dollars_at(reference, mean)
+        if ours is not None and theirs is not None:
+            found.append(ours / theirs - 1.0)
+    return found
+
+
+def reversals(runs: Sequence[Run]) -> tuple[int, int]:
+    """Steps of a rising θ at which jobs take longer, or cost less, by more than half a percent."""
+    steps = list(pairwise(sorted(runs, key=lambda run: run.rate)))
+    longer = sum(higher.mean > lower.mean * (1 + _NOTICEABLE) for lower, higher in steps)
+    return longer, sum(higher.dollars < lower.dollars * (1 - _NOTICEABLE) for lower, higher in steps)
+
+
+def _print(load: str, nodes: str, runs: Sequence[Run], reference: Sequence[Run], asked: Run) -> None:
+    print(f"\n{load} ({LOADS[load][0]} jobs, seed {LOADS[load][1]}), nodes of {nodes} GPUs:")
+    for run in sorted(runs, key=lambda run: run.rate):
+        print(
+            f"    θ {run.rate:6.2f}  ${run.dollars:8,.0f}  {run.mean:6,.0f} s  {run.restarts:.2f} restarts a job"
+            f"  first start after {run.waits[0]:.0f} s, at most {run.waits[1]:.0f} s  ({run.seconds:.0f} s to compute)"
+        )
+    longer, cheaper = reversals(runs)
+    text = f"    steps of θ with longer times {longer}, with fewer dollars {cheaper} (by more than {_NOTICEABLE:.1%})"
+    ours = dollars_at(runs, asked.mean)
+    if ours is not None:
+        text += f"; at {asked.mean:,.0f} s ${ours:,.0f}, as asked ${asked.dollars:,.0f}"
+    if nodes != "1":
+        above = excess(runs, reference)
+        if above:
+            text += f"; above nodes of one GPU {min(above):.1%} to {max(above):.1%}, mean {statistics.fmean(above):.1%}"
+    print(text, flush=True)
+
+
+def main() -> None:
+    """Sweeps, and prints each load's table as soon as it is there."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--loads", nargs="*", choices=LOADS, default=list(LOADS), help="which of the six")
+    parser.add_argument("--nodes", nargs="*", default=["8", "8,4,2,1"], help="GPUs of a node, sizes sold together")
+    parser.add_argument("--rates", type=int, default=7, help="values of θ: 7, or that many evenly spread")
+    parser.add_argument("--start", type=float, default=120.0, help="start-up of nodes in seconds")
+    parser.add_argument("--restart", type=float, default=30.0, help="restart of a job in seconds")
+    parser.add_argument("--processes", type=int, default=None, help="simulations at once")
+    arguments = parser.parse_args()
+    if not need_data():
+        return
+    rates = RATES
+    if arguments.rates != len(RATES):
+        ratio = RATES[-1] / RATES[0]
+        rates = tuple(RATES[0] * ratio ** (at / max(arguments.rates - 1, 1)) for at in range(arguments.rates))
+    terms = arguments.start, arguments.restart
+    with ProcessPoolExecutor(arguments.processes) as pool:
+        for load in arguments.loads:
+            work = {
+                nodes: [pool.submit(simulate, load, nodes, rate, *terms) for rate in rates]
+                for nodes in dict.fromkeys(["1", *arguments.nodes])
+            }
+            runs = {nodes: [future.result() for future in futures] for nodes, futures in work.items()}
+            for nodes in arguments.nodes:
+                asked = simulate(load, nodes.split(",")[0], 0.0, *terms)
+                _print(load, nodes, runs[nodes], runs["1"], asked)
+
+
+if __name__ == "__main__":
+    main()
