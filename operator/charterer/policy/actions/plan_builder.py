@@ -229,9 +229,7 @@ class PlanBuilder:
 
     def pool_room(self, pool: PoolId, gpus: int) -> PoolRoom:
         """The nodes there are, ready or booting, and those that the pool may still give, as many as ``gpus`` need."""
-        return self._quota.pool_room(
-            self._capacity.cell(self.solution.budget.id, pool), self.snapshot.pools[pool], gpus
-        )
+        return self._quota.pool_room(self.free_nodes(pool), self.snapshot.pools[pool], gpus)
 
     def may_rent(self, pool: PoolId) -> bool:
         """Whether one more node of the pool could be had now, within all limits."""

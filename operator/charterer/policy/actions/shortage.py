@@ -13,6 +13,7 @@ as moves are allowed; its restart is in its a and m. Nobody is stopped.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,7 +26,6 @@ from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.resize_limits import MoveGate
 from charterer.policy.actions.triage import KeptRuns
 from charterer.policy.budgets.assignment import GroupAssignment
-from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.predicates import must_move
 from charterer.policy.nodes.holdings import HeldGpus, by_rental, held_by
 from charterer.policy.nodes.max_cost import fits as within_cost
@@ -39,6 +39,9 @@ from charterer.policy.solve.linear_program import SolverGaveUp
 _TREE = 50
 """Nodes of the tree that branch and bound may look at: enough for 1 % on most programs of a hundred jobs
 (``tests.bench.exact``). A number, not a time: the same snapshot must give the same plan on a busy machine."""
+
+_MOST = 250
+"""Waiting jobs, and running ones, that are looked at together: so many are solved in a tenth of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,14 @@ def share_room(
     if fits([Way(option.pool, option.gpus, 0.0) for option in best], nodes):
         return None
     return _Shortage(draft, rooms, running).solve([_waiting(draft, job, wanted[job.id]) for job in queue])
+
+
+def _first(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
+    """As many of the waiting jobs as are looked at, the first of Smith's order, in the order of the queue."""
+    if len(candidates) <= _MOST:
+        return candidates
+    kept = {one.job.id for one in sorted(candidates, key=lambda one: (-one.index, one.job.id))[:_MOST]}
+    return [candidate for candidate in candidates if candidate.job.id in kept]
 
 
 def _rooms(draft: PlanBuilder, wanted: Sequence[Sequence[Completion]]) -> Mapping[PoolId, PoolRoom]:
@@ -140,7 +151,7 @@ class _Shortage:
 
     def solve(self, waiting: Sequence[_Candidate]) -> Shares | None:
         """Who gets what; None where the solver gives up: then one job after the other."""
-        candidates = [*waiting, *self._narrowable()]
+        candidates = [*_first(waiting), *self._narrowable()]
         charges = _Charges(waiting, {pool: room.size * len(room.free) for pool, room in self._rooms.items()})
         for candidate in candidates:
             free = self._free[candidate.ways[0].option.pool] if candidate.held else {}
@@ -169,33 +180,36 @@ class _Shortage:
         )
 
     def _narrowable(self) -> Iterable[_Candidate]:
-        """The running jobs that may go on with fewer GPUs."""
+        """The running jobs that may go on with fewer GPUs: the last of Smith's order, if there are many."""
+        found: list[tuple[float, JobId, Job, GroupAssignment]] = []
         for kept in self._running:
             share = self._draft.solution.shares.get(kept.group.key)
-            if share is not None and share.group.menu.known:
-                found = (self._running_on(name, kept.group, share) for name in kept.runners)
-                yield from (candidate for candidate in found if candidate is not None)
+            if share is None or not share.group.menu.known:
+                continue
+            for name, facts in kept.runners.items():
+                if name in kept.group.movable and self._may_move(facts.job) and facts.job.allocation is not None:
+                    option = facts.job.allocation.option
+                    needed = option.gpus * share.position(facts.job).left / option.speed
+                    found.append((share.values.worth / needed, name, facts.job, share))
+        for _, _, job, share in sorted(found, key=lambda entry: entry[:2])[:_MOST]:
+            candidate = self._running_on(job, share)
+            if candidate is not None:
+                yield candidate
 
-    def _running_on(self, name: JobId, group: JobGroup, share: GroupAssignment) -> _Candidate | None:
-        """The job with the narrower options to which it may be moved; None where there are none.
+    def _may_move(self, job: Job) -> bool:
+        """Whether it could have fewer GPUs of these pools; what its owner wants is not weighed against others."""
+        held, solution = job.allocation, self._draft.solution
+        if held is None or not job.remaining or job.id in solution.deadline_needs or held.option.gpus <= job.widths.min:
+            return False
+        room = self._rooms.get(held.option.pool)
+        if room is None or not all(place.rental in room.free for place in held.placements):
+            return False
+        return self._gate.held(job) is None and not must_move(job, solution.inputs.market)
 
-        What its owner says is not weighed against others: a target, a maximum cost, a move that must be made.
-        """
-        facts = group.movable.get(name)
-        allocation = None if facts is None else facts.job.allocation
-        if (
-            facts is None
-            or allocation is None
-            or not facts.job.remaining
-            or name in self._draft.solution.deadline_needs
-        ):
-            return None
-        job, here, draft = facts.job, allocation.option, self._draft
-        room, held = self._rooms.get(here.pool), by_rental(allocation.placements)
-        if room is None or not held.keys() <= room.free.keys():
-            return None
-        if self._gate.held(job) is not None or must_move(job, draft.solution.inputs.market):
-            return None
+    def _running_on(self, job: Job, share: GroupAssignment) -> _Candidate | None:
+        """The job with its narrower options; None where there are none."""
+        assert job.allocation is not None
+        draft, here, held = self._draft, job.allocation.option, by_rental(job.allocation.placements)
         values, position, left = share.drawn_values(job), share.position(job), left_of(job, draft.snapshot)
         stay = values.staying(here, position)
         ways = [stay]
@@ -239,12 +253,17 @@ class _Charges:
 
     def __init__(self, waiting: Sequence[_Candidate], gpus: Mapping[PoolId, int]) -> None:
         self._gpus = gpus
-        self._queues: dict[PoolId, list[tuple[float, float]]] = {}
-        for candidate in waiting:
+        self._indices: dict[PoolId, list[float]] = {}
+        self._worths: dict[PoolId, list[float]] = {}
+        for candidate in sorted(waiting, key=lambda one: (one.index, one.job.id)):
             pool = candidate.ways[0].option.pool
-            self._queues.setdefault(pool, []).append((candidate.index, candidate.worth))
+            worths = self._worths.setdefault(pool, [0.0])
+            worths.append(worths[-1] + candidate.worth)
+            self._indices.setdefault(pool, []).append(candidate.index)
 
     def of(self, candidate: _Candidate, option: Option) -> float:
         """Dollars a second for the room that the option takes from those behind."""
-        behind = sum(worth for index, worth in self._queues.get(option.pool, ()) if index < candidate.index)
+        if option.pool not in self._worths:
+            return 0.0
+        behind = self._worths[option.pool][bisect_left(self._indices[option.pool], candidate.index)]
         return behind / max(self._gpus[option.pool], 1) * option.gpus
