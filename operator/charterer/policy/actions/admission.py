@@ -91,7 +91,7 @@ class Admission:
         Nothing is left while a share waits for room that is being made.
         """
         self._draft.decided.pools |= shares.pools
-        left: list[Job] = []
+        left: set[JobId] = set()
         for job in sorted(queue, key=lambda job: -shares.starts[job.id].gpus if job.id in shares.starts else 0):
             option, share = shares.starts.get(job.id), self._solution.share(job)
             block = None if option is None or share is None else self._try(job, option, share, wanted[job.id][0].option)
@@ -101,10 +101,11 @@ class Admission:
                 best = option or wanted[job.id][0].option
                 cooling = self._draft.snapshot.pools[best.pool].cooling(self._draft.snapshot.now) is not None
                 code = ReasonCode.POOL_COOLING if cooling else ReasonCode.POOL_FULL
-                self._draft.judge(job, best, reasons.waiting(code, best, self._why_not(code, job, best)))
+                text = self._why_not(code, job, best) if option is None else "others make room for it"
+                self._draft.judge(job, best, reasons.waiting(code, best, text))
             else:
-                left.append(job)
-        return [job for job in queue if job in left]
+                left.add(job.id)
+        return [job for job in queue if job.id in left]
 
     def _no_option(self, job: Job) -> str:
         snapshot, budget = self._draft.snapshot, self._solution.budget
@@ -294,7 +295,7 @@ def _shared(shares: Shares, pool: PoolId) -> str:
     verdict = shares.pools.get(pool)
     if verdict is None:
         return ""
-    text = f"; {count(shares.waiting, 'job')} that wait share its room by what their time is worth"
+    text = f"; its room is shared among {count(shares.waiting, 'waiting job')} by what their time is worth"
     if shares.gap > NEAR:
         text += f" (another sharing is worth {shares.gap:.0%} more at most)"
     return f"{text}, and one more node would be worth {verdict.node_scarcity} to them, beyond its price"

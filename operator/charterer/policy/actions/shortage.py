@@ -14,6 +14,7 @@ as moves are allowed; its restart is in its a and m. Nobody is stopped.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +28,7 @@ from charterer.policy.actions.resize_limits import MoveGate
 from charterer.policy.actions.triage import KeptRuns
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.predicates import must_move
+from charterer.policy.nodes.hard_limit import reserve
 from charterer.policy.nodes.holdings import HeldGpus, by_rental, held_by
 from charterer.policy.nodes.max_cost import fits as within_cost
 from charterer.policy.nodes.max_cost import left_of
@@ -35,6 +37,7 @@ from charterer.policy.nodes.pool_size import pool_sizes
 from charterer.policy.options.option_value import Completion
 from charterer.policy.solve.allocation_program import Allotment, Claimant, NodeRoom, Way, fits, share_out
 from charterer.policy.solve.linear_program import SolverGaveUp
+from charterer.policy.solve.phase_dp import key_of
 
 _TREE = 50
 """Nodes of the tree that branch and bound may look at: enough for 1 % on most programs of a hundred jobs
@@ -62,12 +65,16 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A job and its ways to its end, the best first; of a running one, the first is to stay on ``held``."""
+    """A job and its ways to its end, the best first; of a running one, the first is to stay on ``held``.
+
+    ``restarts``: seconds without training that each way of a running job begins with.
+    """
 
     job: Job
     worth: float
     ways: Sequence[Completion]
     held: HeldGpus | None = None
+    restarts: Sequence[float] = ()
 
     @property
     def index(self) -> float:
@@ -151,13 +158,14 @@ class _Shortage:
 
     def solve(self, waiting: Sequence[_Candidate]) -> Shares | None:
         """Who gets what; None where the solver gives up: then one job after the other."""
-        candidates = [*_first(waiting), *self._narrowable()]
+        candidates = [*_first(waiting), *(self._narrowable() if self._may_start(waiting) else ())]
         charges = _Charges(waiting, {pool: room.size * len(room.free) for pool, room in self._rooms.items()})
         for candidate in candidates:
             free = self._free[candidate.ways[0].option.pool] if candidate.held else {}
             for rental, gpus in (candidate.held or {}).items():
                 free[rental] += gpus
-        claimants = [self._claimant(candidate, charges) for candidate in candidates]
+        wanted_for = sum(candidate.ways[0].seconds for candidate in waiting) / len(waiting)
+        claimants = [self._claimant(candidate, charges, wanted_for) for candidate in candidates]
         nodes = {pool: NodeRoom(room.size, tuple(self._free[pool].values())) for pool, room in self._rooms.items()}
         try:
             answer = share_out(claimants, nodes, _TREE)
@@ -178,6 +186,18 @@ class _Shortage:
             making_room=bool(narrowed) or self._leaving,
             gap=answer.gap,
         )
+
+    def _may_start(self, waiting: Sequence[_Candidate]) -> bool:
+        """Whether the hard limit allows jobs on as many nodes as those that wait want: else room is made in vain."""
+        draft, slack = self._draft, self._draft.purse.slack
+        if slack is None:
+            return True
+        nodes = Counter[PoolId]()
+        for option in (candidate.ways[0].option for candidate in waiting):
+            nodes[option.pool] += draft.pods(option)
+        grace, pools = max(candidate.job.grace_seconds for candidate in waiting), draft.snapshot.pools
+        most = {pool: min(count, len(self._rooms[pool].free)) for pool, count in nodes.items()}
+        return sum(reserve(pools[pool], grace).micros * count for pool, count in most.items()) <= slack.micros
 
     def _narrowable(self) -> Iterable[_Candidate]:
         """The running jobs that may go on with fewer GPUs: the last of Smith's order, if there are many."""
@@ -212,27 +232,37 @@ class _Shortage:
         draft, here, held = self._draft, job.allocation.option, by_rental(job.allocation.placements)
         values, position, left = share.drawn_values(job), share.position(job), left_of(job, draft.snapshot)
         stay = values.staying(here, position)
-        ways = [stay]
+        ways, restarts, table = [stay], [0.0], share.group.menu.table
         for to in (way.option for way in values.entering(position)):
             if to.pool in self._rooms and to.gpus < here.gpus:
                 move = values.move(here, to, position, rented=False)
                 seconds, dollars = stay.seconds - move.saved_seconds, stay.dollars + move.cost.dollars
                 if within_cost(job, to, dollars, left):
                     ways.append(Completion(to, seconds, dollars, 0.0, stay.room + move.room))
-        return _Candidate(job, values.worth, ways, held) if len(ways) > 1 else None
+                    restarts.append(table.change_seconds(table.resizable_pool(here), table.index[key_of(to)]))
+        return _Candidate(job, values.worth, ways, held, restarts) if len(ways) > 1 else None
 
-    def _claimant(self, candidate: _Candidate, charges: _Charges) -> Claimant:
+    def _claimant(self, candidate: _Candidate, charges: _Charges, wanted_for: float) -> Claimant:
+        """The values of the candidate's ways. ``wanted_for``: seconds for which jobs that wait want room, the mean.
+
+        A job that makes room is likely to be made wider again after that: two restarts.
+        """
         ways = candidate.ways
         costs = (
             candidate.worth * way.seconds + way.dollars + max(charges.of(candidate, way.option) * way.seconds, way.room)
             for way in ways
         )
         least = min(costs)
-        values = tuple(Way(way.option.pool, way.option.gpus, (least - way.dollars) / way.seconds) for way in ways)
+        values = [(least - way.dollars) / way.seconds for way in ways]
+        lost = [2.0 * seconds / wanted_for * values[0] for seconds in candidate.restarts or [0.0] * len(ways)]
+        worth = [
+            Way(way.option.pool, way.option.gpus, value - less)
+            for way, value, less in zip(ways, values, lost, strict=True)
+        ]
         if candidate.held is None:
-            return Claimant(values)
+            return Claimant(worth)
         at = {rental: number for number, rental in enumerate(self._free[ways[0].option.pool])}
-        return Claimant(values, 0, {at[rental]: gpus for rental, gpus in candidate.held.items()})
+        return Claimant(worth, 0, {at[rental]: gpus for rental, gpus in candidate.held.items()})
 
     def _verdicts(self, answer: Allotment, short: bool) -> Mapping[PoolId, PoolVerdict]:
         draft, found = self._draft, dict[PoolId, PoolVerdict]()

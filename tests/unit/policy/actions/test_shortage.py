@@ -9,6 +9,7 @@ from unittest.mock import patch
 from charterer.domain.budget import MoveLimits
 from charterer.domain.ids import BudgetId, JobId, PoolId, Rate, RentalId
 from charterer.domain.job import ResizePolicy
+from charterer.domain.money import Money
 from charterer.domain.plan import Allocate, Limit, Plan, ReasonCode
 from charterer.domain.profile import PowerLaw
 from charterer.domain.time import after
@@ -61,7 +62,7 @@ def test_a_job_that_ends_soon_goes_before_one_that_is_older_and_the_other_says_w
     decided = plan(world.snapshot())
     assert placed(decided) == {"short": 8}
     assert why(decided, "long") is ReasonCode.POOL_FULL
-    assert "2 jobs that wait share its room by what their time is worth" in text(decided, "long")
+    assert "its room is shared among 2 waiting jobs by what their time is worth" in text(decided, "long")
     assert "one more node would be worth $" in text(decided, "long")
 
 
@@ -90,7 +91,7 @@ def test_the_room_that_is_made_is_kept_for_whom_it_is_made() -> None:
     world.carry_out(plan(world.snapshot()))
     world.passes(5.0)
     assert plan(world.snapshot()).commands == ()
-    assert why(plan(world.snapshot()), "short") is ReasonCode.POOL_FULL
+    assert text(plan(world.snapshot()), "short") == "4 GPUs on a100 wanted: others make room for it"
     world.everything_starts()
     assert placed(plan(world.snapshot())) == {"short": 4}
 
@@ -126,6 +127,21 @@ def test_where_the_budget_allows_no_moves_nobody_makes_room() -> None:
     world = a_wide_job_runs(one_node())
     name = BudgetId("research")
     world.budgets[name] = replace(world.budgets[name], moves=MoveLimits(per_job_and_day=0))
+    assert placed(plan(world.snapshot())) == {}
+
+
+def test_no_room_is_made_that_the_hard_limit_would_not_let_anybody_use() -> None:
+    """Else the job that made it would be made wider again, and narrower again, with a restart each time."""
+    world = a_wide_job_runs(one_node())
+    name = BudgetId("research")
+    world.budgets[name] = replace(world.budgets[name], hard_limit=Money.parse("18"))
+    assert placed(plan(world.snapshot())) == {}
+
+
+def test_no_room_is_made_where_restarts_cost_more_than_the_short_time_for_which_it_is_wanted() -> None:
+    world = a_wide_job_runs(one_node())
+    profile = world.profiles[world.jobs[JobId("wide")].class_id]
+    world.profiles[profile.id] = replace(profile, restart_seconds=1800.0)
     assert placed(plan(world.snapshot())) == {}
 
 
