@@ -42,7 +42,7 @@ from demo.condense import data_dir
 from tests.bench import _pollux
 
 LOADS = (0.6, 0.8, 1.0, 1.2)
-TREE = 50
+WORK = 8_000
 PARALLEL: Mapping[str, float] = {"good": 0.995, "fair": 0.96, "poor": 0.85}
 """Parallel part of the work by class."""
 SIZE, NODES = 8, 6
@@ -107,7 +107,7 @@ def _some_run(
 
 def programs(count: int) -> None:
     """A row for each size of nodes, number of jobs and fraction of jobs that run."""
-    share_out(*program(0, 20, 2, 8, 0.0), TREE)  # loads the library
+    share_out(*program(0, 20, 2, 8, 0.0), WORK)  # loads the library
     print("jobs pools  GPUs a node  running   ms: median    most   gap: median    most   over one after the other")
     for jobs, pools in ((500, 5), (60, 2), (20, 1)):
         for size, running in ((4, 0.0), (8, 0.0), (4, 0.5), (8, 0.5)):
@@ -115,7 +115,7 @@ def programs(count: int) -> None:
             for seed in range(count):
                 claimants, nodes = program(seed, jobs, pools, size, running)
                 began = time.process_time()
-                answers.append(share_out(claimants, nodes, TREE))
+                answers.append(share_out(claimants, nodes, WORK))
                 took.append((time.process_time() - began) * 1e3)
             gaps = [answer.gap for answer in answers]
             more = statistics.median(answer.value / answer.first - 1.0 for answer in answers)

@@ -39,10 +39,12 @@ from charterer.policy.solve.allocation_program import Allotment, Claimant, NodeR
 from charterer.policy.solve.linear_program import SolverGaveUp
 from charterer.policy.solve.phase_dp import key_of
 
-_TREE = 50
-"""Nodes of the tree that branch and bound may look at: enough for 1 % on most programs of a hundred jobs
+_WORK = 8_000
+"""Columns of all linear programs that are solved for one answer: one or two programs of 500 jobs, 30 of 60 jobs
 (``tests.bench.exact``). A number, not a time: the same snapshot must give the same plan on a busy machine."""
 
+_LEAST = 1.0
+"""Seconds that a job has left at least: what is all but over would be worth any price."""
 _MOST = 250
 """Waiting jobs, and running ones, that are looked at together: so many are solved in a tenth of a second."""
 
@@ -79,7 +81,7 @@ class _Candidate:
     @property
     def index(self) -> float:
         """Smith's: what a second of the job is worth for each GPU-second that it still needs."""
-        return self.worth / (self.ways[0].option.gpus * self.ways[0].seconds)
+        return self.worth / (self.ways[0].option.gpus * max(self.ways[0].seconds, _LEAST))
 
 
 def share_room(
@@ -164,11 +166,11 @@ class _Shortage:
             free = self._free[candidate.ways[0].option.pool] if candidate.held else {}
             for rental, gpus in (candidate.held or {}).items():
                 free[rental] += gpus
-        wanted_for = sum(candidate.ways[0].seconds for candidate in waiting) / len(waiting)
+        wanted_for = sum(max(candidate.ways[0].seconds, _LEAST) for candidate in waiting) / len(waiting)
         claimants = [self._claimant(candidate, charges, wanted_for) for candidate in candidates]
         nodes = {pool: NodeRoom(room.size, tuple(self._free[pool].values())) for pool, room in self._rooms.items()}
         try:
-            answer = share_out(claimants, nodes, _TREE)
+            answer = share_out(claimants, nodes, _WORK)
         except SolverGaveUp:
             return None
         given = {
@@ -209,7 +211,7 @@ class _Shortage:
             for name, facts in kept.runners.items():
                 if name in kept.group.movable and self._may_move(facts.job) and facts.job.allocation is not None:
                     option = facts.job.allocation.option
-                    needed = option.gpus * share.position(facts.job).left / option.speed
+                    needed = option.gpus * max(share.position(facts.job).left / option.speed, _LEAST)
                     found.append((share.values.worth / needed, name, facts.job, share))
         for _, _, job, share in sorted(found, key=lambda entry: entry[:2])[:_MOST]:
             candidate = self._running_on(job, share)
@@ -253,7 +255,7 @@ class _Shortage:
             for way in ways
         )
         least = min(costs)
-        values = [(least - way.dollars) / way.seconds for way in ways]
+        values = [(least - way.dollars) / max(way.seconds, _LEAST) for way in ways]
         lost = [2.0 * seconds / wanted_for * values[0] for seconds in candidate.restarts or [0.0] * len(ways)]
         worth = [
             Way(way.option.pool, way.option.gpus, value - less)

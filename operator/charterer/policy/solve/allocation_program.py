@@ -10,21 +10,24 @@ takes just those GPUs. Let a_jo be the GPUs that a way takes of each node, n_jo 
 holds for every placement, because parts of a node cannot be put together; where each width divides the next one it is
 also enough for jobs that do not stay. So no variable says which node: the relaxation has a row for each pool and width.
 Its optimum is the bound. Its choices are placed on the nodes; what does not fit is repaired; and the best of that and
-of the first come, first served start is the answer. Where it is not yet within ``NEAR`` of the bound, branch and bound
-goes on from there for a number of nodes of its tree: never for a time, so that the same program always has the same
-answer (docs/development/adr/0045).
+one job after the other is the answer. Where it is not within ``NEAR`` of the bound, branch and bound goes on from there
+for a number of columns, never for a time, so that the same program always has the same answer
+(docs/development/adr/0045).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 
 from charterer.domain.ids import PoolId
-from charterer.policy.solve.linear_program import SolverGaveUp, Uses, choose_whole, minimise
+from charterer.policy.solve.linear_program import Optimum, SolverGaveUp, Uses, minimise
 
 NEAR = 0.01
 """Gap from which on nothing more is tried."""
+_WHOLE = 1e-6
+"""A share that is so near to 0 or 1 is one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +90,9 @@ def fits(wanted: Iterable[Way], pools: Mapping[PoolId, NodeRoom]) -> bool:
     return all(amount <= limit for amount, limit in zip(used, program.limits, strict=True))
 
 
-def share_out(claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom], tree: int) -> Allotment:
-    """The best allocation found. ``tree``: nodes of the tree that branch and bound may look at."""
-    return _Program(claimants, pools).solve(tree)
+def share_out(claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom], work: int) -> Allotment:
+    """The best allocation found. ``work``: columns of all programs together that may be solved for it."""
+    return _Program(claimants, pools).solve(work)
 
 
 class _Rows:
@@ -190,33 +193,69 @@ class _Program:
         self._claimants = claimants
         self._pools = pools
         self._columns = [(number, at) for number, one in enumerate(claimants) for at in _worthwhile(one)]
-        self._rows = _Rows(pools, {(way.pool, way.gpus) for way in map(self._way, self._columns)})
+        ways = [self._way(column) for column in self._columns]
+        self._rows = _Rows(pools, {(way.pool, way.gpus) for way in ways})
+        waiting = [number for number, one in enumerate(claimants) if one.stays is None]
+        self._owners = [*(number for number, _ in self._columns), *waiting]
+        self._costs = [*(-way.value for way in ways), *([0.0] * len(waiting))]
+        self._uses: list[Uses] = [*map(self._rows.uses, ways), *([()] * len(waiting))]
 
     def _way(self, column: tuple[int, int]) -> Way:
         return self._claimants[column[0]].ways[column[1]]
 
-    def solve(self, tree: int) -> Allotment:
+    def solve(self, work: int) -> Allotment:
+        """Branch and bound, the most promising branch first, as long as ``work`` columns allow it."""
         first = self._first_come()
-        base = first.value
-        waiting = [number for number, one in enumerate(self._claimants) if one.stays is None]
-        ways = [self._way(column) for column in self._columns]
-        costs = [-way.value for way in ways] + [0.0] * len(waiting)
-        owners = [number for number, _ in self._columns] + waiting
-        uses: list[Uses] = [*(self._rows.uses(way) for way in ways), *([()] * len(waiting))]
-        limits = self._rows.limits
+        one_by_one = first.value
         best = self._improved(first)
-        optimum = minimise(costs, owners, uses, limits)
-        if optimum is None:
+        root = self._relaxed(frozenset())
+        if root is None:
             raise SolverGaveUp("jobs that run fit where they are")
-        bound = max(-optimum.cost, best.value)
-        best = self._better(best, optimum.shares)
-        if best.value < bound * (1.0 - NEAR) and tree:
-            found = choose_whole(costs, owners, uses, limits, tree, NEAR / 2)
-            if found is not None:
-                best = self._better(best, found.shares)
-                bound = max(min(bound, -found.bound), best.value)
-        worth = {pool: self._rows.worth(pool, optimum.prices) for pool in self._pools}
-        return Allotment(tuple(best.chosen), best.value, bound, base, worth)
+        worth = {pool: self._rows.worth(pool, root.prices) for pool in self._pools}
+        branches: list[tuple[float, int, frozenset[int], Optimum]] = [(root.cost, 0, frozenset(), root)]
+        lost, spent = 0.0, len(self._columns)
+        while branches and best.value < -branches[0][0] * (1.0 - NEAR):
+            _, made, without, optimum = heappop(branches)
+            best = self._better(best, optimum.shares)
+            near = best.value >= -optimum.cost * (1.0 - NEAR)
+            halves = () if near else self._halves(optimum.shares, without)
+            if not halves or spent + 2 * len(self._columns) > work:
+                lost = min(lost, optimum.cost)
+                break
+            for number, half in enumerate(halves):
+                relaxed = self._relaxed(half)
+                if relaxed is not None:
+                    heappush(branches, (relaxed.cost, 2 * made + 1 + number, half, relaxed))
+            spent += 2 * len(self._columns)
+        bound = max(-min([lost, *(branch[0] for branch in branches)]), best.value)
+        return Allotment(tuple(best.chosen), best.value, bound, one_by_one, worth)
+
+    def _relaxed(self, without: frozenset[int]) -> Optimum | None:
+        """The optimum of the relaxation without some columns, to wait included; None where nothing is left for a job.
+
+        ``shares``: of all columns.
+        """
+        kept = [number for number in range(len(self._owners)) if number not in without]
+        owners = [self._owners[number] for number in kept]
+        if len(set(owners)) < len(self._claimants):
+            return None
+        costs, uses = [self._costs[number] for number in kept], [self._uses[number] for number in kept]
+        found = minimise(costs, owners, uses, self._rows.limits)
+        if found is None:
+            return None
+        shares = [0.0] * len(self._owners)
+        for number, share in zip(kept, found.shares, strict=True):
+            shares[number] = share
+        return replace(found, shares=shares)
+
+    def _halves(self, shares: Sequence[float], without: frozenset[int]) -> Sequence[frozenset[int]]:
+        """Without the column that is nearest to half, and without all others of its job; empty where none is split."""
+        column = max(range(len(shares)), key=lambda number: min(shares[number], 1.0 - shares[number]))
+        if min(shares[column], 1.0 - shares[column]) <= _WHOLE:
+            return ()
+        owner = self._owners[column]
+        others = [number for number, job in enumerate(self._owners) if job == owner and number != column]
+        return without | {column}, without.union(others)
 
     def _first_come(self) -> _Placement:
         """Who runs stays; the others take, one after the other, the first of their ways that fits."""

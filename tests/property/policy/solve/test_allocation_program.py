@@ -16,7 +16,7 @@ from charterer.policy.solve.allocation_program import NEAR, Allotment, Claimant,
 
 POOLS = (PoolId("a"), PoolId("b"))
 SIZE = 4
-TREE = 200
+WORK = 5_000
 Free = Mapping[PoolId, tuple[int, ...]]
 
 
@@ -91,7 +91,7 @@ def programs(
 
 
 def solved(claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom]) -> Allotment:
-    answer = share_out(claimants, pools, TREE)
+    answer = share_out(claimants, pools, WORK)
     assert answer.value == pytest.approx(
         sum(one.ways[at].value for one, at in zip(claimants, answer.chosen, strict=True) if at is not None)
     )
@@ -145,11 +145,11 @@ def test_ways_fit_just_where_they_can_be_placed_if_each_width_divides_the_next(
 def test_the_same_program_has_the_same_answer() -> None:
     claimants = [Claimant([Way(POOLS[0], gpus, 1.0 + gpus % 3) for gpus in (1, 2, 4)]) for _ in range(9)]
     pools = {POOLS[0]: NodeRoom(SIZE, [4, 3, 1])}
-    assert share_out(claimants, pools, TREE) == share_out(claimants, pools, TREE)
+    assert share_out(claimants, pools, WORK) == share_out(claimants, pools, WORK)
 
 
 def test_a_job_that_runs_moves_to_a_narrower_way_where_that_lets_another_run() -> None:
     wide = Claimant([Way(POOLS[0], 4, 5.0), Way(POOLS[0], 2, 4.0)], 0, {0: 4})
-    answer = share_out([wide, Claimant([Way(POOLS[0], 2, 3.0)])], {POOLS[0]: NodeRoom(SIZE, [4])}, TREE)
+    answer = share_out([wide, Claimant([Way(POOLS[0], 2, 3.0)])], {POOLS[0]: NodeRoom(SIZE, [4])}, WORK)
     assert answer.chosen == (1, 0)
     assert (answer.value, answer.first) == (7.0, 5.0)

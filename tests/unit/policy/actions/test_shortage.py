@@ -190,8 +190,8 @@ def test_a_gap_that_is_left_is_told() -> None:
     world.job("long", gpus=8, profile="sft", hours_left=40)
     world.job("short", gpus=8, profile="sft", hours_left=1)
 
-    def half_as_good(jobs: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom], tree: int) -> Allotment:
-        answer = share_out(jobs, pools, tree)
+    def half_as_good(jobs: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom], work: int) -> Allotment:
+        answer = share_out(jobs, pools, work)
         return replace(answer, bound=2.0 * answer.value)
 
     with patch(SHARE_OUT, half_as_good):
