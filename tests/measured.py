@@ -181,10 +181,12 @@ def _between(low: Times | None, high: Times | None, part: float) -> Times | None
     return low[0] + part * (high[0] - low[0]), low[1] + part * (high[1] - low[1])
 
 
-def read_tables(name: str, validations: Mapping[int, str], placements: str, scalability: str) -> Tables:
+def read_tables(
+    name: str, validations: Mapping[int, str], placements: str, scalability: str, node_gpus: int = GPUS_PER_NODE
+) -> Tables:
     """The tables of an application from the texts of its files: ``validations`` by total batch size.
 
-    Only whole nodes and packed widths on one node are kept: 1, 2, 3 and 4 GPUs, 8, 12, 16, 24, …
+    Only whole nodes and packed widths on one node are kept: with ``node_gpus`` of 4 these are 1, 2, 3, 4, 8, 12, …
     """
     epochs = {
         batch: [
@@ -196,13 +198,13 @@ def read_tables(name: str, validations: Mapping[int, str], placements: str, scal
     steps: dict[int, dict[int, Times]] = {}
 
     def keep(gpus: int, row: Mapping[str, str]) -> None:
-        steps.setdefault(gpus, {})[int(row["local_bsz"])] = float(row["step_time"]), float(row["sync_time"])
+        steps.setdefault(gpus, {})[int(float(row["local_bsz"]))] = float(row["step_time"]), float(row["sync_time"])
 
     for row in csv.DictReader(placements.splitlines()):
         digits = row["placement"]
-        if len(digits) == 1 or set(digits) == {str(GPUS_PER_NODE)}:
+        if len(digits) == 1 or set(digits) == {str(node_gpus)}:
             keep(sum(map(int, digits)), row)
     for row in csv.DictReader(scalability.splitlines()):
-        if int(row["num_replicas"]) == GPUS_PER_NODE * int(row["num_nodes"]):
+        if int(row["num_replicas"]) == node_gpus * int(row["num_nodes"]):
             keep(int(row["num_replicas"]), row)
     return Tables(name, epochs, steps)

@@ -14,24 +14,28 @@ import argparse
 import json
 import math
 import random
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from itertools import pairwise
 from time import process_time
 
 from charterer.domain.ids import Rate
 from charterer.domain.job import ResizePolicy, Widths
 from charterer.domain.money import Price
-from charterer.domain.time import parse_instant
+from charterer.domain.plan import Plan, ReasonCode
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import parse_instant, seconds_between
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
 from charterer.simulate.engine.policy import Policy
 from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
 from charterer.simulate.model.ground_truth import Application
 from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.result import JobResult
 from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
 from charterer.simulate.model.workload import Submission
 from charterer.simulate.policies.baselines import RequestedWidth
@@ -64,7 +68,10 @@ _NOTICEABLE = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One simulation. ``restarts``: a job. ``waits``: mean and longest seconds to the first start."""
+    """One simulation. ``restarts``: a job. ``waits``: mean and longest seconds to the first start.
+
+    ``late``: jobs that began later than by the node that was to be rented at the latest, as they were told.
+    """
 
     load: str
     nodes: str
@@ -73,6 +80,7 @@ class Run:
     mean: float
     restarts: float
     waits: tuple[float, float]
+    late: int
     seconds: float
 
 
@@ -147,6 +155,32 @@ def scenario(load: str, nodes: str, rate: float, start_seconds: float, restart_s
     return Scenario(START, submissions(*LOADS[load]), applications(), pools, budget, lambda _: terms, restart_seconds)
 
 
+class _Told:
+    """The operator's planner, and the latest start that each waiting job was told first."""
+
+    def __init__(self) -> None:
+        self._memo = Memo()
+        self._latest: dict[str, float] = {}
+
+    def plan(self, snapshot: Snapshot) -> Plan:
+        """The operator's plan."""
+        found = plan(snapshot, self._memo)
+        for job, verdict in found.jobs.items():
+            if verdict.reason.code is ReasonCode.WAITING_FOR_FREE_GPUS and snapshot.jobs[job].last_run == 0:
+                (latest,) = re.findall(r"rented at (\S+) at the latest", verdict.reason.message)
+                name = snapshot.jobs[job].name
+                self._latest.setdefault(name, seconds_between(START, parse_instant(latest)))
+        return found
+
+    def late(self, jobs: Sequence[JobResult], start_seconds: float) -> int:
+        """How many began more than a node's start-up after that."""
+        return sum(
+            job.started > self._latest[job.name] + start_seconds + 1.0
+            for job in jobs
+            if job.started is not None and job.name in self._latest
+        )
+
+
 def simulate(load: str, nodes: str, rate: float, start_seconds: float, restart_seconds: float) -> Run:
     """The operator's planner; at a rate of 0 each job as asked."""
     began = process_time()
@@ -154,10 +188,10 @@ def simulate(load: str, nodes: str, rate: float, start_seconds: float, restart_s
     classes = {class_of(name): application for name, application in world.applications.items()}
     knowledge = ExactKnowledge(exact_profiles(classes, restart_seconds))
     widths = {name: max(gpus for gpus in each.widths if gpus <= AS_ASKED) for name, each in world.applications.items()}
-    memo = Memo()
+    told = _Told()
     policy: Policy | Planner = RequestedWidth(lambda submission: widths[submission.application])
     if rate:
-        policy = partial(plan, memo=memo)
+        policy = told.plan
     result = Simulation(world, policy, knowledge).run()
     first = [job.started - job.submitted for job in result.jobs if job.started is not None]
     return Run(
@@ -168,6 +202,7 @@ def simulate(load: str, nodes: str, rate: float, start_seconds: float, restart_s
         result.mean_completion_seconds,
         result.restarts / len(result.jobs),
         (statistics.fmean(first), max(first)),
+        told.late(result.jobs, start_seconds),
         process_time() - began,
     )
 
@@ -202,7 +237,8 @@ def _print(load: str, nodes: str, runs: Sequence[Run], reference: Sequence[Run],
     for run in sorted(runs, key=lambda run: run.rate):
         print(
             f"    θ {run.rate:6.2f}  ${run.dollars:8,.0f}  {run.mean:6,.0f} s  {run.restarts:.2f} restarts a job"
-            f"  first start after {run.waits[0]:.0f} s, at most {run.waits[1]:.0f} s  ({run.seconds:.0f} s to compute)"
+            f"  first start after {run.waits[0]:.0f} s, at most {run.waits[1]:.0f} s, {run.late} later than told"
+            f"  ({run.seconds:.0f} s to compute)"
         )
     longer, cheaper = reversals(runs)
     text = f"    steps of θ with longer times {longer}, with fewer dollars {cheaper} (by more than {_NOTICEABLE:.1%})"

@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job, Run
+from charterer.domain.nodes.hazard import Hazard
 from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import seconds_between
 from charterer.server.directory import CurrentRun
 
 
@@ -32,6 +34,8 @@ class SnapshotJobDirectory:
             pod_uids=frozenset(pod.uid for pod in run.pods),
             allocation=_allocation(job, run),
             stopping=_stopping(job, run, snapshot),
+            hazard=_hazard(job, snapshot),
+            ages=_ages(job, snapshot),
         )
 
 
@@ -53,3 +57,20 @@ def _stopping(job: Job, run: Run, snapshot: Snapshot) -> bool:
     rentals = [snapshot.rentals.get(placement.rental) for placement in job.allocation.placements]
     noticed = {notice.instance for survey in snapshot.surveys.values() for notice in survey.notices if notice.certain}
     return any(rental is None or rental.instance in noticed for rental in rentals)
+
+
+def _hazard(job: Job, snapshot: Snapshot) -> Hazard | None:
+    """At which rate the nodes of the job's allocation are taken back; None where none is expected."""
+    pool = None if job.allocation is None else snapshot.pools.get(job.allocation.option.pool)
+    return None if pool is None or pool.hazard is None or pool.hazard.never else pool.hazard
+
+
+def _ages(job: Job, snapshot: Snapshot) -> tuple[float, ...]:
+    """The ages of its nodes, in hours."""
+    places = () if job.allocation is None else job.allocation.placements
+    rentals = [snapshot.rentals.get(place.rental) for place in places]
+    return tuple(
+        max(seconds_between(rental.launched, snapshot.now), 0.0) / 3600.0
+        for rental in rentals
+        if rental is not None and rental.launched is not None
+    )

@@ -27,6 +27,7 @@ class ReasonCode(StrEnum):
     NODE_EMPTIED = "NodeEmptied"
     WIDTH_NO_LONGER_ALLOWED = "WidthNoLongerAllowed"
     WAITING_FOR_NODE = "WaitingForNode"
+    WAITING_FOR_FREE_GPUS = "WaitingForFreeGPUs"
     WAITING_FOR_BUDGET = "WaitingForBudget"
     HARD_LIMIT = "HardLimit"
     MAX_COST = "MaxCost"

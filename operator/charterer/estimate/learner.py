@@ -14,7 +14,7 @@ from charterer.estimate.learned import LIKELY, MOST_WIDTHS, Entry, Learned, Lear
 from charterer.estimate.noise import BINS, Noise, log_noise
 from charterer.estimate.observation import Observation, Shape, split
 from charterer.estimate.phases import phase_segments
-from charterer.estimate.prior import estimate_misfit, noise_prior, sibling_prior, unknowns_prior
+from charterer.estimate.prior import estimate_misfit, noise_prior, sibling_prior, unknowns_prior, usual_ratio
 from charterer.estimate.sizes import PRIOR_WORK, Interval
 from charterer.estimate.speedup import expected_time, near_concave
 from charterer.estimate.step_times import StepTimes
@@ -238,7 +238,9 @@ class Learner:
         ]
         if siblings:
             _, name, sibling = max(siblings, key=lambda item: item[:2])
-            unknowns = sibling_prior(unknowns, sibling, self._speed_ratios(class_id, gpu_type, name))
+            unknowns = sibling_prior(
+                unknowns, sibling, usual_ratio(gpu_type, name), self._speed_ratios(class_id, gpu_type, name)
+            )
         fits = (times.fit for state in self._classes.values() for times in state.times.values())
         there = (state.times[gpu_type].fit for state in others if gpu_type in state.times)
         return unknowns, estimate_misfit(filter(None, fits), filter(None, there))

@@ -24,6 +24,7 @@ from charterer.estimate.throughput import (
     StepTimeFit,
     Unknown,
 )
+from charterer.gpu_types import relative_speeds
 
 BASE: tuple[Normal, ...] = (
     (log(0.5), 4.0),  # a full pass takes from 10 ms to half a minute
@@ -39,6 +40,12 @@ BASE_CLASSES = 1.0
 """Number of classes that the base means count as, and (twice) the base spreads: three classes outweigh them."""
 SIBLING_SPREAD = 0.5
 """How far ratios differ (standard deviation of logs) between GPU types of one class; speeds differ by twice that."""
+SHEET_POWER = 0.6
+"""Speeds differ by this power of what the data sheets say: in Gavel's and Sia's measurements (K80, P100, V100; T4,
+A100; 27 pairs of two types for a model) the slope of the logarithms is 0.57. Part of a step is neither arithmetic nor
+memory traffic of the GPU."""
+SHEET_SPREAD = 0.65
+"""How far the logarithms of those ratios lie off that."""
 MISFIT_WIDTHS = 4.0
 """Number of widths that ``WIDTH_MISFIT`` counts as, and of cells that ``CELL_MISFIT`` does."""
 USUAL_CLASSES = 1.0
@@ -79,15 +86,26 @@ def unknowns_prior(others: Iterable[StepTimeFit]) -> tuple[Normal, ...]:
     return tuple(moment.normal(base, BASE_CLASSES) for moment, base in zip(moments, BASE, strict=True))
 
 
-def sibling_prior(prior: Sequence[Normal], sibling: StepTimeFit, speed_ratios: Iterable[float]) -> tuple[Normal, ...]:
+def usual_ratio(gpu_type: str, sibling: str) -> Normal:
+    """log(seconds on the type / seconds on the sibling) before any class ran on both: by the data sheets, if known."""
+    relative = relative_speeds((gpu_type, sibling))
+    if not relative:
+        return 0.0, (2.0 * SIBLING_SPREAD) ** 2
+    ratio = relative[sibling].estimate / relative[gpu_type].estimate
+    return SHEET_POWER * log(ratio), SHEET_SPREAD**2
+
+
+def sibling_prior(
+    prior: Sequence[Normal], sibling: StepTimeFit, usual: Normal, speed_ratios: Iterable[float]
+) -> tuple[Normal, ...]:
     """The prior on another GPU type of a class that is known on one.
 
-    ``speed_ratios``: log(seconds on this type / seconds on the sibling's) of the classes that ran on both.
+    ``usual``: see ``usual_ratio``. ``speed_ratios``: the same of the classes that ran on both.
     """
     ratio = _Moments()
     for value in speed_ratios:
         ratio.add(value, 1.0)
-    shift, spread = ratio.normal((0.0, (2.0 * SIBLING_SPREAD) ** 2), BASE_CLASSES)
+    shift, spread = ratio.normal(usual, BASE_CLASSES)
     combined = []
     for at, (mean, variance) in enumerate(prior):
         other, extra = sibling.unknowns[at], float(sibling.covariance[at, at])

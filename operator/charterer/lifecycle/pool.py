@@ -32,7 +32,9 @@ from charterer.domain.steps import (
     Withdraw,
 )
 from charterer.domain.time import Instant
+from charterer.lifecycle.lifetimes import lifetime_to_count
 from charterer.lifecycle.rental import may_terminate, note_missing
+from charterer.lifecycle.starts import new_starts
 from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, draining, vanished
 from charterer.sentences import count, names
 
@@ -49,8 +51,12 @@ def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | MarkMissing | 
         return Wait(f"the cloud has not yet been asked about GPUPool {pool_id}")
     inventory = _PoolInventory.of(pool, survey, view)
     step = _match_instances(inventory, view) or _adjust_orders(inventory, view)
-    if (step is None or isinstance(step, Wait)) and not pool.offer_recorded and not pool.deleting:
-        return RecordOffer(pool_id, pool.offering, pool.quote, pool.quote_on_record)
+    if (step is None or isinstance(step, Wait)) and (ended := lifetime_to_count(pool, inventory.rentals)) is not None:
+        return ended
+    if (step is None or isinstance(step, Wait)) and not pool.deleting:
+        starts = new_starts(pool, inventory.rentals)
+        if starts or not pool.offer_recorded:
+            return RecordOffer(pool_id, pool.offering, pool.quote, pool.quote_on_record, starts)
     return step
 
 

@@ -36,7 +36,7 @@ from charterer.report.pictures import (
     encoded,
     label_points,
 )
-from charterer.simulate.model.result import SimulationResult, merge_results, sum_of_steps
+from charterer.simulate.model.result import SimulationResult, merge_results
 from charterer.simulate.policies.baselines import SCALE_DOWN_SECONDS
 from charterer.simulate.policy_registry import PolicyChoice
 from charterer.simulate.replay import ReplayResult
@@ -63,7 +63,7 @@ HOURS_A_MONTH = 365.25 * 24 / 12
 
 @dataclass(frozen=True)
 class Simulated:
-    """One policy's simulations: one for each pool."""
+    """One policy's simulations, of jobs that share no pool with each other."""
 
     choice: PolicyChoice
     parts: tuple[ReplayResult, ...]
@@ -76,7 +76,7 @@ class Simulated:
     @cached_property
     def gpus(self) -> Sequence[tuple[float, float]]:
         """GPUs rented from each second on."""
-        return sum_of_steps([(part.result.rented_nodes, float(part.pool.gpus_per_node)) for part in self.parts])
+        return self.result.rented_gpus
 
     @cached_property
     def spent(self) -> Sequence[tuple[float, float]]:
@@ -101,6 +101,7 @@ def document(title: str, notes: Sequence[str], simulated: Sequence[Simulated], p
     blocks: list[Block] = [
         Heading(f"Simulated: {title}"),
         DocumentTable(columns, rows),
+        *_by_pool(simulated),
         *(Paragraph(sentence, Tone.BAD) for sentence in _left_out(simulated)),
         *(Paragraph(note, Tone.FAINT) for note in (*notes, *_assumptions(simulated))),
     ]
@@ -109,7 +110,7 @@ def document(title: str, notes: Sequence[str], simulated: Sequence[Simulated], p
     return Document(title, tuple(blocks))
 
 
-def plain(simulated: Sequence[Simulated]) -> list[Mapping[str, str | int | float | list[str] | None]]:
+def plain(simulated: Sequence[Simulated]) -> list[Mapping[str, Any]]:
     """The same for programs: seconds, GPU-hours and dollars as numbers; ``never``: jobs that means leave out."""
     return [
         {
@@ -126,6 +127,11 @@ def plain(simulated: Sequence[Simulated]) -> list[Mapping[str, str | int | float
             "jobs": len(run.result.jobs),
             "complete": len(run.result.completion_seconds),
             "never": list(run.result.never_completed),
+            "interruptions": run.result.counts.interruptions,
+            "pools": {
+                str(pool): {"rentedGPUHours": round(hours, 3), "dollars": round(run.result.spent_in[pool].dollars, 6)}
+                for pool, hours in run.result.rented_gpu_hours.items()
+            },
         }
         for run in simulated
     ]
@@ -299,6 +305,27 @@ def _row(run: Simulated) -> tuple[TableCell, ...]:
         TableCell(f"{result.restarts:,}"),
         TableCell(f"{done:,} of {jobs:,} ran; {never:,} never", Tone.BAD) if never else TableCell(f"all {jobs:,} ran"),
     )
+
+
+def _by_pool(simulated: Sequence[Simulated]) -> list[Block]:
+    """Where there are several pools: what was rented in each, and how many runs the cloud interrupted."""
+    pools = list(dict.fromkeys(pool for run in simulated for pool in run.result.rented_gpu_hours))
+    if len(pools) < 2:
+        return []
+    columns = (
+        TableColumn("GPU-hours in"),
+        *(TableColumn(str(pool), right=True) for pool in pools),
+        TableColumn("runs interrupted", right=True),
+    )
+    rows = [
+        (
+            TableCell(run.choice.label, Tone.STRONG if run.choice.rate is not None else Tone.PLAIN),
+            *(TableCell(f"{run.result.rented_gpu_hours.get(pool, 0.0):,.1f}") for pool in pools),
+            TableCell(f"{run.result.counts.interruptions:,}"),
+        )
+        for run in simulated
+    ]
+    return [DocumentTable(columns, tuple(rows))]
 
 
 _NAMED = 3

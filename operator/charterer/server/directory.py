@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from charterer.domain.ids import JobId
+from charterer.domain.nodes.hazard import Hazard
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,13 +15,16 @@ class CurrentRun:
     """The oldest run of a job that has live pods: while one run is handed over to the next, still the former one.
 
     ``allocation`` is the content of the pods' annotation ``charterer.dev/allocation``. ``stopping``: the run is being
-    stopped or is about to be, so its pods should write a checkpoint and exit.
+    stopped or is about to be, so its pods should write a checkpoint and exit. ``hazard``: at which rate its nodes are
+    taken back, whose ``ages`` are in hours; None where none is expected.
     """
 
     number: int
     pod_uids: frozenset[str]
     allocation: Mapping[str, int]
     stopping: bool
+    hazard: Hazard | None = None
+    ages: tuple[float, ...] = ()
 
 
 class JobDirectory(Protocol):

@@ -15,6 +15,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from charterer.domain.time import Instant
+from charterer.policy.options.interruptions import unannounced_interval
 from charterer.server.batch_advisor import BatchAdvisor
 from charterer.server.directory import JobDirectory
 from charterer.server.errors import Refused
@@ -122,7 +123,7 @@ def progress_app(
     """POST /v1/progress: a pod reports its progress and learns its allocation, and whether its run is to stop.
 
     The answer is ``{"allocation": {"run", "gpus", "pods", "gpusPerPod"}, "stopping": bool, "againSeconds": int}``, and
-    ``"batch"``, samples per step, where ``counsel`` has one.
+    ``"batch"``, samples per step, where ``counsel`` has one; ``"checkpointEverySeconds"`` where nodes are taken back.
     Refusals: 400 (what is wrong with which field), 401, 403, 408, 409 (the report is of a run that is over), 413, 415,
     429, 503.
     """
@@ -142,7 +143,13 @@ def progress_app(
         board.report(caller.job, run.number, report, now())
         batch = counsel.handle_report(caller.job, run.number, report, now())
         answer = {"allocation": dict(run.allocation), "stopping": run.stopping, "againSeconds": again_seconds}
-        return web.json_response(answer if batch is None else answer | {"batch": batch})
+        if batch is not None:
+            answer["batch"] = batch
+        if run.hazard is not None:
+            answer["checkpointEverySeconds"] = round(
+                unannounced_interval(run.hazard, run.ages, report.checkpoint_seconds)
+            )
+        return web.json_response(answer)
 
     app = web.Application(client_max_size=_MAX_BODY_BYTES, middlewares=[_refusals])
     app.router.add_post("/v1/progress", post)

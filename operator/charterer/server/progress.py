@@ -23,6 +23,7 @@ _LARGEST = 10**15
 _LARGEST_BATCH = 10**9
 _LONGEST_STEP_SECONDS = 86_400.0
 _SHORTEST_STEP_SECONDS = 1e-6
+_LONGEST_CHECKPOINT_SECONDS = 86_400.0
 _LARGEST_GRADIENT = 1e30
 
 
@@ -62,6 +63,11 @@ def _step_seconds(body: Mapping[str, object]) -> float | None:
     return value
 
 
+def _checkpoint_seconds(body: Mapping[str, object]) -> float | None:
+    wanted = f"a number of seconds from 0 to {_LONGEST_CHECKPOINT_SECONDS:g}: how long the last checkpoint took"
+    return _number(body, "checkpointSeconds", _LONGEST_CHECKPOINT_SECONDS, wanted)
+
+
 def _gradient(body: Mapping[str, object], name: str) -> float | None:
     return _number(body, name, _LARGEST_GRADIENT, f"a number from 0 to {_LARGEST_GRADIENT:g}")
 
@@ -73,6 +79,7 @@ class ProgressReport:
     A fraction smaller than the last one is accepted: a run that fell back to its last checkpoint says so. ``batch``:
     samples that all GPUs see in one step; ``step_seconds``: mean of the steps since the last report; ``grad_sqr`` and
     ``grad_var``: squared norm of the gradient and variance of its estimate at the job's own batch size.
+    ``checkpoint_seconds``: that the last checkpoint took.
     """
 
     run: int | None = None
@@ -85,6 +92,7 @@ class ProgressReport:
     step_seconds: float | None = None
     grad_sqr: float | None = None
     grad_var: float | None = None
+    checkpoint_seconds: float | None = None
 
     @classmethod
     def parse(cls, body: bytes) -> ProgressReport:
@@ -106,6 +114,7 @@ class ProgressReport:
             step_seconds=_step_seconds(content),
             grad_sqr=_gradient(content, "gradSqr"),
             grad_var=_gradient(content, "gradVar"),
+            checkpoint_seconds=_checkpoint_seconds(content),
         )
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from charterer.domain.ids import Rate
-from charterer.domain.job import Widths
+from charterer.domain.job import SpotPolicy, Widths
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
 from charterer.simulate.engine.knowledge import Knowledge
@@ -59,7 +59,9 @@ class PolicyChoice:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationWidths:
-    """Terms by which each job may run at every width of its application, and prefers the one that was asked for."""
+    """Terms by which each job may run on every GPU type and width of its application, and on spot nodes, and prefers
+    the width that was asked for.
+    """
 
     applications: Mapping[str, Application]
 
@@ -70,7 +72,7 @@ class ApplicationWidths:
 
     def __call__(self, submission: Submission) -> JobTerms:
         widths = self.applications[submission.application].widths
-        return JobTerms(Widths(widths[0], self.asked(submission), widths[-1]))
+        return JobTerms(Widths(widths[0], self.asked(submission), widths[-1]), spot=SpotPolicy.ALLOWED)
 
 
 def check_policy(text: str) -> None:
@@ -92,11 +94,8 @@ def simulate_scenario(scenario: Scenario, choice: PolicyChoice) -> SimulationRes
         budget = replace(scenario.budget, fixed_rate=Rate(choice.rate / 3600.0))
         scenario = replace(scenario, budget=budget)
     if choice.noise is not None:
-        learnable = {
-            name: with_step_times(application, application.reference_seconds)
-            for name, application in applications.items()
-        }
-        scenario = replace(scenario, applications=learnable)
+        learnable = {name: _learnable(application) for name, application in applications.items()}
+        scenario = replace(scenario, applications=learnable, terms=ApplicationWidths(learnable))
     by_class = {class_of(name): application for name, application in scenario.applications.items()}
     knowledge: Knowledge
     if choice.noise is None:
@@ -104,6 +103,26 @@ def simulate_scenario(scenario: Scenario, choice: PolicyChoice) -> SimulationRes
     else:
         knowledge = learning_from_reports(scenario, by_class, choice.noise)
     return Simulation(scenario, partial(plan, memo=Memo()), knowledge).run()
+
+
+def _learnable(application: Application) -> Application:
+    """With step times, and on the widths that all of its GPU types have, because nobody knows which lack one.
+
+    ValueError where there is none.
+    """
+    common = set(application.widths)
+    for epochs in application.rates.values():
+        common &= epochs[0].keys()
+    if not common:
+        raise ValueError(
+            f"{application.name}: to be learned, it needs a number of GPUs for which --speeds gives the seconds on "
+            f"each of {', '.join(application.gpu_types)}"
+        )
+    rates = {
+        gpu_type: [{gpus: epoch[gpus] for gpus in sorted(common)} for epoch in epochs]
+        for gpu_type, epochs in application.rates.items()
+    }
+    return with_step_times(Application(application.name, application.ends, rates), application.reference_seconds)
 
 
 def baseline_policy(text: str, asked: RequestedGpus, seconds: SecondsAt) -> Policy | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 
-from charterer.domain.ids import ClassId, JobId, Rate
+from charterer.domain.ids import ClassId, JobId, PoolId, Rate
 from charterer.domain.job import TRUSTED_FRACTION, SpotPolicy
 from charterer.domain.profile import Profile
 from charterer.domain.time import Instant
@@ -34,9 +34,9 @@ _START = Instant(0)
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """The simulation of one pool's jobs. ``pool``: its nodes and their price."""
+    """The simulation of jobs that share pools. ``pools``: their nodes and prices."""
 
-    pool: PoolModel
+    pools: tuple[PoolModel, ...]
     result: SimulationResult
 
 
@@ -65,7 +65,7 @@ def replay(past: PastPool, choice: PolicyChoice) -> ReplayResult:
         reporting = {name: _reporting(past, jobs[name], application) for name, application in applications.items()}
         scenario = replace(scenario, applications=reporting)
         knowledge = learning_from_reports(scenario, _class_applications(past), choice.noise)
-    return ReplayResult(past.pool, Simulation(scenario, policy, knowledge).run())
+    return ReplayResult((past.pool,), Simulation(scenario, policy, knowledge).run())
 
 
 def _reporting(past: PastPool, job: PastJob, application: Application) -> Application:
@@ -142,10 +142,22 @@ def _profiles(past: PastPool) -> Mapping[ClassId, Profile]:
 
 
 def dollars_by_job(replayed: Sequence[ReplayResult]) -> Mapping[str, float]:
-    """Each job's share of its pool's dollars, starting and idle nodes included, by the GPU time that it held."""
+    """Each job's share of its pools' dollars, starting and idle nodes included, by the GPU time that it held there.
+
+    The dollars of a pool in which no job ever ran are shared by all of the simulation's jobs alike.
+    """
     dollars: dict[str, float] = {}
-    for pool in replayed:
-        held = sum(job.gpu_seconds for job in pool.result.jobs)
-        for job in pool.result.jobs:
-            dollars[job.name] = pool.result.spent.dollars * (job.gpu_seconds / held if held else 0.0)
+    for part in replayed:
+        jobs, held = part.result.jobs, dict[PoolId, float]()
+        for job in jobs:
+            for pool, seconds in job.pool_gpu_seconds.items():
+                held[pool] = held.get(pool, 0.0) + seconds
+        unused = sum(spent.dollars for pool, spent in part.result.spent_in.items() if not held.get(pool))
+        for job in jobs:
+            shares = (
+                part.result.spent_in[pool].dollars * seconds / held[pool]
+                for pool, seconds in job.pool_gpu_seconds.items()
+                if held[pool]
+            )
+            dollars[job.name] = sum(shares) + unused / len(jobs)
     return dollars

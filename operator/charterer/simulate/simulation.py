@@ -25,12 +25,14 @@ class Simulation:
         self._world = World(scenario, knowledge, self._policy)
         self._instants = 0
         self._rented_nodes: list[tuple[float, int]] = []
+        self._rented_gpus: list[tuple[float, int]] = []
         self._hourly: list[tuple[float, float]] = []
 
     def run(self) -> SimulationResult:
         """Simulate to the end of the last job and machine, or to the scenario's end."""
         world, until = self._world, self._world.scenario.until
         step, market, machines, rented, micros = world.clock.step, world.market, world.market.machines, 0, 0
+        gpus = 0
         self._policy.begin_simulation(world)
         while step(until):
             self._instants += 1
@@ -39,6 +41,9 @@ class Simulation:
             if len(machines) != rented:
                 rented = len(machines)
                 self._rented_nodes.append((world.clock.now, rented))
+            if market.gpus != gpus:
+                gpus = market.gpus
+                self._rented_gpus.append((world.clock.now, gpus))
             if market.micros_per_hour != micros:
                 micros = market.micros_per_hour
                 self._hourly.append((world.clock.now, micros / 1e6))
@@ -72,6 +77,7 @@ class Simulation:
             gpu_hours[pool] = (seconds + running) * market.models[pool].gpus_per_node / 3600.0
         if self._rented_nodes and self._rented_nodes[-1][0] < world.clock.now:
             self._rented_nodes.append((world.clock.now, len(market.machines)))
+            self._rented_gpus.append((world.clock.now, market.gpus))
             self._hourly.append((world.clock.now, market.micros_per_hour / 1e6))
         jobs = (*world.completed, *(job.result() for job in world.jobs.values()))
         return SimulationResult(
@@ -80,6 +86,7 @@ class Simulation:
             spent_in=self._spent_in(),
             periods=() if balance is None else tuple((period.start, period.spent) for period in balance.history),
             rented_nodes=tuple(self._rented_nodes),
+            rented_gpus=tuple(self._rented_gpus),
             hourly=tuple(self._hourly),
             counts=self._counts(jobs),
             ended_at=world.clock.now,

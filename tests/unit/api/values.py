@@ -10,6 +10,7 @@ from charterer.domain.budget import Balance, Cause, ClassHistory, Costs, PastPer
 from charterer.domain.ids import NO_PROFILE, ClassId, InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Finish, FinishKind, Placement, Progress, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price
+from charterer.domain.nodes.hazard import BAND_ENDS, NOTHING_COUNTED, NodeLifetimes
 from charterer.domain.option import Option
 from charterer.domain.order import KEPT, CoolDown, RefusalKind, Scope
 from charterer.domain.pool import Offering, PriceSegment, Quote
@@ -193,10 +194,24 @@ cool_downs = st.builds(
     until=instants,
     times=st.integers(1, 99),
 )
+_by_band = st.tuples(*[st.floats(0, 1e6)] * len(BAND_ENDS))
+lifetimes = st.builds(
+    NodeLifetimes,
+    deaths=_by_band,
+    hours=_by_band,
+    events=st.floats(0, 1e6),
+    shared=st.floats(0, 1e6),
+    joint=st.floats(0, 1e6),
+    announced=st.floats(0, 1e6),
+    at=instants,
+    recent=st.lists(instants, max_size=3).map(tuple),
+    counted=st.lists(st.text("abc-0123", min_size=1), max_size=3).map(tuple),
+)
 records_of_a_pool = st.fixed_dictionaries(
     {
         "offering": st.none() | offerings,
         "quote": st.none() | quotes,
         "cooled": st.lists(cool_downs, max_size=KEPT).map(tuple),
+        "lifetimes": st.just(NOTHING_COUNTED) | lifetimes,
     }
 )

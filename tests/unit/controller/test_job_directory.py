@@ -9,6 +9,8 @@ from charterer.cluster.store import ObjectKey
 from charterer.controller.job_directory import SnapshotJobDirectory
 from charterer.controller.snapshot.observe import observe
 from charterer.domain.ids import JobId
+from charterer.domain.pool import CapacityType
+from charterer.domain.time import after
 from tests import factory
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import NAMESPACE, one_job_runs
@@ -27,3 +29,15 @@ def test_only_pods_that_a_run_of_the_job_controls_in_its_namespace_may_report() 
     found = SnapshotJobDirectory(lambda: snapshot).find(JobId("train"))
     assert found is not None
     assert found.pod_uids == {pod.uid for pod in run.pods}
+
+
+def test_a_run_on_nodes_that_are_taken_back_has_their_hazard_and_ages() -> None:
+    world = one_job_runs()
+    name = next(iter(world.pools))
+    world.pools[name] = replace(world.pools[name], capacity_type=CapacityType.SPOT)
+    world.now = after(world.now, 1800.0)
+    found = SnapshotJobDirectory(lambda: observe(seen_of(world), world.now)).find(JobId("train"))
+    assert found is not None
+    assert found.hazard is not None
+    assert len(found.ages) == len(world.rentals)
+    assert min(found.ages) >= 0.5

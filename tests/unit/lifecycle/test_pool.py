@@ -7,6 +7,8 @@ from dataclasses import replace
 from charterer.domain.budget import Mode
 from charterer.domain.errors import Problem
 from charterer.domain.ids import InstanceId, PoolId
+from charterer.domain.nodes.hazard import NodeLifetimes
+from charterer.domain.nodes.waits import NO_ANSWERS, NodeStart, with_start
 from charterer.domain.order import RefusalKind
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
@@ -158,7 +160,8 @@ def test_an_orphan_whose_instance_left_the_list_unread_is_closed() -> None:
 
 def test_an_instance_of_an_ended_rental_is_not_adopted_again() -> None:
     over = rental("a100-0", instance(), phase=RentalPhase.ENDED, ended=at(9))
-    assert isinstance(step(snapshot(survey(ended(instance(), at(9)), target=1), over, ASKED)), Wait)
+    counted = pool(lifetimes=NodeLifetimes(at=at(9), counted=(over.uid,)))
+    assert isinstance(step(snapshot(counted, survey(ended(instance(), at(9)), target=1), over, ASKED)), Wait)
 
 
 def test_a_failed_launch_cools_the_pool_then_lowers_the_target_then_closes_the_rental() -> None:
@@ -264,6 +267,18 @@ def test_an_offer_that_is_not_on_record_is_recorded_once_nothing_else_is_to_be_d
     assert isinstance(step(snapshot(survey(), changed, ASKED)), AskCloud)
     assert step(snapshot(survey(target=1), changed, ASKED)) == recorded
     assert step(snapshot(survey(), pool())) is None
+
+
+def test_how_a_node_started_is_recorded_once_and_not_of_a_machine_that_was_found() -> None:
+    machine = instance(launched=at(10))
+    ready = rental("a100-1", machine, created=at(0), phase=RentalPhase.READY, ready=at(130))
+    told = step(snapshot(survey(machine), node("n-i1"), ready, pool(answers=NO_ANSWERS)))
+    assert isinstance(told, RecordOffer)
+    assert told.starts == (NodeStart(at(0), at(10), at(130)),)
+    counted = pool(answers=with_start(NO_ANSWERS, told.starts[0]))
+    assert step(snapshot(survey(machine), node("n-i1"), ready, counted)) is None
+    found = replace(ready, created=at(120))
+    assert step(snapshot(survey(machine), node("n-i1"), found, pool(answers=NO_ANSWERS))) is None
 
 
 def test_no_instance_is_adopted_while_a_rental_of_the_pool_cannot_be_read() -> None:

@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from charterer.domain.job import Progress
+from charterer.domain.nodes.hazard import Hazard
 from charterer.domain.time import Instant
 from charterer.server.directory import CurrentRun
 from charterer.server.http import Check, HttpServer, ServerLimits, health_app, metrics_app, progress_app, serve
@@ -124,6 +125,14 @@ async def test_the_answer_carries_the_batch_size_where_there_is_one_to_use(endpo
     _, answer, _ = await endpoint.post(b'{"run": 2, "batch": 512, "stepSeconds": 0.25}')
     assert answer == {"allocation": ALLOCATION, "stopping": False, "againSeconds": 10, "batch": 1024}
     assert [(report.batch, report.step_seconds) for report in endpoint.adviser.heard] == [(512, 0.25)]
+
+
+async def test_on_nodes_that_are_taken_back_the_answer_says_how_often_to_save(endpoint: Endpoint) -> None:
+    hazard = Hazard((0.4, 0.1, 0.1, 0.1), 0.0, 0.0, 0.1, 0.05, 0.2, 5.0, 50.0)
+    run = CurrentRun(2, frozenset({POD_UID}), ALLOCATION, False, hazard, (0.1, 5.0))
+    endpoint.directory.runs[JOB] = run
+    answer = (await endpoint.post(b'{"checkpointSeconds": 120}'))[1]
+    assert answer["checkpointEverySeconds"] == round((2 * 120 * 3600 / 0.5) ** 0.5)
 
 
 async def test_nothing_is_learned_from_a_report_that_is_refused(endpoint: Endpoint) -> None:

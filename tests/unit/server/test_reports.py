@@ -57,6 +57,8 @@ def test_a_whole_number_too_large_for_arithmetic_is_refused_like_any_other(field
         ("batch", 0),
         ("batch", 10**10),
         ("batch", 1.5),
+        ("checkpointSeconds", -1),
+        ("checkpointSeconds", 1e6),
         ("stepSeconds", 0),
         ("stepSeconds", -1),
         ("stepSeconds", 1e6),

@@ -122,7 +122,7 @@ def test_the_same_jobs_as_a_history_and_as_submissions_have_the_same_numbers(cho
         ApplicationWidths({"sft": application}),
         RESTART,
     )
-    submitted = numbers(ReplayResult(POOL, simulate_scenario(scenario, choice)), choice)
+    submitted = numbers(ReplayResult((POOL,), simulate_scenario(scenario, choice)), choice)
     assert numbers(replay(past, choice), choice) == pytest.approx(submitted)
 
 

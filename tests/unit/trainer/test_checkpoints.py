@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from charterer_trainer import latest_checkpoint, remove_partials, save_atomically
+from charterer_trainer.checkpoints import SaveClock
 from tests.unit.trainer.support import end, line, start
 
 
@@ -107,3 +108,26 @@ def test_the_highest_step_is_newest_whatever_clocks_say(
         moment = seconds.randrange(10**9)  # type: ignore[attr-defined]
         os.utime(path, (moment, moment))
     assert latest_checkpoint(folder) == folder / f"step-{max(steps)}.pt"
+
+
+def test_a_save_is_due_when_the_last_one_ended_long_enough_ago() -> None:
+    now = [100.0]
+    clock = SaveClock(lambda: now[0])
+    assert not clock.due(60.0)
+    now[0] += 60.0
+    assert clock.due(60.0)
+    assert not clock.due(None), "by default half an hour"
+    with clock.save():
+        now[0] += 7.0
+    assert clock.seconds == 7.0
+    assert not clock.due(60.0)
+
+
+def test_a_save_that_fails_is_due_again_at_once() -> None:
+    now = [0.0]
+    clock = SaveClock(lambda: now[0])
+    now[0] += 60.0
+    with pytest.raises(OSError, match="disk full"), clock.save():
+        raise OSError("disk full")
+    assert clock.seconds is None
+    assert clock.due(60.0)

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.server.support import JOB, token
+from charterer.domain.nodes.hazard import Hazard
+from charterer.server.directory import CurrentRun
+from tests.unit.server.support import ALLOCATION, JOB, POD_UID, token
 from tests.unit.trainer.support import Operator, end, line, operator, start
 
 TRAIN = """
@@ -51,6 +53,27 @@ async def test_the_operators_word_stops_the_script_before_any_signal(charterer: 
     assert await line(process) == "training"
     charterer.say(stopping=True)
     assert (await end(process))[0] == 143
+
+
+SAVES = """
+import sys, time
+import charterer_trainer
+
+with charterer_trainer.run():
+    with charterer_trainer.save_atomically(sys.argv[1]) as path:
+        path.write_text("0")
+    print("saved", flush=True)
+    while not charterer_trainer.should_checkpoint():
+        time.sleep(0.01)
+"""
+
+
+async def test_a_script_saves_as_often_as_its_nodes_ages_say(charterer: Operator, tmp_path: Path) -> None:
+    wild = Hazard((3600.0,) * 4, 0.0, 0.0, 3600.0, 1.0, 1e4, 5.0, 50.0)
+    charterer.directory.runs[JOB] = CurrentRun(2, frozenset({POD_UID}), ALLOCATION, False, wild, (0.1,))
+    process = await start(SAVES, charterer.environ, str(tmp_path / "0"))
+    assert await line(process) == "saved"
+    assert (await end(process))[0] == 0
 
 
 async def test_outside_kubernetes_a_script_runs_to_its_end_as_ever(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ Nothing here may raise into training because the operator is away, slow or wrong
 from charterer_trainer.allocations import Allocation
 from charterer_trainer.checkpoints import latest_checkpoint, remove_partials, save_atomically
 from charterer_trainer.distributed import init_jax
-from charterer_trainer.session import STOPPED, Session, allocation, batch, report, run, should_stop
+from charterer_trainer.session import STOPPED, Session, allocation, batch, report, run, should_checkpoint, should_stop
 
 __version__ = "0.1.0"
 
@@ -22,5 +22,6 @@ __all__ = [
     "report",
     "run",
     "save_atomically",
+    "should_checkpoint",
     "should_stop",
 ]

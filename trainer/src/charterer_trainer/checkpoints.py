@@ -6,13 +6,16 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Union
 
 StrPath = Union[str, "os.PathLike[str]"]
 
+DEFAULT_INTERVAL_SECONDS = 1800.0
+"""Seconds between two checkpoints where Charterer says nothing: half an hour of work is at stake."""
 _PARTIAL = ".partial"
 _NUMBERS = re.compile(r"\d+")
 
@@ -46,6 +49,31 @@ def latest_checkpoint(directory: StrPath, pattern: str = "*") -> Path | None:
     return max(found)[1] if found else None
 
 
+class SaveClock:
+    """When this process saved last, and how long that took."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._since = clock()
+        self.seconds: float | None = None
+
+    @contextmanager
+    def save(self) -> Iterator[None]:
+        """Time a save; one that fails does not count."""
+        begin = self._clock()
+        yield
+        self._since = self._clock()
+        self.seconds = self._since - begin
+
+    def due(self, every: float | None) -> bool:
+        """Whether the last save, or the start, was that many seconds ago; None: the default."""
+        return self._clock() - self._since >= (DEFAULT_INTERVAL_SECONDS if every is None else every)
+
+
+saves = SaveClock()
+"""The saves of this process."""
+
+
 @contextmanager
 def save_atomically(path: StrPath) -> Iterator[Path]:
     """Yields a path to write to (a file, or a folder that you create); at the end it becomes ``path`` at once.
@@ -53,7 +81,12 @@ def save_atomically(path: StrPath) -> Iterator[Path]:
     The contents are on the disk before the name is. When the block raises, what it wrote is removed and an older
     ``path`` stays. Every process that saves needs a ``path`` of its own. OSError when nothing was written.
     """
-    target = Path(path)
+    with saves.save(), _atomically(Path(path)) as partial:
+        yield partial
+
+
+@contextmanager
+def _atomically(target: Path) -> Iterator[Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     workspace = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=_PARTIAL, dir=target.parent))
     try:

@@ -27,13 +27,15 @@ class Unanswered(Exception):
 class Answer:
     """What the operator says: the current allocation, whether a stop is coming, when it wants to hear again.
 
-    ``batch``: samples per step that the whole job should use from now on; None where it has no opinion.
+    ``batch``: samples per step that the whole job should use from now on; ``checkpoint_every``: seconds of training
+    between two checkpoints. None where it has no opinion.
     """
 
     allocation: Allocation | None
     stopping: bool
     again_seconds: float
     batch: int | None = None
+    checkpoint_every: float | None = None
 
 
 class Client:
@@ -94,6 +96,11 @@ def _complaint(status: int, body: bytes) -> str:
         return f"HTTP {status}"
 
 
+def _interval(value: object) -> float | None:
+    sensible = isinstance(value, (int, float)) and not isinstance(value, bool) and 1 <= value <= 86_400
+    return float(value) if sensible and isinstance(value, (int, float)) else None
+
+
 def _answer(content: object) -> Answer:
     if not isinstance(content, dict):
         raise ValueError("the answer is no JSON object")
@@ -103,4 +110,5 @@ def _answer(content: object) -> Answer:
         stopping=content.get("stopping") is True,
         again_seconds=float(again) if isinstance(again, (int, float)) and 1 <= again <= 300 else 10.0,
         batch=whole(content.get("batch")) or None,
+        checkpoint_every=_interval(content.get("checkpointEverySeconds")),
     )

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Mapping
 
 from charterer_trainer.allocations import Allocation
+from charterer_trainer.checkpoints import saves
 from charterer_trainer.client import Answer, Client, Unanswered
 from charterer_trainer.steps import StepClock
 
@@ -18,12 +19,17 @@ _SHORTEST_SECONDS = 1.0
 _LONGEST_SECONDS = 60.0
 
 
+def _saved() -> dict[str, object]:
+    return {} if saves.seconds is None else {"checkpointSeconds": saves.seconds}
+
+
 class Reporter:
     """Posts at once when started, then as often as the operator asks, less often while it does not answer.
 
     Only the newest report is kept, so memory and calls stay bounded however often ``report`` is called. ``stopping``
-    is set once an answer said so, ``tried`` once the first post has ended, well or not. ``allocation`` and ``batch``
-    are as last answered. A process forked from this one (a data loader) has no thread and reports nothing.
+    is set once an answer said so, ``tried`` once the first post has ended, well or not. ``allocation``, ``batch`` and
+    ``checkpoint_every`` are as last answered. A process forked from this one (a data loader) has no thread and reports
+    nothing.
     """
 
     def __init__(self, client: Client, base: Mapping[str, object]) -> None:
@@ -41,6 +47,7 @@ class Reporter:
         self.tried = threading.Event()
         self.allocation: Allocation | None = None
         self.batch: int | None = None
+        self.checkpoint_every: float | None = None
         self._thread = threading.Thread(target=self._loop, name="charterer-reporter", daemon=True)
         self._thread.start()
 
@@ -73,7 +80,7 @@ class Reporter:
             numbers, self._newest = self._newest, None
             timed = self._clock.take() if numbers is not None else {}
         try:
-            answer = self._client.post({**self._base, **timed, **(numbers or {})})
+            answer = self._client.post({**self._base, **_saved(), **timed, **(numbers or {})})
         except Unanswered as problem:
             with self._lock:
                 self._newest = self._newest if self._newest is not None else numbers
@@ -89,6 +96,7 @@ class Reporter:
         if answer.allocation is not None:
             self.allocation = answer.allocation
         self.batch = answer.batch
+        self.checkpoint_every = answer.checkpoint_every
         if answer.stopping and not self.stopping.is_set():
             log.info("Charterer says that this run is going to stop")
             self.stopping.set()

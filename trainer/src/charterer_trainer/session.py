@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 from charterer_trainer.allocations import Allocation, from_environment, from_file
+from charterer_trainer.checkpoints import saves
 from charterer_trainer.client import Client
 from charterer_trainer.environment import Environment
 from charterer_trainer.reporter import Reporter
@@ -121,6 +122,13 @@ class Session:
         """
         return None if self._reporter is None else self._reporter.batch
 
+    def should_checkpoint(self) -> bool:
+        """Whether the last ``save_atomically`` of this process, or its start, is long enough ago to save again.
+
+        On nodes that the cloud takes back Charterer says how long is best; otherwise it is half an hour.
+        """
+        return saves.due(None if self._reporter is None else self._reporter.checkpoint_every)
+
     def close(self) -> None:
         """Post the last numbers, briefly."""
         if self._reporter is not None:
@@ -172,6 +180,11 @@ def batch() -> int | None:
 def should_stop() -> bool:
     """See Session.should_stop. Ranks must agree before they leave a loop: see docs/progress.md."""
     return _session().should_stop()
+
+
+def should_checkpoint() -> bool:
+    """See Session.should_checkpoint. Ranks hear of it at different times: let rank 0 decide for all."""
+    return _session().should_checkpoint()
 
 
 def allocation() -> Allocation | None:

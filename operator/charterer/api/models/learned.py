@@ -201,6 +201,8 @@ class LearnedClass(ApiModel):
     """The batch sizes under which this was learned."""
     mean_steps: Positive | None = None
     """Mean work of the latest finished jobs, in steps of the own batch size."""
+    checkpoint_seconds: Annotated[float, Field(gt=0, le=86_400)] | None = None
+    """Seconds that a checkpoint takes, as its jobs reported."""
     failed: Annotated[tuple[FailedWidthStatus, ...], Field(max_length=MOST_FAILED, json_schema_extra=ATOMIC)] = ()
     """Widths on which runs failed. If a job has a choice, it avoids such a width for an hour, and four times as long
     after each further failure. A failure is forgotten when the width was measured, and after a month."""

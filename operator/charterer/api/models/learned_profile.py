@@ -18,7 +18,14 @@ def learned_profile(declared: Profile, status: LearnedStatus) -> Profile:
     if declared.mean_work is None and status.mean_steps is not None:
         mean = status.mean_steps / _points(phases[0].curves[0])[0][1]
     failed = tuple(width.to_domain() for width in status.failed)
-    return replace(declared, phases=phases, reports=status.reports, mean_work=mean, failed=failed)
+    return replace(
+        declared,
+        phases=phases,
+        reports=status.reports,
+        mean_work=mean,
+        failed=failed,
+        checkpoint_seconds=declared.checkpoint_seconds or status.checkpoint_seconds,
+    )
 
 
 def _reference(curves: tuple[SpeedCurve, ...]) -> tuple[str, int] | None:

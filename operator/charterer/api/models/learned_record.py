@@ -42,12 +42,18 @@ def curves_record(learned: Learned) -> LearnedCurves:
     )
 
 
-def class_record(state: ClassState, failed: Iterable[FailedWidth] = ()) -> LearnedClass:
-    """The statistics of a class that people read, other than its curves. ``failed``: widths on which runs failed."""
+def class_record(
+    state: ClassState, failed: Iterable[FailedWidth] = (), checkpoint_seconds: float | None = None
+) -> LearnedClass:
+    """The statistics of a class that people read, other than its curves. ``failed``: widths on which runs failed.
+
+    ``checkpoint_seconds`` has two digits: each change makes the plans of the class's jobs anew.
+    """
     sizes = state.sizes.latest
     return LearnedClass(
         batch=BatchTermsStatus.from_domain(state.terms),
         mean_steps=_exact(sum(sizes) / len(sizes)) if sizes else None,
+        checkpoint_seconds=None if checkpoint_seconds is None else float(f"{checkpoint_seconds:.2g}"),
         failed=tuple(FailedWidthStatus.from_domain(width) for width in failed),
     )
 

@@ -176,6 +176,9 @@ class SpeedupProfileSpec(ApiModel):
     resize_seconds: Annotated[float, Field(ge=0, le=86_400)] = 0
     """Seconds without training when pods are added to or removed from a job of this class (resizePolicy InPlace)."""
 
+    checkpoint_seconds: Annotated[float, Field(gt=0, le=86_400)] | None = None
+    """Seconds for which training stops while a checkpoint is written. Absent: as reported, and 30 before that."""
+
     def to_domain(self, meta: ObjectMeta, record: SpeedupProfileRecord, unreadable: str = "") -> Profile:
         """The profile with what was learned of its class; InvalidObject when a declared curve cannot be used.
 
@@ -191,6 +194,7 @@ class SpeedupProfileSpec(ApiModel):
             arrivals_per_hour=self.arrivals_per_hour,
             restart_seconds=self.restart_seconds,
             resize_seconds=self.resize_seconds,
+            checkpoint_seconds=self.checkpoint_seconds,
             declared=curves,
             batch=None if self.batch is None else self.batch.to_domain(),
             unreadable=unreadable,

@@ -65,6 +65,10 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "The job waits for nodes that are rented or being rented.",
         "Look at the GPURentals: `kubectl get gpurentals`.",
     ),
+    ReasonCode.WAITING_FOR_FREE_GPUS: Meaning(
+        "GPUs of a node that is in use are expected to be free soon. Most of a new node would be idle.",
+        "The reason says until when at the latest. A targetCompletionTime lets the job wait for nothing.",
+    ),
     ReasonCode.WAITING_FOR_BUDGET: Meaning(
         "What the budget may spend now is in use by other jobs.",
         "Raise the budget's `spec.amount`, wait, or give the job a higher priority class.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from charterer.cli.explain.counted import counted
 from charterer.cli.explain.document import headline, late_pools, limits_of
 from charterer.cli.explain.explanation import Explanation
 from charterer.cli.shared.json_values import dollars_json, late_pool_json, option_json, rate_json
@@ -34,14 +35,14 @@ def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
         "paysPerHourSaved": None if budget is None else rate_json(budget.rate),
         "workSecondsLeft": None if options is None else options.position.left,
         "workKnown": None if options is None else options.known_work,
-        "options": None if options is None else [_option(option) for option in options.rows],
-        "latePools": [late_pool_json(name, doubt) for name, doubt in late_pools(explanation).items()],
+        "options": None if options is None else [_option(option, explanation) for option in options.rows],
+        "latePools": [late_pool_json(name, wait) for name, wait in late_pools(explanation).items()],
         "leftAlone": None if options is None else [_left_alone(width) for width in options.left_alone],
         "changes": None if options is None else [_change(change) for change in options.changes],
     }
 
 
-def _option(option: Alternative) -> JsonValue:
+def _option(option: Alternative, explanation: Explanation) -> JsonValue:
     return {
         **option_json(option.option),
         "chosen": option.rank is Rank.CHOSEN,
@@ -56,6 +57,10 @@ def _option(option: Alternative) -> JsonValue:
         "speedIs": str(option.basis),
         "reports": option.reports,
         "nodes": str(option.nodes),
+        "counts": [
+            {"what": figure.what, "howMuch": figure.much, "known": figure.known}
+            for figure in counted(option, explanation)
+        ],
     }
 
 

@@ -24,7 +24,7 @@ from charterer.cli.simulate.options import (
     policy_options,
     source_options,
 )
-from charterer.cli.simulate.simulation_input import SimulationInput, from_file, monthly_budget, of_history
+from charterer.cli.simulate.simulation_input import SimulationInput, from_file, monthly_budget, of_history, on_sale
 from charterer.controller.snapshot.offline import snapshot_of
 from charterer.controller.snapshot.payers import payers_of
 from charterer.domain.money import Money
@@ -61,6 +61,7 @@ def simulate(
       charterer simulate trace.csv --node-price 12 --policy charterer --policy fixed:16:fair
       charterer simulate jobs.csv --speeds speeds.csv --policy charterer --pays 2 --pays 10
       charterer simulate jobs.csv --speeds speeds.csv --policy charterer --learn
+      charterer simulate jobs.csv --speeds speeds.csv --pools pools.csv
       charterer simulate jobs.csv --speeds speeds.csv -o json | jq '.[].meanCompletionSeconds'
 
     \b
@@ -70,6 +71,8 @@ def simulate(
                                           (docs/simulator.md)
       name, time, application,            jobs whose running times come from --speeds
         num_replicas
+    --pools names pools of several GPU types, on demand and spot, with their prices, lifetimes and stock; --speeds
+    then has a column gpu_type.
 
     \b
     Policies:
@@ -90,7 +93,8 @@ def simulate(
         policy.check()
         amount = show.amount()
         if workload is not None:
-            subject = from_file(workload, source.speeds, nodes.pool(), nodes.restart_seconds, amount)
+            sale = on_sale(nodes.pools, nodes.pool(), nodes.restart_seconds, nodes.seed)
+            subject = from_file(workload, source.speeds, sale, amount)
         else:
             past, monthly = _cluster_history(source, cluster)
             history = _simulated_history(past)

@@ -87,13 +87,18 @@ source_options = option_group(
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """The nodes of jobs whose rows do not describe them. ``node_price``: dollars an hour."""
+    """The nodes of jobs whose rows do not describe them. ``node_price``: dollars an hour.
 
+    ``pools``: a file of pools. ``seed``: of the lifetimes that are drawn.
+    """
+
+    pools: Path | None
     gpus_per_node: int
     node_price: str
     start_seconds: float
     restart_seconds: float
     max_nodes: int
+    seed: int
 
     def pool(self) -> PoolModel:
         """The pool of these nodes. ValueError for what is no price of a node."""
@@ -106,6 +111,11 @@ class NodeOptions:
 node_options = option_group(
     "nodes",
     NodeOptions,
+    click.option(
+        "--pools",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="CSV of the pools on sale, where there are several: see docs/simulator.md.",
+    ),
     click.option("--gpus-per-node", default=8, type=click.IntRange(1, 64), help="GPUs of a node, where no row says."),
     click.option("--node-price", default="16", help="Dollars an hour for a node, where no row says."),
     click.option(
@@ -125,6 +135,12 @@ node_options = option_group(
         default=1000,
         type=click.IntRange(1, MOST_NODES),
         help="The most nodes that any policy may rent at once, where no row says.",
+    ),
+    click.option(
+        "--seed",
+        default=0,
+        type=click.IntRange(0, 2**31),
+        help="Another seed draws other lifetimes of spot nodes.",
     ),
 )
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from charterer.domain.budget import Budget
 from charterer.domain.money import Money, total
+from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
 from charterer.domain.time import parse_instant
 from charterer.report.simulation import span
 from charterer.simulate.history.history import History, PastJob
 from charterer.simulate.history.savings import rates_around
 from charterer.simulate.history.trace import is_trace, read_history
-from charterer.simulate.model.ground_truth import application_from_speeds
+from charterer.simulate.model.ground_truth import application_from_speeds, joined
 from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.pools_file import read_pools
 from charterer.simulate.model.scenario import Scenario, new_budget
 from charterer.simulate.model.workload import BadRow, Speeds, Submission, read_speeds, read_workload, since_first
 from charterer.simulate.policy_registry import ApplicationWidths, PolicyChoice
@@ -74,14 +77,40 @@ def monthly_budget(jobs: Iterable[PastJob], payers: Mapping[str, Budget]) -> Mon
     return total(paying.values())
 
 
-def from_file(
-    workload: Path, speeds: Path | None, pool: PoolModel, restart_seconds: float, budget: Money | None
-) -> SimulationInput:
+@dataclass(frozen=True, slots=True)
+class OnSale:
+    """The pools of jobs whose rows do not describe them, at least one, and the restart in those that say nothing."""
+
+    pools: tuple[PoolModel, ...]
+    restart_seconds: float
+
+
+def on_sale(file: Path | None, default: PoolModel, restart_seconds: float, seed: int) -> OnSale:
+    """The pools of a file, or the default one. BadRow."""
+    if file is None:
+        return OnSale((default,), restart_seconds)
+
+    def beside(name: str) -> io.StringIO:
+        if not (file.parent / name).is_file():
+            raise BadRow(f"{file.name}: lifetimes {name!r} is no file in the folder of {file.name}: correct the name")
+        return _lines(file.parent / name)
+
+    with _csv_errors(file):
+        return OnSale(read_pools(_lines(file), file.name, default, seed, beside), restart_seconds)
+
+
+def from_file(workload: Path, speeds: Path | None, sale: OnSale, budget: Money | None) -> SimulationInput:
     """A workload file of either kind. BadRow where it cannot be used."""
+    with _csv_errors(workload):
+        return _from_lines(_lines(workload), workload, speeds, sale, budget)
+
+
+@contextmanager
+def _csv_errors(file: Path) -> Iterator[None]:
     try:
-        return _from_lines(_lines(workload), workload, speeds, pool, restart_seconds, budget)
+        yield
     except csv.Error as error:
-        raise BadRow(f"{workload.name}: is no CSV file: {error}") from None
+        raise BadRow(f"{file.name}: is no CSV file: {error}") from None
 
 
 def _lines(file: Path) -> io.StringIO:
@@ -95,16 +124,16 @@ def _from_lines(
     lines: io.StringIO,
     workload: Path,
     speeds: Path | None,
-    pool: PoolModel,
-    restart_seconds: float,
+    sale: OnSale,
     budget: Money | None,
 ) -> SimulationInput:
     trace = is_trace(lines.readline())
     lines.seek(0)
-    known = None if speeds is None else read_speeds(_lines(speeds), speeds.name)
+    gpu_types = [pool.gpu_type for pool in sale.pools]
+    known = None if speeds is None else read_speeds(_lines(speeds), speeds.name, gpu_types)
     if trace:
         curves, warnings = ({}, ()) if known is None else (_curves(known), known.warnings)
-        history = read_history(lines, workload.name, pool, restart_seconds, curves)
+        history = read_history(lines, workload.name, sale.pools[0], sale.restart_seconds, curves)
         return of_history(workload.name, history, warnings, budget)
     if speeds is None or known is None:
         raise BadRow(
@@ -112,15 +141,11 @@ def _from_lines(
             "give --speeds"
         )
     submissions = read_workload(lines, workload.name, known.seconds)
-    scenario = _scenario(submissions, known, speeds.name, pool, restart_seconds)
+    scenario = _scenario(submissions, known, speeds.name, sale)
     late = f" Time begins with the first submission, at {submissions[0].at:,.0f} s of the file." * bool(
         submissions[0].at
     )
-    notes = (
-        f"{pool.gpus_per_node} GPUs a node at {pool.hourly}, ready after {pool.start_seconds:g} s; a restart takes "
-        f"{restart_seconds:g} s. {_LEFT_OUT}.{late}",
-        *known.warnings,
-    )
+    notes = (f"{_nodes_on_sale(sale)} {_LEFT_OUT}.{late}", *known.warnings)
     title = f"{workload.name}: {len(scenario.submissions)} jobs"
     return SimulationInput(
         title, notes, lambda choice: [partial(_simulate, scenario, choice)], _RATES, budget, known.warnings
@@ -128,37 +153,68 @@ def _from_lines(
 
 
 def _simulate(scenario: Scenario, choice: PolicyChoice) -> ReplayResult:
-    return ReplayResult(scenario.pools[0], run_one(scenario, choice))
+    return ReplayResult(scenario.pools, run_one(scenario, choice))
+
+
+def _nodes_on_sale(sale: OnSale) -> str:
+    if len(sale.pools) > 1:
+        return "Pools: " + "; ".join(_described(pool, sale.restart_seconds) for pool in sale.pools) + "."
+    (pool,) = sale.pools
+    restart = sale.restart_seconds if pool.restart_seconds is None else pool.restart_seconds
+    return (
+        f"{pool.gpus_per_node} GPUs a node at {pool.hourly}, ready after {pool.start_seconds:g} s; a restart takes "
+        f"{restart:g} s."
+    )
+
+
+def _described(pool: PoolModel, restart_seconds: float) -> str:
+    restart = restart_seconds if pool.restart_seconds is None else pool.restart_seconds
+    spot = " spot" if pool.capacity_type is CapacityType.SPOT else ""
+    return (
+        f"{pool.name} ({pool.gpus_per_node} x {pool.gpu_type}{spot} at {pool.hourly}, ready after "
+        f"{pool.start_seconds:g} s, {restart:g} s a restart)"
+    )
 
 
 def _curves(speeds: Speeds) -> dict[str, tuple[Phase, ...]]:
-    tables = {
-        name: ThroughputTable(tuple((gpus, 1.0 / time) for gpus, time in sorted(seconds.items())))
-        for name, seconds in speeds.seconds.items()
+    return {
+        name: (Phase(1.0, tuple(SpeedCurve(gpu_type, _table(seconds)) for gpu_type, seconds in by_type.items())),)
+        for name, by_type in speeds.seconds.items()
     }
-    return {name: (Phase(1.0, (SpeedCurve("", table),)),) for name, table in tables.items()}
 
 
-def _scenario(
-    submissions: Sequence[Submission], speeds: Speeds, file: str, pool: PoolModel, restart_seconds: float
-) -> Scenario:
-    size = pool.gpus_per_node
-    below = [1 << power for power in range(size.bit_length()) if 1 << power < size]
+def _table(seconds: Mapping[int, float]) -> ThroughputTable:
+    return ThroughputTable(tuple((gpus, 1.0 / time) for gpus, time in sorted(seconds.items())))
+
+
+def _scenario(submissions: Sequence[Submission], speeds: Speeds, file: str, sale: OnSale) -> Scenario:
+    sizes = sorted({pool.gpus_per_node for pool in sale.pools})
     applications = {}
-    for name, seconds in speeds.seconds.items():
-        widths = [*below, *range(size, max(seconds) + 1, size)]
-        applications[name] = application_from_speeds(name, seconds, widths)
-        if not applications[name].widths:
+    for name, by_type in speeds.seconds.items():
+        widest = max(gpus for seconds in by_type.values() for gpus in seconds)
+        widths = {gpus for size in sizes for gpus in _placeable(size, widest)}
+        applications[name] = joined(
+            [application_from_speeds(name, seconds, widths, gpu_type) for gpu_type, seconds in by_type.items()]
+        )
+        without = [gpu_type for gpu_type, epochs in applications[name].rates.items() if not epochs[0]]
+        if without:
+            of_type = f" of type {without[0]}" if len(by_type) > 1 else ""
             raise BadRow(
-                f"{file}: application {name!r} has no width that fits nodes of {size} GPUs: give 1, 2, 4, ... or whole "
-                "nodes"
+                f"{file}: application {name!r} has no width that fits nodes of {' or '.join(map(str, sizes))} GPUs"
+                f"{of_type}: give 1, 2, 4, ... or whole nodes"
             )
     return Scenario(
         _START,
         since_first(submissions),
         applications,
-        (pool,),
+        sale.pools,
         new_budget(_START),
         ApplicationWidths(applications),
-        restart_seconds,
+        sale.restart_seconds,
     )
+
+
+def _placeable(size: int, widest: int) -> Iterator[int]:
+    """The widths that nodes of ``size`` GPUs can place: powers of two below one, and whole nodes."""
+    yield from (1 << power for power in range(size.bit_length()) if 1 << power < size)
+    yield from range(size, widest + 1, size)

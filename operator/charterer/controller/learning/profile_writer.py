@@ -181,7 +181,8 @@ class ProfileWriter:
         else:
             return
         state = self._collector.learner.state(class_id)
-        status = {**curves, **dump(learned_record.class_record(state, learning.failed.values()))}
+        record = learned_record.class_record(state, learning.failed.values(), learning.checkpoint_seconds)
+        status = {**curves, **dump(record)}
         if overwritten or self._due(status, written):
             await self._write(class_id, status)
         elif written is not None and _significant_fields(status) != _significant_fields(written.status):

@@ -31,6 +31,7 @@ MOST_CLASSES = 2_000
 """Classes learned at the same time: tenants name them, and each takes memory and a share in the others' priors."""
 _WORTH_CHANGING = 1.1
 """Ratio from which on a job is advised to change its batch size: just below the distance of two candidates."""
+_SMOOTHING = 0.05
 _ADVICE_SECONDS = 30.0
 """Seconds for which batch sizes are kept: thousands of jobs report every ten seconds, and a fit takes a while."""
 
@@ -42,7 +43,7 @@ class ClassLearning:
     ``uid``: of the SpeedupProfile that remembers it, None before there is one. ``through``: jobs that finished up to
     then are in the sizes. ``changed``: whether something was learned since it was last written. ``best``: batch sizes
     computed since ``best_since``, by GPU type, width and bin of progress. ``failed``: widths on which runs failed, by
-    GPU type and width.
+    GPU type and width. ``checkpoint_seconds``: how long a checkpoint takes, None before one was reported.
     """
 
     uid: str | None = None
@@ -51,6 +52,7 @@ class ClassLearning:
     best: dict[tuple[str, int, int], int] = field(default_factory=dict)
     best_since: Instant | None = None
     failed: dict[tuple[str, int], FailedWidth] = field(default_factory=dict)
+    checkpoint_seconds: float | None = None
 
 
 @dataclass(slots=True)
@@ -79,7 +81,13 @@ class ReportCollector:
         """Take what a SpeedupProfile remembers. ValueError naming the invalid field."""
         self.learner.restore(learned_record.class_state(class_id, learned, statistics))
         failed = {(width.gpu_type, width.gpus): width.to_domain() for width in learned.failed}
-        self.classes[class_id] = ClassLearning(uid, statistics.sizes_through, changed=False, failed=failed)
+        self.classes[class_id] = ClassLearning(
+            uid,
+            statistics.sizes_through,
+            changed=False,
+            failed=failed,
+            checkpoint_seconds=learned.checkpoint_seconds,
+        )
 
     def forget(self, class_id: ClassId) -> None:
         """Drop what was learned of a class, because its profile was deleted."""
@@ -191,7 +199,9 @@ class ReportCollector:
         except ValueError as error:
             _log.info("report of %s/%s not learned from: %s", job.namespace, job.name, error)
         else:
-            self.classes[job.class_id].changed = True
+            learning = self.classes[job.class_id]
+            learning.changed = True
+            learning.checkpoint_seconds = _smoothed(learning.checkpoint_seconds, report.checkpoint_seconds)
 
     def _declare(self, class_id: ClassId, profile: Profile | None, batch: int) -> bool:
         """Declare the terms that a class has now; false where there are too many classes already."""
@@ -234,6 +244,13 @@ class ReportCollector:
         if report.batch is not None and 1.0 / _WORTH_CHANGING < best / report.batch < _WORTH_CHANGING:
             return min(report.batch, terms.largest)
         return best
+
+
+def _smoothed(before: float | None, reported: float | None) -> float | None:
+    """Seconds of a checkpoint: a twentieth of the way to the last report, which repeats itself until the next save."""
+    if not reported or before is None:
+        return reported or before
+    return before + _SMOOTHING * (reported - before)
 
 
 def _terms(profile: Profile | None, before: BatchTerms | None, batch: int) -> BatchTerms:

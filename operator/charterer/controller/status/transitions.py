@@ -27,6 +27,7 @@ _Status = Mapping[str, Any]
 _WAITING: Final[Mapping[str, bool]] = {
     ReasonCode.WAITING_FOR_BUDGET: False,
     ReasonCode.WAITING_FOR_NODE: False,
+    ReasonCode.WAITING_FOR_FREE_GPUS: False,
     ReasonCode.OPERATOR_LIMIT: True,
     ReasonCode.STOPPED: False,
     ReasonCode.POOL_FULL: False,

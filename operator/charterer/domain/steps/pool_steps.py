@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from charterer.domain.ids import BudgetId, OrderToken, PoolId, RentalId
 from charterer.domain.money import Price
+from charterer.domain.nodes.waits import NodeStart
 from charterer.domain.order import Ask, CoolDown
 from charterer.domain.pool import Instance, Offering, Quote
+from charterer.domain.time import Instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +71,32 @@ class CloseUnfulfilled:
 class RecordOffer:
     """Record in the pool's status what the cloud last said of one node and its price, for as long as it is silent.
 
-    ``replaces``: the quote that was on record.
+    ``replaces``: the quote that was on record. ``starts``: of nodes that have become ready since the last record.
     """
 
     pool: PoolId
     offering: Offering | None
     quote: Quote | None
     replaces: Quote | None = None
+    starts: tuple[NodeStart, ...] = ()
 
 
-PoolStep = AskCloud | Withdraw | Cool | Adopt | RecordOrphan | CloseUnfulfilled | RecordOffer
+@dataclass(frozen=True, slots=True)
+class CountLifetime:
+    """Add a rental that has ended to what the pool's status says of its nodes' lifetimes.
+
+    ``uid``: of the rental, whose node lived ``hours`` and ended ``at``, with ``others`` of the pool still there.
+    ``taken``: by the cloud; ``announced``: with a notice. ``there``: uids of the pool's rentals.
+    """
+
+    pool: PoolId
+    uid: str
+    hours: float
+    at: Instant
+    taken: bool
+    announced: bool
+    others: int
+    there: tuple[str, ...]
+
+
+PoolStep = AskCloud | Withdraw | Cool | Adopt | RecordOrphan | CloseUnfulfilled | RecordOffer | CountLifetime

@@ -12,6 +12,7 @@ from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import CapacityType, Pool
+from charterer.policy.actions.hole_waits import HoleWaits
 from charterer.policy.actions.path_mixing import in_order, last_option, ranked_options
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.shortage import Shares, share_room
@@ -21,6 +22,7 @@ from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.hard_limit import reserve
 from charterer.policy.nodes.max_cost import affordable, too_dear
+from charterer.policy.nodes.node_fit import snuggest_first
 from charterer.policy.options.option_value import Completion
 from charterer.policy.options.pool_selection import left_out
 from charterer.policy.solve.allocation_program import NEAR
@@ -53,6 +55,7 @@ class Admission:
         self._too_dear: set[JobId] = set()
         self._queue_ends = False
         self._committed = 0.0
+        self._waits = HoleWaits(draft)
         self._running = list(running)
         self._shares: Shares | None = None
         self._rate = Price(sum([kept.micros for kept in self._running])).dollars_per_second
@@ -76,6 +79,7 @@ class Admission:
         self._shares = share_room(self._draft, queue, wanted, self._running)
         if self._shares is not None:
             queue = self._share_out(queue, wanted, self._shares)
+        self._waits.look([(job, self._snuggest(job, [way.option for way in wanted[job.id]])[0]) for job in queue])
         for job in queue:
             share = self._solution.share(job)
             if share is not None:
@@ -178,7 +182,7 @@ class Admission:
     def _admit(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> None:
         wanted = outcomes[0].option
         blocks: list[ReasonCode] = []
-        for option in self._by_availability(job, outcomes, share):
+        for option in self._snuggest(job, self._by_availability(job, outcomes, share)):
             if not self._affords(job, option, outcomes):
                 left = reasons.format_money(max(self._solution.committable - self._committed, 0.0))
                 cost = reasons.format_money(self._cost(job, outcomes))
@@ -190,6 +194,9 @@ class Admission:
                 self._commit(job, outcomes)
                 return
             blocks.append(block)
+            if block is ReasonCode.POOL_COOLING and self._draft.wait_is_measured(job, option):  # the rest is worse
+                wanted, blocks = option, [block, *blocks]
+                break
         if any(block in _LIMITS for block in blocks):
             for option in sorted(share.group.menu.narrower, key=lambda option: (-option.gpus, option.pool)):
                 if self._try(job, option, share, wanted) is None:
@@ -214,10 +221,12 @@ class Admission:
             return f"{text}, and {max(purse.slack, ZERO)} of spec.hardLimit ({budget.hard_limit}) is not committed"
         if block is ReasonCode.OPERATOR_LIMIT:
             return self._draft.operator_limit(option)
+        if block is ReasonCode.POOL_COOLING and (wait := self._draft.launch_wait(job, option)) is not None:
+            return f"{_BLOCKED[block]}; {reasons.late(option.pool, wait)}"
         text = _BLOCKED.get(block, "no node can be had now")
         return f"{text}{'' if self._shares is None else _shared(self._shares, option.pool)}"
 
-    def _by_availability(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> Iterable[Option]:
+    def _by_availability(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> Sequence[Option]:
         """The options, best first, now that some could begin at once and others wait for nodes to start up.
 
         An outcome counts a whole start-up: where all nodes are ready or boot, what is over of it is taken off. So a job
@@ -225,7 +234,7 @@ class Admission:
         A job of a class that mixes takes the path given to it, or the mix would not be met; unless that needs a node
         which the cloud is not expected to give soon.
         """
-        worth, least = share.values.worth, inf
+        worth, least = (self._solution.deadline_values(job) or share.values).worth, inf
         totals = self._with_delays(job, outcomes, worth)
         start_up = self._draft.start_up
         dearest = [(worth + option.price.dollars_per_second) * start_up(option) for _, option in totals]
@@ -244,13 +253,19 @@ class Admission:
         first = [option for _, _, option in sorted(ranked, key=lambda entry: entry[:2])]
         return [*first, *(option for _, option in totals[len(first) :])]
 
+    def _snuggest(self, job: Job, options: Sequence[Option]) -> Sequence[Option]:
+        """The options, best first; where a node must be rented for the best, the one of the pool that it fits best."""
+        if len(options) < 2 or not self._draft.must_rent(job, options[0]):
+            return options
+        return snuggest_first(options, self._solution.inputs.market)
+
     def _with_delays(self, job: Job, outcomes: Sequence[Completion], worth: float) -> Sequence[tuple[float, Option]]:
         """What each option costs with time, the best first, where a node is expected late: that is paid with time only.
 
         ``worth``: dollars of a second of the job's life.
         """
         totals = [(outcome.worth, outcome.option) for outcome in outcomes]
-        if not self._draft.launches_in_doubt:
+        if not self._draft.waits_for_launches:
             return totals
         delayed = [(total + worth * self._draft.launch_delay(job, option), option) for total, option in totals]
         return sorted(delayed, key=lambda entry: entry[0])
@@ -260,6 +275,10 @@ class Admission:
 
         ``wanted``: what it would have, did all nodes come in time.
         """
+        waits = self._waits.reason(job, option)
+        if waits is not None:
+            self._draft.judge(job, option, waits)
+            return None
         claim = self._draft.claim(job, option)
         if claim.blocked is not None:
             return claim.blocked
@@ -280,8 +299,8 @@ class Admission:
         """That a pool which would be better gives its nodes too late for the job; empty where that is not why."""
         if self._shares is not None and option is not wanted:
             return f"; {reasons.name(wanted)} would be better for it alone{_shared(self._shares, wanted.pool)}"
-        doubt = None if wanted.pool == option.pool else self._draft.doubt(job, wanted)
-        return "" if doubt is None else f"; {reasons.late(wanted.pool, doubt)}"
+        wait = None if wanted.pool == option.pool else self._draft.launch_wait(job, wanted)
+        return "" if wait is None else f"; {reasons.late(wanted.pool, wait)}"
 
     def _place(self, job: Job, option: Option, placements: Sequence[Placement], why: Reason) -> None:
         self._rate += option.price.dollars_per_second

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from charterer.domain.ids import PoolId, RentalId
+from charterer.domain.ids import JobId, PoolId, RentalId
 from charterer.domain.job import Placement
 from charterer.domain.money import Money
 from charterer.domain.option import Option
@@ -31,24 +31,17 @@ from charterer.policy.actions.triage import KeptRuns
 from charterer.policy.budgets import reasons
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.deadline import MARGIN
+from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import job_position
 from charterer.policy.nodes.capacity import FreeNodes
-from charterer.policy.nodes.guests import Guest, guests
+from charterer.policy.nodes.guests import Guest
 from charterer.policy.nodes.max_cost import fits, left_of
+from charterer.policy.nodes.node_fit import kind
 from charterer.policy.solve.phase_dp import key_of
 
 _FACTOR = 2.0
 """Multiple of what restarts cost that must be saved: a run that starts anew may also lose what came after its last
 checkpoint, or fail to start."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Tenant:
-    """A job that may be moved off its node with the others there."""
-
-    guest: Guest
-    share: GroupAssignment
-    movable: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +58,9 @@ class _Pool:
 
 @dataclass(frozen=True, slots=True)
 class _Relocation:
-    """Where a tenant goes."""
+    """Where a job goes."""
 
-    tenant: _Tenant
+    guest: Guest
     option: Option
     to: RentalId
 
@@ -78,10 +71,10 @@ class Consolidation:
     def __init__(self, draft: PlanBuilder, running: Sequence[KeptRuns]) -> None:
         self._draft = draft
         self._solution = draft.solution
-        self._running = running
+        self._guests = draft.solution.guests()
+        self._leaving = _leaving(draft.solution.groups.values(), running)
         self._gate = MoveGate(draft.solution.budget, draft.snapshot.now)
         self._pools = self._find_pools()
-        self._tenants: Mapping[RentalId, Sequence[_Tenant]] | None = None
 
     def empty_nodes(self) -> None:
         """Move the jobs of each node for which that pays and for which all limits allow it."""
@@ -101,12 +94,11 @@ class Consolidation:
         found: dict[PoolId, _Pool] = {}
         for name, share in shares.items():
             offer = offers[name]
-            kind = offer.gpu_type, offer.capacity_type, offer.resource
             kin = [
                 other
                 for other, price in shares.items()
                 if price <= share
-                and (offers[other].gpu_type, offers[other].capacity_type, offers[other].resource) == kind
+                and kind(offers[other]) == kind(offer)
                 and other in selected
                 and (other == name or other not in self._solution.scarce)
             ]
@@ -130,26 +122,26 @@ class Consolidation:
 
     def _consider(self, pool: _Pool, rental: RentalId) -> None:
         ready = pool.nodes.ready
-        tenants = self._all_tenants().get(rental, ())
-        used = sum(tenant.guest.gpus for tenant in tenants)
-        if not tenants or rental in pool.nodes.touched or ready.free[rental] + used != pool.size:
+        guests = self._guests.get(rental, ())
+        used = sum(guest.gpus for guest in guests)
+        if not guests or rental in pool.nodes.touched or ready.free[rental] + used != pool.size:
             return
-        if len(tenants) > 1 and 2 * used > pool.size:
+        if len(guests) > 1 and 2 * used > pool.size:
             return
-        restarts = sum(self._restart(tenant) for tenant in tenants)
+        restarts = sum(self._restart(guest) for guest in guests)
         paid = self._paid_seconds(rental)
         saved = pool.price * (self._busy_seconds(rental) - max(pool.start_seconds, paid))
-        if saved <= _FACTOR * restarts or not all(self._may_move(tenant) for tenant in tenants):
+        if saved <= _FACTOR * restarts or not all(self._may_move(guest) for guest in guests):
             return
-        held = [hold for tenant in tenants if (hold := self._gate.held(tenant.guest.facts.job)) is not None]
+        held = [hold for guest in guests if (hold := self._gate.held(guest.facts.job)) is not None]
         if held:
             self._draft.decided.again_at += [hold.until for hold in held if hold.until is not None]
             return
-        relocations = self._relocate(pool, rental, tenants)
+        relocations = self._relocate(pool, rental, guests)
         saved -= self._prolonged(relocations)
         graces: dict[RentalId, int] = {}
         for relocation in relocations:
-            grace = relocation.tenant.guest.facts.job.grace_seconds
+            grace = relocation.guest.facts.job.grace_seconds
             graces[relocation.to] = max(grace, graces.get(relocation.to, 0))
         if not relocations or saved <= _FACTOR * restarts or not self._draft.hosts(graces):
             self._take(relocations, -1)
@@ -157,33 +149,20 @@ class Consolidation:
         ready.take(rental, ready.free[rental])  # nobody comes to a node that is to be given back
         for relocation in relocations:
             self._pools[relocation.option.pool].nodes.touched.add(relocation.to)
-            self._go(relocation, rental, saved - restarts, relocation.tenant.guest.gpus / used)
+            self._go(relocation, rental, saved - restarts, relocation.guest.gpus / used)
 
-    def _all_tenants(self) -> Mapping[RentalId, Sequence[_Tenant]]:
-        """The jobs of each node, the widest first."""
-        if self._tenants is None:
-            found: dict[RentalId, list[_Tenant]] = {}
-            for kept in self._running:
-                share = self._solution.shares.get(kept.group.key)
-                if share is None:
-                    continue
-                for rental, here in self._solution.inputs.memo(guests, kept.group, share.group.work).items():
-                    for guest in here:
-                        job = guest.facts.job.id
-                        movable = job in kept.group.movable and job in kept.runners
-                        found.setdefault(rental, []).append(_Tenant(guest, share, movable))
-            self._tenants = found
-        return self._tenants
+    def _share(self, guest: Guest) -> GroupAssignment:
+        return self._solution.shares[guest.facts.key]
 
-    def _worth(self, tenant: _Tenant) -> float:
+    def _worth(self, guest: Guest) -> float:
         """Dollars of a second of the job's life."""
-        worth = tenant.share.group.worth(self._solution.rate)
-        need = self._solution.deadline_needs.get(tenant.guest.facts.job.id)
+        worth = self._share(guest).group.worth(self._solution.rate)
+        need = self._solution.deadline_needs.get(guest.facts.job.id)
         return worth if need is None else max(worth, need.worth)
 
-    def _restart(self, tenant: _Tenant) -> float:
+    def _restart(self, guest: Guest) -> float:
         """Dollars of the job's restart, its time included."""
-        return (self._worth(tenant) + tenant.guest.facts.price) * tenant.share.group.menu.table.restart
+        return (self._worth(guest) + guest.facts.price) * self._share(guest).group.menu.table.restart
 
     def _paid_seconds(self, rental: RentalId) -> float:
         """Seconds for which the node is paid whatever happens."""
@@ -192,38 +171,41 @@ class Consolidation:
             return 0.0
         return seconds_between(self._draft.snapshot.now, after(here.launched, here.billing_minimum_seconds))
 
-    def _may_move(self, tenant: _Tenant) -> bool:
+    def _may_move(self, guest: Guest) -> bool:
         """Whether the job stays as it is in this plan so far, and its own limits allow a restart."""
-        job, now = tenant.guest.facts.job, self._draft.snapshot.now
+        job, now = guest.facts.job, self._draft.snapshot.now
         allocation, verdict = job.allocation, self._draft.decided.verdicts.get(job.id)
-        if not tenant.movable or allocation is None or verdict is None or verdict.option is None:
+        movable = self._solution.groups[guest.facts.key].movable
+        if job.id not in movable or job.id in self._leaving:
+            return False
+        if allocation is None or verdict is None or verdict.option is None:
             return False
         if key_of(verdict.option) != key_of(allocation.option):
             return False
-        restart = tenant.share.group.menu.table.restart
+        restart = self._share(guest).group.menu.table.restart
         target = job.target_completion
         if target is not None and now < target:
-            ends = (tenant.guest.left + restart) * (1.0 + MARGIN)
+            ends = (guest.left + restart) * (1.0 + MARGIN)
             if ends > seconds_between(now, target):
                 return False
         price = allocation.option.price.dollars_per_second
         left = left_of(job, self._draft.snapshot)
-        return fits(job, allocation.option, price * (tenant.guest.left + restart), left)
+        return fits(job, allocation.option, price * (guest.left + restart), left)
 
-    def _relocate(self, pool: _Pool, rental: RentalId, tenants: Sequence[_Tenant]) -> Sequence[_Relocation]:
+    def _relocate(self, pool: _Pool, rental: RentalId, guests: Sequence[Guest]) -> Sequence[_Relocation]:
         """A hole for each, the smallest that it fits into, the widest first; none if one finds no room."""
         ready = pool.nodes.ready
         own = ready.free[rental]
         ready.take(rental, own)
         found: list[_Relocation] = []
-        for tenant in sorted(tenants, key=lambda tenant: (-tenant.guest.gpus, tenant.guest.facts.order)):
-            relocation = self._hole(pool, tenant)
+        for guest in sorted(guests, key=lambda guest: (-guest.gpus, guest.facts.order)):
+            relocation = self._hole(pool, guest)
             if relocation is None:
                 break
             self._take((relocation,))
             found.append(relocation)
         ready.take(rental, -own)
-        if len(found) == len(tenants):
+        if len(found) == len(guests):
             return found
         self._take(found, -1)
         return ()
@@ -232,58 +214,71 @@ class Consolidation:
         """Take the GPUs that jobs go to, or (-1) give them back."""
         for relocation in relocations:
             pool = self._pools[relocation.option.pool]
-            pool.nodes.ready.take(relocation.to, sign * relocation.tenant.guest.gpus)
+            pool.nodes.ready.take(relocation.to, sign * relocation.guest.gpus)
 
     def _prolonged(self, relocations: Iterable[_Relocation]) -> float:
         """Dollars for which nodes are kept longer than for the jobs that they have."""
         longest: dict[RentalId, float] = {}
         price: dict[RentalId, float] = {}
         for relocation in relocations:
-            longest[relocation.to] = max(relocation.tenant.guest.left, longest.get(relocation.to, 0.0))
+            longest[relocation.to] = max(relocation.guest.left, longest.get(relocation.to, 0.0))
             price[relocation.to] = self._pools[relocation.option.pool].price
         return sum(price[rental] * max(left - self._busy_seconds(rental), 0.0) for rental, left in longest.items())
 
     def _busy_seconds(self, rental: RentalId) -> float:
         """Seconds that the longest job of a node has left."""
-        return max([tenant.guest.left for tenant in self._all_tenants().get(rental, ())], default=0.0)
+        return max([guest.left for guest in self._guests.get(rental, ())], default=0.0)
 
-    def _hole(self, pool: _Pool, tenant: _Tenant) -> _Relocation | None:
+    def _hole(self, pool: _Pool, guest: Guest) -> _Relocation | None:
         """Free GPUs of a node in use for one job."""
         best: tuple[int, _Relocation] | None = None
         for name in pool.kin:
-            option = self._option(tenant, name)
+            option = self._option(guest, name)
             ready, size = self._pools[name].nodes.ready, self._pools[name].size
-            to = None if option is None else ready.fullest(tenant.guest.gpus)
-            if option is None or to is None or ready.free[to] >= size or to not in self._all_tenants():
+            to = None if option is None else ready.fullest(guest.gpus)
+            if option is None or to is None or ready.free[to] >= size or to not in self._guests:
                 continue
             if best is None or ready.free[to] < best[0]:
-                best = ready.free[to], _Relocation(tenant, option, to)
+                best = ready.free[to], _Relocation(guest, option, to)
         return None if best is None else best[1]
 
-    def _option(self, tenant: _Tenant, pool: PoolId) -> Option | None:
+    def _option(self, guest: Guest, pool: PoolId) -> Option | None:
         """The option of the same width in a pool, where it is as fast as the job's own."""
-        job, menu = tenant.guest.facts.job, tenant.share.group.menu
+        job, menu = guest.facts.job, self._share(guest).group.menu
         assert job.allocation is not None
         here = job.allocation.option
         if pool == here.pool:
             return here
-        stage = menu.stages[menu.phase(job_position(job, tenant.share.group.work).done)]
+        stage = menu.stages[menu.phase(job_position(job, self._share(guest).group.work).done)]
         options = {key_of(option): option for option in stage}
         there, now = options.get((pool, here.gpus, here.resource)), options.get(key_of(here))
         return there if there is not None and now is not None and there.speed >= now.speed else None
 
     def _go(self, relocation: _Relocation, rental: RentalId, saved: float, part: float) -> None:
-        tenant, option = relocation.tenant, relocation.option
-        job, restart = tenant.guest.facts.job, tenant.share.group.menu.table.restart
+        guest, option = relocation.guest, relocation.option
+        job, restart = guest.facts.job, self._share(guest).group.menu.table.restart
         assert job.allocation is not None
         text = f"{reasons.name(option)}: from {rental} to {relocation.to}, so that {rental} can be given back, which"
         text += f" saves {reasons.format_money(saved)}, restarts included"
         money, seconds = Money.of(-saved * part), -job.weight * restart
         why = Reason(ReasonCode.NODE_EMPTIED, seconds, money, text, job.allocation.option)
         why = self._solution.with_deadline_note(job, why)
-        places = (Placement(relocation.to, tenant.guest.gpus),)
+        places = (Placement(relocation.to, guest.gpus),)
         self._draft.allocate(job, option, next_run(job), places, why)
         self._draft.judge(job, option, why)
+
+
+def _leaving(groups: Iterable[JobGroup], running: Iterable[KeptRuns]) -> frozenset[JobId]:
+    """The jobs with GPUs that may not stay where they are."""
+    kept = {each.group.key: each for each in running}
+    found: set[JobId] = set()
+    for group in groups:
+        stays = kept.get(group.key)
+        if stays is None:
+            found |= group.runners.keys()
+        elif not stays.all:
+            found |= group.runners.keys() - stays.runners.keys()
+    return frozenset(found)
 
 
 def consolidate(draft: PlanBuilder, running: Iterable[KeptRuns]) -> None:

@@ -24,6 +24,7 @@ from charterer.policy.jobs.job_facts import JobFacts, job_position
 from charterer.policy.jobs.moves import CandidateMove, JobMoves, job_moves
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.max_cost import fits, left_of
+from charterer.policy.nodes.node_fit import fit
 from charterer.policy.nodes.placement import GpuClaim
 from charterer.policy.options.option_value import JobPosition, Move, OptionValues, in_place
 from charterer.policy.options.pool_selection import left_out
@@ -117,7 +118,8 @@ class Resizing:
         job, candidates = runner.moves.facts.job, runner.moves.candidates
         if not any(move.gain > move.boot or not self._draft.must_rent(job, move.to) for move in candidates):
             return ()
-        return sorted(candidates, key=lambda move: (-move.gain, move.to.pool, move.to.gpus))
+        market = self._solution.inputs.market
+        return sorted(candidates, key=lambda move: (-move.gain, fit(move.to, market), move.to.pool, move.to.gpus))
 
     def _judge_runners(self, kept: KeptRuns, share: GroupAssignment) -> None:
         """Judge jobs that run on."""

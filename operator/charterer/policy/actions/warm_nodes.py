@@ -13,8 +13,8 @@ are kept as long as P·V > p. They are kept in blocks of falling mean V, because
 two.
 
 Λ is the load that the budget is solved for, or the rate in the classes' history (``domain.budget.ClassHistory``). Jobs
-of classes without a job in sight are assumed to need one node. Load changes within hours, which such a mean does not
-show: it is at most one job for the time since a job last came or finished.
+of classes without a job in sight are assumed to need one node, or the free GPUs of one that is in use. Load changes
+within hours, which such a mean does not show: it is at most one job for the time since a job last came or finished.
 """
 
 from __future__ import annotations
@@ -49,17 +49,18 @@ class WarmNodes:
     seconds: float
 
 
-def warm_nodes(solution: BudgetSolution, pool: Pool, rented: Counter[PoolId], idle: int) -> list[Instant]:
+def warm_nodes(solution: BudgetSolution, pool: Pool, rented: Counter[PoolId], idle: int, hole: int) -> list[Instant]:
     """The instants until which a pool's ``idle`` nodes are kept, longest first; empty if none is worth keeping now.
 
     ``rented``: the budget's nodes by pool; jobs of classes that are not in sight are spread over pools like them.
+    ``hole``: the most free GPUs of a node that is in use. A job that fits there needs no idle node.
     """
     last = _last_sign(solution)
     if not solution.feasible or last is None or pool.offering is None or pool.quote is None:
         return []
-    found = streams(solution, pool.id, pool.offering.gpus_per_node, rented)
+    found = streams(solution, pool.id, pool.offering.gpus_per_node, rented, hole)
     kept: list[Instant] = []
-    for group in _warm_groups(found, pool.quote.price.dollars_per_second, pool.start_seconds):
+    for group in _warm_groups(found, pool.quote.price.dollars_per_second, pool.likely_start_seconds):
         until = after(last, group.seconds)
         if solution.now >= until or len(kept) + group.nodes > idle:
             break
@@ -97,9 +98,9 @@ def _warm_groups(found: Sequence[ExpectedArrivals], price: float, start_seconds:
 
 
 def streams(
-    solution: BudgetSolution, pool: PoolId, gpus_per_node: int, rented: Counter[PoolId]
+    solution: BudgetSolution, pool: PoolId, gpus_per_node: int, rented: Counter[PoolId], hole: int = 0
 ) -> list[ExpectedArrivals]:
-    """The jobs that may come to the pool: of each group in sight, and of classes remembered."""
+    """The jobs that may come to the pool and need idle nodes: of each group in sight, and of classes remembered."""
     remembered = _remembered(solution)
     active: Counter[ClassId] = Counter()
     for key, share in solution.shares.items():
@@ -113,11 +114,11 @@ def streams(
                 rate * taken.fraction, ceil(taken.path[0].gpus / gpus_per_node), group.worth(solution.rate)
             )
             for taken in share.path_shares
-            if taken.path[0].pool == pool
+            if taken.path[0].pool == pool and taken.path[0].gpus > hole
         ]
     nodes = rented.total()
     absent = sum(rate for name, rate in remembered.items() if name not in active)
-    if absent and nodes:
+    if absent and nodes and not hole:
         found.append(ExpectedArrivals(absent * rented[pool] / nodes, 1, solution.rate))
     return found
 

@@ -19,13 +19,13 @@ from charterer.domain.plan import Verdict
 from charterer.domain.profile import CurveSource, Profile, ThroughputTable
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
+from charterer.gpu_types import RelativeSpeed, relative_speeds
 from charterer.policy.actions.gangs import GangMarks
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.nodes.capacity import Capacity
 from charterer.policy.nodes.pool_quota import PoolQuota
-from charterer.policy.options.gpu_types import RelativeSpeed, relative_speeds
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import Completion, JobPosition, OptionValues
 from charterer.policy.options.width_backoff import is_quarantined, untested

@@ -26,7 +26,7 @@ UNKNOWN: Mapping[RentalId, float] = {}
 class NodesByFreeGpus:
     """Nodes of one kind by free GPUs: finds the fullest node that fits, among equals the soonest, then by name.
 
-    ``seconds``: until each is ready; nodes that are not in it are the last.
+    ``seconds``: until each is ready, or since when it is there; nodes that are not in it are the last.
     """
 
     def __init__(self, free: Mapping[RentalId, int] = EMPTY, seconds: Mapping[RentalId, float] = UNKNOWN) -> None:
@@ -86,7 +86,8 @@ class NodesByFreeGpus:
 
 
 class FreeNodes:
-    """The nodes of one pool that one budget pays for. ``seconds``: until booting ones are ready.
+    """The nodes of one pool that one budget pays for. ``seconds``: until booting ones are ready. ``since``: since when
+    ready ones are there, where that matters.
 
     ``touched``: those that somebody was given or waits for.
     """
@@ -96,8 +97,9 @@ class FreeNodes:
         ready: Mapping[RentalId, int] = EMPTY,
         booting: Mapping[RentalId, int] = EMPTY,
         seconds: Mapping[RentalId, float] = UNKNOWN,
+        since: Mapping[RentalId, float] = UNKNOWN,
     ) -> None:
-        self.ready = NodesByFreeGpus(ready)
+        self.ready = NodesByFreeGpus(ready, since)
         self.booting = NodesByFreeGpus(booting, seconds)
         self.touched: set[RentalId] = set()
 
@@ -125,7 +127,8 @@ class Capacity:
             here = self._nodes.get((budget, pool))
             made = FreeNodes()
             if here is not None:
-                made = FreeNodes(self._ready(pool, here), self._booting(pool, here), self._seconds(pool, here))
+                times = self._seconds(pool, here), self._since(pool, here)
+                made = FreeNodes(self._ready(pool, here), self._booting(pool, here), *times)
             self._cells[budget, pool] = made
         return made
 
@@ -154,10 +157,17 @@ class Capacity:
         pool, now = self._snapshot.pools.get(name), self._snapshot.now
         if pool is None:
             return UNKNOWN
-        start = pool.start_seconds
+        start = pool.likely_start_seconds
         return {
             rental.id: min(abs(start - seconds_between(rental.created, now)), start) for rental in here.rentals.booting
         }
+
+    def _since(self, name: PoolId, here: PoolNodes) -> Mapping[RentalId, float]:
+        """Where nodes are taken back, since when each is there: the oldest live longest, so jobs get and keep them."""
+        pool = self._snapshot.pools.get(name)
+        if pool is None or pool.hazard is None or pool.hazard.never:
+            return UNKNOWN
+        return {rental.id: float(rental.created) for rental in here.rentals.staying.values()}
 
     def _ready(self, name: PoolId, here: PoolNodes) -> HeldGpus:
         survey = self._snapshot.surveys.get(name)

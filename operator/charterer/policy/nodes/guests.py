@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from charterer.domain.ids import RentalId
@@ -28,4 +28,13 @@ def guests(group: JobGroup, mean_work: float) -> Mapping[RentalId, Sequence[Gues
             place = allocation.placements[0]
             left = job_position(facts.job, mean_work).left / allocation.option.speed
             found.setdefault(place.rental, []).append(Guest(facts, place.gpus, left))
+    return found
+
+
+def all_guests(groups: Iterable[Mapping[RentalId, Sequence[Guest]]]) -> Mapping[RentalId, Sequence[Guest]]:
+    """The guests of several groups, by node."""
+    found: dict[RentalId, list[Guest]] = {}
+    for group in groups:
+        for rental, here in group.items():
+            found.setdefault(rental, []).extend(here)
     return found

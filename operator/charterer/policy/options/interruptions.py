@@ -9,10 +9,11 @@ factor is enough for time and money. An event simulation agrees to 1 % where φ 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import exp, expm1, log, sqrt
 from typing import Final, NamedTuple
 
-from charterer.domain.nodes.hazard import LONGEST_HOURS, Hazard, events_per_hour, mean_rate
+from charterer.domain.nodes.hazard import LONGEST_HOURS, Hazard, events_at_ages, events_per_hour, mean_rate
 from charterer.domain.option import Interruptions
 
 DEFAULT_CHECKPOINT_SECONDS: Final = 30.0
@@ -21,6 +22,12 @@ LONGEST_INTERVAL_SECONDS: Final = 7200.0
 """Seconds between two checkpoints at most: what is lost to a fault of the job itself is bounded, too."""
 LEAST_INTERVAL: Final = 10.0
 """Multiple of a checkpoint's seconds below which an interval never falls: a tenth of the time is enough for them."""
+NOTICE_SECONDS: Final = 20.0
+"""Seconds in which a checkpoint can be written after a notice: the shortest of clouds is 30, and a trainer hears of it
+within 10."""
+_LEAST_SURPRISING: Final = 0.05
+_LEAST_WRITE_SECONDS: Final = 0.5
+"""A checkpoint that takes no time at all is written every few minutes nevertheless."""
 _GRID: Final = log(1.05)
 """Rates are read on a grid of 5 %: they fall with every second without a death, and menus are made anew for a new one.
 A rate that is wrong by this much costs less than 0.1 %."""
@@ -48,6 +55,17 @@ def checkpoint_interval(write_seconds: float, per_hour: float) -> float:
     """Seconds of training between two checkpoints that lose the least, with ``per_hour`` interruptions."""
     best = sqrt(2.0 * write_seconds * _SECONDS / per_hour) if per_hour > 0.0 else LONGEST_INTERVAL_SECONDS
     return min(max(best, LEAST_INTERVAL * write_seconds), max(LONGEST_INTERVAL_SECONDS, LEAST_INTERVAL * write_seconds))
+
+
+def unannounced_interval(hazard: Hazard, ages: Sequence[float], write_seconds: float | None) -> float:
+    """Seconds of training between two checkpoints of a run whose nodes have these ages, in hours.
+
+    Where a checkpoint fits into the shortest notice that clouds give, only deaths without one lose work. A twentieth
+    counts as such at least. ``write_seconds``: None where the trainer has not said.
+    """
+    seconds = max(DEFAULT_CHECKPOINT_SECONDS if write_seconds is None else write_seconds, _LEAST_WRITE_SECONDS)
+    surprising = max(1.0 - hazard.announced, _LEAST_SURPRISING) if seconds <= NOTICE_SECONDS else 1.0
+    return checkpoint_interval(seconds, events_at_ages(hazard, ages) * surprising)
 
 
 class RunTimes(NamedTuple):

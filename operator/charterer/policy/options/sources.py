@@ -13,7 +13,7 @@ from charterer.domain.job import MOST_PODS, Widths
 from charterer.domain.money import Price
 from charterer.domain.option import Interruptions, Option
 from charterer.domain.profile import Profile
-from charterer.policy.options.gpu_types import relative_speeds
+from charterer.gpu_types import relative_speeds
 from charterer.policy.options.interruptions import DEFAULT_CHECKPOINT_SECONDS, RunTimes, interruptions
 from charterer.policy.options.market import Market, PoolOffer
 from charterer.policy.options.menu_key import MenuKey

@@ -137,8 +137,8 @@ class NodeMarket:
     """The pools, and ``machines``: the nodes rented from them, in order of renting. ``rented_total`` counts all.
 
     ``version`` grows whenever a machine is rented, becomes ready, is to be drained or ends. ``live``: machines by pool;
-    ``rented``: how many ever were. ``stock`` and ``quota``: the pools' present limits.
-    ``micros_per_hour``: micro-dollars an hour of all machines. ``spent`` (by pool) and ``node_seconds`` sum up the
+    ``rented``: how many ever were. ``stock`` and ``quota``: the pools' present limits. ``micros_per_hour``:
+    micro-dollars an hour of all machines; ``gpus``: theirs. ``spent`` (by pool) and ``node_seconds`` sum up the
     machines that ended.
     """
 
@@ -153,6 +153,7 @@ class NodeMarket:
         self.stock = {name: model.stock for name, model in self.models.items()}
         self.quota = {name: model.quota for name, model in self.models.items()}
         self.micros_per_hour = 0
+        self.gpus = 0
         self.rented_total = 0
         self._launched: dict[PoolId, Instant] = {}
         self.version = 0
@@ -182,6 +183,7 @@ class NodeMarket:
         self._launched[order.pool] = now
         self.live[order.pool] += 1
         self.rented[order.pool] += 1
+        self.gpus += model.gpus_per_node
         self.version += 1
         quote = self.pools[order.pool].quote
         assert quote is not None
@@ -224,6 +226,7 @@ class NodeMarket:
         self.version += 1
         bill, pool = machine.bill(now), machine.order.pool
         self.live[pool] -= 1
+        self.gpus -= machine.model.gpus_per_node
         self.micros_per_hour -= machine.segments[-1].price.micros_per_hour
         self.spent[pool] += bill
         self.node_seconds[pool] += seconds_between(machine.created, now)

@@ -79,6 +79,7 @@ class SimulationResult:
     spent_in: Mapping[PoolId, Money]
     periods: tuple[tuple[Instant, Money], ...]
     rented_nodes: tuple[tuple[float, int], ...]
+    rented_gpus: tuple[tuple[float, int], ...]
     hourly: tuple[tuple[float, float], ...]
     counts: EventCounts
     ended_at: float
@@ -143,13 +144,16 @@ def merge_results(results: Sequence[SimulationResult]) -> SimulationResult:
         rented_gpu_hours=hours,
         spent_in=spent_in,
         periods=tuple(sorted(periods.items())),
-        rented_nodes=tuple(
-            (at, int(nodes)) for at, nodes in sum_of_steps([(result.rented_nodes, 1.0) for result in results])
-        ),
+        rented_nodes=_summed([result.rented_nodes for result in results]),
+        rented_gpus=_summed([result.rented_gpus for result in results]),
         hourly=sum_of_steps([(result.hourly, 1.0) for result in results]),
         counts=reduce(add, (result.counts for result in results)),
         ended_at=max(result.ended_at for result in results),
     )
+
+
+def _summed(counts: Sequence[Sequence[tuple[float, int]]]) -> tuple[tuple[float, int], ...]:
+    return tuple((at, int(count)) for at, count in sum_of_steps([(steps, 1.0) for steps in counts]))
 
 
 def sum_of_steps(series: Sequence[tuple[Sequence[tuple[float, float]], float]]) -> tuple[tuple[float, float], ...]:

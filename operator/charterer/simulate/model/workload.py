@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from math import isfinite
 
 _NEEDED = ("name", "time", "application", "num_replicas")
@@ -12,6 +13,8 @@ _HIGHEST = 1e9
 _MOST_GPUS = 1_000_000
 _HIGHEST_TIME = 1e10
 """In seconds: later than any Unix time of today, because files may count from 1970."""
+_WORST_RATIO = 100.0
+"""Between two GPU types: peak throughput and bandwidth of a B200 are 511 and 33 times a K80's, 130 times together."""
 
 
 class BadRow(ValueError):
@@ -64,41 +67,86 @@ def since_first(submissions: Sequence[Submission]) -> tuple[Submission, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Speeds:
-    """``seconds`` that a job takes, by application and number of GPUs. ``warnings``: widths that are never worth it."""
+    """``seconds`` that a job takes, by application, GPU type and number of GPUs.
 
-    seconds: Mapping[str, Mapping[int, float]]
+    ``warnings``: widths that are never worth it.
+    """
+
+    seconds: Mapping[str, Mapping[str, Mapping[int, float]]]
     warnings: tuple[str, ...]
 
 
-def read_speeds(lines: Iterable[str], file: str) -> Speeds:
-    """Read columns application, gpus, seconds. BadRow for the first bad row."""
+def read_speeds(lines: Iterable[str], file: str, gpu_types: Iterable[str]) -> Speeds:
+    """Read columns application, gpus, seconds, and gpu_type where pools have several. BadRow for the first bad row.
+
+    ``gpu_types``: those of the pools.
+    """
     reader = csv.DictReader(lines)
-    missing = [field for field in ("application", "gpus", "seconds") if field not in (reader.fieldnames or ())]
+    names, types = reader.fieldnames or (), sorted(set(gpu_types))
+    missing = [field for field in ("application", "gpus", "seconds") if field not in names]
     if missing:
         raise BadRow(f"{file}: no column {', '.join(missing)}: its first line must name application, gpus, seconds")
-    curves: dict[str, dict[int, float]] = {}
+    if len(types) > 1 and "gpu_type" not in names:
+        raise BadRow(
+            f"{file}: no column gpu_type, and the pools have several: say of each row whether it is about "
+            f"{' or '.join(types)}"
+        )
+    curves: dict[str, dict[str, dict[int, float]]] = {}
     for row in reader:
         where = f"{file} line {reader.line_num}"
-        gpus, seconds = _number(row, "gpus", where), _number(row, "seconds", where)
-        if gpus < 1 or gpus != int(gpus):
-            raise BadRow(f"{where}: gpus {gpus:g} is no number of GPUs: give a whole number from 1 on")
-        if seconds <= 0:
-            raise BadRow(f"{where}: seconds {seconds:g} is no time that a job takes: give more than 0")
-        application = row.get("application") or ""
-        if gpus > _MOST_GPUS or seconds > _HIGHEST:
-            limits = f"give up to {_MOST_GPUS:,} GPUs and {_HIGHEST:,.0f} seconds"
-            raise BadRow(f"{where}: {gpus:g} GPUs or {seconds:g} seconds are too many: {limits}")
-        curve = curves.setdefault(application, {})
-        if int(gpus) in curve:
-            raise BadRow(f"{where}: application {application!r} has two rows for {gpus:g} GPUs: leave one out")
-        curve[int(gpus)] = seconds
+        application, gpu_type, gpus, seconds = _speed(row, where, types)
+        curve = curves.setdefault(application, {}).setdefault(gpu_type, {})
+        if gpus in curve:
+            of_type = f" of type {gpu_type}" if len(types) > 1 else ""
+            raise BadRow(f"{where}: application {application!r} has two rows for {gpus} GPUs{of_type}: leave one out")
+        curve[gpus] = seconds
     if not curves:
         raise BadRow(f"{file}: has no row: add at least one application")
-    warnings = [warning for name, curve in curves.items() for warning in _slower_widths(name, curve)]
+    for application, by_type in curves.items():
+        check_units(by_type, f"{file}: application {application!r}")
+    warnings = [
+        warning
+        for name, by_type in curves.items()
+        for gpu_type, curve in by_type.items()
+        for warning in _slower_widths(name, curve, f" of type {gpu_type}" if len(types) > 1 else "")
+    ]
     return Speeds(curves, tuple(f"{file}: {warning}" for warning in warnings))
 
 
-def _slower_widths(application: str, seconds: Mapping[int, float]) -> Iterator[str]:
+def _speed(row: Mapping[str, str | None], where: str, types: Sequence[str]) -> tuple[str, str, int, float]:
+    """Application, GPU type, GPUs and seconds of a row."""
+    gpus, seconds = _number(row, "gpus", where), _number(row, "seconds", where)
+    if gpus < 1 or gpus != int(gpus):
+        raise BadRow(f"{where}: gpus {gpus:g} is no number of GPUs: give a whole number from 1 on")
+    if seconds <= 0:
+        raise BadRow(f"{where}: seconds {seconds:g} is no time that a job takes: give more than 0")
+    if gpus > _MOST_GPUS or seconds > _HIGHEST:
+        limits = f"give up to {_MOST_GPUS:,} GPUs and {_HIGHEST:,.0f} seconds"
+        raise BadRow(f"{where}: {gpus:g} GPUs or {seconds:g} seconds are too many: {limits}")
+    gpu_type = row["gpu_type"] or "" if "gpu_type" in row else types[0]
+    if gpu_type not in types:
+        raise BadRow(
+            f"{where}: gpu_type {gpu_type!r} is of no pool (they have {', '.join(types)}): correct it, add a pool to "
+            "--pools, or leave the row out"
+        )
+    return row.get("application") or "", gpu_type, int(gpus), seconds
+
+
+def check_units(seconds: Mapping[str, Mapping[int, float]], where: str) -> None:
+    """BadRow where curves of several GPU types cannot be in one unit; ``seconds`` by type and number of GPUs."""
+    for first, second in combinations(sorted(seconds), 2):
+        for gpus in sorted(seconds[first].keys() & seconds[second].keys()):
+            ratio = seconds[first][gpus] / seconds[second][gpus]
+            if not 1.0 / _WORST_RATIO < ratio < _WORST_RATIO:
+                slow, fast = (first, second) if ratio > 1.0 else (second, first)
+                times = max(ratio, 1.0 / ratio)
+                raise BadRow(
+                    f"{where}: on {gpus} GPUs, {slow} is {times:,.0f} times as slow as {fast}, and no GPU types differ "
+                    f"{_WORST_RATIO:g} times: give both in the same unit"
+                )
+
+
+def _slower_widths(application: str, seconds: Mapping[int, float], of_type: str) -> Iterator[str]:
     """A sentence for each width that is not faster than a narrower one."""
     narrower = (0, float("inf"))
     for gpus in sorted(seconds):
@@ -106,8 +154,9 @@ def _slower_widths(application: str, seconds: Mapping[int, float]) -> Iterator[s
             narrower = gpus, seconds[gpus]
             continue
         yield (
-            f"{application} is not faster on {gpus} GPUs ({seconds[gpus]:g} s) than on {narrower[0]} ({narrower[1]:g} "
-            f"s): Charterer never gives it {gpus}; a job that asks for them gets them, and is that slow"
+            f"{application} is not faster on {gpus} GPUs{of_type} ({seconds[gpus]:g} s) than on {narrower[0]} "
+            f"({narrower[1]:g} s): Charterer never gives it {gpus}; a job that asks for them gets them, and is that "
+            "slow"
         )
 
 

@@ -9,8 +9,10 @@ import pytest
 
 from charterer.domain.budget import Selector
 from charterer.domain.ids import JobId, Rate
-from charterer.domain.job import Finish, FinishKind, Progress, ResizePolicy
+from charterer.domain.job import Finish, FinishKind, Progress, ResizePolicy, SpotPolicy
 from charterer.domain.money import Money
+from charterer.domain.nodes.hazard import Hazard
+from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl, FailedWidth, SpeedCurve, ThroughputTable
 from charterer.domain.time import after
 from charterer.policy.planner import plan
@@ -238,3 +240,23 @@ def test_pools_that_the_budget_leaves_out_are_named(monkeypatch: pytest.MonkeyPa
     said = charterer_over(world, monkeypatch)("explain", "sft-run").stdout
     assert text in said
     assert "on h100" not in said
+
+
+def test_explain_says_what_the_chosen_options_figures_count_and_how_each_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = running()
+    ((name, pool),) = world.pools.items()
+    rates = (0.5, 0.2, 0.1, 0.1)
+    taken = Hazard(rates, joint=0.5, announced=0.0, overall=0.2, low=0.1, high=0.4, deaths=0.0, node_hours=0.0)
+    world.pools[name] = replace(pool, capacity_type=CapacityType.SPOT, hazard=taken)
+    world.jobs = {key: replace(job, spot=SpotPolicy.ALLOWED) for key, job in world.jobs.items()}
+    charterer = charterer_over(world, monkeypatch)
+    said = charterer("explain", "tj/sft-run").stdout
+    lines = {line.split()[0]: " ".join(line.split()) for line in said.splitlines() if line}
+    assert "its share of spot nodes of 8 GPUs (a100)" in lines["price"]
+    assert lines["speed"].endswith("declared")
+    assert "of the speed with a checkpoint every" in lines["interruptions"]
+    assert lines["interruptions"].endswith("assumed")
+    options = json.loads(charterer("explain", "tj/sft-run", "-o", "json").stdout)["options"]
+    assert {figure["what"] for option in options for figure in option["counts"]} >= {"price", "speed", "interruptions"}

@@ -253,3 +253,21 @@ def test_a_failure_is_forgotten_once_the_width_works_and_after_a_month() -> None
     assert len(failures(late)) == 1
     late.world.passes(30 * 86_400.0)
     assert failures(late) == []
+
+
+def test_how_long_checkpoints_take_is_learned_and_survives_a_restart() -> None:
+    room = Classroom()
+    job = room.runs()
+    room.says(job)
+    assert room.learn().checkpoint_seconds is None
+    room.says(job, checkpoint_seconds=40.0)
+    assert room.learn().checkpoint_seconds == 40.0
+    room.says(job, times=200, checkpoint_seconds=10.0)
+    assert room.learn().checkpoint_seconds == 10.0
+
+
+def test_the_specs_seconds_of_a_checkpoint_go_first() -> None:
+    room = Classroom(spec={"checkpointSeconds": 5.0})
+    job = room.runs()
+    room.says(job, checkpoint_seconds=40.0)
+    assert room.learn().checkpoint_seconds == 5.0

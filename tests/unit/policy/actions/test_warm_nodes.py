@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import exp, log
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from charterer.domain.ids import Rate
+from charterer.domain.plan import Release
+from charterer.domain.profile import PowerLaw
 from charterer.policy.actions.warm_nodes import ExpectedArrivals, _warm_groups
+from charterer.policy.planner import plan
+from tests.worlds import World
 
 PRICE, START = 4.0, 120.0
 
@@ -72,3 +78,19 @@ def test_what_is_kept_saves_more_than_it_costs_and_no_more_is_kept_than_a_job_ne
         for expected in found
     )
     assert comes * saves >= price * nodes * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(("used", "released"), [(8, []), (7, ["a100-2"])])
+def test_no_node_is_kept_for_jobs_that_fit_into_free_gpus_of_another(used: int, released: list[str]) -> None:
+    world = World()
+    budget = world.budget()
+    world.budgets[budget.id] = replace(budget, fixed_rate=Rate(100.0 / 3600.0))
+    world.pool(gpus=8, price="16")
+    world.profile("narrow", PowerLaw(0.9, 1.0), work_hours=1.0, arrivals_per_hour=60.0)
+    for _ in range(2):
+        world.rental()
+    for number in range(used):
+        world.job(f"j{number}", gpus=1, profile="narrow")
+        world.runs_on(f"j{number}", "a100-1", gpus=1)
+    commands = plan(world.snapshot()).commands
+    assert [command.rental for command in commands if isinstance(command, Release)] == released

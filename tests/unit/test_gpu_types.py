@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from charterer.domain.plan import Rent
-from charterer.policy.options.gpu_types import DATA_SHEETS, data_sheet, relative_speeds
+from charterer.gpu_types import DATA_SHEETS, data_sheet, relative_speeds
 from charterer.policy.planner import plan
 from tests.worlds import World
 

@@ -1,4 +1,4 @@
-"""How fast GPU types train relative to each other, for classes of which nothing has been measured yet.
+"""How fast GPU types train relative to each other, for classes of which nothing has been measured there yet.
 
 A training step consists of kernels that are bound by arithmetic and kernels that are bound by memory (Williams,
 Waterman and Patterson, *Roofline*, 2009). The estimate is the geometric mean of two ratios: of the types' peak

@@ -1,0 +1,158 @@
+"""When a narrow job waits for GPUs that others are about to leave, and when a node is rented for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from charterer.domain.ids import JobId, PoolId, Rate
+from charterer.domain.job import RunOutcome, RunRecord
+from charterer.domain.money import Price
+from charterer.domain.option import Option
+from charterer.domain.plan import Allocate, Plan, ReasonCode, Rent
+from charterer.domain.profile import PowerLaw
+from charterer.domain.time import after, seconds_between
+from charterer.policy.planner import plan
+from tests.worlds import World
+
+NEW = JobId("new")
+ALLOWED = 7 / 8 * 16 * 120 / 3600 / 2
+"""Hours that a job alone waits for a GPU at most: what seven GPUs cost while a node starts, at $2 a job-hour."""
+
+
+def full_node(left: float, *, size: int = 8, gpus: int = 1, **job: object) -> World:
+    """All GPUs of a100-1 are in use, two of them for ``left`` more hours, and ``new`` has just come."""
+    world = World()
+    budget = world.budget()
+    world.budgets[budget.id] = replace(budget, fixed_rate=Rate(2.0 / 3600.0))
+    world.pool(gpus=size, price=str(2 * size))
+    world.rental()
+    world.job("long", gpus=size - 2, hours_left=10.0)
+    world.runs_on("long", "a100-1", gpus=size - 2)
+    world.job("short", gpus=2, hours_left=left)
+    world.runs_on("short", "a100-1", gpus=2)
+    world.job("new", gpus=gpus, hours_left=1.0, **job)  # type: ignore[arg-type]
+    return world
+
+
+def rented(decided: Plan) -> list[str]:
+    return [command.pool for command in decided.commands if isinstance(command, Rent)]
+
+
+def test_a_job_waits_for_gpus_that_others_leave_soon_and_says_for_how_long() -> None:
+    world = full_node(0.05)
+    decided = plan(world.snapshot())
+    assert rented(decided) == []
+    why = decided.jobs[NEW].reason
+    assert why.code is ReasonCode.WAITING_FOR_FREE_GPUS
+    assert why.message == (
+        "1 GPU on a100 wanted: expected in 3 min on a node that is in use, whereas the other GPUs of a new node would"
+        " cost $0.47 while it starts; it is rented at 2026-06-16T00:14:00Z at the latest"
+    )
+    assert decided.again_at is not None
+    assert seconds_between(world.now, decided.again_at) == pytest.approx(ALLOWED * 3600, abs=0.01)
+
+
+def test_it_takes_them_when_they_are_free() -> None:
+    world = full_node(0.05)
+    world.carry_out(plan(world.snapshot()))
+    del world.jobs[JobId("short")]
+    world.passes(180.0)
+    decided = plan(world.snapshot())
+    assert rented(decided) == []
+    assert decided.jobs[NEW].reason.code is not ReasonCode.WAITING_FOR_FREE_GPUS
+
+
+def test_a_node_is_rented_when_the_wait_has_cost_as_much_as_it_was_to_save() -> None:
+    world = full_node(0.05)
+    first = plan(world.snapshot())
+    assert first.again_at is not None
+    world.now = first.again_at
+    assert rented(plan(world.snapshot())) == ["a100"]
+
+
+def test_a_node_is_rented_at_once_where_no_gpus_come_in_time() -> None:
+    assert rented(plan(full_node(ALLOWED + 0.01).snapshot())) == ["a100"]
+
+
+def test_a_node_is_rented_at_once_for_jobs_that_fill_it() -> None:
+    world = full_node(0.05)
+    for number in range(7):
+        world.job(f"more{number}", gpus=1, hours_left=1.0)
+    assert rented(plan(world.snapshot())) == ["a100"]
+
+
+def test_with_others_a_job_never_waits_longer_than_it_was_told() -> None:
+    world = full_node(0.05)
+    alone = plan(world.snapshot()).again_at
+    world.job("other", gpus=2, hours_left=1.0, age_seconds=60.0)
+    together = plan(world.snapshot()).again_at
+    assert alone is not None
+    assert together is not None
+    assert together < alone
+
+
+def test_a_job_with_a_target_waits_for_nothing() -> None:
+    world = full_node(0.05)
+    world.profile("known", PowerLaw(0.9, 1.0), work_hours=1.0)
+    world.job("new", gpus=(1, 1, 2), profile="known", target_hours=20.0)
+    assert rented(plan(world.snapshot())) == ["a100"]
+
+
+def test_a_job_that_lost_its_node_counts_its_wait_from_then_on() -> None:
+    world = full_node(0.05, age_seconds=3600.0)
+    assert rented(plan(world.snapshot())) == ["a100"]
+    job = world.jobs[NEW]
+    option = Option(PoolId("a100"), 1, 1.0, Price.parse("2"))
+    record = RunRecord(1, RunOutcome.INTERRUPTED, option, (), after(world.now, -600), world.now, "")
+    world.jobs[NEW] = replace(job, records=(record,), last_run=1)
+    assert rented(plan(world.snapshot())) == []
+
+
+def test_where_no_node_can_be_had_the_job_does_not_wait_for_one_pool_but_takes_another() -> None:
+    world = full_node(0.05)
+    world.pools[PoolId("a100")] = replace(world.pools[PoolId("a100")], max_nodes=1)
+    world.pool("other", gpus=8, price="17", gpu_type="a100")
+    assert rented(plan(world.snapshot())) == ["other"]
+
+
+@pytest.mark.parametrize("gpus", [1, 2, 4, 8])
+def test_the_smallest_node_that_a_job_fits_into_is_rented(gpus: int) -> None:
+    world = World()
+    world.budget()
+    for size in (8, 4, 2, 1):
+        world.pool(f"a{size}", gpus=size, price=str(2 * size), gpu_type="a100")
+    world.job("new", gpus=gpus, hours_left=1.0)
+    assert rented(plan(world.snapshot())) == [f"a{gpus}"]
+
+
+def test_a_smaller_node_is_not_rented_where_its_gpus_cost_more() -> None:
+    world = World()
+    world.budget()
+    world.pool("large", gpus=8, price="16", gpu_type="a100")
+    world.pool("small", gpus=1, price="2.50", gpu_type="a100")
+    world.job("new", gpus=1, hours_left=1.0)
+    assert rented(plan(world.snapshot())) == ["large"]
+
+
+def test_free_gpus_of_a_large_node_come_before_a_small_node() -> None:
+    world = full_node(0.05)
+    world.pool("small", gpus=1, price="2", gpu_type="a100")
+    del world.jobs[JobId("short")]
+    decided = plan(world.snapshot())
+    assert rented(decided) == []
+    option = decided.jobs[NEW].option
+    assert option is not None
+    assert option.pool == "a100"
+
+
+def test_two_pools_of_one_gpu_type_fill_the_smaller_nodes_as_they_are_left() -> None:
+    world = full_node(0.05)
+    world.pool("small", gpus=2, price="4", gpu_type="a100")
+    world.rental("small")
+    decided = plan(world.snapshot())
+    assert rented(decided) == []
+    assert decided.jobs[NEW].reason.code is not ReasonCode.WAITING_FOR_FREE_GPUS
+    places = [command.allocation for command in decided.commands if isinstance(command, Allocate)]
+    assert [place.placements[0].rental for place in places if place is not None] == ["small-1"]
