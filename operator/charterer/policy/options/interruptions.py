@@ -29,7 +29,7 @@ _LEAST_SURPRISING: Final = 0.05
 _LEAST_WRITE_SECONDS: Final = 0.5
 """A checkpoint that takes no time at all is written every few minutes nevertheless."""
 LEAST_KEPT: Final = 1e-3
-"""Fraction of its speed that every option keeps, so that figures stay finite: nobody chooses one that keeps so little."""
+"""Fraction of its speed that every option keeps, so that figures stay finite; nobody chooses one at so little."""
 _GRID: Final = log(1.05)
 """Rates are read on a grid of 5 %: they fall with every second without a death, and menus are made anew for a new one.
 A rate that is wrong by this much costs less than 0.1 %."""
