@@ -157,6 +157,9 @@ class Admission:
                 self._commit(job, outcomes)
                 return
             blocks.append(block)
+            if block is ReasonCode.POOL_COOLING and self._draft.wait_is_measured(job, option):  # the rest is worse
+                wanted, blocks = option, [block, *blocks]
+                break
         if any(block in _LIMITS for block in blocks):
             for option in sorted(share.group.menu.narrower, key=lambda option: (-option.gpus, option.pool)):
                 if self._try(job, option, share, wanted) is None:
@@ -181,6 +184,8 @@ class Admission:
             return f"{text}, and {max(purse.slack, ZERO)} of spec.hardLimit ({budget.hard_limit}) is not committed"
         if block is ReasonCode.OPERATOR_LIMIT:
             return self._draft.operator_limit(option)
+        if block is ReasonCode.POOL_COOLING and (wait := self._draft.launch_wait(job, option)) is not None:
+            return f"{_BLOCKED[block]}; {reasons.late(option.pool, wait)}"
         return _BLOCKED.get(block, "no node can be had now")
 
     def _by_availability(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> Sequence[Option]:
@@ -191,7 +196,7 @@ class Admission:
         A job of a class that mixes takes the path given to it, or the mix would not be met; unless that needs a node
         which the cloud is not expected to give soon.
         """
-        worth, least = share.values.worth, inf
+        worth, least = (self._solution.deadline_values(job) or share.values).worth, inf
         totals = self._with_delays(job, outcomes, worth)
         start_up = self._draft.start_up
         dearest = [(worth + option.price.dollars_per_second) * start_up(option) for _, option in totals]
@@ -222,7 +227,7 @@ class Admission:
         ``worth``: dollars of a second of the job's life.
         """
         totals = [(outcome.worth, outcome.option) for outcome in outcomes]
-        if not self._draft.launches_in_doubt:
+        if not self._draft.waits_for_launches:
             return totals
         delayed = [(total + worth * self._draft.launch_delay(job, option), option) for total, option in totals]
         return sorted(delayed, key=lambda entry: entry[0])
@@ -254,8 +259,8 @@ class Admission:
 
     def _passed_over(self, job: Job, option: Option, wanted: Option) -> str:
         """That a pool which would be better gives its nodes too late for the job; empty where that is not why."""
-        doubt = None if wanted.pool == option.pool else self._draft.doubt(job, wanted)
-        return "" if doubt is None else f"; {reasons.late(wanted.pool, doubt)}"
+        wait = None if wanted.pool == option.pool else self._draft.launch_wait(job, wanted)
+        return "" if wait is None else f"; {reasons.late(wanted.pool, wait)}"
 
     def _place(self, job: Job, option: Option, placements: Sequence[Placement], why: Reason) -> None:
         self._rate += option.price.dollars_per_second

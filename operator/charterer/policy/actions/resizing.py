@@ -13,7 +13,7 @@ from charterer.domain.plan import Reason, ReasonCode, Verdict
 from charterer.domain.time import after
 from charterer.policy.actions.admission import next_run
 from charterer.policy.actions.plan_builder import PlanBuilder, verdict
-from charterer.policy.actions.resize_limits import Hold, MoveGate
+from charterer.policy.actions.resize_limits import Hold, MoveGate, being_measured
 from charterer.policy.actions.reversal_guard import reverses
 from charterer.policy.actions.triage import KeptRuns
 from charterer.policy.budgets import reasons
@@ -150,7 +150,10 @@ class Resizing:
                 stay = values.staying(allocation.option, position).dollars
                 if not fits(job, candidate.to, stay + worst, left):
                     continue
-            held = self._gate.held(job) or self._turning(job, allocation, values, position, candidate.to)
+            held = self._gate.held(job)
+            if held is None and values.is_trial(allocation.option):
+                held = being_measured(allocation, self._draft.snapshot.now)
+            held = held or self._turning(job, allocation, values, position, candidate.to)
             if held is not None:
                 self._stay(job, allocation.option, share, candidate.to, held)
                 return

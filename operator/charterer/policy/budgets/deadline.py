@@ -6,9 +6,10 @@ worth to the others is solved for. They must be left in the period, and all limi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from charterer.domain.ids import PoolId
 from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.option import Option
 from charterer.domain.plan import TargetOutlook
@@ -62,11 +63,13 @@ class DeadlineNeed:
         return f"{words} cannot be met: the fastest path ends {end}"
 
 
-def deadline_need(job: Job, menu: Menu, position: JobPosition, now: Instant, money: float) -> DeadlineNeed | None:
+def deadline_need(
+    job: Job, menu: Menu, position: JobPosition, now: Instant, money: float, waits: Mapping[PoolId, float]
+) -> DeadlineNeed | None:
     """What the job's target takes; None without a target that lies ahead, or where there is nothing to choose.
 
     ``money``: dollars that its path may cost beyond the cheapest. Where no path that costs no more ends in time, it is
-    the fastest of those.
+    the fastest of those. ``waits``: seconds until a pool gives a node, of the pools where the job would have to wait.
     """
     left = 0.0 if job.target_completion is None else seconds_between(now, job.target_completion)
     fixed = job.allocation is not None and job.resize is ResizePolicy.NEVER
@@ -76,7 +79,7 @@ def deadline_need(job: Job, menu: Menu, position: JobPosition, now: Instant, mon
     least, most = _LEAST * dearest, _MOST * dearest
 
     def end_at(worth: float) -> _End:
-        return _end(job, OptionValues(menu, worth), position)
+        return _end(job, OptionValues(menu, worth), position, waits)
 
     slow, fast = end_at(least), end_at(most)
 
@@ -116,10 +119,11 @@ class _End:
         return self.seconds + (self.reserve or MARGIN * self.seconds) <= left
 
 
-def _end(job: Job, values: OptionValues, position: JobPosition) -> _End:
+def _end(job: Job, values: OptionValues, position: JobPosition, waits: Mapping[PoolId, float]) -> _End:
     if job.allocation is None:
-        best = values.entering(position)[0]
-        return _End(best.seconds, best.dollars, None, _reserve(best.option, _STARTS))
+        ways = [(way, waits.get(way.option.pool, 0.0)) for way in values.entering(position)]
+        best, wait = min(ways, key=lambda entry: entry[0].worth + values.worth * entry[1])
+        return _End(best.seconds + wait, best.dollars, None, _reserve(best.option, _STARTS))
     here = job.allocation.option
     stay = values.staying(here, position)
     moves = values.paying(here, position)

@@ -39,7 +39,7 @@ def chosen(world: World) -> tuple[Option, Menu]:
     """What the job would have now, or go to."""
     (job,) = world.jobs.values()
     menu = Menus(world.profiles, world.pools).menu(menu_key(job, frozenset(world.profiles)))
-    need = deadline_need(job, menu, JobPosition(WORK), world.now, inf)
+    need = deadline_need(job, menu, JobPosition(WORK), world.now, inf, {})
     assert need is not None
     values = OptionValues(menu, need.worth)
     if job.allocation is None:
