@@ -22,8 +22,9 @@ UNLIMITED = Money.parse("1000000000")
 class JobTerms:
     """How a job may run: its widths, resize policy, spot policy and weight.
 
-    ``gpu_types``: those that its owner permits; empty for all on which its application can run. ``target_seconds``:
-    from its submission to its targetCompletionTime; None: it has none.
+    ``gpu_types``: those that its owner permits; empty for all on which its application can run. ``asked_pool``: where
+    it runs under policies that choose no pool; empty for any. ``target_seconds``: from its submission to its
+    targetCompletionTime; None: it has none.
     """
 
     widths: Widths
@@ -31,6 +32,7 @@ class JobTerms:
     spot: SpotPolicy = SpotPolicy.NEVER
     weight: float = 1.0
     gpu_types: tuple[str, ...] = ()
+    asked_pool: str = ""
     target_seconds: float | None = None
 
 
