@@ -15,6 +15,7 @@ from charterer.domain.pool import CapacityType, Pool
 from charterer.policy.actions.hole_waits import HoleWaits
 from charterer.policy.actions.path_mixing import in_order, last_option, ranked_options
 from charterer.policy.actions.plan_builder import PlanBuilder
+from charterer.policy.actions.shortage import Shares, share_room
 from charterer.policy.actions.triage import JobTriage, KeptRuns
 from charterer.policy.budgets import reasons
 from charterer.policy.budgets.assignment import GroupAssignment
@@ -24,9 +25,11 @@ from charterer.policy.nodes.max_cost import affordable, too_dear
 from charterer.policy.nodes.node_fit import snuggest_first
 from charterer.policy.options.option_value import Completion
 from charterer.policy.options.pool_selection import left_out
+from charterer.policy.solve.allocation_program import NEAR
 from charterer.sentences import count
 
 _LIMITS = (ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT, ReasonCode.OPERATOR_LIMIT)
+_FULL = (ReasonCode.POOL_FULL, ReasonCode.POOL_COOLING)
 _BLOCKED = {
     ReasonCode.STOPPED: "the operator was stopped and rents nothing: see the condition Stopped of the GPUBudgets",
     ReasonCode.POOL_FULL: "its pool has all the nodes that spec.maxNodes allows",
@@ -37,6 +40,9 @@ _BLOCKED = {
     ReasonCode.POOL_DELETED: "its pool is being deleted",
     ReasonCode.NO_OPTION: "the cloud of its pool has not answered yet",
 }
+
+Wanted = Mapping[JobId, Sequence[Completion]]
+"""The options of waiting jobs, best first."""
 
 
 class Admission:
@@ -50,10 +56,15 @@ class Admission:
         self._queue_ends = False
         self._committed = 0.0
         self._waits = HoleWaits(draft)
-        self._rate = Price(sum([kept.micros for kept in running])).dollars_per_second
+        self._running = list(running)
+        self._shares: Shares | None = None
+        self._rate = Price(sum([kept.micros for kept in self._running])).dollars_per_second
 
-    def admit(self, triaged: JobTriage) -> None:
-        """Displaced jobs first, then the queue; a displaced job that finds nothing is stopped."""
+    def admit(self, triaged: JobTriage) -> Shares | None:
+        """Displaced jobs first, then the queue; a displaced job that finds nothing is stopped.
+
+        Returns how the room was shared where there is too little of it.
+        """
         displaced = [job for job, _ in triaged.leaving]
         waiting = sorted([*triaged.waiting, *displaced], key=lambda job: (job.created, job.id))
         wanted = self._within_their_cost(ranked_options(waiting, self._solution), waiting)
@@ -65,6 +76,9 @@ class Admission:
             if job.id not in wanted and job.id not in self._too_dear:
                 self._draft.judge(job, None, reason(ReasonCode.NO_OPTION, self._no_option(job)))
         queue = in_order([job for job in waiting if job.id not in self._placed], wanted, self._solution)
+        self._shares = share_room(self._draft, queue, wanted, self._running)
+        if self._shares is not None:
+            queue = self._share_out(queue, wanted, self._shares)
         self._waits.look([(job, self._snuggest(job, [way.option for way in wanted[job.id]])[0]) for job in queue])
         for job in queue:
             share = self._solution.share(job)
@@ -73,6 +87,29 @@ class Admission:
         for job, why in triaged.leaving:
             if job.id not in self._placed:
                 self._draft.stop(job, why)
+        return self._shares
+
+    def _share_out(self, queue: Sequence[Job], wanted: Wanted, shares: Shares) -> list[Job]:
+        """Give jobs their share of the room, the widest first; returns those that are offered what is left.
+
+        Nothing is left while a share waits for room that is being made.
+        """
+        self._draft.decided.pools |= shares.pools
+        left: set[JobId] = set()
+        for job in sorted(queue, key=lambda job: -shares.starts[job.id].gpus if job.id in shares.starts else 0):
+            option, share = shares.starts.get(job.id), self._solution.share(job)
+            block = None if option is None or share is None else self._try(job, option, share, wanted[job.id][0].option)
+            if option is not None and block is None:
+                self._commit(job, wanted[job.id])
+            elif shares.making_room and block in (None, *_FULL):
+                best = option or wanted[job.id][0].option
+                cooling = self._draft.snapshot.pools[best.pool].cooling(self._draft.snapshot.now) is not None
+                code = ReasonCode.POOL_COOLING if cooling else ReasonCode.POOL_FULL
+                text = self._why_not(code, job, best) if option is None else "others make room for it"
+                self._draft.judge(job, best, reasons.waiting(code, best, text))
+            else:
+                left.add(job.id)
+        return [job for job in queue if job.id in left]
 
     def _no_option(self, job: Job) -> str:
         snapshot, budget = self._draft.snapshot, self._solution.budget
@@ -186,7 +223,8 @@ class Admission:
             return self._draft.operator_limit(option)
         if block is ReasonCode.POOL_COOLING and (wait := self._draft.launch_wait(job, option)) is not None:
             return f"{_BLOCKED[block]}; {reasons.late(option.pool, wait)}"
-        return _BLOCKED.get(block, "no node can be had now")
+        text = _BLOCKED.get(block, "no node can be had now")
+        return f"{text}{'' if self._shares is None else _shared(self._shares, option.pool)}"
 
     def _by_availability(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> Sequence[Option]:
         """The options, best first, now that some could begin at once and others wait for nodes to start up.
@@ -259,6 +297,8 @@ class Admission:
 
     def _passed_over(self, job: Job, option: Option, wanted: Option) -> str:
         """That a pool which would be better gives its nodes too late for the job; empty where that is not why."""
+        if self._shares is not None and option is not wanted:
+            return f"; {reasons.name(wanted)} would be better for it alone{_shared(self._shares, wanted.pool)}"
         wait = None if wanted.pool == option.pool else self._draft.launch_wait(job, wanted)
         return "" if wait is None else f"; {reasons.late(wanted.pool, wait)}"
 
@@ -267,6 +307,17 @@ class Admission:
         self._placed.add(job.id)
         self._draft.allocate(job, option, next_run(job), tuple(placements), why)
         self._draft.judge(job, option, why)
+
+
+def _shared(shares: Shares, pool: PoolId) -> str:
+    """How a full pool's room is shared, and what one more node would bring."""
+    verdict = shares.pools.get(pool)
+    if verdict is None:
+        return ""
+    text = f"; its room is shared among {count(shares.waiting, 'waiting job')} by what their time is worth"
+    if shares.gap > NEAR:
+        text += f" (another sharing is worth {shares.gap:.0%} more at most)"
+    return f"{text}, and one more node would be worth {verdict.node_scarcity} to them, beyond its price"
 
 
 def next_run(job: Job) -> int:

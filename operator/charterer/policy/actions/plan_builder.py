@@ -9,7 +9,17 @@ from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Job, Placement
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
-from charterer.domain.plan import Allocate, Command, Reason, ReasonCode, Release, Rent, TargetOutlook, Verdict
+from charterer.domain.plan import (
+    Allocate,
+    Command,
+    PoolVerdict,
+    Reason,
+    ReasonCode,
+    Release,
+    Rent,
+    TargetOutlook,
+    Verdict,
+)
 from charterer.domain.rental import Gang, Rental
 from charterer.domain.snapshot import LOST_AFTER_SECONDS, Node, Snapshot, Stop
 from charterer.domain.time import Instant, after, seconds_between
@@ -20,7 +30,7 @@ from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.capacity import Capacity, FreeNodes
 from charterer.policy.nodes.hard_limit import START_BOUND_FACTOR, Purse, exposure, reserve
 from charterer.policy.nodes.placement import GpuClaim, PoolAllocator
-from charterer.policy.nodes.pool_quota import LaunchWait, PoolQuota
+from charterer.policy.nodes.pool_quota import LaunchWait, PoolQuota, PoolRoom
 from charterer.policy.solve.phase_dp import key_of
 
 _HANGING_SECONDS = 600.0
@@ -41,6 +51,7 @@ class Decisions:
     places: list[Command] = field(default_factory=list)
     rents: list[Command] = field(default_factory=list)
     verdicts: dict[JobId, Verdict] = field(default_factory=dict)
+    pools: dict[PoolId, PoolVerdict] = field(default_factory=dict)
     again_at: list[Instant] = field(default_factory=list)
 
     @property
@@ -215,6 +226,10 @@ class PlanBuilder:
         """Whether nodes would have to be rented for it."""
         return self._allocator(option.pool).missing(option, self._capacity.held(job)) > 0
 
+    def pool_room(self, pool: PoolId, gpus: int) -> PoolRoom:
+        """The nodes there are, ready or booting, and those that the pool may still give, as many as ``gpus`` need."""
+        return self._quota.pool_room(self.free_nodes(pool), self.snapshot.pools[pool], gpus)
+
     def may_rent(self, pool: PoolId) -> bool:
         """Whether one more node of the pool could be had now, within all limits."""
         return self._allocator(pool).refusal(1) is None
@@ -317,8 +332,6 @@ class PlanBuilder:
         """What is thought of the job."""
         need = self.solution.deadline_needs.get(job.id)
         self.decided.verdicts[job.id] = verdict(job, option, why, None if need is None else need.outlook)
-
-    # --- nodes -------------------------------------------------------------------------------------------------------
 
     def free_nodes(self, pool: PoolId) -> FreeNodes:
         """The pool's nodes as this plan has left them so far."""

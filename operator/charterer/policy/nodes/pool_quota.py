@@ -16,6 +16,7 @@ from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Pool
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
+from charterer.policy.nodes.capacity import FreeNodes
 from charterer.policy.nodes.operator_limits import OperatorRoom
 from charterer.policy.nodes.pool_size import in_doubt
 from charterer.policy.nodes.rental_index import RentalIndex
@@ -36,6 +37,14 @@ def refusal(pool: Pool, surveyed: bool, live_rentals: int, more: int, now: Insta
     if not surveyed or pool.quote is None or pool.offering is None:
         return ReasonCode.NO_OPTION
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRoom:
+    """The nodes of a pool, of ``size`` GPUs each, that a budget has or may rent. ``free``: GPUs that no job holds."""
+
+    size: int
+    free: Mapping[RentalId, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +108,23 @@ class PoolQuota:
         if code is None and not self.room.allows(pool, nodes):
             return ReasonCode.OPERATOR_LIMIT
         return code
+
+    def pool_room(self, nodes: FreeNodes, pool: Pool, gpus: int) -> PoolRoom:
+        """The ``nodes`` there are, and those that the pool may still give, as many as ``gpus`` need.
+
+        Whatever limits the operator and the budgets have.
+        """
+        size = pool.offering.gpus_per_node if pool.offering is not None else 1
+        there = sorted([*nodes.ready.free.items(), *nodes.booting.free.items()])
+        more = min(self._left(pool), -(-gpus // size))
+        new = {RentalId(f"{pool.id}/{number}"): size for number in range(more)}
+        return PoolRoom(size, {name: max(free, 0) for name, free in there} | new)
+
+    def _left(self, pool: Pool) -> int:
+        live, surveyed = self._live.get(pool.id, 0), pool.id in self._snapshot.surveys
+        if self._snapshot.stop is not None or self._snapshot.unread_rental(pool.id) is not None:
+            return 0
+        return max(pool.max_nodes - live, 0) if refusal(pool, surveyed, 0, 0, self._snapshot.now) is None else 0
 
     def wait(self, pool: PoolId) -> LaunchWait | None:
         """The wait for a node of the pool that is asked for now; None where it is given at once.
