@@ -97,7 +97,7 @@ class _FitProblem:
     def _whiten(self) -> list[tuple[NDArray[np.intp], Array]]:
         """For each width, its cells, and the matrix that makes their residuals independent and of variance 1."""
         cells = list(self._cells.items())
-        found = []
+        found: list[tuple[NDArray[np.intp], Array]] = []
         for column in dict.fromkeys(self._total.tolist()):
             rows = np.flatnonzero(self._total == column)
             of_width = [cells[row] for row in rows.tolist()]
