@@ -254,10 +254,23 @@ class Admission:
         return [*first, *(option for _, option in totals[len(first) :])]
 
     def _snuggest(self, job: Job, options: Sequence[Option]) -> Sequence[Option]:
-        """The options, best first; where a node must be rented for the best, the one of the pool that it fits best."""
-        if len(options) < 2 or not self._draft.must_rent(job, options[0]):
+        """The options, best first; where the best would have a node to itself, that of the pool which it fits best.
+
+        A ready node of which the rest would stay idle is left to be given back where that rest costs more, until the
+        job ends, than to wait for a smaller one.
+        """
+        if len(options) < 2:
             return options
-        return snuggest_first(options, self._solution.inputs.market)
+        snuggest = snuggest_first(options, self._solution.inputs.market)
+        if snuggest is options or self._draft.must_rent(job, options[0]):
+            return snuggest
+        idle = self._draft.idle_beside(job, options[0])
+        share = self._solution.share(job)
+        if not idle or share is None:
+            return options
+        there, unused = snuggest[0], idle * options[0].price.dollars_per_second / options[0].gpus
+        waits = (share.values.worth + there.price.dollars_per_second) * self._draft.start_up(there)
+        return snuggest if unused * share.position(job).left / options[0].speed > waits else options
 
     def _with_delays(self, job: Job, outcomes: Sequence[Completion], worth: float) -> Sequence[tuple[float, Option]]:
         """What each option costs with time, the best first, where a node is expected late: that is paid with time only.

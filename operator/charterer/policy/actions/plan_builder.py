@@ -270,6 +270,15 @@ class PlanBuilder:
         _, booting, missing = self._allocator(option.pool).look(option, self._capacity.held(job))
         return not booting and not missing
 
+    def idle_beside(self, job: Job, option: Option) -> int:
+        """GPUs of a node that the job would have to itself, though it is wider than the job; 0 where others use it."""
+        ready, booting, _ = self._allocator(option.pool).look(option, self._capacity.held(job))
+        nodes, free = [*ready, *booting], self.free_nodes(option.pool)
+        offering = self.snapshot.pools[option.pool].offering
+        size = 0 if offering is None else offering.gpus_per_node
+        left = [free.ready.free.get(name, free.booting.free.get(name, 0)) for name in nodes]
+        return size - option.gpus if left == [size] else 0
+
     def start_up_over(self, job: Job, option: Option) -> tuple[float, float]:
         """Seconds and dollars of the option's start-up that are over already; none where a node must be rented.
 

@@ -23,7 +23,8 @@ class JobTerms:
     """How a job may run: its widths, resize policy, spot policy and weight.
 
     ``gpu_types``: those that its owner permits; empty for all on which its application can run. ``asked_pool``: where
-    it runs under policies that choose no pool; empty for any.
+    it runs under policies that choose no pool; empty for any. ``target_seconds``: from its submission to its
+    targetCompletionTime; None: it has none.
     """
 
     widths: Widths
@@ -32,6 +33,7 @@ class JobTerms:
     weight: float = 1.0
     gpu_types: tuple[str, ...] = ()
     asked_pool: str = ""
+    target_seconds: float | None = None
 
 
 def class_of(application: str) -> ClassId:
