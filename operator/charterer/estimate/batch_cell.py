@@ -11,7 +11,7 @@ Reports at one batch size inform its neighbours by that; one far from all that r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
 from typing import Any
@@ -92,11 +92,12 @@ class CellEffects:
 
     def of(self, configurations: Sequence[Configuration]) -> list[CellEffect]:
         """The effects of cells, in the order given; each is the same object for as long as this one lives."""
-        missing = [where for where in configurations if where not in self._effects]
+        known = [(where, self._effects.get(where)) for where in configurations]
+        missing = {where: CellEffect(0.0, 0.0) for where, effect in known if effect is None}
         if missing:
-            self._effects.update((where, CellEffect(0.0, 0.0)) for where in missing)
             self._update(missing)
-        return [self._effects[where] for where in configurations]
+            self._effects.update(missing)
+        return [missing[where] if effect is None else effect for where, effect in known]
 
     def learn(self, observed: Sequence[Configuration], residuals: Sequence[float], scatter: Sequence[float]) -> None:
         """Replace what was observed: mean log seconds less the model's, and the variance of that mean, by cell."""
@@ -104,15 +105,14 @@ class CellEffects:
         at = cell_positions(self.observed)
         self._precision = np.linalg.inv(self.variance * correlation(at, at) + np.diag(scatter))
         self._residuals = np.array(residuals)
-        self._update(list(self._effects))
+        self._update(self._effects)
 
-    def _update(self, configurations: Sequence[Configuration]) -> None:
-        if not configurations:
+    def _update(self, effects: Mapping[Configuration, CellEffect]) -> None:
+        if not effects:
             return
-        shared = self.variance * correlation(cell_positions(configurations), cell_positions(self.observed))
+        shared = self.variance * correlation(cell_positions(list(effects)), cell_positions(self.observed))
         gains = shared @ self._precision
         means = gains @ self._residuals
         deviations = np.sqrt(np.maximum(self.variance - (gains * shared).sum(axis=1), 0.0))
-        for where, mean, deviation in zip(configurations, means.tolist(), deviations.tolist(), strict=True):
-            effect = self._effects[where]
+        for effect, mean, deviation in zip(effects.values(), means.tolist(), deviations.tolist(), strict=True):
             effect.mean, effect.deviation = mean, deviation

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from math import sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from charterer.estimate.batch_cell import Array, BatchCell, cell_positions, correlation
@@ -93,13 +94,18 @@ class _FitProblem:
         self._rows = np.arange(len(cells))
         self._evaluated: tuple[Array, Array, Array] | None = None
 
-    def _whiten(self) -> Array:
-        """The matrix that makes the residuals of all cells independent, of variance 1: inverse of a Cholesky factor."""
-        at = cell_positions(list(self._cells))
-        same_width = self._total[:, None] == self._total[None, :]
-        scatter = [self._scatter / cell.weight for cell in self._cells.values()]
-        covariance = self._misfit.cell * correlation(at, at) * same_width + np.diag(scatter)
-        return np.asarray(np.linalg.inv(np.linalg.cholesky(covariance)))
+    def _whiten(self) -> list[tuple[NDArray[np.intp], Array]]:
+        """For each width, its cells, and the matrix that makes their residuals independent and of variance 1."""
+        cells = list(self._cells.items())
+        found: list[tuple[NDArray[np.intp], Array]] = []
+        for column in dict.fromkeys(self._total.tolist()):
+            rows = np.flatnonzero(self._total == column)
+            of_width = [cells[row] for row in rows.tolist()]
+            at = cell_positions([where for where, _ in of_width])
+            scatter = np.diag([self._scatter / cell.weight for _, cell in of_width])
+            covariance = self._misfit.cell * correlation(at, at) + scatter
+            found.append((rows, np.linalg.inv(np.linalg.cholesky(covariance))))
+        return found
 
     def expected(self, slower_sync: float = 0.0) -> Array:
         """The prior mean, with the speed at which the reports are right on average.
@@ -175,14 +181,16 @@ class _FitProblem:
         means, gradient, share = step_gradients(parameters[:SIZE], self._features, parameters[self._total + 1])
         count, size = len(means), len(parameters)
         residuals = np.empty(count + size)
-        residuals[:count] = self._whitening @ (means + parameters[self._total] - self._values)
+        off = means + parameters[self._total] - self._values
         residuals[count:] = (parameters - self._mean) / self._deviation
         jacobian = np.zeros((count + size, size))
         slopes = np.zeros((count, size))
         slopes[:, :SIZE] = gradient
         slopes[self._rows, self._total] = 1.0
         slopes[self._rows, self._total + 1] = share
-        jacobian[:count] = self._whitening @ slopes
+        for rows, whitening in self._whitening:
+            residuals[rows] = whitening @ off[rows]
+            jacobian[rows] = whitening @ slopes[rows]
         jacobian[count:][np.diag_indices(size)] = 1.0 / self._deviation
         self._evaluated = parameters.copy(), residuals, jacobian
         return residuals, jacobian

@@ -184,7 +184,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class StepTimeFit:
-    """A fitted model: ``unknowns``, the effects of widths that ran, and those of their ``cells``.
+    """A fitted model: ``unknowns``, and the effects of widths that ran and of their cells.
 
     All stays as it was fitted except the cells, which follow each report (``follow``): a batch size that disappoints
     is left at once. ``covariance``: of the unknowns and then the widths' effects; ``informed[u]``: the fraction of
@@ -197,7 +197,10 @@ class StepTimeFit:
     largest_local: int
     misfit: Misfit
     effects: Mapping[Shape, WidthEffect]
-    cells: dict[Shape, CellEffects] = field(default_factory=dict)
+    _cells: dict[Shape, CellEffects] = field(default_factory=dict, repr=False, compare=False)
+    _followed: dict[Shape, tuple[Mapping[Configuration, BatchCell], float]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
     _by_model: dict[Configuration, ModelPrediction] = field(default_factory=dict, repr=False, compare=False)
 
     def predict(self, where: Configuration) -> Prediction:
@@ -214,10 +217,13 @@ class StepTimeFit:
 
     def by_model(self, configurations: Sequence[Configuration]) -> list[ModelPrediction]:
         """Predictions without the cells' own effects, in the order given; remembered as long as the fit stands."""
-        missing = [where for where in configurations if where not in self._by_model]
-        if missing:
-            self._by_model.update(zip(missing, self._predict(missing), strict=True))
-        return [self._by_model[where] for where in configurations]
+        known = [(where, self._by_model.get(where)) for where in configurations]
+        missing = [where for where, model in known if model is None]
+        if not missing:
+            return [model for _, model in known if model is not None]
+        found = dict(zip(missing, self._predict(missing), strict=True))
+        self._by_model.update(found)
+        return [found[where] if model is None else model for where, model in known]
 
     def _predict(self, configurations: Sequence[Configuration]) -> Iterable[ModelPrediction]:
         known = [self.effects.get(where.shape) for where in configurations]
@@ -241,20 +247,25 @@ class StepTimeFit:
 
     def own_effects(self, configurations: Sequence[Configuration]) -> list[CellEffect]:
         """The cells' own effects; the same objects for as long as the fit stands. All must be of one shape."""
-        return self._width_cells(configurations[0].shape).of(configurations) if configurations else []
+        return self.of_width(configurations[0].shape).of(configurations) if configurations else []
 
     def follow(self, shape: Shape, cells: Mapping[Configuration, BatchCell], scatter: float) -> None:
         """Adapt the effects of a width's cells to the reports in ``cells``; ``scatter``: variance of one report.
 
-        A new width waits for the next fit.
+        A new width waits for the next fit. The effects change when they are next looked at (``of_width``).
         """
         if shape in self.effects:
-            ran = [where for where in cells if where.shape == shape]
-            residuals = [cells[where].mean - model.mean for where, model in zip(ran, self.by_model(ran), strict=True)]
-            self._width_cells(shape).learn(ran, residuals, [scatter / cells[where].weight for where in ran])
+            self._followed[shape] = cells, scatter
 
-    def _width_cells(self, shape: Shape) -> CellEffects:
-        found = self.cells.get(shape)
+    def of_width(self, shape: Shape) -> CellEffects:
+        """The effects of a width's cells, as all reports say."""
+        found = self._cells.get(shape)
         if found is None:
-            found = self.cells[shape] = CellEffects(self.misfit.cell)
+            found = self._cells[shape] = CellEffects(self.misfit.cell)
+        if (followed := self._followed.pop(shape, None)) is not None:
+            cells, scatter = followed
+            ran = [(where, cell) for where, cell in cells.items() if where.shape == shape]
+            models = self.by_model([where for where, _ in ran])
+            residuals = [cell.mean - model.mean for (_, cell), model in zip(ran, models, strict=True)]
+            found.learn([where for where, _ in ran], residuals, [scatter / cell.weight for _, cell in ran])
         return found
