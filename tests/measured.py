@@ -202,7 +202,7 @@ def read_tables(
 
     for row in csv.DictReader(placements.splitlines()):
         digits = row["placement"]
-        if len(digits) == 1 or set(digits) == {str(node_gpus)}:
+        if (len(digits) == 1 and int(digits) <= node_gpus) or set(digits) == {str(node_gpus)}:
             keep(sum(map(int, digits)), row)
     for row in csv.DictReader(scalability.splitlines()):
         if int(row["num_replicas"]) == node_gpus * int(row["num_nodes"]):

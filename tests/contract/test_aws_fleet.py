@@ -11,7 +11,6 @@ from charterer.domain.ids import PoolId
 from charterer.domain.order import RefusalKind, Scope
 from charterer.domain.pool import CapacityType, InstanceState, Offering, Survey
 from charterer.domain.time import instant
-from charterer.providers.aws import fleet
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG, RENTAL_TAG
 from charterer.providers.errors import (
     CloudOutcomeUnknown,
@@ -97,70 +96,6 @@ async def test_a_launch_template_with_a_placement_group_and_a_reservation_is_use
     assert not (await m.survey()).traits.together
 
 
-# --- together --------------------------------------------------------------------------------------------------------
-
-
-async def test_orders_that_are_needed_together_come_in_one_zone_or_not_at_all(aws: OpenAws) -> None:
-    m = aws()
-    m.account.stock = {(TYPE, "us-east-1a", "on-demand"): 2, (TYPE, "us-east-1b", "on-demand"): 3}
-    reply = await m.ask("one", "two", "three", together=True)
-    assert sorted(reply.launched) == ["cone", "cthree", "ctwo"]
-    assert {machine.subnet.zone for machine in m.machines} == {"us-east-1b"}
-    none = await m.ask("four", "five", "six", together=True)
-    assert (none.launched, len(m.truth())) == ({}, 3)
-    assert {refusal.kind for refusal in none.refused.values()} == {RefusalKind.STOCK_OUT}
-    assert none.refused.keys() == {"cfour", "cfive", "csix"}
-
-
-async def test_more_than_tags_can_name_come_one_by_one(aws: OpenAws, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet, "MOST_TOGETHER", 2)
-    m = aws()
-    m.account.stock = {(TYPE, "us-east-1a", "on-demand"): 2, (TYPE, "us-east-1b", "on-demand"): 0}
-    reply = await m.ask("one", "two", "three", together=True)
-    assert (len(reply.launched), len(reply.refused)) == (2, 1)
-
-
-async def test_after_a_lost_answer_the_same_orders_get_the_instances_that_were_launched(aws: OpenAws) -> None:
-    m = aws()
-    m.account.list_lag = 30
-    m.account.faults.lose_answer("ec2:CreateFleet", takes_effect=True)
-    with pytest.raises(CloudOutcomeUnknown):
-        await m.ask("one", "two", together=True)
-    reply = await m.ask("one", "two", together=True)
-    assert (sorted(reply.launched), len(m.truth())) == (["cone", "ctwo"], 2)
-    m.account.clock.advance(40)
-    assert await m.held() == {id: token for token, id in reply.launched.items()}
-
-
-async def test_whose_instance_it_is_follows_from_the_tags_of_all_when_the_own_tag_could_not_be_set(
-    aws: OpenAws,
-) -> None:
-    m = aws()
-    m.account.faults.fail("ec2:CreateTags", Fault("InternalError", status=500), times=2)
-    reply = await m.ask("one", "two", together=True)
-    assert await m.held() == {id: token for token, id in reply.launched.items()}
-    assert (await m.ask("one", "two", together=True)).launched == reply.launched
-    assert len(m.truth()) == 2
-
-
-async def test_an_order_of_a_group_is_not_launched_again_when_the_others_already_have_their_nodes(aws: OpenAws) -> None:
-    m = aws()
-    first = await m.ask("one", "two", "three", together=True)
-    reply = await m.ask("two", "three", together=True)
-    assert reply.launched == {token: id for token, id in first.launched.items() if token != "cone"}
-    assert len(m.truth()) == 3
-
-
-async def test_a_list_that_shows_only_some_of_those_launched_together_names_no_wrong_order(aws: OpenAws) -> None:
-    m = aws()
-    m.account.faults.fail("ec2:CreateTags", Fault("InternalError", status=500), times=3)
-    reply = await m.ask("one", "two", "three", together=True)
-    hidden = m.account.machines.pop(min(reply.launched.values()))
-    assert await m.held() == {}, "too early to tell which of the three are listed"
-    m.account.machines[hidden.id] = hidden
-    assert await m.held() == {id: token for token, id in reply.launched.items()}
-
-
 # --- tokens ----------------------------------------------------------------------------------------------------------
 
 
@@ -182,7 +117,7 @@ async def test_many_orders_are_asked_for_one_by_one_until_the_first_refusal(aws:
     assert m.account.count()["ec2:CreateFleet"] == 8
     assert {refusal.code for refusal in reply.refused.values()} == {"VcpuLimitExceeded"}
     assert {(r.kind, r.scope, r.where) for r in reply.refused.values()} == {
-        (RefusalKind.QUOTA_EXCEEDED, Scope.FAMILY, "p4d OnDemand us-east-1")
+        (RefusalKind.QUOTA_EXCEEDED, Scope.FAMILY, "P OnDemand us-east-1")
     }
 
 
@@ -210,14 +145,14 @@ async def test_a_stock_out_in_one_zone_names_it_and_one_in_all_zones_is_the_pool
     assert near.order == "cone"
 
 
-async def test_a_spot_quota_reaches_all_spot_of_the_region(aws: OpenAws) -> None:
+async def test_a_spot_quota_reaches_the_spot_instances_that_it_counts(aws: OpenAws) -> None:
     m = aws(capacity=CapacityType.SPOT)
     m.account.quota["spot"] = 0
     [refusal] = (await m.ask("one")).refused.values()
     assert (refusal.kind, refusal.scope, refusal.where) == (
         RefusalKind.QUOTA_EXCEEDED,
-        Scope.CAPACITY_TYPE,
-        "Spot us-east-1",
+        Scope.FAMILY,
+        "P4, P3 and P2 Spot us-east-1",
     )
 
 

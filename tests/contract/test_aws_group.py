@@ -69,7 +69,7 @@ async def test_a_stock_out_everywhere_is_the_pools_and_a_quota_is_asked_for_once
     )
     m.account.quota["on-demand"] = 0
     [limited] = (await m.ask("two")).refused.values()
-    assert (limited.kind, limited.where) == (RefusalKind.QUOTA_EXCEEDED, "p4d OnDemand us-east-1")
+    assert (limited.kind, limited.where) == (RefusalKind.QUOTA_EXCEEDED, "P OnDemand us-east-1")
     assert m.account.count()["autoscaling:LaunchInstances"] == 3
 
 

@@ -8,10 +8,11 @@ from datetime import timedelta
 
 import pytest
 
-from charterer.domain.ids import InstanceId
+from charterer.domain.ids import InstanceId, PoolId
 from charterer.domain.order import RefusalKind, Scope
-from charterer.domain.pool import CapacityType, Notice
+from charterer.domain.pool import CapacityType, Notice, Survey
 from charterer.domain.time import after, instant
+from charterer.providers.errors import CloudUnauthorized
 from tests.contract.aws_pools import FLEET, QUEUE, TYPE, AwsMarket, later
 from tests.contract.conftest import OpenAws
 
@@ -74,6 +75,31 @@ async def test_a_recommendation_to_rebalance_says_that_an_instance_may_go_and_co
     m.account.clock.advance(3601)
     assert (await m.survey()).notices == ()
     assert m.account.queue == []
+
+
+async def test_a_queue_that_several_pools_name_is_read_once_for_all_of_them(aws: OpenAws) -> None:
+    m = await spot_node(aws)
+    cloud = replace(FLEET, queue=QUEUE, subnets=("subnet-b",))
+    other = replace(m.pool, id=PoolId("other"), cloud=cloud)
+    m.account.warn(warning(m, m.truth()[0]))
+    m.account.calls.clear()
+    answers = await m.provider.survey([other, m.pool])
+    told = {name: len(survey.notices) for name, survey in answers.items() if isinstance(survey, Survey)}
+    assert told == {"other": 0, "aws": 1}
+    assert m.account.count()["sqs:ReceiveMessage"] == 1
+
+
+async def test_a_queue_that_cannot_be_read_is_an_error_of_each_pool_that_names_it(aws: OpenAws) -> None:
+    m = await spot_node(aws)
+    pools = [replace(m.pool, id=PoolId(name)) for name in ("a", "b")]
+    deaf = replace(m.pool, id=PoolId("c"), cloud=FLEET)
+    m.account.denied.add("sqs:ReceiveMessage")
+    answers = await m.provider.survey([*pools, deaf])
+    for name in ("a", "b"):
+        error = answers[PoolId(name)]
+        assert isinstance(error, CloudUnauthorized)
+        assert str(error).startswith(f"GPUPool {name}: sqs:ReceiveMessage: AccessDenied")
+    assert isinstance(answers[PoolId("c")], Survey)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.pool import CapacityType
-from charterer.providers.aws.quotas import QUOTAS
 from charterer.providers.provider import PreflightFinding
+from charterer.providers.vcpu_quotas import QUOTAS
 from tests.clouds.aws.services import VCPU_QUOTAS
 from tests.contract.aws_pools import FLEET, GROUP, TYPE, AwsMarket
 from tests.contract.conftest import OpenAws

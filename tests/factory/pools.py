@@ -7,6 +7,7 @@ from typing import Any
 
 from charterer.domain.ids import InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.money import Money, Price
+from charterer.domain.nodes.waits import Answers
 from charterer.domain.order import CoolDown, Refusal, RefusalKind, Scope, Traits
 from charterer.domain.pool import (
     CapacityType,
@@ -46,7 +47,7 @@ def fake_group(pool: Pool) -> FakeGroup:
 
 
 def pool(**changes: Any) -> Pool:
-    """A pool of 4-GPU nodes at $19.80 an hour."""
+    """A pool of 4-GPU nodes at $19.80 an hour, of which all starts are counted already."""
     fields: dict[str, Any] = {
         "id": POOL,
         "uid": "pool-uid",
@@ -63,6 +64,7 @@ def pool(**changes: Any) -> Pool:
         "quote": Quote(PRICE, PRICE, 60, "cloud", T0),
         "deleting": False,
         "guarded": True,
+        "answers": Answers(through=at(1e8)),
     }
     return Pool(**(fields | changes))
 

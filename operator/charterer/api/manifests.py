@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Final
 
 from charterer.api.models.base import Json
-from charterer.api.models.gpupool import cloud_fields
+from charterer.api.models.clouds.choice import cloud_fields
 from charterer.api.models.gpurental import GangSpec
 from charterer.api.names import (
     API_VERSION,

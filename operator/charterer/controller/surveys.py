@@ -56,11 +56,16 @@ def in_motion(rental: Rental) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SurveyPace:
-    """Seconds between two surveys of a quiet pool, two surveys of a pool in motion, and two quotes of a pool."""
+    """Seconds between two surveys of a quiet pool, two surveys of a pool in motion, and two quotes of a pool.
+
+    ``lag_part``: a pool in motion whose cloud's lists may lag is asked about only this often within the lag: its nodes
+    come by watch, and a list that may be a minute old tells hardly more each second than every five.
+    """
 
     quiet_seconds: float = 15.0
     moving_seconds: float = 1.0
     quote_seconds: float = 60.0
+    lag_part: float = 1 / 12
 
 
 @dataclass(slots=True)
@@ -173,7 +178,11 @@ class Surveys:
                         pass
 
     def _interval(self, pool: PoolId, moving: frozenset[PoolId]) -> float:
-        return self._pace.moving_seconds if pool in moving else self._pace.quiet_seconds
+        if pool not in moving:
+            return self._pace.quiet_seconds
+        known = self.latest.get(pool)
+        lag = 0.0 if known is None else known.traits.lag_seconds
+        return max(self._pace.moving_seconds, min(lag * self._pace.lag_part, self._pace.quiet_seconds))
 
     def _due_in(self, pool: PoolId, moving: frozenset[PoolId]) -> float:
         return self._asked.get(pool, _NEVER) + self._interval(pool, moving) - self._clock()

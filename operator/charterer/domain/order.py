@@ -55,6 +55,10 @@ class RefusalKind(StrEnum):
     UNKNOWN_CODE = "UnknownCode"
 
 
+LACKS: Final = frozenset({RefusalKind.STOCK_OUT, RefusalKind.QUOTA_EXCEEDED, RefusalKind.LAUNCH_FAILED})
+"""Kinds of refusals that say that there is no node now; the others are somebody's mistake."""
+
+
 class Scope(StrEnum):
     """How far a refusal reaches."""
 
@@ -143,6 +147,19 @@ class CoolDown:
         with exponent 2). A cool-down is as long as its row of refusals before it, since each is twice the one before.
         """
         return seconds_between(self.since, self.until)
+
+    def row_seconds(self, first: float) -> float:
+        """How long the offer is expected to be refused on: as long as it was in this row, at least as it last cooled.
+
+        ``first``: seconds of a row's first cool-down. ``seconds`` stops growing at an hour, and a row goes on.
+        """
+        longest, row, lasts = max(LONGEST_SECONDS, first), 0.0, first
+        if self.seconds < longest:
+            return self.seconds
+        left = self.times - 1
+        while left > 0 and lasts < longest:
+            row, lasts, left = row + lasts, min(2.0 * lasts, longest), left - 1
+        return max(row + left * longest, self.seconds)
 
     @property
     def doubted_until(self) -> Instant:

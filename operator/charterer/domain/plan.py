@@ -23,6 +23,7 @@ class ReasonCode(StrEnum):
     NO_CURVE = "NoCurve"
     CHEAPEST_OVER_BUDGET = "CheapestOverBudget"
     MOVE_PAYS = "MovePays"
+    MAKES_ROOM = "MakesRoom"
     NODE_EMPTIED = "NodeEmptied"
     WIDTH_NO_LONGER_ALLOWED = "WidthNoLongerAllowed"
     WAITING_FOR_NODE = "WaitingForNode"
@@ -109,7 +110,7 @@ class Allocate:
     predicted: Money | None = None
 
 
-_FOR_MONEY = frozenset({ReasonCode.MOVE_PAYS, ReasonCode.NODE_EMPTIED})
+_FOR_MONEY = frozenset({ReasonCode.MOVE_PAYS, ReasonCode.MAKES_ROOM, ReasonCode.NODE_EMPTIED})
 """Why a running job moves where it need not."""
 
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.money import Price
 from charterer.domain.nodes.hazard import NOTHING_COUNTED, Hazard, NodeLifetimes
+from charterer.domain.nodes.waits import NO_ANSWERS, Answers, start_seconds
 from charterer.domain.order import CoolDown, Refusal, Traits
 from charterer.domain.time import Instant
 
@@ -161,7 +162,7 @@ class Pool:
     """A GPUPool as the user declared it, with what was discovered about it.
 
     ``labels``: those of its metadata, by which budgets select pools.
-    ``start_seconds``: from asking for a node to its readiness, declared until observed.
+    ``start_seconds``: from asking for a node to its readiness, as declared: limits on money count on it.
     ``cooled``: what the cloud refused lately, the latest ``until`` last; no node is asked for before that.
     ``reached``: what it refused another pool of the account and would refuse this one too.
     ``guarded``: it has the finalizer ``charterer.dev/in-use``, which keeps it while rentals name it.
@@ -172,7 +173,8 @@ class Pool:
     that of another pool of its name, if there is one. ``confirmed_price``: the list price that a person has confirmed.
     ``price_held``: the cloud's list price where it moved too far to be believed, so that the one on record counts.
     ``lifetimes``: what was counted of its nodes that have ended; ``hazard``: the rate at which they are taken back,
-    None where nothing is known of it.
+    None where nothing is known of it. ``answers``: what was counted of its refusals and starts, which options count
+    where ``learns_waits``; ``shared_answers``: with those of pools that fail together with it, where there are any.
     """
 
     id: PoolId
@@ -202,6 +204,21 @@ class Pool:
     labels: Mapping[str, str] = field(default_factory=dict)
     lifetimes: NodeLifetimes = NOTHING_COUNTED
     hazard: Hazard | None = None
+    answers: Answers = NO_ANSWERS
+    learns_waits: bool = True
+    shared_answers: Answers | None = None
+
+    @property
+    def known_answers(self) -> Answers:
+        """What was counted of refusals and starts as far as it is to be used."""
+        if not self.learns_waits:
+            return NO_ANSWERS
+        return self.answers if self.shared_answers is None else self.shared_answers
+
+    @property
+    def likely_start_seconds(self) -> float:
+        """From a node's launch to its readiness, as seen; as declared where none was."""
+        return start_seconds(self.known_answers, self.start_seconds)
 
     @property
     def cool_down(self) -> CoolDown | None:

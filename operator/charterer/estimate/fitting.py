@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from math import sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from charterer.estimate.batch_cell import BatchCell
+from charterer.estimate.batch_cell import Array, BatchCell, cell_positions, correlation
 from charterer.estimate.observation import Configuration, Shape
 from charterer.estimate.step_times import StepTimes
 from charterer.estimate.throughput import (
     SIZE,
-    Array,
     Misfit,
     Normal,
     StepFeatures,
@@ -84,15 +84,28 @@ class _FitProblem:
         self._shapes = list(dict.fromkeys(where.shape for where in cells))
         self._features = StepFeatures.of(cells, largest_local)
         self._values = np.array([cell.mean for cell in cells.values()])
-        self._precision = np.array([1.0 / (misfit.cell + scatter / cell.weight) for cell in cells.values()]) ** 0.5
         position = {shape: SIZE + 2 * index for index, shape in enumerate(self._shapes)}
         self._total = np.array([position[where.shape] for where in cells], dtype=int)
+        self._whitening = self._whiten()
         usual = [effect for shape in self._shapes for effect in misfit.mean_effect(shape)]
         self._mean = np.array([mean for mean, _ in prior] + usual)
         variances = [variance for _, variance in prior] + [misfit.width, misfit.sync] * len(self._shapes)
         self._deviation = np.sqrt(variances)
         self._rows = np.arange(len(cells))
         self._evaluated: tuple[Array, Array, Array] | None = None
+
+    def _whiten(self) -> list[tuple[NDArray[np.intp], Array]]:
+        """For each width, its cells, and the matrix that makes their residuals independent and of variance 1."""
+        cells = list(self._cells.items())
+        found: list[tuple[NDArray[np.intp], Array]] = []
+        for column in dict.fromkeys(self._total.tolist()):
+            rows = np.flatnonzero(self._total == column)
+            of_width = [cells[row] for row in rows.tolist()]
+            at = cell_positions([where for where, _ in of_width])
+            scatter = np.diag([self._scatter / cell.weight for _, cell in of_width])
+            covariance = self._misfit.cell * correlation(at, at) + scatter
+            found.append((rows, np.linalg.inv(np.linalg.cholesky(covariance))))
+        return found
 
     def expected(self, slower_sync: float = 0.0) -> Array:
         """The prior mean, with the speed at which the reports are right on average.
@@ -152,8 +165,8 @@ class _FitProblem:
         unknowns = tuple(parameters[:SIZE].tolist())
         fitted = StepTimeFit(unknowns, covariance, tuple(informed.tolist()), self._largest_local, self._misfit, effects)
         fitted.by_model(list(self._cells))
-        for where, cell in self._cells.items():
-            fitted.follow(where, cell, self._scatter)
+        for shape in self._shapes:
+            fitted.follow(shape, self._cells, self._scatter)
         return fitted
 
     def _residuals(self, parameters: Array) -> Array:
@@ -168,12 +181,16 @@ class _FitProblem:
         means, gradient, share = step_gradients(parameters[:SIZE], self._features, parameters[self._total + 1])
         count, size = len(means), len(parameters)
         residuals = np.empty(count + size)
-        residuals[:count] = (means + parameters[self._total] - self._values) * self._precision
+        off = means + parameters[self._total] - self._values
         residuals[count:] = (parameters - self._mean) / self._deviation
         jacobian = np.zeros((count + size, size))
-        jacobian[:count, :SIZE] = gradient * self._precision[:, None]
-        jacobian[self._rows, self._total] = self._precision
-        jacobian[self._rows, self._total + 1] = share * self._precision
+        slopes = np.zeros((count, size))
+        slopes[:, :SIZE] = gradient
+        slopes[self._rows, self._total] = 1.0
+        slopes[self._rows, self._total + 1] = share
+        for rows, whitening in self._whitening:
+            residuals[rows] = whitening @ off[rows]
+            jacobian[rows] = whitening @ slopes[rows]
         jacobian[count:][np.diag_indices(size)] = 1.0 / self._deviation
         self._evaluated = parameters.copy(), residuals, jacobian
         return residuals, jacobian

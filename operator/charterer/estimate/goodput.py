@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from math import exp, log
 
 from charterer.domain.profile import BatchTerms
+from charterer.estimate.batch_cell import CellEffect
 from charterer.estimate.noise import Noise, gain
 from charterer.estimate.observation import Configuration, Shape, split
-from charterer.estimate.throughput import CellEffect, ModelPrediction, StepTimeFit
+from charterer.estimate.throughput import ModelPrediction, StepTimeFit
 
 _GRID = 1.06
 """Ratio between neighbouring batch sizes: goodput is flat around the best one except for kinks of real step times. On
@@ -79,8 +80,8 @@ def candidates(fit: StepTimeFit, terms: BatchTerms, shape: Shape) -> tuple[Batch
     ways = configurations(terms, shape)
     scales = [where.batch / terms.own for where in ways]
     return tuple(
-        BatchCandidate(where, model, fit.cell(where), scale, log(scale))
-        for where, model, scale in zip(ways, fit.by_model(ways), scales, strict=True)
+        BatchCandidate(where, model, own, scale, log(scale))
+        for where, model, own, scale in zip(ways, fit.by_model(ways), fit.own_effects(ways), scales, strict=True)
     )
 
 

@@ -274,6 +274,8 @@ class Learner:
         if last is None or last[0] is not step_fit:
             last = step_fit, candidates(step_fit, state.terms, self._shape(gpu_type, gpus))
             state.candidates[gpu_type, gpus] = last
+        elif last[1]:
+            step_fit.of_width(last[1][0].where.shape)
         return last[1]
 
     def _build(

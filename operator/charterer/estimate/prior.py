@@ -133,9 +133,10 @@ def estimate_misfit(fits: Iterable[StepTimeFit], others: Iterable[StepTimeFit]) 
             if shape.gpus > 1:
                 sync += (known.effect[1] - usual[1]) ** 2 + known.variance[1]
                 syncs += 1.0
-        for own in fit.cells.values():
-            cell += own.mean**2 + own.deviation**2
-            cells += 1.0
+            of_width = fit.of_width(shape)
+            for own in of_width.of(of_width.observed):
+                cell += own.mean**2 + own.deviation**2
+                cells += 1.0
     return Misfit(width / widths, sync / syncs, cell / cells, _usual(others))
 
 

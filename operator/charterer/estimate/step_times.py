@@ -46,7 +46,7 @@ class StepTimes:
         cell.add(log(seconds), self.scatter)
         self.cells[where] = cell  # the latest is last
         if self.fit is not None:
-            self.fit.follow(where, cell, self.scatter**2)
+            self.fit.follow(where.shape, self.cells, self.scatter**2)
         if len(self.cells) > MOST_CELLS:
             del self.cells[next(iter(self.cells))]
         self.reports += 1

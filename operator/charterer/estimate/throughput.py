@@ -19,15 +19,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from math import log
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from charterer.estimate.batch_cell import BatchCell
+from charterer.estimate.batch_cell import Array, BatchCell, CellEffect, CellEffects
 from charterer.estimate.observation import Configuration, Shape
-
-Array = NDArray[np.floating[Any]]
 
 WIDTH_MISFIT = 0.08
 """Standard deviation of a width's effect on log seconds before classes have shown it: GPUs of a node share its memory
@@ -168,14 +165,6 @@ class WidthEffect:
     count: int
 
 
-@dataclass(slots=True)
-class CellEffect:
-    """A cell's own effect on log seconds, which follows its reports: mean and standard deviation."""
-
-    mean: float
-    deviation: float
-
-
 @dataclass(frozen=True, slots=True)
 class ModelPrediction:
     """Log seconds per step by the model and the effects of widths alone: mean and variance."""
@@ -195,7 +184,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class StepTimeFit:
-    """A fitted model: ``unknowns``, the effects of widths that ran, and those of ``cells``.
+    """A fitted model: ``unknowns``, and the effects of widths that ran and of their cells.
 
     All stays as it was fitted except the cells, which follow each report (``follow``): a batch size that disappoints
     is left at once. ``covariance``: of the unknowns and then the widths' effects; ``informed[u]``: the fraction of
@@ -208,13 +197,15 @@ class StepTimeFit:
     largest_local: int
     misfit: Misfit
     effects: Mapping[Shape, WidthEffect]
-    cells: dict[Configuration, CellEffect] = field(default_factory=dict)
-    _unseen: dict[Configuration, CellEffect] = field(default_factory=dict, repr=False, compare=False)
+    _cells: dict[Shape, CellEffects] = field(default_factory=dict, repr=False, compare=False)
+    _followed: dict[Shape, tuple[Mapping[Configuration, BatchCell], float]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
     _by_model: dict[Configuration, ModelPrediction] = field(default_factory=dict, repr=False, compare=False)
 
     def predict(self, where: Configuration) -> Prediction:
         """Log seconds per step of a configuration."""
-        model, own = self.by_model([where])[0], self.cell(where)
+        model, own = self.by_model([where])[0], self.own_effects([where])[0]
         known = self.effects.get(where.shape)
         return Prediction(model.mean + own.mean, self.variance(model, own), 0 if known is None else known.count)
 
@@ -226,10 +217,13 @@ class StepTimeFit:
 
     def by_model(self, configurations: Sequence[Configuration]) -> list[ModelPrediction]:
         """Predictions without the cells' own effects, in the order given; remembered as long as the fit stands."""
-        missing = [where for where in configurations if where not in self._by_model]
-        if missing:
-            self._by_model.update(zip(missing, self._predict(missing), strict=True))
-        return [self._by_model[where] for where in configurations]
+        known = [(where, self._by_model.get(where)) for where in configurations]
+        missing = [where for where, model in known if model is None]
+        if not missing:
+            return [model for _, model in known if model is not None]
+        found = dict(zip(missing, self._predict(missing), strict=True))
+        self._by_model.update(found)
+        return [found[where] if model is None else model for where, model in known]
 
     def _predict(self, configurations: Sequence[Configuration]) -> Iterable[ModelPrediction]:
         known = [self.effects.get(where.shape) for where in configurations]
@@ -251,17 +245,27 @@ class StepTimeFit:
         variances = ((slopes @ self.covariance) * slopes).sum(axis=1) + extra
         return map(ModelPrediction, (means + effects[:, 0]).tolist(), variances.tolist())
 
-    def cell(self, where: Configuration) -> CellEffect:
-        """A cell's own effect; the same object for as long as the fit stands."""
-        effect = self.cells.get(where) or self._unseen.get(where)
-        if effect is None:
-            effect = self._unseen[where] = CellEffect(0.0, self.misfit.cell**0.5)
-        return effect
+    def own_effects(self, configurations: Sequence[Configuration]) -> list[CellEffect]:
+        """The cells' own effects; the same objects for as long as the fit stands. All must be of one shape."""
+        return self.of_width(configurations[0].shape).of(configurations) if configurations else []
 
-    def follow(self, where: Configuration, cell: BatchCell, scatter: float) -> None:
-        """Adapt a cell's effect to its reports; ``scatter``: variance of one. A new width waits for the next fit."""
-        if where.shape in self.effects:
-            known = self.misfit.cell / (self.misfit.cell + scatter / cell.weight)
-            effect = self.cells[where] = self.cell(where)
-            effect.mean = known * (cell.mean - self.by_model([where])[0].mean)
-            effect.deviation = ((1.0 - known) * self.misfit.cell) ** 0.5
+    def follow(self, shape: Shape, cells: Mapping[Configuration, BatchCell], scatter: float) -> None:
+        """Adapt the effects of a width's cells to the reports in ``cells``; ``scatter``: variance of one report.
+
+        A new width waits for the next fit. The effects change when they are next looked at (``of_width``).
+        """
+        if shape in self.effects:
+            self._followed[shape] = cells, scatter
+
+    def of_width(self, shape: Shape) -> CellEffects:
+        """The effects of a width's cells, as all reports say."""
+        found = self._cells.get(shape)
+        if found is None:
+            found = self._cells[shape] = CellEffects(self.misfit.cell)
+        if (followed := self._followed.pop(shape, None)) is not None:
+            cells, scatter = followed
+            ran = [(where, cell) for where, cell in cells.items() if where.shape == shape]
+            models = self.by_model([where for where, _ in ran])
+            residuals = [cell.mean - model.mean for (_, cell), model in zip(ran, models, strict=True)]
+            found.learn([where for where, _ in ran], residuals, [scatter / cell.weight for _, cell in ran])
+        return found

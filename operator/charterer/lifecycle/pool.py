@@ -34,6 +34,7 @@ from charterer.domain.steps import (
 from charterer.domain.time import Instant
 from charterer.lifecycle.lifetimes import lifetime_to_count
 from charterer.lifecycle.rental import may_terminate, note_missing
+from charterer.lifecycle.starts import new_starts
 from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, draining, vanished
 from charterer.sentences import count, names
 
@@ -52,8 +53,10 @@ def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | MarkMissing | 
     step = _match_instances(inventory, view) or _adjust_orders(inventory, view)
     if (step is None or isinstance(step, Wait)) and (ended := lifetime_to_count(pool, inventory.rentals)) is not None:
         return ended
-    if (step is None or isinstance(step, Wait)) and not pool.offer_recorded and not pool.deleting:
-        return RecordOffer(pool_id, pool.offering, pool.quote, pool.quote_on_record)
+    if (step is None or isinstance(step, Wait)) and not pool.deleting:
+        starts = new_starts(pool, inventory.rentals)
+        if starts or not pool.offer_recorded:
+            return RecordOffer(pool_id, pool.offering, pool.quote, pool.quote_on_record, starts)
     return step
 
 

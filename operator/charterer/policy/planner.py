@@ -7,12 +7,12 @@ those that only observe come last, so that what they would do takes nothing from
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from charterer.domain.budget import Mode
-from charterer.domain.ids import BudgetId, ClassId, JobId, RentalId
-from charterer.domain.plan import Allocate, BudgetVerdict, Command, Plan, Reason, ReasonCode, Verdict
+from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, RentalId
+from charterer.domain.plan import Allocate, BudgetVerdict, Command, Plan, PoolVerdict, Reason, ReasonCode, Verdict
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.incremental import Memo
@@ -89,12 +89,18 @@ def _plan(inputs: PlanInputs) -> Plan:
     return Plan(
         commands=tuple(commands),
         budgets=budgets,
-        pools={pool: scarce.verdict for solution in reversed(solutions) for pool, scarce in solution.scarce.items()},
+        pools=_short_pools(drafts, solutions),
         classes=tuple(verdict for solution in solutions for verdict in solution.classes()),
         jobs=memo.stable(verdicts, "verdicts"),
         observed_commands=tuple(would),
         again_at=min([at for at in again_at | quota.cooled if at > snapshot.now], default=None),
     )
+
+
+def _short_pools(drafts: Sequence[PlanBuilder], solutions: Sequence[BudgetSolution]) -> dict[PoolId, PoolVerdict]:
+    """The pools that are too small: in the long run, or else for the jobs in sight."""
+    now = {pool: verdict for draft in reversed(drafts) for pool, verdict in draft.decided.pools.items()}
+    return now | {pool: scarce.verdict for solution in reversed(solutions) for pool, scarce in solution.scarce.items()}
 
 
 def _unpaid(inputs: PlanInputs, ending: Mapping[RentalId, Reason]) -> tuple[list[Command], dict[JobId, Verdict]]:

@@ -5,7 +5,7 @@ A class says what its catcher may do. The message names the pool, the call and t
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from charterer.domain.ids import PoolId
 
@@ -26,6 +26,13 @@ class ProviderError(Exception):
         self.call = call
         self.code = code
         self.message = message
+
+    def about(self, pool: PoolId) -> Self:
+        """The same error as one of another pool, for which the same call would have been made."""
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        ProviderError.__init__(other, pool, self.call, self.code, self.message)
+        return other
 
 
 class InsufficientCapacity(ProviderError):

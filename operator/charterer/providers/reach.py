@@ -11,7 +11,8 @@ from itertools import product
 from typing import TypeAlias, assert_never
 
 from charterer.domain.order import Scope
-from charterer.domain.pool import AwsFleet, AwsGroup, FakeGroup, NodeClaims, Pool
+from charterer.domain.pool import AwsFleet, AwsGroup, FakeGroup, NodeClaims, Offering, Pool
+from charterer.providers.vcpu_quotas import quota_family, vcpus_by_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +70,20 @@ def of_fake(gpu_type: str) -> Wanted:
 
 
 def of_aws(instance_type: str, sold: str, zone: str, region: str) -> Wanted:
-    """An instance of EC2. A quota counts a family, the part of the type's name before the dot."""
-    return Wanted(instance_type, sold, zone, instance_type.split(".")[0], region, account=region)
+    """An instance of EC2."""
+    return Wanted(instance_type, sold, zone, quota_family(instance_type, sold), region, account=region)
 
 
 def of_claim(pool: Pool, claims: NodeClaims) -> Wanted:
-    """A NodeClaim. Karpenter says neither region nor quota, so that a family is one instance type."""
-    kind = claims.instance_type
-    return Wanted(kind, pool.capacity_type.value, claims.zone, family=kind, account=claims.class_name)
+    """A NodeClaim. Karpenter says neither region nor quota: a family is a quota of EC2, elsewhere one instance type."""
+    kind, sold = claims.instance_type, pool.capacity_type.value
+    return Wanted(kind, sold, claims.zone, quota_family(kind, sold), account=claims.class_name)
+
+
+def quota_units(offering: Offering) -> int:
+    """What a node takes of a quota at least: virtual CPUs of EC2 where types' names say it, else GPUs."""
+    vcpus = [known for name in offering.instance_type.split(",") if (known := vcpus_by_name(name)) is not None]
+    return min(vcpus, default=offering.gpus_per_node)
 
 
 def wanted(pool: Pool) -> Sequence[Wanted]:

@@ -13,17 +13,17 @@ from operator import attrgetter
 
 from charterer.domain.ids import ClassId, JobId, PoolId, Rate
 from charterer.domain.job import TRUSTED_FRACTION, SpotPolicy
-from charterer.domain.profile import Profile
+from charterer.domain.profile import Profile, ThroughputTable
 from charterer.domain.time import Instant
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
 from charterer.simulate.engine.knowledge import Knowledge
-from charterer.simulate.history.history import PastJob, PastPool, curve_points, reference_throughput
+from charterer.simulate.history.history import HistoryPart, PastJob, PastPool, reference_throughput
 from charterer.simulate.knowledge.learned_knowledge import learning_from_reports
 from charterer.simulate.model.ground_truth import Application, with_step_times
 from charterer.simulate.model.node_market import PoolModel
 from charterer.simulate.model.result import SimulationResult
-from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.simulate.model.scenario import JobTerms, Scenario, new_budget
 from charterer.simulate.model.sim_job import SimJob
 from charterer.simulate.model.workload import Submission
 from charterer.simulate.policy_registry import PolicyChoice, baseline_policy
@@ -40,32 +40,40 @@ class ReplayResult:
     result: SimulationResult
 
 
-def replay(past: PastPool, choice: PolicyChoice) -> ReplayResult:
-    """Simulate the pool's jobs under the policy. UnknownPolicy."""
-    jobs = {job.name: job for job in past.jobs}
-    applications = {job.name: past.application(job) for job in past.jobs}
+def replay(part: HistoryPart, choice: PolicyChoice) -> ReplayResult:
+    """Simulate the part's jobs under the policy. UnknownPolicy."""
+    jobs = {job.name: (past, job) for past in part.pasts for job in past.jobs}
+    applications = {job.name: past.application(job, part.pools) for past, job in jobs.values()}
+    homes = {past.pool.name: replace(past.pool, restart_seconds=past.restart_seconds) for past in part.pasts}
+    pools = tuple(homes.get(pool.name, pool) for pool in part.pools)
 
     def seconds(submission: Submission, gpu_type: str, gpus: int) -> float:
         return applications[submission.name].seconds_left(0.0, gpu_type, gpus)
 
     rate = None if choice.rate is None else Rate(choice.rate / 3600.0)
+    ordered = sorted((job for _, job in jobs.values()), key=lambda job: (job.submitted, job.name))
     scenario = Scenario(
         _START,
-        tuple(Submission(job.name, job.submitted, job.name, job.gpus) for job in past.jobs),
+        tuple(Submission(job.name, job.submitted, job.name, job.gpus) for job in ordered),
         applications,
-        (past.pool,),
+        pools,
         new_budget(_START, rate=rate),
-        _PastTerms(past, jobs),
-        past.restart_seconds,
-        classes=_PastClasses(past, jobs),
+        _PastTerms(jobs),
+        part.pasts[0].restart_seconds,
+        classes=_PastClasses(jobs),
     )
     policy = baseline_policy(choice.text, attrgetter("gpus"), seconds) or partial(plan, memo=Memo())
-    knowledge: Knowledge = ReplayedSizes(past, jobs, _profiles(past))
+    knowledge: Knowledge = ReplayedSizes(jobs, _profiles(part))
     if choice.noise is not None:
-        reporting = {name: _reporting(past, jobs[name], application) for name, application in applications.items()}
+        reporting = {name: _reporting(*jobs[name], application) for name, application in applications.items()}
         scenario = replace(scenario, applications=reporting)
-        knowledge = learning_from_reports(scenario, _class_applications(past), choice.noise)
-    return ReplayResult((past.pool,), Simulation(scenario, policy, knowledge).run())
+        knowledge = learning_from_reports(scenario, _class_applications(part), choice.noise)
+    return ReplayResult(pools, Simulation(scenario, policy, knowledge).run())
+
+
+def _class(past: PastPool, kind: str) -> ClassId:
+    """A class for each pool in which it ran: its curves begin with that pool's GPU type."""
+    return ClassId(past.pool.name, kind)
 
 
 def _reporting(past: PastPool, job: PastJob, application: Application) -> Application:
@@ -73,43 +81,50 @@ def _reporting(past: PastPool, job: PastJob, application: Application) -> Applic
     return with_step_times(application, past.work(job)) if job.kind in past.curves else application
 
 
-def _class_applications(past: PastPool) -> Mapping[ClassId, Application]:
+def _class_applications(part: HistoryPart) -> Mapping[ClassId, Application]:
     """By class: what all of its jobs have in common."""
     applications = {}
-    for kind in past.mean_work:
-        phases = past.curves[kind]
-        rates = {past.pool.gpu_type: [dict(curve_points(phase)) for phase in phases]}
-        application = Application(kind, [phase.until for phase in phases], rates)
-        applications[class_of(kind)] = with_step_times(application, 1.0)
+    for past in part.pasts:
+        for kind in past.mean_work:
+            phases, rates = past.curves[kind], dict[str, list[dict[int, float]]]()
+            for phase in phases:
+                for curve in phase.curves:
+                    assert isinstance(curve.form, ThroughputTable)
+                    rates.setdefault(curve.gpu_type, []).append(dict(curve.form.points))
+            whole = {gpu_type: epochs for gpu_type, epochs in rates.items() if len(epochs) == len(phases)}
+            application = Application(kind, [phase.until for phase in phases], whole)
+            applications[_class(past, kind)] = with_step_times(application, 1.0)
     return applications
+
+
+_PastJobs = Mapping[str, tuple[PastPool, PastJob]]
+"""By name: the pool in which a job ran, and the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class _PastTerms:
-    past: PastPool
-    jobs: Mapping[str, PastJob]
+    jobs: _PastJobs
 
     def __call__(self, submission: Submission) -> JobTerms:
-        job = self.jobs[submission.name]
-        return JobTerms(self.past.bounds(job), job.resize, SpotPolicy.ALLOWED, job.weight)
+        past, job = self.jobs[submission.name]
+        spot = SpotPolicy.ALLOWED if past.spot(job) else SpotPolicy.NEVER
+        return JobTerms(past.bounds(job), job.resize, spot, job.weight, asked_pool=past.pool.name)
 
 
 @dataclass(frozen=True, slots=True)
 class _PastClasses:
-    past: PastPool
-    jobs: Mapping[str, PastJob]
+    jobs: _PastJobs
 
     def __call__(self, submission: Submission, _: Application) -> ClassId:
-        kind = self.jobs[submission.name].kind
-        return class_of(kind) if kind in self.past.curves else ClassId.of_job(JobId(submission.name))
+        past, job = self.jobs[submission.name]
+        return _class(past, job.kind) if job.kind in past.curves else ClassId.of_job(JobId(submission.name))
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayedSizes:
     """Knowledge of the true curves; a job's size is known only once enough of it is done, as to the operator."""
 
-    past: PastPool
-    jobs: Mapping[str, PastJob]
+    jobs: _PastJobs
     class_profiles: Mapping[ClassId, Profile]
     report_seconds: float = float("inf")
 
@@ -119,10 +134,10 @@ class ReplayedSizes:
 
     def expected_work(self, sim_job: SimJob) -> float | None:
         """The class's mean, and later the job's own work; None without a curve."""
-        job = self.jobs[sim_job.submission.name]
-        if job.kind not in self.past.curves:
+        past, job = self.jobs[sim_job.submission.name]
+        if job.kind not in past.curves:
             return None
-        return self.past.work(job) if sim_job.done >= TRUSTED_FRACTION else self.past.mean_work[job.kind]
+        return past.work(job) if sim_job.done >= TRUSTED_FRACTION else past.mean_work[job.kind]
 
     def batch(self, sim_job: SimJob) -> int:
         """Batch sizes do not matter."""
@@ -132,12 +147,13 @@ class ReplayedSizes:
         """Ignore it: the curves are known."""
 
 
-def _profiles(past: PastPool) -> Mapping[ClassId, Profile]:
+def _profiles(part: HistoryPart) -> Mapping[ClassId, Profile]:
     profiles = {}
-    for kind, mean_work in past.mean_work.items():
-        phases = past.curves[kind]
-        assert reference_throughput(phases) > 0
-        profiles[class_of(kind)] = Profile(class_of(kind), 1, phases, mean_work, None, past.restart_seconds)
+    for past in part.pasts:
+        for kind, mean_work in past.mean_work.items():
+            phases, name = past.curves[kind], _class(past, kind)
+            assert reference_throughput(phases) > 0
+            profiles[name] = Profile(name, 1, phases, mean_work, None, past.restart_seconds)
     return profiles
 
 

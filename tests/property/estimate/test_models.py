@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from charterer.estimate.batch_cell import BatchCell
+from charterer.estimate.batch_cell import BatchCell, cell_positions, correlation
 from charterer.estimate.fitting import fit
 from charterer.estimate.noise import BINS, NoisePrior, NoiseReports, gain
 from charterer.estimate.observation import Configuration, Shape
@@ -81,9 +81,13 @@ def _unlikely(y: Sequence[float], effects: Mapping[Shape, Effect], cells: Mappin
     misfit = Misfit()
     found = sum((value - mean) ** 2 / variance for value, (mean, variance) in zip(y, BASE, strict=True))
     found += sum(every**2 / misfit.width + sync**2 / misfit.sync for every, sync in effects.values())
-    for where, cell in cells.items():
-        every, sync = effects.get(where.shape, (0.0, 0.0))
-        found += (cell.mean - every - log_step(y, where, 128, sync)) ** 2 / (misfit.cell + SCATTER / cell.weight)
+    for shape in {where.shape for where in cells}:
+        every, sync = effects.get(shape, (0.0, 0.0))
+        of_width = {where: cell for where, cell in cells.items() if where.shape == shape}
+        off = np.array([cell.mean - every - log_step(y, where, 128, sync) for where, cell in of_width.items()])
+        at = cell_positions(list(of_width))
+        scatter = np.diag([SCATTER / cell.weight for cell in of_width.values()])
+        found += float(off @ np.linalg.solve(misfit.cell * correlation(at, at) + scatter, off))
     return found
 
 

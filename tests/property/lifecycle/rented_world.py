@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 from charterer.cluster.store import ObjectKey
@@ -17,6 +18,7 @@ from charterer.domain.budget import Budget
 from charterer.domain.ids import InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Job, Pod, PodPhase, RunOutcome, RunRecord
 from charterer.domain.money import ZERO, Money
+from charterer.domain.nodes.waits import NO_ANSWERS, with_start
 from charterer.domain.order import with_cool_down
 from charterer.domain.pool import (
     FakeGroup,
@@ -75,7 +77,7 @@ class World:
 
     cloud: Cloud = field(default_factory=Cloud)
     budget: Budget = field(default_factory=lambda: make.budget(balance=None, created=NEW_YEARS_EVE))
-    pools: dict[PoolId, Pool] = field(default_factory=lambda: {make.POOL: make.pool()})
+    pools: dict[PoolId, Pool] = field(default_factory=lambda: {make.POOL: make.pool(answers=NO_ANSWERS)})
     rentals: dict[RentalId, Rental] = field(default_factory=dict)
     jobs: dict[JobId, Job] = field(default_factory=dict)
     surveys: dict[PoolId, Survey] = field(default_factory=dict)
@@ -217,7 +219,9 @@ class World:
                     pool = self.pools[step.pool]
                     self.pools[step.pool] = replace(pool, cooled=with_cool_down(pool.cooled, step.cool_down))
             case RecordOffer():
-                return
+                if step.pool in self.pools:
+                    pool = self.pools[step.pool]
+                    self.pools[step.pool] = replace(pool, answers=reduce(with_start, step.starts, pool.answers))
             case CountLifetime():
                 self._count_lifetime(step)
             case Fold() | OpenPeriod() | PruneFolded() | AddCosts():

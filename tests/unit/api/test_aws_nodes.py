@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from charterer.api.models.clouds.aws import AwsNodes
-from charterer.api.models.gpupool import cloud_fields
+from charterer.api.models.clouds.choice import cloud_fields
 from charterer.domain.pool import AwsFleet, AwsGroup
 
 SMALLEST = AwsFleet("us-east-1", "gpu", "$Default", ("subnet-0a",), ("p5.48xlarge",))

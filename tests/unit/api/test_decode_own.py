@@ -187,6 +187,27 @@ class TestSpeedupProfile:
             "give all curves in one unit"
         )
 
+    def test_two_gpu_types_that_differ_as_no_hardware_does_are_a_problem(self) -> None:
+        curves = [
+            {"gpuType": "NVIDIA-A100-SXM4-40GB", "throughput": [{"gpus": 1, "value": 410}, {"gpus": 2, "value": 800}]},
+            {"gpuType": "Tesla-T4", "throughput": [{"gpus": 2, "value": 12000}]},
+        ]
+        problem = _problem(values.raw("SpeedupProfile", {"curves": curves}), decode.profile)
+        assert (problem.field, problem.reason) == ("spec.curves[1]", "CurvesNotComparable")
+        assert problem.message == (
+            "2 GPUs of Tesla-T4 are 15 times as fast as 2 of NVIDIA-A100-SXM4-40GB (12000 and 800); by their data "
+            "sheets that lies between 0.039 and 4: give all curves in one unit, such as samples a second, or leave one "
+            "out to have it learned"
+        )
+
+    @pytest.mark.parametrize("value", [35.0, 410.0, 800.0])
+    def test_a_gpu_type_may_be_as_slow_or_fast_as_programs_make_it(self, value: float) -> None:
+        curves = [
+            {"gpuType": "NVIDIA-A100-SXM4-40GB", "throughput": [{"gpus": 1, "value": 410}]},
+            {"gpuType": "Tesla-T4", "throughput": [{"gpus": 1, "value": value}]},
+        ]
+        assert len(decode.profile(values.raw("SpeedupProfile", {"curves": curves})).declared) == 2
+
     def test_a_number_of_gpus_given_twice_is_a_problem(self) -> None:
         points = [{"gpus": 8, "value": 410}, {"gpus": 8, "value": 420}]
         assert _problem(self._raw(throughput=points), decode.profile).reason == "DuplicatePoint"

@@ -8,10 +8,11 @@ from charterer.api.models.machine_state import PackedStatistics
 from charterer.api.models.pool_statistics import (
     InterruptionsStatus,
     PoolStatistics,
-    packed_lifetimes,
-    recorded_lifetimes,
+    packed_statistics,
+    recorded_statistics,
 )
 from charterer.domain.nodes.hazard import NOTHING_COUNTED, NodeLifetimes
+from charterer.domain.nodes.waits import NO_ANSWERS
 from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant
 from charterer.estimate.nodes.hazard import EndedNode, hazard, with_ended
@@ -21,26 +22,26 @@ COUNTED = with_ended(NOTHING_COUNTED, EndedNode("uid", 2.5, AT, True, 3, True))
 
 
 def test_what_was_counted_is_read_back() -> None:
-    assert recorded_lifetimes(packed_lifetimes(COUNTED)) == COUNTED
+    assert recorded_statistics(packed_statistics(COUNTED, NO_ANSWERS)).known_lifetimes == COUNTED
 
 
 def test_nothing_is_remembered_of_nothing() -> None:
-    assert packed_lifetimes(NOTHING_COUNTED) is None
-    assert recorded_lifetimes(None) == NOTHING_COUNTED
+    assert packed_statistics(NOTHING_COUNTED, NO_ANSWERS) is None
+    assert recorded_statistics(None).known_lifetimes == NOTHING_COUNTED
 
 
 @pytest.mark.parametrize("data", ["", "nonsense", "eJwDAAAAAAE="])
 def test_what_cannot_be_read_is_learned_anew(data: str, caplog: pytest.LogCaptureFixture) -> None:
-    assert recorded_lifetimes(PackedStatistics(version=1, data=data)) == NOTHING_COUNTED
+    assert recorded_statistics(PackedStatistics(version=1, data=data)).known_lifetimes == NOTHING_COUNTED
     assert "learned anew: status.machineState.data" in caplog.text
 
 
 def test_uids_that_do_not_fit_are_left_out_oldest_first() -> None:
-    statistics = PoolStatistics.from_domain(NodeLifetimes(at=AT, counted=("a", "b", "c")))
+    statistics = PoolStatistics.from_domain(NodeLifetimes(at=AT, counted=("a", "b", "c")), NO_ANSWERS)
     assert statistics is not None
     smaller = statistics.smaller()
     assert smaller is not None
-    assert smaller.counted == ("c",)
+    assert smaller.known_lifetimes.counted == ("c",)
 
 
 def test_people_read_the_rate_its_interval_and_what_was_seen() -> None:

@@ -36,6 +36,7 @@ class Cloud:
         self.target = 0
         self.machines: tuple[Instance, ...] = ()
         self.fails = False
+        self.traits = COUNTED
         self.asked: list[tuple[float, frozenset[PoolId]]] = []
         self.quoted: list[float] = []
 
@@ -46,7 +47,7 @@ class Cloud:
         if self.fails:
             return {pool.id: CloudUnreachable(pool.id, "GET", "Refused", "no answer") for pool in pools}
         at = Instant(round(asked * 1e6))
-        told = (self.target, frozenset[OrderToken](), self.machines, (), (), at, COUNTED, OFFERING)
+        told = (self.target, frozenset[OrderToken](), self.machines, (), (), at, self.traits, OFFERING)
         return {pool.id: Survey(pool.id, *told) for pool in pools}
 
     async def quote(self, pool: Pool) -> Quote:
@@ -130,6 +131,25 @@ def test_a_pool_in_motion_is_asked_about_every_second_as_soon_as_it_moves() -> N
             (8, frozenset({A.id, B.id})),  # half of the quiet pool's time has passed
             (9, frozenset({A.id})),
         ]
+
+    run_in_virtual_time(main())
+
+
+def test_a_pool_in_motion_whose_cloud_lists_a_minute_late_is_asked_about_every_five_seconds() -> None:
+    """Twelve times within the lag; and never more seldom than a quiet pool."""
+
+    async def main() -> None:
+        sky = Sky(A)
+        sky.moving.add(A.id)
+        sky.near.traits = replace(COUNTED, lag_seconds=60.0)
+        began = clock()
+        await sky.passes(16.0)
+        assert [round(at - began) for at, _ in sky.near.asked] == [0, 5, 10, 15]
+        sky.near.traits = replace(COUNTED, lag_seconds=3600.0)
+        await sky.passes(5.0)
+        sky.near.asked.clear()
+        await sky.passes(46.0)
+        assert len(sky.near.asked) == 46 // QUIET
 
     run_in_virtual_time(main())
 

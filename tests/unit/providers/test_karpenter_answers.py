@@ -32,7 +32,7 @@ class TestRefusals:
             (
                 "InsufficientInstanceCapacity: none; MaxSpotInstanceCountExceeded: no",
                 RefusalKind.QUOTA_EXCEEDED,
-                Scope.CAPACITY_TYPE,
+                Scope.FAMILY,
                 "MaxSpotInstanceCountExceeded",
             ),
             (

@@ -10,6 +10,7 @@ import pytest
 from charterer.domain.money import Money
 from charterer.report.pictures import MARKERS, drawing, encoded, label_points
 from charterer.report.simulation import Simulated, draw, integral, means
+from charterer.simulate.history.history import HistoryPart
 from charterer.simulate.policy_registry import PolicyChoice
 from charterer.simulate.replay import replay
 from tests.unit.simulate.test_replay import FLEET
@@ -29,7 +30,7 @@ def test_means_lose_nothing() -> None:
 @pytest.mark.parametrize("budget", [None, Money(0), Money.parse("60000")])
 def test_any_simulations_can_be_drawn_and_the_same_are_the_same_picture(budget: Money | None) -> None:
     found = [
-        Simulated(choice, (replay(FLEET, choice),))
+        Simulated(choice, (replay(HistoryPart((FLEET,)), choice),))
         for choice in (PolicyChoice("charterer", 2.0), PolicyChoice("as-asked"))
     ]
     svg = draw(found, "svg", budget)
@@ -68,5 +69,5 @@ def test_no_label_lies_on_the_marker_of_another_simulation() -> None:
 def test_rates_that_come_to_the_same_share_a_label() -> None:
     past = replace(FLEET, jobs=FLEET.jobs[:1])
     choices = [PolicyChoice("charterer", rate) for rate in (2000.0, 4000.0)]
-    found = [Simulated(choice, (replay(past, choice),)) for choice in choices]
+    found = [Simulated(choice, (replay(HistoryPart((past,)), choice),)) for choice in choices]
     assert b"$2000 to $4000" in draw(found, "svg")

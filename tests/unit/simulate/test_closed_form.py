@@ -11,13 +11,13 @@ import pytest
 from charterer.domain.job import ResizePolicy
 from charterer.domain.money import Price
 from charterer.report.simulation import Simulated, plain
-from charterer.simulate.history.history import History, PastJob, PastPool
+from charterer.simulate.history.history import History, HistoryPart, PastJob, PastPool
 from charterer.simulate.history.savings import SavingsReplay, rates_around, savings, savings_replay
 from charterer.simulate.model.node_market import PoolModel
 from charterer.simulate.model.scenario import Scenario, new_budget
 from charterer.simulate.model.workload import Submission
 from charterer.simulate.policy_registry import ApplicationWidths, PolicyChoice, simulate_scenario
-from charterer.simulate.replay import ReplayedSizes, ReplayResult, dollars_by_job, replay
+from charterer.simulate.replay import ReplayResult, dollars_by_job, replay
 from tests.unit.simulate.histories import curve
 from tests.unit.simulate.scenarios import START
 
@@ -73,7 +73,7 @@ def best_width(rate: float) -> int:
 @pytest.mark.parametrize("rate", [0.1, 1.0, 16.0, 100.0])
 def test_charterer_takes_the_closed_forms_time_and_money_in_any_unit_of_work(rate: float, unit: float) -> None:
     choice = PolicyChoice("charterer", rate)
-    agrees(numbers(replay(history(unit), choice), choice), expected(best_width(rate), 0.0))
+    agrees(numbers(replay(HistoryPart((history(unit),)), choice), choice), expected(best_width(rate), 0.0))
 
 
 def test_the_rates_of_that_test_differ_in_their_best_width() -> None:
@@ -86,12 +86,12 @@ def test_as_asked_takes_the_closed_forms_time_and_money_in_any_unit_of_work(
     policy: str, idle: float, unit: float
 ) -> None:
     choice = PolicyChoice(policy)
-    agrees(numbers(replay(history(unit), choice), choice), expected(1, idle))
+    agrees(numbers(replay(HistoryPart((history(unit),)), choice), choice), expected(1, idle))
 
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_fixed_fleet_is_paid_from_the_first_submission_to_the_last_completion_in_any_unit(unit: float) -> None:
-    printed = numbers(replay(history(unit), PolicyChoice("fixed:1")), PolicyChoice("fixed:1"))
+    printed = numbers(replay(HistoryPart((history(unit),)), PolicyChoice("fixed:1")), PolicyChoice("fixed:1"))
     paid = (JOBS - 1) * GAP + RESTART + SECONDS
     assert printed["rentedGPUHours"] == pytest.approx(4 * paid / 3600, rel=1e-3)
     assert printed["dollars"] == pytest.approx(HOURLY * paid / 3600, rel=1e-3)
@@ -123,7 +123,7 @@ def test_the_same_jobs_as_a_history_and_as_submissions_have_the_same_numbers(cho
         RESTART,
     )
     submitted = numbers(ReplayResult((POOL,), simulate_scenario(scenario, choice)), choice)
-    assert numbers(replay(past, choice), choice) == pytest.approx(submitted)
+    assert numbers(replay(HistoryPart((past,)), choice), choice) == pytest.approx(submitted)
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -132,15 +132,14 @@ def test_the_work_of_a_job_is_in_seconds_of_the_reference_option_in_any_unit(uni
     wide = replace(past.jobs[0], gpus=4, seconds=1000.0)
     assert past.work(past.jobs[0]) == pytest.approx(SECONDS)
     assert past.work(wide) == pytest.approx(3600.0)
-    sizes = ReplayedSizes(past, {job.name: job for job in past.jobs}, {})
-    assert sizes.past.mean_work == {"sft": pytest.approx(SECONDS)}
+    assert past.mean_work == {"sft": pytest.approx(SECONDS)}
 
 
 def test_learning_from_reports_does_not_depend_on_the_unit_of_work() -> None:
     printed = []
     for unit in UNITS:
         choice = PolicyChoice("charterer", 30.0, random.Random(0).gauss)
-        printed.append(numbers(replay(history(unit, 6), choice), choice))
+        printed.append(numbers(replay(HistoryPart((history(unit, 6),)), choice), choice))
     assert all(other == pytest.approx(printed[0], rel=1e-3) for other in printed[1:])
 
 
@@ -167,6 +166,6 @@ def test_observes_savings_do_not_depend_on_the_unit_of_work() -> None:
 
 
 def _replayed(of: History, choice: PolicyChoice) -> SavingsReplay:
-    parts = [replay(past, choice) for past in of.pools]
+    parts = [replay(part, choice) for part in of.parts]
     seconds = {job.name: job.completion_seconds or 0.0 for part in parts for job in part.result.jobs}
     return savings_replay(of, choice.rate, seconds, dollars_by_job(parts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, Final, Self, assert_never
+from typing import Annotated, Self
 
 from pydantic import Field
 
@@ -15,7 +15,6 @@ from charterer.api.models.base import (
     ApiModel,
     Conditions,
     Hourly,
-    Json,
     Message,
     PrinterColumn,
     ResourceKind,
@@ -25,92 +24,19 @@ from charterer.api.models.base import (
     ruled,
     rules,
 )
-from charterer.api.models.clouds.aws import AwsNodes
-from charterer.api.models.clouds.karpenter import KarpenterNodes
+from charterer.api.models.clouds.choice import CloudChoice, cloud_rules
 from charterer.api.models.machine_state import PackedStatistics
-from charterer.api.models.pool_statistics import InterruptionsStatus, packed_lifetimes, recorded_lifetimes
+from charterer.api.models.pool_statistics import (
+    InterruptionsStatus,
+    LaunchesStatus,
+    packed_statistics,
+    recorded_statistics,
+)
 from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, FINALIZER_IN_USE
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
 from charterer.domain.order import KEPT, CoolDown, RefusalKind, Scope
-from charterer.domain.pool import AwsFleet, AwsGroup, CapacityType, Cloud, FakeGroup, NodeClaims, Offering, Pool, Quote
-
-
-class FakeCloudGroup(ApiModel):
-    """An instance group of the fake cloud (`charterer fakecloud`)."""
-
-    endpoint: Annotated[str, Field(pattern=r"^https?://[^\s]+$", max_length=512)]
-    """Base URL of the fake cloud's API, such as http://127.0.0.1:8080."""
-    group: Annotated[str, Field(min_length=1, max_length=63)]
-    """Name of the instance group."""
-
-    def to_domain(self) -> FakeGroup:
-        """The group."""
-        return FakeGroup(self.endpoint, self.group)
-
-
-class CloudChoice(ApiModel):
-    """Where the nodes come from: a field for each cloud, of which exactly one is set."""
-
-    fake: FakeCloudGroup | None = None
-    """The instance group of the fake cloud."""
-    karpenter: KarpenterNodes | None = None
-    """Nodes that Karpenter launches."""
-    aws: AwsNodes | None = None
-    """Nodes of AWS."""
-
-    def cloud_of(self, meta: ObjectMeta) -> Cloud:
-        """The cloud that is set; InvalidObject unless it is exactly one."""
-        chosen = [group for name in CLOUD_FIELDS if (group := getattr(self, name)) is not None]
-        match chosen:
-            case [FakeCloudGroup() | KarpenterNodes() | AwsNodes() as group]:
-                return group.to_domain()
-            case _:
-                message = f"set exactly one of {', '.join(CLOUD_FIELDS)}"
-                raise meta.invalid("spec", "NoCloud", message)
-
-
-CLOUD_FIELDS: Final = tuple(CloudChoice.model_fields)
-"""The fields of ``GPUPool.spec`` of which exactly one is set."""
-
-
-def cloud_fields(cloud: Cloud) -> Json:
-    """The field of a spec that names this cloud's group."""
-    match cloud:
-        case FakeGroup(endpoint=endpoint, group=group):
-            return {"fake": {"endpoint": endpoint, "group": group}}
-        case NodeClaims():
-            spec = KarpenterNodes.from_domain(cloud)
-            return {"karpenter": spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)}
-        case AwsFleet() | AwsGroup():
-            nodes = AwsNodes.from_domain(cloud)
-            return {"aws": nodes.model_dump(mode="json", by_alias=True, exclude_none=True)}
-        case _ as never:
-            assert_never(never)
-
-
-def _one_cloud() -> Rule:
-    has = ", ".join(f"has(self.{name})" for name in CLOUD_FIELDS)
-    return Rule(
-        f"[{has}].filter(cloud, cloud).size() == 1",
-        f"a pool needs exactly one cloud: set exactly one of {', '.join(CLOUD_FIELDS)}",
-    )
-
-
-ONE_CLOUD: Final = _one_cloud()
-"""Exactly one cloud is set."""
-
-
-def _cloud_rules() -> tuple[Rule, ...]:
-    """Exactly one cloud, which never changes."""
-    same = [f"!has(self.{name}) || (has(oldSelf.{name}) && self.{name} == oldSelf.{name})" for name in CLOUD_FIELDS]
-    return (
-        ONE_CLOUD,
-        Rule(
-            " && ".join(f"({rule})" for rule in same),
-            "the instance group of a pool cannot change: create another GPUPool for another group",
-        ),
-    )
+from charterer.domain.pool import CapacityType, Offering, Pool, Quote
 
 
 class PoolPrice(ApiModel):
@@ -134,7 +60,7 @@ class PoolPrice(ApiModel):
 class GPUPoolSpec(CloudChoice):
     """Where nodes come from, and how many may be rented. Exactly one cloud is set."""
 
-    model_config = ruled(*_cloud_rules())
+    model_config = ruled(*cloud_rules())
 
     max_nodes: Annotated[int, Field(ge=0, le=10_000)]
     """Maximum number of nodes that may be rented at a time. 0 pauses the pool: nothing more is rented, and what is
@@ -156,10 +82,14 @@ class GPUPoolSpec(CloudChoice):
     cooldown_seconds: Annotated[int, Field(ge=1, le=86_400)] = 60
     """Seconds for which no node is asked for in this pool after the cloud refused one. Each time in a row it is
     twice as long, up to an hour."""
+    learn_waits: bool = True
+    """Whether jobs count on what this pool's refusals and starts have been at such hours. false: a node is expected
+    after startSeconds, and refusals of earlier days do not matter."""
 
     def to_domain(self, meta: ObjectMeta, record: GPUPoolRecord) -> Pool:
         """The pool, with the offering and the quote that were recorded; InvalidObject when no cloud is set."""
         price = self.price or PoolPrice()
+        statistics = recorded_statistics(record.machine_state)
         return Pool(
             id=PoolId(meta.name),
             uid=meta.uid,
@@ -180,7 +110,9 @@ class GPUPoolSpec(CloudChoice):
             cooled=tuple([each.to_domain() for each in record.cooled]),
             labels=dict(meta.labels),
             confirmed_price=_confirmed_price(meta),
-            lifetimes=recorded_lifetimes(record.machine_state),
+            lifetimes=statistics.known_lifetimes,
+            answers=statistics.known_answers,
+            learns_waits=self.learn_waits,
         )
 
 
@@ -305,13 +237,13 @@ class GPUPoolRecord(ApiModel):
     cooled: Annotated[tuple[CoolDownStatus, ...], Field(max_length=KEPT, json_schema_extra=ATOMIC)] = ()
     """Recent refusals of the cloud, by the end of their cool-downs. No node is asked for before the last one ends."""
     machine_state: PackedStatistics | None = None
-    """The statistics behind interruptions. If this is deleted, they are learned anew."""
+    """The statistics behind interruptions, launches and expected waits. If this is deleted, they are learned anew."""
 
     @classmethod
     def from_domain(cls, pool: Pool) -> Self:
         """The pool's record."""
         return cls(
-            machine_state=packed_lifetimes(pool.lifetimes),
+            machine_state=packed_statistics(pool.lifetimes, pool.answers),
             offering=None if pool.offering is None else OfferingStatus.from_domain(pool.offering),
             quote=None if pool.quote is None else QuoteStatus.from_domain(pool.quote),
             cooled=tuple([CoolDownStatus.from_domain(each) for each in pool.cooled]),
@@ -351,6 +283,8 @@ class GPUPoolView(ApiModel):
     scarcity_price: Hourly | None = None
     """Dollars per hour that one more GPU would be worth on top of its price, if the pool is too small for the jobs that
     would choose it; otherwise 0. Jobs choose as if they paid it. It is never paid."""
+    launches: LaunchesStatus | None = None
+    """What the pool's refusals and starts have been, once there were any; absent where learnWaits is false."""
     interruptions: InterruptionsStatus | None = None
     """How often the cloud takes back a node: of spot pools, and of others from which a node was taken."""
     conditions: Conditions = ()

@@ -23,7 +23,7 @@ from charterer.api.models.base import (
     ruled,
     rules,
 )
-from charterer.api.models.gpupool import ONE_CLOUD, CloudChoice
+from charterer.api.models.clouds.choice import ONE_CLOUD, CloudChoice
 from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.pool import CapacityType, PriceSegment
 from charterer.domain.rental import Gang, Rental, RentalPhase

@@ -1,4 +1,4 @@
-"""How long a pool's nodes lived: what GPUPool.status remembers of it, and what it shows."""
+"""What was counted of a pool's nodes: for people in GPUPool.status, and in full in its machineState."""
 
 from __future__ import annotations
 
@@ -10,14 +10,23 @@ from pydantic import Field
 from charterer.api.models.base import ApiModel, Time
 from charterer.api.models.machine_state import MachineContent, PackedStatistics, packed
 from charterer.domain.nodes.hazard import BAND_ENDS, NOTHING_COUNTED, Hazard, NodeLifetimes
+from charterer.domain.nodes.waits import NO_ANSWERS, SLOTS, Answers, availability
+from charterer.domain.pool import Pool
+from charterer.domain.time import Instant
 
 _log = logging.getLogger(__name__)
 _BANDS: Final = len(BAND_ENDS)
 _Sum = Annotated[float, Field(ge=0, le=1e12)]
 _ByBand = Annotated[tuple[_Sum, ...], Field(min_length=_BANDS, max_length=_BANDS)]
+_Week = Annotated[tuple[_Sum, ...], Field(min_length=SLOTS, max_length=SLOTS)]
+_Hour = Annotated[int, Field(ge=-1, le=10_000_000)]
+_DIGITS: Final = 4
+"""Digits of hours that are recorded: a ten-thousandth of an hour's answer decides nothing."""
+
+# --- machineState -----------------------------------------------------------------------------------------------------
 
 
-class PoolStatistics(MachineContent):
+class LifetimeStatistics(ApiModel):
     """``domain.nodes.hazard.NodeLifetimes`` of a pool from which a node has ended."""
 
     deaths: _ByBand
@@ -61,26 +70,124 @@ class PoolStatistics(MachineContent):
             self.counted,
         )
 
+
+class AnswerStatistics(ApiModel):
+    """``domain.nodes.waits.Answers``."""
+
+    given: _Week
+    refused: _Week
+    last_given: _Hour
+    last_refused: _Hour
+    starts: _Sum
+    logs: _Sum
+    squares: _Sum
+    queued: _Sum
+    through: Time | None = None
+    at: Time
+
+    @classmethod
+    def from_domain(cls, answers: Answers) -> Self | None:
+        """The statistics as they are recorded; None where nothing was counted."""
+        if answers.at is None:
+            return None
+        return cls(
+            given=tuple([round(hours, _DIGITS) for hours in answers.given]),
+            refused=tuple([round(hours, _DIGITS) for hours in answers.refused]),
+            last_given=answers.last_given,
+            last_refused=answers.last_refused,
+            starts=answers.starts,
+            logs=answers.logs,
+            squares=answers.squares,
+            queued=answers.queued,
+            through=answers.through,
+            at=answers.at,
+        )
+
+    def to_domain(self) -> Answers:
+        """The statistics as they were recorded."""
+        return Answers(
+            self.given,
+            self.refused,
+            self.last_given,
+            self.last_refused,
+            self.starts,
+            self.logs,
+            self.squares,
+            self.queued,
+            self.through,
+            self.at,
+        )
+
+
+class PoolStatistics(MachineContent):
+    """Each part by itself: None where nothing was counted."""
+
+    lifetimes: LifetimeStatistics | None = None
+    answers: AnswerStatistics | None = None
+
+    @classmethod
+    def from_domain(cls, lifetimes: NodeLifetimes, answers: Answers) -> Self | None:
+        """All parts; None where nothing was counted."""
+        parts = cls(lifetimes=LifetimeStatistics.from_domain(lifetimes), answers=AnswerStatistics.from_domain(answers))
+        return None if parts == cls() else parts
+
+    @property
+    def known_lifetimes(self) -> NodeLifetimes:
+        """What was counted of the nodes that have ended."""
+        return NOTHING_COUNTED if self.lifetimes is None else self.lifetimes.to_domain()
+
+    @property
+    def known_answers(self) -> Answers:
+        """What was counted of refusals and starts."""
+        return NO_ANSWERS if self.answers is None else self.answers.to_domain()
+
     def smaller(self) -> Self | None:
-        """Without the half of the counted rentals that ended first."""
-        kept = self.counted[len(self.counted) // 2 + 1 :]
-        return self.model_copy(update={"counted": kept}) if self.counted else None
+        """Without the half of the counted rentals that ended first; all else is bounded."""
+        if self.lifetimes is None or not self.lifetimes.counted:
+            return None
+        kept = self.lifetimes.counted[len(self.lifetimes.counted) // 2 + 1 :]
+        return self.model_copy(update={"lifetimes": self.lifetimes.model_copy(update={"counted": kept})})
 
 
-def packed_lifetimes(lifetimes: NodeLifetimes) -> PackedStatistics | None:
+def packed_statistics(lifetimes: NodeLifetimes, answers: Answers) -> PackedStatistics | None:
     """The field that remembers them; None where nothing was counted."""
-    statistics = PoolStatistics.from_domain(lifetimes)
+    statistics = PoolStatistics.from_domain(lifetimes, answers)
     return None if statistics is None else packed(statistics)[0]
 
 
-def recorded_lifetimes(state: PackedStatistics | None) -> NodeLifetimes:
+def recorded_statistics(state: PackedStatistics | None) -> PoolStatistics:
     """What the field remembers; nothing where it cannot be read, so that it is learned anew."""
     try:
-        statistics = PackedStatistics.unpacked(state, PoolStatistics)
+        return PackedStatistics.unpacked(state, PoolStatistics) or PoolStatistics()
     except ValueError as error:
-        _log.warning("how often nodes of a GPUPool are taken back is learned anew: %s", error)
-        statistics = None
-    return NOTHING_COUNTED if statistics is None else statistics.to_domain()
+        _log.warning("what was counted of a GPUPool's nodes is learned anew: %s", error)
+        return PoolStatistics()
+
+
+# --- for people -------------------------------------------------------------------------------------------------------
+
+
+class LaunchesStatus(ApiModel):
+    """What the pool's refusals and starts have been."""
+
+    available_percent: Annotated[int, Field(ge=0, le=100)]
+    """Chance that a node can be had in this hour of the week, in percent."""
+    start_seconds: Annotated[int, Field(ge=0)]
+    """Expected seconds from a node's launch until it is ready for pods."""
+    hours_seen: Annotated[int, Field(ge=0)]
+    """Hours in which nodes were asked for. Older ones count for less: half after four weeks."""
+    starts_seen: Annotated[int, Field(ge=0)]
+    """Nodes whose start was seen. Older ones count for less: half after four weeks."""
+
+    @classmethod
+    def from_domain(cls, pool: Pool, now: Instant) -> Self:
+        """As of this hour."""
+        return cls(
+            available_percent=round(100.0 * availability(pool.known_answers, now)),
+            start_seconds=round(pool.likely_start_seconds),
+            hours_seen=round(pool.known_answers.hours),
+            starts_seen=round(pool.answers.starts),
+        )
 
 
 class InterruptionsStatus(ApiModel):

@@ -16,9 +16,15 @@ from charterer.api.models.learned_profile import learned_profile
 from charterer.api.models.machine_state import PackedStatistics
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
+from charterer.gpu_types import relative_speeds
+from charterer.policy.options.speedup import reference_width, throughput
 
 _MOST_APART: Final = 1e9
 """Largest ratio of a throughput to that of the reference: more than between the slowest GPU and the largest cluster."""
+_BEYOND_DATA_SHEETS: Final = 4.0
+"""How far the ratio of two GPU types' throughputs may lie beyond what their data sheets allow. Programs that were never
+tuned for the faster type are up to 2.4 times slower on it (measured for Gavel, Recommendation on a V100 after a P100);
+seconds for minutes, milliseconds for seconds and steps for samples are factors of 60, 1,000 and a batch size."""
 
 _Throughput = Annotated[float, Field(gt=1e-9, le=1e15)]
 
@@ -111,6 +117,30 @@ def _comparable(meta: ObjectMeta, curves: tuple[SpeedCurve, ...]) -> None:
                     f"reference's {values[0][0]:g}; give all curves in one unit"
                 )
                 raise meta.invalid(f"spec.curves[{index}]", "CurvesNotComparable", message)
+    for index, curve in enumerate(curves):
+        for other in curves[:index]:
+            if message := _units_differ(curve, other):
+                raise meta.invalid(f"spec.curves[{index}]", "CurvesNotComparable", message)
+
+
+def _units_differ(curve: SpeedCurve, other: SpeedCurve) -> str:
+    """Why two curves cannot be in one unit: no two GPUs differ so much by their data sheets; empty if they may be."""
+    gpus = max(reference_width(curve.form), reference_width(other.form))
+    here, there = throughput(curve.form, gpus), throughput(other.form, gpus)
+    speeds = relative_speeds((curve.gpu_type, other.gpu_type))
+    if here is None or there is None or not speeds:
+        return ""
+    lowest, highest = (
+        speeds[curve.gpu_type].low / speeds[other.gpu_type].high / _BEYOND_DATA_SHEETS,
+        speeds[curve.gpu_type].high / speeds[other.gpu_type].low * _BEYOND_DATA_SHEETS,
+    )
+    if lowest <= here / there <= highest:
+        return ""
+    return (
+        f"{gpus} GPUs of {curve.gpu_type} are {here / there:.3g} times as fast as {gpus} of {other.gpu_type} "
+        f"({here:g} and {there:g}); by their data sheets that lies between {lowest:.2g} and {highest:.3g}: give all "
+        "curves in one unit, such as samples a second, or leave one out to have it learned"
+    )
 
 
 _FIRST_VALUE: Final = (

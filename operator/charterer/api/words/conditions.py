@@ -65,7 +65,9 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "Available": Meaning("Nodes of the pool can be rented."),
     "CurveNotIncreasing": Meaning("A curve of the profile falls with more GPUs.", "Correct the named point."),
     "CurvesNotComparable": Meaning(
-        "Two curves of the profile share no point by which they can be compared.", "Give both at one number of GPUs."
+        "Two curves of the profile are not in one unit: one GPU type is faster or slower than another by more than "
+        "their data sheets allow, or numbers are too far apart.",
+        "Give all curves in one unit, such as samples a second, or leave one out: Charterer then learns it.",
     ),
     "Counted": Meaning("The declared load of the profile counts in planning."),
     "Draining": Meaning(

@@ -52,6 +52,10 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "Raise the budget's `spec.amount`, or submit less.",
     ),
     ReasonCode.MOVE_PAYS: Meaning("The job moves, because what the move saves is worth more than it costs."),
+    ReasonCode.MAKES_ROOM: Meaning(
+        "The job goes on with fewer GPUs, because its pool is full and jobs that wait need them more.",
+        "To keep it as it is, set its `resizePolicy: Never`, or the budget's `moves` (docs/capacity/full-pools.md).",
+    ),
     ReasonCode.NODE_EMPTIED: Meaning(
         "The job moves, with all others on its node, to free GPUs of other nodes, so that its node can be given back.",
         "If its restarts are not wanted, see docs/capacity/whole-nodes.md.",

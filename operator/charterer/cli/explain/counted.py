@@ -38,7 +38,10 @@ def counted(option: Alternative, explanation: Explanation) -> list[Counted]:
         nodes = f"{kind} nodes of {count(pool.offering.gpus_per_node, 'GPU')} ({pool.offering.gpu_type})"
         source = "-" if pool.quote is None else pool.quote.source
         found.insert(0, Counted("price", f"{chosen.price}, its share of {nodes}", source))
-        found.append(Counted("start", f"{format_duration(pool.start_seconds)} until a new node is ready", "declared"))
+        starts = pool.known_answers.starts
+        known = f"{_MEASURED}, {count(round(starts), 'start')}" if starts else "declared"
+        start = f"{format_duration(pool.likely_start_seconds)} until a new node is ready"
+        found.append(Counted("start", start, known))
     if lost is not None:
         text = (
             f"{lost.per_hour:.2g} an hour, which leave {lost.kept:.0%} of the speed with a checkpoint every "
@@ -47,7 +50,8 @@ def counted(option: Alternative, explanation: Explanation) -> list[Counted]:
         found.append(Counted("interruptions", text, _MEASURED if lost.measured else _ASSUMED))
     if option.launch_delay:
         wait = f"{format_duration(option.launch_delay)} until the cloud gives a node"
-        found.append(Counted("wait", wait, _ASSUMED))
+        late = explanation.report.late_pools.get(chosen.pool)
+        found.append(Counted("wait", wait, _MEASURED if late is not None and late.expected.measured else _ASSUMED))
     if option.room_price.micros_per_hour:
         room = f"{formatting.hourly(option.room_price)} an hour, because its pool is too small for all"
         found.append(Counted("room", room, "computed"))

@@ -14,12 +14,12 @@ from charterer.controller.status.jobs import job_state
 from charterer.domain.ids import PoolId, Rate
 from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.job_cost import job_cost
-from charterer.domain.order import CoolDown
 from charterer.domain.plan import Verdict
 from charterer.domain.time import seconds_between
 from charterer.policy.budgets.demand import DEFAULT_WORK_SECONDS
 from charterer.policy.budgets.reasons import format_duration, format_money, late, name
 from charterer.policy.explain.alternatives import Alternative, Alternatives, LeftAlone, Rank, WinningChange
+from charterer.policy.nodes.pool_quota import LaunchWait
 from charterer.policy.options.menu import CEILING_FACTOR
 from charterer.policy.options.pool_selection import left_out
 from charterer.report.document import (
@@ -63,7 +63,7 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
         blocks += [Paragraph(sentence) for sentence in sentences if sentence]
         blocks += _options(options, every=every)
         blocks += counted_blocks(options.chosen, explanation)
-        blocks += [Paragraph(f"{late(name, doubt)}.") for name, doubt in late_pools(explanation).items()]
+        blocks += [Paragraph(f"{late(name, wait)}.") for name, wait in late_pools(explanation).items()]
         blocks += [Paragraph(_left_alone(width)) for width in options.left_alone]
         blocks += _other_pools(explanation)
         blocks += _changes(explanation, options)
@@ -193,11 +193,11 @@ def _options(options: Alternatives, *, every: bool) -> list[Block]:
     return blocks
 
 
-def late_pools(explanation: Explanation) -> Mapping[PoolId, CoolDown]:
+def late_pools(explanation: Explanation) -> Mapping[PoolId, LaunchWait]:
     """The pools of its options that are expected to give it a node late."""
     rows = () if explanation.options is None else explanation.options.rows
     waited_for = {option.option.pool for option in rows if option.launch_delay}
-    return {name: doubt for name, doubt in explanation.report.late_pools.items() if name in waited_for}
+    return {name: wait for name, wait in explanation.report.late_pools.items() if name in waited_for}
 
 
 def _left_alone(width: LeftAlone) -> str:

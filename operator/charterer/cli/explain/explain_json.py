@@ -36,7 +36,7 @@ def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
         "workSecondsLeft": None if options is None else options.position.left,
         "workKnown": None if options is None else options.known_work,
         "options": None if options is None else [_option(option, explanation) for option in options.rows],
-        "latePools": [late_pool_json(name, doubt) for name, doubt in late_pools(explanation).items()],
+        "latePools": [late_pool_json(name, wait) for name, wait in late_pools(explanation).items()],
         "leftAlone": None if options is None else [_left_alone(width) for width in options.left_alone],
         "changes": None if options is None else [_change(change) for change in options.changes],
     }

@@ -257,7 +257,7 @@ def _operator(snapshot: Snapshot) -> list[Block]:
 def _pools(report: PlanReport) -> list[Block]:
     """A line for each pool that is smaller than the demand for it, and for each that gives nodes late."""
     small = [pool_in_words(name, verdict) for name, verdict in sorted(report.plan.pools.items())]
-    late_ones = [f"pool {late(name, doubt)}" for name, doubt in report.late_pools.items()]
+    late_ones = [f"pool {late(name, wait)}" for name, wait in report.late_pools.items()]
     found = (("Pools that are too small", small), ("Pools whose nodes come late", late_ones))
     return [
         block

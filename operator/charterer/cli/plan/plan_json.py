@@ -40,7 +40,7 @@ def _plain(report: PlanReport) -> dict[str, JsonValue]:
         "budgets": [_budget(solution, report) for solution in report.solutions],
         "operatorLimits": _limits(report.snapshot),
         "scarcePools": [_pool(name, verdict) for name, verdict in sorted(report.plan.pools.items())],
-        "latePools": [late_pool_json(name, doubt) for name, doubt in report.late_pools.items()],
+        "latePools": [late_pool_json(name, wait) for name, wait in report.late_pools.items()],
         "classes": [_class(job_class) for job_class in report.classes],
         "jobs": [_job(job, report) for job in shown_jobs(report)],
         "problems": [

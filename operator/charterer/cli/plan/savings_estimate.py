@@ -105,8 +105,8 @@ def _paying(rates: Sequence[float]) -> list[PolicyChoice]:
 def _replay_all(history: History, choices: Sequence[PolicyChoice]) -> list[SavingsReplay]:
     if not choices:
         return []
-    results = iter(side_by_side([partial(replay, past, choice) for choice in choices for past in history.pools]))
-    return [_joined(history, choice, [next(results) for _ in history.pools]) for choice in choices]
+    results = iter(side_by_side([partial(replay, part, choice) for choice in choices for part in history.parts]))
+    return [_joined(history, choice, [next(results) for _ in history.parts]) for choice in choices]
 
 
 def _joined(history: History, choice: PolicyChoice, parts: Sequence[ReplayResult]) -> SavingsReplay:

@@ -12,7 +12,7 @@ from charterer.controller.snapshot.job_work import total_work
 from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.budget import Budget
 from charterer.domain.ids import ClassId, PoolId
-from charterer.domain.job import TRUSTED_FRACTION, FinishKind, Job, ResizePolicy, Widths
+from charterer.domain.job import TRUSTED_FRACTION, FinishKind, Job, ResizePolicy, SpotPolicy, Widths
 from charterer.domain.pool import CapacityType, Pool
 from charterer.domain.profile import Phase, Profile
 from charterer.domain.rental import Rental
@@ -25,6 +25,7 @@ from charterer.simulate.history.history import (
     PastJob,
     PastPool,
     covers,
+    joined_curves,
     placeable_width,
     tabulated,
     widest_point,
@@ -79,6 +80,8 @@ class _FinishedRun:
     took: float | None
     work: float | None = None
     trained: float | None = None
+    gpu_types: tuple[str, ...] = ()
+    spot: SpotPolicy = SpotPolicy.NEVER
 
 
 def cluster_history(
@@ -149,6 +152,8 @@ class _HistoryBuilder:
             job.weight,
             None if finish is None else _took(job.created, finish.at),
             work=work,
+            gpu_types=job.gpu_types,
+            spot=job.spot,
         )
 
     def _forgotten(self) -> None:
@@ -211,6 +216,7 @@ class _HistoryBuilder:
             1.0 if payer is None else dict(payer.weights).get(job.priority_class, 1.0),
             _took(job.created, job.complete),
             trained=seconds_between(begin, job.complete) - _restart(profile),
+            gpu_types=(job.gpu_type,) if job.gpu_type else (),
         )
 
     # --- all of them --------------------------------------------------------------------------------------------------
@@ -224,12 +230,17 @@ class _HistoryBuilder:
         began = runs[0].submitted if runs else self._filter.since or now
         by_pool: dict[PoolId, list[_ModelledJob]] = {}
         for run in runs:
-            modelled = _modelled_job(run, seconds_between(began, run.submitted))
+            modelled = _modelled_job(run, seconds_between(began, run.submitted), tuple(self._models.values()))
             if self._fits(run, modelled.job):
                 by_pool.setdefault(PoolId(run.pool.name), []).append(modelled)
-        history = History(tuple(_past_pool(self._models[pool], jobs) for pool, jobs in sorted(by_pool.items())))
-        if len(history.pools) > 1:
-            self._gaps["GPUPools in use: each job stays in its own under every policy"] = len(history.pools)
+        payer = self._filter.budget
+        open_to = self._models if payer is None else self._models.keys() & self._snapshot.pools_of(payer).keys()
+        history = History(
+            tuple(_past_pool(self._models[pool], jobs) for pool, jobs in sorted(by_pool.items())),
+            tuple(self._models[pool] for pool in sorted(open_to) if pool not in by_pool),
+        )
+        if len(history.parts) > 1:
+            self._gaps["groups of GPUPools that no job can have in common: simulated one by one"] = len(history.parts)
         gaps = tuple((count, gap) for gap, count in self._gaps.items())
         return ClusterHistory(history if history.pools else None, began, now, gaps)
 
@@ -268,14 +279,21 @@ class _ModelledJob:
     restart_seconds: float
 
 
-def _modelled_job(run: _FinishedRun, submitted: float) -> _ModelledJob:
-    """The job at the width that was asked for, or the next one that its pool can place."""
+def _modelled_job(run: _FinishedRun, submitted: float, pools: Sequence[PoolModel]) -> _ModelledJob:
+    """The job at the width that was asked for, or the next one that its pool can place; ``pools``: all on sale."""
     pool, profile = run.pool, run.profile
     gpus = placeable_width(run.widths.preferred, pool.gpus_per_node)
     phases: tuple[Phase, ...] = ()
     if profile is not None:
         widths = Widths(1, gpus, max(gpus, profile.widest))
         phases = tabulated(profile.phases, pool.gpu_type, offered_widths(pool.gpus_per_node, widths, pool.max_nodes))
+        placeable: dict[str, set[int]] = {}
+        for other in pools:
+            if other.gpu_type != pool.gpu_type:
+                offered = offered_widths(other.gpus_per_node, widths, other.max_nodes)
+                placeable.setdefault(other.gpu_type, set()).update(offered)
+        elsewhere = (tabulated(profile.phases, gpu_type, placeable[gpu_type]) for gpu_type in sorted(placeable))
+        phases = joined_curves(phases, elsewhere)
     has_curve = bool(phases) and covers(phases, gpus)
     seconds = run.trained
     if seconds is None:
@@ -293,6 +311,8 @@ def _modelled_job(run: _FinishedRun, submitted: float) -> _ModelledJob:
         resize=run.resize,
         weight=run.weight,
         took=run.took,
+        gpu_types=run.gpu_types,
+        spot=run.spot,
     )
     return _ModelledJob(job, phases if has_curve else (), _restart(profile))
 

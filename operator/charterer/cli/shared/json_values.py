@@ -6,8 +6,8 @@ from charterer.cli.shared.output import JsonValue
 from charterer.domain.ids import PoolId, Rate
 from charterer.domain.money import Money
 from charterer.domain.option import Option
-from charterer.domain.order import CoolDown
 from charterer.domain.time import format_instant
+from charterer.policy.nodes.pool_quota import LaunchWait
 
 
 def option_json(option: Option) -> dict[str, JsonValue]:
@@ -25,11 +25,23 @@ def rate_json(rate: Rate | None) -> str | None:
     return None if rate is None else dollars_json(rate * 3600)
 
 
-def late_pool_json(name: PoolId, doubt: CoolDown) -> JsonValue:
-    """A pool whose next node is expected late, and why; ``refusedPool`` is another one of its account, or itself."""
-    return {
+def late_pool_json(name: PoolId, wait: LaunchWait) -> JsonValue:
+    """A pool whose next node is expected late, and why.
+
+    ``refusedPool`` and what follows it: of the last refusal, in doubt since then; of another pool of its account, or of
+    itself.
+    """
+    expected, doubt = wait.expected, wait.doubt
+    said: dict[str, JsonValue] = {
         "name": name,
-        "expectedSeconds": doubt.seconds,
+        "expectedSeconds": round(expected.seconds),
+        "lowSeconds": round(expected.low),
+        "highSeconds": round(expected.high),
+        "basis": "measured" if expected.measured else "assumed",
+    }
+    if doubt is None:
+        return said
+    return said | {
         "refusedPool": doubt.by or name,
         "refusedAt": format_instant(doubt.since),
         "timesInARow": doubt.times,

@@ -8,7 +8,6 @@ from enum import StrEnum
 from functools import cached_property
 
 from charterer.domain.ids import BudgetId, ClassId, PoolId
-from charterer.domain.order import CoolDown
 from charterer.domain.plan import Allocate, Command, PathVerdict, Plan, Release, Rent
 from charterer.domain.snapshot import Snapshot
 from charterer.incremental import Memo
@@ -16,7 +15,7 @@ from charterer.policy.budgets import reasons
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.capacity_kinds import WithoutKind, without_each_kind
 from charterer.policy.explain.frontier import Frontier, expected
-from charterer.policy.nodes.pool_size import in_doubt
+from charterer.policy.nodes.pool_quota import LaunchWait, launch_waits
 from charterer.policy.nodes.rental_index import rental_index
 from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.planner import solve_budgets
@@ -87,9 +86,9 @@ class PlanReport:
         return {budget: kinds for budget, kinds in found.items() if kinds}
 
     @property
-    def late_pools(self) -> Mapping[PoolId, CoolDown]:
-        """The pools whose next node is expected late, because the cloud refused one not long ago."""
-        return dict(sorted(in_doubt(self.snapshot, rental_index(self.snapshot.rentals, Memo())).items()))
+    def late_pools(self) -> Mapping[PoolId, LaunchWait]:
+        """The pools whose next node is expected late."""
+        return launch_waits(self.snapshot, rental_index(self.snapshot.rentals, Memo()))
 
     @property
     def classes(self) -> list[ClassRow]:

@@ -65,7 +65,7 @@ def of_history(title: str, history: History, gaps: tuple[str, ...], budget: Mone
         notes = (measured, *notes)
 
     def parts(choice: PolicyChoice) -> Sequence[Callable[[], ReplayResult]]:
-        return [partial(replay, past, choice) for past in history.pools]
+        return [partial(replay, part, choice) for part in history.parts]
 
     return SimulationInput(f"{title}: {len(jobs)} jobs", notes, parts, rates_around(history, 2.0), budget, gaps)
 
@@ -129,11 +129,11 @@ def _from_lines(
 ) -> SimulationInput:
     trace = is_trace(lines.readline())
     lines.seek(0)
-    gpu_types = [pool.gpu_type for pool in sale.pools]
+    gpu_types = [""] if trace and len(sale.pools) == 1 else [pool.gpu_type for pool in sale.pools]
     known = None if speeds is None else read_speeds(_lines(speeds), speeds.name, gpu_types)
     if trace:
         curves, warnings = ({}, ()) if known is None else (_curves(known), known.warnings)
-        history = read_history(lines, workload.name, sale.pools[0], sale.restart_seconds, curves)
+        history = read_history(lines, workload.name, sale.pools, sale.restart_seconds, curves)
         return of_history(workload.name, history, warnings, budget)
     if speeds is None or known is None:
         raise BadRow(

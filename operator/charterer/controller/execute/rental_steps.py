@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import reduce
 
 from charterer.api import manifests, names
 from charterer.cluster import kinds
@@ -15,7 +16,8 @@ from charterer.controller.outcome import ActionOutcome
 from charterer.domain.budget import FOLDED_KEPT, Balance
 from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO
-from charterer.domain.order import with_cool_down
+from charterer.domain.nodes.waits import with_refusal, with_start
+from charterer.domain.order import LACKS, with_cool_down
 from charterer.domain.plan import Release, Rent
 from charterer.domain.pool import Instance
 from charterer.domain.rental import Rental, RentalPhase
@@ -94,16 +96,18 @@ async def withdraw(context: ExecutionContext, step: Withdraw) -> ActionOutcome:
 
 
 async def cool(context: ExecutionContext, step: Cool) -> ActionOutcome:
-    """Record until when the pool is not asked again."""
-    pool = context.decided.pool(step.pool)
-    await context.objects.record_pool(replace(pool, cooled=with_cool_down(pool.cooled, step.cool_down)))
+    """Record until when the pool is not asked again, and that it had none to give at this hour."""
+    pool, new = context.decided.pool(step.pool), step.cool_down
+    answers = with_refusal(pool.answers, new.since) if new.kind in LACKS else pool.answers
+    await context.objects.record_pool(replace(pool, cooled=with_cool_down(pool.cooled, new), answers=answers))
     return ActionOutcome.DONE
 
 
 async def record_offer(context: ExecutionContext, step: RecordOffer) -> ActionOutcome:
-    """Record what the cloud sells, for when it does not answer."""
+    """Record what the cloud sells, for when it does not answer, and how its nodes started."""
     pool = context.decided.pool(step.pool)
-    await context.objects.record_pool(replace(pool, offering=step.offering, quote=step.quote))
+    answers = reduce(with_start, step.starts, pool.answers)
+    await context.objects.record_pool(replace(pool, offering=step.offering, quote=step.quote, answers=answers))
     return ActionOutcome.DONE
 
 

@@ -12,6 +12,7 @@ from charterer.cluster.store import ObjectKey
 from charterer.controller.known_pools import first_come, known_pools
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.doubts import Suspicion, doubts, not_believed, rented_nodes, suspicions
+from charterer.controller.snapshot.fail_together import fail_together
 from charterer.controller.snapshot.hazards import with_hazards
 from charterer.controller.snapshot.job_work import total_work
 from charterer.controller.snapshot.node_notices import node_notices, with_notices
@@ -64,7 +65,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     declared = known_pools(state.pools, state.rentals, unread)
     known = {name: with_offer(pool, state) for name, pool in declared.items()}
     acting = first_come(known, state.surveys)
-    reached = refused_alike(acting, state.rentals.values())
+    reached = fail_together(refused_alike(acting, state.rentals.values()))
     pools = memo.stable(with_hazards(reached, state.rentals.values(), now, memo), "pools")
     profiles = memo.stable(memo(_paid, state.profiles, payers), "profiles")
     decoded = memo(_by_id, state.jobs)

@@ -16,7 +16,7 @@ from charterer.domain.order import CoolDown, Scope
 from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental
 from charterer.domain.time import Instant
-from charterer.providers.reach import Account, Wanted, account_of, wanted
+from charterer.providers.reach import Account, Wanted, account_of, quota_units, wanted
 
 _OWN: Final = (Scope.POOL, Scope.SUBNET)
 _COUNTED: Final = (Scope.FAMILY, Scope.CAPACITY_TYPE)
@@ -53,16 +53,17 @@ class _Asking:
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """A cool-down, and the number of GPUs of the node that was refused."""
+    """A cool-down, and what the node that was refused would have taken of a quota."""
 
     cooled: CoolDown
-    gpus: int
+    units: int
 
     def reaches(self, asking: _Asking, way: Wanted) -> bool:
         """Whether what was refused includes that way of a pool of the account."""
         offering = asking.pool.offering
-        fits = offering is not None and (self.cooled.scope not in _COUNTED or offering.gpus_per_node >= self.gpus)
-        return fits and way.within(self.cooled.scope) == self.cooled.where
+        if offering is None or (self.cooled.scope in _COUNTED and quota_units(offering) < self.units):
+            return False
+        return way.within(self.cooled.scope) == self.cooled.where
 
     def refuted_by(self, asking: _Asking) -> bool:
         """Whether a pool that asks for nothing else was given a node later."""
@@ -75,7 +76,7 @@ def _told(asking: _Asking) -> Iterable[_Refused]:
     """What the pool was refused of that which others may ask for, too."""
     for cooled in asking.pool.cooled:
         if asking.pool.offering is not None and cooled.scope not in _OWN:
-            told = _Refused(replace(cooled, by=asking.pool.id), asking.pool.offering.gpus_per_node)
+            told = _Refused(replace(cooled, by=asking.pool.id), quota_units(asking.pool.offering))
             if any(told.reaches(asking, way) for way in asking.ways):
                 yield told
 

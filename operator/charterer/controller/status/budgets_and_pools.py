@@ -8,7 +8,7 @@ from functools import partial
 from charterer.api.models.base import Condition, ConditionType
 from charterer.api.models.gpubudget_status import ATTRIBUTIONS_SHOWN, BudgetState, GPUBudgetView, SpentOn
 from charterer.api.models.gpupool import GPUPoolView, PoolState
-from charterer.api.models.pool_statistics import InterruptionsStatus
+from charterer.api.models.pool_statistics import InterruptionsStatus, LaunchesStatus
 from charterer.api.names import ANNOTATION_CONFIRMED_PRICE
 from charterer.controller.status.conditions import condition, stopped
 from charterer.controller.status.tally import Tally
@@ -20,7 +20,7 @@ from charterer.domain.plan import Allocate, BudgetVerdict, Plan, ReasonCode, Ren
 from charterer.domain.pool import Pool
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import format_instant, seconds_between
+from charterer.domain.time import Instant, format_instant, seconds_between
 from charterer.ledger.attribution import attribute
 from charterer.ledger.balance import current_rate
 from charterer.policy.options.pool_selection import no_pool
@@ -212,8 +212,14 @@ def pool_view(
         gpus_in_use=tally.gpus_in_use.get(pool.id, 0),
         scarcity_price=Price(0) if (verdict := plan.pools.get(pool.id)) is None else verdict.scarcity,
         interruptions=_interruptions(pool),
+        launches=_launches(pool, snapshot.now),
         conditions=(ready, *held, *_preflight(pool, findings, snapshot), *stopped(snapshot, pool.generation)),
     )
+
+
+def _launches(pool: Pool, now: Instant) -> LaunchesStatus | None:
+    """What refusals and starts have been, where there were any and they count."""
+    return LaunchesStatus.from_domain(pool, now) if pool.known_answers.at is not None else None
 
 
 def _interruptions(pool: Pool) -> InterruptionsStatus | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from charterer.domain.ids import BudgetId, OrderToken, PoolId, RentalId
 from charterer.domain.money import Price
+from charterer.domain.nodes.waits import NodeStart
 from charterer.domain.order import Ask, CoolDown
 from charterer.domain.pool import Instance, Offering, Quote
 from charterer.domain.time import Instant
@@ -70,13 +71,14 @@ class CloseUnfulfilled:
 class RecordOffer:
     """Record in the pool's status what the cloud last said of one node and its price, for as long as it is silent.
 
-    ``replaces``: the quote that was on record.
+    ``replaces``: the quote that was on record. ``starts``: of nodes that have become ready since the last record.
     """
 
     pool: PoolId
     offering: Offering | None
     quote: Quote | None
     replaces: Quote | None = None
+    starts: tuple[NodeStart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from charterer.domain.pool import CapacityType, Pool
 from charterer.policy.actions.hole_waits import HoleWaits
 from charterer.policy.actions.path_mixing import in_order, last_option, ranked_options
 from charterer.policy.actions.plan_builder import PlanBuilder
+from charterer.policy.actions.shortage import Shares, share_room
 from charterer.policy.actions.triage import JobTriage, KeptRuns
 from charterer.policy.budgets import reasons
 from charterer.policy.budgets.assignment import GroupAssignment
@@ -24,9 +25,11 @@ from charterer.policy.nodes.max_cost import affordable, too_dear
 from charterer.policy.nodes.node_fit import snuggest_first
 from charterer.policy.options.option_value import Completion
 from charterer.policy.options.pool_selection import left_out
+from charterer.policy.solve.allocation_program import NEAR
 from charterer.sentences import count
 
 _LIMITS = (ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT, ReasonCode.OPERATOR_LIMIT)
+_FULL = (ReasonCode.POOL_FULL, ReasonCode.POOL_COOLING)
 _BLOCKED = {
     ReasonCode.STOPPED: "the operator was stopped and rents nothing: see the condition Stopped of the GPUBudgets",
     ReasonCode.POOL_FULL: "its pool has all the nodes that spec.maxNodes allows",
@@ -37,6 +40,9 @@ _BLOCKED = {
     ReasonCode.POOL_DELETED: "its pool is being deleted",
     ReasonCode.NO_OPTION: "the cloud of its pool has not answered yet",
 }
+
+Wanted = Mapping[JobId, Sequence[Completion]]
+"""The options of waiting jobs, best first."""
 
 
 class Admission:
@@ -50,10 +56,15 @@ class Admission:
         self._queue_ends = False
         self._committed = 0.0
         self._waits = HoleWaits(draft)
-        self._rate = Price(sum([kept.micros for kept in running])).dollars_per_second
+        self._running = list(running)
+        self._shares: Shares | None = None
+        self._rate = Price(sum([kept.micros for kept in self._running])).dollars_per_second
 
-    def admit(self, triaged: JobTriage) -> None:
-        """Displaced jobs first, then the queue; a displaced job that finds nothing is stopped."""
+    def admit(self, triaged: JobTriage) -> Shares | None:
+        """Displaced jobs first, then the queue; a displaced job that finds nothing is stopped.
+
+        Returns how the room was shared where there is too little of it.
+        """
         displaced = [job for job, _ in triaged.leaving]
         waiting = sorted([*triaged.waiting, *displaced], key=lambda job: (job.created, job.id))
         wanted = self._within_their_cost(ranked_options(waiting, self._solution), waiting)
@@ -65,6 +76,9 @@ class Admission:
             if job.id not in wanted and job.id not in self._too_dear:
                 self._draft.judge(job, None, reason(ReasonCode.NO_OPTION, self._no_option(job)))
         queue = in_order([job for job in waiting if job.id not in self._placed], wanted, self._solution)
+        self._shares = share_room(self._draft, queue, wanted, self._running)
+        if self._shares is not None:
+            queue = self._share_out(queue, wanted, self._shares)
         self._waits.look([(job, self._snuggest(job, [way.option for way in wanted[job.id]])[0]) for job in queue])
         for job in queue:
             share = self._solution.share(job)
@@ -73,6 +87,29 @@ class Admission:
         for job, why in triaged.leaving:
             if job.id not in self._placed:
                 self._draft.stop(job, why)
+        return self._shares
+
+    def _share_out(self, queue: Sequence[Job], wanted: Wanted, shares: Shares) -> list[Job]:
+        """Give jobs their share of the room, the widest first; returns those that are offered what is left.
+
+        Nothing is left while a share waits for room that is being made.
+        """
+        self._draft.decided.pools |= shares.pools
+        left: set[JobId] = set()
+        for job in sorted(queue, key=lambda job: -shares.starts[job.id].gpus if job.id in shares.starts else 0):
+            option, share = shares.starts.get(job.id), self._solution.share(job)
+            block = None if option is None or share is None else self._try(job, option, share, wanted[job.id][0].option)
+            if option is not None and block is None:
+                self._commit(job, wanted[job.id])
+            elif shares.making_room and block in (None, *_FULL):
+                best = option or wanted[job.id][0].option
+                cooling = self._draft.snapshot.pools[best.pool].cooling(self._draft.snapshot.now) is not None
+                code = ReasonCode.POOL_COOLING if cooling else ReasonCode.POOL_FULL
+                text = self._why_not(code, job, best) if option is None else "others make room for it"
+                self._draft.judge(job, best, reasons.waiting(code, best, text))
+            else:
+                left.add(job.id)
+        return [job for job in queue if job.id in left]
 
     def _no_option(self, job: Job) -> str:
         snapshot, budget = self._draft.snapshot, self._solution.budget
@@ -157,6 +194,9 @@ class Admission:
                 self._commit(job, outcomes)
                 return
             blocks.append(block)
+            if block is ReasonCode.POOL_COOLING and self._draft.wait_is_measured(job, option):  # the rest is worse
+                wanted, blocks = option, [block, *blocks]
+                break
         if any(block in _LIMITS for block in blocks):
             for option in sorted(share.group.menu.narrower, key=lambda option: (-option.gpus, option.pool)):
                 if self._try(job, option, share, wanted) is None:
@@ -181,7 +221,10 @@ class Admission:
             return f"{text}, and {max(purse.slack, ZERO)} of spec.hardLimit ({budget.hard_limit}) is not committed"
         if block is ReasonCode.OPERATOR_LIMIT:
             return self._draft.operator_limit(option)
-        return _BLOCKED.get(block, "no node can be had now")
+        if block is ReasonCode.POOL_COOLING and (wait := self._draft.launch_wait(job, option)) is not None:
+            return f"{_BLOCKED[block]}; {reasons.late(option.pool, wait)}"
+        text = _BLOCKED.get(block, "no node can be had now")
+        return f"{text}{'' if self._shares is None else _shared(self._shares, option.pool)}"
 
     def _by_availability(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> Sequence[Option]:
         """The options, best first, now that some could begin at once and others wait for nodes to start up.
@@ -191,7 +234,7 @@ class Admission:
         A job of a class that mixes takes the path given to it, or the mix would not be met; unless that needs a node
         which the cloud is not expected to give soon.
         """
-        worth, least = share.values.worth, inf
+        worth, least = (self._solution.deadline_values(job) or share.values).worth, inf
         totals = self._with_delays(job, outcomes, worth)
         start_up = self._draft.start_up
         dearest = [(worth + option.price.dollars_per_second) * start_up(option) for _, option in totals]
@@ -211,10 +254,23 @@ class Admission:
         return [*first, *(option for _, option in totals[len(first) :])]
 
     def _snuggest(self, job: Job, options: Sequence[Option]) -> Sequence[Option]:
-        """The options, best first; where a node must be rented for the best, the one of the pool that it fits best."""
-        if len(options) < 2 or not self._draft.must_rent(job, options[0]):
+        """The options, best first; where the best would have a node to itself, that of the pool which it fits best.
+
+        A ready node of which the rest would stay idle is left to be given back where that rest costs more, until the
+        job ends, than to wait for a smaller one.
+        """
+        if len(options) < 2:
             return options
-        return snuggest_first(options, self._solution.inputs.market)
+        snuggest = snuggest_first(options, self._solution.inputs.market)
+        if snuggest is options or self._draft.must_rent(job, options[0]):
+            return snuggest
+        idle = self._draft.idle_beside(job, options[0])
+        share = self._solution.share(job)
+        if not idle or share is None:
+            return options
+        there, unused = snuggest[0], idle * options[0].price.dollars_per_second / options[0].gpus
+        waits = (share.values.worth + there.price.dollars_per_second) * self._draft.start_up(there)
+        return snuggest if unused * share.position(job).left / options[0].speed > waits else options
 
     def _with_delays(self, job: Job, outcomes: Sequence[Completion], worth: float) -> Sequence[tuple[float, Option]]:
         """What each option costs with time, the best first, where a node is expected late: that is paid with time only.
@@ -222,7 +278,7 @@ class Admission:
         ``worth``: dollars of a second of the job's life.
         """
         totals = [(outcome.worth, outcome.option) for outcome in outcomes]
-        if not self._draft.launches_in_doubt:
+        if not self._draft.waits_for_launches:
             return totals
         delayed = [(total + worth * self._draft.launch_delay(job, option), option) for total, option in totals]
         return sorted(delayed, key=lambda entry: entry[0])
@@ -254,14 +310,27 @@ class Admission:
 
     def _passed_over(self, job: Job, option: Option, wanted: Option) -> str:
         """That a pool which would be better gives its nodes too late for the job; empty where that is not why."""
-        doubt = None if wanted.pool == option.pool else self._draft.doubt(job, wanted)
-        return "" if doubt is None else f"; {reasons.late(wanted.pool, doubt)}"
+        if self._shares is not None and option is not wanted:
+            return f"; {reasons.name(wanted)} would be better for it alone{_shared(self._shares, wanted.pool)}"
+        wait = None if wanted.pool == option.pool else self._draft.launch_wait(job, wanted)
+        return "" if wait is None else f"; {reasons.late(wanted.pool, wait)}"
 
     def _place(self, job: Job, option: Option, placements: Sequence[Placement], why: Reason) -> None:
         self._rate += option.price.dollars_per_second
         self._placed.add(job.id)
         self._draft.allocate(job, option, next_run(job), tuple(placements), why)
         self._draft.judge(job, option, why)
+
+
+def _shared(shares: Shares, pool: PoolId) -> str:
+    """How a full pool's room is shared, and what one more node would bring."""
+    verdict = shares.pools.get(pool)
+    if verdict is None:
+        return ""
+    text = f"; its room is shared among {count(shares.waiting, 'waiting job')} by what their time is worth"
+    if shares.gap > NEAR:
+        text += f" (another sharing is worth {shares.gap:.0%} more at most)"
+    return f"{text}, and one more node would be worth {verdict.node_scarcity} to them, beyond its price"
 
 
 def next_run(job: Job) -> int:

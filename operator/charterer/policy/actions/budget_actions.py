@@ -29,9 +29,10 @@ def decide(draft: PlanBuilder, capacity: Capacity, ending: Mapping[RentalId, Rea
         draft.judge(job, None, why)
     for rental, why in ending.items():
         draft.release(rental, why)
-    Admission(draft, jobs.running).admit(jobs)
-    Resizing(draft).move(jobs.running)
-    consolidate(draft, jobs.running)
+    shares = Admission(draft, jobs.running).admit(jobs)
+    Resizing(draft).move(jobs.running, shares)
+    if shares is None or not shares.making_room:
+        consolidate(draft, jobs.running)
     release_idle(draft, capacity, ending, jobs.resting)
     draft.decided.again_at += jobs.again_at
     release_at = draft.purse.release_at(snapshot.now)

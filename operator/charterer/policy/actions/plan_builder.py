@@ -9,8 +9,17 @@ from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Job, Placement
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
-from charterer.domain.order import CoolDown
-from charterer.domain.plan import Allocate, Command, Reason, ReasonCode, Release, Rent, TargetOutlook, Verdict
+from charterer.domain.plan import (
+    Allocate,
+    Command,
+    PoolVerdict,
+    Reason,
+    ReasonCode,
+    Release,
+    Rent,
+    TargetOutlook,
+    Verdict,
+)
 from charterer.domain.rental import Gang, Rental
 from charterer.domain.snapshot import LOST_AFTER_SECONDS, Node, Snapshot, Stop
 from charterer.domain.time import Instant, after, seconds_between
@@ -21,7 +30,7 @@ from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.capacity import Capacity, FreeNodes
 from charterer.policy.nodes.hard_limit import START_BOUND_FACTOR, Purse, exposure, reserve
 from charterer.policy.nodes.placement import GpuClaim, PoolAllocator
-from charterer.policy.nodes.pool_quota import PoolQuota
+from charterer.policy.nodes.pool_quota import LaunchWait, PoolQuota, PoolRoom
 from charterer.policy.solve.phase_dp import key_of
 
 _HANGING_SECONDS = 600.0
@@ -42,6 +51,7 @@ class Decisions:
     places: list[Command] = field(default_factory=list)
     rents: list[Command] = field(default_factory=list)
     verdicts: dict[JobId, Verdict] = field(default_factory=dict)
+    pools: dict[PoolId, PoolVerdict] = field(default_factory=dict)
     again_at: list[Instant] = field(default_factory=list)
 
     @property
@@ -216,6 +226,10 @@ class PlanBuilder:
         """Whether nodes would have to be rented for it."""
         return self._allocator(option.pool).missing(option, self._capacity.held(job)) > 0
 
+    def pool_room(self, pool: PoolId, gpus: int) -> PoolRoom:
+        """The nodes there are, ready or booting, and those that the pool may still give, as many as ``gpus`` need."""
+        return self._quota.pool_room(self.free_nodes(pool), self.snapshot.pools[pool], gpus)
+
     def may_rent(self, pool: PoolId) -> bool:
         """Whether one more node of the pool could be had now, within all limits."""
         return self._allocator(pool).refusal(1) is None
@@ -226,29 +240,44 @@ class PlanBuilder:
         return self._quota.room.why_not(pool) or self._quota.room.why_not(pool, self.pods(option))
 
     @property
-    def launches_in_doubt(self) -> bool:
-        """Whether there is a pool with a ``launch_delay``."""
-        return bool(self._quota.doubts)
+    def waits_for_launches(self) -> bool:
+        """Whether there is a pool with a ``launch_wait``."""
+        return self._quota.waits
 
-    def doubt(self, job: Job, option: Option) -> CoolDown | None:
-        """Why it is in doubt when the cloud gives the nodes that the job would have to rent; None where it is not."""
-        if option.pool not in self._quota.doubts or not self.must_rent(job, option):
-            return None
-        return self._quota.doubt(option.pool)
+    def launch_wait(self, job: Job, option: Option) -> LaunchWait | None:
+        """How long the cloud is expected to take until it gives the nodes that the job would have to rent; None: at
+        once, or none has to be rented.
+        """
+        wait = self._quota.wait(option.pool) if self._quota.waits else None
+        return wait if wait is not None and self.must_rent(job, option) else None
 
     def launch_delay(self, job: Job, option: Option) -> float:
-        """Seconds that the cloud is expected to take until it gives those nodes."""
-        doubt = self.doubt(job, option)
-        return 0.0 if doubt is None else doubt.seconds
+        """The seconds of its ``launch_wait``."""
+        wait = self.launch_wait(job, option)
+        return 0.0 if wait is None else wait.seconds
+
+    def wait_is_measured(self, job: Job, option: Option) -> bool:
+        """Whether enough is known of the pool's hours for a job to wait for its nodes while others could be had."""
+        wait = self.launch_wait(job, option)
+        return wait is not None and wait.expected.measured
 
     def start_up(self, option: Option) -> float:
         """Seconds that a node of the option's pool takes to be ready."""
-        return self.snapshot.pools[option.pool].start_seconds
+        return self.snapshot.pools[option.pool].likely_start_seconds
 
     def ready(self, job: Job, option: Option) -> bool:
         """Whether the job could begin there at once."""
         _, booting, missing = self._allocator(option.pool).look(option, self._capacity.held(job))
         return not booting and not missing
+
+    def idle_beside(self, job: Job, option: Option) -> int:
+        """GPUs of a node that the job would have to itself, though it is wider than the job; 0 where others use it."""
+        ready, booting, _ = self._allocator(option.pool).look(option, self._capacity.held(job))
+        nodes, free = [*ready, *booting], self.free_nodes(option.pool)
+        offering = self.snapshot.pools[option.pool].offering
+        size = 0 if offering is None else offering.gpus_per_node
+        left = [free.ready.free.get(name, free.booting.free.get(name, 0)) for name in nodes]
+        return size - option.gpus if left == [size] else 0
 
     def start_up_over(self, job: Job, option: Option) -> tuple[float, float]:
         """Seconds and dollars of the option's start-up that are over already; none where a node must be rented.
@@ -312,8 +341,6 @@ class PlanBuilder:
         """What is thought of the job."""
         need = self.solution.deadline_needs.get(job.id)
         self.decided.verdicts[job.id] = verdict(job, option, why, None if need is None else need.outlook)
-
-    # --- nodes -------------------------------------------------------------------------------------------------------
 
     def free_nodes(self, pool: PoolId) -> FreeNodes:
         """The pool's nodes as this plan has left them so far."""

@@ -1,4 +1,5 @@
-"""When a running job may be moved because it pays: not in the budget's quiet hours, and only a few times a day.
+"""When a running job may be moved because it pays: not in the budget's quiet hours, only a few times a day, and not
+while the width on which it runs is being measured.
 
 These limits do not apply to starts, restarts after a loss or a failure, changes by the job's owner, and cost limits.
 """
@@ -8,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from charterer.domain.budget import Budget
-from charterer.domain.job import Job, moves_in_a_day
+from charterer.domain.job import Allocation, Job, moves_in_a_day
 from charterer.domain.period import quiet_until
 from charterer.domain.time import Instant, after, moment
+from charterer.policy.jobs.exploration_budget import TRIAL_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +42,15 @@ class MoveGate:
             return None
         text = f"it was moved {len(recent)} times in 24 h, and maxPerJobPerDay is {self._most}"
         return Hold(text, after(recent[-self._most], 86_400.0) if self._most else None)
+
+
+def being_measured(allocation: Allocation, now: Instant) -> Hold | None:
+    """Why a job stays on a width that is still to be measured; None once it has run for long enough to be.
+
+    The first reports come at the smallest and the largest batch size, and each scatters by some 5 %. A job that goes
+    on, or back, by those pays a restart, and often another one when more reports say otherwise.
+    """
+    until = after(allocation.since, allocation.option.entry_seconds + TRIAL_SECONDS)
+    if now >= until:
+        return None
+    return Hold(f"{allocation.option.gpus} GPUs are being measured: at the latest until {moment(until):%H:%MZ}", until)

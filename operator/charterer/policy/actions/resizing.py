@@ -13,8 +13,9 @@ from charterer.domain.plan import Reason, ReasonCode, Verdict
 from charterer.domain.time import after
 from charterer.policy.actions.admission import next_run
 from charterer.policy.actions.plan_builder import PlanBuilder, verdict
-from charterer.policy.actions.resize_limits import Hold, MoveGate
+from charterer.policy.actions.resize_limits import Hold, MoveGate, being_measured
 from charterer.policy.actions.reversal_guard import reverses
+from charterer.policy.actions.shortage import Shares
 from charterer.policy.actions.triage import KeptRuns
 from charterer.policy.budgets import reasons
 from charterer.policy.budgets.assignment import GroupAssignment
@@ -49,8 +50,11 @@ class Resizing:
         self._memo = draft.solution.inputs.memo
         self._gate = MoveGate(draft.solution.budget, draft.snapshot.now)
 
-    def move(self, running: Iterable[KeptRuns]) -> None:
-        """Jobs that must move first, in order of creation, then those that may gain most."""
+    def move(self, running: Sequence[KeptRuns], shares: Shares | None) -> None:
+        """Jobs that must move first, in order of creation, then those that may gain most.
+
+        While room is made for jobs that wait, nobody takes it: only those move that make it.
+        """
         resizable: list[_Resizable] = []
         for kept in running:
             share = self._solution.shares.get(kept.group.key)
@@ -71,9 +75,22 @@ class Resizing:
             (runner for runner in resizable if runner.moves.forced), key=lambda runner: runner.moves.facts.order
         ):
             self._force(runner)
+        if shares is not None and shares.making_room:
+            self._make_room(running, shares)
+            return
         gaining = [(runner, paying) for runner in resizable if (paying := self._paying(runner))]
         for runner, paying in sorted(gaining, key=lambda both: (-both[1][0].gain, both[0].moves.facts.order)):
             self._move_if_it_pays(runner, paying)
+
+    def _make_room(self, running: Iterable[KeptRuns], shares: Shares) -> None:
+        """Make jobs narrower whose GPUs are worth more to others."""
+        for kept in running:
+            for name, facts in kept.runners.items():
+                to, allocation = shares.narrowed.get(name), facts.job.allocation
+                share = None if to is None else self._solution.share(facts.job)
+                if to is not None and share is not None and allocation is not None:
+                    why = _makes_room(facts.job, allocation.option, to, share)
+                    self._go(facts.job, allocation, to, why)
 
     def _moves(self, group: JobGroup, share: GroupAssignment) -> Iterable[JobMoves]:
         """What the group's running jobs must do or may gain, where it is not nothing."""
@@ -150,7 +167,10 @@ class Resizing:
                 stay = values.staying(allocation.option, position).dollars
                 if not fits(job, candidate.to, stay + worst, left):
                     continue
-            held = self._gate.held(job) or self._turning(job, allocation, values, position, candidate.to)
+            held = self._gate.held(job)
+            if held is None and values.is_trial(allocation.option):
+                held = being_measured(allocation, self._draft.snapshot.now)
+            held = held or self._turning(job, allocation, values, position, candidate.to)
             if held is not None:
                 self._stay(job, allocation.option, share, candidate.to, held)
                 return
@@ -218,6 +238,15 @@ class Resizing:
             self._draft.allocate(job, to, run, (*kept, *claim.placements), why)
         self._draft.judge(job, to, why)
         return True
+
+
+def _makes_room(job: Job, here: Option, to: Option, share: GroupAssignment) -> Reason:
+    """Why a job goes on with fewer GPUs, for the good of others."""
+    move = share.drawn_values(job).move(here, to, share.position(job), rented=False)
+    later, less = reasons.format_duration(-move.saved_seconds), reasons.format_money(abs(move.cost.dollars))
+    text = f"{reasons.name(to)} instead of {reasons.name(here)}, to make room for jobs that wait: it ends {later} later"
+    text += f" for {less} {'more' if move.cost > ZERO else 'less'}, and their time is worth more"
+    return Reason(ReasonCode.MAKES_ROOM, share.group.weight * move.saved_seconds, move.cost, text, here)
 
 
 def _by_values(group: JobGroup, share: GroupAssignment) -> Iterable[tuple[OptionValues, Mapping[JobId, JobFacts]]]:

@@ -60,7 +60,7 @@ def warm_nodes(solution: BudgetSolution, pool: Pool, rented: Counter[PoolId], id
         return []
     found = streams(solution, pool.id, pool.offering.gpus_per_node, rented, hole)
     kept: list[Instant] = []
-    for group in _warm_groups(found, pool.quote.price.dollars_per_second, pool.start_seconds):
+    for group in _warm_groups(found, pool.quote.price.dollars_per_second, pool.likely_start_seconds):
         until = after(last, group.seconds)
         if solution.now >= until or len(kept) + group.nodes > idle:
             break

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from charterer.domain.ids import PoolId, Rate
 from charterer.domain.money import ZERO, Money
 from charterer.domain.option import Option
-from charterer.domain.order import CoolDown
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.time import moment
+from charterer.policy.nodes.pool_quota import LaunchWait
 from charterer.policy.options.option_value import Completion, JobPosition, Move, OptionValues
 from charterer.policy.solve.phase_dp import key_of
 
@@ -33,12 +33,18 @@ def name(option: Option) -> str:
     return f"{option.gpus} GPU{'' if option.gpus == 1 else 's'} on {option.pool}"
 
 
-def late(pool: PoolId, doubt: CoolDown) -> str:
+def late(pool: PoolId, wait: LaunchWait) -> str:
     """``a100 is expected to give a node only after 4 min (refused 3 times in a row, last at 2026-05-01T10:07Z: X)``."""
-    whose = "" if doubt.by is None else f"GPUPool {doubt.by} was "
-    times = "" if doubt.times == 1 else f" {doubt.times} times in a row, last"
-    told = f"{whose}refused{times} at {moment(doubt.since):%Y-%m-%dT%H:%MZ}: {doubt.code}"
-    return f"{pool} is expected to give a node only after {format_duration(doubt.seconds)} ({told})"
+    told, doubt, expected = [], wait.doubt, wait.expected
+    if doubt is not None:
+        whose = "" if doubt.by is None else f"GPUPool {doubt.by} was "
+        times = "" if doubt.times == 1 else f" {doubt.times} times in a row, last"
+        told.append(f"{whose}refused{times} at {moment(doubt.since):%Y-%m-%dT%H:%MZ}: {doubt.code}")
+    if expected.measured:
+        between = f"{format_duration(expected.low)} to {format_duration(expected.high)}"
+        told.append(f"{between}, measured in {expected.hours:.0f} hours like this one")
+    reason = f" ({'; '.join(told)})" if told else ""
+    return f"{pool} is expected to give a node only after {format_duration(wait.seconds)}{reason}"
 
 
 def pays(rate: Rate) -> str:

@@ -26,6 +26,7 @@ from charterer.policy.jobs.job_facts import job_position
 from charterer.policy.nodes.accrued_cost import spent
 from charterer.policy.nodes.guests import Guest, all_guests, guests
 from charterer.policy.nodes.pool_nodes import PoolNodes
+from charterer.policy.nodes.pool_quota import launch_waits
 from charterer.policy.options.option_value import OptionValues
 from charterer.policy.solve.exchange_rate import BudgetFit, Demand, solve
 
@@ -175,23 +176,37 @@ def forecast_assigned(
 
 
 def _deadline_needs(
-    groups: Iterable[JobGroup], demands: Mapping[GroupKey, GroupDemand], money: float, now: Instant
+    groups: Iterable[JobGroup],
+    demands: Mapping[GroupKey, GroupDemand],
+    money: float,
+    inputs: PlanInputs,
+    nodes: Mapping[PoolId, PoolNodes],
 ) -> tuple[dict[JobId, DeadlineNeed], float]:
     """The jobs whose targets lie ahead, the oldest first, and the dollars to be set aside for those not yet running.
 
     ``money``: dollars of the period that are not spent. The pacing has what running jobs will still cost already.
     """
     needs: dict[JobId, DeadlineNeed] = {}
-    reserved = 0.0
-    for facts in sorted([facts for group in groups for facts in group.targeted], key=lambda facts: facts.order):
+    reserved, now = 0.0, inputs.snapshot.now
+    targeted = sorted([facts for group in groups for facts in group.targeted], key=lambda facts: facts.order)
+    waits = _launch_waits(inputs, nodes) if targeted else {}
+    for facts in targeted:
         job, demand = facts.job, demands.get(facts.key)
         if demand is None:
             continue
-        need = deadline_need(job, demand.menu, job_position(job, demand.work), now, max(money - reserved, 0.0))
+        left = max(money - reserved, 0.0)
+        need = deadline_need(job, demand.menu, job_position(job, demand.work), now, left, waits)
         if need is not None:
             needs[job.id] = need
             reserved += need.extra if job.allocation is None else 0.0
     return needs, reserved
+
+
+def _launch_waits(inputs: PlanInputs, nodes: Mapping[PoolId, PoolNodes]) -> Mapping[PoolId, float]:
+    """Seconds until a pool gives a node, of pools in which the budget has none that is free or boots."""
+    there = {name for name, here in nodes.items() if here.rentals.booting or any(here.free.values())}
+    waits = launch_waits(inputs.snapshot, inputs.rentals)
+    return {name: wait.seconds for name, wait in waits.items() if name not in there}
 
 
 def _in_sight_fits(
@@ -234,7 +249,7 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     money = pacing_state(current, used, period, now, calibration.rate, calibration.left)
     allowed = allowed_rate(money)
     demands = group_demands(groups, snapshot.profiles, inputs.menus[budget.id], budget, now)
-    needs, reserved = _deadline_needs(groups.values(), demands, money.aim - money.spent, now)
+    needs, reserved = _deadline_needs(groups.values(), demands, money.aim - money.spent, inputs, nodes)
     allowed = max(allowed - reserved / money.horizon, 0.0)
     committable = max(money.committable - reserved, 0.0)
     if budget.fixed_rate is None:

@@ -157,7 +157,7 @@ class Capacity:
         pool, now = self._snapshot.pools.get(name), self._snapshot.now
         if pool is None:
             return UNKNOWN
-        start = pool.start_seconds
+        start = pool.likely_start_seconds
         return {
             rental.id: min(abs(start - seconds_between(rental.created, now)), start) for rental in here.rentals.booting
         }

@@ -6,12 +6,17 @@ the operator is stopped or has as many as it may.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
 from charterer.domain.ids import PoolId, RentalId
+from charterer.domain.nodes.waits import ExpectedWait, expected_wait, waits
 from charterer.domain.order import CoolDown
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Pool
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant
+from charterer.domain.time import Instant, seconds_between
+from charterer.policy.nodes.capacity import FreeNodes
 from charterer.policy.nodes.operator_limits import OperatorRoom
 from charterer.policy.nodes.pool_size import in_doubt
 from charterer.policy.nodes.rental_index import RentalIndex
@@ -34,11 +39,48 @@ def refusal(pool: Pool, surveyed: bool, live_rentals: int, more: int, now: Insta
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class PoolRoom:
+    """The nodes of a pool, of ``size`` GPUs each, that a budget has or may rent. ``free``: GPUs that no job holds."""
+
+    size: int
+    free: Mapping[RentalId, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchWait:
+    """The wait until a pool gives a node. ``doubt``: the recent cool-down for which that is in doubt, if any."""
+
+    expected: ExpectedWait
+    doubt: CoolDown | None
+
+    @property
+    def seconds(self) -> float:
+        """Its expected value."""
+        return self.expected.seconds
+
+
+def launch_wait(pool: Pool, doubt: CoolDown | None, now: Instant) -> LaunchWait | None:
+    """The wait for a node that the pool is asked for as soon as it may be; None where it is given at once."""
+    refused = None if doubt is None else doubt.row_seconds(pool.cooldown_seconds)
+    expected = expected_wait(pool.known_answers, now, refused)
+    if doubt is not None and (cools := seconds_between(now, doubt.until)) > expected.seconds:
+        expected = replace(expected, seconds=cools, high=max(cools, expected.high))
+    return LaunchWait(expected, doubt) if expected.seconds > 0.0 else None
+
+
+def launch_waits(snapshot: Snapshot, rentals: RentalIndex) -> Mapping[PoolId, LaunchWait]:
+    """The pools that do not give a node at once."""
+    doubts = in_doubt(snapshot, rentals)
+    found = {name: launch_wait(pool, doubts.get(name), snapshot.now) for name, pool in sorted(snapshot.pools.items())}
+    return {name: wait for name, wait in found.items() if wait is not None}
+
+
 class PoolQuota:
     """The pools' rooms and names; renting uses them up. Budgets come to it in order, see ``planner``.
 
     ``doubts``: the cool-downs of pools of which it is not known whether they have nodes again. ``cooled``: until when
-    pools that were wanted cool, or are in doubt.
+    pools that were wanted cool, or are in doubt. ``waits``: whether some pool has a ``wait``.
     """
 
     def __init__(self, snapshot: Snapshot, rentals: RentalIndex) -> None:
@@ -49,6 +91,8 @@ class PoolQuota:
         self._next: dict[PoolId, int] = {}
         self.cooled: set[Instant] = set()
         self.doubts = in_doubt(snapshot, rentals)
+        self.waits = bool(self.doubts) or any([waits(pool.known_answers) for pool in snapshot.pools.values()])
+        self._waits: dict[PoolId, LaunchWait | None] = {}
         self.room = OperatorRoom(snapshot)
 
     def refusal(self, pool: Pool, nodes: int) -> ReasonCode | None:
@@ -65,12 +109,34 @@ class PoolQuota:
             return ReasonCode.OPERATOR_LIMIT
         return code
 
-    def doubt(self, pool: PoolId) -> CoolDown | None:
-        """The pool's cool-down if a node of it comes late; notes in ``cooled`` until when that is so."""
-        doubt = self.doubts.get(pool)
-        if doubt is not None:
-            self.cooled.add(doubt.doubted_until)
-        return doubt
+    def pool_room(self, nodes: FreeNodes, pool: Pool, gpus: int) -> PoolRoom:
+        """The ``nodes`` there are, and those that the pool may still give, as many as ``gpus`` need.
+
+        Whatever limits the operator and the budgets have.
+        """
+        size = pool.offering.gpus_per_node if pool.offering is not None else 1
+        there = sorted([*nodes.ready.free.items(), *nodes.booting.free.items()])
+        more = min(self._left(pool), -(-gpus // size))
+        new = {RentalId(f"{pool.id}/{number}"): size for number in range(more)}
+        return PoolRoom(size, {name: max(free, 0) for name, free in there} | new)
+
+    def _left(self, pool: Pool) -> int:
+        live, surveyed = self._live.get(pool.id, 0), pool.id in self._snapshot.surveys
+        if self._snapshot.stop is not None or self._snapshot.unread_rental(pool.id) is not None:
+            return 0
+        return max(pool.max_nodes - live, 0) if refusal(pool, surveyed, 0, 0, self._snapshot.now) is None else 0
+
+    def wait(self, pool: PoolId) -> LaunchWait | None:
+        """The wait for a node of the pool that is asked for now; None where it is given at once.
+
+        Notes in ``cooled`` until when the pool is in doubt.
+        """
+        if pool not in self._waits:
+            self._waits[pool] = launch_wait(self._snapshot.pools[pool], self.doubts.get(pool), self._snapshot.now)
+        wait = self._waits[pool]
+        if wait is not None and wait.doubt is not None:
+            self.cooled.add(wait.doubt.doubted_until)
+        return wait
 
     def name(self, pool: PoolId) -> RentalId:
         """Take a room of the pool: ``<pool>-<ordinal>`` with the smallest ordinal that no rental has."""

@@ -28,6 +28,8 @@ within 10."""
 _LEAST_SURPRISING: Final = 0.05
 _LEAST_WRITE_SECONDS: Final = 0.5
 """A checkpoint that takes no time at all is written every few minutes nevertheless."""
+LEAST_KEPT: Final = 1e-3
+"""Fraction of its speed that every option keeps, so that figures stay finite; nobody chooses one at so little."""
 _GRID: Final = log(1.05)
 """Rates are read on a grid of 5 %: they fall with every second without a death, and menus are made anew for a new one.
 A rate that is wrong by this much costs less than 0.1 %."""
@@ -92,7 +94,9 @@ def interruptions(
         shrinking = max(waiting, shrinking_speed(per_hour, times, narrower))
         kept = (alone * shrinking + hazard.joint * waiting) / (alone + hazard.joint)
     interval = checkpoint_interval(times.checkpoint, per_hour)
-    return Interruptions(rate, hazard.joint, per_hour, interval, times.checkpoint, kept, hazard.measured)
+    return Interruptions(
+        rate, hazard.joint, per_hour, interval, times.checkpoint, max(kept, LEAST_KEPT), hazard.measured
+    )
 
 
 def waiting_speed(per_hour: float, times: RunTimes) -> float:

@@ -42,7 +42,7 @@ def pool_offer(pool: Pool) -> PoolOffer:
         price=None if pool.quote is None else pool.quote.price,
         max_nodes=pool.max_nodes,
         capacity_type=pool.capacity_type,
-        start_seconds=pool.start_seconds,
+        start_seconds=pool.likely_start_seconds,
         closed=bool(pool.closed_because),
         hazard=node_hazard(pool.hazard),
     )

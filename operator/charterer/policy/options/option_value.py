@@ -131,6 +131,11 @@ class OptionValues:
         """Whether a job may still choose that option."""
         return key_of(option) in self._at
 
+    def is_trial(self, option: Option) -> bool:
+        """Whether the menu offers that option's width to measure it."""
+        at = self._at.get(key_of(option))
+        return at is not None and self.menu.options[at].trial
+
     def entering(self, position: JobPosition) -> list[Completion]:
         """Every option for a new run, best first; ties go to the cheaper, then by pool and width."""
         if position.done:

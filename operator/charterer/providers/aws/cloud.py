@@ -78,13 +78,14 @@ class AwsCloud:
         with _understood(first, "survey", Transient):
             rows, asked = await instances_of(self._calls, first, await self._cluster(first))
             self._renewals.listed(rows, asked)
-        answers = await asyncio.gather(*(self._survey_or_error(pool, rows, asked) for pool in pools))
+        unheard = await self._hear(pools, asked)
+        answers = await asyncio.gather(*(self._survey_or_error(pool, rows, asked, unheard) for pool in pools))
         return {pool.id: answer for pool, answer in zip(pools, answers, strict=True)}
 
     async def quote(self, pool: Pool) -> Quote:
         """The price list's price, or the present spot price, of the dearest type and zone."""
         with _understood(pool.id, "quote", UnknownCode):
-            types, zones, _, _ = await self._place(pool)
+            types, zones, _ = await self._place(pool)
             return await self._prices.quote(pool, types, zones)
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
@@ -145,9 +146,26 @@ class AwsCloud:
         """End the threads."""
         self._calls.close()
 
+    async def _hear(self, pools: Sequence[Pool], asked: Instant) -> Mapping[str, ProviderError]:
+        """Read each queue that these pools name, once; the errors of those that cannot be read."""
+        queues = {queue: pool.id for pool in reversed(pools) if (queue := _queue_of(pool))}
+        unheard: dict[str, ProviderError] = {}
+
+        async def hear(queue: str, pool: PoolId) -> None:
+            try:
+                with _understood(pool, "survey", UnknownCode):
+                    await self._notices.receive(pool, queue, asked)
+            except ProviderError as error:
+                unheard[queue] = error
+
+        await asyncio.gather(*(hear(queue, pool) for queue, pool in queues.items()))
+        return unheard
+
     async def _survey_or_error(
-        self, pool: Pool, rows: Sequence[ListedInstance], asked: Instant
+        self, pool: Pool, rows: Sequence[ListedInstance], asked: Instant, unheard: Mapping[str, ProviderError]
     ) -> Survey | ProviderError:
+        if (deaf := unheard.get(_queue_of(pool))) is not None:
+            return deaf.about(pool.id)
         try:
             with _understood(pool.id, "survey", UnknownCode):
                 return await self._survey(pool, [row for row in rows if row.pool == pool.id], asked)
@@ -155,12 +173,12 @@ class AwsCloud:
             return error
 
     async def _survey(self, pool: Pool, rows: Sequence[ListedInstance], asked: Instant) -> Survey:
-        types, zones, group, queue = await self._place(pool)
+        types, zones, group = await self._place(pool)
         offering = await self._offering(pool, types, zones, group)
         segments = await self._prices.segments(pool, sorted({*types, *(row.type for row in rows)}), rows)
         alive = {row.id for row in rows if row.ended is None}
         notices = [
-            *(await self._notices.of_queue(pool.id, queue, alive, asked) if queue else ()),
+            *self._notices.of(_queue_of(pool), alive),
             *await self._blocks.notices(pool.id, rows, asked),
         ]
         fleet = isinstance(pool.cloud, AwsFleet) and not pool.cloud.capacity_reservation
@@ -176,14 +194,14 @@ class AwsCloud:
             offering=offering,
         )
 
-    async def _place(self, pool: Pool) -> tuple[Sequence[str], Sequence[str], str, str]:
-        """The pool's instance types, its zones, its group's name in the whole world, and its queue."""
+    async def _place(self, pool: Pool) -> tuple[Sequence[str], Sequence[str], str]:
+        """The pool's instance types, its zones, and its group's name in the whole world."""
         match pool.cloud:
             case AwsFleet() as fleet:
-                return fleet.instance_types, await self._hardware.zones(pool, fleet.subnets), "", fleet.queue
+                return fleet.instance_types, await self._hardware.zones(pool, fleet.subnets), ""
             case AwsGroup() as group:
                 settings = await self._groups.settings(pool, group)
-                return settings.types, settings.zones, settings.arn, group.queue
+                return settings.types, settings.zones, settings.arn
             case _:
                 raise _not_mine(pool)
 
@@ -199,6 +217,11 @@ def _understood(pool: PoolId, call: str, otherwise: type[ProviderError]) -> Iter
         yield
     except (LookupError, ValueError, TypeError) as error:
         raise otherwise(pool, call, "MalformedAnswer", f"{type(error).__name__}: {error}") from error
+
+
+def _queue_of(pool: Pool) -> str:
+    """The URL of the queue that the pool names; empty where it names none."""
+    return pool.cloud.queue if isinstance(pool.cloud, AwsFleet | AwsGroup) else ""
 
 
 def _not_mine(pool: Pool) -> InvalidRequest:

@@ -1,7 +1,8 @@
 """The codes of AWS: what each means, how far it reaches, and who says so.
 
 Sources: [KA] karpenter-provider-aws ``pkg/errors``; [SP] SkyPilot's classification of capacity errors; [PC]
-parallelcluster-node, issue 673; [D] the EC2 API reference's page of error codes; [M] botocore's model of the service.
+parallelcluster-node, pull requests 415 and 673; [D] the EC2 API reference's page of error codes; [UG] the EC2 User
+Guide; [M] botocore's model of the service.
 """
 
 from __future__ import annotations
@@ -75,14 +76,14 @@ CODES: Final[Mapping[str, Code]] = {
     "InsufficientHostCapacity": _ZONE,  # D
     "InsufficientCapacity": _ZONE,  # PC
     "InsufficientCapacityOnHost": _ZONE,  # D
-    "SpotMaxPriceTooLow": _ZONE,  # PC
+    "SpotMaxPriceTooLow": Code(CodeMeaning.CAPACITY, Scope.POOL),  # PC: it names the limit of the pool's own template
     "Unsupported": _ZONE,  # KA: the type is not offered in that zone
     "UnfulfillableCapacity": Code(CodeMeaning.SUMMARY, Scope.ZONE),  # KA
     "ReservationCapacityExceeded": Code(CodeMeaning.CAPACITY, Scope.POOL),  # KA
     "InsufficientFreeAddressesInSubnet": Code(CodeMeaning.CAPACITY, Scope.SUBNET),  # KA
     "VcpuLimitExceeded": _FAMILY,  # KA, SP
     "InstanceLimitExceeded": _FAMILY,  # SP, D
-    "MaxSpotInstanceCountExceeded": Code(CodeMeaning.QUOTA, Scope.CAPACITY_TYPE),  # KA
+    "MaxSpotInstanceCountExceeded": _FAMILY,  # KA, UG: spot-limits: counted by groups of families
     "MaxFleetCountExceeded": _ACCOUNT_QUOTA,  # KA
     "PendingVerification": _ACCOUNT_QUOTA,  # KA: minutes to hours until the account is verified
     "AddressLimitExceeded": _ACCOUNT_QUOTA,  # D

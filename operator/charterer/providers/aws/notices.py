@@ -51,8 +51,8 @@ class Notices:
         self._calls = calls
         self._known: dict[str, dict[str, _Message]] = {}
 
-    async def of_queue(self, pool: PoolId, queue: str, alive: Collection[InstanceId], now: Instant) -> Sequence[Notice]:
-        """The warnings about instances that are alive. ``pool``: the pool that errors name."""
+    async def receive(self, pool: PoolId, queue: str, now: Instant) -> None:
+        """Read what is on the queue, once for all pools that name it. ``pool``: the pool that errors name."""
         messages = self._known.setdefault(queue, {})
         over: list[str] = []
         for _ in range(_MOST_BATCHES):
@@ -72,7 +72,11 @@ class Notices:
                 del messages[id]
         for receipt in over:
             await self._delete(pool, queue, receipt)
-        told = {message.notice: message.until for message in messages.values() if message.notice.instance in alive}
+
+    def of(self, queue: str, alive: Collection[InstanceId]) -> Sequence[Notice]:
+        """The warnings about instances that are alive, as far as they were received from the queue."""
+        messages = self._known.get(queue, {}).values()
+        told = {message.notice: message.until for message in messages if message.notice.instance in alive}
         return sorted(told, key=lambda notice: (told[notice], notice.instance))
 
     async def _delete(self, pool: PoolId, queue: str, receipt: str) -> None:

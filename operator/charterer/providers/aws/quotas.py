@@ -1,13 +1,8 @@
-"""How many more virtual CPUs an account may run: its quota for a family of instance types, less what runs.
-
-Sources of the codes: ``aws service-quotas list-service-quotas --service-code ec2`` as quoted by many projects, and the
-table "EC2 quotas" of the AWS General Reference, whose links have them. P6 on spot is in no quota that is documented.
-"""
+"""How many more virtual CPUs an account may run: its quota for a family of instance types, less what runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from charterer.domain.pool import CapacityType, Pool
@@ -15,31 +10,9 @@ from charterer.providers.aws.calls import Calls
 from charterer.providers.aws.hardware import AwsHardware
 from charterer.providers.aws.permissions import CLUSTER_TAG, POOL_TAG, Call
 from charterer.providers.provider import PreflightFinding
+from charterer.providers.vcpu_quotas import QUOTAS, VcpuQuota
 
 _COUNTED_STATES: Final = ("pending", "running")
-
-
-@dataclass(frozen=True, slots=True)
-class VcpuQuota:
-    """A quota of a region in virtual CPUs. ``families``: the instance types that count, as filters of EC2."""
-
-    code: str
-    name: str
-    capacity: CapacityType
-    families: tuple[str, ...]
-
-    def counts(self, instance_type: str) -> bool:
-        """Whether an instance of that type counts."""
-        return instance_type.startswith(tuple(family.rstrip("*") for family in self.families))
-
-
-QUOTAS: Final = (
-    VcpuQuota("L-417A185B", "Running On-Demand P instances", CapacityType.ON_DEMAND, ("p*",)),
-    VcpuQuota("L-DB2E81BA", "Running On-Demand G and VT instances", CapacityType.ON_DEMAND, ("g*", "vt*")),
-    VcpuQuota("L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests", CapacityType.SPOT, ("p4*", "p3*", "p2*")),
-    VcpuQuota("L-C4BD4855", "All P5 Spot Instance Requests", CapacityType.SPOT, ("p5*",)),
-    VcpuQuota("L-3819A6DF", "All G and VT Spot Instance Requests", CapacityType.SPOT, ("g*", "vt*")),
-)
 
 
 class Quotas:
@@ -51,7 +24,7 @@ class Quotas:
 
     async def finding(self, pool: Pool, types: Sequence[str], cluster: str) -> PreflightFinding:
         """Whether all nodes of the pool would be within the quota of their family, with the others that run."""
-        counting = {quota for name in types for quota in QUOTAS if _is_for(quota, pool, name)}
+        counting = {quota for name in types for quota in QUOTAS if quota.counts(name, pool.capacity_type)}
         if len(counting) != 1:
             message = f"no quota is known for {', '.join(types)}, {pool.capacity_type.value}: look in Service Quotas"
             return PreflightFinding("quota", True, message)
@@ -84,7 +57,3 @@ class Quotas:
             tags = {tag["Key"]: tag["Value"] for tag in row.get("Tags", ())}
             own += (tags.get(CLUSTER_TAG), tags.get(POOL_TAG)) == (cluster, pool.id)
         return sum([await self._hardware.vcpus(pool, row["InstanceType"]) for row in rows]), own
-
-
-def _is_for(quota: VcpuQuota, pool: Pool, instance_type: str) -> bool:
-    return quota.capacity is pool.capacity_type and quota.counts(instance_type)

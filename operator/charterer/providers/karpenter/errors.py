@@ -39,7 +39,7 @@ _CODES: Final[Mapping[str, _Meaning]] = {
     "InvalidCapacityReservationState.Unavailable": (RefusalKind.STOCK_OUT, Scope.POOL),
     "InsufficientFreeAddressesInSubnet": (RefusalKind.STOCK_OUT, Scope.SUBNET),
     "VcpuLimitExceeded": (RefusalKind.QUOTA_EXCEEDED, Scope.FAMILY),
-    "MaxSpotInstanceCountExceeded": (RefusalKind.QUOTA_EXCEEDED, Scope.CAPACITY_TYPE),
+    "MaxSpotInstanceCountExceeded": (RefusalKind.QUOTA_EXCEEDED, Scope.FAMILY),
     "MaxFleetCountExceeded": (RefusalKind.QUOTA_EXCEEDED, Scope.ACCOUNT),
     "AuthFailure.ServiceLinkedRoleCreationNotPermitted": _UNAUTHORIZED,
     # Azure. [KZ]

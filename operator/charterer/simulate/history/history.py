@@ -1,16 +1,18 @@
 """Jobs that really ran, as input of a simulation: how long each trains, at which widths, on which pool.
 
-A history has one part for each pool. A job stays in its pool under every policy, because a class's curves on other
-GPUs, and the right to use them, are seldom on record.
+Policies that choose no pool run each job where it ran. Charterer may also run it in other pools of its GPU type, in
+pools of types for which its class has a curve, and on spot nodes where its owner allows them. Pools that no job can
+have in common are simulated by themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from charterer.domain.job import ResizePolicy, Widths
+from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
+from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
 from charterer.policy.options.sources import offered_widths
 from charterer.policy.options.speedup import throughput
@@ -24,7 +26,8 @@ class PastJob:
 
     ``seconds``: its training time on ``gpus``, the width that its owner asked for, without waiting and restarts.
     ``kind``: the name of its class, empty where no curve is known; then it runs on ``gpus`` only, otherwise on
-    ``least`` to ``most``. ``took``: measured seconds from submission to completion; None where unknown.
+    ``least`` to ``most``. ``took``: measured seconds from submission to completion; None where unknown. ``gpu_types``:
+    those that its owner permits, empty for all. ``spot``: whether spot nodes are allowed; they are where it ran on one.
     """
 
     name: str
@@ -37,14 +40,17 @@ class PastJob:
     resize: ResizePolicy = ResizePolicy.NEVER
     weight: float = 1.0
     took: float | None = None
+    gpu_types: tuple[str, ...] = ()
+    spot: SpotPolicy = SpotPolicy.NEVER
 
 
 @dataclass(frozen=True)
 class PastPool:
     """A pool with the jobs that ran on it, by time of submission.
 
-    ``curves``: by kind the phases of its throughput, each a table at the pool's widths (any unit, one for each kind).
-    ``restart_seconds``: from a run's begin to its first step.
+    ``curves``: by kind the phases of its throughput (any unit, one for each kind). Each has a table for the pool's GPU
+    type, at the pool's widths, and then one for each other type for which a curve is known. ``restart_seconds``: from a
+    run's begin to its first step.
     """
 
     pool: PoolModel
@@ -52,16 +58,58 @@ class PastPool:
     curves: Mapping[str, tuple[Phase, ...]]
     restart_seconds: float = 30.0
 
-    def application(self, job: PastJob) -> Application:
-        """The job as an application: the fraction of it done a second, by phase and width."""
+    def application(self, job: PastJob, others: Sequence[PoolModel] = ()) -> Application:
+        """The job as an application: the fraction of it done a second, by GPU type, phase and width.
+
+        ``others``: pools that it may use beside this one.
+        """
         phases = self.curves.get(job.kind, ())
         if not phases:
             return Application(job.name, (1.0,), {self.pool.gpu_type: ({job.gpus: 1.0 / job.seconds},)})
         scale = _seconds_per_unit(phases, job.gpus) / job.seconds
         placeable = offered_widths(self.pool.gpus_per_node, self.bounds(job), self.pool.max_nodes)
         widths = [gpus for gpus in placeable if covers(phases, gpus)]
-        rates = tuple({gpus: _rate(phase, gpus) * scale for gpus in widths} for phase in phases)
-        return Application(job.name, tuple(phase.until for phase in phases), {self.pool.gpu_type: rates})
+        rates = {self.pool.gpu_type: tuple({gpus: _rate(phase, gpus) * scale for gpus in widths} for phase in phases)}
+        for gpu_type in self.types_of(job)[1:]:
+            pools = [pool for pool in others if pool.gpu_type == gpu_type]
+            placeable = sorted({gpus for pool in pools for gpus in self._widths(job, pool)})
+            tables = [(phase, _form(phase, gpu_type)) for phase in phases]
+            widths = [gpus for gpus in placeable if all(throughput(form, gpus) for _, form in tables)]
+            if widths:
+                rates[gpu_type] = tuple(
+                    {gpus: (throughput(form, gpus) or 0.0) * scale for gpus in widths} for _, form in tables
+                )
+        return Application(job.name, tuple(phase.until for phase in phases), rates)
+
+    def types_of(self, job: PastJob) -> tuple[str, ...]:
+        """The GPU types on which the job can run, that of its pool first."""
+        phases = self.curves.get(job.kind)
+        if not phases:
+            return (self.pool.gpu_type,)
+        known = [{curve.gpu_type for curve in phase.curves} for phase in phases]
+        return (
+            self.pool.gpu_type,
+            *(
+                curve.gpu_type
+                for curve in phases[0].curves[1:]
+                if all(curve.gpu_type in types for types in known)
+                and (not job.gpu_types or curve.gpu_type in job.gpu_types)
+            ),
+        )
+
+    def may_use(self, pool: PoolModel) -> bool:
+        """Whether any of its jobs may run there."""
+        return pool.name == self.pool.name or any(
+            pool.gpu_type in self.types_of(job) and (pool.capacity_type is not CapacityType.SPOT or self.spot(job))
+            for job in self.jobs
+        )
+
+    def spot(self, job: PastJob) -> bool:
+        """Whether the job may run on spot nodes."""
+        return job.spot is SpotPolicy.ALLOWED or self.pool.capacity_type is CapacityType.SPOT
+
+    def _widths(self, job: PastJob, pool: PoolModel) -> list[int]:
+        return offered_widths(pool.gpus_per_node, self.bounds(job), pool.max_nodes)
 
     def bounds(self, job: PastJob) -> Widths:
         """The job's own bounds, or the only width at which its speed is known."""
@@ -85,10 +133,45 @@ class PastPool:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryPart:
+    """Pools in which jobs ran, and ``others`` on sale, between which Charterer chooses."""
+
+    pasts: tuple[PastPool, ...]
+    others: tuple[PoolModel, ...] = ()
+
+    @property
+    def pools(self) -> tuple[PoolModel, ...]:
+        """All of them."""
+        return (*(past.pool for past in self.pasts), *self.others)
+
+
+@dataclass(frozen=True)
 class History:
-    """All pools; each has at least one job, and no job name occurs twice."""
+    """All pools in which jobs ran; each has at least one, and no job name occurs twice.
+
+    ``others``: pools on sale in which none ran.
+    """
 
     pools: tuple[PastPool, ...]
+    others: tuple[PoolModel, ...] = ()
+
+    @cached_property
+    def parts(self) -> tuple[HistoryPart, ...]:
+        """The pools in groups that share no job."""
+        groups: list[tuple[list[PastPool], list[PoolModel]]] = []
+        for past in self.pools:
+            mine: tuple[list[PastPool], list[PoolModel]] = (
+                [past],
+                [pool for pool in self.others if past.may_use(pool)],
+            )
+            kept = []
+            for group in groups:
+                if _connected(mine, group):
+                    mine = ([*group[0], *mine[0]], list(dict.fromkeys([*group[1], *mine[1]])))
+                else:
+                    kept.append(group)
+            groups = [*kept, mine]
+        return tuple(HistoryPart(tuple(pasts), tuple(others)) for pasts, others in groups)
 
     @property
     def jobs(self) -> tuple[PastJob, ...]:
@@ -102,9 +185,25 @@ class History:
         return sum(job.kind in pool.curves for pool in self.pools for job in pool.jobs)
 
 
+def _connected(one: tuple[list[PastPool], list[PoolModel]], other: tuple[list[PastPool], list[PoolModel]]) -> bool:
+    """Whether jobs of both may use one pool."""
+    if {pool.name for pool in one[1]} & {pool.name for pool in other[1]}:
+        return True
+    return any(first.may_use(second.pool) or second.may_use(first.pool) for first in one[0] for second in other[0])
+
+
 def placeable_width(gpus: int, gpus_per_node: int) -> int:
     """The least width from ``gpus`` on that can be placed: below a node any, otherwise whole nodes."""
     return gpus if gpus < gpus_per_node else -(-gpus // gpus_per_node) * gpus_per_node
+
+
+def joined_curves(home: tuple[Phase, ...], others: Iterable[tuple[Phase, ...]]) -> tuple[Phase, ...]:
+    """The phases of ``home`` with the curves of ``others`` too, which have the same phases or none."""
+    known = [phases for phases in others if phases]
+    return tuple(
+        replace(phase, curves=(*phase.curves, *(curve for phases in known for curve in phases[at].curves)))
+        for at, phase in enumerate(home)
+    )
 
 
 def tabulated(phases: Iterable[Phase], gpu_type: str, widths: Iterable[int]) -> tuple[Phase, ...]:
@@ -152,6 +251,12 @@ def _seconds_per_unit(phases: tuple[Phase, ...], gpus: int) -> float:
     """Seconds that one unit of work takes on ``gpus``, spread over the phases. The curve must cover the width."""
     begins = (0.0, *(phase.until for phase in phases))
     return sum((phase.until - begin) / _rate(phase, gpus) for phase, begin in zip(phases, begins, strict=False))
+
+
+def _form(phase: Phase, gpu_type: str) -> ThroughputTable:
+    form = next(curve.form for curve in phase.curves if curve.gpu_type == gpu_type)
+    assert isinstance(form, ThroughputTable)
+    return form
 
 
 def _rate(phase: Phase, gpus: int) -> float:

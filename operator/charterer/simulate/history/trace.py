@@ -8,25 +8,34 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import pairwise
-from math import isfinite
 from typing import Final, Protocol, TypeVar
 
-from charterer.domain.job import ResizePolicy
-from charterer.domain.money import Price
+from charterer.domain.job import ResizePolicy, SpotPolicy
 from charterer.domain.pool import CapacityType
-from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
+from charterer.domain.profile import Phase
 from charterer.domain.time import instant
+from charterer.simulate.history.curve_text import curve_text, typed_phases, with_type_first
 from charterer.simulate.history.history import (
     History,
     PastJob,
     PastPool,
     covers,
-    curve_points,
     placeable_width,
     widest_point,
+)
+from charterer.simulate.model.cells import (
+    HIGHEST,
+    MOST_PER_NODE,
+    count,
+    finite,
+    gpus_of_a_node,
+    nodes,
+    positive,
+    price,
+    span,
+    whole,
 )
 from charterer.simulate.model.node_market import DEAREST, MOST_NODES, PoolModel
 from charterer.simulate.model.workload import BadRow
@@ -45,18 +54,15 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         field: (field,)
         for field in ("node_price", "start_seconds", "billing_minimum_seconds", "max_nodes", "capacity_type")
     },
-    "restart_seconds": ("restart_seconds",),
+    **{field: (field,) for field in ("restart_seconds", "gpu_types", "spot")},
 }
 """The column names of each field in files in circulation (upper or lower case), the preferred one first."""
 
 _NEEDED = ("submitted", "gpus", "duration")
-_HIGHEST: Final = 1e9
-"""The highest number in a file, and in seconds (32 years) the longest history: what is above is a slip of the pen."""
-_COUNT = f"whole number from 1 to {_HIGHEST:,.0f}"
-_SECONDS = f"number of seconds above 0, up to {_HIGHEST:,.0f}"
+_COUNT = f"whole number from 1 to {HIGHEST:,.0f}"
+_SECONDS = f"number of seconds above 0, up to {HIGHEST:,.0f}"
 _PRICE = f"price of a node: dollars an hour like 19.80, up to {DEAREST.decimal()}"
-_MOST_PER_NODE: Final = 1000
-_SPAN = f"number of seconds from 0 to {_HIGHEST:,.0f}"
+_SPAN = f"number of seconds from 0 to {HIGHEST:,.0f}"
 
 V = TypeVar("V")
 Curves = Mapping[str, tuple[Phase, ...]]
@@ -90,9 +96,7 @@ def _cells(job: PastJob, past: PastPool) -> list[str]:
         job.resize.value,
         repr(job.weight),
         "" if job.took is None else repr(job.took),
-        ";".join(
-            f"{phase.until!r}={' '.join(f'{gpus}:{rate!r}' for gpus, rate in curve_points(phase))}" for phase in phases
-        ),
+        curve_text(phases),
         pool.name,
         pool.gpu_type,
         str(pool.gpus_per_node),
@@ -102,6 +106,8 @@ def _cells(job: PastJob, past: PastPool) -> list[str]:
         str(pool.max_nodes),
         pool.capacity_type.value,
         repr(past.restart_seconds),
+        " ".join(job.gpu_types),
+        job.spot.value,
     ]
 
 
@@ -114,11 +120,17 @@ def is_trace(header: str) -> bool:
 
 
 def read_history(
-    lines: Iterable[str], file: str, pool: PoolModel, restart_seconds: float, curves: Curves | None = None
+    lines: Iterable[str],
+    file: str,
+    pools: Sequence[PoolModel],
+    restart_seconds: float,
+    curves: Curves | None = None,
 ) -> History:
     """The history in a file. BadRow for the first row that cannot be used.
 
-    ``pool`` and ``restart_seconds``: defaults for rows without them. ``curves``: by class, for rows without one.
+    ``pools`` on sale: a row that names one has its values by default, any other row those of the first.
+    ``restart_seconds``: where neither row nor pool says. ``curves``: by class, for rows without one; a curve without a
+    GPU type holds for the type of the job's pool.
     """
     reader = csv.reader(lines)
     columns = _mapping(next(reader, []))
@@ -135,7 +147,7 @@ def read_history(
     ]
     if not rows:
         raise BadRow(f"{file}: has no row: add at least one job")
-    return _HistoryReader(pool, restart_seconds, curves or {}).history(rows)
+    return _HistoryReader(pools, restart_seconds, curves or {}).history(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +165,8 @@ class _Row:
         """The value of a field without a default. BadRow."""
         try:
             return parse(self.cells.get(field, ""))
+        except BadRow as fault:
+            raise BadRow(f"{self.where}: {fault}") from None
         except (ValueError, OverflowError):
             raise self.bad(field, f"is no {what}: correct it, or leave the row out") from None
 
@@ -164,8 +178,9 @@ class _Row:
 class _HistoryReader:
     """The pools and curves of the rows read so far; rows must agree about a pool, and about a class's curve on it."""
 
-    def __init__(self, pool: PoolModel, restart_seconds: float, curves: Curves) -> None:
-        self._pool, self._restart_seconds, self._curves = pool, restart_seconds, curves
+    def __init__(self, pools: Sequence[PoolModel], restart_seconds: float, curves: Curves) -> None:
+        self._on_sale, self._restart_seconds, self._curves = pools, restart_seconds, curves
+        self._by_name = {pool.name: pool for pool in pools}
         self._pools: dict[str, tuple[PoolModel, float, str]] = {}
         self._curves_seen: dict[tuple[str, str], tuple[tuple[Phase, ...], str]] = {}
         self._job_names: set[str] = set()
@@ -173,13 +188,14 @@ class _HistoryReader:
     def history(self, rows: Sequence[_Row]) -> History:
         moments = [row.needed("submitted", _moment, "time: seconds, or like 2026-01-31T12:00:00Z") for row in rows]
         first, last = (moments.index(end(moments)) for end in (min, max))
-        if moments[last] - moments[first] > _HIGHEST:
-            raise rows[last].bad("submitted", f"is more than {_HIGHEST:,.0f} s after {rows[first].where}: correct one")
+        if moments[last] - moments[first] > HIGHEST:
+            raise rows[last].bad("submitted", f"is more than {HIGHEST:,.0f} s after {rows[first].where}: correct one")
         jobs: dict[str, list[PastJob]] = {}
         for number, (row, moment) in enumerate(zip(rows, moments, strict=True), start=1):
             pool = self._pool_of(row)
             jobs.setdefault(pool.name, []).append(self._job(row, number, moment - moments[first], pool))
-        return History(tuple(self._past_pool(name, of_pool) for name, of_pool in sorted(jobs.items())))
+        others = tuple(pool for pool in self._on_sale if pool.name not in jobs) if len(self._on_sale) > 1 else ()
+        return History(tuple(self._past_pool(name, of_pool) for name, of_pool in sorted(jobs.items())), others)
 
     def _past_pool(self, name: str, jobs: list[PastJob]) -> PastPool:
         pool, restart_seconds, _ = self._pools[name]
@@ -187,28 +203,33 @@ class _HistoryReader:
         return PastPool(pool, tuple(sorted(jobs, key=lambda job: (job.submitted, job.name))), curves, restart_seconds)
 
     def _pool_of(self, row: _Row) -> PoolModel:
-        default = self._pool
-        name = row.cells.get("pool") or default.name
-        pool = PoolModel(
+        name = row.cells.get("pool") or self._on_sale[0].name
+        default = self._by_name.get(name, self._on_sale[0])
+        capacity_type = row.get(
+            "capacity_type", CapacityType, f"one of {', '.join(CapacityType)}", default.capacity_type
+        )
+        if capacity_type is not default.capacity_type and not row.cells.get("node_price"):
+            raise row.bad("capacity_type", f"has no node_price: give the {capacity_type} price of a node of {name!r}")
+        pool = replace(
+            default,
             name=name,
             gpus_per_node=row.get(
-                "gpus_per_node", _gpus_of_a_node, f"whole number from 1 to {_MOST_PER_NODE}", default.gpus_per_node
+                "gpus_per_node", gpus_of_a_node, f"whole number from 1 to {MOST_PER_NODE}", default.gpus_per_node
             ),
             hourly=row.get(
                 "node_price",
-                _price,
+                price,
                 _PRICE,
                 default.hourly,
             ),
             gpu_type=row.cells.get("gpu_type") or default.gpu_type,
-            start_seconds=row.get("start_seconds", _span, _SPAN, default.start_seconds),
-            max_nodes=row.get("max_nodes", _nodes, f"whole number from 1 to {MOST_NODES:,}", default.max_nodes),
-            billing_minimum_seconds=row.get("billing_minimum_seconds", _whole, _SPAN, default.billing_minimum_seconds),
-            capacity_type=row.get(
-                "capacity_type", CapacityType, f"one of {', '.join(CapacityType)}", default.capacity_type
-            ),
+            start_seconds=row.get("start_seconds", span, _SPAN, default.start_seconds),
+            max_nodes=row.get("max_nodes", nodes, f"whole number from 1 to {MOST_NODES:,}", default.max_nodes),
+            billing_minimum_seconds=row.get("billing_minimum_seconds", whole, _SPAN, default.billing_minimum_seconds),
+            capacity_type=capacity_type,
         )
-        restart_seconds = row.get("restart_seconds", _span, _SPAN, self._restart_seconds)
+        usual = self._restart_seconds if pool.restart_seconds is None else pool.restart_seconds
+        restart_seconds = row.get("restart_seconds", span, _SPAN, usual)
         first, restarts, where = self._pools.setdefault(name, (pool, restart_seconds, row.where))
         if (first, restarts) != (pool, restart_seconds):
             raise row.bad("pool", f"is described otherwise than on {where}: a pool is one thing; give it another name")
@@ -219,7 +240,7 @@ class _HistoryReader:
         if name in self._job_names:
             raise BadRow(f"{row.where}: name {name!r} occurs twice: give it another")
         self._job_names.add(name)
-        gpus = placeable_width(row.needed("gpus", _count, _COUNT), pool.gpus_per_node)
+        gpus = placeable_width(row.needed("gpus", count, _COUNT), pool.gpus_per_node)
         if gpus > pool.max_nodes * pool.gpus_per_node:
             has = f"{pool.max_nodes} nodes of {pool.gpus_per_node} GPUs"
             raise row.bad(
@@ -231,19 +252,21 @@ class _HistoryReader:
             name=name,
             submitted=submitted,
             gpus=gpus,
-            seconds=row.needed("duration", _positive, _SECONDS),
+            seconds=row.needed("duration", positive, _SECONDS),
             kind=kind,
-            least=row.get("min_gpus", _count, _COUNT, 1),
-            most=row.get("max_gpus", _count, _COUNT, widest_point(phases) if phases else gpus),
+            least=row.get("min_gpus", count, _COUNT, 1),
+            most=row.get("max_gpus", count, _COUNT, widest_point(phases) if phases else gpus),
             resize=row.get("resize", ResizePolicy, f"one of {', '.join(ResizePolicy)}", ResizePolicy.NEVER),
-            weight=row.get("weight", _positive, f"number above 0, up to {_HIGHEST:,.0f}", 1.0),
-            took=row.get("took", _positive, _SECONDS, None),
+            weight=row.get("weight", positive, f"number above 0, up to {HIGHEST:,.0f}", 1.0),
+            took=row.get("took", positive, _SECONDS, None),
+            gpu_types=tuple(row.cells.get("gpu_types", "").split()),
+            spot=row.get("spot", SpotPolicy, f"one of {', '.join(SpotPolicy)}", SpotPolicy.NEVER),
         )
 
     def _curve(self, row: _Row, kind: str, gpus: int, pool: PoolModel) -> tuple[Phase, ...]:
-        default = for_gpu_type(self._curves.get(kind, ()), pool.gpu_type)
+        default = with_type_first(self._curves.get(kind, ()), pool.gpu_type)
         what = "curve: write throughput by GPUs, rising, like 1:10 2:19 4:36"
-        phases = row.get("curve", lambda text: _phases(text, pool.gpu_type), what, default)
+        phases = row.get("curve", lambda text: typed_phases(text, pool.gpu_type), what, default)
         if not kind and phases:
             raise row.bad("class", "is empty though the row has a curve: name the class that has it")
         if not phases:
@@ -256,29 +279,6 @@ class _HistoryReader:
         return phases
 
 
-def for_gpu_type(phases: Iterable[Phase], gpu_type: str) -> tuple[Phase, ...]:
-    """Phases of one curve each, with another GPU type."""
-    return tuple(Phase(phase.until, (SpeedCurve(gpu_type, phase.curves[0].form),)) for phase in phases)
-
-
-def _phases(text: str, gpu_type: str) -> tuple[Phase, ...]:
-    """Parse a curve: ``1:10 2:19``, or phases by the fraction of work at their end: ``0.3=1:10;1=1:12``."""
-    phases = []
-    for phase_text in text.split(";"):
-        until, _, table_text = phase_text.rpartition("=")
-        table = [
-            (_count(gpus), _positive(rate)) for gpus, _, rate in (point.partition(":") for point in table_text.split())
-        ]
-        rises = all(few < many and slow <= fast for (few, slow), (many, fast) in pairwise(table))
-        if not table or not rises:
-            raise ValueError(text)
-        phases.append(Phase(_positive(until or "1"), (SpeedCurve(gpu_type, ThroughputTable(tuple(table))),)))
-    ends = [phase.until for phase in phases]
-    if ends[-1] != 1.0 or any(later <= earlier for earlier, later in pairwise(ends)):
-        raise ValueError(text)
-    return tuple(phases)
-
-
 def _mapping(header: Sequence[str]) -> Mapping[str, int]:
     """The column number of each field; of several candidates the one whose name is earlier in ``COLUMNS``."""
     at = {name.strip().lstrip("\ufeff").lower(): number for number, name in reversed(list(enumerate(header)))}
@@ -286,59 +286,10 @@ def _mapping(header: Sequence[str]) -> Mapping[str, int]:
     return {field: at[name] for field, name in named.items() if name is not None}
 
 
-def _number(text: str) -> float:
-    value = float(text)
-    if not isfinite(value):
-        raise ValueError(text)
-    return value
-
-
-def _positive(text: str) -> float:
-    if not 0.0 < (value := _number(text)) <= _HIGHEST:
-        raise ValueError(text)
-    return value
-
-
-def _span(text: str) -> float:
-    if not 0.0 <= (value := _number(text)) <= _HIGHEST:
-        raise ValueError(text)
-    return value
-
-
-def _whole(text: str) -> int:
-    if (value := _span(text)) != int(value):
-        raise ValueError(text)
-    return int(value)
-
-
-def _count(text: str) -> int:
-    if (value := _whole(text)) < 1:
-        raise ValueError(text)
-    return value
-
-
-def _gpus_of_a_node(text: str) -> int:
-    if (value := _count(text)) > _MOST_PER_NODE:
-        raise ValueError(text)
-    return value
-
-
-def _nodes(text: str) -> int:
-    if (value := _count(text)) > MOST_NODES:
-        raise ValueError(text)
-    return value
-
-
-def _price(text: str) -> Price:
-    if not Price(0) <= (price := Price.parse(text)) <= DEAREST:
-        raise ValueError(text)
-    return price
-
-
 def _moment(text: str) -> float:
     """Seconds since any epoch; a timestamp without a zone is UTC."""
     try:
-        return _number(text)
+        return finite(text)
     except ValueError:
         stamp = datetime.fromisoformat(text)
     return instant(stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)) / 1e6

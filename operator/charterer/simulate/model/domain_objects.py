@@ -10,7 +10,7 @@ from charterer.domain.ids import BudgetId, NodeName, RentalId
 from charterer.domain.job import Allocation, Job, Pod, PodPhase, Progress, Run
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node
-from charterer.domain.time import Instant
+from charterer.domain.time import Instant, after
 from charterer.simulate.model.node_market import SimMachine
 from charterer.simulate.model.scenario import JobTerms
 from charterer.simulate.model.sim_job import SimJob
@@ -56,6 +56,7 @@ def lasting_fields(
         "runs": () if allocation is None else (_run(job, allocation, machines),),
         "predicted": job.predicted,
         "moves": job.moves,
+        "target_completion": None if terms.target_seconds is None else after(job.created, terms.target_seconds),
     }
 
 

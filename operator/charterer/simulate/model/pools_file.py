@@ -6,12 +6,11 @@ import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import isfinite
 from typing import TypeVar
 from zlib import crc32
 
-from charterer.domain.money import Price
 from charterer.domain.pool import CapacityType
+from charterer.simulate.model.cells import HIGHEST, MOST_PER_NODE, gpus_of_a_node, nodes, positive, price, span
 from charterer.simulate.model.lifetimes import Lifetimes, exponential, measured
 from charterer.simulate.model.node_market import DEAREST, MOST_NODES, PoolModel
 from charterer.simulate.model.workload import BadRow
@@ -33,8 +32,6 @@ _COLUMNS = (
     "quota",
 )
 _NEEDED = ("name", "gpu_type")
-_LONGEST_SECONDS = 1e9
-_MOST_PER_NODE = 1000
 
 V = TypeVar("V")
 
@@ -101,7 +98,7 @@ def read_lifetimes(lines: Iterable[str], file: str) -> tuple[tuple[float, bool],
             f"{file} line {reader.line_num}",
             {name: (cells.get(header) or "").strip() for name, header in names.items()},
         )
-        seconds = row.get("lifetime_seconds", _positive, _LIFETIME, 0.0)
+        seconds = row.get("lifetime_seconds", positive, _LIFETIME, 0.0)
         if not seconds:
             raise BadRow(f"{row.where}: lifetime_seconds '' is no {_LIFETIME}")
         rows.append((seconds, row.get("censored", _flag, "1 (it still lived) or 0 (it was taken back)", False)))
@@ -110,10 +107,10 @@ def read_lifetimes(lines: Iterable[str], file: str) -> tuple[tuple[float, bool],
     return tuple(rows)
 
 
-_LIFETIME = f"lifetime: give seconds above 0, up to {_LONGEST_SECONDS:,.0f}"
-_NODE_GPUS = f"number of GPUs: give 1 to {_MOST_PER_NODE}"
+_LIFETIME = f"lifetime: give seconds above 0, up to {HIGHEST:,.0f}"
+_NODE_GPUS = f"number of GPUs: give 1 to {MOST_PER_NODE}"
 _NODES = f"number of nodes: give 1 to {MOST_NODES:,}"
-_SPAN = f"number of seconds: give 0 to {_LONGEST_SECONDS:,.0f}"
+_SPAN = f"number of seconds: give 0 to {HIGHEST:,.0f}"
 
 
 def _pool(row: _NamedCells, default: PoolModel, seed: int, lines_of: Callable[[str], Iterable[str]]) -> PoolModel:
@@ -133,8 +130,8 @@ def _pool(row: _NamedCells, default: PoolModel, seed: int, lines_of: Callable[[s
             f"{row.where}: {field} {row.cells[field]!r} is about nodes that the cloud takes back: make capacity_type "
             "Spot, or leave it empty"
         )
-    price = f"price of a node: give dollars an hour like 19.80, up to {DEAREST.decimal()}"
-    hourly, prices = _series(row, "prices", _price, "price", "0:9.80 3600:12", default.hourly)
+    price_like = f"price of a node: give dollars an hour like 19.80, up to {DEAREST.decimal()}"
+    hourly, prices = _series(row, "prices", price, "price", "0:9.80 3600:12", default.hourly)
     if row.cells.get("prices") and row.cells.get("node_price"):
         raise BadRow(f"{row.where}: prices {row.cells['prices']!r} stands beside node_price: leave one of them empty")
     stock, later_stock = _series(row, "stock", _amount, "nodes", "0:4 3600:0 7200:10", default.stock)
@@ -143,14 +140,14 @@ def _pool(row: _NamedCells, default: PoolModel, seed: int, lines_of: Callable[[s
         default,
         name=name,
         gpu_type=row.cells["gpu_type"],
-        gpus_per_node=row.get("gpus_per_node", _count(_MOST_PER_NODE), _NODE_GPUS, default.gpus_per_node),
-        hourly=row.get("node_price", _price, price, hourly),
+        gpus_per_node=row.get("gpus_per_node", gpus_of_a_node, _NODE_GPUS, default.gpus_per_node),
+        hourly=row.get("node_price", price, price_like, hourly),
         capacity_type=capacity_type,
-        start_seconds=row.get("start_seconds", _span, _SPAN, default.start_seconds),
-        restart_seconds=row.get("restart_seconds", _span, _SPAN, default.restart_seconds),
-        max_nodes=row.get("max_nodes", _count(MOST_NODES), _NODES, default.max_nodes),
+        start_seconds=row.get("start_seconds", span, _SPAN, default.start_seconds),
+        restart_seconds=row.get("restart_seconds", span, _SPAN, default.restart_seconds),
+        max_nodes=row.get("max_nodes", nodes, _NODES, default.max_nodes),
         billing_minimum_seconds=int(
-            row.get("billing_minimum_seconds", _span, _SPAN, float(default.billing_minimum_seconds))
+            row.get("billing_minimum_seconds", span, _SPAN, float(default.billing_minimum_seconds))
         ),
         draw_lifetime=_lifetimes(row, seed ^ crc32(name.encode()), lines_of),
         later_prices=prices,
@@ -163,41 +160,14 @@ def _pool(row: _NamedCells, default: PoolModel, seed: int, lines_of: Callable[[s
 
 def _lifetimes(row: _NamedCells, seed: int, lines_of: Callable[[str], Iterable[str]]) -> Lifetimes | None:
     """Measured ones where the cell names a file, otherwise exponential ones of the mean that it gives."""
-    most = row.get("most_lifetime_seconds", _positive, _LIFETIME, float("inf"))
+    most = row.get("most_lifetime_seconds", positive, _LIFETIME, float("inf"))
     text = row.cells.get("lifetimes", "")
     if text.lower().endswith(".csv"):
         return measured(read_lifetimes(lines_of(text), text), seed, most)
-    mean = row.get("lifetimes", _positive, "mean lifetime in seconds and no .csv file of measured ones", 0.0)
+    mean = row.get("lifetimes", positive, "mean lifetime in seconds and no .csv file of measured ones", 0.0)
     if mean:
         return exponential(mean, seed, most)
     return Lifetimes(seed, most=most) if most < float("inf") else None
-
-
-def _number(text: str) -> float:
-    if not isfinite(value := float(text)):
-        raise ValueError(text)
-    return value
-
-
-def _span(text: str) -> float:
-    if not 0.0 <= (value := _number(text)) <= _LONGEST_SECONDS:
-        raise ValueError(text)
-    return value
-
-
-def _positive(text: str) -> float:
-    if not (value := _span(text)):
-        raise ValueError(text)
-    return value
-
-
-def _count(most: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not 1 <= (value := int(text)) <= most:
-            raise ValueError(text)
-        return value
-
-    return parse
 
 
 def _amount(text: str) -> int | None:
@@ -212,19 +182,13 @@ def _flag(text: str) -> bool:
     return text == "1"
 
 
-def _price(text: str) -> Price:
-    if not Price(0) <= (price := Price.parse(text)) <= DEAREST:
-        raise ValueError(text)
-    return price
-
-
 def _series(
     row: _NamedCells, field: str, parse: Callable[[str], V], what: str, like: str, default: V
 ) -> tuple[V, tuple[tuple[float, V], ...]]:
     """Parse ``0:4 3600:0``: the first amount, and later ones by the second from which they hold."""
 
     def steps(text: str) -> Sequence[tuple[float, V]]:
-        pairs = [(_span(at), parse(amount)) for at, _, amount in (step.partition(":") for step in text.split())]
+        pairs = [(span(at), parse(amount)) for at, _, amount in (step.partition(":") for step in text.split())]
         if not pairs or pairs[0][0] or any(later <= earlier for (earlier, _), (later, _) in pairwise(pairs)):
             raise ValueError(text)
         return pairs

@@ -22,7 +22,9 @@ UNLIMITED = Money.parse("1000000000")
 class JobTerms:
     """How a job may run: its widths, resize policy, spot policy and weight.
 
-    ``gpu_types``: those that its owner permits; empty for all on which its application can run.
+    ``gpu_types``: those that its owner permits; empty for all on which its application can run. ``asked_pool``: where
+    it runs under policies that choose no pool; empty for any. ``target_seconds``: from its submission to its
+    targetCompletionTime; None: it has none.
     """
 
     widths: Widths
@@ -30,6 +32,8 @@ class JobTerms:
     spot: SpotPolicy = SpotPolicy.NEVER
     weight: float = 1.0
     gpu_types: tuple[str, ...] = ()
+    asked_pool: str = ""
+    target_seconds: float | None = None
 
 
 def class_of(application: str) -> ClassId:

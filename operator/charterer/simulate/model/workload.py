@@ -125,9 +125,10 @@ def _speed(row: Mapping[str, str | None], where: str, types: Sequence[str]) -> t
         raise BadRow(f"{where}: {gpus:g} GPUs or {seconds:g} seconds are too many: {limits}")
     gpu_type = row["gpu_type"] or "" if "gpu_type" in row else types[0]
     if gpu_type not in types:
+        there = f" (they have {', '.join(types)})" if any(types) else ""
         raise BadRow(
-            f"{where}: gpu_type {gpu_type!r} is of no pool (they have {', '.join(types)}): correct it, add a pool to "
-            "--pools, or leave the row out"
+            f"{where}: gpu_type {gpu_type!r} is of no pool{there}: correct it, add a pool to --pools, or leave the row "
+            "out"
         )
     return row.get("application") or "", gpu_type, int(gpus), seconds
 

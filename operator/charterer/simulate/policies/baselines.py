@@ -103,6 +103,7 @@ class _GangPolicy(Policy):
             gpus <= fleet.most * fleet.size
             and job.application.runs_on(fleet.gpu_type, gpus)
             and fleet.gpu_type in (terms.gpu_types or (fleet.gpu_type,))
+            and terms.asked_pool in ("", fleet.name)
             and (terms.spot is SpotPolicy.ALLOWED or not fleet.spot)
         )
 

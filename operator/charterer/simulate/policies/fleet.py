@@ -50,6 +50,7 @@ class BaselineFleet:
         self._pool = pool
         model = world.market.models[pool]
         self.size = model.gpus_per_node
+        self.name = model.name
         self.gpu_type = model.gpu_type
         self.spot = model.capacity_type is CapacityType.SPOT
         self.most = model.most_nodes

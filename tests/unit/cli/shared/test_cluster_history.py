@@ -12,7 +12,7 @@ from charterer.domain.budget import ClassHistory
 from charterer.domain.ids import ClassId
 from charterer.domain.job import FinishKind, ResizePolicy
 from charterer.domain.pool import CapacityType
-from charterer.domain.profile import Amdahl, ThroughputTable
+from charterer.domain.profile import Amdahl, Phase, SpeedCurve, ThroughputTable
 from charterer.domain.time import after
 from charterer.simulate.history.history import PastJob
 from tests.unit.cli.histories import HOUR, ended, foreign, halfway, worker
@@ -165,4 +165,25 @@ def test_formulas_become_tables_and_pools_stay_apart() -> None:
     assert found.history is not None
     assert [fleet.pool.name for fleet in found.history.pools] == ["a100", "t4"]
     assert found.history.jobs_with_curve == 1
-    assert (2, "GPUPools in use: each job stays in its own under every policy") in found.gaps
+    assert (2, "groups of GPUPools that no job can have in common: simulated one by one") in found.gaps
+
+
+def test_a_profile_with_two_gpu_types_lets_its_jobs_use_the_pools_of_both() -> None:
+    made = world()
+    made.pool("t4", gpus=4, price="2", gpu_type="T4")
+    a100, t4 = ThroughputTable(((1, 1.0), (4, 3.0), (8, 5.0))), ThroughputTable(((1, 0.4), (4, 1.3)))
+    made.profile("both", a100, restart_seconds=60.0)
+    profile = made.profiles[ClassId(NAMESPACE, "both")]
+    curves = (*profile.phases[0].curves, SpeedCurve("T4", t4))
+    made.profiles[profile.id] = replace(profile, phases=(Phase(1.0, curves),))
+    ended(made, "one", hours_ago=5, hours=2, profile="both", speed=5.0)
+    found = past(made)
+    assert found.history is not None
+    ((fleet,), (other,)) = found.history.pools, found.history.others
+    assert (fleet.pool.name, other.name) == ("a100", "t4")
+    assert fleet.types_of(fleet.jobs[0])[1:] == ("T4",)
+    (part,) = found.history.parts
+    assert part.others == (other,)
+    application = fleet.application(fleet.jobs[0], part.pools)
+    ratio = application.seconds_left(0.0, "T4", 4) / application.seconds_left(0.0, fleet.pool.gpu_type, 4)
+    assert ratio == pytest.approx(3.0 / 1.3)

@@ -81,11 +81,11 @@ class TestWhomItReaches:
     @pytest.mark.parametrize(
         ("code", "reaches"),
         [
-            ("VcpuLimitExceeded", {"same-family", "other-zone"}),
-            ("MaxSpotInstanceCountExceeded", {"same-family", "other-family", "other-zone"}),
-            ("PendingVerification", {"same-family", "other-family", "other-zone", "smaller"}),
+            ("VcpuLimitExceeded", {"same-family", "other-family", "other-zone"}),
+            ("PendingVerification", {"same-family", "other-family", "other-zone", "other-quota", "smaller"}),
             ("InsufficientFreeAddressesInSubnet", set()),
             ("ReservationCapacityExceeded", set()),
+            ("SpotMaxPriceTooLow", set()),
             ("InvalidAMIID.NotFound", set()),
         ],
     )
@@ -94,9 +94,21 @@ class TestWhomItReaches:
             aws("same-family", "p4d.48xlarge"),
             aws("other-family", "p5.48xlarge"),
             aws("other-zone", zones="us-east-1b"),
+            aws("other-quota", "g5.48xlarge"),
             aws("smaller", "p4d.8xlarge", gpus=4),
         )
         assert set(reached(refused(aws("a"), code), *others)) == reaches
+
+    def test_a_quota_counts_virtual_cpus_so_a_type_with_fewer_of_them_is_still_offered(self) -> None:
+        tall = refused(aws("a", "p5.48xlarge"), "VcpuLimitExceeded", "p5.48xlarge")
+        others = (aws("equal", "p5e.48xlarge"), aws("half", "p4d.24xlarge"), aws("named-otherwise", "p9.metal"))
+        assert set(reached(tall, *others)) == {"equal"}
+
+    def test_spot_has_quotas_of_its_own_one_for_p5_and_one_for_the_older_p(self) -> None:
+        types = {"a": "p4d.24xlarge", "p5": "p5.48xlarge", "p4de": "p4de.24xlarge", "p3dn": "p3dn.24xlarge"}
+        [first, *others] = [aws(name, kind, capacity_type=CapacityType.SPOT) for name, kind in types.items()]
+        told = refused(first, "MaxSpotInstanceCountExceeded")
+        assert set(reached(told, *others, aws("on-demand"))) == {"p4de", "p3dn"}
 
     def test_karpenter_says_of_a_zone_which_machine_was_out_of_stock_there(self) -> None:
         pool = aws("a", cloud=CLAIMS)
@@ -110,6 +122,16 @@ class TestWhomItReaches:
             aws("itself"),
         )
         assert reached(cooling, *others) == {"same": "a"}
+
+    def test_a_quota_of_ec2_is_known_through_karpenter_too_and_of_no_other_cloud(self) -> None:
+        for kind, reaches in (("p4d.24xlarge", {"p5"}), ("g2-standard-96", set[str]())):
+            claims = replace(CLAIMS, instance_type=kind)
+            pool = aws("a", kind, cloud=claims)
+            told = of_event("VcpuLimitExceeded: limit", About(pool, claims, None, make.at(0)))
+            cooling = replace(pool, cooled=(cool_down((), told, 60.0, make.at(0), None),))
+            p5 = aws("p5", "p5.48xlarge", cloud=replace(claims, instance_type="p5.48xlarge"))
+            g2 = aws("g2", "g2-standard-48", cloud=replace(claims, instance_type="g2-standard-48"))
+            assert set(reached(cooling, p5, g2)) == reaches
 
     def test_a_quota_of_the_fake_cloud_is_that_of_a_gpu_type(self) -> None:
         quota = make.cooled(make.at(60), scope=Scope.FAMILY, where=make.OFFERING.gpu_type)

@@ -92,9 +92,15 @@ def test_a_node_is_not_emptied_before_its_billing_minimum_is_over() -> None:
 def test_a_node_that_is_more_than_half_full_is_left_alone() -> None:
     world = two_nodes()
     world.rental()
-    runs(world, "narrow", "a100-3", 1, LONG)
+    runs(world, "pinned", "a100-3", 1, LONG, resize=ResizePolicy.NEVER)
     runs(world, "more", "a100-2", 2, LONG)
-    assert moved(plan(world.snapshot())) == {"narrow": "a100-1"}
+    assert moved(plan(world.snapshot())) == {}
+
+
+def test_jobs_do_not_follow_one_that_ends_before_a_node_could_start() -> None:
+    world = two_nodes()
+    change(world, "wide", remaining=100.0)
+    assert moved(plan(world.snapshot())) == {}
 
 
 def test_a_single_job_moves_however_wide_it_is() -> None:
@@ -130,7 +136,7 @@ def _few_moves(world: World) -> None:
 def _hard_limit(world: World) -> None:
     """A job that takes an hour to end would raise the exposure of the node that it comes to."""
     budget = world.budgets[BudgetId("research")]
-    world.budgets[budget.id] = replace(budget, hard_limit=Money.parse("40"))
+    world.budgets[budget.id] = replace(budget, hard_limit=Money.parse("60"))
     change(world, "one", grace_seconds=3600)
 
 
@@ -145,6 +151,7 @@ def _cordoned(world: World) -> None:
 
 
 def _foreign(world: World) -> None:
+    del world.jobs[JobId("two")]
     world.nodes[NodeName("n-a100-2")] = replace(world.nodes[NodeName("n-a100-2")], foreign_gpus=1)
 
 

@@ -156,3 +156,18 @@ def test_two_pools_of_one_gpu_type_fill_the_smaller_nodes_as_they_are_left() -> 
     assert decided.jobs[NEW].reason.code is not ReasonCode.WAITING_FOR_FREE_GPUS
     places = [command.allocation for command in decided.commands if isinstance(command, Allocate)]
     assert [place.placements[0].rental for place in places if place is not None] == ["small-1"]
+
+
+@pytest.mark.parametrize(("hours", "pools"), [(1.0, ["small"]), (0.01, [])])
+def test_an_empty_large_node_is_not_taken_by_a_job_that_is_cheaper_on_a_small_one(
+    hours: float, pools: list[str]
+) -> None:
+    world = World()
+    world.budget()
+    world.pool("large", gpus=8, price="16", gpu_type="a100")
+    world.pool("small", gpus=1, price="2", gpu_type="a100")
+    world.rental("large")
+    world.job("new", gpus=1, hours_left=hours)
+    assert rented(plan(world.snapshot())) == pools
+    world.carry_out(plan(world.snapshot()))
+    assert rented(plan(world.snapshot())) == []

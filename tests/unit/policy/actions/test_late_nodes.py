@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.ids import JobId, PoolId
+from charterer.domain.nodes.waits import NodeStart, with_refusal, with_start
 from charterer.domain.order import CoolDown, cool_down
-from charterer.domain.plan import Allocate, Plan, Rent
+from charterer.domain.plan import Allocate, Plan, ReasonCode, Rent
 from charterer.domain.profile import Amdahl, SpeedCurve
 from charterer.domain.time import after
 from charterer.policy.planner import plan, solve_budgets
@@ -75,6 +76,58 @@ def test_the_cheap_pool_is_taken_again_after_a_launch_or_once_it_was_left_alone_
     world.budget("others")
     world.rental("near", budget="others", age=0.5)
     assert wanted(plan(world.snapshot())) == "near"
+
+
+def office_hours(world: World, days: int) -> World:
+    """The world with a cheap pool that had no node from an hour before now until seven hours after, on so many days."""
+    pool, begin = world.pools[NEAR], after(world.now, -86_400.0 * days)
+    answers = pool.answers
+    for day in range(days):
+        for hour in range(24):
+            when = after(begin, 86_400.0 * day + 3600.0 * hour)
+            refused_then = hour <= 6 or hour == 23
+            start = NodeStart(when, when, after(when, 120.0))
+            answers = with_refusal(answers, when) if refused_then else with_start(answers, start)
+    world.pools[NEAR] = replace(pool, answers=answers)
+    return world
+
+
+def test_a_pool_that_never_has_nodes_at_this_hour_is_not_asked_by_a_job_whose_time_is_worth_the_other() -> None:
+    assert wanted(plan(office_hours(two_pools(), 2).snapshot())) == "far"
+    off = office_hours(two_pools(), 2)
+    off.pools[NEAR] = replace(off.pools[NEAR], learns_waits=False)
+    assert wanted(plan(off.snapshot())) == "near"
+
+
+def cooling(world: World, learned_days: int) -> Plan:
+    """The plan while the cheap pool cools, of a job of 300 hours whose hour is worth a dollar."""
+    office_hours(world, learned_days)
+    refused(world, 1)
+    world.now = after(world.now, -31.0)
+    return plan(world.snapshot())
+
+
+def test_a_job_waits_for_a_cheap_pool_whose_hours_are_known_while_that_costs_less_than_the_dear_one() -> None:
+    decided = cooling(two_pools("3000", 300.0), 10)
+    verdict = decided.jobs[JobId("train")]
+    assert not decided.commands
+    assert verdict.reason.code is ReasonCode.POOL_COOLING
+    assert "near is expected to give a node only after" in verdict.reason.message
+    assert "hours like this one" in verdict.reason.message
+    assert decided.again_at is not None
+
+
+def test_a_job_does_not_wait_for_what_is_not_known() -> None:
+    assert wanted(cooling(two_pools("3000", 300.0), 0)) == "far"
+
+
+def test_a_target_counts_the_wait_for_a_node() -> None:
+    """The cheap pool would end in time if it had a node."""
+    for days, pool in ((0, "near"), (10, "far")):
+        world = office_hours(two_pools(POOR), days)
+        job = world.jobs[JobId("train")]
+        world.jobs[job.id] = replace(job, target_completion=after(world.now, 3.0 * 3600.0))
+        assert wanted(plan(world.snapshot())) == pool
 
 
 def test_a_node_that_is_there_or_boots_comes_in_time() -> None:

@@ -61,6 +61,7 @@ def test_where_the_solver_gives_up_budgets_stay_as_they_are_alone_and_all_is_pla
 
     assert plan(crowd().snapshot()).pools
     monkeypatch.setattr("charterer.policy.solve.scarcity.minimise", gives_up)
+    monkeypatch.setattr("charterer.policy.solve.allocation_program.minimise", gives_up)
     decided = plan(crowd().snapshot())
     assert not decided.pools
     assert any(isinstance(command, Rent) for command in decided.commands)

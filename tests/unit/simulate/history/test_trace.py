@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 
-from charterer.domain.job import ResizePolicy
+from charterer.domain.job import ResizePolicy, SpotPolicy
 from charterer.domain.money import Price
 from charterer.simulate.history.history import History
 from charterer.simulate.history.trace import is_trace, read_history, write_history
@@ -16,7 +17,7 @@ from tests.unit.simulate.histories import POOL, curve, histories
 
 
 def read(text: str, **changes: object) -> History:
-    return read_history(text.splitlines(), "t.csv", POOL, 30.0, **changes)  # type: ignore[arg-type]
+    return read_history(text.splitlines(), "t.csv", (POOL,), 30.0, **changes)  # type: ignore[arg-type]
 
 
 @given(histories())
@@ -27,7 +28,7 @@ def test_a_history_that_was_written_is_read_back_as_it_was(history: History) -> 
     file.seek(0)
     assert is_trace(file.readline())
     file.seek(0)
-    assert read_history(file, "h.csv", POOL, 30.0) == history
+    assert read_history(file, "h.csv", (POOL,), 30.0) == history
 
 
 def test_published_names_of_columns_and_timestamps_are_understood() -> None:
@@ -105,3 +106,47 @@ def test_a_file_that_lacks_a_column_or_rows_says_so() -> None:
         read("submitted,duration\n0,1\n")
     with pytest.raises(BadRow, match="has no row: add at least one job"):
         read("submitted,gpus,duration\n")
+
+
+def test_curves_of_several_types_stand_in_one_cell_and_are_written_as_they_are_read() -> None:
+    text = (
+        "submitted,gpus,duration,class,curve,gpu_type,gpu_types,spot\n"
+        "0,4,100,sft,1:1 4:3|A100@1:3 4:9|T4@1:0.5 4:1,V100,V100 A100,Allowed\n"
+    )
+    history = read_history(text.splitlines(), "t.csv", (POOL,), 30.0)
+    ((fleet,), job) = history.pools, history.jobs[0]
+    (phase,) = fleet.curves["sft"]
+    assert [found.gpu_type for found in phase.curves] == ["V100", "A100", "T4"]
+    assert (job.gpu_types, job.spot) == (("V100", "A100"), SpotPolicy.ALLOWED)
+    assert fleet.types_of(job) == ("V100", "A100")
+    file = io.StringIO()
+    write_history(history, file)
+    file.seek(0)
+    assert read_history(file, "h.csv", (POOL,), 30.0) == history
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (
+            "0,4,100,sft,1:1 4:3|A100@1:3000 4:9000,",
+            "t.csv line 2: curve: on 1 GPUs, V100 is 3,000 times as slow as",
+        ),
+        ("0,4,100,sft,1:1 4:3|1:3 4:9,", "t.csv line 2: curve '1:1 4:3|1:3 4:9' is no curve"),
+        ("0,4,100,sft,1:1 4:3|V100@1:3 4:9,", "t.csv line 2: curve '1:1 4:3|V100@1:3 4:9' is no curve"),
+        ("0,4,100,sft,1:1 4:3|A100@0.5=1:3;1=1:3,", "is no curve"),
+        ("0,4,100,,,Spot", "t.csv line 2: capacity_type 'Spot' has no node_price: give the Spot price of a node of"),
+    ],
+)
+def test_bad_curves_of_types_and_spot_nodes_without_a_price_are_one_line(row: str, told: str) -> None:
+    text = "submitted,gpus,duration,class,curve,capacity_type,gpu_type\n" + row + ",V100\n"
+    with pytest.raises(BadRow) as refused:
+        read_history(text.splitlines(), "t.csv", (POOL,), 30.0)
+    assert told in str(refused.value)
+
+
+def test_rows_name_pools_of_a_file_and_those_without_jobs_are_on_sale_too() -> None:
+    dear = replace(POOL, name="dear", hourly=Price.parse("40"))
+    history = read_history(["submitted,gpus,duration,pool", "0,4,100,dear"], "t.csv", (POOL, dear), 30.0)
+    assert [past.pool for past in history.pools] == [dear]
+    assert history.others == (POOL,)

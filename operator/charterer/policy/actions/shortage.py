@@ -1,0 +1,301 @@
+"""Where a pool is too small for the jobs in sight: who gets its GPUs, worked out for all of them together.
+
+One after the other, jobs take what is best for each. That is right while there are nodes for all. Where there are not,
+a job that takes a node makes others wait. What that costs is counted for each of them (docs/theory/policy.md):
+
+    ρ_j = Σ_{i waits, w_i·θ/u_i < w_j·θ/u_j} w_i·θ / G    dollars for a GPU-second; u: GPU-seconds needed, G: GPUs
+    V_j = min_o ( w·θ·a_o + m_o + ρ_j·g_o·a_o )           what the job still costs at that price
+    v_jo = (V_j − m_o) / a_o                              dollars a second on o, beside waiting
+
+and ``allocation_program`` shares the nodes out for the largest Σ v. A running job may be made narrower for it, as far
+as moves are allowed; its restart is in its a and m. Nobody is stopped.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from charterer.domain.ids import JobId, PoolId
+from charterer.domain.job import Job
+from charterer.domain.money import Price
+from charterer.domain.option import Option
+from charterer.domain.plan import PoolVerdict
+from charterer.policy.actions.plan_builder import PlanBuilder
+from charterer.policy.actions.resize_limits import MoveGate
+from charterer.policy.actions.triage import KeptRuns
+from charterer.policy.budgets.assignment import GroupAssignment
+from charterer.policy.jobs.predicates import must_move
+from charterer.policy.nodes.hard_limit import reserve
+from charterer.policy.nodes.holdings import HeldGpus, by_rental, held_by
+from charterer.policy.nodes.max_cost import fits as within_cost
+from charterer.policy.nodes.max_cost import left_of
+from charterer.policy.nodes.pool_quota import PoolRoom
+from charterer.policy.nodes.pool_size import pool_sizes
+from charterer.policy.options.option_value import Completion
+from charterer.policy.solve.allocation_program import Allotment, Claimant, NodeRoom, Way, fits, share_out
+from charterer.policy.solve.linear_program import SolverGaveUp
+from charterer.policy.solve.phase_dp import key_of
+
+_WORK = 8_000
+"""Columns of all linear programs that are solved for one answer: one or two programs of 500 jobs, 30 of 60 jobs
+(``tests.bench.exact``). A number, not a time: the same snapshot must give the same plan on a busy machine."""
+
+_LEAST = 1.0
+"""Seconds that a job has left at least: what is all but over would be worth any price."""
+_MOST = 250
+"""Waiting jobs, and running ones, that are looked at together: so many are solved in a tenth of a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """``starts``: the options of waiting jobs that get room. ``narrowed``: of running jobs that make it.
+
+    ``pools``: the verdicts on those that are too small. ``waiting``: jobs that want their GPUs. ``making_room``: not
+    all of the room is there yet. ``gap``: by which fraction a better answer could be better at most.
+    """
+
+    starts: Mapping[JobId, Option]
+    narrowed: Mapping[JobId, Option]
+    pools: Mapping[PoolId, PoolVerdict]
+    waiting: int
+    making_room: bool
+    gap: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A job and its ways to its end, the best first; of a running one, the first is to stay on ``held``.
+
+    ``restarts``: seconds without training that each way of a running job begins with.
+    """
+
+    job: Job
+    worth: float
+    ways: Sequence[Completion]
+    held: HeldGpus | None = None
+    restarts: Sequence[float] = ()
+
+    @property
+    def index(self) -> float:
+        """Smith's: what a second of the job is worth for each GPU-second that it still needs."""
+        return self.worth / (self.ways[0].option.gpus * max(self.ways[0].seconds, _LEAST))
+
+
+def share_room(
+    draft: PlanBuilder, queue: Sequence[Job], wanted: Mapping[JobId, Sequence[Completion]], running: Iterable[KeptRuns]
+) -> Shares | None:
+    """The shares of the jobs; None where there is room for what each job of the queue would like best.
+
+    ``queue``: the jobs that wait, in their order; ``wanted``: their options, best first. A budget that is too small has
+    no room to share: jobs wait for money there, in their order.
+    """
+    if not queue or not draft.solution.feasible:
+        return None
+    rooms = _rooms(draft, [wanted[job.id] for job in queue])
+    nodes = {pool: NodeRoom(room.size, tuple(room.free.values())) for pool, room in rooms.items()}
+    best = [wanted[job.id][0].option for job in queue]
+    if fits([Way(option.pool, option.gpus, 0.0) for option in best], nodes):
+        return None
+    return _Shortage(draft, rooms, running).solve([_waiting(draft, job, wanted[job.id]) for job in queue])
+
+
+def _first(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
+    """As many of the waiting jobs as are looked at, the first of Smith's order, in the order of the queue."""
+    if len(candidates) <= _MOST:
+        return candidates
+    kept = {one.job.id for one in sorted(candidates, key=lambda one: (-one.index, one.job.id))[:_MOST]}
+    return [candidate for candidate in candidates if candidate.job.id in kept]
+
+
+def _rooms(draft: PlanBuilder, wanted: Sequence[Sequence[Completion]]) -> Mapping[PoolId, PoolRoom]:
+    """The nodes that there are or may be rented, as many as the jobs could want, by pool."""
+    widest: dict[PoolId, int] = {}
+    for ways in wanted:
+        most: dict[PoolId, int] = {}
+        for way in ways:
+            most[way.option.pool] = max(most.get(way.option.pool, 0), way.option.gpus)
+        for pool, gpus in most.items():
+            widest[pool] = widest.get(pool, 0) + gpus
+    return {pool: draft.pool_room(pool, gpus) for pool, gpus in sorted(widest.items())}
+
+
+def _waiting(draft: PlanBuilder, job: Job, ways: Sequence[Completion]) -> _Candidate:
+    solution = draft.solution
+    share = solution.share(job)
+    assert share is not None, "it has options"
+    values = solution.deadline_values(job) or share.drawn_values(job)
+    return _Candidate(job, values.worth, ways)
+
+
+class _Shortage:
+    """One budget's pools, with the nodes that its jobs hold there."""
+
+    def __init__(self, draft: PlanBuilder, rooms: Mapping[PoolId, PoolRoom], running: Iterable[KeptRuns]) -> None:
+        self._draft = draft
+        self._rooms = rooms
+        self._running = running
+        self._gate = MoveGate(draft.solution.budget, draft.snapshot.now)
+        self._free = {pool: dict(room.free) for pool, room in rooms.items()}
+        self._leaving = self._give_back()
+
+    def _give_back(self) -> bool:
+        """Count GPUs as free that runs are about to leave; whether there are any."""
+        pool_of = {rental: pool for pool, room in self._rooms.items() for rental in room.free}
+        rental_of, found = self._draft.solution.inputs.holdings.rental_of, False
+        for group in self._draft.solution.groups.values():
+            for facts in group.members:
+                job = facts.job
+                if not job.replaced and (job.allocation is not None or not facts.nodes):
+                    continue
+                kept = {} if job.allocation is None else by_rental(job.allocation.placements)
+                for rental, gpus in held_by(job, rental_of).items():
+                    pool, more = pool_of.get(rental), gpus - kept.get(rental, 0)
+                    if pool is not None and more > 0:
+                        self._free[pool][rental] += more
+                        found = True
+        return found
+
+    def solve(self, waiting: Sequence[_Candidate]) -> Shares | None:
+        """Who gets what; None where the solver gives up: then one job after the other."""
+        candidates = [*_first(waiting), *(self._narrowable() if self._may_start(waiting) else ())]
+        charges = _Charges(waiting, {pool: room.size * len(room.free) for pool, room in self._rooms.items()})
+        for candidate in candidates:
+            free = self._free[candidate.ways[0].option.pool] if candidate.held else {}
+            for rental, gpus in (candidate.held or {}).items():
+                free[rental] += gpus
+        wanted_for = sum(max(candidate.ways[0].seconds, _LEAST) for candidate in waiting) / len(waiting)
+        claimants = [self._claimant(candidate, charges, wanted_for) for candidate in candidates]
+        nodes = {pool: NodeRoom(room.size, tuple(self._free[pool].values())) for pool, room in self._rooms.items()}
+        try:
+            answer = share_out(claimants, nodes, _WORK)
+        except SolverGaveUp:
+            return None
+        given = {
+            candidate.job.id: candidate.ways[at].option
+            for candidate, claimant, at in zip(candidates, claimants, answer.chosen, strict=True)
+            if at is not None and at != claimant.stays
+        }
+        starts = {candidate.job.id: given[candidate.job.id] for candidate in waiting if candidate.job.id in given}
+        narrowed = {name: option for name, option in given.items() if name not in starts}
+        return Shares(
+            starts=starts,
+            narrowed=narrowed,
+            pools=self._verdicts(answer, len(starts) < len(waiting)),
+            waiting=len(waiting),
+            making_room=bool(narrowed) or self._leaving,
+            gap=answer.gap,
+        )
+
+    def _may_start(self, waiting: Sequence[_Candidate]) -> bool:
+        """Whether the hard limit allows jobs on as many nodes as those that wait want: else room is made in vain."""
+        draft, slack = self._draft, self._draft.purse.slack
+        if slack is None:
+            return True
+        nodes = Counter[PoolId]()
+        for option in (candidate.ways[0].option for candidate in waiting):
+            nodes[option.pool] += draft.pods(option)
+        grace, pools = max(candidate.job.grace_seconds for candidate in waiting), draft.snapshot.pools
+        most = {pool: min(count, len(self._rooms[pool].free)) for pool, count in nodes.items()}
+        return sum(reserve(pools[pool], grace).micros * count for pool, count in most.items()) <= slack.micros
+
+    def _narrowable(self) -> Iterable[_Candidate]:
+        """The running jobs that may go on with fewer GPUs: the last of Smith's order, if there are many."""
+        found: list[tuple[float, JobId, Job, GroupAssignment]] = []
+        for kept in self._running:
+            share = self._draft.solution.shares.get(kept.group.key)
+            if share is None or not share.group.menu.known:
+                continue
+            for name, facts in kept.runners.items():
+                if name in kept.group.movable and self._may_move(facts.job) and facts.job.allocation is not None:
+                    option = facts.job.allocation.option
+                    needed = option.gpus * max(share.position(facts.job).left / option.speed, _LEAST)
+                    found.append((share.values.worth / needed, name, facts.job, share))
+        for _, _, job, share in sorted(found, key=lambda entry: entry[:2])[:_MOST]:
+            candidate = self._running_on(job, share)
+            if candidate is not None:
+                yield candidate
+
+    def _may_move(self, job: Job) -> bool:
+        """Whether it could have fewer GPUs of these pools; what its owner wants is not weighed against others."""
+        held, solution = job.allocation, self._draft.solution
+        if held is None or not job.remaining or job.id in solution.deadline_needs or held.option.gpus <= job.widths.min:
+            return False
+        room = self._rooms.get(held.option.pool)
+        if room is None or not all(place.rental in room.free for place in held.placements):
+            return False
+        return self._gate.held(job) is None and not must_move(job, solution.inputs.market)
+
+    def _running_on(self, job: Job, share: GroupAssignment) -> _Candidate | None:
+        """The job with its narrower options; None where there are none."""
+        assert job.allocation is not None
+        draft, here, held = self._draft, job.allocation.option, by_rental(job.allocation.placements)
+        values, position, left = share.drawn_values(job), share.position(job), left_of(job, draft.snapshot)
+        stay = values.staying(here, position)
+        ways, restarts, table = [stay], [0.0], share.group.menu.table
+        for to in (way.option for way in values.entering(position)):
+            if to.pool in self._rooms and to.gpus < here.gpus:
+                move = values.move(here, to, position, rented=False)
+                seconds, dollars = stay.seconds - move.saved_seconds, stay.dollars + move.cost.dollars
+                if within_cost(job, to, dollars, left):
+                    ways.append(Completion(to, seconds, dollars, 0.0, stay.room + move.room))
+                    restarts.append(table.change_seconds(table.resizable_pool(here), table.index[key_of(to)]))
+        return _Candidate(job, values.worth, ways, held, restarts) if len(ways) > 1 else None
+
+    def _claimant(self, candidate: _Candidate, charges: _Charges, wanted_for: float) -> Claimant:
+        """The values of the candidate's ways. ``wanted_for``: seconds for which jobs that wait want room, the mean.
+
+        A job that makes room is likely to be made wider again after that: two restarts.
+        """
+        ways = candidate.ways
+        costs = (
+            candidate.worth * way.seconds + way.dollars + max(charges.of(candidate, way.option) * way.seconds, way.room)
+            for way in ways
+        )
+        least = min(costs)
+        values = [(least - way.dollars) / max(way.seconds, _LEAST) for way in ways]
+        lost = [2.0 * seconds / wanted_for * values[0] for seconds in candidate.restarts or [0.0] * len(ways)]
+        worth = [
+            Way(way.option.pool, way.option.gpus, value - less)
+            for way, value, less in zip(ways, values, lost, strict=True)
+        ]
+        if candidate.held is None:
+            return Claimant(worth)
+        at = {rental: number for number, rental in enumerate(self._free[ways[0].option.pool])}
+        return Claimant(worth, 0, {at[rental]: gpus for rental, gpus in candidate.held.items()})
+
+    def _verdicts(self, answer: Allotment, short: bool) -> Mapping[PoolId, PoolVerdict]:
+        draft, found = self._draft, dict[PoolId, PoolVerdict]()
+        scarce = {pool: worth for pool, worth in answer.node_worth.items() if worth > 0.0}
+        sizes = pool_sizes(draft.snapshot, draft.solution.inputs.rentals) if scarce else {}
+        for pool, worth in scarce.items():
+            if pool in sizes:
+                size, node = sizes[pool], Price.per_second(worth)
+                gpu = Price.per_second(worth / size.gpus_per_node)
+                found[pool] = PoolVerdict(size.limit, size.nodes, gpu, node, short)
+                if size.until is not None:
+                    draft.decided.again_at.append(size.until)
+        return found
+
+
+class _Charges:
+    """What a GPU-second counts for a job whose pool others wait for: the later it is in Smith's order, the less."""
+
+    def __init__(self, waiting: Sequence[_Candidate], gpus: Mapping[PoolId, int]) -> None:
+        self._gpus = gpus
+        self._indices: dict[PoolId, list[float]] = {}
+        self._worths: dict[PoolId, list[float]] = {}
+        for candidate in sorted(waiting, key=lambda one: (one.index, one.job.id)):
+            pool = candidate.ways[0].option.pool
+            worths = self._worths.setdefault(pool, [0.0])
+            worths.append(worths[-1] + candidate.worth)
+            self._indices.setdefault(pool, []).append(candidate.index)
+
+    def of(self, candidate: _Candidate, option: Option) -> float:
+        """Dollars a second for the room that the option takes from those behind."""
+        if option.pool not in self._worths:
+            return 0.0
+        behind = self._worths[option.pool][bisect_left(self._indices[option.pool], candidate.index)]
+        return behind / max(self._gpus[option.pool], 1) * option.gpus

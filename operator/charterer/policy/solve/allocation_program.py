@@ -1,0 +1,326 @@
+"""Who gets which nodes where there are too few for all: a whole-number program, with a bound on any answer's value.
+
+    max Σ_j Σ_o v_jo·x_jo    s.t.  Σ_o x_jo ≤ 1 per job (= 1 for one that runs),   the nodes hold what is chosen
+
+A way to run takes ``gpus`` of one node, or whole nodes, all at once. A job that runs may stay where it is, and then
+takes just those GPUs. Let a_jo be the GPUs that a way takes of each node, n_jo the nodes, f_i what is free on node i:
+
+    Σ_j Σ_o n_jo·⌊a_jo/k⌋·x_jo ≤ Σ_i ⌊f_i/k⌋       for each width k and pool
+
+holds for every placement, because parts of a node cannot be put together; where each width divides the next one it is
+also enough for jobs that do not stay. So no variable says which node: the relaxation has a row for each pool and width.
+Its optimum is the bound. Its choices are placed on the nodes; what does not fit is repaired; and the best of that and
+one job after the other is the answer. Where it is not within ``NEAR`` of the bound, branch and bound goes on from there
+for a number of columns, never for a time, so that the same program always has the same answer
+(docs/development/adr/0045).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+
+from charterer.domain.ids import PoolId
+from charterer.policy.solve.linear_program import Optimum, SolverGaveUp, Uses, minimise
+
+NEAR = 0.01
+"""Gap from which on nothing more is tried."""
+_WHOLE = 1e-6
+"""A share that is so near to 0 or 1 is one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to run: ``gpus`` of a pool, worth ``value`` dollars a second more than to wait."""
+
+    pool: PoolId
+    gpus: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """A job that asks for room: its ``ways``, the best for itself first.
+
+    ``stays``: the way that it has now, on the nodes ``held`` (node → GPUs); None for a job that waits. A job that runs
+    keeps a way in any case, and leaves its nodes for another one; what that costs is taken off the way's value.
+    """
+
+    ways: Sequence[Way]
+    stays: int | None = None
+    held: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRoom:
+    """``free[i]``: GPUs of node i that no other job holds, those that claimants hold included. All of one zone."""
+
+    size: int
+    free: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Allotment:
+    """``chosen[j]``: the way of claimant j, None where it waits. ``value`` ≤ ``bound``, in dollars a second.
+
+    ``node_worth``: by pool, what one more node would add to the bound. ``first``: the value of one job after the other.
+    """
+
+    chosen: tuple[int | None, ...]
+    value: float
+    bound: float
+    first: float
+    node_worth: Mapping[PoolId, float]
+
+    @property
+    def gap(self) -> float:
+        """The fraction of the bound by which a better answer could be better at most."""
+        return max(1.0 - self.value / self.bound, 0.0) if self.bound > 0.0 else 0.0
+
+
+def fits(wanted: Iterable[Way], pools: Mapping[PoolId, NodeRoom]) -> bool:
+    """Whether there may be nodes for all: so it is for sure where each width divides the next one."""
+    ways = tuple(wanted)
+    program = _Rows(pools, {(way.pool, way.gpus) for way in ways})
+    used = [0.0] * len(program.limits)
+    for way in ways:
+        for row, amount in program.uses(way):
+            used[row] += amount
+    return all(amount <= limit for amount, limit in zip(used, program.limits, strict=True))
+
+
+def share_out(claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom], work: int) -> Allotment:
+    """The best allocation found. ``work``: columns of all programs together that may be solved for it."""
+    return _Program(claimants, pools).solve(work)
+
+
+class _Rows:
+    """The rows of the relaxation: a row for each pool and each width up to a node."""
+
+    def __init__(self, pools: Mapping[PoolId, NodeRoom], widths: Iterable[tuple[PoolId, int]]) -> None:
+        self._pools = pools
+        parts = sorted({(pool, min(gpus, pools[pool].size)) for pool, gpus in widths})
+        self.widths: dict[PoolId, list[int]] = {}
+        self._first: dict[PoolId, int] = {}
+        self.limits: list[float] = []
+        for row, (pool, width) in enumerate(parts):
+            self._first.setdefault(pool, row)
+            self.widths.setdefault(pool, []).append(width)
+            self.limits.append(float(sum(max(free, 0) // width for free in pools[pool].free)))
+        self._known: dict[tuple[PoolId, int], Uses] = {}
+
+    def uses(self, way: Way) -> Uses:
+        """What a way takes of each row."""
+        key = way.pool, way.gpus
+        if key not in self._known:
+            size, first = self._pools[way.pool].size, self._first[way.pool]
+            part, nodes = min(way.gpus, size), max(way.gpus // size, 1)
+            taken = [(first + at, float(nodes * (part // width))) for at, width in enumerate(self.widths[way.pool])]
+            self._known[key] = [(row, amount) for row, amount in taken if amount]
+        return self._known[key]
+
+    def worth(self, pool: PoolId, prices: Sequence[float]) -> float:
+        """What one more whole node is worth at the rows' prices."""
+        size, first = self._pools[pool].size, self._first.get(pool, 0)
+        return sum(prices[first + at] * (size // width) for at, width in enumerate(self.widths.get(pool, ())))
+
+
+class _Placement:
+    """Which GPUs are taken, node by node, as claimants are given their ways."""
+
+    def __init__(self, claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom]) -> None:
+        self._claimants = claimants
+        self._pools = pools
+        self._free = {name: list(pool.free) for name, pool in pools.items()}
+        self._on: list[Mapping[int, int]] = [{}] * len(claimants)
+        self.chosen: list[int | None] = [None] * len(claimants)
+        for number, claimant in enumerate(claimants):
+            if claimant.stays is not None:
+                self._take(number, claimant.stays, claimant.held)
+
+    @property
+    def value(self) -> float:
+        """Dollars a second of what is chosen."""
+        return sum(
+            claimant.ways[at].value for claimant, at in zip(self._claimants, self.chosen, strict=True) if at is not None
+        )
+
+    def give(self, number: int, at: int) -> bool:
+        """Give the claimant that way instead of what it has; False, and nothing is changed, where it does not fit."""
+        claimant, before, on = self._claimants[number], self.chosen[number], self._on[number]
+        self.drop(number)
+        nodes = claimant.held if at == claimant.stays else self._find(claimant.ways[at])
+        if nodes is not None and at == claimant.stays:
+            free = self._free[claimant.ways[at].pool]
+            nodes = nodes if all(free[node] >= gpus for node, gpus in nodes.items()) else None
+        if nodes is None:
+            if before is not None:
+                self._take(number, before, on)
+            return False
+        self._take(number, at, nodes)
+        return True
+
+    def drop(self, number: int) -> None:
+        """Take away what the claimant has."""
+        at = self.chosen[number]
+        if at is not None:
+            free = self._free[self._claimants[number].ways[at].pool]
+            for node, gpus in self._on[number].items():
+                free[node] += gpus
+            self.chosen[number] = None
+
+    def _take(self, number: int, at: int, nodes: Mapping[int, int]) -> None:
+        free = self._free[self._claimants[number].ways[at].pool]
+        for node, gpus in nodes.items():
+            free[node] -= gpus
+        self.chosen[number], self._on[number] = at, nodes
+
+    def _find(self, way: Way) -> Mapping[int, int] | None:
+        """The fullest node that has the GPUs, or as many whole nodes as are needed."""
+        free, size = self._free[way.pool], self._pools[way.pool].size
+        if way.gpus < size:
+            found = min(
+                (node for node, gpus in enumerate(free) if gpus >= way.gpus), key=free.__getitem__, default=None
+            )
+            return None if found is None else {found: way.gpus}
+        whole = [node for node, gpus in enumerate(free) if gpus >= size][: way.gpus // size]
+        return dict.fromkeys(whole, size) if len(whole) * size == way.gpus else None
+
+
+class _Program:
+    def __init__(self, claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom]) -> None:
+        self._claimants = claimants
+        self._pools = pools
+        self._columns = [(number, at) for number, one in enumerate(claimants) for at in _worthwhile(one)]
+        ways = [self._way(column) for column in self._columns]
+        self._rows = _Rows(pools, {(way.pool, way.gpus) for way in ways})
+        waiting = [number for number, one in enumerate(claimants) if one.stays is None]
+        self._owners = [*(number for number, _ in self._columns), *waiting]
+        self._costs = [*(-way.value for way in ways), *([0.0] * len(waiting))]
+        self._uses: list[Uses] = [*map(self._rows.uses, ways), *([()] * len(waiting))]
+
+    def _way(self, column: tuple[int, int]) -> Way:
+        return self._claimants[column[0]].ways[column[1]]
+
+    def solve(self, work: int) -> Allotment:
+        """Branch and bound, the most promising branch first, as long as ``work`` columns allow it."""
+        first = self._first_come()
+        one_by_one = first.value
+        best = self._improved(first)
+        root = self._relaxed(frozenset())
+        if root is None:
+            raise SolverGaveUp("jobs that run fit where they are")
+        worth = {pool: self._rows.worth(pool, root.prices) for pool in self._pools}
+        branches: list[tuple[float, int, frozenset[int], Optimum]] = [(root.cost, 0, frozenset(), root)]
+        lost, spent = 0.0, len(self._columns)
+        while branches and best.value < -branches[0][0] * (1.0 - NEAR):
+            _, made, without, optimum = heappop(branches)
+            best = self._better(best, optimum.shares)
+            near = best.value >= -optimum.cost * (1.0 - NEAR)
+            halves = () if near else self._halves(optimum.shares, without)
+            if not halves or spent + 2 * len(self._columns) > work:
+                lost = min(lost, optimum.cost)
+                break
+            for number, half in enumerate(halves):
+                relaxed = self._relaxed(half)
+                if relaxed is not None:
+                    heappush(branches, (relaxed.cost, 2 * made + 1 + number, half, relaxed))
+            spent += 2 * len(self._columns)
+        bound = max(-min([lost, *(branch[0] for branch in branches)]), best.value)
+        return Allotment(tuple(best.chosen), best.value, bound, one_by_one, worth)
+
+    def _relaxed(self, without: frozenset[int]) -> Optimum | None:
+        """The optimum of the relaxation without some columns, to wait included; None where nothing is left for a job.
+
+        ``shares``: of all columns.
+        """
+        kept = [number for number in range(len(self._owners)) if number not in without]
+        owners = [self._owners[number] for number in kept]
+        if len(set(owners)) < len(self._claimants):
+            return None
+        costs, uses = [self._costs[number] for number in kept], [self._uses[number] for number in kept]
+        found = minimise(costs, owners, uses, self._rows.limits)
+        if found is None:
+            return None
+        shares = [0.0] * len(self._owners)
+        for number, share in zip(kept, found.shares, strict=True):
+            shares[number] = share
+        return replace(found, shares=shares)
+
+    def _halves(self, shares: Sequence[float], without: frozenset[int]) -> Sequence[frozenset[int]]:
+        """Without the column that is nearest to half, and without all others of its job; empty where none is split."""
+        column = max(range(len(shares)), key=lambda number: min(shares[number], 1.0 - shares[number]))
+        if min(shares[column], 1.0 - shares[column]) <= _WHOLE:
+            return ()
+        owner = self._owners[column]
+        others = [number for number, job in enumerate(self._owners) if job == owner and number != column]
+        return without | {column}, without.union(others)
+
+    def _first_come(self) -> _Placement:
+        """Who runs stays; the others take, one after the other, the first of their ways that fits."""
+        placed = _Placement(self._claimants, self._pools)
+        for number, claimant in enumerate(self._claimants):
+            if claimant.stays is None:
+                any(placed.give(number, at) for at, way in enumerate(claimant.ways) if way.value > 0.0)
+        return placed
+
+    def _better(self, best: _Placement, shares: Sequence[float]) -> _Placement:
+        found = self._improved(self._rounded(shares))
+        return found if found.value > best.value else best
+
+    def _rounded(self, shares: Sequence[float]) -> _Placement:
+        """The larger shares of a relaxed optimum, placed: who leaves makes room first, then the widest come first."""
+        placed = _Placement(self._claimants, self._pools)
+        wanted: dict[int, tuple[float, int]] = {}
+        for (number, at), share in zip(self._columns, shares[: len(self._columns)], strict=True):
+            if share > wanted.get(number, (0.0, 0))[0]:
+                wanted[number] = share, at
+        order = sorted(
+            ((self._way((number, at)).gpus, share, number, at) for number, (share, at) in wanted.items()),
+            key=lambda entry: (-entry[0], -entry[1], entry[2]),
+        )
+        movers = [entry for entry in order if self._claimants[entry[2]].stays is not None]
+        for _, _, number, at in reversed(movers):
+            placed.give(number, at)
+        for _, _, number, at in order:
+            if self._claimants[number].stays is None:
+                placed.give(number, at)
+        return placed
+
+    def _improved(self, placed: _Placement) -> _Placement:
+        """With every claimant on the most valuable way that fits beside the others, until nothing changes."""
+        for _ in range(3):
+            changed = False
+            for number, at in self._by_gain(placed):
+                now = placed.chosen[number]
+                ways = self._claimants[number].ways
+                if (now is None or ways[at].value > ways[now].value) and placed.give(number, at):
+                    changed = True
+            if not changed:
+                break
+        return placed
+
+    def _by_gain(self, placed: _Placement) -> list[tuple[int, int]]:
+        """The columns that are worth more than what their claimants have, the most for each GPU more first."""
+        found = []
+        for number, at in self._columns:
+            way, now = self._way((number, at)), placed.chosen[number]
+            had = None if now is None else self._claimants[number].ways[now]
+            gain = way.value - (0.0 if had is None else had.value)
+            if gain > 0.0:
+                more = max(way.gpus - (0 if had is None or had.pool != way.pool else had.gpus), 1)
+                found.append((-gain / more, number, at))
+        return [(number, at) for _, number, at in sorted(found)]
+
+
+def _worthwhile(claimant: Claimant) -> list[int]:
+    """The ways that are worth something, without those for which fewer GPUs of the pool are worth as much."""
+    found: list[int] = []
+    most: dict[PoolId, float] = {}
+    for at in sorted(range(len(claimant.ways)), key=lambda at: (claimant.ways[at].gpus, -claimant.ways[at].value)):
+        way = claimant.ways[at]
+        if at == claimant.stays or way.value > most.get(way.pool, 0.0):
+            found.append(at)
+            most[way.pool] = max(way.value, most.get(way.pool, 0.0))
+    return sorted(found)

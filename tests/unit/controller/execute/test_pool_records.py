@@ -1,0 +1,55 @@
+"""A refusal and a start are counted in the same write that records the cool-down or the offer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from charterer.controller.execute.context import ExecutionContext
+from charterer.controller.execute.rental_steps import cool, record_offer
+from charterer.domain.nodes.waits import NO_ANSWERS, NodeStart
+from charterer.domain.order import RefusalKind, cool_down
+from charterer.domain.pool import Pool
+from charterer.domain.steps import Cool, RecordOffer
+from tests import factory as make
+
+POOL = make.pool(answers=NO_ANSWERS)
+
+
+class Scene:
+    """A pool that nobody has changed, and what is recorded of it."""
+
+    def __init__(self) -> None:
+        self.recorded: list[Pool] = []
+        self.context = cast(
+            ExecutionContext, SimpleNamespace(decided=SimpleNamespace(pool=lambda name: cast(Any, POOL)), objects=self)
+        )
+
+    async def record_pool(self, pool: Pool) -> None:
+        self.recorded.append(pool)
+
+
+@pytest.mark.parametrize(
+    ("kind", "counts"),
+    [(kind, kind in ("StockOut", "QuotaExceeded", "LaunchFailed")) for kind in RefusalKind],
+)
+async def test_a_refusal_for_lack_of_nodes_is_counted_and_a_mistake_is_not(kind: RefusalKind, counts: bool) -> None:
+    scene = Scene()
+    new = replace(cool_down((), make.refusal(0), 60.0, make.at(0), None), kind=kind)
+    await cool(scene.context, Cool(POOL.id, new))
+    [pool] = scene.recorded
+    assert pool.cooled == (new,)
+    assert sum(pool.answers.refused) == counts
+
+
+async def test_the_starts_of_nodes_are_counted_with_the_offer() -> None:
+    scene = Scene()
+    starts = tuple([NodeStart(make.at(second), make.at(second + 5), make.at(second + 65)) for second in (0, 10)])
+    await record_offer(scene.context, RecordOffer(POOL.id, POOL.offering, POOL.quote, starts=starts))
+    [pool] = scene.recorded
+    assert pool.answers.starts == pytest.approx(2.0, rel=1e-3)
+    assert pool.answers.through == make.at(75)
+    assert pool.likely_start_seconds < POOL.start_seconds

@@ -1,0 +1,52 @@
+"""Pools that ask for the same machines learn of one another's refusals, and no others do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from charterer.controller.snapshot.fail_together import fail_together
+from charterer.domain.ids import PoolId
+from charterer.domain.nodes.waits import NO_ANSWERS, NodeStart, expected_wait, with_refusal, with_start
+from charterer.domain.pool import CapacityType, Pool
+from tests import factory as make
+from tests.unit.controller.snapshot.test_refused_alike import aws
+
+NOW = make.at(7 * 86_400)
+REFUSED = with_refusal(NO_ANSWERS, make.at(0))
+
+
+def waits(*pools: Pool) -> set[str]:
+    """The pools of which a wait is expected."""
+    found = fail_together({pool.id: pool for pool in pools})
+    return {name for name, pool in found.items() if expected_wait(pool.known_answers, NOW).seconds > 0.0}
+
+
+def test_pools_of_the_same_type_and_zone_expect_the_same_wait_and_no_others_do() -> None:
+    first = aws("a", answers=REFUSED)
+    others = (
+        aws("other-zone", zones="us-east-1b"),
+        aws("wider", zones="us-east-1a,us-east-1b"),
+        aws("other-type", "p5.48xlarge"),
+        aws("spot", capacity_type=CapacityType.SPOT),
+        make.pool(id=PoolId("fake")),
+        aws("off", learns_waits=False),
+    )
+    assert waits(first, aws("b"), *others) == {"a", "b"}
+
+
+def test_what_both_saw_of_an_hour_counts_once() -> None:
+    alone = expected_wait(REFUSED, NOW)
+    pools = {name: aws(name, answers=REFUSED) for name in (PoolId("a"), PoolId("b"))}
+    found = fail_together(pools)
+    assert {expected_wait(pool.known_answers, NOW) for pool in found.values()} == {alone}
+
+
+def test_starts_stay_each_pools_own() -> None:
+    slow = with_start(REFUSED, NodeStart(make.at(0), make.at(0), make.at(900)))
+    found = fail_together({pool.id: pool for pool in (aws("a", answers=slow), aws("b", answers=NO_ANSWERS))})
+    assert found[PoolId("b")].likely_start_seconds == 120.0 < found[PoolId("a")].likely_start_seconds
+
+
+def test_fake_groups_of_one_gpu_type_have_stocks_of_their_own() -> None:
+    first = make.pool(answers=REFUSED)
+    assert waits(first, replace(first, id=PoolId("b"), answers=NO_ANSWERS)) == {"a100"}
