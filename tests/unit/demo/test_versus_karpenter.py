@@ -61,7 +61,7 @@ def test_for_the_same_money_the_budget_pays_the_most_that_costs_no_more() -> Non
         return column(of, 600.0, 40.0 + (of.most_pays or 0))
 
     assert versus_karpenter.for_money(HOUR, 90.0, at).most_pays == 50
-    assert versus_karpenter.for_money(HOUR, 10.0, at).most_pays == 2
+    assert versus_karpenter.for_money(HOUR, 10.0, at).most_pays == 1
 
 
 def test_the_table_has_a_column_for_each_run() -> None:
