@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
+from charterer.domain.ids import JobId, PoolId, RentalId
 from charterer.domain.job import Allocation, Job, Placement
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
@@ -21,25 +21,18 @@ from charterer.domain.plan import (
     Verdict,
 )
 from charterer.domain.rental import Gang, Rental
-from charterer.domain.snapshot import LOST_AFTER_SECONDS, Node, Snapshot, Stop
-from charterer.domain.time import Instant, after, seconds_between
+from charterer.domain.snapshot import Snapshot, Stop
+from charterer.domain.time import Instant
 from charterer.policy.actions.gangs import GangMarks
 from charterer.policy.budgets.reasons import name
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.capacity import Capacity, FreeNodes
-from charterer.policy.nodes.hard_limit import START_BOUND_FACTOR, Purse, exposure, reserve
+from charterer.policy.nodes.hard_limit import Purse, exposure, reserve
+from charterer.policy.nodes.lost_nodes import NodeDoubt, hanging, lost, never_ready
 from charterer.policy.nodes.placement import GpuClaim, PoolAllocator
 from charterer.policy.nodes.pool_quota import LaunchWait, PoolQuota, PoolRoom
 from charterer.policy.solve.phase_dp import key_of
-
-_HANGING_SECONDS = 600.0
-"""Seconds after the end of its grace period at which a pod is taken to hang."""
-_UNRECORDED_SECONDS = 1200.0
-"""Seconds after the end of a run at which its record is taken to be refused for good. A run that failed is judged once
-its machines were seen healthy, for which ten minutes are allowed."""
-_REGISTRATION_SECONDS = 900.0
-"""Seconds after a launch within which the Node must be ready, or the machine is given up; Karpenter waits as long."""
 
 
 @dataclass(slots=True)
@@ -97,7 +90,7 @@ class PlanBuilder:
 
     def must_end(self) -> Mapping[RentalId, Reason]:
         """The rentals that must be ended now, used or not, and why."""
-        budget, pools = self.solution.budget, self.solution.nodes
+        budget, pools, now = self.solution.budget, self.solution.nodes, self.snapshot.now
         staying = [rental for nodes in pools.values() for rental in nodes.rentals.staying.values()]
         if self.snapshot.stop is Stop.DRAIN:
             why = reason(ReasonCode.STOPPED, "a person has the operator drained: all nodes are ended")
@@ -116,11 +109,12 @@ class PlanBuilder:
                 why = reason(ReasonCode.POOL_DELETED, pool.closed_because)
                 ending |= dict.fromkeys(nodes.rentals.staying, why)
             elif pool_id in self.snapshot.surveys:
-                lost = {rental.id: self._lost(node, rental) for rental, node in nodes.unwell}
-                ending |= {rental: why for rental, why in lost.items() if why is not None}
-                slow = {rental.id: self._never_ready(rental) for rental in nodes.rentals.booting}
-                ending |= {rental: why for rental, why in slow.items() if why is not None}
-        ending |= self._hanging({rental.id for rental in staying})
+                ending |= self._given_up((rental.id, lost(node, rental, now)) for rental, node in nodes.unwell)
+                booting = nodes.rentals.booting
+                ending |= self._given_up((rental.id, never_ready(rental, pool, now)) for rental in booting)
+        late = [facts for group in self.solution.groups.values() for facts in group.hanging]
+        rental_of, names = self.solution.inputs.rentals.rental_of, {rental.id for rental in staying}
+        ending |= self._given_up(hanging(late, rental_of, names, now))
         if budget.max_hourly_rate is None:
             return ending
         draining = [
@@ -141,54 +135,14 @@ class PlanBuilder:
             ending.setdefault(rental.id, reason(ReasonCode.HOURLY_LIMIT, text))
         return ending
 
-    def _lost(self, node: Node | None, rental: Rental) -> Reason | None:
-        """Why nothing can be expected of a ready node any more; None while it may become well in time."""
-        if node is None:
-            return reason(ReasonCode.LOST_NODE, f"Node {rental.node} was deleted")
-        if node.lost(self.snapshot.now):
-            return reason(ReasonCode.LOST_NODE, f"Node {node.name} was not ready for {LOST_AFTER_SECONDS:.0f} s")
-        if node.lost_at is not None:
-            self.decided.again_at.append(node.lost_at)
-        return None
-
-    def _never_ready(self, rental: Rental) -> Reason | None:
-        """Why a machine that was launched long ago is given up; None while its Node may yet come."""
-        pool = self.snapshot.pools.get(rental.pool)
-        if rental.launched is None or pool is None:
-            return None
-        limit = max(_REGISTRATION_SECONDS, START_BOUND_FACTOR * pool.start_seconds)
-        if seconds_between(rental.launched, self.snapshot.now) >= limit:
-            text = f"instance {rental.instance} has no ready Node {limit / 60:.0f} minutes after its launch"
-            return reason(ReasonCode.LOST_NODE, text)
-        self.decided.again_at.append(after(rental.launched, limit))
-        return None
-
-    def _hanging(self, staying: Container[RentalId]) -> Mapping[RentalId, Reason]:
-        """The rentals with pods that were to end long ago: only the machine's end still stops them.
-
-        And those of runs that ended long ago and could not be recorded: the pods and the Node stay for the record, and
-        only the machine ends.
-        """
-        late = [facts for group in self.solution.groups.values() for facts in group.hanging]
-        overdue: list[tuple[NodeName, Instant, Reason]] = []
-        for facts in late:
-            for node, pod, end in facts.hanging:
-                minutes = f"{_HANGING_SECONDS / 60:.0f} minutes"
-                text = f"pod {pod} on Node {node} has not ended {minutes} after its grace period"
-                overdue.append((node, after(end, _HANGING_SECONDS), reason(ReasonCode.LOST_NODE, text)))
-            for node, run, ended in facts.unrecorded:
-                minutes = f"{_UNRECORDED_SECONDS / 60:.0f} minutes"
-                text = f"{facts.job.namespace}/{run} ended, and {minutes} later this is not on record"
-                overdue.append((node, after(ended, _UNRECORDED_SECONDS), reason(ReasonCode.NOT_RECORDED, text)))
+    def _given_up(self, doubts: Iterable[tuple[RentalId, NodeDoubt]]) -> Mapping[RentalId, Reason]:
+        """The rentals that are given up now, and why; the plan is made again when another one would be."""
         found: dict[RentalId, Reason] = {}
-        for node, given_up, why in overdue:
-            rental = self.solution.inputs.rentals.rental_of.get(node)
-            if rental is None or rental not in staying:
-                continue
-            if self.snapshot.now < given_up:
-                self.decided.again_at.append(given_up)
-            else:
-                found[rental] = why
+        for rental, doubt in doubts:
+            if doubt.why is not None:
+                found[rental] = doubt.why
+            elif doubt.given_up_at is not None:
+                self.decided.again_at.append(doubt.given_up_at)
         return found
 
     def release(self, rental: RentalId, why: Reason) -> None:
