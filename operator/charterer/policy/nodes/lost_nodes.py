@@ -1,0 +1,79 @@
+"""Nodes of which nothing can be expected any more, so that their machines are ended, used or not."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from typing import NamedTuple
+
+from charterer.domain.ids import NodeName, RentalId
+from charterer.domain.plan import Reason, ReasonCode
+from charterer.domain.pool import Pool
+from charterer.domain.rental import Rental
+from charterer.domain.snapshot import LOST_AFTER_SECONDS, Node
+from charterer.domain.time import Instant, after, seconds_between
+from charterer.policy.jobs.job_facts import JobFacts
+from charterer.policy.jobs.predicates import reason
+from charterer.policy.nodes.hard_limit import START_BOUND_FACTOR
+
+_HANGING_SECONDS = 600.0
+"""Seconds after the end of its grace period at which a pod is taken to hang."""
+_UNRECORDED_SECONDS = 1200.0
+"""Seconds after the end of a run at which its record is taken to be refused for good. A run that failed is judged once
+its machines were seen healthy, for which ten minutes are allowed."""
+_REGISTRATION_SECONDS = 900.0
+"""Seconds after a launch within which the Node must be ready, or the machine is given up; Karpenter waits as long."""
+
+
+class NodeDoubt(NamedTuple):
+    """Why a node is given up, or None and the instant at which it will be, if it is not well by then."""
+
+    why: Reason | None = None
+    given_up_at: Instant | None = None
+
+
+WELL = NodeDoubt()
+
+
+def lost(node: Node | None, rental: Rental, now: Instant) -> NodeDoubt:
+    """A ready rental whose Node is gone or not ready."""
+    if node is None:
+        return NodeDoubt(reason(ReasonCode.LOST_NODE, f"Node {rental.node} was deleted"))
+    if node.lost(now):
+        return NodeDoubt(reason(ReasonCode.LOST_NODE, f"Node {node.name} was not ready for {LOST_AFTER_SECONDS:.0f} s"))
+    return NodeDoubt(given_up_at=node.lost_at)
+
+
+def never_ready(rental: Rental, pool: Pool | None, now: Instant) -> NodeDoubt:
+    """A machine that was launched and has no ready Node yet."""
+    if rental.launched is None or pool is None:
+        return WELL
+    limit = max(_REGISTRATION_SECONDS, START_BOUND_FACTOR * pool.start_seconds)
+    if seconds_between(rental.launched, now) >= limit:
+        text = f"instance {rental.instance} has no ready Node {limit / 60:.0f} minutes after its launch"
+        return NodeDoubt(reason(ReasonCode.LOST_NODE, text))
+    return NodeDoubt(given_up_at=after(rental.launched, limit))
+
+
+def hanging(
+    late: Iterable[JobFacts], rental_of: Mapping[NodeName, RentalId], staying: Container[RentalId], now: Instant
+) -> list[tuple[RentalId, NodeDoubt]]:
+    """The rentals with pods that were to end long ago: only the machine's end still stops them.
+
+    And those of runs that ended long ago and could not be recorded: the pods and the Node stay for the record, and
+    only the machine ends.
+    """
+    overdue: list[tuple[NodeName, Instant, Reason]] = []
+    for facts in late:
+        for node, pod, end in facts.hanging:
+            minutes = f"{_HANGING_SECONDS / 60:.0f} minutes"
+            text = f"pod {pod} on Node {node} has not ended {minutes} after its grace period"
+            overdue.append((node, after(end, _HANGING_SECONDS), reason(ReasonCode.LOST_NODE, text)))
+        for node, run, ended in facts.unrecorded:
+            minutes = f"{_UNRECORDED_SECONDS / 60:.0f} minutes"
+            text = f"{facts.job.namespace}/{run} ended, and {minutes} later this is not on record"
+            overdue.append((node, after(ended, _UNRECORDED_SECONDS), reason(ReasonCode.NOT_RECORDED, text)))
+    return [
+        (rental, NodeDoubt(given_up_at=given_up) if now < given_up else NodeDoubt(why))
+        for node, given_up, why in overdue
+        if (rental := rental_of.get(node)) is not None and rental in staying
+    ]
