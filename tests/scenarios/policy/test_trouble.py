@@ -304,3 +304,28 @@ def test_a_run_on_a_lost_node_is_left_to_the_life_cycle() -> None:
     world.runs_on("train", "a100-1", gpus=8)
     world.ends("a100-1")
     assert plan(world.snapshot()).commands == ()
+
+
+def test_a_rental_whose_node_was_deleted_is_given_up() -> None:
+    world = simple()
+    rental = world.rental()
+    world.job("train", gpus=8)
+    world.runs_on("train", "a100-1", gpus=8)
+    assert rental.node is not None
+    del world.nodes[rental.node]
+    decided = plan(world.snapshot())
+    assert releases(decided) == {"a100-1": ReasonCode.LOST_NODE}
+
+
+def test_a_node_may_be_unready_for_half_a_minute() -> None:
+    world = simple()
+    rental = world.rental()
+    world.job("train", gpus=8)
+    world.runs_on("train", "a100-1", gpus=8)
+    assert rental.node is not None
+    world.nodes[rental.node] = replace(world.nodes[rental.node], not_ready_since=world.now)
+    decided = plan(world.snapshot())
+    assert releases(decided) == {}
+    assert decided.again_at == after(world.now, 30.0)
+    world.passes(30.0)
+    assert releases(plan(world.snapshot())) == {"a100-1": ReasonCode.LOST_NODE}
