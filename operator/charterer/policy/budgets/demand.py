@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from math import inf
 
 from charterer.domain.budget import Balance, Budget, ClassHistory
@@ -32,7 +32,7 @@ DEFAULT_WORK_SECONDS = 4 * 3600.0
 """Mean work, in seconds of the reference option, of a class that neither declares it nor has a job that reports it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GroupDemand:
     """Jobs of one budget that choose alike. ``arrivals``: jobs a second, None when only jobs in sight are known.
 
@@ -51,7 +51,7 @@ class GroupDemand:
     counted: float = inf
     ceiling: Rate | None = None
 
-    @property
+    @cached_property
     def hull(self) -> Hull:
         """The hull of a new job's options or paths below the ceiling, computed when it is first asked for."""
         return self.frontier()
