@@ -111,7 +111,7 @@ DEFAULTS: dict[str, Json] = {
         "carryOverPercent": 0,
         "explorationPercent": 2,
     },
-    "GPUPool": {"capacityType": "OnDemand", "startSeconds": 120, "cooldownSeconds": 60},
+    "GPUPool": {"capacityType": "OnDemand", "startSeconds": 120, "cooldownSeconds": 60, "learnWaits": True},
     "TrainingJob": {
         "resizePolicy": "Never",
         "spotPolicy": "Never",

@@ -15,8 +15,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from scipy.special import gammaincinv
-
 from charterer.domain.nodes.hazard import Hazard, NodeLifetimes, band_of, hours_by_band
 from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant, seconds_between
@@ -115,6 +113,8 @@ def hazard(
 
 def _interval(deaths: float, hours: float, together: float) -> tuple[float, float]:
     """The 90 % interval of a rate after ``deaths`` in ``hours``; deaths that come ``together`` say less."""
+    from scipy.special import gammaincinv
+
     events = deaths / max(together, 1.0)
     low = float(gammaincinv(events, _TAIL)) if events > 0.0 else 0.0
     high = float(gammaincinv(max(events, 1.0), 1.0 - _TAIL))
