@@ -8,20 +8,16 @@ The mean completion time falls as the spend grows, so that spend is found by hal
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Money
-from charterer.domain.period import period_bounds
 from charterer.domain.pool import CapacityType, Pool
-from charterer.domain.time import after, seconds_between
-from charterer.incremental import Memo
-from charterer.policy.budgets.demand import GroupDemand
-from charterer.policy.budgets.inputs import plan_inputs
+from charterer.policy.budgets.demand import group_demands
 from charterer.policy.budgets.pool_program import holding_factor
-from charterer.policy.budgets.pool_usage import expected_use, fits_into, sum_uses, use_of
-from charterer.policy.budgets.solution import BudgetSolution, solve_budget, spend_factor
-from charterer.policy.explain.frontier import expected
+from charterer.policy.budgets.pool_usage import fits_into, sum_uses
+from charterer.policy.budgets.solution import BudgetSolution, spend_factor
+from charterer.policy.explain.frontier import expected, period_seconds, seconds_at, use_at
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.solve.bisection import bisect
 from charterer.policy.solve.exchange_rate import Demand, Solution, solve
@@ -103,18 +99,14 @@ def _kinds(pools: Iterable[Pool]) -> list[tuple[str, tuple[PoolId, ...], int]]:
 def _without(
     kind: str, pools: tuple[PoolId, ...], others: int, solution: BudgetSolution, loads: Mapping[GroupKey, _Load]
 ) -> WithoutKind:
-    groups = _groups_without(pools, solution, loads)
+    snapshot, budget = solution.inputs.snapshot, solution.budget
+    menus = solution.inputs.menus[budget.id].without(pools)
+    left = group_demands(solution.groups, snapshot.profiles, menus, budget, solution.now)
+    groups = {key: group for key, group in left.items() if key in loads}
     impossible = sum(load.arrivals for key, load in loads.items() if key not in groups)
-    now = sum(
-        loads[key].arrivals * loads[key].factor * expected(share)[1]
-        for key, share in solution.shares.items()
-        if key in groups
-    )
-    aim = sum(
-        loads[key].arrivals * share.group.weight * expected(share)[0]
-        for key, share in solution.shares.items()
-        if key in groups
-    )
+    present = [(solution.shares[key], loads[key]) for key in groups]
+    now = sum(load.arrivals * load.factor * expected(share)[1] for share, load in present)
+    aim = sum(load.arrivals * share.group.weight * expected(share)[0] for share, load in present)
     jobs = [(group, loads[key]) for key, group in groups.items()]
     demands = [
         Demand(group.hull.slopes, group.hull.money, load.arrivals * load.factor, group.weight, group.most)
@@ -123,10 +115,7 @@ def _without(
 
     def life(found: Solution) -> float:
         """Weighted seconds of jobs' lives that begin in a second."""
-        return sum(
-            load.arrivals * group.weight * sum(part * group.hull.seconds[corner] for part, corner in _parts(found, at))
-            for at, (group, load) in enumerate(jobs)
-        )
+        return sum(load.arrivals * group.weight * seconds_at(found, at, group) for at, (group, load) in enumerate(jobs))
 
     least, most = (sum(demand.load * demand.spends[end] for demand in demands) for end in (0, -1))
     fastest = solve(demands, most)
@@ -139,42 +128,17 @@ def _without(
         if life(solve(demands, least)) > aim * _EQUAL:
             spend = bisect(least, most, lambda tried: life(solve(demands, tried)) <= aim * _EQUAL, _HALVINGS)[1]
         found = solve(demands, spend)
-        left = {name: size for name, size in solution.room.items() if name not in pools}
-        room = fits_into(sum_uses(_use(found, at, group, load) for at, (group, load) in enumerate(jobs)), left)
-        more = Money.of(max(spend - now, 0.0) * _period_seconds(solution)) if room else None
+        other = {name: size for name, size in solution.room.items() if name not in pools}
+        uses = (use_at(found, at, group, load.arrivals * load.held) for at, (group, load) in enumerate(jobs))
+        room = fits_into(sum_uses(uses), other)
+        more = Money.of(max(spend - now, 0.0) * period_seconds(solution)) if room else None
     return WithoutKind(
         kind=kind,
         pools=pools,
         others=others,
-        now=Money.of(now * _period_seconds(solution)),
+        now=Money.of(now * period_seconds(solution)),
         more=more,
         slower=slower,
         room=room,
         impossible=impossible,
     )
-
-
-def _groups_without(
-    pools: tuple[PoolId, ...], solution: BudgetSolution, loads: Mapping[GroupKey, _Load]
-) -> dict[GroupKey, GroupDemand]:
-    """The groups, with the options that the other pools leave them; without those that have none."""
-    snapshot = solution.inputs.snapshot
-    closed = {name: replace(pool, gone=name in pools or pool.gone) for name, pool in snapshot.pools.items()}
-    other = solve_budget(solution.budget, plan_inputs(replace(snapshot, pools=closed), Memo()))
-    return {key: share.group for key, share in other.shares.items() if key in loads}
-
-
-def _parts(found: Solution, at: int) -> list[tuple[float, int]]:
-    """The corners of a group's hull that its jobs take, each with the fraction that takes it."""
-    level = found.levels[at]
-    return [(1.0 - found.mix, level), (found.mix, level + 1)] if at == found.mixed else [(1.0, level)]
-
-
-def _use(found: Solution, at: int, group: GroupDemand, load: _Load) -> Mapping[PoolId, float]:
-    hull = group.hull
-    uses = ((part, use_of(hull.paths[corner], hull.seconds[corner], group)) for part, corner in _parts(found, at))
-    return expected_use(uses, load.arrivals * load.held)
-
-
-def _period_seconds(solution: BudgetSolution) -> float:
-    return seconds_between(*period_bounds(solution.budget.time_zone, after(solution.period_end, -1.0)))

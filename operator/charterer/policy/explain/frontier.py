@@ -10,11 +10,11 @@ the mean stays one over the same jobs however much is spent on them (docs/theory
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from charterer.domain.ids import Rate
+from charterer.domain.ids import PoolId, Rate
 from charterer.domain.money import Money
 from charterer.domain.period import period_bounds
 from charterer.domain.time import after, seconds_between
@@ -72,10 +72,9 @@ class Frontier:
     """
 
     def __init__(self, solution: BudgetSolution) -> None:
-        start, end = period_bounds(solution.budget.time_zone, after(solution.period_end, -1.0))
         self._solution = solution
         self.amount = solution.budget.amount
-        self.period_seconds = seconds_between(start, end)
+        self.period_seconds = period_seconds(solution)
         self._groups = [share.group for share in solution.shares.values()]
         self._demands = _demands(solution)
         self._loads = [share.arrivals for share in solution.shares.values()]
@@ -136,18 +135,12 @@ class Frontier:
 
     def _fits(self, solution: Solution, served: float) -> bool:
         """Whether the pools have room for what is then held, by those who are served."""
-        uses = []
-        for at, (key, share) in enumerate(self._solution.shares.items()):
-            hull, level = share.group.hull, solution.levels[at]
-            mix = solution.mix if at == solution.mixed else 0.0
-            corners = [(1.0 - mix, level)] + ([(mix, level + 1)] if mix else [])
-            held = share.arrivals * holding_factor(self._solution, key, share.group) * served
-            uses.append(
-                expected_use(
-                    ((part, use_of(hull.paths[corner], hull.seconds[corner], share.group)) for part, corner in corners),
-                    held,
-                )
+        uses = [
+            use_at(
+                solution, at, share.group, share.arrivals * holding_factor(self._solution, key, share.group) * served
             )
+            for at, (key, share) in enumerate(self._solution.shares.items())
+        ]
         return fits_into(sum_uses(uses), self._solution.room)
 
     def _least_with_room(self, least: float) -> float:
@@ -169,8 +162,8 @@ class Frontier:
 
     def _mean_seconds(self, solution: Solution) -> float:
         whole = sum(
-            load * _seconds(group, level, solution.mix if at == solution.mixed else 0.0)
-            for at, (group, load, level) in enumerate(zip(self._groups, self._loads, solution.levels, strict=True))
+            load * seconds_at(solution, at, group)
+            for at, (group, load) in enumerate(zip(self._groups, self._loads, strict=True))
         )
         return whole / sum(self._loads)
 
@@ -200,7 +193,24 @@ def _demands(solution: BudgetSolution) -> list[Demand]:
     return [spending(key, share.group, solution.calibration) for key, share in solution.shares.items()]
 
 
-def _seconds(group: GroupDemand, level: int, mix: float) -> float:
-    """Expected seconds of a job of the group that takes a corner, or with probability ``mix`` the next one."""
-    seconds = group.hull.seconds
-    return seconds[level] if not mix else (1.0 - mix) * seconds[level] + mix * seconds[level + 1]
+def period_seconds(solution: BudgetSolution) -> float:
+    """Seconds of the budget's present period."""
+    return seconds_between(*period_bounds(solution.budget.time_zone, after(solution.period_end, -1.0)))
+
+
+def seconds_at(found: Solution, at: int, group: GroupDemand) -> float:
+    """Expected seconds of a new job of the group, which is class ``at`` of what was solved."""
+    return sum(part * group.hull.seconds[corner] for part, corner in _corners(found, at))
+
+
+def use_at(found: Solution, at: int, group: GroupDemand, load: float) -> Mapping[PoolId, float]:
+    """GPUs by pool that ``load`` jobs a second of that group hold."""
+    hull = group.hull
+    uses = ((part, use_of(hull.paths[corner], hull.seconds[corner], group)) for part, corner in _corners(found, at))
+    return expected_use(uses, load)
+
+
+def _corners(found: Solution, at: int) -> list[tuple[float, int]]:
+    """The corners of its hull that class ``at`` takes, each with the fraction of jobs that do."""
+    level, mix = found.levels[at], found.mix if at == found.mixed else 0.0
+    return [(1.0 - mix, level), (mix, level + 1)] if mix else [(1.0, level)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from copy import copy
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -12,7 +13,7 @@ from charterer.domain.option import Option
 from charterer.domain.pool import Pool
 from charterer.domain.profile import Profile
 from charterer.incremental import Remember, directly
-from charterer.policy.options.market import Market, market_of
+from charterer.policy.options.market import Market, market, market_of
 from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.options.sources import OptionSource, WholeWidths, curves_of
 from charterer.policy.options.width_backoff import QuarantinedWidths, untested
@@ -126,6 +127,13 @@ class Menus:
         self._exploring = exploring
         self._quarantined = quarantined
         self._remember = remember
+
+    def without(self, pools: Collection[PoolId]) -> Menus:
+        """The menus if these pools were closed."""
+        offers = self._market.offers.values()
+        other = copy(self)
+        other._market = market(offer._replace(closed=offer.closed or offer.pool in pools) for offer in offers)
+        return other
 
     def menu(self, key: MenuKey) -> Menu:
         """The menu of all jobs with this key."""
