@@ -221,6 +221,11 @@ class Pool:
         return start_seconds(self.known_answers, self.start_seconds)
 
     @property
+    def gpus_per_node(self) -> int:
+        """GPUs of a node; 0 where that is not known."""
+        return 0 if self.offering is None else self.offering.gpus_per_node
+
+    @property
     def cool_down(self) -> CoolDown | None:
         """The one that ends last, its own or another pool's, also after its end."""
         return max(self.cool_downs, key=lambda cooled: cooled.until, default=None)

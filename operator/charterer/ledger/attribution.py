@@ -75,7 +75,7 @@ def gpus_of(rental: Rental, snapshot: Snapshot) -> int:
     """GPUs of the rental's node: what its pool offers, else what its Node has; 0 while neither is known."""
     pool = snapshot.pools.get(rental.pool)
     node = None if rental.node is None else snapshot.nodes.get(rental.node)
-    offered = 0 if pool is None or pool.offering is None else pool.offering.gpus_per_node
+    offered = 0 if pool is None else pool.gpus_per_node
     return offered or (0 if node is None else node.gpus)
 
 

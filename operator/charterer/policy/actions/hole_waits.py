@@ -87,8 +87,7 @@ class HoleWaits:
         return Reason(ReasonCode.WAITING_FOR_FREE_GPUS, seconds, Money.of(-idle), text)
 
     def _size(self, pool: PoolId) -> int:
-        offering = self._draft.snapshot.pools[pool].offering
-        return 1 if offering is None else offering.gpus_per_node
+        return self._draft.snapshot.pools[pool].gpus_per_node or 1
 
     def _waiter(self, job: Job, option: Option) -> _Waiter:
         share = self._solution.share(job)

@@ -228,8 +228,7 @@ class PlanBuilder:
         """GPUs of a node that the job would have to itself, though it is wider than the job; 0 where others use it."""
         ready, booting, _ = self._allocator(option.pool).look(option, self._capacity.held(job))
         nodes, free = [*ready, *booting], self.free_nodes(option.pool)
-        offering = self.snapshot.pools[option.pool].offering
-        size = 0 if offering is None else offering.gpus_per_node
+        size = self.snapshot.pools[option.pool].gpus_per_node
         left = [free.ready.free.get(name, free.booting.free.get(name, 0)) for name in nodes]
         return size - option.gpus if left == [size] else 0
 
@@ -248,9 +247,7 @@ class PlanBuilder:
 
     def pods(self, option: Option) -> int:
         """How many pods the option has: one below a node, else one for each whole node."""
-        pool = self.snapshot.pools[option.pool]
-        size = pool.offering.gpus_per_node if pool.offering is not None else option.gpus
-        return max(option.gpus // size, 1)
+        return max(option.gpus // (self.snapshot.pools[option.pool].gpus_per_node or option.gpus), 1)
 
     def _fewest_pods(self, client: _Client) -> int:
         """How many pods the job must have in the option's pool, by its menu; none beside those that it keeps."""
@@ -312,7 +309,7 @@ class PlanBuilder:
         if allocator is None:
             pool = self.snapshot.pools[pool_id]
             budget = self.solution.budget
-            size = pool.offering.gpus_per_node if pool.offering is not None else 1
+            size = pool.gpus_per_node or 1
             reserved = reserve(pool, self._grace) if pool.quote is not None else Money(0)
             worst = pool.quote.worst if pool.quote is not None else Price(0)
 

@@ -120,8 +120,7 @@ def _surplus(draft: PlanBuilder, pool: Pool, idle: Sequence[Rental]) -> Sequence
     if pool.id in solution.scarce:
         return idle
     rented = Counter({pool_id: len(nodes.rentals.staying) for pool_id, nodes in solution.nodes.items()})
-    size = 0 if pool.offering is None else pool.offering.gpus_per_node
-    hole = draft.free_nodes(pool.id).ready.largest_hole(size)
+    hole = draft.free_nodes(pool.id).ready.largest_hole(pool.gpus_per_node)
     until = warm_nodes(solution, pool, rented, len(idle), hole)
     if not until or not draft.may_rent(pool.id):
         return idle

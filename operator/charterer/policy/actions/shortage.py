@@ -126,7 +126,7 @@ def _waiting(draft: PlanBuilder, job: Job, ways: Sequence[Completion]) -> _Candi
     solution = draft.solution
     share = solution.share(job)
     assert share is not None, "it has options"
-    values = solution.deadline_values(job) or share.drawn_values(job)
+    values = solution.own_values(job, share)
     return _Candidate(job, values.worth, ways)
 
 

@@ -83,6 +83,10 @@ class BudgetSolution:
             return None
         return self.inputs.memo(OptionValues, share.group.menu, need.worth, None)
 
+    def own_values(self, job: Job, share: GroupAssignment) -> OptionValues:
+        """The values by which the job chooses: those of its target, or those of the path that it draws in its group."""
+        return self.deadline_values(job) or share.drawn_values(job)
+
     def with_deadline_note(self, job: Job, why: Reason) -> Reason:
         """The reason with a note on the job's target, if it has one."""
         need = self.deadline_needs.get(job.id)

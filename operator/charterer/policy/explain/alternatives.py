@@ -157,7 +157,7 @@ def alternatives(job: Job, solution: BudgetSolution, verdict: Verdict, snapshot:
     if share is None or chosen is None:
         return None
     weigh = _Weighing(job, chosen, share, solution, snapshot)
-    values, position = solution.deadline_values(job) or share.drawn_values(job), share.position(job)
+    values, position = solution.own_values(job, share), share.position(job)
     points = weigh.points(values, position)
     here = points[key_of(chosen)]
     rows = sorted(

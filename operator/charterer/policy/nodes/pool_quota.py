@@ -114,7 +114,7 @@ class PoolQuota:
 
         Whatever limits the operator and the budgets have.
         """
-        size = pool.offering.gpus_per_node if pool.offering is not None else 1
+        size = pool.gpus_per_node or 1
         there = sorted([*nodes.ready.free.items(), *nodes.booting.free.items()])
         more = min(self._left(pool), -(-gpus // size))
         new = {RentalId(f"{pool.id}/{number}"): size for number in range(more)}

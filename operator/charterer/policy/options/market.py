@@ -38,7 +38,7 @@ def pool_offer(pool: Pool) -> PoolOffer:
     return PoolOffer(
         pool=pool.id,
         gpu_type="" if pool.offering is None else pool.offering.gpu_type,
-        gpus_per_node=0 if pool.offering is None else pool.offering.gpus_per_node,
+        gpus_per_node=pool.gpus_per_node,
         price=None if pool.quote is None else pool.quote.price,
         max_nodes=pool.max_nodes,
         capacity_type=pool.capacity_type,
