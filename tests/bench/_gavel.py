@@ -40,11 +40,17 @@ def need_data() -> None:
 
 
 @cache
-def _measured() -> Mapping[str, Mapping[str, Mapping[str, float | None]]]:
+def throughputs() -> Mapping[str, Mapping[str, Mapping[str, float | None]]]:
+    """What was measured, by GPU type, then model and width, then what else ran on the GPU (``null``: nothing)."""
     found: Mapping[str, Mapping[str, Mapping[str, float | None]]] = json.loads(
         (data_dir() / "gavel" / "simulation_throughputs.json").read_text()
     )
     return found
+
+
+def steps_per_second(gpu_type: str, model: str, gpus: int) -> float:
+    """Of a model that has its GPUs to itself; 0 where it was not measured."""
+    return throughputs()[gpu_type].get(str((model, gpus)), {}).get("null") or 0.0
 
 
 @cache
@@ -68,8 +74,8 @@ def _speeds(gpu_type: str, name: str) -> Mapping[int, float]:
     """Steps a second by width; widths that measured slower than a narrower one are left out."""
     speeds: dict[int, float] = {}
     for gpus in WIDTHS:
-        speed = _measured()[gpu_type].get(str((name, gpus)), {}).get("null")
-        if speed and speed > max(speeds.values(), default=0.0):
+        speed = steps_per_second(gpu_type, name, gpus)
+        if speed > max(speeds.values(), default=0.0):
             speeds[gpus] = speed
     if 2 in speeds and 8 in speeds and 4 not in speeds:
         speeds[4] = (speeds[2] * 2 + speeds[8]) / 3

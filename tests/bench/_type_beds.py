@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +15,17 @@ from charterer.simulate.model.scenario import JobTerms, Scenario, new_budget
 from charterer.simulate.model.sim_job import SimJob
 from charterer.simulate.model.workload import Submission
 from demo.condense import data_dir
+from tests.bench import _gavel as measured
 from tests.bench import _pollux as pollux
 from tests.measured import EPOCHS, read_tables
 
 RESTART_SECONDS = 30.0
-DOLLARS: Mapping[str, float] = {"K80": 0.45, "P100": 1.46, "V100": 2.48, "T4": 0.978, "A100": 4.097}
+_GAVEL_TYPES = {"V100": "v100", "P100": "p100", "K80": "k80"}
+DOLLARS: Mapping[str, float] = {
+    **{gpu_type: measured.GPU_HOURS[name] for gpu_type, name in _GAVEL_TYPES.items()},
+    "T4": 0.978,
+    "A100": 4.097,
+}
 """On-demand dollars an hour of a GPU. K80, P100, V100: Google Cloud, us-central1, as in Gavel's paper; T4 and A100: a
 quarter of g4dn.12xlarge ($3.912) and an eighth of p4d.24xlarge ($32.7726), AWS us-east-1."""
 
@@ -74,31 +79,20 @@ class Bed:
 
 # --- Gavel's jobs -----------------------------------------------------------------------------------------------------
 
-_GAVEL_TYPES = {"V100": "v100", "P100": "p100", "K80": "k80"}
 _SCALES = ((1, 0.70), (2, 0.10), (4, 0.15), (8, 0.05))
 """GPUs of a job and how often (Gavel, §7.1, after Microsoft's trace)."""
 _JOBS_PER_HOUR = 0.7
 """With them the cluster is nearly full, as where Gavel's paper compares."""
 
 
-@cache
-def _throughputs() -> Mapping[str, Mapping[str, Mapping[str, object]]]:
-    loaded: dict[str, dict[str, dict[str, object]]] = json.loads(
-        (data_dir() / "gavel" / "simulation_throughputs.json").read_text()
-    )
-    return loaded
-
-
 def _steps(gpu_type: str, kind: str, gpus: int) -> float:
-    value = _throughputs()[_GAVEL_TYPES[gpu_type]].get(str((kind, gpus)), {}).get("null", 0.0)
-    assert isinstance(value, float)
-    return value
+    return measured.steps_per_second(_GAVEL_TYPES[gpu_type], kind, gpus)
 
 
 def gavel(seed: int, jobs: int, elastic: bool) -> Bed:
     """Poisson arrivals; the minutes on V100 are 10^x with x uniform in 1.5-3 (8 of 10 jobs) or 3-4 (§7.1)."""
     draw = random.Random(seed)
-    kinds = sorted({str(key).split("'")[1] for key in _throughputs()["v100"]})
+    kinds = sorted({str(key).split("'")[1] for key in measured.throughputs()["v100"]})
     submissions, applications, at = [], {}, 0.0
     for number in range(jobs):
         at += draw.expovariate(_JOBS_PER_HOUR / 3600.0)

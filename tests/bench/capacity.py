@@ -23,7 +23,6 @@ from charterer.domain.ids import Rate
 from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
 from charterer.domain.money import Price
 from charterer.domain.pool import CapacityType
-from charterer.domain.time import parse_instant
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
 from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
@@ -32,7 +31,7 @@ from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_
 from charterer.simulate.policies.baselines import RequestedWidth
 from charterer.simulate.simulation import Simulation
 from tests.bench import _gavel as gavel
-from tests.bench._pollux import Point, at_hours, rates
+from tests.bench._pollux import START, Point, at_hours, rates
 from tests.lifetimes import GCP, lifetimes, missing
 
 KINDS: Mapping[str, Sequence[str]] = {
@@ -44,7 +43,6 @@ KINDS: Mapping[str, Sequence[str]] = {
 }
 SPOT_PRICE = 0.3
 SECONDS = 43_200.0
-START = parse_instant("2026-06-01T00:00:00Z")
 START_SECONDS = 120.0
 RESTART_SECONDS = 30.0
 AS_ASKED = 2

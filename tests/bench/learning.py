@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import random
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -38,6 +37,7 @@ from charterer.simulate.policy_registry import ApplicationWidths
 from charterer.simulate.simulation import Simulation
 from demo.condense import data_dir
 from tests.bench import _pollux as pollux
+from tests.bench._gavel import WIDTHS, steps_per_second
 from tests.measured import EPOCHS, read_tables
 
 RESTART_SECONDS = 30.0
@@ -104,11 +104,10 @@ def setting(name: str) -> Setting:
 
 def _gavel(gpu_type: str) -> Mapping[str, Application]:
     """Gavel's models of one batch size: steps a second on 1, 2, 4 and 8 GPUs; sizes as Gavel draws them."""
-    measured = json.loads((data_dir() / "gavel" / "simulation_throughputs.json").read_text())[gpu_type]
     draw = random.Random("sizes")
     read = {}
     for name in GAVEL:
-        rates = {gpus: measured.get(str((name, gpus)), {}).get("null", 0.0) for gpus in (1, 2, 4, 8)}
+        rates = {gpus: steps_per_second(gpu_type, name, gpus) for gpus in WIDTHS}
         work = 10.0 ** draw.uniform(1.5, 3.0) * 60.0 * rates[1]
         known = {gpus: rate / work for gpus, rate in rates.items() if rate}
         read[name] = with_step_times(Application(name, (1.0,), {GPU_TYPE: (known,)}), work)

@@ -11,15 +11,11 @@ dollars at equal mean completion times, read log-log on the lower envelope of th
 from __future__ import annotations
 
 import argparse
-import json
-import math
-import random
 import re
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from time import process_time
 
@@ -33,33 +29,19 @@ from charterer.incremental import Memo
 from charterer.policy.planner import plan
 from charterer.simulate.engine.policy import Policy
 from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
-from charterer.simulate.model.ground_truth import Application
 from charterer.simulate.model.node_market import PoolModel
 from charterer.simulate.model.result import JobResult
 from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
-from charterer.simulate.model.workload import Submission
 from charterer.simulate.policies.baselines import RequestedWidth
 from charterer.simulate.policies.planner_policy import Planner
 from charterer.simulate.simulation import Simulation
-from demo.condense import data_dir
-from tests.bench._pollux import at_hours
+from tests.bench import _gavel as gavel
+from tests.bench._pollux import START, at_hours
 
 LOADS = {"a": (400, 4), "b": (400, 5), "c": (150, 4), "d": (150, 5), "e": (1200, 4), "f": (1200, 5)}
 """Jobs in 12 hours, and the seed of their classes and arrivals."""
-APPLICATIONS = (
-    "ResNet-50 (batch size 64)",
-    "ResNet-18 (batch size 64)",
-    "Transformer (batch size 64)",
-    "LM (batch size 20)",
-    "Recommendation (batch size 2048)",
-    "A3C",
-    "CycleGAN",
-)
 RATES = (0.3, 1.0, 2.0, 4.0, 8.0, 16.0, 40.0)
 """Dollars that a budget pays for an hour of a job's life."""
-START = parse_instant("2026-06-01T00:00:00Z")
-GPU_TYPE = "v100"
-DOLLARS_PER_GPU_HOUR = 2.48
 SECONDS = 43_200
 AS_ASKED = 2
 """GPUs of each job where it is not chosen."""
@@ -84,58 +66,6 @@ class Run:
     seconds: float
 
 
-def need_data() -> bool:
-    """Whether the measurements are there; says so where they are not."""
-    path = data_dir() / "gavel" / "simulation_throughputs.json"
-    if not path.is_file():
-        print(f"skipped: the measured data is not here: {path}; CHARTERER_DATA_DIR names the folder")
-    return path.is_file()
-
-
-@cache
-def applications(seed: int = 4) -> Mapping[str, Application]:
-    """The applications, each of a size that the seed draws, at all widths from 1 to 8 GPUs."""
-    with (data_dir() / "gavel" / "simulation_throughputs.json").open() as file:
-        measured = json.load(file)[GPU_TYPE]
-    return _applications(random.Random(seed), measured)
-
-
-def _applications(rng: random.Random, measured: Mapping[str, Mapping[str, float | None]]) -> Mapping[str, Application]:
-    found: dict[str, Application] = {}
-    for name in APPLICATIONS:
-        hours = math.exp(rng.uniform(math.log(0.3), math.log(6)))
-        rates: dict[int, float] = {}
-        for gpus in (1, 2, 4, 8):
-            rate = measured.get(str((name, gpus)), {}).get("null")
-            if rate and rate > max(rates.values(), default=0.0):
-                rates[gpus] = rate
-        base = rates[1]
-        if 2 in rates and 8 in rates and 4 not in rates:
-            rates[4] = (rates[2] * 2 + rates[8]) / 3
-        points = sorted(rates)
-        for low, high in pairwise(points):
-            for gpus in range(low + 1, high):
-                rates[gpus] = rates[low] + (rates[high] - rates[low]) * (gpus - low) / (high - low)
-        found[name] = Application(
-            name, (1.0,), {GPU_TYPE: ({gpus: rate / base / (hours * 3600) for gpus, rate in sorted(rates.items())},)}
-        )
-    return found
-
-
-def submissions(jobs: int, seed: int) -> tuple[Submission, ...]:
-    """Arrivals at random; seed 4 draws the sizes of the applications from the same numbers before."""
-    rng = random.Random(4)
-    for _ in APPLICATIONS:
-        rng.uniform(0.0, 1.0)
-    if seed != 4:
-        rng = random.Random(seed)
-    at, found = 0.0, []
-    for number in range(jobs):
-        at += rng.expovariate(jobs / SECONDS)
-        found.append(Submission(f"j{number}", at, rng.choice(APPLICATIONS), 1))
-    return tuple(found)
-
-
 def scenario(load: str, nodes: str, rate: float, start_seconds: float, restart_seconds: float) -> Scenario:
     """A load on pools of nodes of the sizes named, for a budget of a fixed exchange rate in dollars an hour."""
     sizes = [int(size) for size in nodes.split(",")]
@@ -143,8 +73,8 @@ def scenario(load: str, nodes: str, rate: float, start_seconds: float, restart_s
         PoolModel(
             f"v100-{size}",
             size,
-            Price.parse(f"{DOLLARS_PER_GPU_HOUR * size:.2f}"),
-            GPU_TYPE,
+            Price.parse(f"{gavel.GPU_HOURS[gavel.REFERENCE] * size:.2f}"),
+            gavel.REFERENCE,
             start_seconds=start_seconds,
             max_nodes=10_000,
         )
@@ -152,7 +82,8 @@ def scenario(load: str, nodes: str, rate: float, start_seconds: float, restart_s
     )
     terms = JobTerms(Widths(1, 1, 8), ResizePolicy.RESTART)
     budget = new_budget(START, rate=Rate(rate / 3600.0))
-    return Scenario(START, submissions(*LOADS[load]), applications(), pools, budget, lambda _: terms, restart_seconds)
+    submitted = gavel.submissions(*LOADS[load], SECONDS)
+    return Scenario(START, submitted, gavel.applications(), pools, budget, lambda _: terms, restart_seconds)
 
 
 class _Told:
@@ -262,8 +193,7 @@ def main() -> None:
     parser.add_argument("--restart", type=float, default=30.0, help="restart of a job in seconds")
     parser.add_argument("--processes", type=int, default=None, help="simulations at once")
     arguments = parser.parse_args()
-    if not need_data():
-        return
+    gavel.need_data()
     rates = RATES
     if arguments.rates != len(RATES):
         ratio = RATES[-1] / RATES[0]
