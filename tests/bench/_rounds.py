@@ -8,6 +8,7 @@ that gets nothing. Both are placed on nodes of one GPU, so that no GPU is ever l
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -158,7 +159,7 @@ class _Course:
     got: dict[int, int] = field(default_factory=dict)
 
 
-class _OnFleets(Policy):
+class _OnFleets(Policy, ABC):
     """A fixed number of one-GPU nodes in each pool, all rented for as long as there is work, decided about in
     rounds.
     """
@@ -197,9 +198,9 @@ class _OnFleets(Policy):
                 self.carry_out(self.round(list(world.jobs.values())))
         return after(world.clock.start, self._next) if world.jobs or world.unsubmitted else None
 
+    @abstractmethod
     def round(self, jobs: Sequence[SimJob]) -> Mapping[JobId, tuple[int, int]]:
         """Type and GPUs of each job that runs in the round that begins now."""
-        raise NotImplementedError
 
     def carry_out(self, chosen: Mapping[JobId, tuple[int, int]]) -> None:
         """Let the jobs run so, and no others; who keeps type and width goes on."""

@@ -236,8 +236,8 @@ def main() -> None:
         for name in arguments.beds:
             kinds = ("Charterer", "Charterer, elastic") if name == "gavel" else ("Charterer",)
             for seed in arguments.seeds:
-                work = [(policy, None) for policy in (*OBJECTIVES, "Sia")]
-                work += [(kind, float(f"{rate:.2g}")) for kind in kinds for rate in rates]  # type: ignore[misc]
+                work: list[tuple[str, float | None]] = [(policy, None) for policy in (*OBJECTIVES, "Sia")]
+                work += [(kind, float(f"{rate:.2g}")) for kind in kinds for rate in rates]
                 tasks = [pool.submit(simulate, name, seed, arguments.jobs, *task) for task in work]
                 outcomes = [task.result() for task in tasks]
                 for policy, *ratio in show(BEDS[name](seed, arguments.jobs, False), outcomes):

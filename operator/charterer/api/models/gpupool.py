@@ -284,7 +284,7 @@ class GPUPoolView(ApiModel):
     """Dollars per hour that one more GPU would be worth on top of its price, if the pool is too small for the jobs that
     would choose it; otherwise 0. Jobs choose as if they paid it. It is never paid."""
     launches: LaunchesStatus | None = None
-    """What the pool's refusals and starts have been, once there were any; absent where learnWaits is false."""
+    """The pool's refusals and starts, counted; absent before the first one, and where learnWaits is false."""
     interruptions: InterruptionsStatus | None = None
     """How often the cloud takes back a node: of spot pools, and of others from which a node was taken."""
     conditions: Conditions = ()

@@ -1,4 +1,4 @@
-"""What was counted of a pool's nodes: for people in GPUPool.status, and in full in its machineState."""
+"""Counts of a pool's nodes: a summary for people in GPUPool.status, all of them in its machineState."""
 
 from __future__ import annotations
 
@@ -133,12 +133,12 @@ class PoolStatistics(MachineContent):
 
     @property
     def known_lifetimes(self) -> NodeLifetimes:
-        """What was counted of the nodes that have ended."""
+        """Counts of the nodes that have ended."""
         return NOTHING_COUNTED if self.lifetimes is None else self.lifetimes.to_domain()
 
     @property
     def known_answers(self) -> Answers:
-        """What was counted of refusals and starts."""
+        """Counts of refusals and starts."""
         return NO_ANSWERS if self.answers is None else self.answers.to_domain()
 
     def smaller(self) -> Self | None:
@@ -156,7 +156,7 @@ def packed_statistics(lifetimes: NodeLifetimes, answers: Answers) -> PackedStati
 
 
 def recorded_statistics(state: PackedStatistics | None) -> PoolStatistics:
-    """What the field remembers; nothing where it cannot be read, so that it is learned anew."""
+    """The counts in the field; empty ones where it cannot be read, so that all is learned anew."""
     try:
         return PackedStatistics.unpacked(state, PoolStatistics) or PoolStatistics()
     except ValueError as error:
@@ -168,7 +168,7 @@ def recorded_statistics(state: PackedStatistics | None) -> PoolStatistics:
 
 
 class LaunchesStatus(ApiModel):
-    """What the pool's refusals and starts have been."""
+    """The pool's refusals and starts, summed up."""
 
     available_percent: Annotated[int, Field(ge=0, le=100)]
     """Chance that a node can be had in this hour of the week, in percent."""

@@ -218,7 +218,7 @@ def pool_view(
 
 
 def _launches(pool: Pool, now: Instant) -> LaunchesStatus | None:
-    """What refusals and starts have been, where there were any and they count."""
+    """The summary of refusals and starts; None before the first one, and where they do not count."""
     return LaunchesStatus.from_domain(pool, now) if pool.known_answers.at is not None else None
 
 

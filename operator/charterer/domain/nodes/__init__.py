@@ -1,1 +1,1 @@
-"""What is known of nodes as such, whoever rents them."""
+"""Nodes, whoever rents them: how long they live, and how long one waits for them."""

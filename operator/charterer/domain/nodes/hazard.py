@@ -36,7 +36,7 @@ def band_of(hours: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class NodeLifetimes:
-    """What was counted of a pool's nodes that have ended; all numbers are of ``at`` and count for less later.
+    """Counts of a pool's nodes that have ended; all numbers are of ``at`` and count for less later.
 
     ``at``: None where nothing was counted yet. ``deaths``: nodes that the cloud took, by band of age; ``hours``:
     node-hours in each band, of nodes that were given back too. ``events``: deaths at least five minutes after the one

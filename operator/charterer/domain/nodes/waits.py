@@ -52,7 +52,7 @@ class NodeStart:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What was counted of a pool's asks and starts; all numbers are of ``at`` and count for less later.
+    """Counts of a pool's answers and starts; all numbers are of ``at`` and count for less later.
 
     ``given``: hours in which a node was given, by hour of the week; ``refused``: hours in which every ask was refused.
     ``last_given``, ``last_refused``: the latest such hour, in hours since 1970. ``starts``: nodes that became ready,

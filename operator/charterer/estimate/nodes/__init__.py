@@ -1,1 +1,1 @@
-"""What is learned of the nodes of a pool."""
+"""Estimates about the nodes of a pool."""

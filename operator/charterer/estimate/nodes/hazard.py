@@ -112,7 +112,10 @@ def hazard(
 
 
 def _interval(deaths: float, hours: float, together: float) -> tuple[float, float]:
-    """The 90 % interval of a rate after ``deaths`` in ``hours``; deaths that come ``together`` say less."""
+    """The 90 % interval of a rate after ``deaths`` in ``hours``; deaths that come ``together`` say less.
+
+    The library is imported here, so that commands that only show help do not wait for it.
+    """
     from scipy.special import gammaincinv
 
     events = deaths / max(together, 1.0)
