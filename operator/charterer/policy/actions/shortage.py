@@ -286,7 +286,7 @@ class _Shortage:
 
 
 class _Charges:
-    """What a GPU-second counts for a job whose pool others wait for: the later it is in Smith's order, the less."""
+    """The price of a GPU-second for a job whose pool others wait for: the later in Smith's order, the less."""
 
     def __init__(self, waiting: Sequence[_Candidate], gpus: Mapping[PoolId, int]) -> None:
         self._gpus = gpus

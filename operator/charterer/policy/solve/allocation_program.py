@@ -114,7 +114,7 @@ class _Rows:
         self._known: dict[tuple[PoolId, int], Uses] = {}
 
     def uses(self, way: Way) -> Uses:
-        """What a way takes of each row."""
+        """The amounts that a way takes of each row."""
         key = way.pool, way.gpus
         if key not in self._known:
             size, first = self._pools[way.pool].size, self._first[way.pool]
@@ -124,7 +124,7 @@ class _Rows:
         return self._known[key]
 
     def worth(self, pool: PoolId, prices: Sequence[float]) -> float:
-        """What one more whole node is worth at the rows' prices."""
+        """The value of one more whole node at the rows' prices."""
         size, first = self._pools[pool].size, self._first.get(pool, 0)
         return sum(prices[first + at] * (size // width) for at, width in enumerate(self.widths.get(pool, ())))
 
