@@ -1,4 +1,4 @@
-"""Room is shared out where a pool is full or a gang does not fit, else never: then the plan is what it was without it."""
+"""Room is shared out where a pool is full or a gang does not fit, else never: the plan is what it was without that."""
 
 from __future__ import annotations
 
