@@ -240,12 +240,12 @@ async def _start_operator(cluster: Cluster, session: aiohttp.ClientSession, prog
 
 async def _play(of: Scenario, stage: Stage, out: Path, steps: Steps, console: Console) -> Summary:
     """The replay, its summary and its picture."""
-    steps.say(f"replaying {len(of.jobs)} jobs of an hour of submissions")
+    seconds = of.window[1] - of.window[0]
+    steps.say(f"replaying {len(of.jobs)} jobs submitted within {seconds / 3600:.0f} h")
     replay = Replay(stage.kube, of)
     with Screen(console, of.pace.factor) as screen:
         observer = Observer(stage.kube, stage.session, of, replay, stage.cloud, stage.metrics_url, screen.show)
-        window = of.pace.demo_seconds(of.window[1] - of.window[0])
-        await _replay(stage, replay, observer, window + _TAIL_SECONDS)
+        await _replay(stage, replay, observer, of.pace.demo_seconds(seconds) + _TAIL_SECONDS)
     ledger, bill = await _ledger(stage.kube), await stage.cloud.bill()
     columns = await stage.simulation.columns()
     spent = [(view.at, view.money.spent) for view in observer.views]
