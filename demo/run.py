@@ -169,7 +169,7 @@ async def _set(
     _apply(of, now, cluster, pools, out / "applied")
     steps.say("starting the operator (charterer run)")
     metrics_url = await _start_operator(cluster, session, programs)
-    simulation = Simulation(of, now, _measured(of) if cloud == "karpenter" else None)
+    simulation = Simulation(of, now, measured(of) if cloud == "karpenter" else None)
     stack.callback(simulation.stop)
     return Stage(cluster, programs, kube, session, rented, metrics_url, simulation)
 
@@ -276,7 +276,7 @@ async def _play(of: Scenario, stage: Stage, out: Path, steps: Steps, console: Co
     return result
 
 
-def _measured(of: Scenario) -> Path | None:
+def measured(of: Scenario) -> Path | None:
     """The file of plain Jobs on Karpenter; None where those were not the scenario's jobs."""
     jobs = Column.of(json.loads(MEASURED.read_text())).jobs
     return MEASURED if {job.name for job in jobs} == {job.name for job in of.jobs} else None
