@@ -194,7 +194,7 @@ class Admission:
                 self._commit(job, outcomes)
                 return
             blocks.append(block)
-            if block is ReasonCode.POOL_COOLING and self._draft.wait_is_measured(job, option):  # the rest is worse
+            if block is ReasonCode.POOL_COOLING and self._may_wait(job, option):  # the rest is worse
                 wanted, blocks = option, [block, *blocks]
                 break
         if any(block in _LIMITS for block in blocks):
@@ -204,6 +204,11 @@ class Admission:
                     return
         first = blocks[0]
         self._draft.judge(job, wanted, reasons.waiting(first, wanted, self._why_not(first, job, wanted)))
+
+    def _may_wait(self, job: Job, option: Option) -> bool:
+        """Whether the job waits for a pool that cools: enough is known of its hours, or the job has time to lose."""
+        need = self._solution.deadline_needs.get(job.id)
+        return self._draft.wait_is_measured(job, option) or (need is not None and need.may_wait)
 
     def _why_not(self, block: ReasonCode, job: Job, option: Option) -> str:
         """Why no node can be had for the option, with the numbers of the limit that forbids it."""
