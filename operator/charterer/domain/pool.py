@@ -210,7 +210,7 @@ class Pool:
 
     @property
     def known_answers(self) -> Answers:
-        """What was counted of refusals and starts as far as it is to be used."""
+        """The counts of refusals and starts, as far as they are to be used."""
         if not self.learns_waits:
             return NO_ANSWERS
         return self.answers if self.shared_answers is None else self.shared_answers

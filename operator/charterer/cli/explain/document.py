@@ -1,4 +1,4 @@
-"""What ``charterer explain`` shows, as a document."""
+"""The document that ``charterer explain`` shows."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def _row(option: Alternative) -> tuple[TableCell, ...]:
 
 
 def _basis(option: Alternative) -> str:
-    """What the speed rests on, with the number of reports."""
+    """The evidence for the speed, with the number of reports."""
     return (
         f"{option.basis}, {option.reports} report{'' if option.reports == 1 else 's'}"
         if option.reports

@@ -1,4 +1,4 @@
-"""What ``charterer explain`` says as JSON or YAML."""
+"""The answer of ``charterer explain`` as JSON or YAML."""
 
 from __future__ import annotations
 

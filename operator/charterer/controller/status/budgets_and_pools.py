@@ -142,7 +142,7 @@ def _hourly_too_low(budget: Budget, snapshot: Snapshot) -> str:
 
 
 def _fault(kind: str, name: str, plan: Plan) -> Problem | None:
-    """What made planning fail with the object."""
+    """The problem that planning had with the object; None without one."""
     return next((problem for problem in plan.problems if (problem.kind, problem.name) == (kind, name)), None)
 
 
@@ -152,7 +152,7 @@ def _interval(verdict: BudgetVerdict) -> str:
 
 
 def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
-    """What would be done now, were the mode Enforce."""
+    """The actions that mode Enforce would take now."""
     rent = sum(isinstance(command, Rent) and command.budget == budget.id for command in plan.observed_commands)
     place = [
         command
@@ -228,7 +228,7 @@ def _interruptions(pool: Pool) -> InterruptionsStatus | None:
 
 
 def _preflight(pool: Pool, findings: Sequence[PreflightFinding], snapshot: Snapshot) -> Iterable[Condition]:
-    """What would fail before the first dollar; nothing until it was looked for."""
+    """The pool's preflight; nothing until it was made."""
     if not findings:
         return
     failed = [f"{finding.subject}: {finding.message}" for finding in findings if not finding.well]

@@ -121,7 +121,7 @@ class Admission:
     def _within_their_cost(
         self, wanted: dict[JobId, Sequence[Completion]], waiting: Iterable[Job]
     ) -> dict[JobId, Sequence[Completion]]:
-        """What is wanted, without what would cost more than a job may; a job that has nothing left is not started."""
+        """The options wanted, less those dearer than the job's maxCost; a job that has none left is not started."""
         for job in waiting:
             if job.max_cost is None or job.id not in wanted:
                 continue
@@ -278,7 +278,7 @@ class Admission:
         return snuggest if unused * share.position(job).left / options[0].speed > waits else options
 
     def _with_delays(self, job: Job, outcomes: Sequence[Completion], worth: float) -> Sequence[tuple[float, Option]]:
-        """What each option costs with time, the best first, where a node is expected late: that is paid with time only.
+        """The cost of each option with time, the best first. A late node costs time only.
 
         ``worth``: dollars of a second of the job's life.
         """
@@ -344,7 +344,7 @@ def next_run(job: Job) -> int:
 
 
 def no_option(job: Job, pools: Mapping[PoolId, Pool]) -> str:
-    """What a job without any option asks for, and what there is in the pools that its budget may rent, in words."""
+    """In words: the request of a job without any option, and the offers of pools that its budget may rent."""
     widths = job.widths
     gpus = count(widths.min, "GPU") if widths.min == widths.max else f"{widths.min} to {widths.max} GPUs"
     types = f" of type {', '.join(job.gpu_types)}" if job.gpu_types else ""

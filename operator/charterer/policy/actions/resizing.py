@@ -93,7 +93,7 @@ class Resizing:
                     self._go(facts.job, allocation, to, why)
 
     def _moves(self, group: JobGroup, share: GroupAssignment) -> Iterable[JobMoves]:
-        """What the group's running jobs must do or may gain, where it is not nothing."""
+        """The moves of the group's running jobs that have any."""
         name = self._solution.budget.id, group.key
         market, found = self._solution.inputs.market, dict[JobId, JobMoves | None]()
         for values, jobs in _by_values(group, share):

@@ -111,12 +111,17 @@ def _first(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
 
 
 def _rooms(draft: PlanBuilder, wanted: Sequence[Sequence[Completion]]) -> Mapping[PoolId, PoolRoom]:
-    """The nodes that there are or may be rented, as many as the jobs could want, by pool."""
+    """The nodes that there are or may be rented, as many as the jobs could want, by pool.
+
+    A width of which not just so many fill a node counts as a whole one: no other job may be put beside it.
+    """
     widest: dict[PoolId, int] = {}
     for ways in wanted:
         most: dict[PoolId, int] = {}
-        for way in ways:
-            most[way.option.pool] = max(most.get(way.option.pool, 0), way.option.gpus)
+        for option in (way.option for way in ways):
+            size = draft.snapshot.pools[option.pool].gpus_per_node or 1
+            gpus = option.gpus if size % option.gpus == 0 else max(option.gpus, size)
+            most[option.pool] = max(most.get(option.pool, 0), gpus)
         for pool, gpus in most.items():
             widest[pool] = widest.get(pool, 0) + gpus
     return {pool: draft.pool_room(pool, gpus) for pool, gpus in sorted(widest.items())}
@@ -281,7 +286,7 @@ class _Shortage:
 
 
 class _Charges:
-    """What a GPU-second counts for a job whose pool others wait for: the later it is in Smith's order, the less."""
+    """The price of a GPU-second for a job whose pool others wait for: the later in Smith's order, the less."""
 
     def __init__(self, waiting: Sequence[_Candidate], gpus: Mapping[PoolId, int]) -> None:
         self._gpus = gpus

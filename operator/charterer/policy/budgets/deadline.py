@@ -61,7 +61,7 @@ class DeadlineNeed:
         return TargetOutlook(self.ends, self.fastest, self.met)
 
     def note(self, now: Instant) -> str:
-        """What is to be said of the target."""
+        """The sentence about the target."""
         target = self.job.target_completion or now
         words = f"target {moment(target):%Y-%m-%dT%H:%MZ}"
         if self.met:
@@ -82,7 +82,7 @@ def deadline_need(
     *,
     moves: bool = True,
 ) -> DeadlineNeed | None:
-    """What the job's target takes; None without a target that lies ahead, or where there is nothing to choose.
+    """The job's way to its target; None without one that lies ahead, or where there is nothing to choose.
 
     ``money``: dollars that its path may cost beyond the cheapest. Where no path that costs no more ends in time, it is
     the fastest of those. ``waits``: seconds until a pool gives a node, of the pools where the job would have to wait.

@@ -48,7 +48,7 @@ def late(pool: PoolId, wait: LaunchWait) -> str:
 
 
 def pays(rate: Rate) -> str:
-    """What the budget pays for an hour of a job's life."""
+    """The dollars that the budget pays for an hour of a job's life, in words."""
     return f"{format_money(rate * 3600)} per job-hour saved"
 
 
@@ -86,7 +86,7 @@ def choice(option: Option, values: OptionValues, weight: float, position: JobPos
 
 
 def full(values: OptionValues, options: Iterable[Option]) -> str:
-    """What room counts in the pools of some options, where they are full."""
+    """The prices of room in the pools of some options, where they are full, in words."""
     charge = values.charge
     prices = {} if charge is None else {option.pool: charge.of(option) / option.gpus for option in options}
     return "".join(

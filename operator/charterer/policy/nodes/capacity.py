@@ -105,7 +105,7 @@ class FreeNodes:
 
 
 class Capacity:
-    """What is still free as a plan goes on: at first what nobody holds."""
+    """The GPUs that are still free as a plan goes on: at first those that nobody holds."""
 
     def __init__(self, snapshot: Snapshot, holdings: Holdings, nodes: Mapping[BudgetPool, PoolNodes]) -> None:
         self._snapshot = snapshot
@@ -138,7 +138,7 @@ class Capacity:
         return () if made is None else made.touched
 
     def held(self, job: Job) -> HeldGpus:
-        """What the job holds, by rental."""
+        """The GPUs that the job holds, by rental."""
         return self._holdings.held(job)
 
     def _booting(self, name: PoolId, here: PoolNodes) -> HeldGpus:

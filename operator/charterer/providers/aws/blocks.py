@@ -30,7 +30,7 @@ _KNOWN_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Reservation:
-    """What was read of one, at ``read`` by the clock and at ``asked`` by the cloud's. ``end``: see ``ends``."""
+    """A reservation as it was at ``read`` by our clock and at ``asked`` by the cloud's. ``end``: see ``ends``."""
 
     read: float
     asked: Instant
@@ -77,7 +77,7 @@ class CapacityBlocks:
         return Reply(refused={order.token: Refusal(*what, order.token) for order in ask.orders})
 
     async def _reservation(self, pool: PoolId, id: str) -> _Reservation | None:
-        """What is known of it; None while it could never be read."""
+        """The reservation as last read; None while it could never be read."""
         known = self._known.get(id)
         if known is not None and self._clock() - known.read <= _KNOWN_SECONDS:
             return known

@@ -138,7 +138,7 @@ class AwsCloud:
             await self._renewals.renew(pools)
 
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
-        """What would fail, or cost money by surprise, before the first dollar."""
+        """Find what would fail, or cost money by surprise, before the first dollar is spent."""
         with _understood(pool.id, "preflight", UnknownCode):
             return await self._preflight.findings(pool, await self._cluster(pool.id))
 

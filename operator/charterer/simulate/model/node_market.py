@@ -26,7 +26,7 @@ DEAREST = Price.parse("1000000")
 
 @dataclass(frozen=True, slots=True)
 class PoolModel:
-    """What a pool sells. ``hourly``: dollars an hour of a node; ``later_prices``: (second, price from then on).
+    """A pool's offer. ``hourly``: dollars an hour of a node; ``later_prices``: (second, price from then on).
 
     ``draw_start_seconds`` draws the seconds from asking for a node to its readiness (absent: always ``start_seconds``,
     the declared value). ``draw_lifetime(n)``: the seconds of readiness after which the n-th node rented in the pool,
@@ -129,7 +129,7 @@ class SimMachine:
         return None if self.ready is None else NodeName(self.uid)
 
     def bill(self, now: Instant) -> Money:
-        """What it costs if it ends now."""
+        """The node's cost if it ends now."""
         return cost(self.segments, self.model.billing_minimum_seconds, self.created, now)
 
 
@@ -202,7 +202,7 @@ class NodeMarket:
         return min(limit for limit in limits if limit is not None)
 
     def _refusal(self, pool: PoolId, now: Instant) -> Refusal | None:
-        """What the cloud says to an order for one more node; None where it has one."""
+        """The cloud's refusal of one more node; None where it has one."""
         name, live, stock, quota = self.models[pool].name, self.live[pool], self.stock[pool], self.quota[pool]
         if stock is not None and live >= stock:
             return Refusal(RefusalKind.STOCK_OUT, Scope.POOL, name, "StockOut", "none left", now)
