@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from charterer.domain.ids import JobId, PoolId
-from charterer.domain.job import Job, Placement, SpotPolicy
+from charterer.domain.budget import MoveLimits
+from charterer.domain.ids import JobId, PoolId, RentalId
+from charterer.domain.job import Job, Placement, ResizePolicy, RunOutcome, SpotPolicy
 from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
@@ -23,6 +24,7 @@ from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.hard_limit import reserve
 from charterer.policy.nodes.max_cost import affordable, too_dear
 from charterer.policy.nodes.node_fit import snuggest_first
+from charterer.policy.options.interruptions import DEFAULT_CHECKPOINT_SECONDS, goes_on
 from charterer.policy.options.option_value import Completion
 from charterer.policy.options.pool_selection import left_out
 from charterer.policy.solve.allocation_program import NEAR
@@ -308,10 +310,37 @@ class Admission:
             self._place(job, option, claim.placements, why)
             return None
         self._rate += option.price.dollars_per_second
+        if self._runs_meanwhile(job, option, claim.nodes, share):
+            return None
         nodes = ", ".join(claim.nodes[:3]) + (f" and {len(claim.nodes) - 3} more" if len(claim.nodes) > 3 else "")
         text = f"waits until {nodes} can take it{self._passed_over(job, option, wanted)}"
         self._draft.judge(job, option, reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, text))
         return None
+
+    def _runs_meanwhile(self, job: Job, option: Option, nodes: Sequence[RentalId], share: GroupAssignment) -> bool:
+        """Let a job that lost nodes, and may move later, run on the ready ones until all are ready, where that gains."""
+        interrupted = bool(job.records) and job.records[-1].outcome is RunOutcome.INTERRUPTED
+        moves = job.resize is not ResizePolicy.NEVER and self._solution.budget.moves == MoveLimits()
+        if not interrupted or not moves or job.max_cost is not None:
+            return False
+        size = self._draft.snapshot.pools[option.pool].gpus_per_node or 1
+        free, start = self._draft.free_nodes(option.pool), self._draft.start_up(option)
+        ready = [name for name in nodes if name in free.ready.free]
+        widths = [each for each in share.group.menu.options if each.pool == option.pool and not each.trial]
+        fewer = [each for each in widths if size <= each.gpus <= size * len(ready)]
+        if not fewer:
+            return False
+        rest, lost = max(fewer, key=lambda each: each.gpus), option.interruptions
+        places = ready[: rest.gpus // size]
+        wait = max([free.booting.seconds.get(name, start) for name in nodes if name not in ready])
+        write = DEFAULT_CHECKPOINT_SECONDS if lost is None else lost.checkpoint_seconds
+        gains = goes_on(rest.speed / option.speed, wait, option.entry_seconds - start, write)
+        if not gains or not self._draft.hosts(dict.fromkeys(places, job.grace_seconds)):
+            return False
+        text = f"{reasons.name(rest)} until the other nodes for {reasons.name(option)} are ready"
+        why = Reason(ReasonCode.INTERRUPTION, 0.0, ZERO, text, job.records[-1].option)
+        self._place(job, rest, tuple([Placement(name, size) for name in places]), why)
+        return True
 
     def _passed_over(self, job: Job, option: Option, wanted: Option) -> str:
         """That a pool which would be better gives its nodes too late for the job; empty where that is not why."""

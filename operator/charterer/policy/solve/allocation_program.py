@@ -152,7 +152,7 @@ class _Nodes:
         return None if least is None else self._with[least][0]
 
     def whole(self, size: int, count: int) -> Sequence[int] | None:
-        """So many nodes that nobody uses; None where there are fewer."""
+        """Nodes that nobody uses, ``count`` of them; None where there are fewer."""
         found = self._with.get(size, ())
         return found[:count] if len(found) >= count else None
 
