@@ -122,7 +122,7 @@ def shrinking_speed(per_hour: float, times: RunTimes, narrower: float) -> float:
 
 
 def goes_on(narrower: float, wait: float, restart: float, write_seconds: float) -> bool:
-    """Whether a job that lost nodes gains by running on the others until new ones are ready: σ·(T − r) > δ of the theory page.
+    """Whether a job that lost nodes gains by running on the others until new ones are ready: σ·(T − r) > δ.
 
     ``narrower``: its speed there, as a fraction of the speed with all; ``wait``: seconds until all are ready.
     """
