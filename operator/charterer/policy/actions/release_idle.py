@@ -109,7 +109,7 @@ def _kept_for(
         pool = pools.get(last.option.pool)
         if pool is None or last.outcome is not RunOutcome.FAILED:
             continue
-        if seconds_between(now, until) < pool.start_seconds:
+        if seconds_between(now, until) < pool.likely_start_seconds:
             kept |= {placement.rental for placement in last.placements}
     return frozenset(kept)
 
