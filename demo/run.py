@@ -47,7 +47,8 @@ MEASURED = Path(__file__).parent / "data" / "plain-jobs.json"
 """What `python -m tests.bench.versus_karpenter` measured of plain Jobs on Karpenter."""
 _CHARTS = Path(__file__).resolve().parents[1] / "charts"
 _START_SECONDS = 60.0
-_REPLAY_SECONDS = 900.0
+_TAIL_SECONDS = 900.0
+"""Seconds after the window within which all jobs have to end."""
 _SETTLE_SECONDS = 300.0
 _MARKER = ".charterer-demo"
 _CHARTERER = "/apis/charterer.dev/v1alpha1"
@@ -239,11 +240,12 @@ async def _start_operator(cluster: Cluster, session: aiohttp.ClientSession, prog
 
 async def _play(of: Scenario, stage: Stage, out: Path, steps: Steps, console: Console) -> Summary:
     """The replay, its summary and its picture."""
-    steps.say(f"replaying {len(of.jobs)} jobs of an hour of submissions")
+    seconds = of.window[1] - of.window[0]
+    steps.say(f"replaying {len(of.jobs)} jobs submitted within {seconds / 3600:.0f} h")
     replay = Replay(stage.kube, of)
     with Screen(console, of.pace.factor) as screen:
         observer = Observer(stage.kube, stage.session, of, replay, stage.cloud, stage.metrics_url, screen.show)
-        await _replay(stage, replay, observer)
+        await _replay(stage, replay, observer, of.pace.demo_seconds(seconds) + _TAIL_SECONDS)
     ledger, bill = await _ledger(stage.kube), await stage.cloud.bill()
     columns = await stage.simulation.columns()
     spent = [(view.at, view.money.spent) for view in observer.views]
@@ -273,16 +275,16 @@ async def _play(of: Scenario, stage: Stage, out: Path, steps: Steps, console: Co
     return result
 
 
-async def _replay(stage: Stage, replay: Replay, observer: Observer) -> None:
+async def _replay(stage: Stage, replay: Replay, observer: Observer, most_seconds: float) -> None:
     """Replay, and wait until the last node has been given back and paid."""
     async with asyncio.TaskGroup() as tasks:
         background = [tasks.create_task(stage.programs.watch()), tasks.create_task(observer.run())]
         try:
-            async with asyncio.timeout(_REPLAY_SECONDS):
+            async with asyncio.timeout(most_seconds):
                 await replay.run()
         except TimeoutError as late:
             names = ", ".join(name for name, job in replay.jobs.items() if not job.finished)
-            raise DemoError(f"these jobs have not ended after {_REPLAY_SECONDS:.0f} s: {names}") from late
+            raise DemoError(f"these jobs have not ended after {most_seconds:.0f} s: {names}") from late
         await stage.programs.until(lambda: _settled(stage), "all nodes are given back and paid", _SETTLE_SECONDS)
         for task in background:
             task.cancel()

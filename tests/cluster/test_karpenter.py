@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from charterer.cluster.paths import GPU_POOLS, NODES
+from charterer.cluster.paths import GPU_BUDGETS, GPU_POOLS, NODES
+from charterer.domain.money import Money
 from charterer.domain.time import parse_instant
 from tests.testbed.karpenter_bed import CLAIMS, GPU_TYPE, KarpenterBed, condition
 from tests.testbed.karpenter_process import NODE_CLASS
@@ -59,6 +60,27 @@ async def test_what_is_out_of_stock_in_one_zone_is_rented_in_another(karpenter_b
     await bed.claim_pool("b", "zone-b")
     await bed.running("train")
     assert {claim["metadata"]["labels"]["charterer.dev/pool"] for claim in bed.claims()} == {"b"}
+
+
+async def test_a_machine_alone_of_the_two_that_a_job_needs_is_given_back_and_its_cost_named(
+    karpenter_bed: KarpenterBed,
+) -> None:
+    """Karpenter cannot launch all or none."""
+    bed = karpenter_bed
+    bed.karpenter.behave({"zone": "zone-a", "stock": 1})
+    bed.operator()
+    await bed.claim_pool()
+    await bed.budget()
+    await bed.job("wide", gpus=16)
+
+    def in_vain() -> Money:
+        status = (bed.mirror.one(GPU_BUDGETS, "team") or {}).get("status") or {}
+        pools = (status.get("costs") or {}).get("pools") or [{}]
+        return Money.parse(pools[0].get("incompleteGang", "0"))
+
+    await bed.until(lambda: in_vain() > Money(0) and not bed.rentals() and not bed.claims())
+    _, bill = await bed.bill()
+    await bed.until(lambda: in_vain().micros == bill)
 
 
 async def test_a_launch_that_fails_for_ever_is_given_up_at_once(karpenter_bed: KarpenterBed) -> None:

@@ -87,7 +87,7 @@ class _CertificateSecret:
         self._path = SECRETS.one(_SECRET, namespace)
 
     async def load(self) -> StoredSecret | None:
-        """What it holds; None where there is no such Secret."""
+        """The Secret's content; None where there is no such Secret."""
         try:
             raw = await self._client.get(self._path)
         except NotFound:

@@ -1,4 +1,4 @@
-"""What a dry run would write: each mutation is logged once, with its object and content, and none is sent."""
+"""The dry run: each mutation is logged once, with its object and content, and none is sent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REMEMBERED: Final = 100_000
 """Mutations that are remembered, so that one that is tried again and again is logged once."""
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _REVIEWS: Final = ("tokenreviews", "selfsubjectaccessreviews")
-"""What is created only to ask something."""
+"""Resources that are created only to ask something."""
 _SECRET: Final = ("data", "stringData")
 """Fields of a Secret that are left out."""
 _HIDDEN: Final = "(not logged)"

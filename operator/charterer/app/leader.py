@@ -1,4 +1,4 @@
-"""What only the leader runs: observing, planning, acting, publishing, learning, and the progress endpoint.
+"""The leader's parts: observing, planning, acting, publishing, learning, and the progress endpoint.
 
 Each part is made after those it uses. Two values are shared instead of handed on later: ``awake`` is set when the loop
 should turn, and ``in_flight`` holds the keys of the mutations that the loop has begun, which writers of status avoid.

@@ -78,7 +78,7 @@ async def run(
 
 
 class _Replica:
-    """What every replica runs: the watch, the Lease and the health endpoint; and the leader's parts while it leads."""
+    """A replica: the watch, the Lease and the health endpoint; and the leader's parts while it leads."""
 
     def __init__(
         self, settings: Settings, access: Access, wrap: Callable[[Executor], Executor], adapters: Adapters

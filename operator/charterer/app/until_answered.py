@@ -1,4 +1,4 @@
-"""What a process cannot begin without is asked for until the API server gives it."""
+"""Repeating a request without whose answer the process cannot begin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RETRY_SECONDS: Final = 1.0
 
 
 async def until_answered(what: str, ask: Callable[[], Awaitable[T]]) -> T:
-    """What ``ask`` returns, which is repeated for as long as it raises ApiError."""
+    """Call ``ask`` until it raises no ApiError, and return its answer."""
     while True:
         try:
             return await ask()

@@ -124,5 +124,5 @@ def _waits(job: Job, raw: Mapping[str, Any]) -> str:
 
 
 def _note(text: str) -> None:
-    """What is not a line of a log goes to stderr."""
+    """A message that is not a line of a log goes to stderr."""
     click.echo(text, file=sys.stderr)

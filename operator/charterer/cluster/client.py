@@ -33,7 +33,7 @@ from charterer.cluster.paths import resource_in
 RawObject: TypeAlias = dict[str, Any]
 """A Kubernetes object as JSON. ``charterer.api`` and ``charterer.workloads`` make and decode them."""
 Body: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
-"""What a call sends: an object, or the operations of a JSON patch."""
+"""The body of a call: an object, or the operations of a JSON patch."""
 
 TIMEOUT: Final = 10.0
 """Seconds a call may take in all: connecting, sending, waiting and reading. Shorter than the Lease lasts."""

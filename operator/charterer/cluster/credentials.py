@@ -48,7 +48,7 @@ class NotSent(aiohttp.ClientConnectionError):
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What identifies this process now: the ``Authorization`` header, if any, and the TLS context."""
+    """This process's identity now: the ``Authorization`` header, if any, and the TLS context."""
 
     header: str | None = field(repr=False)
     tls: ssl.SSLContext

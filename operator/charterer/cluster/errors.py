@@ -96,7 +96,7 @@ class OutcomeUnknown(ApiError):
 
 READS = frozenset({"GET", "HEAD"})
 _STORE_REFUSES = "request is too large"
-"""What etcd says of an object above its limit, for which the API server answers 500."""
+"""Etcd's message about an object above its limit, for which the API server answers 500."""
 
 
 def classify(method: str, path: str, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:

@@ -20,7 +20,7 @@ TOLERATED_SECONDS = 30.0
 
 
 class Reading(NamedTuple):
-    """What another clock showed, and the monotonic clock's seconds when its answer came."""
+    """The time of another clock, and the monotonic clock's seconds when its answer came."""
 
     time: Instant
     seconds: float

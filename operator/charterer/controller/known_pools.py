@@ -71,7 +71,7 @@ def _same_text(one: Cloud, other: Cloud) -> bool:
 
 
 def _left_of(rental: Rental, namesake: Pool | None) -> Pool:
-    """What is known of a rental's pool without its object: enough to look at its group and to end what is there."""
+    """A rental's pool without its object: enough is known to look at its group and to end what is there."""
     return Pool(
         id=rental.pool,
         uid="" if namesake is None else namesake.uid,

@@ -1,4 +1,4 @@
-"""What the Nodes that came before show: whether their GPUs are offered, and whether training pods may come."""
+"""Findings on the Nodes that came before: whether their GPUs are offered, and whether training pods may come."""
 
 from __future__ import annotations
 

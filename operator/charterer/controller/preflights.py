@@ -1,4 +1,4 @@
-"""What would fail in each pool before the first dollar: looked for when a pool is new or changed, and every hour."""
+"""Preflights of pools, which find what would fail: when a pool is new or changed, and every hour."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Preflights:
 
 
 async def findings_of(accounts: Accounts, pool: Pool) -> Sequence[PreflightFinding]:
-    """What the pool's cloud finds; a cloud that cannot be asked is a finding too."""
+    """The findings of the pool's cloud; a cloud that cannot be asked is a finding too."""
     try:
         return tuple(await accounts.account_of(pool).preflight(pool))
     except ProviderError as error:

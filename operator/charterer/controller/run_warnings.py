@@ -1,4 +1,4 @@
-"""What Events say of runs that start late: only they tell that a Job may not make pods, or that a volume is missing."""
+"""Events about runs that start late: only they tell that a Job may not make pods, or that a volume is missing."""
 
 from __future__ import annotations
 

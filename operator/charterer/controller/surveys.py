@@ -70,7 +70,7 @@ class SurveyPace:
 
 @dataclass(slots=True)
 class _Said:
-    """What the cloud said of orders when it was asked for them, and of instances when it was told to end them.
+    """The cloud's last answers: to orders, and to being told to end instances.
 
     Times are seconds of the event loop's clock.
     """
@@ -128,7 +128,7 @@ class Surveys:
         self.quotes: dict[PoolId, Quote] = {}
         self.errors: dict[PoolId, ProviderError] = {}
         self.clocks: dict[Guarded, Reading] = {}
-        """What each cloud's clock showed in its last answer."""
+        """The time that each cloud's clock showed in its last answer."""
 
     def look_again(self) -> None:
         """The pools, or which of them are in motion, may have changed."""

@@ -140,7 +140,7 @@ class MoveLimits:
 
 
 class Cause(StrEnum):
-    """What a node's time was paid for.
+    """The use that a node's time was paid for.
 
     JOB: GPUs that a job held. STARTING: from the launch until the node took pods. IDLE: GPUs of a ready node that no
     job held. ENDING: from the last job's leaving a released node to the node's end. INCOMPLETE_GANG: nodes that no job
@@ -260,7 +260,7 @@ class Budget:
         return wanted if self.hard_limit is None else min(wanted, max(self.hard_limit, self.amount))
 
     def carries(self, used: Money) -> Money:
-        """What goes into the next period when ``used`` was spent in this one (negative: a deficit)."""
+        """The amount carried into the next period when ``used`` was spent in this one (negative: a deficit)."""
         left = self.aim.micros - used.micros
         carried = abs(left) * self.carry_over_percent // 100
         return Money(carried if left > 0 else -carried)

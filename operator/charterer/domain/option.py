@@ -14,7 +14,7 @@ GPU = "nvidia.com/gpu"
 
 @dataclass(frozen=True, slots=True)
 class Interruptions:
-    """What an option counts for nodes that the cloud takes back.
+    """The effect of nodes that the cloud takes back on an option.
 
     ``rate``: deaths per node-hour over the job's length; ``joint``: the fraction of them that take all nodes;
     ``per_hour``: interruptions of the job an hour. ``interval``: seconds of training between checkpoints, each written
@@ -53,5 +53,5 @@ class Option:
 
     @property
     def resources(self) -> Mapping[str, int]:
-        """What its pods ask for together, by the names of extended resources."""
+        """The requests of its pods together, by the names of extended resources."""
         return {self.resource: self.gpus}

@@ -96,7 +96,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the cloud said at once. An order in neither mapping was accepted and shows in a later survey, or nowhere."""
+    """The cloud's first answer. An order in neither mapping was accepted and shows in a later survey, or nowhere."""
 
     launched: Mapping[OrderToken, InstanceId] = field(default_factory=dict)
     refused: Mapping[OrderToken, Refusal] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What a pool's cloud can do. The life cycle branches on these, never on the vendor.
+    """The abilities of a pool's cloud. The life cycle branches on these, never on the vendor.
 
     ``named``: a survey says of each instance which order it is for. ``keeps_trying``: an order that is not withdrawn
     may launch later, and be billed. ``together``: the cloud itself launches all orders of an ask or none.
@@ -123,7 +123,7 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class CoolDown:
-    """What a cloud refused, from ``since`` on, and until when it is not asked for again.
+    """A refusal that holds: from ``since`` on, and until when the cloud is not asked again.
 
     ``kind``, ``scope``, ``where``, ``code`` and ``message`` are the refusal's. ``times``: how often in a row. ``by``:
     the other pool of the account that was refused; None for the pool's own.

@@ -217,7 +217,7 @@ class PathVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ClassVerdict:
-    """What the planner gives the jobs of one class and budget: one of ``paths``, the cheapest first.
+    """The planner's choice for the jobs of one class and budget: one of ``paths``, the cheapest first.
 
     ``seconds`` and ``cost``: the expected length and cost of a job on the first path, start-up and restarts included.
     ``mean_work``: seconds of the class's reference option.

@@ -210,7 +210,7 @@ class Pool:
 
     @property
     def known_answers(self) -> Answers:
-        """What was counted of refusals and starts as far as it is to be used."""
+        """The counts of refusals and starts, as far as they are to be used."""
         if not self.learns_waits:
             return NO_ANSWERS
         return self.answers if self.shared_answers is None else self.shared_answers
@@ -293,7 +293,8 @@ class Instance:
     """One machine as the cloud lists it; all times are the cloud's. ``launched`` is when billing began.
 
     ``segments``: the prices that the cloud tells of this machine; empty where it tells none, and the quotes say it.
-    ``order``: what it was launched for, where the cloud knows.
+    ``order``: what it was launched for, where the cloud knows. ``ends``: when it is taken back, where that is known all
+    the time, such as the end of a reservation; the jobs on it move at a ``Notice`` before.
     """
 
     id: InstanceId
@@ -306,6 +307,7 @@ class Instance:
     billing_minimum_seconds: int
     ended_because: str = ""
     order: OrderToken | None = None
+    ends: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True)

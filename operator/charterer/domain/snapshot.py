@@ -70,7 +70,7 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OperatorLimits:
-    """What all pools together may have, whatever budgets and pools allow: nodes, and dollars an hour at worst prices.
+    """Limits of all pools together, whatever budgets and pools allow: nodes, and dollars an hour at worst prices.
 
     None: no limit.
     """

@@ -38,7 +38,7 @@ BATCH_OPTIMISM = 1.0
 
 
 class Learner:
-    """What all reports so far say. Copies (``copy.deepcopy``) and pickles are independent of each other.
+    """All that reports have taught so far. Copies (``copy.deepcopy``) and pickles are independent of each other.
 
     ``classes``: their declared batch sizes; ``node_gpus``: GPUs of a node by GPU type, otherwise the most that a pod
     ever had. ``model_misfit``: how far a true curve lies off its concave fit (standard deviation of its logarithm). At
@@ -126,7 +126,7 @@ class Learner:
         self._class(class_id).sizes.completed(work)
 
     def profile(self, class_id: ClassId, widths: Sequence[int], gpu_types: Sequence[str] | None = None) -> Learned:
-        """What is known of the class at those numbers of GPUs, ascending.
+        """The class's profile at those numbers of GPUs, ascending.
 
         ``gpu_types``: for which curves are wanted (by default those the class ran on, or all that any class ran on).
         ValueError for widths that do not ascend from 1 or are more than MOST_WIDTHS.

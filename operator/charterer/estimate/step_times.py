@@ -1,4 +1,4 @@
-"""What was reported of the step times of one class on one GPU type, and the last fit to it."""
+"""The step times reported of one class on one GPU type, and the last fit to them."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def activity_json(activity: Activity) -> Json:
 
 
 def placed_json(placed: Mapping[str, Machine | Failure | None]) -> Json:
-    """What became of each order: an instance, an error, or neither while it waits."""
+    """The outcome of each order: an instance, an error, or neither while it waits."""
     answers = []
     for order, result in placed.items():
         answer: Json = {"order": order, "instance": None, "error": None}

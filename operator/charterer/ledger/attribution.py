@@ -63,7 +63,7 @@ def holdings(job: Job, now: Instant) -> list[Holding]:
 
 
 def held_on(jobs: Iterable[Job], now: Instant) -> Mapping[RentalId, Sequence[Holding]]:
-    """What the jobs held up to ``now``, by rental."""
+    """The GPUs that the jobs held up to ``now``, by rental."""
     held: dict[RentalId, list[Holding]] = defaultdict(list)
     for job in jobs:
         for holding in holdings(job, now):

@@ -1,4 +1,4 @@
-"""What a budget's dollars were for: sums over all its months by pool, cause and namespace, which never fall.
+"""A budget's dollars by pool, cause and namespace: sums over all its months, which never fall.
 
 Each step adds what was spent since the last one, shared out by who held the GPUs meanwhile, and nothing is ever taken
 back: the sums can be read as counters. An amount that turns out too high afterwards (a machine had ended some seconds

@@ -70,7 +70,7 @@ def _next_period(budget: Budget, balance: Balance, end: Instant, view: Lifecycle
 
 
 def _costs(budget: Budget, balance: Balance, view: LifecycleView) -> AddCosts | None:
-    """What was spent since the last addition, once a minute, and at once when a rental was folded."""
+    """The spend since the last addition, once a minute, and at once when a rental was folded."""
     through = balance.costs.through
     recent = through is not None and view.snapshot.now < after(through, _COSTS_SECONDS)
     if recent and balance.costs.lifetime == balance.lifetime:

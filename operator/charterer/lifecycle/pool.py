@@ -263,7 +263,7 @@ def _refusal(inventory: _PoolInventory) -> Refusal | None:
 
 
 def _withdrawal(inventory: _PoolInventory, wanted: Sequence[Rental], staying: Sequence[Rental]) -> Withdraw | None:
-    """What the cloud still tries to launch and nobody wants any more."""
+    """Orders that the cloud still tries to launch and nobody wants any more."""
     survey = inventory.survey
     keep = max(inventory.counted, len(staying) + len(wanted))
     unwanted = survey.ordered - {order_token(rental.uid) for rental in wanted}
@@ -313,7 +313,7 @@ def _ask(
 
 
 def _asked_together(rentals: Sequence[Rental]) -> Sequence[tuple[Sequence[Rental], bool]]:
-    """What one call asks for, and whether that is a gang: each gang, and the rest, in order of their first rentals."""
+    """The orders of each call, and whether they are a gang: each gang, and the rest, by their first rentals."""
     parts: dict[str, list[Rental]] = {}
     for rental in rentals:
         parts.setdefault("" if rental.gang is None else rental.gang.name, []).append(rental)
@@ -321,7 +321,7 @@ def _asked_together(rentals: Sequence[Rental]) -> Sequence[tuple[Sequence[Rental
 
 
 def _others_awaited(inventory: _PoolInventory) -> Wait | None:
-    """What gangs that lack rentals wait for: the plan makes the others, or releases these."""
+    """The wait of gangs that lack rentals: the plan makes the others, or releases these."""
     short = next((rental.gang for rental in inventory.waiting if inventory.lacks_others(rental)), None)
     return None if short is None else Wait(f"all rentals of the {short.nodes} that {short.job_name} needs at once")
 
@@ -344,7 +344,7 @@ def _unfulfilled(rental: Rental, pool: Pool, view: LifecycleView, cooling: CoolD
 
 
 def left_behind(pool: Pool, view: LifecycleView) -> str:
-    """What must be ended or paid for before the pool's object may go; empty when nothing must."""
+    """The rentals to be ended or paid for before the pool's object may go; empty when none are."""
     survey = view.snapshot.surveys.get(pool.id)
     rentals = view.rentals_of_pool.get(view.acting(pool.id), ())
     if pool.taken_by is not None:

@@ -241,7 +241,7 @@ def _begin(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
 
 
 def _obstacle(allocation: Allocation, job: Job, view: LifecycleView) -> str:
-    """What is missing for all pods of the run to start at once; empty when nothing is."""
+    """The obstacle to starting all pods of the run at once; empty when there is none."""
     if job.doubts:
         return f"an allocation that can be believed: {job.doubts[0].why}"
     gpus_of: dict[RentalId, int] = {}

@@ -104,7 +104,7 @@ def _failure(allocation: Allocation, run: Run, failed: Instant, view: LifecycleV
 
 
 def _disruption(allocation: Allocation, run: Run, failed: Instant, view: LifecycleView) -> str:
-    """What took the run's pods away: a machine that is not well, or somebody who evicted them."""
+    """The cause that took the run's pods away: a machine that is not well, or somebody who evicted them."""
     for placement in allocation.placements:
         health = _health(placement, failed, view)
         if health and not isinstance(health, Wait):
@@ -139,7 +139,7 @@ def _ended(placement: Placement, view: LifecycleView) -> bool:
 
 
 def _health(placement: Placement, failed: Instant, view: LifecycleView) -> str | Wait:
-    """What was wrong with the machine; empty when it was seen healthy after the failure; Wait while that is unknown."""
+    """The machine's fault; empty when it was seen healthy after the failure; Wait while that is unknown."""
     rental = view.rental(placement.rental)
     if rental is None or rental.phase is RentalPhase.ENDED or rental.instance is None:
         died = f"instance {rental.instance}, " if rental is not None and rental.instance is not None else ""

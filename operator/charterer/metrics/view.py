@@ -25,7 +25,7 @@ _EXISTING = (RentalPhase.REQUESTED, RentalPhase.STARTING, RentalPhase.READY, Ren
 
 @dataclass(frozen=True, slots=True)
 class MetricsSource:
-    """What is shown: a snapshot, the plan made of it, and the function that gives the word in a job's State column.
+    """The source of all series: a snapshot, its plan, and the function that gives the word in a job's State column.
 
     ``draining_since``: when this process first saw each rental draining. ``per_job``: whether each job has series.
     ``label``: the label's value for a namespace, of which there are not more than a bounded number.

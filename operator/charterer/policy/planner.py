@@ -30,7 +30,7 @@ from charterer.policy.nodes.pool_quota import PoolQuota
 
 
 def plan(snapshot: Snapshot, memo: Memo | None = None) -> Plan:
-    """What to rent, release and allocate now, why, and when to plan again if nothing happens before.
+    """Decide what to rent, release and allocate now, why, and when to plan again if nothing happens before.
 
     ``plan(snapshot, memo) == plan(snapshot)`` whatever was planned with the memo before; what did not change between
     two plans with one memo is the same object in both.

@@ -1,4 +1,4 @@
-"""What can go wrong with a cloud, whatever its vendor calls it; adapters classify each vendor code once.
+"""Errors of clouds, whatever the vendor calls them; adapters classify each vendor code once.
 
 A class says what its catcher may do. The message names the pool, the call and the vendor's code, and what to do.
 """
@@ -73,7 +73,7 @@ class Busy(ProviderError):
 
 
 class NotFoundInCloud(ProviderError):
-    """What the call names does not exist."""
+    """The call names something that does not exist."""
 
     reason = "NotFound"
     advice = "check the pool's spec"

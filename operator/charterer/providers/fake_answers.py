@@ -66,7 +66,7 @@ def _refusal(group: Json, error: Json, at: Instant, order: OrderToken | None) ->
 
 
 def reply(group: Json, answer: Json) -> Reply:
-    """What became of each order."""
+    """The outcome of each order."""
     launched: dict[OrderToken, InstanceId] = {}
     refused: dict[OrderToken, Refusal] = {}
     for each in answer["orders"]:
@@ -79,7 +79,7 @@ def reply(group: Json, answer: Json) -> Reply:
 
 
 def traits(group: Json) -> Traits:
-    """What a group can do, by how machines are asked of it."""
+    """The traits of a group, by how machines are asked of it."""
     orders = group["orders"]
     return Traits(
         named=orders != "counted",

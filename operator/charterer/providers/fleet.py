@@ -1,4 +1,4 @@
-"""What is there and on order in all pools, as the clouds themselves say, held against the operator's own limits.
+"""All nodes that exist or are on order, as the clouds themselves say, held against the operator's own limits.
 
 The planner keeps to the limits by what is on record in the API server. This counts anew, from the surveys and from what
 was asked for since, and is the last look before a cloud is asked: neither a wrong plan nor a wrong record passes it.

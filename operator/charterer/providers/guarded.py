@@ -1,4 +1,4 @@
-"""What every account's adapter is wrapped in: time-outs, bounded concurrency, the lease's fence, metrics, and what a
+"""The wrapper of every account's adapter: time-outs, bounded concurrency, the lease's fence, metrics, and what a
 person forbids (a dry run, a stopped operator, the operator's own limits). Adapters have none of this themselves."""
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ async def _nobody_stops() -> Stop | None:
 
 @dataclass(frozen=True, slots=True)
 class Guards:
-    """What holds for the calls of all accounts.
+    """The limits for the calls of all accounts.
 
     ``fence`` returns the seconds for which this process may still change anything (the Lease's ``remaining``).
     ``stopped`` looks, without a cache, whether a person has stopped the operator; its errors are raised, and nothing is

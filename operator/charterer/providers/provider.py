@@ -41,7 +41,7 @@ class Provider(Protocol):
     """
 
     async def survey(self, pools: Sequence[Pool]) -> Mapping[PoolId, Survey | ProviderError]:
-        """What the cloud says of each pool, or why it could not be asked: one pool's error hides no other pool."""
+        """The cloud's answer for each pool, or why it could not be asked: one pool's error hides no other pool."""
         ...
 
     async def quote(self, pool: Pool) -> Quote:
@@ -76,7 +76,7 @@ class Provider(Protocol):
         ...
 
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
-        """What would fail or cost money by surprise before the first dollar: rights, settings, quota, price."""
+        """Find what would fail or cost money by surprise: rights, settings, quota, price."""
         ...
 
     async def close(self) -> None:

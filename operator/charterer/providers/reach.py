@@ -1,4 +1,4 @@
-"""What a pool asks its account for, in the words in which a refusal says how far it reaches.
+"""A pool's wants of its account, in the words in which a refusal says how far it reaches.
 
 An adapter names the place of a refusal with ``Wanted``, so that the other pools are found that would ask for the same.
 """
@@ -30,7 +30,7 @@ class Wanted:
     account: str = ""
 
     def within(self, scope: Scope) -> str:
-        """What a refusal of that scope is about; empty where it concerns no other pool."""
+        """The subject of a refusal of that scope; empty where it concerns no other pool."""
         match scope:
             case Scope.ZONE:
                 named = (self.instance_type, self.sold, self.zone)
@@ -81,7 +81,7 @@ def of_claim(pool: Pool, claims: NodeClaims) -> Wanted:
 
 
 def quota_units(offering: Offering) -> int:
-    """What a node takes of a quota at least: virtual CPUs of EC2 where types' names say it, else GPUs."""
+    """The least that a node takes of a quota: virtual CPUs of EC2 where types' names say it, else GPUs."""
     vcpus = [known for name in offering.instance_type.split(",") if (known := vcpus_by_name(name)) is not None]
     return min(vcpus, default=offering.gpus_per_node)
 

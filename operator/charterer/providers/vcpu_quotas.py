@@ -49,7 +49,7 @@ QUOTAS: Final = (
 
 
 def quota_family(instance_type: str, sold: str) -> str:
-    """What a quota counts together with that type: its ``group``, or the name before the dot where none is known."""
+    """The types that a quota counts together: the type's ``group``, or the name before the dot where none is known."""
     groups = (quota.group for quota in QUOTAS if quota.counts(instance_type, sold))
     return next(groups, instance_type.split(".")[0])
 

@@ -44,7 +44,7 @@ def draw(curves: Sequence[FrontierCurve], as_format: str) -> bytes:
 
 
 def caption(curve: FrontierCurve) -> str:
-    """What the diagrams of a budget show, in words."""
+    """The diagrams of a budget, in words."""
     return (
         f"Budget {curve.name}: mean time from submitting a job to its completion against dollars a month (left), and "
         f"the minutes of jobs' lives that one more dollar saves (right), from a quarter to four times the amount."

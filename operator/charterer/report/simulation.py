@@ -85,7 +85,7 @@ class Simulated:
 
 
 def document(title: str, notes: Sequence[str], simulated: Sequence[Simulated], pictures: str = "") -> Document:
-    """What is shown: the simulations in the order they were asked for."""
+    """The simulations of a report, in the order they were asked for."""
     columns = (
         TableColumn("policy"),
         TableColumn("mean completion", right=True),
@@ -365,7 +365,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _assumptions(simulated: Sequence[Simulated]) -> list[str]:
-    """What explains the cost of idle nodes, where a policy keeps them."""
+    """The sentence that explains the cost of idle nodes, where a policy keeps them."""
     asked = next((run for run in simulated if run.choice.text == "as-asked"), None)
     if asked is None or not asked.result.total_gpu_hours:
         return []

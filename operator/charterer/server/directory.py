@@ -1,4 +1,4 @@
-"""What the progress endpoint needs to know of a job; the controller answers from its last snapshot."""
+"""The facts of a job that the progress endpoint needs; the controller answers from its last snapshot."""
 
 from __future__ import annotations
 

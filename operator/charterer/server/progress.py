@@ -1,4 +1,4 @@
-"""What training pods report, kept in memory and written into status rarely.
+"""Progress reports of training pods, kept in memory and written into status rarely.
 
 10,000 jobs that report every ten seconds must not become 1,000 writes a second: a job's progress is due for its
 status at most once per ``flush_seconds`` and only when it moved noticeably, and at once when its run ends.
@@ -190,7 +190,7 @@ class ProgressBoard:
         return entry.latest if entry is not None else None
 
     def due(self, now: Instant) -> tuple[tuple[JobId, Progress], ...]:
-        """What should be written into status now."""
+        """The progress that is due to be written into status."""
         return tuple((job, entry.latest) for job, entry in self._entries.items() if self._is_due(entry, now))
 
     def _is_due(self, entry: _Entry, now: Instant) -> bool:

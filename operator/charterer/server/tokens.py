@@ -50,7 +50,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class _Claims:
-    """What a token says of itself, unverified. ``expires`` is in Unix seconds, None when it does not say."""
+    """The claims of a token, unverified. ``expires`` is in Unix seconds, None when it does not say."""
 
     job: JobId
     pod_uid: str

@@ -1,4 +1,4 @@
-"""What a training script needs to run under Charterer; standard library only, and harmless outside Kubernetes.
+"""The library for training scripts under Charterer; standard library only, and harmless outside Kubernetes.
 
 Nothing here may raise into training because the operator is away, slow or wrong.
 """

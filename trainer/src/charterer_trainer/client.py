@@ -25,7 +25,7 @@ class Unanswered(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """What the operator says: the current allocation, whether a stop is coming, when it wants to hear again.
+    """The operator's answer: the current allocation, whether a stop is coming, when it wants to hear again.
 
     ``batch``: samples per step that the whole job should use from now on; ``checkpoint_every``: seconds of training
     between two checkpoints. None where it has no opinion.

@@ -1,4 +1,4 @@
-"""What Charterer puts into the environment of a training pod, read once and leniently."""
+"""The variables that Charterer sets for a training pod, read once and leniently."""
 
 from __future__ import annotations
 

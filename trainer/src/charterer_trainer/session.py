@@ -35,7 +35,7 @@ def _number(kind: type[int] | type[float], value: Any) -> int | float | None:
 
 
 class Session:
-    """What this process knows of its run. One is made by ``run()``, or quietly by the first call of a function here."""
+    """This process's state of its run. One is made by ``run()``, or quietly by the first call of a function here."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment

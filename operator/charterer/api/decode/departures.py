@@ -1,4 +1,4 @@
-"""What others write on a Node when its machine goes away: taints and conditions, each with who writes it.
+"""Taints and conditions that others write on a Node when its machine goes away, each with who writes it.
 
 Not here, because they do not say that a machine goes:
 
@@ -43,7 +43,7 @@ GOES_WHEN_TRUE: Final[Mapping[str, str]] = {
 
 
 def departure(spec: Raw, status: Raw) -> Departure | None:
-    """What a Node's taints and conditions say of its end; None where nothing does."""
+    """The end that a Node's taints and conditions announce; None where none do."""
     taints = [taint.get("key", "") for taint in spec.get("taints") or () if taint.get("effect") != "PreferNoSchedule"]
     for key in taints:
         if key in GOES:

@@ -50,8 +50,8 @@ _READ = (
 
 @dataclass(frozen=True, slots=True)
 class DoctorReading:
-    """What was read. ``state`` is None where the caller may not list everything; then only leader and rights are
-    checked. ``leader`` is None where its Lease may not be read."""
+    """The input of all checks. ``state`` is None where the caller may not list everything; then only leader and rights
+    are checked. ``leader`` is None where its Lease may not be read."""
 
     leader: LeaderSeen | None
     rights: tuple[Right, ...]

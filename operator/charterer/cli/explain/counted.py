@@ -1,4 +1,4 @@
-"""What the figures of an option count, and how each of them is known."""
+"""The quantities that an option's figures count, and how each of them is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``charterer plan`` says of each kind of capacity: what the same jobs would cost without it."""
+"""The lines of ``charterer plan`` on each kind of capacity: what the same jobs would cost without it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def capacity_blocks(report: PlanReport) -> list[Block]:
 
 
 def without_in_words(lost: WithoutKind) -> str:
-    """What the same jobs would cost without the kind, or why they could not be as fast."""
+    """The cost of the same jobs without the kind, or why they could not be as fast."""
     pools = f"pool{'' if len(lost.pools) == 1 else 's'} {', '.join(lost.pools)}"
     without = f"without {lost.kind} ({pools})"
     jobs = "the same jobs"

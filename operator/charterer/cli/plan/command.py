@@ -209,7 +209,7 @@ def _plan(state: ClusterState, changed: ClusterState, what_if: WhatIf, namespace
 
 
 def _savings(reading: ClusterReading, cluster: ClusterOptions) -> tuple[SavingsEstimate, ...]:
-    """What would have been saved, for each budget in mode Observe."""
+    """The savings that were possible, for each budget in mode Observe."""
     if all(budget.mode is not Mode.OBSERVE for budget in reading.state.budgets.values()):
         return ()
     return savings_estimate(reading.state, reading.now, read_others(cluster))

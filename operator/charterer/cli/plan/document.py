@@ -1,4 +1,4 @@
-"""What ``charterer plan`` shows, as a document."""
+"""The document that ``charterer plan`` shows."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def _budgets(report: PlanReport) -> list[Block]:
 
 
 def _meaning(rows: Sequence[tuple[TableCell, ...]]) -> list[Paragraph]:
-    """What the words of the table mean."""
+    """The meaning of the table's words."""
     words = (
         "PAYS/H-SAVED is the most that a budget pays to end a job one hour earlier; it follows from the amount and the "
         "load. MEAN JOB is the time from submission to completion, in the long run."

@@ -1,4 +1,4 @@
-"""What would have been saved, as blocks of the document of ``charterer plan``, and as JSON or YAML."""
+"""Savings that were possible, as blocks of the document of ``charterer plan``, and as JSON or YAML."""
 
 from __future__ import annotations
 

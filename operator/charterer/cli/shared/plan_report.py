@@ -81,7 +81,7 @@ class PlanReport:
 
     @cached_property
     def without(self) -> Mapping[BudgetId, tuple[WithoutKind, ...]]:
-        """What each kind of capacity brings to each budget; only those that have more than one kind."""
+        """The worth of each kind of capacity to each budget; only of those that have more than one kind."""
         found = {solution.budget.id: without_each_kind(solution) for solution in self.solutions}
         return {budget: kinds for budget, kinds in found.items() if kinds}
 

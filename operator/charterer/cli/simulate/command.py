@@ -174,5 +174,5 @@ def _save(history: History, past: ClusterHistory, file: Path) -> None:
 
 
 def _gap_sentences(past: ClusterHistory) -> Iterable[str]:
-    """What was left out or simplified, with counts."""
+    """The notes on what was left out or simplified, with counts."""
     return (f"{count} x {gap}." for count, gap in past.gaps)

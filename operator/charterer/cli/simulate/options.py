@@ -38,7 +38,7 @@ class FiniteRange(click.FloatRange):
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What is simulated: a workload file with its speeds, or the cluster's own history."""
+    """The options for what is simulated: a workload file with its speeds, or the cluster's own history."""
 
     from_cluster: bool
     last: str | None

@@ -35,10 +35,10 @@ _LEFT_OUT = "Left out: storage, egress, CPU nodes"
 
 @dataclass(frozen=True, slots=True)
 class SimulationInput:
-    """What is simulated. ``parts(choice)``: one simulation for each pool. ``rates``: the default exchange rates.
+    """The input of the simulations. ``parts(choice)``: one simulation for each pool.
 
-    ``budget``: dollars a month, drawn beside the spend. ``gaps``: the notes about what is not modelled or looks wrong,
-    which go to stderr where the output is for programs.
+    ``rates``: the default exchange rates. ``budget``: dollars a month, drawn beside the spend.
+    ``gaps``: the notes about what is not modelled or looks wrong, which go to stderr where the output is for programs.
     """
 
     title: str

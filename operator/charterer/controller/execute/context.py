@@ -1,4 +1,4 @@
-"""What the handlers of commands and steps work with."""
+"""The tools of the handlers of commands and steps."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from charterer.domain.snapshot import Snapshot
 
 
 class Stale(Exception):
-    """What was decided on has changed: nothing is done, and the next turn decides anew."""
+    """The objects of a decision have changed: nothing is done, and the next turn decides anew."""
 
 
 class DecidedObjects:

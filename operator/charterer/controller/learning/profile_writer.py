@@ -1,4 +1,4 @@
-"""What was learned, in SpeedupProfile.status: written at a bounded rate, read back by the next operator."""
+"""Learned curves in SpeedupProfile.status: written at a bounded rate, read back by the next operator."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _ENDLESS = Instant(2**63)
 
 
 class _Controller(NamedTuple):
-    """What controls a pod, as the pod says: a batch/v1 Job of this uid in the pod's own namespace."""
+    """The controller of a pod, as the pod says: a batch/v1 Job of this uid in the pod's own namespace."""
 
     namespace: str
     uid: str
@@ -196,7 +196,7 @@ def _job_parts(
     payers: Mapping[str, tuple[BudgetId, Mapping[str, float]]],
     profiles: Mapping[ClassId, Profile],
 ) -> _JobParts:
-    """What other objects say about a job."""
+    """The facts of a job that other objects hold."""
     job = decoded.job
     budget, weights = payers.get(job.namespace, (None, {}))
     return _JobParts(

@@ -1,4 +1,4 @@
-"""What a machine really costs: the cloud's list prices as ``spec.price`` of the pool corrects them, each since when.
+"""Paid prices of machines: the cloud's list prices as ``spec.price`` of the pool corrects them, each since when.
 
 A changed ``spec.price`` counts from when it was changed: what was paid before is on the rental's record and stays.
 Where the cloud does not tell a machine's prices, the quotes do: a new segment begins where the quote changes.

@@ -73,7 +73,7 @@ class _Refused:
 
 
 def _told(asking: _Asking) -> Iterable[_Refused]:
-    """What the pool was refused of that which others may ask for, too."""
+    """The refusals of the pool that concern other pools, too."""
     for cooled in asking.pool.cooled:
         if asking.pool.offering is not None and cooled.scope not in _OWN:
             told = _Refused(replace(cooled, by=asking.pool.id), quota_units(asking.pool.offering))

@@ -17,10 +17,10 @@ from charterer.domain.errors import Problem
 from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Allocate, BudgetVerdict, Plan, ReasonCode, Rent
-from charterer.domain.pool import Pool
+from charterer.domain.pool import InstanceState, Pool
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant, format_instant, seconds_between
+from charterer.domain.time import Instant, format_instant, moment, seconds_between
 from charterer.ledger.attribution import attribute
 from charterer.ledger.balance import current_rate
 from charterer.policy.options.pool_selection import no_pool
@@ -142,7 +142,7 @@ def _hourly_too_low(budget: Budget, snapshot: Snapshot) -> str:
 
 
 def _fault(kind: str, name: str, plan: Plan) -> Problem | None:
-    """What made planning fail with the object."""
+    """The problem that planning had with the object; None without one."""
     return next((problem for problem in plan.problems if (problem.kind, problem.name) == (kind, name)), None)
 
 
@@ -152,7 +152,7 @@ def _interval(verdict: BudgetVerdict) -> str:
 
 
 def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
-    """What would be done now, were the mode Enforce."""
+    """The actions that mode Enforce would take now."""
     rent = sum(isinstance(command, Rent) and command.budget == budget.id for command in plan.observed_commands)
     place = [
         command
@@ -213,8 +213,18 @@ def pool_view(
         scarcity_price=Price(0) if (verdict := plan.pools.get(pool.id)) is None else verdict.scarcity,
         interruptions=_interruptions(pool),
         launches=_launches(pool, snapshot.now),
+        next_end=_next_end(pool, snapshot),
         conditions=(ready, *held, *_preflight(pool, findings, snapshot), *stopped(snapshot, pool.generation)),
     )
+
+
+def _next_end(pool: Pool, snapshot: Snapshot) -> str:
+    """When nodes end whose end is known, the next ones; empty where none is."""
+    survey = snapshot.surveys.get(pool.id)
+    there = (InstanceState.PENDING, InstanceState.RUNNING)
+    live = [] if survey is None else [each for each in survey.instances if each.state in there]
+    ends = [f"{moment(each.ends):%Y-%m-%dT%H:%MZ}" for each in live if each.ends and each.ends > snapshot.now]
+    return f"{min(ends)}: {count(ends.count(min(ends)), 'node')}" if ends else ""
 
 
 def _launches(pool: Pool, now: Instant) -> LaunchesStatus | None:
@@ -228,7 +238,7 @@ def _interruptions(pool: Pool) -> InterruptionsStatus | None:
 
 
 def _preflight(pool: Pool, findings: Sequence[PreflightFinding], snapshot: Snapshot) -> Iterable[Condition]:
-    """What would fail before the first dollar; nothing until it was looked for."""
+    """The pool's preflight; nothing until it was made."""
     if not findings:
         return
     failed = [f"{finding.subject}: {finding.message}" for finding in findings if not finding.well]

@@ -215,7 +215,7 @@ def _borne_out(profile: Profile, counts: bool, now: Instant) -> Condition:
 
 
 def _readable(profile: Profile, now: Instant) -> Condition:
-    """What jobs of the class are planned by."""
+    """The curves by which jobs of the class are planned."""
     ready = partial(condition, ConditionType.READY, True, now=now, generation=profile.generation)
     if profile.unreadable:
         message = f"what was learned is not used, because it cannot be read: {profile.unreadable}"

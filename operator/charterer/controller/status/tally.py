@@ -1,4 +1,4 @@
-"""What the views of budgets and pools count over all jobs and rentals, counted once for all of them."""
+"""Counts over all jobs and rentals for the views of budgets and pools, made once for all of them."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ _REMEMBERED: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """What began: a CamelCase word, a sentence, and whether a person must act."""
+    """The beginning of something: a CamelCase word, a sentence, and whether a person must act."""
 
     reason: str
     note: str
@@ -58,7 +58,7 @@ class Transition:
 
 
 def transitions(before: _Status, after: _Status) -> Iterator[Transition]:
-    """What began with the status ``after``, of an object of any of Charterer's kinds."""
+    """The beginnings that the status ``after`` shows, of an object of any of Charterer's kinds."""
     for kind in (ConditionType.ADMITTED, ConditionType.READY):
         yield from _refused(kind, before, after)
     ready = _condition(after, ConditionType.READY)

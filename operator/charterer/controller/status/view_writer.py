@@ -92,7 +92,7 @@ class ViewedObject(NamedTuple):
 
 @dataclass(slots=True)
 class _WrittenView:
-    """What was written of an object ``at`` (clock), and what it was made of; not looked at again until ``check_at``.
+    """The view written of an object ``at`` (clock), and its sources; not looked at again until ``check_at``.
 
     ``status`` is JSON text: ten thousand of them as objects would take ten times the memory, and be walked through by
     every search for garbage.

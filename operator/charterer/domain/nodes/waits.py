@@ -127,7 +127,7 @@ def with_start(answers: Answers, start: NodeStart) -> Answers:
 
 
 def with_others(own: Answers, others: Sequence[Answers]) -> Answers:
-    """What was counted of a pool and of others that fail together with it: what they saw of an hour counts once.
+    """The counts of a pool and of others that fail together with it: what they saw of an hour counts once.
 
     Starts are the pool's own.
     """
@@ -270,5 +270,5 @@ def _wait(week: _Week, slot: int, left: float, shift: float, *, out: bool) -> fl
 
 
 def _between(by_hours: float, by_refusals: float, seen: float) -> float:
-    """What two estimates of a time of unknown scale give together, the second with the weight of one hour."""
+    """The combination of two estimates of a time of unknown scale, the second with the weight of one hour."""
     return exp((seen * log(max(by_hours, 1.0)) + log(max(by_refusals, 1.0))) / (seen + 1.0))

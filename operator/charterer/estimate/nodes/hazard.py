@@ -86,7 +86,7 @@ def without_rentals(lifetimes: NodeLifetimes, there: Iterable[str]) -> NodeLifet
 def hazard(
     lifetimes: NodeLifetimes, running_hours: Sequence[float], now: Instant, capacity_type: CapacityType
 ) -> Hazard:
-    """What is known at ``now``. ``running_hours``: the ages of the nodes that are there."""
+    """The hazard as known at ``now``. ``running_hours``: the ages of the nodes that are there."""
     seen = _aged(lifetimes, now)
     bands = [hours_by_band(hours) for hours in running_hours]
     hours = [spent + sum(band[at] for band in bands) for at, spent in enumerate(seen.hours)]

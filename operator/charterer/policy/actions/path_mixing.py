@@ -1,4 +1,4 @@
-"""What each waiting job looks at when it chooses, and the queue."""
+"""The path that each waiting job of a mixing class takes, and the queue."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Decisions:
 
     @property
     def commands(self) -> list[Command]:
-        """What frees GPUs and money first."""
+        """All commands; those that free GPUs and money come first."""
         return [*self.stops, *self.releases, *self.places, *self.rents]
 
 
@@ -273,7 +273,7 @@ class PlanBuilder:
         self.decided.places.append(Allocate(job.id, allocation, why, self._predicted(job, option)))
 
     def _predicted(self, job: Job, option: Option) -> Money | None:
-        """What a job that was never given GPUs will cost on its way from this option; None where it is not on its menu.
+        """Expected cost of a job that never had GPUs if it starts on this option; None where that is not on its menu.
 
         κ is not in it: κ is learned from it.
         """
@@ -289,7 +289,7 @@ class PlanBuilder:
         self.decided.stops.append(Allocate(job.id, None, why))
 
     def judge(self, job: Job, option: Option | None, why: Reason) -> None:
-        """What is thought of the job."""
+        """Keep the verdict on the job."""
         need = self.solution.deadline_needs.get(job.id)
         self.decided.verdicts[job.id] = verdict(job, option, why, None if need is None else need.outlook)
 
@@ -352,7 +352,7 @@ class PlanBuilder:
 
 
 def verdict(job: Job, option: Option | None, why: Reason, target: TargetOutlook | None = None) -> Verdict:
-    """What is thought of a job; its time left is known where its work is."""
+    """The verdict on a job; its time left is known where its work is."""
     left = None if option is None or job.remaining is None else job.remaining / option.speed
     if left is not None and option is not None and job.allocation is None:
         left += option.entry_seconds

@@ -59,7 +59,7 @@ def first_arrivals(known: ClassHistory | None, now: Instant) -> Arrivals | None:
 
 
 def seen_lately(known: ClassHistory | None, created: Sequence[Instant], now: Instant) -> SeenLately | None:
-    """What was seen of a class; None where no job ever was."""
+    """The arrivals seen of a class; None where no job ever was."""
     first = _first(known, created)
     if first is None:
         return None

@@ -38,7 +38,7 @@ class PathShare:
 
 @dataclass(frozen=True, slots=True)
 class GroupAssignment:
-    """What a group is given: one of ``path_shares``, the cheapest first; more than one where it mixes."""
+    """The paths that a group is given: one of ``path_shares``, the cheapest first; more than one where it mixes."""
 
     group: GroupDemand
     path_shares: tuple[PathShare, ...]
@@ -111,7 +111,7 @@ def draw_path_share(job: Job, path_shares: Sequence[PathShare]) -> PathShare:
 
 
 def assign(group: GroupDemand, solution: Solution, number: int, remember: Remember) -> GroupAssignment:
-    """What the solution gives the group, which is its class ``number``."""
+    """The solution's paths for the group, which is its class ``number``."""
     level, hull, worth = solution.levels[number], group.hull, group.worth(solution.rate)
     fractions = [1.0 - solution.mix, solution.mix] if number == solution.mixed else [1.0]
     return GroupAssignment(
@@ -130,7 +130,7 @@ def assign(group: GroupDemand, solution: Solution, number: int, remember: Rememb
 
 
 def assign_at_rate(group: GroupDemand, rate: Rate, remember: Remember) -> GroupAssignment:
-    """What the group is given at an exchange rate, whatever it costs; that needs no hull."""
+    """The group's paths at an exchange rate, whatever they cost; that needs no hull."""
     values = remember(OptionValues, group.menu, group.worth(rate), None)
     best, path = values.newcomer(group.work)
     return GroupAssignment(group, (PathShare(path, 1.0, best.seconds, best.dollars, values),))

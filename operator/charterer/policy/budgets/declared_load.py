@@ -36,7 +36,7 @@ PRIOR_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is known of a class beside what it declares. ``dearest``: dollars of the dearest job that was seen."""
+    """Facts of a class beside what it declares. ``dearest``: dollars of the dearest job that was seen."""
 
     seen: SeenLately | None
     dearest: float

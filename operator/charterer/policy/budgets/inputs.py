@@ -1,4 +1,4 @@
-"""What a snapshot says before money is considered: menus, jobs in groups, rentals, and who holds which GPUs."""
+"""The planner's input before money is considered: menus, jobs in groups, rentals, and who holds which GPUs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from charterer.policy.options.width_backoff import quarantined_widths
 
 @dataclass(frozen=True, slots=True)
 class PlanInputs:
-    """What all budgets of a snapshot are solved from.
+    """The facts from which all budgets of a snapshot are solved.
 
     ``menus``: by budget, of the pools that its money may rent. ``market``: what all pools offer.
     """

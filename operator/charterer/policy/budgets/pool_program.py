@@ -50,7 +50,7 @@ _ALL = 1.0 - 1e-9
 
 @dataclass(frozen=True, slots=True)
 class BudgetOutcome:
-    """What a budget gets for some money. ``spend``: dollars a second on the fraction of the load that is ``served``.
+    """A budget's result for some money. ``spend``: dollars a second on the fraction of the load that is ``served``.
 
     ``mean_seconds``: of a job from submission to completion; None where not all are served.
     """
@@ -155,7 +155,7 @@ class _GroupProgram:
         return True
 
     def terms(self, solution: ScarceSolution) -> tuple[float, ScarcityCharge]:
-        """What a second is worth to a job of the group, and what room costs it on its own menu."""
+        """The value of a second to a job of the group, and the prices of room on its own menu."""
         budget, held = self.solution.budget.id, self.held_per_dollar
         pools = sorted({option.pool for option in self.group.menu.options})
         rents = tuple((pool, rent) for pool in pools if (rent := solution.price(budget, pool) * held) > 0.0)
@@ -213,7 +213,7 @@ class PoolProgram:
         )
 
     def outcome(self, budget: BudgetId) -> BudgetOutcome:
-        """What the budget gets."""
+        """The budget's result."""
         rows = self._of(budget)
         load = sum(group.load for group, _, _ in rows)
         served = sum(group.load * fraction for group, _, fraction in rows) / load

@@ -53,7 +53,7 @@ def path_usages(menu: Menu, work: float, hull: Hull | None) -> Sequence[PathUsag
 
 
 def lp_column(path: Path, menu: Menu, total: float) -> LpColumn:
-    """What a new job of ``total`` work takes on a path of the menu."""
+    """The column of a path of the menu: seconds, dollars and use of pools by a new job of ``total`` work."""
     table = menu.table
     first = path[0]
     money, time = first.entry_cost.dollars, first.entry_seconds

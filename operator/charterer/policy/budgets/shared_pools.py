@@ -60,7 +60,7 @@ def solve_with_pool_limits(
 
 
 def budget_outcome(solution: BudgetSolution, allowed: float) -> BudgetOutcome:
-    """What a budget would get for ``allowed`` dollars a second in the room that the others leave it now.
+    """The solution of a budget for ``allowed`` dollars a second in the room that the others leave it now.
 
     Where the solver gives up, as if there were room for all.
     """

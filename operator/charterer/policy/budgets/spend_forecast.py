@@ -169,7 +169,7 @@ def _variance(path: Sequence[tuple[float, float]], left: float, coming: Compound
 def _shown(
     money: PacingState, bounds: SpendBounds, coming: CompoundPoisson, past: Sequence[float]
 ) -> tuple[float, float]:
-    """What past periods make of the variance, and the quantile that then holds.
+    """The variance corrected by past periods, and the quantile that then holds.
 
     A period that spent less than its aim deviated only as far as more could have been spent.
     """
@@ -213,7 +213,7 @@ def _to_come(money: PacingState, left: float, path: Sequence[tuple[float, float]
 
 
 def _of_running(money: PacingState, left: float) -> float:
-    """What running jobs spend by then anyway: their rate falls evenly to nothing in twice their mean time left."""
+    """Dollars that running jobs still spend: their rate falls evenly to nothing in twice their mean time left."""
     if not money.left or not money.rate:
         return 0.0
     ends = 2.0 * money.left / money.rate

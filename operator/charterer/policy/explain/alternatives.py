@@ -41,7 +41,7 @@ _MOST = 20.0
 
 
 class Basis(StrEnum):
-    """What a speed rests on, the surest first; DECLARED is what the profile's owner measured or said."""
+    """The evidence for a speed, the surest first; DECLARED is what the profile's owner measured or said."""
 
     MEASURED = "measured"
     DECLARED = "declared"
@@ -110,7 +110,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class WinningChange:
-    """What alone would make ``to`` win over the chosen option; None where nothing of that kind would.
+    """The one change that would make ``to`` win over the chosen option; None where none would.
 
     ``rate``: dollars per second that the budget would have to pay. ``node_price``: of a node of its pool, at today's
     rate. ``work``: seconds of the reference option that would have to be left, at today's rate and prices.
@@ -204,7 +204,7 @@ def _left_alone(job: Job, snapshot: Snapshot) -> tuple[LeftAlone, ...]:
 
 
 def basis(profile: Profile | None, gpu_type: str, gpus: int) -> Basis:
-    """What the speed on a width rests on: the weakest of the class's phases."""
+    """The evidence for the speed on a width: the weakest of the class's phases."""
     if profile is None:
         return Basis.ASSUMED
     found = [_of_phase(profile, phase, gpu_type, gpus) for phase in range(len(profile.phases))]
@@ -331,7 +331,7 @@ class _Weighing:
     # --- what would have to change ------------------------------------------------------------------------------------
 
     def change(self, row: Alternative, values: OptionValues, position: JobPosition) -> WinningChange:
-        """What alone would make the option of ``row`` win."""
+        """The one change that would make the option of ``row`` win."""
         to = key_of(row.option)
         weight = self._share.group.weight
 

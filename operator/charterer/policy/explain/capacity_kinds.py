@@ -1,4 +1,4 @@
-"""What each kind of capacity brings: what the same jobs would cost without it, if they were to be as fast.
+"""The worth of each kind of capacity: the cost of the same jobs without it, if they were to be as fast.
 
 The jobs are those that the budget pays for now: λ_i jobs a second of each group. Without a kind they are solved again,
 with the pools of that kind left out, for the smallest spend at which the (weighted) mean completion time is the same.
@@ -60,7 +60,7 @@ class _Load:
 
 
 def without_each_kind(solution: BudgetSolution) -> tuple[WithoutKind, ...]:
-    """What the budget's jobs would cost without each kind of capacity that it may rent, the dearest loss first.
+    """The cost of the budget's jobs without each kind of capacity that it may rent, the dearest loss first.
 
     Only kinds that leave something: with a single kind there is nothing to compare. Empty while jobs queue.
     """

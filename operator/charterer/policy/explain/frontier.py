@@ -1,4 +1,4 @@
-"""What more or less money would buy: completion time against dollars a period, as the planner itself would spend them.
+"""The frontier: completion time against dollars a period, as the planner itself would spend them.
 
 In the long run a budget of A dollars a period of P seconds allows b = A / P. ``exchange_rate.solve`` gives the corner
 of each group's hull at that rate, and with λ_i jobs a second of a_i seconds the mean completion time is Σ λ·a / Σ λ.
@@ -41,7 +41,7 @@ _EPSILON = 1.0 + 1e-9
 
 @dataclass(frozen=True, slots=True)
 class FrontierPoint:
-    """What ``amount`` dollars a period buy in the long run, ``factor`` times the budget's own amount.
+    """A point: what ``amount`` dollars a period buy in the long run, ``factor`` times the budget's own amount.
 
     ``spend``: what is then spent of it (dollars a period). ``mean_seconds``: from submitting a job to its completion;
     None where even the cheapest options are too dear and jobs queue without end. ``served``: the fraction of the load
@@ -97,7 +97,7 @@ class Frontier:
         return self._a_period(self._unlimited().spend)
 
     def at(self, amount: Money) -> FrontierPoint:
-        """What that many dollars a period buy."""
+        """The point of that many dollars a period."""
         allowed = amount.dollars / self.period_seconds
         factor = amount.dollars / self.amount.dollars if self.amount.dollars else 0.0
         solution = solve(self._demands, allowed)
@@ -125,7 +125,7 @@ class Frontier:
         )
 
     def times(self, factors: Sequence[float] = FACTORS) -> tuple[FrontierPoint, ...]:
-        """What multiples of the budget's amount buy; of a zero budget, multiples of the smallest one that suffices."""
+        """Points at multiples of the budget's amount; of a zero budget, of the smallest one that suffices."""
         base = self.amount.micros or self.cheapest.micros
         return tuple(self.at(Money(round(base * factor))) for factor in factors)
 
@@ -156,7 +156,7 @@ class Frontier:
         return bisect(least * unlimited.served, unlimited.spend, enough, _HALVINGS)[1]
 
     def _unlimited(self) -> BudgetOutcome:
-        """What the budget gets of the room for any money."""
+        """The budget's part of the room for any money."""
         unlimited = _UNLIMITED * sum(demand.load * demand.spends[-1] for demand in self._demands)
         return budget_outcome(self._solution, unlimited)
 

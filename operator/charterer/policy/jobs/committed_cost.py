@@ -1,4 +1,4 @@
-"""What jobs under way have cost and will cost, at any time.
+"""Past and future cost of the jobs under way, at any time.
 
 A job that reports says what it still costs. A silent one is taken to cost what was predicted of it times its class's κ:
 what that leaves falls as it spends, until nothing is left.
@@ -107,7 +107,7 @@ class ClassInProgress:
         return self._spent.at(now)
 
     def committed(self, now: Instant, factor: float) -> CommittedCost:
-        """What those that hold GPUs are committed to; ``factor``: what a silent job costs for a dollar predicted."""
+        """Future cost of the jobs that hold GPUs; ``factor``: dollars of a silent job for each dollar predicted."""
         jobs, predicted = self._predicted
         silent = [
             left

@@ -1,4 +1,4 @@
-"""What trials of widths never measured (``policy.options.optimism``) may cost: a fraction of their budget's amount."""
+"""Money for trials of widths never measured (``policy.options.optimism``): a fraction of the budget's amount."""
 
 from __future__ import annotations
 

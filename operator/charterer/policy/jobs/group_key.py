@@ -11,7 +11,7 @@ GroupKey = tuple[ClassId, MenuKey, float]
 
 
 def menu_key(job: Job, classes: frozenset[ClassId]) -> MenuKey:
-    """What decides a job's menu. ``classes``: those that have a profile."""
+    """The key of a job's menu. ``classes``: those that have a profile."""
     known = job.class_id if job.class_id in classes else None
     widths, failed = job.widths, NOWHERE
     elastic = job.resize is ResizePolicy.IN_PLACE

@@ -1,4 +1,4 @@
-"""What follows from a job by itself, whatever the time and the other jobs."""
+"""Facts of one job, whatever the time and the other jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a running job must do, or may gain by a move, at one value of a second."""
+"""Moves of running jobs: those that are forced, and those that pay, at one value of a second."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CandidateMove:
 
 @dataclass(frozen=True, slots=True)
 class JobMoves:
-    """What a job may do. ``values``: how it sees its options. ``forced``: why it may not stay; empty when it may.
+    """A job's moves. ``values``: the values of its options. ``forced``: why it may not stay; empty when it may.
 
     ``candidates``: all moves that pay where their nodes are ready. ``next_change``: seconds until a phase begins for
     which another option is better; None if none does.
@@ -37,7 +37,7 @@ class JobMoves:
 
 
 def job_moves(facts: JobFacts, values: OptionValues, mean_work: float, market: Market) -> JobMoves | None:
-    """What a running job must do or may gain; None for one that stays where it is to its end, as most do."""
+    """The moves of a running job; None for one that stays where it is to its end, as most do."""
     job = facts.job
     forced = must_move(job, market)
     if forced:

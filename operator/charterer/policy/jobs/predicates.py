@@ -1,4 +1,4 @@
-"""What can be seen of a job by itself: whether it wants GPUs, whether its run is running, whether it may stay."""
+"""Predicates of one job: whether it wants GPUs, whether its run is running, whether it may stay."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""What is rented: rentals with their nodes, who holds which GPUs, what they have cost, and what limits still allow.
+"""Rented nodes: who holds which GPUs, what they have cost, and what limits still allow.
 
 Nothing here chooses an option or solves a budget."""

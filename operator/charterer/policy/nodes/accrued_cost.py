@@ -1,4 +1,4 @@
-"""What many rentals have cost, summed quickly.
+"""The cost of many rentals up to now, summed quickly.
 
 Nearly all cost one price since an instant: they become columns of numbers. The rule is ``domain.billing``'s; this only
 goes through the rentals faster, to the same micro-dollar.
@@ -24,7 +24,7 @@ _SECOND = 1_000_000
 
 
 class PriceColumns:
-    """What some rentals have cost up to any instant, since ``start`` and in all.
+    """The cost of some rentals up to any instant, since ``start`` and in all.
 
     Of those that run at one price: launch, micro-dollars an hour, billing minimum; and what came before ``start``,
     where anything did. ``_latest``: the last begin or end of any. ``_ended``: sums of those that have ended.
@@ -70,7 +70,7 @@ def _price(rental: Rental) -> int:
 
 
 def spent(budget: Budget, pools: Iterable[PoolRentals], now: Instant, remember: Remember) -> tuple[Money, Money]:
-    """What ``domain.billing.spent`` says, and all that the budget's rentals have ever cost, whatever the period.
+    """``domain.billing.spent``, and all that the budget's rentals have ever cost, whatever the period.
 
     ``pools``: the budget's rentals by pool.
     """

@@ -67,7 +67,7 @@ class Exposed:
 
 
 class Purse:
-    """What one budget's limits still allow while a plan is being made; renting and hosting use it up."""
+    """The room under one budget's limits while a plan is being made; renting and hosting use it up."""
 
     def __init__(self, hard_limit: Money | None, max_hourly: Price | None, spent: Money) -> None:
         self.spent = spent
@@ -104,7 +104,7 @@ class Purse:
 
     @property
     def slack(self) -> Money | None:
-        """What is left under the hard limit; None without one."""
+        """Dollars left under the hard limit; None without one."""
         return None if self._hard_limit is None else self._hard_limit - self.committed
 
     @property

@@ -48,19 +48,19 @@ def held_by(job: Job, rental_of: Mapping[NodeName, RentalId]) -> HeldGpus:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Holdings:
-    """What all jobs hold, by rental: ``used`` GPUs, and ``grace``, the longest that a job there is given to end."""
+    """Use of a rental by all jobs: ``used`` GPUs, and ``grace``, the longest that a job there is given to end."""
 
     used: HeldGpus
     grace: Mapping[RentalId, int]
     rental_of: Mapping[NodeName, RentalId]
 
     def held(self, job: Job) -> HeldGpus:
-        """What the job holds."""
+        """The GPUs that the job holds."""
         return held_by(job, self.rental_of)
 
 
 def holdings(groups: Iterable[JobGroup], rental_of: Mapping[NodeName, RentalId], memo: Memo) -> Holdings:
-    """What the jobs of all groups hold."""
+    """The GPUs that the jobs of all groups hold."""
     held = [memo(_held_by_group, group, tuple(map(rental_of.get, group.nodes))) for group in groups]
     used, grace = memo(_sum_up, tuple(held))
     return Holdings(used, grace, rental_of)

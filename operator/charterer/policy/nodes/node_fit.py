@@ -15,7 +15,7 @@ from charterer.policy.options.market import Market, PoolOffer
 
 
 def kind(offer: PoolOffer) -> tuple[str, CapacityType, str]:
-    """What two pools have in common whose nodes differ by their size alone."""
+    """The key of pools whose nodes differ by their size alone."""
     return offer.gpu_type, offer.capacity_type, offer.resource
 
 

@@ -1,4 +1,4 @@
-"""What the operator's own limits leave: how many more nodes all pools and budgets together may have.
+"""Room under the operator's own limits: how many more nodes all pools and budgets together may have.
 
 Every rental that has not ended counts, from its intent on, at the most that it can cost an hour; and so does every
 machine that a cloud lists and no rental names. ``providers.guarded`` counts once more, before a cloud is asked.

@@ -1,4 +1,4 @@
-"""What all budgets share while a plan is made: how many more nodes each pool may have, and the names of new rentals.
+"""Nodes that each pool may still have, and the names of new rentals: shared by all budgets while a plan is made.
 
 No node is asked of a pool that had none to give a while ago, is full, unknown or being deleted; and none at all while
 the operator is stopped or has as many as it may.

@@ -1,4 +1,4 @@
-"""What interruptions cost an option whose nodes the cloud takes back: its effective speed (docs/theory/policy.md).
+"""The effective speed of an option whose nodes the cloud takes back (docs/theory/policy.md).
 
 A job on n nodes is interrupted Λ = h·(q + (1 − q)·n) times an hour, where h is the mean rate of a node over the job's
 own length and q the fraction of deaths that take all nodes of a pool. It writes a checkpoint of δ seconds every
@@ -81,7 +81,7 @@ class RunTimes(NamedTuple):
 def interruptions(
     hazard: NodeHazard, nodes: int, seconds: float | None, times: RunTimes, narrower: float | None
 ) -> Interruptions:
-    """What interruptions do to a job of ``seconds`` on that many nodes; None: of unknown length.
+    """The effect of interruptions on a job of ``seconds`` on that many nodes; None: of unknown length.
 
     ``narrower``: the speed with one node less, as a fraction of the speed with all; None where it cannot run so.
     """
@@ -119,6 +119,14 @@ def shrinking_speed(per_hour: float, times: RunTimes, narrower: float) -> float:
     stalled = times.restart + (times.restart + times.checkpoint) * exp(-rate * away)
     lost = expm1(rate * (interval + times.checkpoint)) / (rate * interval) * exp(rate * stalled)
     return 1.0 / (lost + rate * away * (1.0 - narrower))
+
+
+def goes_on(narrower: float, wait: float, restart: float, write_seconds: float) -> bool:
+    """Whether a job that lost nodes gains by running on the others until new ones are ready: σ·(T − r) > δ.
+
+    ``narrower``: its speed there, as a fraction of the speed with all; ``wait``: seconds until all are ready.
+    """
+    return narrower * (wait - restart) > write_seconds
 
 
 def _interval(rate: float, times: RunTimes) -> float:

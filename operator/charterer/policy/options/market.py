@@ -1,4 +1,4 @@
-"""What pools offer: all of it that decides menus."""
+"""The offers of pools: all of them that decides menus."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from charterer.policy.options.interruptions import NodeHazard, node_hazard
 
 
 class PoolOffer(NamedTuple):
-    """What a pool offers. ``price``: of a node; None where it has no quote. ``gpus_per_node``: 0 where it has no
+    """A pool's offer. ``price``: of a node; None where it has no quote. ``gpus_per_node``: 0 where it has no
     offering; ``resource``: how its nodes name their GPUs. ``start_seconds``: from asking for a node to its readiness.
     ``hazard``: at which rate nodes are taken back, None where none is.
     """
@@ -34,7 +34,7 @@ class PoolOffer(NamedTuple):
 
 
 def pool_offer(pool: Pool) -> PoolOffer:
-    """What a pool offers."""
+    """The offer of a pool."""
     return PoolOffer(
         pool=pool.id,
         gpu_type="" if pool.offering is None else pool.offering.gpu_type,
@@ -50,7 +50,7 @@ def pool_offer(pool: Pool) -> PoolOffer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Market:
-    """What pools offer, by name; the same object for as long as nothing changes by which jobs choose."""
+    """The offers of pools, by name; the same object for as long as nothing changes by which jobs choose."""
 
     offers: Mapping[PoolId, PoolOffer]
 

@@ -35,7 +35,7 @@ def default_ceiling(hull: Hull) -> Rate:
 
 @dataclass(frozen=True, slots=True)
 class Menu:
-    """What may be chosen: ``stages[p]`` are the options with their speeds in phase p, which ends at ``until[p]``.
+    """The options of a job: ``stages[p]`` are those with their speeds in phase p, which ends at ``until[p]``.
 
     ``narrower``: only when the budget's limits force it (no curve is known). ``known``: whether speeds are measured; if
     not, every option has the speed of its share of ``preferred``. ``rigid``: whether the job has one width only.

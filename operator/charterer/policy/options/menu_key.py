@@ -1,4 +1,4 @@
-"""What decides the options of a job: jobs with one key have one menu."""
+"""The key of a job's menu: jobs with equal keys have the same options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NOWHERE: frozenset[tuple[PoolId, int]] = frozenset()
 
 
 class MenuKey(NamedTuple):
-    """What decides a job's menu. ``class_id``: None where no curve is known; ``elastic``: whether it is resized in
+    """All that decides a job's menu. ``class_id``: None where no curve is known; ``elastic``: whether it is resized in
     place; ``failed``: pools and numbers of GPUs with which runs of it failed.
     """
 

@@ -1,4 +1,4 @@
-"""What each option is worth to a job at an exchange rate: from now to its end, and as a move of a running job.
+"""The value of each option to a job at an exchange rate: from now to its end, and as a move of a running job.
 
 With J(o) from ``phase_dp``: dollars of money and of time to the end on option o,
 
@@ -53,7 +53,7 @@ class JobPosition:
 
 
 class ScarcityCharge(NamedTuple):
-    """What room costs where pools are full: dollars per GPU-second by pool, for choosing only.
+    """Prices of room where pools are full: dollars per GPU-second by pool, for choosing only.
 
     ``favours``: options of the path that a job is to take where several are equally good: at such prices they are.
     """
@@ -277,7 +277,7 @@ class OptionValues:
         return 0.0 if self.charge is None else self.charge.of(option)
 
     def _extra(self, at: int) -> float:
-        """What a second on an option counts on top of its bill."""
+        """Dollars that a second on an option counts beyond its bill."""
         return self._table.prices[at] - self._table.billed_prices[at]
 
     @cached_property

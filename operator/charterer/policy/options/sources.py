@@ -146,7 +146,7 @@ def offered_widths(gpus_per_node: int, widths: Widths, max_nodes: int) -> list[i
 
 
 def _interruptions(offer: PoolOffer, gpus: int, curves: Curves, speeds: Sequence[float]) -> Interruptions | None:
-    """What nodes that are taken back cost a width; None where none is."""
+    """The effect of nodes that are taken back on a width; None where none is."""
     if offer.hazard is None:
         return None
     nodes = -(-gpus // offer.gpus_per_node)

@@ -17,6 +17,7 @@ for a number of columns, never for a time, so that the same program always has t
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
@@ -26,6 +27,8 @@ from charterer.policy.solve.linear_program import Optimum, SolverGaveUp, Uses, m
 
 NEAR = 0.01
 """Gap from which on nothing more is tried."""
+_EACH = 100
+"""Columns that take as long as what each program takes, however small it is."""
 _WHOLE = 1e-6
 """A share that is so near to 0 or 1 is one of them."""
 
@@ -111,7 +114,7 @@ class _Rows:
         self._known: dict[tuple[PoolId, int], Uses] = {}
 
     def uses(self, way: Way) -> Uses:
-        """What a way takes of each row."""
+        """The amounts that a way takes of each row."""
         key = way.pool, way.gpus
         if key not in self._known:
             size, first = self._pools[way.pool].size, self._first[way.pool]
@@ -121,9 +124,37 @@ class _Rows:
         return self._known[key]
 
     def worth(self, pool: PoolId, prices: Sequence[float]) -> float:
-        """What one more whole node is worth at the rows' prices."""
+        """The value of one more whole node at the rows' prices."""
         size, first = self._pools[pool].size, self._first.get(pool, 0)
         return sum(prices[first + at] * (size // width) for at, width in enumerate(self.widths.get(pool, ())))
+
+
+class _Nodes:
+    """One pool's nodes, sorted by what is free on them."""
+
+    def __init__(self, free: Sequence[int]) -> None:
+        self.free = list(free)
+        self._with: dict[int, list[int]] = {}
+        for node, gpus in enumerate(free):
+            self._with.setdefault(gpus, []).append(node)
+
+    def change(self, node: int, more: int) -> None:
+        """Count ``more`` GPUs of the node as free."""
+        before, now = self.free[node], self.free[node] + more
+        self.free[node] = now
+        alike = self._with[before]
+        del alike[bisect_left(alike, node)]
+        insort(self._with.setdefault(now, []), node)
+
+    def fullest(self, gpus: int) -> int | None:
+        """The first of the fullest nodes that have the GPUs."""
+        least = min((free for free, nodes in self._with.items() if free >= gpus and nodes), default=None)
+        return None if least is None else self._with[least][0]
+
+    def whole(self, size: int, count: int) -> Sequence[int] | None:
+        """As many nodes that nobody uses; None where there are fewer."""
+        found = self._with.get(size, ())
+        return found[:count] if len(found) >= count else None
 
 
 class _Placement:
@@ -132,7 +163,7 @@ class _Placement:
     def __init__(self, claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom]) -> None:
         self._claimants = claimants
         self._pools = pools
-        self._free = {name: list(pool.free) for name, pool in pools.items()}
+        self._nodes = {name: _Nodes(pool.free) for name, pool in pools.items()}
         self._on: list[Mapping[int, int]] = [{}] * len(claimants)
         self.chosen: list[int | None] = [None] * len(claimants)
         for number, claimant in enumerate(claimants):
@@ -152,7 +183,7 @@ class _Placement:
         self.drop(number)
         nodes = claimant.held if at == claimant.stays else self._find(claimant.ways[at])
         if nodes is not None and at == claimant.stays:
-            free = self._free[claimant.ways[at].pool]
+            free = self._nodes[claimant.ways[at].pool].free
             nodes = nodes if all(free[node] >= gpus for node, gpus in nodes.items()) else None
         if nodes is None:
             if before is not None:
@@ -165,27 +196,25 @@ class _Placement:
         """Take away what the claimant has."""
         at = self.chosen[number]
         if at is not None:
-            free = self._free[self._claimants[number].ways[at].pool]
+            there = self._nodes[self._claimants[number].ways[at].pool]
             for node, gpus in self._on[number].items():
-                free[node] += gpus
+                there.change(node, gpus)
             self.chosen[number] = None
 
     def _take(self, number: int, at: int, nodes: Mapping[int, int]) -> None:
-        free = self._free[self._claimants[number].ways[at].pool]
+        there = self._nodes[self._claimants[number].ways[at].pool]
         for node, gpus in nodes.items():
-            free[node] -= gpus
+            there.change(node, -gpus)
         self.chosen[number], self._on[number] = at, nodes
 
     def _find(self, way: Way) -> Mapping[int, int] | None:
         """The fullest node that has the GPUs, or as many whole nodes as are needed."""
-        free, size = self._free[way.pool], self._pools[way.pool].size
+        nodes, size = self._nodes[way.pool], self._pools[way.pool].size
         if way.gpus < size:
-            found = min(
-                (node for node, gpus in enumerate(free) if gpus >= way.gpus), key=free.__getitem__, default=None
-            )
-            return None if found is None else {found: way.gpus}
-        whole = [node for node, gpus in enumerate(free) if gpus >= size][: way.gpus // size]
-        return dict.fromkeys(whole, size) if len(whole) * size == way.gpus else None
+            node = nodes.fullest(way.gpus)
+            return None if node is None else {node: way.gpus}
+        whole = nodes.whole(size, way.gpus // size)
+        return None if whole is None else dict.fromkeys(whole, size)
 
 
 class _Program:
@@ -219,14 +248,15 @@ class _Program:
             best = self._better(best, optimum.shares)
             near = best.value >= -optimum.cost * (1.0 - NEAR)
             halves = () if near else self._halves(optimum.shares, without)
-            if not halves or spent + 2 * len(self._columns) > work:
+            columns = sum(len(self._columns) - len(half) + _EACH for half in halves)
+            if not halves or spent + columns > work:
                 lost = min(lost, optimum.cost)
                 break
             for number, half in enumerate(halves):
                 relaxed = self._relaxed(half)
                 if relaxed is not None:
                     heappush(branches, (relaxed.cost, 2 * made + 1 + number, half, relaxed))
-            spent += 2 * len(self._columns)
+            spent += columns
         bound = max(-min([lost, *(branch[0] for branch in branches)]), best.value)
         return Allotment(tuple(best.chosen), best.value, bound, one_by_one, worth)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 Uses = Sequence[tuple[int, float]]
-"""What a whole class on one column uses: (row, amount), for rows of which it uses anything."""
+"""The use of a whole class on one column: (row, amount), for rows of which it uses anything."""
 
 _TOLERANCES = (1e-10, 1e-7)
 """Relative to a row's scale and to the most expensive column: the smallest that HiGHS accepts, and where it cannot

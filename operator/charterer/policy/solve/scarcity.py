@@ -58,7 +58,7 @@ class LpClass:
 
 @dataclass(frozen=True, slots=True)
 class ScarceSolution:
-    """What is best in the long run when budgets and pools bind.
+    """The optimum of the long run when budgets and pools bind.
 
     ``rates``: θ by budget, as ``exchange_rate.Solution`` defines them. ``prices``: dollars per GPU-second on top of the
     bill, 0 where there is room, in dollars of the budget whose dollars count most; ``dollars``: what a dollar of each
@@ -81,7 +81,7 @@ class ScarceSolution:
     objective: float
 
     def price(self, budget: BudgetId, pool: PoolId) -> float:
-        """What a GPU-second of the pool costs the budget's jobs on top of the bill, in the budget's own dollars."""
+        """The price of a GPU-second of the pool beyond the bill, in the budget's own dollars."""
         return self.prices.get(pool, 0.0) / self.dollars[budget]
 
 

@@ -87,7 +87,7 @@ class Sdk:
         return answer
 
     def similar_region(self) -> str:
-        """What to say of a region that this version of the SDK does not know; empty if it knows it."""
+        """The warning about a region that this version of the SDK does not know; empty if it knows it."""
         known = _known_regions()
         if self._region in known:
             return ""

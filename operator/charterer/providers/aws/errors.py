@@ -39,7 +39,7 @@ THROTTLED_SECONDS: Final = 5.0
 
 
 class CodeMeaning(Enum):
-    """What a code says."""
+    """The class of errors to which a code belongs."""
 
     CAPACITY = auto()
     QUOTA = auto()
@@ -56,7 +56,7 @@ class CodeMeaning(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What a code means, and how far a refusal with it reaches."""
+    """The meaning of a code, and how far a refusal with it reaches."""
 
     meaning: CodeMeaning
     scope: Scope = Scope.POOL
@@ -175,7 +175,7 @@ CODES: Final[Mapping[str, Code]] = {
     "ServiceUnavailable": _SERVER,  # D
     "Unavailable": _SERVER,  # KA, D
 }
-"""What each code means."""
+"""The meaning of each code."""
 
 _FAMILIES: Final[Mapping[str, Code]] = {
     "InvalidAMIID": _INVALID,  # D
@@ -202,7 +202,7 @@ _KINDS: Final[Mapping[CodeMeaning, type[ProviderError]]] = {
 
 
 def meaning_of(code: str) -> Code | None:
-    """What a code means; None for a code that nobody here knows."""
+    """The meaning of a code; None for one that is not in the table."""
     return CODES.get(code) or _FAMILIES.get(code.split(".")[0])
 
 

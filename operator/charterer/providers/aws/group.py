@@ -31,7 +31,7 @@ _NO_MEMBER: Final = "No managed instance found"
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """What EC2 Auto Scaling says of a group. ``row``: all of it."""
+    """A group as EC2 Auto Scaling describes it. ``row``: the whole answer."""
 
     arn: str
     zones: Sequence[str]
@@ -167,7 +167,7 @@ def template_of(pool: Pool, row: dict[str, Any]) -> tuple[str, str]:
 
 
 def problems_of(pool: Pool, settings: GroupSettings, cluster: str) -> Sequence[str]:
-    """What in the group's settings would end or add nodes behind our back, hide them, or sell the wrong kind."""
+    """Settings of the group that would end or add nodes behind our back, hide them, or sell the wrong kind."""
     row, name = settings.row, settings.row["AutoScalingGroupName"]
     wrong = []
     abandon = abandon_tags(pool.cloud) if isinstance(pool.cloud, AwsGroup) else {}

@@ -1,4 +1,4 @@
-"""What a node of a pool is: the GPUs of its instance types, and the zones of its subnets."""
+"""The hardware of a pool's node: the GPUs of its instance types, and the zones of its subnets."""
 
 from __future__ import annotations
 

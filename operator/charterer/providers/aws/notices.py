@@ -44,7 +44,7 @@ class _Message:
 
 
 class Notices:
-    """What the queues of a region and role said. A message stays in its queue until its time has passed, so that a new
+    """Messages of the queues of a region and role. A message stays in its queue until its time has passed, so a new
     process gets it again."""
 
     def __init__(self, calls: Calls) -> None:

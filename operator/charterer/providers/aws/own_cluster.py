@@ -1,4 +1,4 @@
-"""What tells the machines of this cluster from those of others in one account."""
+"""Telling this cluster's machines from those of others in the same account."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ RIGHTS: Final[Mapping[Call, tuple[For, tuple[IamRight, ...]]]] = {
     Call.IDENTITY: (For.ALL, ()),  # it needs no right
     Call.ASSUME_ROLE: (For.ROLE, (IamRight("sts:AssumeRole", ("ROLE_ARN",)),)),
 }
-"""What each call needs, and of which pools. A call that is not here cannot be made."""
+"""The rights that each call needs, and of which pools. A call that is not here cannot be made."""
 
 
 def policy(kinds: Iterable[For]) -> str:

@@ -1,4 +1,4 @@
-"""What would fail, or cost money by surprise, before the first dollar is spent."""
+"""Preflight: what would fail, or cost money by surprise, is found before the first dollar is spent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What instances cost: AWS's price list, and the history of spot prices by type and zone."""
+"""Prices of instances: AWS's price list, and the history of spot prices by type and zone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PLAIN: Final[Mapping[str, str]] = {
     "preInstalledSw": "NA",
     "capacitystatus": "Used",
 }
-"""What tells the plain price of a type from the price list's many others."""
+"""Filters that leave the plain price of a type, of the price list's many others."""
 
 _LONG_AGO: Final = Instant(0)
 

@@ -27,7 +27,7 @@ _AT_ONCE: Final = 500
 
 
 def abandon_tags(cloud: AwsFleet | AwsGroup) -> Mapping[str, str]:
-    """What an instance has to carry from its launch on. It is the same for the same order, as its token demands."""
+    """The tags that an instance needs from its launch on: the same for the same order, as its token demands."""
     return {} if cloud.abandon_seconds is None else {ABANDON_TAG: str(cloud.abandon_seconds)}
 
 

@@ -104,7 +104,7 @@ _SEVEREST: Final = (
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a refusal is about, and when the cluster knew of it."""
+    """The subject of a refusal, and when the cluster knew of it."""
 
     pool: Pool
     cloud: NodeClaims

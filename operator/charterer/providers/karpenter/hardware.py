@@ -1,4 +1,4 @@
-"""What a node of a pool is: as its nodes say, and until there is one as the pool's spec says."""
+"""The hardware of a pool's node: as its Nodes say, and until there is one as the pool's spec says."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Hardware:
 
 
 async def find(objects: Objects, cloud: NodeClaims) -> Hardware | None:
-    """What the Nodes of this instance type say, in whatever pool; else what is declared; None where nobody says it."""
+    """As the Nodes of this instance type say, in whatever pool; else as declared; None where nobody says it."""
     listed = await objects.list(_NODES, labels=f"{INSTANCE_TYPE}={cloud.instance_type}")
     for node in listed.items:
         seen = _of_node(node)
@@ -37,7 +37,7 @@ async def find(objects: Objects, cloud: NodeClaims) -> Hardware | None:
 
 
 def _of_node(node: Json) -> Hardware | None:
-    """What a Node with the labels of NVIDIA's GPU feature discovery says."""
+    """The GPUs of a Node that has the labels of NVIDIA's GPU feature discovery."""
     gpu_type = (node["metadata"].get("labels") or {}).get(GPU_TYPE_LABEL)
     gpus = str(((node.get("status") or {}).get("capacity") or {}).get(GPU_RESOURCE, ""))
     return Hardware(gpu_type, int(gpus), seen=True) if gpu_type and gpus.isdigit() and int(gpus) > 0 else None

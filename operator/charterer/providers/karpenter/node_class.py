@@ -14,7 +14,7 @@ class NodeClasses:
         self._collections: dict[tuple[str, str], str] = {}
 
     async def trouble(self, cloud: NodeClaims) -> str:
-        """What keeps the node class from being launched from; empty where nothing does. Raises ObjectsError."""
+        """Why nothing can be launched from the node class; empty where it is ready. Raises ObjectsError."""
         named = f"{cloud.class_kind} {cloud.class_name!r}"
         collection = await self._collection(cloud.class_group, cloud.class_kind)
         if collection is None:

@@ -13,7 +13,7 @@ Json: TypeAlias = Mapping[str, Any]
 
 
 class CallFailure(StrEnum):
-    """What is known of a call that failed."""
+    """The facts of a call that failed."""
 
     NOT_DONE = "Unreachable"
     """Nothing was done; it may be repeated."""

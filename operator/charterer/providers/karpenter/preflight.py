@@ -1,4 +1,4 @@
-"""What would keep a pool from getting nodes, found before the first dollar."""
+"""Preflight: the reasons why a pool would get no nodes, found before the first dollar is spent."""
 
 from __future__ import annotations
 

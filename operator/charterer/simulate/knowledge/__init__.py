@@ -1,4 +1,4 @@
-"""What a planner may know of job classes: exact curves, or what trainers reported so far.
+"""A planner's knowledge of job classes: exact curves, or what trainers reported so far.
 
 Implementations of ``engine.knowledge``; no decisions.
 """

@@ -1,4 +1,4 @@
-"""What is simulated: scenario, workload, applications, jobs, nodes, their budget's ledger, and the result.
+"""The simulated world: scenario, workload, applications, jobs, nodes, their budget's ledger, and the result.
 
 State and arithmetic only: no events, no decisions.
 """

@@ -23,7 +23,7 @@ GPU_TYPE = "gpu"
 
 @dataclass(frozen=True, slots=True)
 class TrainerMeasurement:
-    """What a trainer measures: seconds a step, squared norm and variance of the gradient (Pollux, §3.1)."""
+    """A trainer's measurement: seconds a step, squared norm and variance of the gradient (Pollux, §3.1)."""
 
     batch: int
     step_seconds: float
@@ -55,7 +55,7 @@ class BatchMeasurements(Protocol):
         """Statistical progress of the whole job, in steps at the own batch size."""
 
     def measurement(self, epoch: int, gpus: int, batch: int) -> TrainerMeasurement | None:
-        """What a trainer measures with that batch size, rounded to a feasible one; None if there is none."""
+        """The measurement with that batch size, rounded to a feasible one; None if there is none."""
 
     def rate(self, epoch: int, gpus: int, batch: int) -> float | None:
         """Fraction of the whole job a second with that batch size; None where it cannot run so."""

@@ -9,6 +9,7 @@ from charterer.domain.billing import cost
 from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.nodes.hazard import events_at_ages
+from charterer.domain.nodes.waits import NodeStart, with_refusal, with_start
 from charterer.domain.order import Refusal, RefusalKind, Scope, cool_down, with_cool_down
 from charterer.domain.plan import Rent
 from charterer.domain.pool import CapacityType, Cloud, FakeGroup, Offering, Pool, PriceSegment, Quote
@@ -26,7 +27,7 @@ DEAREST = Price.parse("1000000")
 
 @dataclass(frozen=True, slots=True)
 class PoolModel:
-    """What a pool sells. ``hourly``: dollars an hour of a node; ``later_prices``: (second, price from then on).
+    """A pool's offer. ``hourly``: dollars an hour of a node; ``later_prices``: (second, price from then on).
 
     ``draw_start_seconds`` draws the seconds from asking for a node to its readiness (absent: always ``start_seconds``,
     the declared value). ``draw_lifetime(n)``: the seconds of readiness after which the n-th node rented in the pool,
@@ -34,6 +35,7 @@ class PoolModel:
     the scenario says. ``stock``: the most nodes that the cloud has; ``quota``: that it lets the account have; asking
     for more gives nothing, and the pool cools down. ``later_stock`` and ``later_quota``: (second, nodes from then on).
     Where the stock of a spot pool falls below what is rented, the cloud takes back the nodes rented last.
+    ``learns_waits``: the GPUPool's ``learnWaits``.
     """
 
     name: str
@@ -53,6 +55,13 @@ class PoolModel:
     later_stock: tuple[tuple[float, int | None], ...] = ()
     quota: int | None = None
     later_quota: tuple[tuple[float, int | None], ...] = ()
+    learns_waits: bool = True
+
+    @property
+    def may_be_late(self) -> bool:
+        """Whether a node may come later than ``start_seconds`` after it was asked for, or not at all."""
+        limited = self.stock is not None or self.quota is not None or self.later_stock or self.later_quota
+        return bool(limited) or self.draw_start_seconds is not None
 
     @property
     def most_nodes(self) -> int:
@@ -81,6 +90,7 @@ class PoolModel:
             offering=Offering(self.gpu_type, self.gpus_per_node, self.name, "simulated"),
             quote=self.quote(self.hourly, now),
             deleting=False,
+            learns_waits=self.learns_waits,
         )
 
     def quote(self, hourly: Price, now: Instant) -> Quote:
@@ -129,7 +139,7 @@ class SimMachine:
         return None if self.ready is None else NodeName(self.uid)
 
     def bill(self, now: Instant) -> Money:
-        """What it costs if it ends now."""
+        """The node's cost if it ends now."""
         return cost(self.segments, self.model.billing_minimum_seconds, self.created, now)
 
 
@@ -175,9 +185,12 @@ class NodeMarket:
         refusal = self._refusal(order.pool, now)
         if refusal is not None:
             pool = self.pools[order.pool]
+            if pool.cooling(now) is not None:  # orders of one moment are refused together, as the operator counts them
+                return None
             launched = self._launched.get(order.pool)
             cooled = cool_down(pool.cooled, refusal, model.cooldown_seconds, now, launched)
-            self.pools = {**self.pools, order.pool: replace(pool, cooled=with_cool_down(pool.cooled, cooled))}
+            answers, rows = with_refusal(pool.answers, now), with_cool_down(pool.cooled, cooled)
+            self.pools = {**self.pools, order.pool: replace(pool, cooled=rows, answers=answers)}
             return None
         self.rented_total += 1
         self._launched[order.pool] = now
@@ -200,7 +213,7 @@ class NodeMarket:
         return min(limit for limit in limits if limit is not None)
 
     def _refusal(self, pool: PoolId, now: Instant) -> Refusal | None:
-        """What the cloud says to an order for one more node; None where it has one."""
+        """The cloud's refusal of one more node; None where it has one."""
         name, live, stock, quota = self.models[pool].name, self.live[pool], self.stock[pool], self.quota[pool]
         if stock is not None and live >= stock:
             return Refusal(RefusalKind.STOCK_OUT, Scope.POOL, name, "StockOut", "none left", now)
@@ -212,7 +225,12 @@ class NodeMarket:
         """The machine takes pods from now on."""
         machine.ready = now
         self.version += 1
-        self._learn(machine.order.pool, now)
+        name = machine.order.pool
+        if machine.model.may_be_late:
+            start = NodeStart(machine.created, machine.created, now)
+            pool = self.pools[name]
+            self.pools = {**self.pools, name: replace(pool, answers=with_start(pool.answers, start))}
+        self._learn(name, now)
 
     def drain(self, machine: SimMachine) -> None:
         """The machine is to be ended when its last job leaves."""

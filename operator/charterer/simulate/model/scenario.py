@@ -47,7 +47,7 @@ def _by_application(_: Submission, application: Application) -> ClassId:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What happens under any policy. ``start``: the instant of second 0.
+    """All that is the same under any policy. ``start``: the instant of second 0.
 
     ``applications``: by the name that submissions give. ``terms``: how a submission's job may run. ``restart_seconds``:
     from a run's begin to its first step, first starts included, in pools that say nothing else. ``resize_seconds``:

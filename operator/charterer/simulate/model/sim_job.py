@@ -93,7 +93,7 @@ class SimJob:
         self.progressed_at = self.advanced_to
 
     def measurement(self) -> TrainerMeasurement:
-        """What its trainer measures now; the job must run, with a batch size."""
+        """The trainer's measurement now; the job must run, with a batch size."""
         assert self.allocation is not None
         epoch = self.application.epoch(self.done)
         gpus = self.allocation.option.gpus
