@@ -1,133 +1,162 @@
-"""A cheap pool without nodes from 9 to 17 on working days, and one at 1.5 times its price that always delivers.
+"""Offers that fail, in the simulator: a cheap pool that is out of stock now and then, and one that always delivers.
 
-    python -m tests.bench.failing_offers [--weeks 4]
+    python -m tests.bench.failing_offers [--weeks 4] [--seeds 2] [--pattern office random]
 
-Jobs of one node arrive all the time, one every two hours on average, and the planner gives each a pool; a refused pool
-cools and is remembered as the life cycle does it. Two weeks pass before anything is measured. At each value of a job's
-hour: the mean hours until a job has its node, the mean dollars of a job, and what both are worth together, with what is
-known of the hours (``learnWaits``) and without it, where only the last row of refusals counts.
+Jobs of one 8-GPU node and about four hours arrive all the time, one every two hours on average; the second pool costs
+1.5 times as much. The first gives no node from 9 to 17 on working days (``office``), or for three hours on average
+after nine in which it does, at any time (``random``). Two weeks pass before anything is measured. For each value of a
+job's hour: the mean hours from submission to completion, the mean dollars of a job, restarts, and by how much time and
+money together change, seed by seed, with what is known of the hours (``learnWaits``) against without it, where only the
+last row of refusals counts.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
 from random import Random
 
-from charterer.domain.ids import BudgetId, JobId, PoolId, Rate
-from charterer.domain.nodes.waits import NodeStart, slot_of, with_refusal, with_start
-from charterer.domain.order import cool_down, with_cool_down
-from charterer.domain.plan import Rent
-from charterer.domain.profile import Amdahl, SpeedCurve
-from charterer.domain.time import Instant, after, parse_instant, seconds_between
+from charterer.domain.ids import Rate
+from charterer.domain.job import Widths
+from charterer.domain.money import Price
+from charterer.domain.time import parse_instant
+from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from tests import factory
-from tests.worlds import World
+from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
+from charterer.simulate.model.ground_truth import Application
+from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.result import SimulationResult
+from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.simulate.model.workload import Submission
+from charterer.simulate.simulation import Simulation
 
 _BEGAN = parse_instant("2026-06-01T00:00:00Z")
-_NEAR, _FAR = PoolId("near"), PoolId("far")
-_WEEK, _HOUR = 7 * 86_400.0, 3600.0
-_LEARNING_WEEKS = 2
+"""A Monday."""
+_HOUR, _DAY, _WEEK = 3600.0, 86_400.0, 7 * 86_400.0
+_LEARNING = 2 * _WEEK
 _BETWEEN = 2 * _HOUR
-_START = 120.0
-_SEED = 1
+_LASTS = 4 * _HOUR
+_GPUS, _START_SECONDS, _RESTART_SECONDS = 8, 120.0, 30.0
+_OUT, _THERE = 3 * _HOUR, 9 * _HOUR
+"""Mean lengths of the random outages and of what is between them."""
+_MANY = 1000
 _VALUES = (1.0, 4.0, 16.0, 64.0)
 """Dollars that an hour of a job's life is worth."""
 
+Stock = tuple[tuple[float, int | None], ...]
+
 
 @dataclass(frozen=True, slots=True)
-class _Served:
-    """A job that got its node: seconds that it waited, and the dollars that it costs."""
+class _Figures:
+    """Means of the jobs submitted after the first two weeks."""
 
-    arrived: Instant
-    waited: float
+    hours: float
     dollars: float
+    restarts: float
 
 
-def _office_hours(at: Instant) -> bool:
-    day, hour = divmod(slot_of(at), 24)
-    return day < 5 and 9 <= hour < 17
+def _office(ends: float, _: Random) -> Stock:
+    days = [day for day in range(int(ends / _DAY) + 1) if day % 7 < 5]
+    return tuple((day * _DAY + hour * _HOUR, nodes) for day in days for hour, nodes in ((9, 0), (17, _MANY)))
 
 
-def _world(value: float, learns: bool) -> World:
-    world = World()
-    world.now = _BEGAN
-    world.budget("research", amount="1000000")
-    budget = world.budgets[BudgetId("research")]
-    world.budgets[BudgetId("research")] = replace(budget, fixed_rate=Rate(value / _HOUR))
-    for name, price in ((_NEAR, "16"), (_FAR, "24")):
-        world.pool(name, price=price)
-        pool = world.pools[name]
-        world.pools[name] = replace(
-            pool, learns_waits=learns, start_seconds=_START, cooldown_seconds=60.0, max_nodes=1000
+def _random(ends: float, draw: Random) -> Stock:
+    found: list[tuple[float, int | None]] = []
+    at = 0.0
+    while at < ends:
+        begins = at + draw.expovariate(1.0 / _THERE)
+        at = begins + draw.expovariate(1.0 / _OUT)
+        found += [(begins, 0), (at, _MANY)]
+    return tuple(found)
+
+
+_PATTERNS = {"office": _office, "random": _random}
+
+
+def _scenario(pattern: str, seed: int, value: float, learns: bool, ends: float) -> Scenario:
+    draw = Random(seed)
+    stock = _PATTERNS[pattern](ends, draw)
+    submissions: list[Submission] = []
+    at = 0.0
+    while (at := at + draw.expovariate(1.0 / _BETWEEN)) < ends:
+        submissions.append(Submission(f"j{len(submissions)}", at, "sft", _GPUS))
+    rate = {_GPUS: 1.0 / _LASTS}
+    pools = [
+        PoolModel(
+            name,
+            _GPUS,
+            Price.parse(price),
+            name,
+            start_seconds=_START_SECONDS,
+            cooldown_seconds=60.0,
+            later_stock=later,
+            learns_waits=learns,
         )
-    form = Amdahl(0.95, 1.0)
-    world.profile("sft", form, gpu_type=_NEAR, work_hours=24, others=[SpeedCurve(_FAR, form)])
-    return world
+        for name, price, later in (("near", "16", stock), ("far", "24", ()))
+    ]
+    return Scenario(
+        start=_BEGAN,
+        submissions=tuple(submissions),
+        applications={"sft": Application("sft", (1.0,), {"near": (rate,), "far": (rate,)})},
+        pools=tuple(pools),
+        budget=new_budget(_BEGAN, rate=Rate(value / _HOUR)),
+        terms=lambda _: JobTerms(Widths(_GPUS, _GPUS, _GPUS)),
+        restart_seconds=_RESTART_SECONDS,
+    )
 
 
-def _simulate(value: float, weeks: int, learns: bool, out: Callable[[Instant], bool]) -> Sequence[_Served]:
-    world, random = _world(value, learns), Random(_SEED)
-    ends = after(_BEGAN, (_LEARNING_WEEKS + weeks) * _WEEK)
-    arrivals, at = [], 0.0
-    while (at := at + random.expovariate(1.0 / _BETWEEN)) < seconds_between(_BEGAN, ends):
-        arrivals.append(after(_BEGAN, at))
-    served: list[_Served] = []
-    arrived: dict[JobId, Instant] = {}
-    while arrivals or arrived:
-        if not arrived:
-            world.now = max(world.now, arrivals[0])
-        while arrivals and arrivals[0] <= world.now:
-            name = f"j{len(served) + len(arrived)}"
-            arrived[JobId(name)] = arrivals.pop(0)
-            world.job(name, gpus=(8, 8, 8), profile="sft")
-        again = _turn(world, arrived, served, out)
-        if arrived:
-            world.now = min([again, *arrivals[:1]])
-    return [job for job in served if job.arrived >= after(_BEGAN, _LEARNING_WEEKS * _WEEK)]
+def _simulate(pattern: str, seed: int, value: float, weeks: int, learns: bool) -> _Figures:
+    scenario = _scenario(pattern, seed, value, learns, _LEARNING + weeks * _WEEK)
+    memo = Memo()
+    by_class = {class_of("sft"): scenario.applications["sft"]}
+    knowledge = ExactKnowledge(exact_profiles(by_class, _RESTART_SECONDS))
+    result = Simulation(scenario, lambda snapshot: plan(snapshot, memo), knowledge).run()
+    jobs = [job for job in result.jobs if job.submitted >= _LEARNING]
+    seconds = [job.completion_seconds for job in jobs if job.completion_seconds is not None]
+    assert len(seconds) == len(jobs), "all end"
+    restarts = statistics.mean(job.restarts for job in jobs)
+    return _Figures(statistics.mean(seconds) / _HOUR, _dollars(result) / len(jobs), restarts)
 
 
-def _turn(
-    world: World, arrived: dict[JobId, Instant], served: list[_Served], out: Callable[[Instant], bool]
-) -> Instant:
-    """Plan, let the cloud answer, and return when to plan again."""
-    now, decided = world.now, plan(world.snapshot())
-    asked = {command.pool for command in decided.commands if isinstance(command, Rent)}
-    for name in asked:
-        pool = world.pools[name]
-        if name == _NEAR and out(now):
-            new = cool_down(pool.cooled, factory.refusal(0), pool.cooldown_seconds, now, None)
-            answers = with_refusal(pool.answers, now)
-            world.pools[name] = replace(pool, cooled=with_cool_down(pool.cooled, new), answers=answers)
-        else:
-            answers = with_start(pool.answers, NodeStart(now, now, after(now, _START)))
-            world.pools[name] = replace(pool, cooled=(), answers=answers)
-    refused = asked & {_NEAR} if out(now) else frozenset[PoolId]()
-    for job, verdict in decided.jobs.items():
-        option = verdict.option
-        if option is None or option.pool not in asked or option.pool in refused or job not in arrived:
-            continue
-        seconds = (verdict.remaining_seconds or 0.0) - _START
-        waited = seconds_between(arrived[job], now)
-        served.append(_Served(arrived.pop(job), waited, seconds * option.price.dollars_per_second))
-        del world.jobs[job]
-    if refused:
-        return after(now, 1.0)
-    return min(after(now, 600.0), max(after(now, 1.0), decided.again_at or after(now, 600.0)))
+def _dollars(result: SimulationResult) -> float:
+    """Of all nodes after the first two weeks."""
+    spans = pairwise([*result.hourly, (result.ended_at, 0.0)])
+    return sum(hourly * max(end - max(begin, _LEARNING), 0.0) for (begin, hourly), (end, _) in spans) / _HOUR
 
 
-def _print(value: float, label: str, served: Sequence[_Served]) -> None:
-    hours = sum(job.waited for job in served) / len(served) / _HOUR
-    dollars = sum(job.dollars for job in served) / len(served)
-    print(f"${value:>2g} an hour  {label:<12} {hours:6.2f} h  ${dollars:6.2f}  ${dollars + value * hours:6.2f}")
+def _mean(runs: Sequence[_Figures]) -> _Figures:
+    return _Figures(
+        hours=statistics.mean(run.hours for run in runs),
+        dollars=statistics.mean(run.dollars for run in runs),
+        restarts=statistics.mean(run.restarts for run in runs),
+    )
+
+
+def main() -> None:
+    """A row for each pattern and value, the mean of the seeds, and what each seed gains."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--weeks", type=int, default=4, help="weeks that are measured (4)")
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--pattern", nargs="+", choices=list(_PATTERNS), default=list(_PATTERNS))
+    given = parser.parse_args()
+    print("stock   a job's hour   without: hours, $, restarts    with: hours, $, restarts   together, by seed")
+    for pattern, value in product(given.pattern, _VALUES):
+        runs = {
+            learns: [_simulate(pattern, seed, value, given.weeks, learns) for seed in range(1, given.seeds + 1)]
+            for learns in (False, True)
+        }
+        gains = [
+            (value * now.hours + now.dollars) / (value * before.hours + before.dollars) - 1.0
+            for before, now in zip(runs[False], runs[True], strict=True)
+        ]
+        texts = [f"{mean.hours:8.2f} {mean.dollars:8.2f} {mean.restarts:5.2f}" for mean in map(_mean, runs.values())]
+        print(
+            f"{pattern:6} {value:12g} {'   '.join(texts)}   {', '.join(f'{gain:+.1%}' for gain in gains)}", flush=True
+        )
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--weeks", type=int, default=4, help="weeks that are measured (4)")
-    given = parser.parse_args()
-    print("a job's hour   waits         until it has a node, dollars of a job, both together")
-    for each in _VALUES:
-        for learns in (False, True):
-            _print(each, "learned" if learns else "refusals", _simulate(each, given.weeks, learns, _office_hours))
+    main()

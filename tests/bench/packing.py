@@ -1,11 +1,12 @@
 """What whole nodes cost where jobs are narrow: dollars and completion times against nodes of one GPU.
 
-    python -m tests.bench.packing [--loads a c] [--nodes 8 4,1] [--rates 7] [--start 120]
+    python -m tests.bench.packing [--loads a c] [--nodes 8 4,1] [--rates 7] [--start 120] [--amounts 60000 90000]
 
 Jobs of seven applications of Gavel's measurements on V100 GPUs, of 1 to 8 GPUs each, arrive over 12 hours. A GPU-hour
 costs the same on nodes of every size; nodes start in 120 s, a restart takes 30 s, curves are exact. Each load is
-simulated over a sweep of θ with nodes of each size, also of several sizes at once (``8,4,2,1``). The table compares the
-dollars at equal mean completion times, read log-log on the lower envelope of the sweep.
+simulated over a sweep of θ with nodes of each size, also of several sizes at once (``8,4,2,1``), or with budgets of so
+many dollars a month. The table compares the dollars at equal mean completion times, read log-log on the lower envelope
+of the sweep.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from time import process_time
 
 from charterer.domain.ids import Rate
 from charterer.domain.job import ResizePolicy, Widths
-from charterer.domain.money import Price
+from charterer.domain.money import Money, Price
 from charterer.domain.plan import Plan, ReasonCode
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import parse_instant, seconds_between
@@ -50,14 +51,15 @@ _NOTICEABLE = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One simulation. ``restarts``: a job. ``waits``: mean and longest seconds to the first start.
+    """One simulation. ``given``: θ in dollars an hour, or a budget's amount in dollars a month. ``restarts``: a job.
+    ``waits``: mean and longest seconds to the first start.
 
     ``late``: jobs that began later than by the node that was to be rented at the latest, as they were told.
     """
 
     load: str
     nodes: str
-    rate: float
+    given: float
     dollars: float
     mean: float
     restarts: float
@@ -66,8 +68,17 @@ class Run:
     seconds: float
 
 
-def scenario(load: str, nodes: str, rate: float, start_seconds: float, restart_seconds: float) -> Scenario:
-    """A load on pools of nodes of the sizes named, for a budget of a fixed exchange rate in dollars an hour."""
+@dataclass(frozen=True, slots=True)
+class Bed:
+    """Seconds that nodes take to start and jobs to restart. ``monthly``: budgets have an amount, and find their θ."""
+
+    start_seconds: float = 120.0
+    restart_seconds: float = 30.0
+    monthly: bool = False
+
+
+def scenario(load: str, nodes: str, given: float, bed: Bed) -> Scenario:
+    """A load on pools of nodes of the sizes named. ``given``: as in ``Run``."""
     sizes = [int(size) for size in nodes.split(",")]
     pools = tuple(
         PoolModel(
@@ -75,15 +86,15 @@ def scenario(load: str, nodes: str, rate: float, start_seconds: float, restart_s
             size,
             Price.parse(f"{gavel.GPU_HOURS[gavel.REFERENCE] * size:.2f}"),
             gavel.REFERENCE,
-            start_seconds=start_seconds,
+            start_seconds=bed.start_seconds,
             max_nodes=10_000,
         )
         for size in sizes
     )
     terms = JobTerms(Widths(1, 1, 8), ResizePolicy.RESTART)
-    budget = new_budget(START, rate=Rate(rate / 3600.0))
+    budget = new_budget(START, Money.of(given)) if bed.monthly else new_budget(START, rate=Rate(given / 3600.0))
     submitted = gavel.submissions(*LOADS[load], SECONDS)
-    return Scenario(START, submitted, gavel.applications(), pools, budget, lambda _: terms, restart_seconds)
+    return Scenario(START, submitted, gavel.applications(), pools, budget, lambda _: terms, bed.restart_seconds)
 
 
 class _Told:
@@ -112,28 +123,28 @@ class _Told:
         )
 
 
-def simulate(load: str, nodes: str, rate: float, start_seconds: float, restart_seconds: float) -> Run:
-    """The operator's planner; at a rate of 0 each job as asked."""
+def simulate(load: str, nodes: str, given: float, bed: Bed) -> Run:
+    """The operator's planner; given 0, each job as asked."""
     began = process_time()
-    world = scenario(load, nodes, rate or 1.0, start_seconds, restart_seconds)
+    world = scenario(load, nodes, given or 1.0, bed)
     classes = {class_of(name): application for name, application in world.applications.items()}
-    knowledge = ExactKnowledge(exact_profiles(classes, restart_seconds))
+    knowledge = ExactKnowledge(exact_profiles(classes, bed.restart_seconds))
     widths = {name: max(gpus for gpus in each.widths if gpus <= AS_ASKED) for name, each in world.applications.items()}
     told = _Told()
     policy: Policy | Planner = RequestedWidth(lambda submission: widths[submission.application])
-    if rate:
+    if given:
         policy = told.plan
     result = Simulation(world, policy, knowledge).run()
     first = [job.started - job.submitted for job in result.jobs if job.started is not None]
     return Run(
         load,
         nodes,
-        rate,
+        given,
         result.spent.dollars,
         result.mean_completion_seconds,
         result.restarts / len(result.jobs),
         (statistics.fmean(first), max(first)),
-        told.late(result.jobs, start_seconds),
+        told.late(result.jobs, bed.start_seconds),
         process_time() - began,
     )
 
@@ -156,23 +167,42 @@ def excess(runs: Sequence[Run], reference: Sequence[Run]) -> Sequence[float]:
     return found
 
 
-def reversals(runs: Sequence[Run]) -> tuple[int, int]:
-    """Steps of a rising θ at which jobs take longer, or cost less, by more than half a percent."""
-    steps = list(pairwise(sorted(runs, key=lambda run: run.rate)))
-    longer = sum(higher.mean > lower.mean * (1 + _NOTICEABLE) for lower, higher in steps)
-    return longer, sum(higher.dollars < lower.dollars * (1 - _NOTICEABLE) for lower, higher in steps)
+@dataclass(frozen=True, slots=True)
+class Reversals:
+    """Steps of a rising θ that go the wrong way: how many noticeably, and by what fraction the largest one does."""
+
+    count: int
+    largest: float
+
+    @classmethod
+    def of(cls, fallen: Sequence[float]) -> Reversals:
+        """Of the fractions by which each step goes the wrong way, below zero where it goes the right one."""
+        return cls(sum(fraction > _NOTICEABLE for fraction in fallen), max([0.0, *fallen]))
+
+    def __str__(self) -> str:
+        return f"{self.count} (the largest {self.largest:.1%})"
 
 
-def _print(load: str, nodes: str, runs: Sequence[Run], reference: Sequence[Run], asked: Run) -> None:
+def reversals(runs: Sequence[Run]) -> tuple[Reversals, Reversals]:
+    """Steps of a rising θ at which jobs take longer, and at which they cost less."""
+    steps = list(pairwise(sorted(runs, key=lambda run: run.given)))
+    longer = Reversals.of([higher.mean / lower.mean - 1.0 for lower, higher in steps])
+    return longer, Reversals.of([1.0 - higher.dollars / lower.dollars for lower, higher in steps])
+
+
+def _print(load: str, nodes: str, runs: Sequence[Run], reference: Sequence[Run], asked: Run, bed: Bed) -> None:
+    name = "dollars a month" if bed.monthly else "θ"
     print(f"\n{load} ({LOADS[load][0]} jobs, seed {LOADS[load][1]}), nodes of {nodes} GPUs:")
-    for run in sorted(runs, key=lambda run: run.rate):
+    for run in sorted(runs, key=lambda run: run.given):
         print(
-            f"    θ {run.rate:6.2f}  ${run.dollars:8,.0f}  {run.mean:6,.0f} s  {run.restarts:.2f} restarts a job"
+            f"    {name} {run.given:6.2f}  ${run.dollars:8,.0f}  {run.mean:6,.0f} s  {run.restarts:.2f} restarts a job"
             f"  first start after {run.waits[0]:.0f} s, at most {run.waits[1]:.0f} s, {run.late} later than told"
             f"  ({run.seconds:.0f} s to compute)"
         )
     longer, cheaper = reversals(runs)
-    text = f"    steps of θ with longer times {longer}, with fewer dollars {cheaper} (by more than {_NOTICEABLE:.1%})"
+    text = (
+        f"    steps of {name} with longer times {longer}, with fewer dollars {cheaper} (by more than {_NOTICEABLE:.1%})"
+    )
     ours = dollars_at(runs, asked.mean)
     if ours is not None:
         text += f"; at {asked.mean:,.0f} s ${ours:,.0f}, as asked ${asked.dollars:,.0f}"
@@ -191,6 +221,7 @@ def main() -> None:
     parser.add_argument("--rates", type=int, default=7, help="values of θ: 7, or that many evenly spread")
     parser.add_argument("--start", type=float, default=120.0, help="start-up of nodes in seconds")
     parser.add_argument("--restart", type=float, default=30.0, help="restart of a job in seconds")
+    parser.add_argument("--amounts", nargs="*", type=float, help="budgets in dollars a month, instead of θ")
     parser.add_argument("--processes", type=int, default=None, help="simulations at once")
     arguments = parser.parse_args()
     gavel.need_data()
@@ -198,17 +229,18 @@ def main() -> None:
     if arguments.rates != len(RATES):
         ratio = RATES[-1] / RATES[0]
         rates = tuple(RATES[0] * ratio ** (at / max(arguments.rates - 1, 1)) for at in range(arguments.rates))
-    terms = arguments.start, arguments.restart
+    bed = Bed(arguments.start, arguments.restart, monthly=bool(arguments.amounts))
+    given = arguments.amounts or rates
     with ProcessPoolExecutor(arguments.processes) as pool:
         for load in arguments.loads:
             work = {
-                nodes: [pool.submit(simulate, load, nodes, rate, *terms) for rate in rates]
+                nodes: [pool.submit(simulate, load, nodes, each, bed) for each in given]
                 for nodes in dict.fromkeys(["1", *arguments.nodes])
             }
             runs = {nodes: [future.result() for future in futures] for nodes, futures in work.items()}
             for nodes in arguments.nodes:
-                asked = simulate(load, nodes.split(",")[0], 0.0, *terms)
-                _print(load, nodes, runs[nodes], runs["1"], asked)
+                asked = simulate(load, nodes.split(",")[0], 0.0, bed)
+                _print(load, nodes, runs[nodes], runs["1"], asked, bed)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from charterer.api.models.base import Condition, ConditionStatus, ConditionType
 from charterer.cli.explain.counted import counted_blocks
 from charterer.cli.explain.explanation import Explanation
+from charterer.cli.explain.one_more_node import in_words, more_nodes
 from charterer.cli.shared import formatting
 from charterer.cli.shared.plan_report import PlanReport
 from charterer.controller.status.job_limits import own_limits
@@ -14,7 +15,7 @@ from charterer.controller.status.jobs import job_state
 from charterer.domain.ids import PoolId, Rate
 from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.job_cost import job_cost
-from charterer.domain.plan import Verdict
+from charterer.domain.plan import Allocate, Verdict
 from charterer.domain.time import seconds_between
 from charterer.policy.budgets.demand import DEFAULT_WORK_SECONDS
 from charterer.policy.budgets.reasons import format_duration, format_money, late, name
@@ -49,7 +50,7 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
     report, job, options = explanation.report, explanation.job, explanation.options
     blocks: list[Block] = [Paragraph(headline(report, job), Tone.STRONG)]
     if job.finish is None and explanation.verdict is not None:
-        blocks.append(Paragraph(_reason(job, explanation.verdict)))
+        blocks.append(Paragraph(_reason(job, explanation.verdict, starts=_starts(explanation))))
     for problem in report.snapshot.problems:
         if (problem.kind, problem.namespace, problem.name) == ("TrainingJob", job.namespace, job.name):
             blocks.append(Paragraph(f"{problem.field}: {problem.message}", Tone.CHANGED))
@@ -63,6 +64,7 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
         blocks += [Paragraph(sentence) for sentence in sentences if sentence]
         blocks += _options(options, every=every)
         blocks += counted_blocks(options.chosen, explanation)
+        blocks += [Paragraph(in_words(more, job)) for more in more_nodes(explanation)]
         blocks += [Paragraph(f"{late(name, wait)}.") for name, wait in late_pools(explanation).items()]
         blocks += [Paragraph(_left_alone(width)) for width in options.left_alone]
         blocks += _other_pools(explanation)
@@ -98,8 +100,17 @@ def limits_of(explanation: Explanation) -> Sequence[Condition]:
     return own_limits(job, explanation.verdict, job_cost(job, snapshot.rentals, snapshot.now), snapshot.now)
 
 
-def _reason(job: Job, verdict: Verdict) -> str:
-    begin = "Why" if job.allocation is not None else "It waits" if job.wants_to_run else "It gets no GPUs"
+def _starts(explanation: Explanation) -> bool:
+    """Whether the plan gives GPUs to the job, which has none."""
+    return explanation.job.allocation is None and any(
+        isinstance(command, Allocate) and command.job == explanation.job.id and command.allocation is not None
+        for command in explanation.report.plan.commands
+    )
+
+
+def _reason(job: Job, verdict: Verdict, *, starts: bool) -> str:
+    waits = "It starts now" if starts else "It waits" if job.wants_to_run else "It gets no GPUs"
+    begin = waits if job.allocation is None else "Why"
     return f"{begin} ({verdict.reason.code}): {verdict.reason.message}."
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from charterer.cli.explain.counted import counted
 from charterer.cli.explain.document import headline, late_pools, limits_of
 from charterer.cli.explain.explanation import Explanation
+from charterer.cli.explain.one_more_node import MoreNodes, more_nodes
 from charterer.cli.shared.json_values import dollars_json, late_pool_json, option_json, rate_json
 from charterer.cli.shared.output import JsonValue
 from charterer.controller.status.jobs import job_state
@@ -37,6 +38,7 @@ def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
         "workKnown": None if options is None else options.known_work,
         "options": None if options is None else [_option(option, explanation) for option in options.rows],
         "latePools": [late_pool_json(name, wait) for name, wait in late_pools(explanation).items()],
+        "moreNodes": [_more_nodes(more) for more in more_nodes(explanation)],
         "leftAlone": None if options is None else [_left_alone(width) for width in options.left_alone],
         "changes": None if options is None else [_change(change) for change in options.changes],
     }
@@ -62,6 +64,11 @@ def _option(option: Alternative, explanation: Explanation) -> JsonValue:
             for figure in counted(option, explanation)
         ],
     }
+
+
+def _more_nodes(more: MoreNodes) -> JsonValue:
+    option = None if more.option is None else option_json(more.option)
+    return {"pool": more.pool, "nodes": more.nodes, "option": option, "otherJobs": list(more.others)}
 
 
 def _left_alone(width: LeftAlone) -> JsonValue:

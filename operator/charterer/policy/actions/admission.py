@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from charterer.domain.ids import JobId, PoolId
-from charterer.domain.job import Job, Placement, SpotPolicy
+from charterer.domain.budget import MoveLimits
+from charterer.domain.ids import JobId, RentalId
+from charterer.domain.job import Job, Placement, ResizePolicy, RunOutcome
 from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
-from charterer.domain.pool import CapacityType, Pool
 from charterer.policy.actions.hole_waits import HoleWaits
 from charterer.policy.actions.path_mixing import in_order, last_option, ranked_options
 from charterer.policy.actions.plan_builder import PlanBuilder
@@ -23,16 +23,15 @@ from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.hard_limit import reserve
 from charterer.policy.nodes.max_cost import affordable, too_dear
 from charterer.policy.nodes.node_fit import snuggest_first
+from charterer.policy.options.interruptions import DEFAULT_CHECKPOINT_SECONDS, goes_on
 from charterer.policy.options.option_value import Completion
 from charterer.policy.options.pool_selection import left_out
-from charterer.policy.solve.allocation_program import NEAR
-from charterer.sentences import count
+from charterer.policy.solve.phase_dp import key_of
 
 _LIMITS = (ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT, ReasonCode.OPERATOR_LIMIT)
 _FULL = (ReasonCode.POOL_FULL, ReasonCode.POOL_COOLING)
 _BLOCKED = {
     ReasonCode.STOPPED: "the operator was stopped and rents nothing: see the condition Stopped of the GPUBudgets",
-    ReasonCode.POOL_FULL: "its pool has all the nodes that spec.maxNodes allows",
     ReasonCode.POOL_COOLING: "its pool had none to give and is asked again later",
     ReasonCode.RENTAL_UNREADABLE: "a GPURental of its pool cannot be read",
     ReasonCode.BUDGET_DELETED: "its budget is being deleted",
@@ -76,9 +75,11 @@ class Admission:
             if job.id not in wanted and job.id not in self._too_dear:
                 self._draft.judge(job, None, reason(ReasonCode.NO_OPTION, self._no_option(job)))
         queue = in_order([job for job in waiting if job.id not in self._placed], wanted, self._solution)
-        self._shares = share_room(self._draft, queue, wanted, self._running)
+        contend = [job for job in queue if not self._awaits_launch(job, wanted[job.id])]
+        self._shares = share_room(self._draft, contend, wanted, self._running)
         if self._shares is not None:
-            queue = self._share_out(queue, wanted, self._shares)
+            taken = {job.id for job in contend} - {job.id for job in self._share_out(contend, wanted, self._shares)}
+            queue = [job for job in queue if job.id not in taken]
         self._waits.look([(job, self._snuggest(job, [way.option for way in wanted[job.id]])[0]) for job in queue])
         for job in queue:
             share = self._solution.share(job)
@@ -88,6 +89,18 @@ class Admission:
             if job.id not in self._placed:
                 self._draft.stop(job, why)
         return self._shares
+
+    def _awaits_launch(self, job: Job, outcomes: Sequence[Completion]) -> bool:
+        """Whether it is best for the job to wait for a pool that was just refused, as far as that wait is measured.
+
+        Such a job lacks no room: it is not among those that share out what there is.
+        """
+        share = self._solution.share(job)
+        if not self._draft.waits_for_launches or share is None:
+            return False
+        best = self._by_availability(job, outcomes, share)[0]
+        cooling = self._draft.snapshot.pools[best.pool].cooling(self._draft.snapshot.now)
+        return cooling is not None and self._draft.wait_is_measured(job, best)
 
     def _share_out(self, queue: Sequence[Job], wanted: Wanted, shares: Shares) -> list[Job]:
         """Give jobs their share of the room, the widest first; returns those that are offered what is left.
@@ -105,7 +118,7 @@ class Admission:
                 best = option or wanted[job.id][0].option
                 cooling = self._draft.snapshot.pools[best.pool].cooling(self._draft.snapshot.now) is not None
                 code = ReasonCode.POOL_COOLING if cooling else ReasonCode.POOL_FULL
-                text = self._why_not(code, job, best) if option is None else "others make room for it"
+                text = self._why_not(code, job, best) if option is None else self._room_is_made(best)
                 self._draft.judge(job, best, reasons.waiting(code, best, text))
             else:
                 left.add(job.id)
@@ -116,7 +129,7 @@ class Admission:
         others = left_out(budget, snapshot.pools)
         if others and not snapshot.pools_of(budget):
             return others
-        return f"{no_option(job, snapshot.pools_of(budget))}{'; ' if others else ''}{others}"
+        return f"{reasons.no_option(job, snapshot.pools_of(budget))}{'; ' if others else ''}{others}"
 
     def _within_their_cost(
         self, wanted: dict[JobId, Sequence[Completion]], waiting: Iterable[Job]
@@ -181,8 +194,13 @@ class Admission:
 
     def _admit(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> None:
         wanted = outcomes[0].option
+        worth = (self._solution.deadline_values(job) or share.values).worth
+        at_once = {key_of(outcome.option): outcome.worth for outcome in outcomes}
         blocks: list[ReasonCode] = []
+        to_wait = inf
         for option in self._snuggest(job, self._by_availability(job, outcomes, share)):
+            if at_once[key_of(option)] >= to_wait:
+                continue
             if not self._affords(job, option, outcomes):
                 left = reasons.format_money(max(self._solution.committable - self._committed, 0.0))
                 cost = reasons.format_money(self._cost(job, outcomes))
@@ -194,9 +212,9 @@ class Admission:
                 self._commit(job, outcomes)
                 return
             blocks.append(block)
-            if block is ReasonCode.POOL_COOLING and self._draft.wait_is_measured(job, option):  # the rest is worse
-                wanted, blocks = option, [block, *blocks]
-                break
+            if to_wait == inf and block is ReasonCode.POOL_COOLING and self._may_wait(job, option):
+                wanted, blocks = option, [block, *blocks]  # only what is better if it comes at once is asked for
+                to_wait = at_once[key_of(option)] + worth * self._draft.launch_delay(job, option)
         if any(block in _LIMITS for block in blocks):
             for option in sorted(share.group.menu.narrower, key=lambda option: (-option.gpus, option.pool)):
                 if self._try(job, option, share, wanted) is None:
@@ -204,6 +222,11 @@ class Admission:
                     return
         first = blocks[0]
         self._draft.judge(job, wanted, reasons.waiting(first, wanted, self._why_not(first, job, wanted)))
+
+    def _may_wait(self, job: Job, option: Option) -> bool:
+        """Whether the job waits for a pool that cools: enough is known of its hours, or the job has time to lose."""
+        need = self._solution.deadline_needs.get(job.id)
+        return self._draft.wait_is_measured(job, option) or (need is not None and need.may_wait)
 
     def _why_not(self, block: ReasonCode, job: Job, option: Option) -> str:
         """Why no node can be had for the option, with the numbers of the limit that forbids it."""
@@ -223,8 +246,25 @@ class Admission:
             return self._draft.operator_limit(option)
         if block is ReasonCode.POOL_COOLING and (wait := self._draft.launch_wait(job, option)) is not None:
             return f"{_BLOCKED[block]}; {reasons.late(option.pool, wait)}"
-        text = _BLOCKED.get(block, "no node can be had now")
-        return f"{text}{'' if self._shares is None else _shared(self._shares, option.pool)}"
+        text = self._full(option) if block is ReasonCode.POOL_FULL else _BLOCKED.get(block, "no node can be had now")
+        return f"{text}{'' if self._shares is None else self._shares.about(option.pool)}"
+
+    def _full(self, option: Option) -> str:
+        """That the pool may have no more nodes, or that what is free on them is not in one piece."""
+        pool = self._draft.snapshot.pools[option.pool]
+        free = sum(gpus for gpus in self._draft.free_nodes(option.pool).ready.free.values() if gpus > 0)
+        nodes = "the only node" if pool.max_nodes == 1 else f"all {pool.max_nodes} nodes"
+        text = f"{pool.id} has {nodes} that spec.maxNodes allows"
+        apart = f", and its {free} free GPUs are not together as the job needs them"
+        return f"{text}{apart if free >= option.gpus else ''}"
+
+    def _room_is_made(self, option: Option) -> str:
+        """Who makes room for a job that has a share of it."""
+        shares, jobs = self._shares, self._draft.snapshot.jobs
+        names = [] if shares is None else sorted(f"{jobs[job].namespace}/{jobs[job].name}" for job in shares.narrowed)
+        who = f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
+        text = f"go on with fewer GPUs to make room for it ({who})" if names else "leave GPUs that it gets then"
+        return f"{self._full(option)}, and running jobs {text}"
 
     def _by_availability(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> Sequence[Option]:
         """The options, best first, now that some could begin at once and others wait for nodes to start up.
@@ -303,15 +343,42 @@ class Admission:
             self._place(job, option, claim.placements, why)
             return None
         self._rate += option.price.dollars_per_second
+        if self._runs_meanwhile(job, option, claim.nodes, share):
+            return None
         nodes = ", ".join(claim.nodes[:3]) + (f" and {len(claim.nodes) - 3} more" if len(claim.nodes) > 3 else "")
         text = f"waits until {nodes} can take it{self._passed_over(job, option, wanted)}"
         self._draft.judge(job, option, reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, text))
         return None
 
+    def _runs_meanwhile(self, job: Job, option: Option, nodes: Sequence[RentalId], share: GroupAssignment) -> bool:
+        """Let a job that lost nodes, and may move later, run on the others until all are ready, where that gains."""
+        interrupted = bool(job.records) and job.records[-1].outcome is RunOutcome.INTERRUPTED
+        moves = job.resize is not ResizePolicy.NEVER and self._solution.budget.moves == MoveLimits()
+        if not interrupted or not moves or job.max_cost is not None:
+            return False
+        size = self._draft.snapshot.pools[option.pool].gpus_per_node or 1
+        free, start = self._draft.free_nodes(option.pool), self._draft.start_up(option)
+        ready = [name for name in nodes if name in free.ready.free]
+        widths = [each for each in share.group.menu.options if each.pool == option.pool and not each.trial]
+        fewer = [each for each in widths if size <= each.gpus <= size * len(ready)]
+        if not fewer:
+            return False
+        rest, lost = max(fewer, key=lambda each: each.gpus), option.interruptions
+        places = ready[: rest.gpus // size]
+        wait = max([free.booting.seconds.get(name, start) for name in nodes if name not in ready])
+        write = DEFAULT_CHECKPOINT_SECONDS if lost is None else lost.checkpoint_seconds
+        gains = goes_on(rest.speed / option.speed, wait, option.entry_seconds - start, write)
+        if not gains or not self._draft.hosts(dict.fromkeys(places, job.grace_seconds)):
+            return False
+        text = f"{reasons.name(rest)} until the other nodes for {reasons.name(option)} are ready"
+        why = Reason(ReasonCode.INTERRUPTION, 0.0, ZERO, text, job.records[-1].option)
+        self._place(job, rest, tuple([Placement(name, size) for name in places]), why)
+        return True
+
     def _passed_over(self, job: Job, option: Option, wanted: Option) -> str:
         """That a pool which would be better gives its nodes too late for the job; empty where that is not why."""
         if self._shares is not None and option is not wanted:
-            return f"; {reasons.name(wanted)} would be better for it alone{_shared(self._shares, wanted.pool)}"
+            return f"; {reasons.name(wanted)} would be better for it alone{self._shares.about(wanted.pool)}"
         wait = None if wanted.pool == option.pool else self._draft.launch_wait(job, wanted)
         return "" if wait is None else f"; {reasons.late(wanted.pool, wait)}"
 
@@ -322,45 +389,6 @@ class Admission:
         self._draft.judge(job, option, why)
 
 
-def _shared(shares: Shares, pool: PoolId) -> str:
-    """How a full pool's room is shared, and what one more node would bring."""
-    verdict = shares.pools.get(pool)
-    if verdict is None:
-        return ""
-    text = f"; its room is shared among {count(shares.waiting, 'waiting job')} by what their time is worth"
-    if shares.gap > NEAR:
-        text += f" (another sharing is worth {shares.gap:.0%} more at most)"
-    return f"{text}, and one more node would be worth {verdict.node_scarcity} to them, beyond its price"
-
-
 def next_run(job: Job) -> int:
     """The number of a new run."""
     return max(job.last_run, 0 if job.allocation is None else job.allocation.run) + 1
-
-
-def no_option(job: Job, pools: Mapping[PoolId, Pool]) -> str:
-    """In words: the request of a job without any option, and the offers of pools that its budget may rent."""
-    widths = job.widths
-    gpus = count(widths.min, "GPU") if widths.min == widths.max else f"{widths.min} to {widths.max} GPUs"
-    types = f" of type {', '.join(job.gpu_types)}" if job.gpu_types else ""
-    text = f"no GPUPool with a known price offers {gpus}{types}"
-    offers = [
-        (pool.offering.gpu_type, pool.offering.gpus_per_node * pool.max_nodes, pool)
-        for pool in pools.values()
-        if pool.offering is not None and pool.quote is not None and not pool.deleting
-    ]
-    fitting = [offer for offer in offers if not job.gpu_types or offer[0] in job.gpu_types]
-    if not offers:
-        return f"{text}: no pool has a known price and size yet"
-    if not fitting:
-        return f"{text}: pools have {', '.join(sorted({gpu_type for gpu_type, _, _ in offers}))}"
-    if job.spot is not SpotPolicy.ALLOWED:
-        fitting = [offer for offer in fitting if offer[2].capacity_type is not CapacityType.SPOT]
-    if not fitting:
-        return (
-            f"{text} that the cloud cannot take back: set spec.spotPolicy to Allowed, or add a pool of on-demand nodes"
-        )
-    gpu_type, most, pool = max(fitting, key=lambda offer: offer[1])
-    if most < widths.min:
-        return f"{text}: the largest pool is {pool.id} with {count(most, 'GPU')} of type {gpu_type}"
-    return f"{text}: widen spec.gpus or spec.gpuTypes, or add a pool"

@@ -9,8 +9,8 @@ T seconds. With P the price of a node a second, the jobs move if
     P·(t − T) − Σ P·e > 2·Σ_j (w_j·θ + c·k_j)·r
 
 (k_j GPUs at c dollars a second each.) The factor is for what else a restart may cost. Every job keeps its width, so no
-path changes. The emptiest nodes come first. A node that is more than half full is left alone unless it has a single
-job: it is likely to be filled, or to be emptier soon, and fewer jobs then have to move.
+path changes. The nodes whose restarts cost least come first. A node that is more than three quarters full is left
+alone unless it has a single job: it is likely to be filled, or to be emptier soon, and fewer jobs then have to move.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ from charterer.policy.solve.phase_dp import key_of
 _FACTOR = 2.0
 """Multiple of what restarts cost that must be saved: a run that starts anew may also lose what came after its last
 checkpoint, or fail to start."""
+_FULL = 0.75
+"""Part of a node's GPUs in use beyond which its jobs do not move together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class Consolidation:
     def empty_nodes(self) -> None:
         """Move the jobs of each node for which that pays and for which all limits allow it."""
         for pool in self._pools.values():
-            for rental in self._candidates(pool):
+            for rental in sorted(self._candidates(pool), key=lambda rental: (self._restarts(rental), rental)):
                 self._consider(pool, rental)
 
     def _find_pools(self) -> Mapping[PoolId, _Pool]:
@@ -104,12 +106,12 @@ class Consolidation:
             ]
             price = share.dollars_per_second * offer.gpus_per_node
             nodes = self._draft.free_nodes(name)
-            start = snapshot.pools[name].start_seconds
+            start = snapshot.pools[name].likely_start_seconds
             found[name] = _Pool(name, offer.gpus_per_node, price, start, nodes, kin)
         return found
 
     def _candidates(self, pool: _Pool) -> Iterator[RentalId]:
-        """Nodes in use whose jobs might fit into holes by their number, the emptiest first."""
+        """Nodes in use whose jobs might fit into holes by their number."""
         kin = [self._pools[name] for name in pool.kin]
         largest = max([each.nodes.ready.largest_hole(each.size) for each in kin], default=0)
         if not largest:
@@ -117,7 +119,7 @@ class Consolidation:
         holes = sum(each.nodes.ready.holes(each.size) for each in kin)
         for free, rentals in pool.nodes.ready.in_use(pool.size):
             used = pool.size - free
-            if used <= holes - free and (2 * used <= pool.size or used <= largest):
+            if used <= holes - free and (used <= _FULL * pool.size or used <= largest):
                 yield from rentals
 
     def _consider(self, pool: _Pool, rental: RentalId) -> None:
@@ -126,9 +128,9 @@ class Consolidation:
         used = sum(guest.gpus for guest in guests)
         if not guests or rental in pool.nodes.touched or ready.free[rental] + used != pool.size:
             return
-        if len(guests) > 1 and 2 * used > pool.size:
+        if len(guests) > 1 and used > _FULL * pool.size:
             return
-        restarts = sum(self._restart(guest) for guest in guests)
+        restarts = self._restarts(rental)
         paid = self._paid_seconds(rental)
         saved = pool.price * (self._busy_seconds(rental) - max(pool.start_seconds, paid))
         if saved <= _FACTOR * restarts or not all(self._may_move(guest) for guest in guests):
@@ -163,6 +165,10 @@ class Consolidation:
     def _restart(self, guest: Guest) -> float:
         """Dollars of the job's restart, its time included."""
         return (self._worth(guest) + guest.facts.price) * self._share(guest).group.menu.table.restart
+
+    def _restarts(self, rental: RentalId) -> float:
+        """The same of all jobs that the node has to itself."""
+        return sum([self._restart(guest) for guest in self._guests.get(rental, ())])
 
     def _paid_seconds(self, rental: RentalId) -> float:
         """Seconds for which the node is paid whatever happens."""

@@ -99,10 +99,9 @@ class HoleWaits:
 
     def _idle_cost(self, pool: PoolId, wanted: int) -> float:
         """Dollars for the GPUs of a new node that nobody wants, while it starts."""
-        quote = self._draft.snapshot.pools[pool].quote
-        price = 0.0 if quote is None else quote.price.dollars_per_second
-        size = self._size(pool)
-        return max(size - wanted, 0) / size * price * self._draft.snapshot.pools[pool].start_seconds
+        there, size = self._draft.snapshot.pools[pool], self._size(pool)
+        price = 0.0 if there.quote is None else there.quote.price.dollars_per_second
+        return max(size - wanted, 0) / size * price * there.likely_start_seconds
 
     def _allowed(self, pool: PoolId, waiters: Sequence[_Waiter]) -> float:
         """Seconds for which all of them may still wait."""

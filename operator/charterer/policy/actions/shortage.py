@@ -35,7 +35,7 @@ from charterer.policy.nodes.max_cost import left_of
 from charterer.policy.nodes.pool_quota import PoolRoom
 from charterer.policy.nodes.pool_size import pool_sizes
 from charterer.policy.options.option_value import Completion
-from charterer.policy.solve.allocation_program import Allotment, Claimant, NodeRoom, Way, fits, share_out
+from charterer.policy.solve.allocation_program import NEAR, Allotment, Claimant, NodeRoom, Way, fits, share_out
 from charterer.policy.solve.linear_program import SolverGaveUp
 from charterer.policy.solve.phase_dp import key_of
 
@@ -63,6 +63,19 @@ class Shares:
     waiting: int
     making_room: bool
     gap: float
+
+    def about(self, pool: PoolId) -> str:
+        """How a full pool's room is shared, and what one more node would bring, in words; empty for other pools."""
+        verdict = self.pools.get(pool)
+        if verdict is None:
+            return ""
+        text, whom = "", "it"
+        if self.waiting > 1:
+            text = f"; the room of {pool} is shared among {self.waiting} waiting jobs by what their time is worth"
+            whom = "them"
+        if self.gap > NEAR:
+            text += f" (another sharing is worth {self.gap:.0%} more at most)"
+        return f"{text}; one more node would be worth {verdict.node_scarcity} to {whom}, beyond its price"
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +265,8 @@ class _Shortage:
     def _claimant(self, candidate: _Candidate, charges: _Charges, wanted_for: float) -> Claimant:
         """The values of the candidate's ways. ``wanted_for``: seconds for which jobs that wait want room, the mean.
 
-        A job that makes room is likely to be made wider again after that: two restarts.
+        A job that makes room is likely to be made wider again after that: two restarts, in which its time passes and
+        its GPUs are billed and not there for others.
         """
         ways = candidate.ways
         costs = (
@@ -261,7 +275,8 @@ class _Shortage:
         )
         least = min(costs)
         values = [(least - way.dollars) / max(way.seconds, _LEAST) for way in ways]
-        lost = [2.0 * seconds / wanted_for * values[0] for seconds in candidate.restarts or [0.0] * len(ways)]
+        second = least / max(ways[0].seconds, _LEAST)
+        lost = [2.0 * seconds / wanted_for * second for seconds in candidate.restarts or [0.0] * len(ways)]
         worth = [
             Way(way.option.pool, way.option.gpus, value - less)
             for way, value, less in zip(ways, values, lost, strict=True)

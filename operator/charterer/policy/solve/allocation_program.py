@@ -147,12 +147,12 @@ class _Nodes:
         insort(self._with.setdefault(now, []), node)
 
     def fullest(self, gpus: int) -> int | None:
-        """The first of the fullest nodes that have so many GPUs."""
+        """The first of the fullest nodes that have the GPUs."""
         least = min((free for free, nodes in self._with.items() if free >= gpus and nodes), default=None)
         return None if least is None else self._with[least][0]
 
     def whole(self, size: int, count: int) -> Sequence[int] | None:
-        """So many nodes that nobody uses; None where there are fewer."""
+        """As many nodes that nobody uses; None where there are fewer."""
         found = self._with.get(size, ())
         return found[:count] if len(found) >= count else None
 

@@ -9,6 +9,7 @@ from charterer.domain.billing import cost
 from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.nodes.hazard import events_at_ages
+from charterer.domain.nodes.waits import NodeStart, with_refusal, with_start
 from charterer.domain.order import Refusal, RefusalKind, Scope, cool_down, with_cool_down
 from charterer.domain.plan import Rent
 from charterer.domain.pool import CapacityType, Cloud, FakeGroup, Offering, Pool, PriceSegment, Quote
@@ -34,6 +35,7 @@ class PoolModel:
     the scenario says. ``stock``: the most nodes that the cloud has; ``quota``: that it lets the account have; asking
     for more gives nothing, and the pool cools down. ``later_stock`` and ``later_quota``: (second, nodes from then on).
     Where the stock of a spot pool falls below what is rented, the cloud takes back the nodes rented last.
+    ``learns_waits``: the GPUPool's ``learnWaits``.
     """
 
     name: str
@@ -53,6 +55,13 @@ class PoolModel:
     later_stock: tuple[tuple[float, int | None], ...] = ()
     quota: int | None = None
     later_quota: tuple[tuple[float, int | None], ...] = ()
+    learns_waits: bool = True
+
+    @property
+    def may_be_late(self) -> bool:
+        """Whether a node may come later than ``start_seconds`` after it was asked for, or not at all."""
+        limited = self.stock is not None or self.quota is not None or self.later_stock or self.later_quota
+        return bool(limited) or self.draw_start_seconds is not None
 
     @property
     def most_nodes(self) -> int:
@@ -81,6 +90,7 @@ class PoolModel:
             offering=Offering(self.gpu_type, self.gpus_per_node, self.name, "simulated"),
             quote=self.quote(self.hourly, now),
             deleting=False,
+            learns_waits=self.learns_waits,
         )
 
     def quote(self, hourly: Price, now: Instant) -> Quote:
@@ -175,9 +185,12 @@ class NodeMarket:
         refusal = self._refusal(order.pool, now)
         if refusal is not None:
             pool = self.pools[order.pool]
+            if pool.cooling(now) is not None:  # orders of one moment are refused together, as the operator counts them
+                return None
             launched = self._launched.get(order.pool)
             cooled = cool_down(pool.cooled, refusal, model.cooldown_seconds, now, launched)
-            self.pools = {**self.pools, order.pool: replace(pool, cooled=with_cool_down(pool.cooled, cooled))}
+            answers, rows = with_refusal(pool.answers, now), with_cool_down(pool.cooled, cooled)
+            self.pools = {**self.pools, order.pool: replace(pool, cooled=rows, answers=answers)}
             return None
         self.rented_total += 1
         self._launched[order.pool] = now
@@ -212,7 +225,12 @@ class NodeMarket:
         """The machine takes pods from now on."""
         machine.ready = now
         self.version += 1
-        self._learn(machine.order.pool, now)
+        name = machine.order.pool
+        if machine.model.may_be_late:
+            start = NodeStart(machine.created, machine.created, now)
+            pool = self.pools[name]
+            self.pools = {**self.pools, name: replace(pool, answers=with_start(pool.answers, start))}
+        self._learn(name, now)
 
     def drain(self, machine: SimMachine) -> None:
         """The machine is to be ended when its last job leaves."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 
 import pytest
 
 from charterer.domain.budget import MoveLimits
-from charterer.domain.ids import BudgetId, JobId, NodeName, PoolId
+from charterer.domain.ids import BudgetId, JobId, NodeName, PoolId, Rate
 from charterer.domain.job import ResizePolicy, SpotPolicy
 from charterer.domain.money import Money
+from charterer.domain.nodes.waits import NodeStart, with_start
 from charterer.domain.period import QuietHours
 from charterer.domain.plan import Allocate, Plan, ReasonCode, Release, Rent
-from charterer.domain.pool import CapacityType, Notice
+from charterer.domain.pool import CapacityType, Notice, Pool
 from charterer.domain.time import after
 from charterer.policy.planner import plan
 from tests.worlds import World
@@ -89,12 +91,36 @@ def test_a_node_is_not_emptied_before_its_billing_minimum_is_over() -> None:
     assert plan(world.snapshot()).commands == ()
 
 
-def test_a_node_that_is_more_than_half_full_is_left_alone() -> None:
+@pytest.mark.parametrize(("more", "moves"), [(3, True), (4, False)], ids=["three quarters", "more"])
+def test_a_node_that_is_more_than_three_quarters_full_is_left_alone(more: int, moves: bool) -> None:
     world = two_nodes()
     world.rental()
     runs(world, "pinned", "a100-3", 1, LONG, resize=ResizePolicy.NEVER)
-    runs(world, "more", "a100-2", 2, LONG)
+    runs(world, "more", "a100-2", more, LONG)
+    assert set(moved(plan(world.snapshot()))) == ({"one", "two", "more"} if moves else set())
+
+
+def test_of_two_nodes_that_could_be_emptied_the_one_with_the_cheaper_restarts_is() -> None:
+    world = two_nodes()
+    world.rental()
+    runs(world, "three", "a100-3", 3, LONG)
+    budget = world.budgets[BudgetId("research")]
+    world.budgets[budget.id] = replace(budget, fixed_rate=Rate(2.0 / 3600.0))
+    assert moved(plan(world.snapshot())) == {"three": "a100-1"}  # a100-2 has as many GPUs in use, by two jobs
+
+
+def test_nodes_that_start_slower_than_declared_are_given_back_for_longer_rests_only() -> None:
+    world = two_nodes(hours=0.2)
+    assert set(moved(plan(world.snapshot()))) == {"one", "two"}
+    world.pools[PoolId("a100")] = slow(world.pools[PoolId("a100")], 3600.0)
     assert moved(plan(world.snapshot())) == {}
+
+
+def slow(pool: Pool, seconds: float) -> Pool:
+    """The pool, of whose nodes many were seen to take so long to start."""
+    begun = after(pool.created, 0.0)
+    starts = [NodeStart(begun, begun, after(begun, seconds))] * 100
+    return replace(pool, answers=reduce(with_start, starts, pool.answers))
 
 
 def test_jobs_do_not_follow_one_that_ends_before_a_node_could_start() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 
 import pytest
 
 from charterer.domain.ids import JobId, PoolId, Rate
 from charterer.domain.job import RunOutcome, RunRecord
 from charterer.domain.money import Price
+from charterer.domain.nodes.waits import NodeStart, with_start
 from charterer.domain.option import Option
 from charterer.domain.plan import Allocate, Plan, ReasonCode, Rent
 from charterer.domain.profile import PowerLaw
@@ -74,6 +76,14 @@ def test_a_node_is_rented_when_the_wait_has_cost_as_much_as_it_was_to_save() -> 
 
 def test_a_node_is_rented_at_once_where_no_gpus_come_in_time() -> None:
     assert rented(plan(full_node(ALLOWED + 0.01).snapshot())) == ["a100"]
+
+
+def test_a_job_waits_for_longer_where_nodes_are_seen_to_start_slower_than_declared() -> None:
+    world = full_node(ALLOWED + 0.01)
+    pool = world.pools[PoolId("a100")]
+    start = NodeStart(world.now, world.now, after(world.now, 4 * pool.start_seconds))
+    world.pools[pool.id] = replace(pool, answers=reduce(with_start, [start] * 100, pool.answers))
+    assert rented(plan(world.snapshot())) == []
 
 
 def test_a_node_is_rented_at_once_for_jobs_that_fill_it() -> None:

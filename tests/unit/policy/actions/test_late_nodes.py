@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.domain.ids import JobId, PoolId
+from charterer.domain.ids import BudgetId, JobId, PoolId, Rate
+from charterer.domain.money import Price
 from charterer.domain.nodes.waits import NodeStart, with_refusal, with_start
 from charterer.domain.order import CoolDown, cool_down
 from charterer.domain.plan import Allocate, Plan, ReasonCode, Rent
@@ -16,7 +17,8 @@ from charterer.policy.planner import plan, solve_budgets
 from tests import factory
 from tests.worlds import World
 
-NEAR = PoolId("near")
+NEAR, FAR = PoolId("near"), PoolId("far")
+PRICE = Price.parse("16")
 RICH, POOR = "60000", "3000"
 
 
@@ -78,17 +80,17 @@ def test_the_cheap_pool_is_taken_again_after_a_launch_or_once_it_was_left_alone_
     assert wanted(plan(world.snapshot())) == "near"
 
 
-def office_hours(world: World, days: int) -> World:
-    """The world with a cheap pool that had no node from an hour before now until seven hours after, on so many days."""
-    pool, begin = world.pools[NEAR], after(world.now, -86_400.0 * days)
+def office_hours(world: World, days: int, pool_id: PoolId = NEAR, last: int = 6) -> World:
+    """The world with a pool that had no node from an hour before now until ``last`` + 1 after, on so many days."""
+    pool, begin = world.pools[pool_id], after(world.now, -86_400.0 * days)
     answers = pool.answers
     for day in range(days):
         for hour in range(24):
             when = after(begin, 86_400.0 * day + 3600.0 * hour)
-            refused_then = hour <= 6 or hour == 23
+            refused_then = hour <= last or hour == 23
             start = NodeStart(when, when, after(when, 120.0))
             answers = with_refusal(answers, when) if refused_then else with_start(answers, start)
-    world.pools[NEAR] = replace(pool, answers=answers)
+    world.pools[pool_id] = replace(pool, answers=answers)
     return world
 
 
@@ -101,10 +103,7 @@ def test_a_pool_that_never_has_nodes_at_this_hour_is_not_asked_by_a_job_whose_ti
 
 def cooling(world: World, learned_days: int) -> Plan:
     """The plan while the cheap pool cools, of a job of 300 hours whose hour is worth a dollar."""
-    office_hours(world, learned_days)
-    refused(world, 1)
-    world.now = after(world.now, -31.0)
-    return plan(world.snapshot())
+    return plan(just_refused(office_hours(world, learned_days)).snapshot())
 
 
 def test_a_job_waits_for_a_cheap_pool_whose_hours_are_known_while_that_costs_less_than_the_dear_one() -> None:
@@ -115,6 +114,57 @@ def test_a_job_waits_for_a_cheap_pool_whose_hours_are_known_while_that_costs_les
     assert "near is expected to give a node only after" in verdict.reason.message
     assert "hours like this one" in verdict.reason.message
     assert decided.again_at is not None
+
+
+def long_job(dollars_an_hour: float) -> World:
+    """A job of 300 hours and a budget that pays so much for an hour of its life."""
+    world = two_pools(hours=300.0)
+    name = BudgetId("research")
+    world.budgets[name] = replace(world.budgets[name], fixed_rate=Rate(dollars_an_hour / 3600.0))
+    return world
+
+
+def just_refused(world: World) -> World:
+    """The world while the cheap pool cools for the first time."""
+    refused(world, 1)
+    world.now = after(world.now, -31.0)
+    return world
+
+
+def test_it_waits_too_where_room_elsewhere_is_worth_more_than_none_but_less_than_the_wait() -> None:
+    decided = plan(just_refused(office_hours(long_job(20.0), 10, last=0)).snapshot())
+    assert not decided.commands
+    assert decided.jobs[JobId("train")].reason.code is ReasonCode.POOL_COOLING
+
+
+def independent(days: int = 0) -> World:
+    """A job and two pools of equal price: the first, back earlier, has just refused, the other was not asked."""
+    world = long_job(4.0)
+    for pool, last in ((NEAR, 2), (FAR, 6)):
+        quote = world.pools[pool].quote
+        assert quote is not None
+        world.pools[pool] = replace(world.pools[pool], quote=replace(quote, price=PRICE, worst=PRICE))
+        office_hours(world, days, pool, last)
+    return just_refused(world)
+
+
+@pytest.mark.parametrize("days", [0, 10])
+def test_a_job_that_waits_for_a_pool_asks_another_that_does_not_fail_with_it(days: int) -> None:
+    """So its wait is the shortest of all pools': to ask costs nothing, and one of them may have a node."""
+    assert wanted(plan(independent(days).snapshot())) == FAR
+
+
+def test_it_waits_for_the_pool_that_is_back_first_once_all_have_refused() -> None:
+    world = independent(10)
+    cooled = cool_down((), factory.refusal(0, code="NoneLeft"), 60.0, world.now, None)
+    world.pools[FAR] = replace(world.pools[FAR], cooled=(cooled,))
+    decided = plan(world.snapshot())
+    assert not decided.commands
+    option = decided.jobs[JobId("train")].option
+    assert option is not None
+    assert option.pool == NEAR
+    assert decided.again_at is not None
+    assert decided.again_at <= after(world.now, 60.0)
 
 
 def test_a_job_does_not_wait_for_what_is_not_known() -> None:

@@ -62,7 +62,8 @@ def test_a_job_that_ends_soon_goes_before_one_that_is_older_and_the_other_says_w
     decided = plan(world.snapshot())
     assert placed(decided) == {"short": 8}
     assert why(decided, "long") is ReasonCode.POOL_FULL
-    assert "its room is shared among 2 waiting jobs by what their time is worth" in text(decided, "long")
+    assert "the room of a100 is shared among 2 waiting jobs by what their time is worth" in text(decided, "long")
+    assert "a100 has the only node that spec.maxNodes allows; " in text(decided, "long")
     assert "one more node would be worth $" in text(decided, "long")
 
 
@@ -78,6 +79,7 @@ def test_a_running_job_is_made_narrower_for_one_that_waits_and_says_what_that_co
     decided = plan(world.snapshot())
     assert placed(decided) == {"wide": 4}
     assert why(decided, "wide") is ReasonCode.MAKES_ROOM
+    assert "running jobs go on with fewer GPUs to make room for it (team/wide)" in text(decided, "short")
     assert text(decided, "wide").startswith("4 GPUs on a100 instead of 8 GPUs on a100, to make room for jobs that wait")
     (command,) = (command for command in decided.commands if isinstance(command, Allocate))
     assert command.reason.seconds < 0.0
@@ -91,7 +93,8 @@ def test_the_room_that_is_made_is_kept_for_whom_it_is_made() -> None:
     world.carry_out(plan(world.snapshot()))
     world.passes(5.0)
     assert plan(world.snapshot()).commands == ()
-    assert text(plan(world.snapshot()), "short") == "4 GPUs on a100 wanted: others make room for it"
+    said = "4 GPUs on a100 wanted: a100 has the only node that spec.maxNodes allows, and running jobs "
+    assert text(plan(world.snapshot()), "short") == f"{said}leave GPUs that it gets then"
     world.everything_starts()
     assert placed(plan(world.snapshot())) == {"short": 4}
 

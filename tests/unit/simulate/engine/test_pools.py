@@ -7,18 +7,23 @@ from typing import Any
 
 import pytest
 
-from charterer.domain.ids import PoolId
+from charterer.domain.ids import BudgetId, PoolId, RentalId
 from charterer.domain.job import SpotPolicy, Widths
-from charterer.domain.money import Money, Price
-from charterer.domain.pool import CapacityType
+from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.plan import Plan, Reason, ReasonCode, Rent
+from charterer.domain.pool import CapacityType, Pool
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import Instant, after
+from charterer.policy.planner import plan
 from charterer.simulate.model.ground_truth import application_from_speeds, joined
 from charterer.simulate.model.lifetimes import exponential
-from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.node_market import NodeMarket, PoolModel
 from charterer.simulate.model.scenario import JobTerms, Scenario
 from charterer.simulate.policies.baselines import FixedFleet, QueueOrder, RequestedWidth
 from charterer.simulate.policy_registry import PolicyChoice, simulate_scenario
 from tests.unit.simulate.scenarios import HALVES, NODE, budget, run, scenario
 
+BEGIN = Instant(0)
 SLOW = PoolModel("slow", 4, Price.parse("3600"), "T4")
 FAST = PoolModel("fast", 4, Price.parse("14400"), "A100")
 BOTH = joined(
@@ -108,6 +113,32 @@ def test_the_planner_is_refused_above_the_present_limit_and_comes_back_when_it_g
     starts = sorted(job.started or 0.0 for job in result.jobs)
     assert starts[0] == 0.0
     assert 100.0 <= starts[1] < 200.0
+
+
+def test_orders_of_one_moment_that_are_refused_make_one_cool_down() -> None:
+    market = NodeMarket((replace(NODE, stock=0, cooldown_seconds=10.0),), BEGIN)
+    pool = PoolId(NODE.name)
+    for number in range(4):
+        why = Reason(ReasonCode.DEMAND, 0.0, ZERO, "")
+        market.rent(Rent(RentalId(f"r{number}"), pool, BudgetId("b"), ZERO, NODE.hourly, why), BEGIN)
+    cooled = market.pools[pool].cool_down
+    assert cooled is not None
+    assert (cooled.times, cooled.until) == (1, after(BEGIN, 10.0))
+
+
+@pytest.mark.parametrize("learns", [True, False])
+def test_the_planner_sees_in_which_hours_a_pool_had_nodes_where_it_may_learn_that(learns: bool) -> None:
+    seen: list[Pool] = []
+
+    def planner(snapshot: Snapshot) -> Plan:
+        seen.extend(snapshot.pools.values())
+        return plan(snapshot)
+
+    pool = replace(NODE, later_stock=((0.0, 0), (7200.0, 1)), learns_waits=learns)
+    run(scenario(1.0, pool=pool), planner)
+    assert seen[-1].answers.hours == pytest.approx(3.0, rel=0.01)
+    assert sum(seen[-1].answers.given) == pytest.approx(1.0, rel=0.01)
+    assert bool(seen[-1].known_answers.hours) is learns
 
 
 @pytest.mark.parametrize("text", ["as-asked", "fixed:9", "utilisation"])
