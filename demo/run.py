@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import socket
 import subprocess
@@ -21,7 +22,7 @@ from rich.console import Console
 from demo import clouds, picture, scenario, summary
 from demo.cloud import Cloud
 from demo.cluster import Cluster, start
-from demo.columns import Columns, really_run
+from demo.columns import Column, Columns, really_run
 from demo.kube import RETRIABLE, Access, Kube, KubeError
 from demo.live import Screen
 from demo.money import micros
@@ -168,7 +169,7 @@ async def _set(
     _apply(of, now, cluster, pools, out / "applied")
     steps.say("starting the operator (charterer run)")
     metrics_url = await _start_operator(cluster, session, programs)
-    simulation = Simulation(of, now, MEASURED if cloud == "karpenter" and MEASURED.exists() else None)
+    simulation = Simulation(of, now, measured(of) if cloud == "karpenter" else None)
     stack.callback(simulation.stop)
     return Stage(cluster, programs, kube, session, rented, metrics_url, simulation)
 
@@ -262,17 +263,23 @@ async def _play(of: Scenario, stage: Stage, out: Path, steps: Steps, console: Co
         reports=replay.answers,
     )
     pictures = [out / "demo.png", out / "demo.svg"]
-    picture.draw(of, observer.views, columns, real, result.headline, pictures)
     (out / "summary.json").write_text(result.json())
     (out / "timeline.csv").write_text(picture.timeline_csv(observer.views))
     (out / "jobs.csv").write_text(summary.jobs_csv(replay.jobs, columns))
     (out / "run.json").write_text(real.json())
+    picture.draw(of, observer.views, columns, real, result.headline, pictures)
     steps.say("done")
     console.print(summary.rendered(result))
     console.print(
         f"Picture: {pictures[0]}; numbers: {out / 'summary.json'}, {out / 'jobs.csv'}", highlight=False, soft_wrap=True
     )
     return result
+
+
+def measured(of: Scenario) -> Path | None:
+    """The file of plain Jobs on Karpenter; None where those were not the scenario's jobs."""
+    jobs = Column.of(json.loads(MEASURED.read_text())).jobs
+    return MEASURED if {job.name for job in jobs} == {job.name for job in of.jobs} else None
 
 
 async def _replay(stage: Stage, replay: Replay, observer: Observer, most_seconds: float) -> None:

@@ -1,6 +1,6 @@
 """Jobs on spot nodes that are taken back: against on-demand nodes only, and against spot without a plan for it.
 
-    python -m tests.bench.spot [--jobs 120] [--rates 0.25 1 4] [--worlds CM-DARE] [--targets]
+    python -m tests.bench.spot [--jobs 120] [--rates 0.25 1 4] [--worlds CM-DARE]
 
 Jobs of 0.5 to 40 hours, as fast as the number of their nodes (1 to 16) to the power of 0.6, 0.8 or 0.95, arrive twelve
 a day. A node costs $1 an hour, on spot $0.30; it starts in 120 s, a restart takes 60 s, a checkpoint 30 s. Nothing is
@@ -8,7 +8,7 @@ known of the spot pool when it begins. Half of the nodes rented one after the ot
 jobs lose nodes together. Lifetimes: machines of Google and of CM-DARE as they were measured, and three invented ones.
 At each exchange rate θ (dollars for an hour of a job's life) the operator's planner runs with both pools, with the
 on-demand pool only, and beside it every job at the spot width that would be best without interruptions, with a
-checkpoint each half hour, which waits for its nodes ("careless"). With --targets: jobs of one kind with a target.
+checkpoint each half hour, which waits for its nodes ("careless").
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from math import exp, inf, log
+from math import exp, log
 
 from charterer.domain.ids import ClassId, Rate
 from charterer.domain.job import SpotPolicy, Widths
@@ -195,38 +195,6 @@ def simulate(given: Scenario, policy: Policy | None = None) -> Outcome:
     return Outcome(result.spent.dollars / count, hours, result.counts.interruptions / count, means)
 
 
-def targets(slack: float, draw: Draw, *, spot: bool, jobs: int) -> tuple[float, float]:
-    """Dollars a job of 10 hours on 4 nodes, as a multiple of spot nodes that never end, and the fraction of jobs late.
-
-    ``slack``: time until the target beyond what the job takes on demand, start included, as a part of that.
-    """
-    kind = next(kind for kind in KINDS if kind.name == "p80-40h")
-    nodes = 4
-    seconds = kind.hours * 3600.0 / kind.speed(nodes) + BOOT + RESTART
-    whole = scenario(jobs, 0.0, draw, spot=spot, on_demand=True, every=None)
-    given = replace(
-        whole,
-        submissions=tuple(Submission(f"j{number}", number * 7200.0, kind.name, 1) for number in range(jobs)),
-        terms=lambda _: JobTerms(
-            Widths(nodes, nodes, nodes), spot=SpotPolicy.ALLOWED, target_seconds=seconds * (1.0 + slack)
-        ),
-    )
-    knowledge = ExactKnowledge({kind.class_id: kind.profile() for kind in KINDS})
-    result = Simulation(given, partial(plan, memo=Memo()), knowledge).run()
-    late = sum((job.finished or inf) - job.submitted > seconds * (1.0 + slack) for job in result.jobs)
-    return result.spent.dollars / jobs / (SPOT_PRICE * nodes * seconds / 3600.0), late / jobs
-
-
-def print_targets(found: Mapping[str, Draw], jobs: int) -> None:
-    """A line for each lifetime and slack."""
-    print(f"{'lifetimes':>12} {'slack':>6} {'$ to spot that never ends':>26} {'on demand only':>15} {'late':>6}")
-    for label, draw in found.items():
-        for slack in (0.15, 0.5, 1.0):
-            dollars, late = targets(slack, draw, spot=True, jobs=jobs)
-            only, _ = targets(slack, draw, spot=False, jobs=jobs)
-            print(f"{label:>12} {slack:6.0%} {dollars:26.2f} {only:15.2f} {late:6.1%}", flush=True)
-
-
 def careless_width(kind: Kind, theta: float) -> int:
     """The spot width that is best where no node is ever taken back."""
     return min(range(1, MOST + 1), key=lambda nodes: (theta + SPOT_PRICE * nodes) / kind.speed(nodes))
@@ -285,11 +253,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=120)
     parser.add_argument("--rates", type=float, nargs="+", default=[0.25, 1.0, 4.0])
     parser.add_argument("--worlds", nargs="+", default=[], help="only these rows")
-    parser.add_argument("--targets", action="store_true", help="jobs with a target completion time instead")
     given = parser.parse_args()
-    if given.targets:
-        print_targets({name: draw for name, draw in worlds().items() if name in (given.worlds or [name])}, given.jobs)
-        return
     jobs, rates = given.jobs, given.rates
     never: Draw = exponential(1e12, _SEED)
     on_demand = {

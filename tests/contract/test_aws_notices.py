@@ -132,7 +132,9 @@ async def test_jobs_in_a_capacity_block_are_moved_ten_minutes_before_ec2_ends_it
     await m.ask("one")
     ends = after(instant(m.account.clock.now), 2.5 * 3600)
     m.account.clock.advance(140 * 60 - 1)
-    assert (await m.survey()).notices == ()
+    survey = await m.survey()
+    assert survey.notices == ()
+    assert [instance.ends for instance in survey.instances] == [ends]
     m.account.clock.advance(61)
     [machine] = m.truth()
     assert (await m.survey()).notices == (Notice(InstanceId(machine), ends, why="Capacity Block cr-1 ends"),)
@@ -143,9 +145,13 @@ async def test_a_block_that_is_extended_ends_later(aws: OpenAws) -> None:
     await m.ask("one")
     m.account.clock.advance(1500)
     assert len((await m.survey()).notices) == 1
+    [before] = (await m.survey()).instances
     m.account.blocks["cr-1"] += timedelta(days=1)
     m.account.clock.advance(61)
-    assert (await m.survey()).notices == ()
+    survey = await m.survey()
+    assert survey.notices == ()
+    assert before.ends is not None
+    assert [instance.ends for instance in survey.instances] == [after(before.ends, 86_400.0)]
 
 
 async def test_nothing_is_launched_into_a_block_that_ends_before_the_node_is_of_use(aws: OpenAws) -> None:
@@ -162,7 +168,9 @@ async def test_a_reservation_that_is_no_block_has_no_end(aws: OpenAws) -> None:
     m.account.blocks.clear()
     assert len((await m.ask("one")).launched) == 1
     before = m.account.count()["ec2:DescribeCapacityReservations"]
-    assert (await m.survey()).notices == ()
+    survey = await m.survey()
+    assert survey.notices == ()
+    assert [instance.ends for instance in survey.instances] == [None]
     assert m.account.count()["ec2:DescribeCapacityReservations"] == before
 
 

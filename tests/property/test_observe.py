@@ -43,7 +43,7 @@ def heard(world: World, draw: Random, seen: ClusterState) -> ClusterState:
     return replace(seen, progress=progress, refusals=refusals, services=services)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.randoms(use_true_random=False), st.lists(st.sampled_from(EVENTS), min_size=2, max_size=10))
 def test_a_look_with_a_memory_sees_what_one_without_does(
     draw: Random, events: list[Callable[[World, Random], None]]
@@ -120,7 +120,7 @@ def strangers(draw: Random, seen: ClusterState) -> ClusterState:
     return replace(seen, runs=runs, pods=pods, services=services)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_what_others_label_and_own_changes_no_job_and_takes_only_the_gpus_that_it_holds(draw: Random) -> None:
     world = some_world(draw)

@@ -293,7 +293,8 @@ class Instance:
     """One machine as the cloud lists it; all times are the cloud's. ``launched`` is when billing began.
 
     ``segments``: the prices that the cloud tells of this machine; empty where it tells none, and the quotes say it.
-    ``order``: what it was launched for, where the cloud knows.
+    ``order``: what it was launched for, where the cloud knows. ``ends``: when it is taken back, where that is known all
+    the time, such as the end of a reservation; the jobs on it move at a ``Notice`` before.
     """
 
     id: InstanceId
@@ -306,6 +307,7 @@ class Instance:
     billing_minimum_seconds: int
     ended_because: str = ""
     order: OrderToken | None = None
+    ends: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True)

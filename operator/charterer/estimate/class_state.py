@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 class ClassState:
     """Statistics: ``times`` by GPU type, ``noise`` and ``sizes``.
 
-    Derived: the noise ``curve`` (from ``curve_reports`` reports), ``candidates`` by GPU type and width with their fit,
-    whole ``profiles`` by widths and GPU types with the ``version`` they are of. What is only borrowed from other
+    Derived: the noise ``curve`` (from ``curve_reports`` reports that scatter with the variance ``curve_scatter``),
+    ``curve_off``, the sum of what later reports of log φ lie above it, ``candidates`` by GPU type and width with their
+    fit, whole ``profiles`` by widths and GPU types with the ``version`` they are of. What is only borrowed from other
     classes, the curve before any report and fits of GPU types it never ran on, is kept with the number of the prior
     generation it is of.
     """
@@ -35,6 +36,8 @@ class ClassState:
     curve: tuple[Noise, ...] = ()
     curve_reports: int = 0
     curve_prior: int = 0
+    curve_scatter: float = 0.0
+    curve_off: float = 0.0
     borrowed: dict[str, tuple[int, StepTimeFit]] = field(default_factory=dict)
     version: int = 0
     candidates: dict[tuple[str, int], tuple[StepTimeFit, tuple[BatchCandidate, ...]]] = field(default_factory=dict)

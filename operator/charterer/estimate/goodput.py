@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, log, sqrt
 
 from charterer.domain.profile import BatchTerms
 from charterer.estimate.batch_cell import CellEffect
@@ -100,19 +100,22 @@ def best_batch(
 ) -> BatchChoice | None:
     """The candidate with the highest expected goodput; None where there is none.
 
-    ``optimism``: standard deviations of a cell's own effect by which each step time counts as shorter. The choice
-    itself says what is expected without it.
+    ``optimism``: standard deviations by which each step time counts as shorter. What is uncertain of all batch sizes
+    alike favours none, so only the variance beyond that of the surest one counts. The choice itself says what is
+    expected without it.
     """
     best, most = None, 0.0
     level, tilt = noise.level, noise.tilt
-    for option in options:
-        own = option.own
-        rate = exp(optimism * own.deviation - own.mean - option.model.mean)
+    variances = [fit.variance(option.model, option.own) for option in options]
+    common = min(variances, default=0.0)
+    hope = 0.0
+    for option, variance in zip(options, variances, strict=True):
+        hoped = optimism * sqrt(variance - common)
+        rate = exp(hoped - option.own.mean - option.model.mean)
         goodput = gain(exp(level + tilt * option.log_scale), option.scale) * rate
         if goodput > most:
-            best, most = option, goodput
+            best, most, hope = option, goodput, hoped
     if best is None:
         return None
     variance = fit.variance(best.model, best.own) + noise.gain_variance(best.log_scale)
-    log_goodput = log(most) - optimism * best.own.deviation
-    return BatchChoice(best.where, log_goodput, variance, best.model.mean + best.own.mean)
+    return BatchChoice(best.where, log(most) - hope, variance, best.model.mean + best.own.mean)

@@ -11,7 +11,7 @@ from charterer.estimate.class_state import ClassState
 from charterer.estimate.fitting import fit, refit
 from charterer.estimate.goodput import BatchCandidate, BatchChoice, best_batch, candidates, probes
 from charterer.estimate.learned import LIKELY, MOST_WIDTHS, Entry, Learned, LearnedPhase
-from charterer.estimate.noise import BINS, Noise, log_noise
+from charterer.estimate.noise import Noise, bin_at, log_noise
 from charterer.estimate.observation import Observation, Shape, split
 from charterer.estimate.phases import phase_segments
 from charterer.estimate.prior import estimate_misfit, noise_prior, sibling_prior, unknowns_prior, usual_ratio
@@ -26,6 +26,9 @@ NOISE_GROWN = 1.1
 """Ratio by which a class's gradient reports must have grown before its noise curve is drawn anew."""
 NOISE_REPORTS = 50
 """Number of new gradient reports that is always enough for a new noise curve: as many as a bin remembers."""
+SURPRISE = 2.0
+"""Standard deviations of their mean by which new gradient reports lie off the curve when it is drawn anew at once: the
+95 % interval. Where a learning rate drops, noise doubles within an epoch, and the curve would be 50 reports late."""
 PRIOR_GROWN = 1.1
 """Ratio by which the number of fits must have grown before classes borrow from the others anew."""
 PROBED_REPORTS = 4
@@ -101,6 +104,9 @@ class Learner:
             value = log_noise(report.grad_sqr, report.grad_var, terms.largest / terms.own)
             if value is not None:
                 state.noise.add(report.fraction, log(scale), value)
+                if state.curve:
+                    foreseen = state.curve[bin_at(report.fraction)]
+                    state.curve_off += value - foreseen.level - foreseen.tilt * log(scale)
 
     def state(self, class_id: ClassId) -> ClassState:
         """The statistics of one class, to be read: ``restore`` takes them back."""
@@ -155,7 +161,7 @@ class Learner:
                 reports = sum(cell.count for other, cell in cells.items() if other.shape == where.shape)
                 if reports < PROBED_REPORTS:
                     return where.batch
-        noise = self._noise_curve(class_id)[min(int(fraction * BINS), BINS - 1)]
+        noise = self._noise_curve(class_id)[bin_at(fraction)]
         choice = best_batch(step_fit, noise, options, BATCH_OPTIMISM)
         return state.terms.own if choice is None else choice.where.batch
 
@@ -256,15 +262,24 @@ class Learner:
 
     def _noise_curve(self, class_id: ClassId) -> tuple[Noise, ...]:
         state = self._classes[class_id]
-        reports, last = state.noise.reports, state.curve_reports
-        due = min(max(NOISE_GROWN * last, last + 1), last + NOISE_REPORTS)
-        if state.curve and (reports < due if reports else state.curve_prior == self._prior_generation):
+        if state.curve and not self._curve_is_due(state):
             return state.curve
+        reports = state.noise.reports
         prior = noise_prior(other.curve for other in self._others(class_id) if other.curve_reports)
         state.curve, state.curve_reports, state.curve_prior = state.noise.curve(prior), reports, self._prior_generation
+        state.curve_scatter, state.curve_off = state.noise.scatter(), 0.0
         if reports:
             self._note_progress(state)
         return state.curve
+
+    def _curve_is_due(self, state: ClassState) -> bool:
+        """Whether there are many more reports of gradients than the curve is of, or some that it did not foresee."""
+        reports, last = state.noise.reports, state.curve_reports
+        if not reports:
+            return state.curve_prior != self._prior_generation
+        if reports >= min(max(NOISE_GROWN * last, last + 1), last + NOISE_REPORTS):
+            return True
+        return state.curve_off**2 > SURPRISE**2 * (reports - last) * state.curve_scatter
 
     def _candidates(
         self, state: ClassState, gpu_type: str, gpus: int, step_fit: StepTimeFit

@@ -37,6 +37,11 @@ MOST_NOISE_PER_SCALE = 100.0
 """Above this times the largest scale the gain is the scale to 1 %; a larger value says no more."""
 
 
+def bin_at(fraction: float) -> int:
+    """The bin of a job of whose work ``fraction`` is done."""
+    return min(int(fraction * BINS), BINS - 1)
+
+
 def log_noise(grad_sqr: float, grad_var: float, largest_scale: float) -> float | None:
     """log φ of a report, within what matters; None where nothing was measured (both zero, or not finite)."""
     if not (grad_sqr >= 0.0 and grad_var >= 0.0) or grad_sqr + grad_var in (0.0, float("inf")):
@@ -102,14 +107,14 @@ class NoiseReports:
 
     def add(self, fraction: float, log_scale: float, value: float) -> None:
         """Add a report of log φ, at ``fraction`` of the work."""
-        noise_bin = self.bins[min(int(fraction * BINS), BINS - 1)]
+        here = self.bins[bin_at(fraction)]
         keep = 1.0 - 1.0 / MEMORY_REPORTS
-        noise_bin.weight = noise_bin.weight * keep + 1.0
-        noise_bin.x = noise_bin.x * keep + log_scale
-        noise_bin.xx = noise_bin.xx * keep + log_scale * log_scale
-        noise_bin.y = noise_bin.y * keep + value
-        noise_bin.xy = noise_bin.xy * keep + log_scale * value
-        noise_bin.yy = noise_bin.yy * keep + value * value
+        here.weight = here.weight * keep + 1.0
+        here.x = here.x * keep + log_scale
+        here.xx = here.xx * keep + log_scale * log_scale
+        here.y = here.y * keep + value
+        here.xy = here.xy * keep + log_scale * value
+        here.yy = here.yy * keep + value * value
         self.reports += 1
 
     def scatter(self) -> float:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from demo import run
 from demo.columns import Column
 from demo.pods import running_run
 from demo.scenario import Scenario, workload
@@ -72,3 +73,8 @@ def test_the_table_has_a_column_for_each_run() -> None:
 
 def test_the_whole_workload_has_160_jobs_and_the_demos_hour_28() -> None:
     assert [len(workload(30, jobs).jobs) for jobs in (28, 160)] == [28, 160]
+
+
+def test_what_was_measured_is_shown_beside_the_same_jobs_only() -> None:
+    assert run.measured(HOUR) == run.MEASURED
+    assert run.measured(workload(30, 160)) is None

@@ -58,6 +58,20 @@ def test_the_chosen_batch_loses_less_than_two_percent(gpus: int, value: float) -
     assert got > 0.98 * best
 
 
+def test_several_passes_get_their_turn_where_only_single_ones_ran() -> None:
+    trainer, times = Trainer(), StepTimes(128)
+    for batch in (64, 512):
+        for _ in range(30):
+            times.add(split(trainer.terms, shape(4), batch), trainer.seconds(4, batch))
+    fit = refit(times, BASE, Misfit())
+    options = candidates(fit, trainer.terms, shape(4))
+    expected, tried = (best_batch(fit, noise(260.0), options, optimism) for optimism in (0.0, 1.0))
+    assert expected is not None
+    assert tried is not None
+    assert (expected.where.passes, tried.where.passes) == (1, 2)
+    assert tried.log_goodput < expected.log_goodput, "the choice says what is expected of it"
+
+
 def test_more_noise_makes_larger_batches_worth_while() -> None:
     trainer = Trainer()
     fit = exact(trainer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import random
 from dataclasses import replace
 
 import pytest
@@ -98,6 +99,17 @@ def test_the_batch_follows_the_noise_within_a_phase() -> None:
     assert early < late
     learned = known.profile(RESNET, WIDTHS)
     assert learned.batch(learned.phase(0.9), 8) == pytest.approx(late, rel=0.3)
+
+
+def test_a_jump_of_the_noise_is_followed_within_five_reports() -> None:
+    trainer = Trainer(noise=lambda done: 1.0 if done < 0.5 else 300.0)
+    known, draw = learner(trainer), random.Random(1)
+    for number in range(400):
+        known.report(trainer.report(4, draw.choice((64, 128, 512)), 0.49 * number / 400, draw))
+    calm = known.batch(RESNET, "A", 4, 0.49)
+    for _ in range(5):
+        known.report(trainer.report(4, calm, 0.51, draw))
+    assert known.batch(RESNET, "A", 4, 0.51) > 3 * calm
 
 
 def test_another_class_starts_from_what_the_first_one_showed() -> None:

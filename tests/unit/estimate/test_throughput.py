@@ -141,6 +141,24 @@ def test_a_fit_is_done_anew_for_a_new_configuration_and_for_much_new_evidence_on
     assert times.outgrown
 
 
+def test_a_new_width_is_fitted_by_its_own_reports_however_often_others_ran() -> None:
+    trainer = Trainer()
+    times = StepTimes(trainer.local)
+    often, new = split(trainer.terms, shape(1), 64), split(trainer.terms, shape(2), 64)
+    for _ in range(400):
+        times.add(often, 0.3)
+    for _ in range(8):
+        times.add(new, 0.2)
+    refit(times, BASE, Misfit())
+    for _ in range(20):
+        times.add(often, 0.3)
+    assert not times.outgrown
+    for _ in range(3):
+        times.add(new, 0.2)
+    assert times.outgrown
+    assert refit(times, BASE, Misfit()).effects[shape(2)].count == 11
+
+
 def test_how_much_reports_say_is_told_for_each_unknown() -> None:
     fit = fitted(Trainer(), (1,), 50)
     assert fit.informed[Unknown.COMPUTE] > 0.9

@@ -9,7 +9,7 @@ import pytest
 from charterer.domain.ids import InstanceId, OrderToken
 from charterer.domain.order import RefusalKind, Scope
 from charterer.domain.pool import InstanceState, NodeClaims, NodeTaint, Offering
-from charterer.domain.time import after, format_instant
+from charterer.domain.time import after, format_instant, parse_instant
 from charterer.providers.errors import (
     Busy,
     CloudOutcomeUnknown,
@@ -18,6 +18,7 @@ from charterer.providers.errors import (
     NotFoundInCloud,
     WouldTerminate,
 )
+from charterer.providers.karpenter.claims import Claim
 from charterer.providers.karpenter.objects import CallFailure
 from charterer.providers.provider import Drained
 from tests import factory as make
@@ -47,6 +48,21 @@ class TestAsking:
         assert claim["spec"]["resources"] == {"requests": {"nvidia.com/gpu": "8"}}
         assert claim["spec"]["expireAfter"] == "86400s"
         assert claim["spec"]["taints"] == [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
+
+    @pytest.mark.parametrize(
+        ("span", "seconds"), [("86400s", 86_400.0), ("24h0m0s", 86_400.0), ("Never", None), ("", None)]
+    )
+    def test_a_claim_says_when_its_machine_expires(self, span: str, seconds: float | None) -> None:
+        made = "2026-06-01T00:00:00Z"
+        claim = Claim.of(
+            {
+                "metadata": {"name": "c1", "uid": "u1", "resourceVersion": "1", "creationTimestamp": made},
+                "spec": {"expireAfter": span},
+                "status": {"providerID": "aws:///a/i-1"},
+            }
+        )
+        expected = None if seconds is None else after(parse_instant(made), seconds)
+        assert claim.instance(CLOUD, parse_instant(made)).ends == expected
 
     async def test_the_same_orders_again_make_nothing_new(self) -> None:
         w = World()

@@ -287,6 +287,9 @@ class GPUPoolView(ApiModel):
     """The pool's refusals and starts, counted; absent before the first one, and where learnWaits is false."""
     interruptions: InterruptionsStatus | None = None
     """How often the cloud takes back a node: of spot pools, and of others from which a node was taken."""
+    next_end: Annotated[str, Field(max_length=256)] = ""
+    """When the cloud ends a node of the pool the next time, as far as that is known long before, such as the end of a
+    Capacity Block or a NodeClaim's expireAfter, and how many nodes then. Jobs move away some minutes before."""
     conditions: Conditions = ()
     """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price is not believed; Preflight: what
     would fail before the first dollar; Stopped while a

@@ -17,10 +17,10 @@ from charterer.domain.errors import Problem
 from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Allocate, BudgetVerdict, Plan, ReasonCode, Rent
-from charterer.domain.pool import Pool
+from charterer.domain.pool import InstanceState, Pool
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant, format_instant, seconds_between
+from charterer.domain.time import Instant, format_instant, moment, seconds_between
 from charterer.ledger.attribution import attribute
 from charterer.ledger.balance import current_rate
 from charterer.policy.options.pool_selection import no_pool
@@ -213,8 +213,18 @@ def pool_view(
         scarcity_price=Price(0) if (verdict := plan.pools.get(pool.id)) is None else verdict.scarcity,
         interruptions=_interruptions(pool),
         launches=_launches(pool, snapshot.now),
+        next_end=_next_end(pool, snapshot),
         conditions=(ready, *held, *_preflight(pool, findings, snapshot), *stopped(snapshot, pool.generation)),
     )
+
+
+def _next_end(pool: Pool, snapshot: Snapshot) -> str:
+    """When nodes end whose end is known, the next ones; empty where none is."""
+    survey = snapshot.surveys.get(pool.id)
+    there = (InstanceState.PENDING, InstanceState.RUNNING)
+    live = [] if survey is None else [each for each in survey.instances if each.state in there]
+    ends = [f"{moment(each.ends):%Y-%m-%dT%H:%MZ}" for each in live if each.ends and each.ends > snapshot.now]
+    return f"{min(ends)}: {count(ends.count(min(ends)), 'node')}" if ends else ""
 
 
 def _launches(pool: Pool, now: Instant) -> LaunchesStatus | None:

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from charterer.domain.ids import JobId, PoolId
-from charterer.domain.job import Job, Placement, SpotPolicy
+from charterer.domain.budget import MoveLimits
+from charterer.domain.ids import JobId, RentalId
+from charterer.domain.job import Job, Placement, ResizePolicy, RunOutcome
 from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
-from charterer.domain.pool import CapacityType, Pool
 from charterer.policy.actions.hole_waits import HoleWaits
 from charterer.policy.actions.path_mixing import in_order, last_option, ranked_options
 from charterer.policy.actions.plan_builder import PlanBuilder
@@ -23,10 +23,10 @@ from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.hard_limit import reserve
 from charterer.policy.nodes.max_cost import affordable, too_dear
 from charterer.policy.nodes.node_fit import snuggest_first
+from charterer.policy.options.interruptions import DEFAULT_CHECKPOINT_SECONDS, goes_on
 from charterer.policy.options.option_value import Completion
 from charterer.policy.options.pool_selection import left_out
 from charterer.policy.solve.phase_dp import key_of
-from charterer.sentences import count
 
 _LIMITS = (ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT, ReasonCode.OPERATOR_LIMIT)
 _FULL = (ReasonCode.POOL_FULL, ReasonCode.POOL_COOLING)
@@ -129,7 +129,7 @@ class Admission:
         others = left_out(budget, snapshot.pools)
         if others and not snapshot.pools_of(budget):
             return others
-        return f"{no_option(job, snapshot.pools_of(budget))}{'; ' if others else ''}{others}"
+        return f"{reasons.no_option(job, snapshot.pools_of(budget))}{'; ' if others else ''}{others}"
 
     def _within_their_cost(
         self, wanted: dict[JobId, Sequence[Completion]], waiting: Iterable[Job]
@@ -212,7 +212,7 @@ class Admission:
                 self._commit(job, outcomes)
                 return
             blocks.append(block)
-            if to_wait == inf and block is ReasonCode.POOL_COOLING and self._draft.wait_is_measured(job, option):
+            if to_wait == inf and block is ReasonCode.POOL_COOLING and self._may_wait(job, option):
                 wanted, blocks = option, [block, *blocks]  # only what is better if it comes at once is asked for
                 to_wait = at_once[key_of(option)] + worth * self._draft.launch_delay(job, option)
         if any(block in _LIMITS for block in blocks):
@@ -222,6 +222,11 @@ class Admission:
                     return
         first = blocks[0]
         self._draft.judge(job, wanted, reasons.waiting(first, wanted, self._why_not(first, job, wanted)))
+
+    def _may_wait(self, job: Job, option: Option) -> bool:
+        """Whether the job waits for a pool that cools: enough is known of its hours, or the job has time to lose."""
+        need = self._solution.deadline_needs.get(job.id)
+        return self._draft.wait_is_measured(job, option) or (need is not None and need.may_wait)
 
     def _why_not(self, block: ReasonCode, job: Job, option: Option) -> str:
         """Why no node can be had for the option, with the numbers of the limit that forbids it."""
@@ -338,10 +343,37 @@ class Admission:
             self._place(job, option, claim.placements, why)
             return None
         self._rate += option.price.dollars_per_second
+        if self._runs_meanwhile(job, option, claim.nodes, share):
+            return None
         nodes = ", ".join(claim.nodes[:3]) + (f" and {len(claim.nodes) - 3} more" if len(claim.nodes) > 3 else "")
         text = f"waits until {nodes} can take it{self._passed_over(job, option, wanted)}"
         self._draft.judge(job, option, reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, text))
         return None
+
+    def _runs_meanwhile(self, job: Job, option: Option, nodes: Sequence[RentalId], share: GroupAssignment) -> bool:
+        """Let a job that lost nodes, and may move later, run on the others until all are ready, where that gains."""
+        interrupted = bool(job.records) and job.records[-1].outcome is RunOutcome.INTERRUPTED
+        moves = job.resize is not ResizePolicy.NEVER and self._solution.budget.moves == MoveLimits()
+        if not interrupted or not moves or job.max_cost is not None:
+            return False
+        size = self._draft.snapshot.pools[option.pool].gpus_per_node or 1
+        free, start = self._draft.free_nodes(option.pool), self._draft.start_up(option)
+        ready = [name for name in nodes if name in free.ready.free]
+        widths = [each for each in share.group.menu.options if each.pool == option.pool and not each.trial]
+        fewer = [each for each in widths if size <= each.gpus <= size * len(ready)]
+        if not fewer:
+            return False
+        rest, lost = max(fewer, key=lambda each: each.gpus), option.interruptions
+        places = ready[: rest.gpus // size]
+        wait = max([free.booting.seconds.get(name, start) for name in nodes if name not in ready])
+        write = DEFAULT_CHECKPOINT_SECONDS if lost is None else lost.checkpoint_seconds
+        gains = goes_on(rest.speed / option.speed, wait, option.entry_seconds - start, write)
+        if not gains or not self._draft.hosts(dict.fromkeys(places, job.grace_seconds)):
+            return False
+        text = f"{reasons.name(rest)} until the other nodes for {reasons.name(option)} are ready"
+        why = Reason(ReasonCode.INTERRUPTION, 0.0, ZERO, text, job.records[-1].option)
+        self._place(job, rest, tuple([Placement(name, size) for name in places]), why)
+        return True
 
     def _passed_over(self, job: Job, option: Option, wanted: Option) -> str:
         """That a pool which would be better gives its nodes too late for the job; empty where that is not why."""
@@ -360,31 +392,3 @@ class Admission:
 def next_run(job: Job) -> int:
     """The number of a new run."""
     return max(job.last_run, 0 if job.allocation is None else job.allocation.run) + 1
-
-
-def no_option(job: Job, pools: Mapping[PoolId, Pool]) -> str:
-    """In words: the request of a job without any option, and the offers of pools that its budget may rent."""
-    widths = job.widths
-    gpus = count(widths.min, "GPU") if widths.min == widths.max else f"{widths.min} to {widths.max} GPUs"
-    types = f" of type {', '.join(job.gpu_types)}" if job.gpu_types else ""
-    text = f"no GPUPool with a known price offers {gpus}{types}"
-    offers = [
-        (pool.offering.gpu_type, pool.offering.gpus_per_node * pool.max_nodes, pool)
-        for pool in pools.values()
-        if pool.offering is not None and pool.quote is not None and not pool.deleting
-    ]
-    fitting = [offer for offer in offers if not job.gpu_types or offer[0] in job.gpu_types]
-    if not offers:
-        return f"{text}: no pool has a known price and size yet"
-    if not fitting:
-        return f"{text}: pools have {', '.join(sorted({gpu_type for gpu_type, _, _ in offers}))}"
-    if job.spot is not SpotPolicy.ALLOWED:
-        fitting = [offer for offer in fitting if offer[2].capacity_type is not CapacityType.SPOT]
-    if not fitting:
-        return (
-            f"{text} that the cloud cannot take back: set spec.spotPolicy to Allowed, or add a pool of on-demand nodes"
-        )
-    gpu_type, most, pool = max(fitting, key=lambda offer: offer[1])
-    if most < widths.min:
-        return f"{text}: the largest pool is {pool.id} with {count(most, 'GPU')} of type {gpu_type}"
-    return f"{text}: widen spec.gpus or spec.gpuTypes, or add a pool"

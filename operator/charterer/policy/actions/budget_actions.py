@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from charterer.domain.ids import RentalId
 from charterer.domain.plan import Reason
+from charterer.domain.time import after
 from charterer.policy.actions.admission import Admission
 from charterer.policy.actions.consolidation import consolidate
 from charterer.policy.actions.plan_builder import PlanBuilder
@@ -15,6 +16,9 @@ from charterer.policy.actions.resizing import Resizing
 from charterer.policy.actions.stop_spent import stop_spent
 from charterer.policy.actions.triage import triage
 from charterer.policy.nodes.capacity import Capacity
+
+_OFTEN = 10.0
+"""Seconds between two looks at a job whose slack is all but used up."""
 
 
 def decide(draft: PlanBuilder, capacity: Capacity, ending: Mapping[RentalId, Reason]) -> None:
@@ -35,6 +39,8 @@ def decide(draft: PlanBuilder, capacity: Capacity, ending: Mapping[RentalId, Rea
         consolidate(draft, jobs.running)
     release_idle(draft, capacity, ending, jobs.resting)
     draft.decided.again_at += jobs.again_at
+    needs = solution.deadline_needs.values()
+    draft.decided.again_at += [after(snapshot.now, max(need.spare, _OFTEN)) for need in needs if need.spare]
     release_at = draft.purse.release_at(snapshot.now)
     if release_at is not None and not ending:
         draft.decided.again_at.append(release_at)

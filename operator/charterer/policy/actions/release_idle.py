@@ -13,10 +13,10 @@ from charterer.domain.ids import InstanceId, PoolId, RentalId
 from charterer.domain.job import Job, RunOutcome
 from charterer.domain.money import Money
 from charterer.domain.plan import Reason, ReasonCode
-from charterer.domain.pool import Pool
+from charterer.domain.pool import Pool, Survey
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant, after, seconds_between
+from charterer.domain.time import Instant, after, moment, seconds_between
 from charterer.policy.actions.gangs import IncompleteGangs
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.warm_nodes import warm_nodes
@@ -139,6 +139,12 @@ def _seen(rental: Rental, listed: Mapping[PoolId, frozenset[InstanceId]]) -> boo
     return instances is not None and (rental.instance is None or rental.instance in instances)
 
 
+def _end(rental: Rental, survey: Survey | None) -> Instant | None:
+    """When the cloud ends the rental's instance, where that is known."""
+    instances = () if survey is None else survey.instances
+    return next((instance.ends for instance in instances if instance.id == rental.instance), None)
+
+
 def _reason(rental: Rental, snapshot: Snapshot) -> Reason:
     saved = Money(-rental.worst.cost(3600).micros)
     survey = snapshot.surveys.get(rental.pool)
@@ -147,6 +153,9 @@ def _reason(rental: Rental, snapshot: Snapshot) -> Reason:
         verb = "takes" if notice.certain else "may take"
         text = f"the cloud {verb} back {rental.instance} of {rental.id}{notice.because}"
         return Reason(ReasonCode.INTERRUPTION, 0.0, saved, text)
+    if rental.phase is RentalPhase.READY and (end := _end(rental, survey)) is not None:
+        text = f"no job uses {rental.id}, which ends at {moment(end):%Y-%m-%dT%H:%MZ}"
+        return Reason(ReasonCode.IDLE, 0.0, saved, text)
     if rental.phase is RentalPhase.READY:
         return Reason(ReasonCode.IDLE, 0.0, saved, f"no job uses {rental.id} and none waits for it")
     return Reason(ReasonCode.NOT_NEEDED, 0.0, saved, f"no job waits for {rental.id} any more")

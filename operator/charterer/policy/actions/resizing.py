@@ -101,7 +101,11 @@ class Resizing:
         for facts in group.targeted:
             own = self._solution.deadline_values(facts.job) if facts.job.id in group.movable else None
             if own is not None:
-                found[facts.job.id] = job_moves(facts, own, share.group.work, market)
+                moves = job_moves(facts, own, share.group.work, market)
+                if moves is not None and self._solution.deadline_needs[facts.job.id].postpones:
+                    taken_back = [move for move in moves.candidates if move.to.interruptions is not None]
+                    moves = replace(moves, candidates=taken_back)
+                found[facts.job.id] = moves
         return [moves for moves in found.values() if moves is not None]
 
     def _look_again(self, seconds: float | None) -> None:

@@ -7,7 +7,8 @@ worth to the others is solved for. They must be left in the period, and all limi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 
 from charterer.domain.ids import PoolId
 from charterer.domain.job import Job, ResizePolicy
@@ -25,6 +26,8 @@ _STARTS, _SETBACKS = 4.0, 2.0
 """What the reserve on nodes that are taken back is for, instead of the margin; who stays there needs a start less. Of
 the rules that were tried on traces with 15 to 100 % of slack this one was within 2 % of the optimum by dynamic
 programming. It hardly depends on the two numbers (1 to 4)."""
+_LAST_STARTS = 2.0
+"""Starts that a job on such nodes keeps beside its last interruption, before it goes to the end on others."""
 _LEAST, _MOST = 1e-9, 1e6
 """Multiples of the dearest option's price a second at which only money, or only time, counts."""
 _HALVINGS = 16
@@ -36,7 +39,10 @@ class DeadlineNeed:
     """A job with a target. ``worth``: dollars that a second of it is worth at least.
 
     ``ends``: seconds in which its path is expected to end; ``met``: whether that is in time. ``extra``: dollars that
-    the path costs beyond the cheapest. ``fastest``: seconds that the fastest path of all takes.
+    the path costs beyond the cheapest. ``fastest``: seconds that the fastest path of all takes. ``spare``: seconds
+    that it may lose before it needs another path. ``may_wait``: whether its cheapest path ends in time, the reserve
+    included, so that it may wait for its nodes. ``postpones``: whether it puts off nodes that are not taken back, so
+    that it moves to no such node yet.
     """
 
     job: Job
@@ -45,6 +51,9 @@ class DeadlineNeed:
     extra: float
     met: bool
     fastest: float
+    spare: float = 0.0
+    may_wait: bool = False
+    postpones: bool = False
 
     @property
     def outlook(self) -> TargetOutlook:
@@ -64,12 +73,20 @@ class DeadlineNeed:
 
 
 def deadline_need(
-    job: Job, menu: Menu, position: JobPosition, now: Instant, money: float, waits: Mapping[PoolId, float]
+    job: Job,
+    menu: Menu,
+    position: JobPosition,
+    now: Instant,
+    money: float,
+    waits: Mapping[PoolId, float],
+    *,
+    moves: bool = True,
 ) -> DeadlineNeed | None:
     """The job's way to its target; None without one that lies ahead, or where there is nothing to choose.
 
     ``money``: dollars that its path may cost beyond the cheapest. Where no path that costs no more ends in time, it is
     the fastest of those. ``waits``: seconds until a pool gives a node, of the pools where the job would have to wait.
+    ``moves``: whether its budget moves running jobs at any time.
     """
     left = 0.0 if job.target_completion is None else seconds_between(now, job.target_completion)
     fixed = job.allocation is not None and job.resize is ResizePolicy.NEVER
@@ -84,33 +101,60 @@ def deadline_need(
     slow, fast = end_at(least), end_at(most)
 
     def result(worth: float, end: _End) -> DeadlineNeed:
-        return DeadlineNeed(
-            job, worth, end.seconds, max(end.dollars - slow.dollars, 0.0), end.seconds <= left, fast.seconds
-        )
+        extra = max(end.dollars - slow.dollars, 0.0)
+        return DeadlineNeed(job, worth, end.seconds, extra, end.seconds <= left, fast.seconds)
 
     def search(enough: Callable[[_End], bool]) -> tuple[float, float]:
         """Two worths that are almost one: the last that is not enough, the first that is."""
         return bisect(least, most, lambda worth: enough(end_at(worth)), _HALVINGS)
 
-    if slow.within(left):
-        return result(least, slow)
+    def safe_end() -> float:
+        """Seconds to the end on the fastest nodes that are not taken back."""
+        return _safe_end(OptionValues(menu, most), position, waits)
+
+    if slow.within(left) or (slow.interrupted and slow.spare(left) >= 0.0 and safe_end() + slow.reserve <= left):
+        found = replace(result(least, slow), ends=min(slow.seconds, left), met=True, may_wait=True)
+        return replace(found, spare=max(slow.spare(left), 0.0), postpones=True) if slow.interrupted else found
     worth = search(lambda end: end.within(left))[1] if fast.within(left) else most
-    if end_at(worth).dollars - slow.dollars > money:
+    end = end_at(worth)
+    if end.dollars - slow.dollars > money:
         worth = search(lambda end: end.dollars - slow.dollars > money)[0]
-    return result(worth, end_at(worth))
+        return result(worth, end_at(worth))
+    found = result(worth, end)
+    if end.interrupted or not slow.interrupted or not moves or job.resize is ResizePolicy.NEVER:
+        return found
+    last = end_at(search(lambda end: not end.interrupted)[0])
+    spare = left - safe_end() - last.setback
+    if spare < 0.0 or last.wait:
+        return found
+    worth = search(lambda end: end.seconds <= last.seconds)[1]
+    return replace(found, worth=worth, ends=min(last.seconds, left), met=True, spare=spare, postpones=True)
 
 
 @dataclass(frozen=True, slots=True)
 class _End:
     """Where a job ends up that does what pays: ``seconds`` and ``dollars`` to its end; ``stay``: if it changes nothing.
 
-    ``stay`` is None while it does not run. ``reserve``: seconds by which it should end sooner.
+    ``stay`` is None while it does not run. ``reserve``: seconds by which it should end sooner, where it is on
+    nodes that are taken back (``interrupted``). ``setback``: seconds after which it can at worst go to the end
+    on others. ``wait``: seconds until their pool gives one.
     """
 
     seconds: float
     dollars: float
     stay: float | None
     reserve: float = 0.0
+    setback: float = 0.0
+    wait: float = 0.0
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether its nodes are taken back."""
+        return self.reserve > 0.0
+
+    def spare(self, left: float) -> float:
+        """Seconds that it may still wait for its nodes, or lose."""
+        return left - (self.seconds - self.wait) - self.reserve
 
     def within(self, left: float) -> bool:
         """Whether the job ends in time; a change needs a margin unless staying is in time and the change is faster."""
@@ -123,25 +167,40 @@ def _end(job: Job, values: OptionValues, position: JobPosition, waits: Mapping[P
     if job.allocation is None:
         ways = [(way, waits.get(way.option.pool, 0.0)) for way in values.entering(position)]
         best, wait = min(ways, key=lambda entry: entry[0].worth + values.worth * entry[1])
-        return _End(best.seconds + wait, best.dollars, None, _reserve(best.option, _STARTS))
+        return _End(best.seconds + wait, best.dollars, None, *_kept_back(best.option, 0.0), wait)
     here = job.allocation.option
     stay = values.staying(here, position)
-    moves = values.paying(here, position)
-    if not moves:
-        return _End(stay.seconds, stay.dollars, stay.seconds, _reserve(stay.option, _STARTS - 1.0))
-    move = moves[0]
-    return _End(
-        stay.seconds - move.saved_seconds, stay.dollars + move.cost.dollars, stay.seconds, _reserve(move.to, _STARTS)
-    )
+    # the nodes of a move may have to be rented
+    gaining = [(gain, to) for to, gain, boot in values.gains(here, position) if gain > boot]
+    if not gaining:
+        return _End(stay.seconds, stay.dollars, stay.seconds, *_kept_back(stay.option, 1.0))
+    _, to = min(gaining, key=lambda each: (-each[0], each[1].pool, each[1].gpus))
+    move = values.move(here, to, position, rented=False)
+    end = stay.seconds - move.saved_seconds
+    return _End(end, stay.dollars + move.cost.dollars, stay.seconds, *_kept_back(move.to, 0.0))
 
 
-def _reserve(option: Option, starts: float) -> float:
-    """Seconds that a job on nodes that are taken back keeps until its target, beside the expected interruptions.
+def _kept_back(option: Option, made: float) -> tuple[float, float]:
+    """The ``reserve`` and the ``setback`` of an ``_End`` on the option, for which so many starts were ``made`` already.
 
-    They are for that many starts and ``_SETBACKS`` interruptions, each a start and half the work between two
-    checkpoints.
+    The reserve is for starts and ``_SETBACKS`` interruptions, each a start and half the work between two checkpoints,
+    beside those that are expected. The setback is one interruption that loses all of that, and what comes before it.
     """
     lost = option.interruptions
     if lost is None:
-        return 0.0
-    return starts * option.entry_seconds + _SETBACKS * (option.entry_seconds + lost.interval / 2.0)
+        return 0.0, 0.0
+    entry = option.entry_seconds
+    reserve = (_STARTS - made) * entry + _SETBACKS * (entry + lost.interval / 2.0)
+    return reserve, (_LAST_STARTS - made) * entry + entry + lost.interval
+
+
+def _safe_end(values: OptionValues, position: JobPosition, waits: Mapping[PoolId, float]) -> float:
+    """Seconds to the end on the fastest nodes that are not taken back; infinite where there are none."""
+    return min(
+        [
+            way.seconds + waits.get(way.option.pool, 0.0)
+            for way in values.entering(position)
+            if way.option.interruptions is None
+        ],
+        default=inf,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from charterer.domain.budget import Budget
+from charterer.domain.budget import Budget, MoveLimits
 from charterer.domain.ids import JobId, PoolId, Rate, RentalId
 from charterer.domain.job import Job
 from charterer.domain.money import ZERO, Money, Price
@@ -185,10 +185,12 @@ def _deadline_needs(
     money: float,
     inputs: PlanInputs,
     nodes: Mapping[PoolId, PoolNodes],
+    moves: bool,
 ) -> tuple[dict[JobId, DeadlineNeed], float]:
     """The jobs whose targets lie ahead, the oldest first, and the dollars to be set aside for those not yet running.
 
     ``money``: dollars of the period that are not spent. The pacing has what running jobs will still cost already.
+    ``moves``: whether running jobs may be moved at any time.
     """
     needs: dict[JobId, DeadlineNeed] = {}
     reserved, now = 0.0, inputs.snapshot.now
@@ -199,7 +201,7 @@ def _deadline_needs(
         if demand is None:
             continue
         left = max(money - reserved, 0.0)
-        need = deadline_need(job, demand.menu, job_position(job, demand.work), now, left, waits)
+        need = deadline_need(job, demand.menu, job_position(job, demand.work), now, left, waits, moves=moves)
         if need is not None:
             needs[job.id] = need
             reserved += need.extra if job.allocation is None else 0.0
@@ -253,7 +255,8 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     money = pacing_state(current, used, period, now, calibration.rate, calibration.left)
     allowed = allowed_rate(money)
     demands = group_demands(groups, snapshot.profiles, inputs.menus[budget.id], budget, now)
-    needs, reserved = _deadline_needs(groups.values(), demands, money.aim - money.spent, inputs, nodes)
+    moves = budget.moves == MoveLimits()
+    needs, reserved = _deadline_needs(groups.values(), demands, money.aim - money.spent, inputs, nodes, moves)
     allowed = max(allowed - reserved / money.horizon, 0.0)
     committable = max(money.committable - reserved, 0.0)
     if budget.fixed_rate is None:

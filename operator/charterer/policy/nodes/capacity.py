@@ -8,17 +8,21 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Container, Mapping
 from math import inf
+from typing import Final
 
 from charterer.domain.ids import BudgetId, InstanceId, PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.pool import InstanceState, Survey
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import seconds_between
+from charterer.domain.time import Instant, seconds_between
 from charterer.policy.nodes.holdings import HeldGpus, Holdings
 from charterer.policy.nodes.pool_nodes import PoolNodes
 from charterer.policy.nodes.rental_index import BudgetPool
 
+USEFUL_SECONDS: Final = 1200.0
+"""Seconds that a node must have left for a job to begin there: a start and the move that follows take some minutes of
+them. A node that had less than twice that when it was ready takes jobs for half of it."""
 EMPTY: HeldGpus = {}
 UNKNOWN: Mapping[RentalId, float] = {}
 
@@ -145,7 +149,7 @@ class Capacity:
         pool = self._snapshot.pools.get(name)
         if pool is None or pool.offering is None or not here.rentals.booting:
             return EMPTY
-        size, used, noticed = pool.offering.gpus_per_node, self.used, self._noticed(name)
+        size, used, noticed = pool.offering.gpus_per_node, self.used, self._closed(name, here)
         return {
             rental.id: size - used.get(rental.id, 0)
             for rental in here.rentals.booting
@@ -173,7 +177,7 @@ class Capacity:
         survey = self._snapshot.surveys.get(name)
         if survey is None:
             return EMPTY
-        closed, rentals = _ending(survey) | self._noticed(name), here.rentals.staying
+        closed, rentals = _ending(survey) | self._closed(name, here), here.rentals.staying
         if not closed and not self._leaving and not here.rentals.deleting:
             return here.free
         return {name: free for name, free in here.free.items() if self._offered(rentals[name], closed)}
@@ -181,10 +185,29 @@ class Capacity:
     def _offered(self, rental: Rental, closed: Container[InstanceId | None]) -> bool:
         return rental.id not in self._leaving and not rental.deleting and rental.instance not in closed
 
-    def _noticed(self, name: PoolId) -> frozenset[InstanceId]:
+    def _closed(self, name: PoolId, here: PoolNodes) -> frozenset[InstanceId]:
         """Instances that the cloud takes back, or may take back soon: nothing new begins there."""
         survey = self._snapshot.surveys.get(name)
-        return frozenset() if survey is None else frozenset(notice.instance for notice in survey.notices)
+        if survey is None:
+            return frozenset()
+        noticed = frozenset(notice.instance for notice in survey.notices)
+        ends = {instance.id: instance.ends for instance in survey.instances if instance.ends is not None}
+        if not ends:
+            return noticed
+        now = self._snapshot.now
+        staying = [(rental.instance, rental) for rental in here.rentals.staying.values() if rental.instance in ends]
+        return noticed | {
+            instance for instance, rental in staying if instance is not None and too_late(rental, ends[instance], now)
+        }
+
+
+def too_late(rental: Rental, end: Instant, now: Instant) -> bool:
+    """Whether no job begins on a node any more that ends at ``end``.
+
+    What ended before it was ready is not believed: else each new node would be given back, and another one rented.
+    """
+    had = seconds_between(min(rental.ready or now, now), end)
+    return had > 0.0 and seconds_between(now, end) < min(USEFUL_SECONDS, had / 2.0)
 
 
 def _ending(survey: Survey) -> frozenset[InstanceId]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from charterer.domain.ids import PoolId
+from charterer.domain.ids import InstanceId, PoolId
 from charterer.domain.order import Ask, Refusal, RefusalKind, Reply, Scope
 from charterer.domain.pool import AwsFleet, Notice, Pool
 from charterer.domain.time import Instant, after, instant, seconds_between
@@ -44,6 +44,12 @@ def ends(row: Mapping[str, Any]) -> Instant | None:
     return after(instant(row["EndDate"]), -_ENDS_BEFORE_SECONDS)
 
 
+def end_notices(rows: Sequence[ListedInstance], ends: Mapping[InstanceId, Instant], now: Instant) -> Sequence[Notice]:
+    """For the instances whose block ends soon."""
+    soon = [row for row in rows if row.id in ends and now >= after(ends[row.id], -_NOTICE_SECONDS)]
+    return [Notice(row.id, ends[row.id], why=f"Capacity Block {row.reservation} ends") for row in soon]
+
+
 class CapacityBlocks:
     """The ends of Capacity Blocks. ``clock``: seconds that only grow."""
 
@@ -52,25 +58,24 @@ class CapacityBlocks:
         self._clock = clock
         self._known: dict[str, _Reservation] = {}
 
-    async def notices(self, pool: PoolId, rows: Sequence[ListedInstance], now: Instant) -> Sequence[Notice]:
-        """For the pool's instances whose block ends soon; none where the end cannot be read, which is logged."""
-        found = []
+    async def ends_of(self, pool: PoolId, rows: Sequence[ListedInstance]) -> Mapping[InstanceId, Instant]:
+        """The ends of the pool's instances in blocks, without those whose end cannot be read, which is logged."""
+        found = {}
         for row in rows:
             if row.alive and row.lifecycle == _BLOCK and row.reservation:
                 known = await self._reservation(pool, row.reservation)
-                end = None if known is None else known.end
-                if end is not None and now >= after(end, -_NOTICE_SECONDS):
-                    found.append(Notice(row.id, end, why=f"Capacity Block {row.reservation} ends"))
+                if known is not None and known.end is not None:
+                    found[row.id] = known.end
         return found
 
     async def refusals(self, pool: Pool, fleet: AwsFleet, ask: Ask) -> Reply | None:
-        """The reply where a node would not be ready before its block ends; None where EC2 is to be asked."""
+        """The reply where a node would be of use for less time than it starts; None where EC2 is to be asked."""
         reservation = fleet.capacity_reservation
         known = await self._reservation(pool.id, reservation) if reservation else None
         if known is None or known.end is None:
             return None
         now = after(known.asked, self._clock() - known.read)
-        if seconds_between(now, known.end) > pool.start_seconds + _NOTICE_SECONDS:
+        if seconds_between(now, known.end) > 2.0 * pool.start_seconds + _NOTICE_SECONDS:
             return None
         message = "the Capacity Block ends before a node would be of use: give the pool another, or set maxNodes to 0"
         what = RefusalKind.STOCK_OUT, Scope.POOL, reservation, "CapacityBlockEnds", message, now

@@ -65,8 +65,8 @@ class ListedInstance:
         """Whether it has not begun to end."""
         return self.state in (InstanceState.PENDING, InstanceState.RUNNING)
 
-    def to_domain(self, segments: Sequence[PriceSegment]) -> Instance:
-        """The instance, at those prices."""
+    def to_domain(self, segments: Sequence[PriceSegment], ends: Instant | None) -> Instance:
+        """The instance, at those prices; ``ends``: when EC2 ends it, where that is known."""
         return Instance(
             id=self.id,
             state=self.state,
@@ -78,6 +78,7 @@ class ListedInstance:
             billing_minimum_seconds=BILLING_MINIMUM,
             ended_because=self.because,
             order=self.order,
+            ends=ends,
         )
 
 

@@ -175,6 +175,7 @@ class Claim:
             billing_minimum_seconds=cloud.billing_minimum_seconds,
             ended_because="" if ended is None else "its NodeClaim was deleted",
             order=self.order,
+            ends=self.expires,
         )
 
     def _ended(self, asked: Instant) -> Instant:

@@ -185,6 +185,8 @@ class NodeMarket:
         refusal = self._refusal(order.pool, now)
         if refusal is not None:
             pool = self.pools[order.pool]
+            if pool.cooling(now) is not None:  # orders of one moment are refused together, as the operator counts them
+                return None
             launched = self._launched.get(order.pool)
             cooled = cool_down(pool.cooled, refusal, model.cooldown_seconds, now, launched)
             answers, rows = with_refusal(pool.answers, now), with_cool_down(pool.cooled, cooled)

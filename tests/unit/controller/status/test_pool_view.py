@@ -14,7 +14,7 @@ from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
 from charterer.domain.pool import Pool, Quote
 from charterer.domain.snapshot import Snapshot, Stop
-from charterer.domain.time import after
+from charterer.domain.time import after, moment
 from charterer.policy.planner import plan
 from charterer.providers.errors import CloudUnreachable, InvalidRequest, NotFoundInCloud, ProviderError
 from charterer.providers.provider import PreflightFinding
@@ -31,6 +31,28 @@ def shown(pool: Pool, error: ProviderError | None = None) -> tuple[str, str, str
     view = pool_view(pool, decided, tally, {} if error is None else {pool.id: error}, (), snapshot)
     (ready,) = view.conditions
     return str(view.state), ready.reason, ready.message
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        ((None, None), ""),
+        ((7200.0, None), "{}: 1 node"),
+        ((7200.0, 7201.0), "{}: 2 nodes"),
+        ((90_000.0, 7200.0), "{}: 1 node"),
+        ((-5.0, None), ""),
+    ],
+)
+def test_a_pool_shows_when_nodes_end_whose_end_is_known(seconds: tuple[float | None, float | None], text: str) -> None:
+    pool, now = make.pool(), make.snapshot().now
+    machines = [
+        make.instance(name, ends=None if left is None else after(now, left))
+        for name, left in zip(("i1", "i2"), seconds, strict=True)
+    ]
+    snapshot = make.snapshot(pool, make.survey(*machines))
+    decided = plan(snapshot)
+    view = pool_view(pool, decided, Tally.of({}, {}, {}), {}, (), snapshot)
+    assert view.next_end == text.format(f"{moment(after(now, 7200.0)):%Y-%m-%dT%H:%MZ}")
 
 
 def prices(snapshot: Snapshot) -> tuple[str, str]:

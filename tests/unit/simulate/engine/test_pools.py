@@ -7,21 +7,23 @@ from typing import Any
 
 import pytest
 
-from charterer.domain.ids import PoolId
+from charterer.domain.ids import BudgetId, PoolId, RentalId
 from charterer.domain.job import SpotPolicy, Widths
-from charterer.domain.money import Money, Price
-from charterer.domain.plan import Plan
+from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.plan import Plan, Reason, ReasonCode, Rent
 from charterer.domain.pool import CapacityType, Pool
 from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import Instant, after
 from charterer.policy.planner import plan
 from charterer.simulate.model.ground_truth import application_from_speeds, joined
 from charterer.simulate.model.lifetimes import exponential
-from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.node_market import NodeMarket, PoolModel
 from charterer.simulate.model.scenario import JobTerms, Scenario
 from charterer.simulate.policies.baselines import FixedFleet, QueueOrder, RequestedWidth
 from charterer.simulate.policy_registry import PolicyChoice, simulate_scenario
 from tests.unit.simulate.scenarios import HALVES, NODE, budget, run, scenario
 
+BEGIN = Instant(0)
 SLOW = PoolModel("slow", 4, Price.parse("3600"), "T4")
 FAST = PoolModel("fast", 4, Price.parse("14400"), "A100")
 BOTH = joined(
@@ -111,6 +113,17 @@ def test_the_planner_is_refused_above_the_present_limit_and_comes_back_when_it_g
     starts = sorted(job.started or 0.0 for job in result.jobs)
     assert starts[0] == 0.0
     assert 100.0 <= starts[1] < 200.0
+
+
+def test_orders_of_one_moment_that_are_refused_make_one_cool_down() -> None:
+    market = NodeMarket((replace(NODE, stock=0, cooldown_seconds=10.0),), BEGIN)
+    pool = PoolId(NODE.name)
+    for number in range(4):
+        why = Reason(ReasonCode.DEMAND, 0.0, ZERO, "")
+        market.rent(Rent(RentalId(f"r{number}"), pool, BudgetId("b"), ZERO, NODE.hourly, why), BEGIN)
+    cooled = market.pools[pool].cool_down
+    assert cooled is not None
+    assert (cooled.times, cooled.until) == (1, after(BEGIN, 10.0))
 
 
 @pytest.mark.parametrize("learns", [True, False])

@@ -103,9 +103,9 @@ def learned(given: Scenario, seed: int = 0, **how: float) -> tuple[SimulationRes
 EVERY_HOUR = [3600.0 * at for at in range(8)]
 
 
-def test_a_class_never_seen_is_soon_run_almost_as_well_as_one_that_is_known() -> None:
+def test_a_class_never_seen_is_soon_known_and_run_almost_as_well_as_one_that_is_known() -> None:
     exact = run(scenario(EVERY_HOUR))
-    found, _ = learned(scenario(EVERY_HOUR))
+    found, knowledge = learned(scenario(EVERY_HOUR))
 
     def worth(result: SimulationResult, name: str) -> float:
         job = next(job for job in result.jobs if job.name == name)
@@ -114,10 +114,6 @@ def test_a_class_never_seen_is_soon_run_almost_as_well_as_one_that_is_known() ->
 
     assert worth(found, "j7") < 1.05 * worth(exact, "j7")
     assert worth(found, "j0") > worth(found, "j7")
-
-
-def test_what_is_learned_comes_close_to_the_truth_where_jobs_ran() -> None:
-    _, knowledge = learned(scenario(EVERY_HOUR))
     measurements = [
         entry
         for until, entry in knowledge.learner.profile(ClassId("team", "resnet"), WIDTHS).entries
@@ -129,7 +125,7 @@ def test_what_is_learned_comes_close_to_the_truth_where_jobs_ran() -> None:
 
 
 def test_the_same_seed_gives_the_same_result_and_another_one_another() -> None:
-    first, again, other = (learned(scenario(EVERY_HOUR[:2]), seed)[0] for seed in (1, 1, 2))
+    first, again, other = (learned(scenario([0.0]), seed)[0] for seed in (1, 1, 2))
     assert first == again
     assert other != first
 
@@ -137,7 +133,6 @@ def test_the_same_seed_gives_the_same_result_and_another_one_another() -> None:
 def test_the_batch_size_is_chosen_anew_on_the_way() -> None:
     seen: set[int] = set()
     given = scenario([0.0])
-    knowledge = learned(given)[1]
 
     class Watched(LearnedKnowledge):
         __slots__ = ()
@@ -149,13 +144,14 @@ def test_the_batch_size_is_chosen_anew_on_the_way() -> None:
 
     draw = random.Random(0)
     watched = Watched(
-        knowledge.applications,
+        {class_of("resnet"): RESNET},
         {NODE.gpu_type: NODE.gpus_per_node},
         RESTART,
         given.budget.id,
         ReportModel(lambda: draw.gauss()),
     )
-    Simulation(given, plan, watched).run()
+    memo = Memo()
+    Simulation(given, lambda snapshot: plan(snapshot, memo), watched).run()
     assert max(seen) > 4 * min(seen)
 
 
