@@ -195,7 +195,7 @@ def _print(load: str, nodes: str, runs: Sequence[Run], reference: Sequence[Run],
     print(f"\n{load} ({LOADS[load][0]} jobs, seed {LOADS[load][1]}), nodes of {nodes} GPUs:")
     for run in sorted(runs, key=lambda run: run.given):
         print(
-            f"    {name} {run.given:6.2f}  ${run.dollars:8,.0f}  {run.mean:6,.0f} s  {run.restarts:.2f} restarts a job"
+            f"    {name} {run.given:6g}  ${run.dollars:8,.0f}  {run.mean:6,.0f} s  {run.restarts:.2f} restarts a job"
             f"  first start after {run.waits[0]:.0f} s, at most {run.waits[1]:.0f} s, {run.late} later than told"
             f"  ({run.seconds:.0f} s to compute)"
         )
