@@ -27,8 +27,8 @@ DOLLARS: Mapping[str, float] = {
     "A100": 4.097,
 }
 """On-demand dollars an hour of a GPU. K80, P100, V100: Google Cloud, us-central1, as in Gavel's paper; T4 and A100: a
-quarter of g4dn.12xlarge ($3.912) and an eighth of p4d.24xlarge ($32.7726), AWS us-east-1 until May 2025. The README
-of the benches has today's list prices."""
+quarter of g4dn.12xlarge ($3.912) and an eighth of p4d.24xlarge ($32.7726, before June 2025), AWS us-east-1. The
+README of the benches has today's list prices."""
 
 
 @dataclass(frozen=True)
