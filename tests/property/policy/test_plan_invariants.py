@@ -165,7 +165,7 @@ def test_the_same_snapshot_gives_the_same_plan(world: World) -> None:
     assert plan(world.snapshot()) == plan(world.snapshot())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(worlds())
 def test_no_object_is_written_twice_by_one_plan(world: World) -> None:
     decided = plan(world.snapshot())
@@ -173,7 +173,7 @@ def test_no_object_is_written_twice_by_one_plan(world: World) -> None:
     assert all(count == 1 for count in written.values())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(worlds())
 def test_no_gpu_is_given_twice_and_only_on_usable_nodes_of_the_own_budget(world: World) -> None:
     before = world.snapshot()
@@ -206,7 +206,7 @@ def test_no_gpu_is_given_twice_and_only_on_usable_nodes_of_the_own_budget(world:
             assert given_out[rental.id] <= later.nodes[NodeName(rental.node or "")].gpus
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(worlds())
 def test_pools_are_never_asked_for_what_they_cannot_give(world: World) -> None:
     before = world.snapshot()
@@ -220,7 +220,7 @@ def test_pools_are_never_asked_for_what_they_cannot_give(world: World) -> None:
     assert not {rent.rental for rent in rents} & set(before.rentals)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(worlds())
 def test_renting_keeps_both_limits_in_the_worst_case(world: World) -> None:
     before = world.snapshot()
@@ -244,7 +244,7 @@ def test_renting_keeps_both_limits_in_the_worst_case(world: World) -> None:
             assert worst <= budget.max_hourly_rate.micros_per_hour
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(worlds())
 def test_a_budget_that_observes_changes_nothing(world: World) -> None:
     before = world.snapshot()
@@ -260,7 +260,7 @@ def _payer(command: Command, snapshot: Snapshot) -> BudgetId | None:
     return snapshot.rentals[command.rental].budget if isinstance(command, Release) else None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(worlds())
 def test_every_job_and_every_budget_is_judged_and_every_command_says_why(world: World) -> None:
     before = world.snapshot()
@@ -271,7 +271,7 @@ def test_every_job_and_every_budget_is_judged_and_every_command_says_why(world: 
     assert decided.again_at is None or decided.again_at > before.now
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(worlds())
 def test_a_plan_that_was_carried_out_is_not_taken_back_by_the_next(world: World) -> None:
     first = plan(world.snapshot())

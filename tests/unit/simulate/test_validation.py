@@ -76,7 +76,8 @@ def test_a_budget_too_small_for_its_load_rents_nothing_that_it_then_does_not_use
     made = replace(budget(amount=f"{amount:.0f}"), created=start)
     given = scenario(*arrivals, application=application, budget=made, start=start, until=days)
     profile = exact_profile(class_of(application.name), exact_phases(application), 0.0, rate * 3600)
-    result = Simulation(given, plan, ExactKnowledge({profile.id: profile})).run()
+    memo = Memo()
+    result = Simulation(given, lambda world: plan(world, memo), ExactKnowledge({profile.id: profile})).run()
     assert result.total_gpu_hours == pytest.approx(sum(job.gpu_seconds for job in result.jobs) / 3600, rel=1e-6)
     assert result.spent.dollars == pytest.approx(amount, rel=0.1)
 

@@ -97,7 +97,7 @@ class Slow:
             self.world.ends(name)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     limit=st.sampled_from(["5", "40", "150", "600"]),
@@ -156,7 +156,7 @@ def test_a_limit_that_leaves_room_is_used() -> None:
 TARGETS = st.sampled_from([None, 0.05, 0.5, 2.0, 8.0])
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     hard=st.sampled_from([("40", "150"), ("150", "150"), ("600", "40")]),
