@@ -41,7 +41,7 @@ def need_data() -> None:
 
 @cache
 def throughputs() -> Mapping[str, Mapping[str, Mapping[str, float | None]]]:
-    """What was measured, by GPU type, then model and width, then what else ran on the GPU (``null``: nothing)."""
+    """Steps a second by GPU type, then by model and width, then by the other job on the GPU (``null``: none)."""
     found: Mapping[str, Mapping[str, Mapping[str, float | None]]] = json.loads(
         (data_dir() / "gavel" / "simulation_throughputs.json").read_text()
     )
@@ -49,7 +49,7 @@ def throughputs() -> Mapping[str, Mapping[str, Mapping[str, float | None]]]:
 
 
 def steps_per_second(gpu_type: str, model: str, gpus: int) -> float:
-    """Of a model that has its GPUs to itself; 0 where it was not measured."""
+    """The speed of a model that has its GPUs to itself; 0 where it was not measured."""
     return throughputs()[gpu_type].get(str((model, gpus)), {}).get("null") or 0.0
 
 

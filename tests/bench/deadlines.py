@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from math import cos, exp, inf, log, pi, sqrt
@@ -27,8 +27,6 @@ import numpy as np
 
 from charterer.domain.ids import PoolId, Rate
 from charterer.domain.job import Allocation, SpotPolicy, Widths
-from charterer.domain.money import Price
-from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant, after
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
@@ -36,13 +34,13 @@ from charterer.simulate.engine.policy import Policy
 from charterer.simulate.engine.world import World
 from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge
 from charterer.simulate.model.lifetimes import measured, uniform
-from charterer.simulate.model.node_market import PoolModel, SimMachine
+from charterer.simulate.model.node_market import SimMachine
 from charterer.simulate.model.scenario import JobTerms, Scenario, new_budget
 from charterer.simulate.model.sim_job import SimJob
 from charterer.simulate.model.workload import Submission
 from charterer.simulate.policies.fleet import BaselineFleet
 from charterer.simulate.simulation import Simulation
-from tests.bench.spot import CHECKPOINT, RESTART, SPOT_PRICE, START, Kind
+from tests.bench.spot import CHECKPOINT, RESTART, SPOT_PRICE, START, Kind, two_pools
 from tests.lifetimes import CMDARE, GCP, lifetimes, missing
 
 NODES, HOURS, BOOT = 4, 10.0, 240.0
@@ -260,18 +258,15 @@ def simulate(trace: Trace, slack: float, name: str) -> tuple[float, bool]:
     target = horizon(slack)
     first = trace.changes[0] if trace.changes else inf
     later = [(at, None if number % 2 == 0 else 0) for number, at in enumerate(trace.changes)]
+    on_demand, spot = two_pools(BOOT)
     given = Scenario(
         start=START,
         submissions=(Submission("job", 0.0, KIND.name, 1),),
         applications={KIND.name: KIND.application()},
         pools=(
-            PoolModel("on-demand", 1, Price.parse("1"), start_seconds=BOOT),
-            PoolModel(
-                "spot",
-                1,
-                Price.parse(str(SPOT_PRICE)),
-                start_seconds=BOOT,
-                capacity_type=CapacityType.SPOT,
+            on_demand,
+            replace(
+                spot,
                 stock=None if first <= 0.0 else 0,
                 later_stock=tuple(change for change in later if change[0] > 0.0),
             ),

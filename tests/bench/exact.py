@@ -220,7 +220,7 @@ def _philly(case: Case) -> tuple[Scenario, Knowledge]:
 
 
 def _budget(pool: PoolModel, load: float) -> Budget:
-    """What the pool's nodes in use cost in a month."""
+    """A budget that pays for the pool's nodes in use for a month."""
     hours = MONTH_HOURS * pool.max_nodes * min(load, 1.0)
     return new_budget(_pollux.START, Money.of(hours * pool.hourly.dollars_per_second * 3600.0))
 

@@ -122,7 +122,7 @@ def _simulate(pattern: str, seed: int, value: float, weeks: int, learns: bool) -
 
 
 def _dollars(result: SimulationResult) -> float:
-    """Of all nodes after the first two weeks."""
+    """The bill of all nodes after the first two weeks."""
     spans = pairwise([*result.hourly, (result.ended_at, 0.0)])
     return sum(hourly * max(end - max(begin, _LEARNING), 0.0) for (begin, hourly), (end, _) in spans) / _HOUR
 

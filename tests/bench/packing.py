@@ -176,7 +176,7 @@ class Reversals:
 
     @classmethod
     def of(cls, fallen: Sequence[float]) -> Reversals:
-        """Of the fractions by which each step goes the wrong way, below zero where it goes the right one."""
+        """Count them. ``fallen``: the fraction by which each step goes the wrong way; negative for the right one."""
         return cls(sum(fraction > _NOTICEABLE for fraction in fallen), max([0.0, *fallen]))
 
     def __str__(self) -> str:

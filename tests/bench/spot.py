@@ -118,23 +118,21 @@ class Kind:
 KINDS = [Kind(f"p{round(100 * p)}-{hours:g}h", p, hours) for p in (0.6, 0.8, 0.95) for hours in (0.5, 2.0, 10.0, 40.0)]
 
 
+def two_pools(start_seconds: float) -> tuple[PoolModel, PoolModel]:
+    """Nodes of one GPU: on demand for $1 an hour, and on spot."""
+    on_demand = PoolModel("on-demand", 1, Price.parse("1"), start_seconds=start_seconds)
+    spot_price = Price.parse(str(SPOT_PRICE))
+    return on_demand, replace(on_demand, name="spot", hourly=spot_price, capacity_type=CapacityType.SPOT)
+
+
 def scenario(jobs: int, theta: float, draw: Draw, *, spot: bool, on_demand: bool, every: float | None) -> Scenario:
     """The jobs, one after the other of each kind in turn, on the pools that are there."""
     gaps = [-log(uniform(_SEED + 3, number)) for number in range(jobs)]
     scale = jobs / _JOBS_A_DAY * 86_400.0 / sum(gaps)
     arrivals = [scale * sum(gaps[: number + 1]) for number in range(jobs)]
     kinds = [KINDS[number * 5 % len(KINDS)] for number in range(jobs)]
-    pools = (
-        PoolModel("on-demand", 1, Price.parse("1"), start_seconds=BOOT),
-        PoolModel(
-            "spot",
-            1,
-            Price.parse(str(SPOT_PRICE)),
-            start_seconds=BOOT,
-            capacity_type=CapacityType.SPOT,
-            draw_lifetime=jointly(draw),
-        ),
-    )
+    always, taken_back = two_pools(BOOT)
+    pools = (always, replace(taken_back, draw_lifetime=jointly(draw)))
     return Scenario(
         start=START,
         submissions=tuple(

@@ -47,7 +47,7 @@ async def test_a_job_moves_to_free_gpus_of_another_node_and_its_own_is_given_bac
     assert (bed.run("stays"), bed.run("moves"), bed.tj("moves")["runs"][0]["outcome"]) == (1, 2, "Stopped")
 
     def versions(run: str) -> list[int]:
-        """Of the pods of a run while they are alive."""
+        """The versions of a run's pods while they are alive."""
         named = [raw for _, raw in pods.events if raw["metadata"]["name"].startswith(f"{run}-")]
         return [_version(raw) for raw in named if raw["status"]["phase"] in LIVE]
 

@@ -138,6 +138,11 @@ class MoveLimits:
     per_job_and_day: int | None = None
     quiet_hours: tuple[QuietHours, ...] = ()
 
+    @property
+    def unlimited(self) -> bool:
+        """Whether running jobs may be resized at any time."""
+        return self.per_job_and_day is None and not self.quiet_hours
+
 
 class Cause(StrEnum):
     """The use that a node's time was paid for.

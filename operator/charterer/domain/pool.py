@@ -225,6 +225,10 @@ class Pool:
         """GPUs of a node; 0 where that is not known."""
         return 0 if self.offering is None else self.offering.gpus_per_node
 
+    def pods(self, gpus: int) -> int:
+        """How many pods a job with so many GPUs has here: one below a node, else one for each whole node."""
+        return max(gpus // (self.gpus_per_node or gpus), 1)
+
     @property
     def cool_down(self) -> CoolDown | None:
         """The one that ends last, its own or another pool's, also after its end."""

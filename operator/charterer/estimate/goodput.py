@@ -106,11 +106,8 @@ def best_batch(
     """
     best, most = None, 0.0
     level, tilt = noise.level, noise.tilt
-    variances = [fit.variance(option.model, option.own) for option in options]
-    common = min(variances, default=0.0)
     hope = 0.0
-    for option, variance in zip(options, variances, strict=True):
-        hoped = optimism * sqrt(variance - common)
+    for option, hoped in zip(options, _hopes(fit, options, optimism), strict=True):
         rate = exp(hoped - option.own.mean - option.model.mean)
         goodput = gain(exp(level + tilt * option.log_scale), option.scale) * rate
         if goodput > most:
@@ -119,3 +116,12 @@ def best_batch(
         return None
     variance = fit.variance(best.model, best.own) + noise.gain_variance(best.log_scale)
     return BatchChoice(best.where, log(most) - hope, variance, best.model.mean + best.own.mean)
+
+
+def _hopes(fit: StepTimeFit, options: Sequence[BatchCandidate], optimism: float) -> Sequence[float]:
+    """By how much the log seconds of each candidate count as less."""
+    if not optimism:
+        return [0.0] * len(options)
+    variances = [fit.variance(option.model, option.own) for option in options]
+    common = min(variances, default=0.0)
+    return [optimism * sqrt(variance - common) for variance in variances]

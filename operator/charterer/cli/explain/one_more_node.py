@@ -1,4 +1,4 @@
-"""What one more node of a full pool would change now: the same plan, for a pool that may have it."""
+"""The effect of one more node of a full pool: the plan is made again for a pool that may have it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ from charterer.domain.snapshot import Snapshot
 from charterer.policy.budgets.reasons import name
 from charterer.policy.explain.alternatives import Rank
 from charterer.policy.planner import plan
-from charterer.sentences import count
-
-_NAMED = 3
-"""Other jobs that are named at most."""
+from charterer.sentences import count, names
 
 
 @dataclass(frozen=True, slots=True)
 class MoreNodes:
-    """What ``nodes`` more of the pool would bring: the job's option then, if it gets another one, and the other jobs
-    that would start, by name.
+    """The effect of ``nodes`` more nodes of the pool.
+
+    ``option``: the job's option then; None if it is the one of today. ``others``: names of other jobs that would start.
     """
 
     pool: PoolId
@@ -42,7 +40,7 @@ def more_nodes(explanation: Explanation) -> Sequence[MoreNodes]:
     wanted = [row.option for row in options.rows if row.rank is Rank.BETTER or (waits and row.rank is Rank.CHOSEN)]
     found = []
     for pool, verdict in sorted(report.plan.pools.items()):
-        pods = [_pods(option, report.snapshot) for option in wanted if option.pool == pool]
+        pods = [report.snapshot.pools[pool].pods(option.gpus) for option in wanted if option.pool == pool]
         if not pods or not verdict.short or verdict.limit is Limit.OPERATOR:
             continue
         now = _given(report.plan, report.snapshot)
@@ -67,14 +65,12 @@ def in_words(more: MoreNodes, job: Job) -> str:
     else:
         text += f"it would {'start' if job.allocation is None else 'go on'} on {name(more.option)}"
     if more.others:
-        rest = len(more.others) - _NAMED
-        named = f"{', '.join(more.others[:_NAMED])}{f' and {rest} more' if rest > 0 else ''}"
-        text += f"; {count(len(more.others), 'other job')} would start ({named})"
+        text += f"; {count(len(more.others), 'other job')} would start ({names(more.others)})"
     return f"{text}."
 
 
 def _with(snapshot: Snapshot, name: PoolId, nodes: int) -> Snapshot:
-    """The snapshot in which the cloud and ``maxNodes`` allow so many nodes beside those that there are."""
+    """The snapshot, but the cloud and ``maxNodes`` allow the pool ``nodes`` more than it has."""
     pool = snapshot.pools[name]
     live = sum(rental.pool == name and rental.phase is not RentalPhase.ENDED for rental in snapshot.rentals.values())
     larger = replace(pool, max_nodes=live + nodes, cooled=(), reached=None)
@@ -94,10 +90,6 @@ def _given(planned: Plan, snapshot: Snapshot) -> Mapping[JobId, Option]:
         if verdict.option is not None and verdict.reason.code is ReasonCode.WAITING_FOR_NODE:
             found[job] = verdict.option
     return found
-
-
-def _pods(option: Option, snapshot: Snapshot) -> int:
-    return max(option.gpus // (snapshot.pools[option.pool].gpus_per_node or option.gpus), 1)
 
 
 def _names(jobs: Iterable[Job]) -> Sequence[str]:

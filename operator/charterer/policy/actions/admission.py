@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from charterer.domain.budget import MoveLimits
 from charterer.domain.ids import JobId, RentalId
 from charterer.domain.job import Job, Placement, ResizePolicy, RunOutcome
 from charterer.domain.money import ZERO, Price
@@ -27,6 +26,7 @@ from charterer.policy.options.interruptions import DEFAULT_CHECKPOINT_SECONDS, g
 from charterer.policy.options.option_value import Completion
 from charterer.policy.options.pool_selection import left_out
 from charterer.policy.solve.phase_dp import key_of
+from charterer.sentences import names
 
 _LIMITS = (ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT, ReasonCode.OPERATOR_LIMIT)
 _FULL = (ReasonCode.POOL_FULL, ReasonCode.POOL_COOLING)
@@ -261,9 +261,8 @@ class Admission:
     def _room_is_made(self, option: Option) -> str:
         """Who makes room for a job that has a share of it."""
         shares, jobs = self._shares, self._draft.snapshot.jobs
-        names = [] if shares is None else sorted(f"{jobs[job].namespace}/{jobs[job].name}" for job in shares.narrowed)
-        who = f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
-        text = f"go on with fewer GPUs to make room for it ({who})" if names else "leave GPUs that it gets then"
+        who = names(f"{jobs[job].namespace}/{jobs[job].name}" for job in (() if shares is None else shares.narrowed))
+        text = f"go on with fewer GPUs to make room for it ({who})" if who else "leave GPUs that it gets then"
         return f"{self._full(option)}, and running jobs {text}"
 
     def _by_availability(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> Sequence[Option]:
@@ -353,7 +352,7 @@ class Admission:
     def _runs_meanwhile(self, job: Job, option: Option, nodes: Sequence[RentalId], share: GroupAssignment) -> bool:
         """Let a job that lost nodes, and may move later, run on the others until all are ready, where that gains."""
         interrupted = bool(job.records) and job.records[-1].outcome is RunOutcome.INTERRUPTED
-        moves = job.resize is not ResizePolicy.NEVER and self._solution.budget.moves == MoveLimits()
+        moves = job.resize is not ResizePolicy.NEVER and self._solution.budget.moves.unlimited
         if not interrupted or not moves or job.max_cost is not None:
             return False
         size = self._draft.snapshot.pools[option.pool].gpus_per_node or 1

@@ -247,7 +247,7 @@ class PlanBuilder:
 
     def pods(self, option: Option) -> int:
         """How many pods the option has: one below a node, else one for each whole node."""
-        return max(option.gpus // (self.snapshot.pools[option.pool].gpus_per_node or option.gpus), 1)
+        return self.snapshot.pools[option.pool].pods(option.gpus)
 
     def _fewest_pods(self, client: _Client) -> int:
         """How many pods the job must have in the option's pool, by its menu; none beside those that it keeps."""

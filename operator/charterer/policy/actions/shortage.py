@@ -126,7 +126,7 @@ def _first(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
 def _rooms(draft: PlanBuilder, wanted: Sequence[Sequence[Completion]]) -> Mapping[PoolId, PoolRoom]:
     """The nodes that there are or may be rented, as many as the jobs could want, by pool.
 
-    A width of which not just so many fill a node counts as a whole one: no other job may be put beside it.
+    A width that does not divide a node counts as a whole one, because no other job may be put beside it.
     """
     widest: dict[PoolId, int] = {}
     for ways in wanted:

@@ -181,7 +181,7 @@ def _end(job: Job, values: OptionValues, position: JobPosition, waits: Mapping[P
 
 
 def _kept_back(option: Option, made: float) -> tuple[float, float]:
-    """The ``reserve`` and the ``setback`` of an ``_End`` on the option, for which so many starts were ``made`` already.
+    """The ``reserve`` and the ``setback`` of an ``_End`` on the option. ``made``: starts that are behind it.
 
     The reserve is for starts and ``_SETBACKS`` interruptions, each a start and half the work between two checkpoints,
     beside those that are expected. The setback is one interruption that loses all of that, and what comes before it.

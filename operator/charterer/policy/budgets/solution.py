@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from charterer.domain.budget import Budget, MoveLimits
+from charterer.domain.budget import Budget
 from charterer.domain.ids import JobId, PoolId, Rate, RentalId
 from charterer.domain.job import Job
 from charterer.domain.money import ZERO, Money, Price
@@ -255,8 +255,8 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     money = pacing_state(current, used, period, now, calibration.rate, calibration.left)
     allowed = allowed_rate(money)
     demands = group_demands(groups, snapshot.profiles, inputs.menus[budget.id], budget, now)
-    moves = budget.moves == MoveLimits()
-    needs, reserved = _deadline_needs(groups.values(), demands, money.aim - money.spent, inputs, nodes, moves)
+    left = money.aim - money.spent
+    needs, reserved = _deadline_needs(groups.values(), demands, left, inputs, nodes, budget.moves.unlimited)
     allowed = max(allowed - reserved / money.horizon, 0.0)
     committable = max(money.committable - reserved, 0.0)
     if budget.fixed_rate is None:

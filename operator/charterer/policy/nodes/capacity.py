@@ -131,8 +131,8 @@ class Capacity:
             here = self._nodes.get((budget, pool))
             made = FreeNodes()
             if here is not None:
-                times = self._seconds(pool, here), self._since(pool, here)
-                made = FreeNodes(self._ready(pool, here), self._booting(pool, here), *times)
+                closed, times = self._closed(pool, here), (self._seconds(pool, here), self._since(pool, here))
+                made = FreeNodes(self._ready(pool, here, closed), self._booting(pool, here, closed), *times)
             self._cells[budget, pool] = made
         return made
 
@@ -145,15 +145,13 @@ class Capacity:
         """The GPUs that the job holds, by rental."""
         return self._holdings.held(job)
 
-    def _booting(self, name: PoolId, here: PoolNodes) -> HeldGpus:
+    def _booting(self, name: PoolId, here: PoolNodes, closed: frozenset[InstanceId]) -> HeldGpus:
         pool = self._snapshot.pools.get(name)
         if pool is None or pool.offering is None or not here.rentals.booting:
             return EMPTY
-        size, used, noticed = pool.offering.gpus_per_node, self.used, self._closed(name, here)
+        size, used = pool.offering.gpus_per_node, self.used
         return {
-            rental.id: size - used.get(rental.id, 0)
-            for rental in here.rentals.booting
-            if self._offered(rental, noticed)
+            rental.id: size - used.get(rental.id, 0) for rental in here.rentals.booting if self._offered(rental, closed)
         }
 
     def _seconds(self, name: PoolId, here: PoolNodes) -> Mapping[RentalId, float]:
@@ -173,11 +171,11 @@ class Capacity:
             return UNKNOWN
         return {rental.id: float(rental.created) for rental in here.rentals.staying.values()}
 
-    def _ready(self, name: PoolId, here: PoolNodes) -> HeldGpus:
+    def _ready(self, name: PoolId, here: PoolNodes, closed: frozenset[InstanceId]) -> HeldGpus:
         survey = self._snapshot.surveys.get(name)
         if survey is None:
             return EMPTY
-        closed, rentals = _ending(survey) | self._closed(name, here), here.rentals.staying
+        closed, rentals = _ending(survey) | closed, here.rentals.staying
         if not closed and not self._leaving and not here.rentals.deleting:
             return here.free
         return {name: free for name, free in here.free.items() if self._offered(rentals[name], closed)}

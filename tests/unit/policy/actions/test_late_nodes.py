@@ -81,7 +81,7 @@ def test_the_cheap_pool_is_taken_again_after_a_launch_or_once_it_was_left_alone_
 
 
 def office_hours(world: World, days: int, pool_id: PoolId = NEAR, last: int = 6) -> World:
-    """The world with a pool that had no node from an hour before now until ``last`` + 1 after, on so many days."""
+    """The world, whose pool had no node on ``days`` days, from an hour before this hour until ``last`` + 1 after it."""
     pool, begin = world.pools[pool_id], after(world.now, -86_400.0 * days)
     answers = pool.answers
     for day in range(days):
@@ -117,7 +117,7 @@ def test_a_job_waits_for_a_cheap_pool_whose_hours_are_known_while_that_costs_les
 
 
 def long_job(dollars_an_hour: float) -> World:
-    """A job of 300 hours and a budget that pays so much for an hour of its life."""
+    """A job of 300 hours, and a budget that pays that for an hour of its life."""
     world = two_pools(hours=300.0)
     name = BudgetId("research")
     world.budgets[name] = replace(world.budgets[name], fixed_rate=Rate(dollars_an_hour / 3600.0))
