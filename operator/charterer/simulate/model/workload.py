@@ -144,8 +144,8 @@ def check_units(seconds: Mapping[str, Mapping[int, float]], where: str) -> None:
                 slow, fast = (first, second) if ratio > 1.0 else (second, first)
                 times = max(ratio, 1.0 / ratio)
                 raise BadRow(
-                    f"{where}: on {count(gpus, 'GPU')}, {slow} is {times:,.0f} times as slow as {fast}, and no GPU types differ "
-                    f"{_WORST_RATIO:g} times: give both in the same unit"
+                    f"{where}: on {count(gpus, 'GPU')}, {slow} is {times:,.0f} times as slow as {fast}, and no GPU "
+                    f"types differ {_WORST_RATIO:g} times: give both in the same unit"
                 )
 
 
