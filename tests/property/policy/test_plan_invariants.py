@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.domain.budget import EVERYTHING, Mode, Selector
-from charterer.domain.ids import BudgetId, JobId, NodeName, PoolId
+from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId
 from charterer.domain.job import ResizePolicy
 from charterer.domain.money import Money
 from charterer.domain.plan import Allocate, Command, Plan, ReasonCode, Release, Rent
@@ -20,6 +21,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import after
 from charterer.policy import plan
 from charterer.policy.nodes.holdings import held_by
+from charterer.policy.planner import solve_budgets
 from tests import factory
 from tests.worlds import World
 
@@ -291,18 +293,26 @@ def test_a_plan_that_was_carried_out_is_not_taken_back_by_the_next(world: World)
     withdrawn = any(
         isinstance(command, Allocate) and command.reason.code is ReasonCode.NOT_STARTING for command in first.commands
     )
-    # Not held to it yet: a job that stops, or starts, is counted otherwise from the next plan on, and another may then
-    # wait for money of a budget that seemed to have enough.
-    short = any(verdict.reason.code is ReasonCode.WAITING_FOR_BUDGET for verdict in second.jobs.values())
     for command in second.commands:
         match command:
-            case Release(rental) if not withdrawn and not short:
+            case Release(rental) if not withdrawn:
                 assert rental not in rented
             case Allocate(job, allocation):
                 assert job not in placed
                 assert job not in stopped or allocation is not None
             case Rent() if not withdrawn:
                 raise AssertionError("the first plan rented too few")
+
+
+@settings(max_examples=150, deadline=None)
+@given(worlds())
+def test_a_plan_leaves_the_overhead_on_which_it_rests_as_it_was(world: World) -> None:
+    def overheads() -> dict[BudgetId, float]:
+        return {solution.budget.id: solution.calibration.overhead for solution in solve_budgets(world.snapshot())}
+
+    before = overheads()
+    world.carry_out(plan(world.snapshot()))
+    assert overheads() == pytest.approx(before)
 
 
 @settings(max_examples=150, deadline=None)
@@ -330,6 +340,22 @@ def test_a_never_job_keeps_its_width_while_it_runs(world: World) -> None:
                     ReasonCode.POOL_DELETED,
                     ReasonCode.HOURLY_LIMIT,
                 )
+
+
+def test_a_job_that_must_leave_is_paid_by_what_it_no_longer_costs_where_it_was() -> None:
+    world = World()
+    world.budget(amount="300")
+    world.pool("a100", price="16", max_nodes=1)
+    world.pool("h100", gpus=4, price="40", max_nodes=1)
+    world.job("train", gpus=1, hours_left=50.0)
+    for _ in range(2):
+        world.carry_out(plan(world.snapshot()))
+        world.everything_starts()
+    world.passes(300.0)
+    world.job("other", gpus=1, hours_left=50.0)
+    world.notices[PoolId("a100")] = (Notice(InstanceId("i-a100-1"), world.now),)
+    assert world.jobs[JobId("train")].allocation is not None
+    assert any(isinstance(command, Rent) for command in plan(world.snapshot()).commands)
 
 
 def test_pools_that_were_never_surveyed_are_left_alone() -> None:

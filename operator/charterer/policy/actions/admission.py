@@ -12,12 +12,13 @@ from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.policy.actions.hole_waits import HoleWaits
-from charterer.policy.actions.path_mixing import in_order, last_option, ranked_options
+from charterer.policy.actions.path_mixing import in_order, ranked_options
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.shortage import Shares, share_room
 from charterer.policy.actions.triage import JobTriage, KeptRuns
 from charterer.policy.budgets import reasons
 from charterer.policy.budgets.assignment import GroupAssignment
+from charterer.policy.jobs.job_facts import last_option
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.hard_limit import reserve
 from charterer.policy.nodes.max_cost import affordable, too_dear

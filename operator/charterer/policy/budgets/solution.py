@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from charterer.domain.budget import Budget
@@ -21,7 +21,7 @@ from charterer.policy.budgets.inputs import PlanInputs
 from charterer.policy.budgets.pacing import PacingState, allowed_rate, pacing_state
 from charterer.policy.budgets.spend_forecast import Forecast
 from charterer.policy.jobs.group_key import GroupKey
-from charterer.policy.jobs.groups import JobGroup
+from charterer.policy.jobs.groups import JobGroup, once_stopped
 from charterer.policy.jobs.job_facts import job_position
 from charterer.policy.nodes.accrued_cost import spent
 from charterer.policy.nodes.guests import Guest, all_guests, guests
@@ -105,6 +105,26 @@ class BudgetSolution:
     def key(self, job: Job) -> GroupKey:
         """The group to which a job of the snapshot belongs."""
         return self.inputs.facts[job.id].key
+
+    def once_stopped(self, stopped: Collection[JobId]) -> BudgetSolution:
+        """The solution with the money as the next plan will see it, when those jobs have been told to stop.
+
+        What their runs would still have cost is not committed any more; what they cost anew is to be.
+        """
+        if not stopped:
+            return self
+        classes = frozenset(self.inputs.snapshot.profiles)
+        groups = {key: once_stopped(group, stopped, classes) for key, group in self.groups.items()}
+        inputs = replace(self.inputs, groups={**self.inputs.groups, self.budget.id: groups})
+        next_one = solve_budget(self.budget, inputs)
+        return replace(
+            self,
+            allowed=next_one.allowed,
+            feasible=next_one.feasible,
+            committable=next_one.committable,
+            money=next_one.money,
+            calibration=next_one.calibration,
+        )
 
     def classes(self) -> tuple[ClassVerdict, ...]:
         """The assignments as they are reported."""
@@ -251,8 +271,9 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     current = _of_this_period(budget, now)
     rentals = [here.rentals for here in nodes.values()]
     used, paid = spent(current, rentals, now, memo)
-    calibration = calibrate(budget, groups.values(), rentals, paid, now)
-    money = pacing_state(current, used, period, now, calibration.rate, calibration.left)
+    still = pacing_state(current, used, period, now)
+    calibration = calibrate(budget, groups.values(), rentals, paid, still.target_rate, now)
+    money = replace(still, rate=calibration.rate, left=calibration.left)
     allowed = allowed_rate(money)
     demands = group_demands(groups, snapshot.profiles, inputs.menus[budget.id], budget, now)
     left = money.aim - money.spent
