@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.domain.budget import EVERYTHING, Mode, Selector
-from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId
+from charterer.domain.ids import BudgetId, JobId, NodeName, PoolId
 from charterer.domain.job import ResizePolicy
 from charterer.domain.money import Money
 from charterer.domain.plan import Allocate, Command, Plan, ReasonCode, Release, Rent
@@ -340,22 +340,6 @@ def test_a_never_job_keeps_its_width_while_it_runs(world: World) -> None:
                     ReasonCode.POOL_DELETED,
                     ReasonCode.HOURLY_LIMIT,
                 )
-
-
-def test_a_job_that_must_leave_is_paid_by_what_it_no_longer_costs_where_it_was() -> None:
-    world = World()
-    world.budget(amount="300")
-    world.pool("a100", price="16", max_nodes=1)
-    world.pool("h100", gpus=4, price="40", max_nodes=1)
-    world.job("train", gpus=1, hours_left=50.0)
-    for _ in range(2):
-        world.carry_out(plan(world.snapshot()))
-        world.everything_starts()
-    world.passes(300.0)
-    world.job("other", gpus=1, hours_left=50.0)
-    world.notices[PoolId("a100")] = (Notice(InstanceId("i-a100-1"), world.now),)
-    assert world.jobs[JobId("train")].allocation is not None
-    assert any(isinstance(command, Rent) for command in plan(world.snapshot()).commands)
 
 
 def test_pools_that_were_never_surveyed_are_left_alone() -> None:

@@ -101,6 +101,7 @@ def corrected(demand: Demand, factor: float) -> Demand:
 class CostCalibration:
     """Cost factors of a budget's classes, and what its running jobs are still committed to.
 
+    ``finished``: cost factors by finished jobs alone; what a silent running job still costs is predicted by them.
     ``overhead``: dollars paid for nodes ÷ dollars of GPUs that jobs held: starting and idle ones are paid too.
     ``rate``: dollars a second that nodes with jobs cost now; ``left``: dollars that those jobs will still cost,
     ``spread`` the standard deviation of that. Nodes that boot for jobs still waiting are in neither: otherwise
@@ -108,6 +109,7 @@ class CostCalibration:
     """
 
     cost_factors: Mapping[ClassId, CostFactor]
+    finished: Mapping[ClassId, CostFactor]
     overhead: float
     rate: float
     left: float
@@ -116,6 +118,10 @@ class CostCalibration:
     def of(self, class_id: ClassId) -> CostFactor:
         """κ of a class; the prior for one never seen."""
         return self.cost_factors.get(class_id, NOTHING_KNOWN)
+
+    def of_finished(self, class_id: ClassId) -> CostFactor:
+        """κ of a class by its finished jobs alone; the prior where none has finished."""
+        return self.finished.get(class_id, NOTHING_KNOWN)
 
     def factor(self, class_id: ClassId) -> float:
         """Dollars paid for each dollar predicted."""
@@ -155,6 +161,7 @@ def calibrate(
     }
     return CostCalibration(
         cost_factors=cost_factors,
+        finished=learned,
         overhead=_overhead(paid.dollars, held, target * _OVERHEAD_PRIOR_SECONDS),
         rate=Price(
             sum([price for pool in rentals for name, price in pool.billed.items() if name in used])
