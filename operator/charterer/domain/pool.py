@@ -245,6 +245,11 @@ class Pool:
         return last if last is not None and last.until > now else None
 
     @property
+    def lacks_price(self) -> bool:
+        """Whether nobody has said what a node costs: neither the pool's spec nor the cloud."""
+        return self.quote is None and self.price_override is None and not self.closed_because
+
+    @property
     def closed_because(self) -> str:
         """Why no job may use the pool and what is rented in it is ended; empty while it is open."""
         if self.gone:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -50,7 +51,17 @@ class TestAsking:
         assert claim["spec"]["taints"] == [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
 
     @pytest.mark.parametrize(
-        ("span", "seconds"), [("86400s", 86_400.0), ("24h0m0s", 86_400.0), ("Never", None), ("", None)]
+        ("span", "seconds"),
+        [
+            ("86400s", 86_400.0),
+            ("24h0m0s", 86_400.0),
+            ("0s", 0.0),
+            (f"{'9' * 400}h", inf),
+            ("Never", None),
+            ("", None),
+            (".h", None),
+            ("soon", None),
+        ],
     )
     def test_a_claim_says_when_its_machine_expires(self, span: str, seconds: float | None) -> None:
         made = "2026-06-01T00:00:00Z"

@@ -259,6 +259,7 @@ class PoolState(StrEnum):
     GROUP_TAKEN = "GroupTaken"
     GROUP_NOT_FOUND = "GroupNotFound"
     CAPACITY_TYPE_DIFFERS = "CapacityTypeDiffers"
+    NO_PRICE = "NoPrice"
     UNREACHABLE = "Unreachable"
     UNKNOWN = "Unknown"
     INVALID = "Invalid"
@@ -273,7 +274,8 @@ class GPUPoolView(ApiModel):
     state: PoolState | None = None
     """Ready, Full (maxNodes are rented), Cooling (out of stock or quota), GroupTaken (another GPUPool has the same
     machines), GroupNotFound (the cloud has no such group), CapacityTypeDiffers (the group sells the other type),
-    Unreachable (the cloud does not answer), Unknown (the cloud was not asked yet), Invalid or Deleting."""
+    NoPrice (nobody says what a node costs), Unreachable (the cloud does not answer), Unknown (the cloud was not asked
+    yet), Invalid or Deleting."""
     nodes: int | None = None
     """Number of nodes rented."""
     ready_nodes: int | None = None

@@ -97,7 +97,10 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "Learned": Meaning("The speed of the class is learned from reports."),
     "MaxNodesReached": Meaning("All nodes of `spec.maxNodes` are rented.", "Raise `spec.maxNodes`."),
     "NoCloud": Meaning("The pool names no cloud, or more than one.", "Give exactly one."),
-    "NoPrice": Meaning("No pool's price is known, so nothing can be rented.", "See the GPUPools."),
+    "NoPrice": Meaning(
+        "Of a GPUPool: its price is not known. Of a GPUBudget: that of no pool is, so nothing can be rented.",
+        "Do what the condition `Ready` of the GPUPool says, or set `spec.price.hourly`.",
+    ),
     "NotAskedYet": Meaning("The operator has not asked the cloud yet."),
     "NotBorneOut": Meaning(
         "Fewer jobs came than the profile declares, so less of its load counts.", "Correct `spec.arrivalsPerHour`."

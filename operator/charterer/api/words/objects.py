@@ -57,6 +57,10 @@ POOL_STATES: Final[Mapping[str, Meaning]] = {
         "The group sells spot where the pool says on demand, or the reverse.",
         "Create a pool with the right `spec.capacityType`, delete this one.",
     ),
+    PoolState.NO_PRICE: Meaning(
+        "Neither the cloud nor the pool says what a node costs: nothing is rented without a price on record.",
+        "Set `spec.price.hourly`, or correct what the condition `Ready` names.",
+    ),
     PoolState.UNREACHABLE: Meaning(
         "The cloud does not answer, or refuses the question. Nothing is rented; what runs stays.",
         "Read the condition `Ready`: check the endpoint, the network and the credentials.",

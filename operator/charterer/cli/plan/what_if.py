@@ -291,7 +291,10 @@ def apply_figures(snapshot: Snapshot, what_if: WhatIf) -> Snapshot:
         if pool is None:
             raise click.ClickException(f"--price: no GPUPool {name!r}; {similar_names(name, pools)}")
         if pool.quote is None:
-            raise click.ClickException(f"--price: GPUPool {name} has no quote yet; look at its condition Ready")
+            raise click.ClickException(
+                f"--price: the price of GPUPool {name} is not known, so there is none to change: set its "
+                "spec.price.hourly, here in a file (-f), or do what its condition Ready says"
+            )
         worst = max(node_price, pool.quote.worst) if pool.quote.worst > pool.quote.price else node_price
         pools[name] = replace(pool, quote=replace(pool.quote, price=node_price, worst=worst))
     for budget_name, dollars in what_if.amounts:

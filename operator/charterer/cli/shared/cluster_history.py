@@ -196,7 +196,7 @@ class _HistoryBuilder:
         if job.complete is None or begin is None:
             raise _NotModelled("Jobs that have not ended: how long they take is not known")
         payer = self._payers.get(job.namespace)
-        pools = self._snapshot.pools if payer is None else self._snapshot.pools_of(payer)
+        pools = self._pools_of(payer)
         fits = [model for name, model in self._models.items() if name in pools and job.gpu_type in ("", model.gpu_type)]
         if not fits:
             gpu_type = job.gpu_type or "GPUs"
@@ -219,6 +219,10 @@ class _HistoryBuilder:
             gpu_types=(job.gpu_type,) if job.gpu_type else (),
         )
 
+    def _pools_of(self, payer: Budget | None) -> Mapping[PoolId, Pool]:
+        """The pools that the budget may rent; all without one."""
+        return self._snapshot.pools if payer is None else self._snapshot.pools_of(payer)
+
     # --- all of them --------------------------------------------------------------------------------------------------
 
     def history(self, runs: Sequence[_FinishedRun]) -> ClusterHistory:
@@ -234,13 +238,16 @@ class _HistoryBuilder:
             if self._fits(run, modelled.job):
                 by_pool.setdefault(PoolId(run.pool.name), []).append(modelled)
         payer = self._filter.budget
-        open_to = self._models if payer is None else self._models.keys() & self._snapshot.pools_of(payer).keys()
+        open_to = self._models.keys() & self._pools_of(payer).keys()
         history = History(
             tuple(_past_pool(self._models[pool], jobs) for pool, jobs in sorted(by_pool.items())),
             tuple(self._models[pool] for pool in sorted(open_to) if pool not in by_pool),
         )
         if len(history.parts) > 1:
             self._gaps["groups of GPUPools that no job can have in common: simulated one by one"] = len(history.parts)
+        for name in sorted(self._pools_of(payer)):
+            if self._snapshot.pools[name].lacks_price:
+                self._gap(f"GPUPool {name}, of which no price is known: left out; set its spec.price.hourly")
         gaps = tuple((count, gap) for gap, count in self._gaps.items())
         return ClusterHistory(history if history.pools else None, began, now, gaps)
 

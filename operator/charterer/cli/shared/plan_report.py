@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
+from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, PoolId
 from charterer.domain.plan import Allocate, Command, PathVerdict, Plan, Release, Rent
+from charterer.domain.pool import Pool
 from charterer.domain.snapshot import Snapshot
 from charterer.incremental import Memo
 from charterer.policy.budgets import reasons
@@ -104,6 +106,7 @@ def plan_report(snapshot: Snapshot) -> PlanReport:
     planned = made.plan
     if made.faults:
         snapshot = replace(without(snapshot, made.faults), problems=(*snapshot.problems, *planned.problems))
+    snapshot = replace(snapshot, problems=(*snapshot.problems, *_unpriced(snapshot.pools.values())))
     solutions = tuple(sorted(solve_budgets(snapshot), key=lambda solution: solution.budget.id))
     actions = (
         *_actions(planned.commands, snapshot, observed=False),
@@ -111,6 +114,17 @@ def plan_report(snapshot: Snapshot) -> PlanReport:
     )
     frontiers = {solution.budget.id: Frontier(solution) for solution in solutions}
     return PlanReport(snapshot, planned, solutions, actions, frontiers)
+
+
+def _unpriced(pools: Iterable[Pool]) -> Iterable[Problem]:
+    """That a pool is left out, because nobody says what a node costs."""
+    for pool in pools:
+        if pool.lacks_price:
+            message = (
+                "is empty, and the cloud has told no price, so no node is rented: set what a node costs, or do "
+                "what the condition Ready says"
+            )
+            yield Problem("GPUPool", "", pool.id, "spec.price.hourly", "NoPrice", message)
 
 
 def _classes(solution: BudgetSolution) -> list[ClassRow]:

@@ -31,8 +31,9 @@ from charterer.sentences import count
 _ERROR_STATES = {
     "GroupNotFound": PoolState.GROUP_NOT_FOUND,
     "CapacityTypeDiffers": PoolState.CAPACITY_TYPE_DIFFERS,
+    "NoPrice": PoolState.NO_PRICE,
 }
-"""States of pools whose cloud answers, and says that the pool's spec is wrong; by the error's code."""
+"""States of pools whose cloud answers, and whose spec is wrong or lacks something; by the error's code."""
 _FRESH_SECONDS = 900.0
 """Age in seconds up to which a quote counts as fresh: fifteen failed questions to the cloud."""
 

@@ -12,12 +12,13 @@ from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.policy.actions.hole_waits import HoleWaits
-from charterer.policy.actions.path_mixing import in_order, last_option, ranked_options
+from charterer.policy.actions.path_mixing import in_order, ranked_options
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.shortage import Shares, share_room
 from charterer.policy.actions.triage import JobTriage, KeptRuns
 from charterer.policy.budgets import reasons
 from charterer.policy.budgets.assignment import GroupAssignment
+from charterer.policy.jobs.job_facts import last_option
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.hard_limit import reserve
 from charterer.policy.nodes.max_cost import affordable, too_dear
@@ -53,6 +54,8 @@ class Admission:
         self._placed: set[JobId] = set()
         self._too_dear: set[JobId] = set()
         self._queue_ends = False
+        self._wanted: Wanted = {}
+        self._displaced: Mapping[JobId, Reason] = {}
         self._committed = 0.0
         self._waits = HoleWaits(draft)
         self._running = list(running)
@@ -65,8 +68,9 @@ class Admission:
         Returns how the room was shared where there is too little of it.
         """
         displaced = [job for job, _ in triaged.leaving]
+        self._displaced = {job.id: why for job, why in triaged.leaving}
         waiting = sorted([*triaged.waiting, *displaced], key=lambda job: (job.created, job.id))
-        wanted = self._within_their_cost(ranked_options(waiting, self._solution), waiting)
+        wanted = self._wanted = self._within_their_cost(ranked_options(waiting, self._solution), waiting)
         for job, why in triaged.leaving:
             share = self._solution.share(job)
             if share is not None and job.id in wanted and why.code not in _LIMITS:
@@ -113,8 +117,8 @@ class Admission:
             option, share = shares.starts.get(job.id), self._solution.share(job)
             block = None if option is None or share is None else self._try(job, option, share, wanted[job.id][0].option)
             if option is not None and block is None:
-                self._commit(job, wanted[job.id])
-            elif shares.making_room and block in (None, *_FULL):
+                continue
+            if shares.making_room and block in (None, *_FULL):
                 best = option or wanted[job.id][0].option
                 cooling = self._draft.snapshot.pools[best.pool].cooling(self._draft.snapshot.now) is not None
                 code = ReasonCode.POOL_COOLING if cooling else ReasonCode.POOL_FULL
@@ -149,7 +153,7 @@ class Admission:
 
     def _restart_at_once(self, job: Job, wanted: Sequence[Completion], why: Reason) -> None:
         """On what is left; it is optimised later, as a move."""
-        if not self._affords(job, wanted[0].option, wanted):
+        if not self._affords(job, wanted[0].option):
             return
         for option in (outcome.option for outcome in wanted):
             claim = self._draft.claim(job, option, only_ready=True)
@@ -159,12 +163,12 @@ class Admission:
                 self._place(job, option, claim.placements, moved)
                 return
 
-    def _cost(self, job: Job, outcomes: Sequence[Completion]) -> float:
+    def _cost(self, job: Job) -> float:
         """Dollars that the job is expected to cost on the cheapest way to its end."""
         factor = self._solution.calibration.factor(self._solution.key(job)[0])
-        return min(outcome.dollars for outcome in outcomes) * factor
+        return min(outcome.dollars for outcome in self._wanted[job.id]) * factor
 
-    def _affords(self, job: Job, option: Option, outcomes: Sequence[Completion]) -> bool:
+    def _affords(self, job: Job, option: Option) -> bool:
         """Whether the budget can still pay for it. What the first in the queue cannot have, nobody behind it gets.
 
         While the budget is too small for all, a job whose class has no known arrival rate starts as long as what it
@@ -177,7 +181,7 @@ class Admission:
             return True
         share = self._solution.share(job)
         unexpected = share is not None and share.group.arrivals is None and not self._queue_ends
-        if unexpected and self._committed + self._cost(job, outcomes) <= self._solution.committable:
+        if unexpected and self._committed + self._cost(job) <= self._solution.committable:
             return True
         allowed = self._solution.allowed
         price = option.price.dollars_per_second * (1.0 if self._draft.must_rent(job, option) else 0.5)
@@ -186,11 +190,6 @@ class Admission:
             return True
         self._queue_ends = True
         return False
-
-    def _commit(self, job: Job, outcomes: Sequence[Completion]) -> None:
-        """Count what a job that starts will cost, where money is short."""
-        if not self._solution.feasible:
-            self._committed += self._cost(job, outcomes)
 
     def _admit(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> None:
         wanted = outcomes[0].option
@@ -201,15 +200,14 @@ class Admission:
         for option in self._snuggest(job, self._by_availability(job, outcomes, share)):
             if at_once[key_of(option)] >= to_wait:
                 continue
-            if not self._affords(job, option, outcomes):
+            if not self._affords(job, option):
                 left = reasons.format_money(max(self._solution.committable - self._committed, 0.0))
-                cost = reasons.format_money(self._cost(job, outcomes))
+                cost = reasons.format_money(self._cost(job))
                 text = f"it costs about {cost}, and {left} may be committed to jobs now"
                 self._draft.judge(job, option, reasons.waiting(ReasonCode.WAITING_FOR_BUDGET, option, text))
                 return
             block = self._try(job, option, share, wanted)
             if block is None:
-                self._commit(job, outcomes)
                 return
             blocks.append(block)
             if to_wait == inf and block is ReasonCode.POOL_COOLING and self._may_wait(job, option):
@@ -218,7 +216,6 @@ class Admission:
         if any(block in _LIMITS for block in blocks):
             for option in sorted(share.group.menu.narrower, key=lambda option: (-option.gpus, option.pool)):
                 if self._try(job, option, share, wanted) is None:
-                    self._commit(job, outcomes)
                     return
         first = blocks[0]
         self._draft.judge(job, wanted, reasons.waiting(first, wanted, self._why_not(first, job, wanted)))
@@ -329,6 +326,7 @@ class Admission:
         """
         waits = self._waits.reason(job, option)
         if waits is not None:
+            self._committed += self._cost(job)
             self._draft.judge(job, option, waits)
             return None
         claim = self._draft.claim(job, option)
@@ -346,6 +344,7 @@ class Admission:
             return None
         nodes = ", ".join(claim.nodes[:3]) + (f" and {len(claim.nodes) - 3} more" if len(claim.nodes) > 3 else "")
         text = f"waits until {nodes} can take it{self._passed_over(job, option, wanted)}"
+        self._committed += self._cost(job)
         self._draft.judge(job, option, reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, text))
         return None
 
@@ -383,8 +382,12 @@ class Admission:
 
     def _place(self, job: Job, option: Option, placements: Sequence[Placement], why: Reason) -> None:
         self._rate += option.price.dollars_per_second
+        left = self._displaced.get(job.id, why)
+        if left.code is not why.code:
+            why = replace(why, code=left.code, message=f"{left.message}; {why.message}")
         self._placed.add(job.id)
-        self._draft.allocate(job, option, next_run(job), tuple(placements), why)
+        given = self._draft.allocate(job, option, next_run(job), tuple(placements), why)
+        self._committed += self._solution.commitment(job, given)
         self._draft.judge(job, option, why)
 
 

@@ -26,6 +26,7 @@ def decide(draft: PlanBuilder, capacity: Capacity, ending: Mapping[RentalId, Rea
     snapshot, solution = draft.snapshot, draft.solution
     jobs = triage(solution.groups.values(), ending, solution.inputs.rentals, snapshot)
     jobs.again_at += stop_spent(jobs, snapshot)
+    draft.solution = solution = solution.once_stopped({job.id for job, _ in (*jobs.leaving, *jobs.stopped)})
     for job, why in jobs.stopped:
         draft.stop(job, why)
         draft.judge(job, None, why)

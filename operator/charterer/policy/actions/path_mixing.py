@@ -7,11 +7,11 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job
-from charterer.domain.option import Option
 from charterer.policy.actions.queue_order import QueueKey, by_dollars, by_value, next_in_queue
 from charterer.policy.budgets.assignment import GroupAssignment, PathShare, draw_path_share
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.group_key import GroupKey
+from charterer.policy.jobs.job_facts import last_option
 from charterer.policy.options.option_value import Completion, OptionValues
 from charterer.policy.solve.phase_dp import OptionKey, key_of
 
@@ -61,15 +61,6 @@ def _by_first_option(share: GroupAssignment) -> dict[OptionKey, list[PathShare]]
     for path_share in share.path_shares:
         doors.setdefault(key_of(path_share.path[0]), []).append(path_share)
     return doors
-
-
-def last_option(job: Job) -> Option | None:
-    """The option the job has, or had when it was first counted."""
-    if job.allocation is not None:
-        return job.allocation.option
-    if job.records:
-        return job.records[-1].option
-    return job.replaced[-1].option if job.replaced else None
 
 
 def ranked_options(jobs: Iterable[Job], solution: BudgetSolution) -> dict[JobId, Sequence[Completion]]:

@@ -267,10 +267,12 @@ class PlanBuilder:
             if rental.budget == self.solution.budget.id and rental.id not in ending
         }
 
-    def allocate(self, job: Job, option: Option, run: int, placements: tuple[Placement, ...], why: Reason) -> None:
+    def allocate(self, job: Job, option: Option, run: int, placements: tuple[Placement, ...], why: Reason) -> Allocate:
         """Give the job its place."""
         allocation = Allocation(run, option, placements, self.snapshot.now)
-        self.decided.places.append(Allocate(job.id, allocation, why, self._predicted(job, option)))
+        given = Allocate(job.id, allocation, why, self._predicted(job, option))
+        self.decided.places.append(given)
+        return given
 
     def _predicted(self, job: Job, option: Option) -> Money | None:
         """Expected cost of a job that never had GPUs if it starts on this option; None where that is not on its menu.

@@ -1,7 +1,7 @@
 """Nodes that nobody uses and nobody waits for: they are ended, but not before their billing minimum has passed.
 
-Nor are those that a job to come is likely to need (``warm_nodes``), unless they stand in the way of others, and those
-that wait for the rest of a gang (``gangs``).
+Nor are those that a job to come is likely to need (``warm_nodes``), unless they stand in the way of others or nothing
+begins there any more, and those that wait for the rest of a gang (``gangs``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from charterer.domain.time import Instant, after, moment, seconds_between
 from charterer.policy.actions.gangs import IncompleteGangs
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.warm_nodes import warm_nodes
-from charterer.policy.nodes.capacity import Capacity
+from charterer.policy.nodes.capacity import Capacity, too_late
 
 
 def release_idle(
@@ -70,9 +70,9 @@ def release_idle(
         idle[rental.pool].append(rental)
     replaced = _lost(draft)
     for name, rentals in idle.items():
-        pool, most_kept = selected.get(name), sorted(rentals, key=_worth)
-        surplus = most_kept if pool is None else _surplus(draft, pool, most_kept[replaced[name] :])
-        for rental in surplus:
+        pool, of_use = selected.get(name), [rental for rental in sorted(rentals, key=_worth) if capacity.offers(rental)]
+        surplus = of_use if pool is None else _surplus(draft, pool, of_use[replaced[name] :])
+        for rental in (*(rental for rental in rentals if not capacity.offers(rental)), *surplus):
             draft.release(rental.id, gangs.reason(rental) or _reason(rental, draft.snapshot))
 
 
@@ -139,10 +139,11 @@ def _seen(rental: Rental, listed: Mapping[PoolId, frozenset[InstanceId]]) -> boo
     return instances is not None and (rental.instance is None or rental.instance in instances)
 
 
-def _end(rental: Rental, survey: Survey | None) -> Instant | None:
-    """When the cloud ends the rental's instance, where that is known."""
+def _end(rental: Rental, survey: Survey | None, now: Instant) -> Instant | None:
+    """When the cloud ends the rental's instance, where no job begins there any more for that."""
     instances = () if survey is None else survey.instances
-    return next((instance.ends for instance in instances if instance.id == rental.instance), None)
+    end = next((instance.ends for instance in instances if instance.id == rental.instance), None)
+    return end if end is not None and too_late(rental, end, now) else None
 
 
 def _reason(rental: Rental, snapshot: Snapshot) -> Reason:
@@ -153,7 +154,7 @@ def _reason(rental: Rental, snapshot: Snapshot) -> Reason:
         verb = "takes" if notice.certain else "may take"
         text = f"the cloud {verb} back {rental.instance} of {rental.id}{notice.because}"
         return Reason(ReasonCode.INTERRUPTION, 0.0, saved, text)
-    if rental.phase is RentalPhase.READY and (end := _end(rental, survey)) is not None:
+    if rental.phase is RentalPhase.READY and (end := _end(rental, survey, snapshot.now)) is not None:
         text = f"no job uses {rental.id}, which ends at {moment(end):%Y-%m-%dT%H:%MZ}"
         return Reason(ReasonCode.IDLE, 0.0, saved, text)
     if rental.phase is RentalPhase.READY:

@@ -2,10 +2,10 @@
 
     κ = (Σ actual + 3·m) / (Σ predicted + 3·m)
 
-over finished jobs, which fade, and running ones at their committed cost. m is the mean prediction: the prior is three
-jobs that cost what was predicted. κ contains everything that makes a class dearer than its curves say (wrong exponents,
-restarts, sizes), and Σ λ·κ·m(θ) is what will really be spent. Running jobs count with all that they will cost;
-otherwise short jobs would be counted first.
+over finished jobs, which fade, and those under way at their committed cost. m is the mean prediction: the prior is
+three jobs that cost what was predicted. κ contains everything that makes a class dearer than its curves say (wrong
+exponents, restarts, sizes), and Σ λ·κ·m(θ) is what will really be spent. Jobs under way count with all that they will
+cost, also while they wait for other GPUs: otherwise short jobs would be counted first, and a move would change κ.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ SPREAD_JOBS = 30.0
 """Weight of that prior in jobs, and of all classes together against a single one. A sample's variance is off by the
 factor √((kurtosis − 1) / n), which at such coefficients (lognormal: kurtosis 100 and more) takes a hundred jobs to
 become 1; most samples of a dozen have not seen the jobs that make it."""
+_OVERHEAD_PRIOR_SECONDS = 86_400.0
+"""Seconds of the budget's money that are taken to have been paid without overhead, beside what was paid: a day, since
+it has quiet and busy hours. These dollars depend on no decision, so that a plan leaves the overhead as it was."""
 _MOST_OVERHEAD = 2.0
 """Bound of the overhead. If more is paid for nodes that no job holds, something is broken; smaller jobs do not help."""
 
@@ -98,6 +101,7 @@ def corrected(demand: Demand, factor: float) -> Demand:
 class CostCalibration:
     """Cost factors of a budget's classes, and what its running jobs are still committed to.
 
+    ``finished``: cost factors by finished jobs alone; what a silent running job still costs is predicted by them.
     ``overhead``: dollars paid for nodes ÷ dollars of GPUs that jobs held: starting and idle ones are paid too.
     ``rate``: dollars a second that nodes with jobs cost now; ``left``: dollars that those jobs will still cost,
     ``spread`` the standard deviation of that. Nodes that boot for jobs still waiting are in neither: otherwise
@@ -105,6 +109,7 @@ class CostCalibration:
     """
 
     cost_factors: Mapping[ClassId, CostFactor]
+    finished: Mapping[ClassId, CostFactor]
     overhead: float
     rate: float
     left: float
@@ -114,15 +119,27 @@ class CostCalibration:
         """κ of a class; the prior for one never seen."""
         return self.cost_factors.get(class_id, NOTHING_KNOWN)
 
+    def of_finished(self, class_id: ClassId) -> CostFactor:
+        """κ of a class by its finished jobs alone; the prior where none has finished."""
+        return self.finished.get(class_id, NOTHING_KNOWN)
+
     def factor(self, class_id: ClassId) -> float:
         """Dollars paid for each dollar predicted."""
         return self.of(class_id).value * self.overhead
 
 
 def calibrate(
-    budget: Budget, groups: Iterable[JobGroup], rentals: Iterable[PoolRentals], paid: Money, now: Instant
+    budget: Budget,
+    groups: Iterable[JobGroup],
+    rentals: Iterable[PoolRentals],
+    paid: Money,
+    target: float,
+    now: Instant,
 ) -> CostCalibration:
-    """From the balance's history and the jobs in sight. ``paid``: all that was ever paid, running rentals included."""
+    """From the balance's history and the jobs in sight.
+
+    ``paid``: all that was ever paid, running rentals included. ``target``: dollars a second that spend the aim evenly.
+    """
     balance = budget.balance
     known: Mapping[ClassId, ClassHistory] = {} if balance is None else balance.class_history
     usual = usual_squared_cv(known.values())
@@ -136,16 +153,16 @@ def calibrate(
             held += 0.0 if balance is not None and balance.counts(facts.job.id, finish.at) else facts.spent(now)
         for class_id, jobs in group.under_way.items():
             held += jobs.spent(now)
-            if jobs.running:
+            if jobs.started:
                 committed = jobs.committed(now, learned.get(class_id, NOTHING_KNOWN).value)
                 running[class_id] = running[class_id] + committed if class_id in running else committed
     cost_factors = learned | {
         class_id: cost_factor(known.get(class_id), under_way, usual) for class_id, under_way in running.items()
     }
-    pseudo = PSEUDO_JOBS * _mean_prediction(known.values(), running.values())
     return CostCalibration(
         cost_factors=cost_factors,
-        overhead=_overhead(paid.dollars, held, pseudo),
+        finished=learned,
+        overhead=_overhead(paid.dollars, held, target * _OVERHEAD_PRIOR_SECONDS),
         rate=Price(
             sum([price for pool in rentals for name, price in pool.billed.items() if name in used])
         ).dollars_per_second,
@@ -156,17 +173,6 @@ def calibrate(
     )
 
 
-def _mean_prediction(known: Iterable[ClassHistory], running: Iterable[CommittedCost]) -> float:
-    sums = [
-        *((history.jobs, history.predicted) for history in known),
-        *((committed.running, committed.predicted) for committed in running),
-    ]
-    jobs = sum(jobs for jobs, _ in sums)
-    return sum(predicted for _, predicted in sums) / jobs if jobs else 0.0
-
-
-def _overhead(paid: float, held: float, pseudo: float) -> float:
-    """Dollars paid per dollar held, shrunk to 1 by jobs that cost what was predicted; 1 before any prediction."""
-    if pseudo <= 0:
-        return 1.0
-    return min(max((paid + pseudo) / (held + pseudo), 1.0), _MOST_OVERHEAD)
+def _overhead(paid: float, held: float, prior: float) -> float:
+    """Dollars paid per dollar held, drawn to 1 by ``prior`` dollars paid without overhead."""
+    return min(max((paid + prior) / (held + prior), 1.0), _MOST_OVERHEAD) if held + prior > 0 else 1.0

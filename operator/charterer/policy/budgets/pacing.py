@@ -75,10 +75,8 @@ class PacingState:
         return max(self.target_rate * (self.elapsed + self.coming) - self.spent - self.left, 0.0)
 
 
-def pacing_state(
-    budget: Budget, spent: Money, period: tuple[Instant, Instant], now: Instant, rate: float = 0.0, left: float = 0.0
-) -> PacingState:
-    """The pacing of a budget that spent ``spent`` in the period; without ``rate`` and ``left``, with nothing running.
+def pacing_state(budget: Budget, spent: Money, period: tuple[Instant, Instant], now: Instant) -> PacingState:
+    """The pacing of a budget that spent ``spent`` in the period, with nothing running.
 
     A budget made within the period spreads its aim over what was left of it then, beside its opening spend.
     """
@@ -89,8 +87,6 @@ def pacing_state(
         seconds=seconds_between(start, end),
         elapsed=seconds_between(start, now),
         spent=spent.dollars - before,
-        rate=rate,
-        left=left,
         carried_fraction=budget.carry_over_percent / 100,
         opening=before,
     )

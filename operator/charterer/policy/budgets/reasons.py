@@ -140,9 +140,9 @@ def no_option(job: Job, pools: Mapping[PoolId, Pool]) -> str:
     ]
     fitting = [offer for offer in offers if not job.gpu_types or offer[0] in job.gpu_types]
     if not offers:
-        return f"{text}: no pool has a known price and size yet"
+        return f"{text}: no pool has a known price and size yet{_unpriced(pools)}"
     if not fitting:
-        return f"{text}: pools have {', '.join(sorted({gpu_type for gpu_type, _, _ in offers}))}"
+        return f"{text}: pools have {', '.join(sorted({gpu_type for gpu_type, _, _ in offers}))}{_unpriced(pools)}"
     if job.spot is not SpotPolicy.ALLOWED:
         fitting = [offer for offer in fitting if offer[2].capacity_type is not CapacityType.SPOT]
     if not fitting:
@@ -153,3 +153,9 @@ def no_option(job: Job, pools: Mapping[PoolId, Pool]) -> str:
     if most < widths.min:
         return f"{text}: the largest pool is {pool.id} with {count(most, 'GPU')} of type {gpu_type}"
     return f"{text}: widen spec.gpus or spec.gpuTypes, or add a pool"
+
+
+def _unpriced(pools: Mapping[PoolId, Pool]) -> str:
+    """What to do about the pools of which nobody says a price; empty without any."""
+    names = ", ".join(sorted(name for name, pool in pools.items() if pool.lacks_price))
+    return f"; set spec.price.hourly of GPUPool {names}, or see the condition Ready" if names else ""

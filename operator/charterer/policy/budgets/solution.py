@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from charterer.domain.budget import Budget
@@ -10,7 +10,7 @@ from charterer.domain.ids import JobId, PoolId, Rate, RentalId
 from charterer.domain.job import Job
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.period import period_bounds, period_end
-from charterer.domain.plan import BudgetVerdict, ClassVerdict, PathVerdict, PoolVerdict, Reason
+from charterer.domain.plan import Allocate, BudgetVerdict, ClassVerdict, PathVerdict, PoolVerdict, Reason
 from charterer.domain.time import Instant
 from charterer.policy.budgets import forecast_inputs
 from charterer.policy.budgets.assignment import GroupAssignment, assign, assign_at_rate
@@ -20,9 +20,10 @@ from charterer.policy.budgets.demand import GroupDemand, group_demands
 from charterer.policy.budgets.inputs import PlanInputs
 from charterer.policy.budgets.pacing import PacingState, allowed_rate, pacing_state
 from charterer.policy.budgets.spend_forecast import Forecast
+from charterer.policy.jobs.committed_cost import ClassInProgress
 from charterer.policy.jobs.group_key import GroupKey
-from charterer.policy.jobs.groups import JobGroup
-from charterer.policy.jobs.job_facts import job_position
+from charterer.policy.jobs.groups import JobGroup, once_stopped
+from charterer.policy.jobs.job_facts import job_facts, job_position
 from charterer.policy.nodes.accrued_cost import spent
 from charterer.policy.nodes.guests import Guest, all_guests, guests
 from charterer.policy.nodes.pool_nodes import PoolNodes
@@ -105,6 +106,37 @@ class BudgetSolution:
     def key(self, job: Job) -> GroupKey:
         """The group to which a job of the snapshot belongs."""
         return self.inputs.facts[job.id].key
+
+    def once_stopped(self, stopped: Collection[JobId]) -> BudgetSolution:
+        """The solution with the money as the next plan will see it, when those jobs have been told to stop.
+
+        What their runs would still have cost is not committed any more; what they cost anew is to be.
+        """
+        if not stopped:
+            return self
+        classes = frozenset(self.inputs.snapshot.profiles)
+        groups = {key: once_stopped(group, stopped, classes) for key, group in self.groups.items()}
+        inputs = replace(self.inputs, groups={**self.inputs.groups, self.budget.id: groups})
+        next_one = solve_budget(self.budget, inputs)
+        return replace(
+            self,
+            allowed=next_one.allowed,
+            feasible=next_one.feasible,
+            committable=next_one.committable,
+            money=next_one.money,
+            calibration=next_one.calibration,
+            deadline_needs=next_one.deadline_needs,
+        )
+
+    def commitment(self, job: Job, given: Allocate) -> float:
+        """Dollars by which less may be committed from the next plan on, when the job has been given its place."""
+        moved = job if job.allocation is None else replace(job, replaced=(*job.replaced, job.allocation))
+        started = replace(moved, allocation=given.allocation, predicted=job.predicted or given.predicted)
+        facts = job_facts(started, frozenset(self.inputs.snapshot.profiles))
+        factor = self.calibration.of_finished(facts.statistics).value
+        need = self.deadline_needs.get(job.id)
+        kept = 0.0 if need is None else need.extra
+        return ClassInProgress([facts]).committed(self.now, factor).left - kept
 
     def classes(self) -> tuple[ClassVerdict, ...]:
         """The assignments as they are reported."""
@@ -251,8 +283,9 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     current = _of_this_period(budget, now)
     rentals = [here.rentals for here in nodes.values()]
     used, paid = spent(current, rentals, now, memo)
-    calibration = calibrate(budget, groups.values(), rentals, paid, now)
-    money = pacing_state(current, used, period, now, calibration.rate, calibration.left)
+    still = pacing_state(current, used, period, now)
+    calibration = calibrate(budget, groups.values(), rentals, paid, still.target_rate, now)
+    money = replace(still, rate=calibration.rate, left=calibration.left)
     allowed = allowed_rate(money)
     demands = group_demands(groups, snapshot.profiles, inputs.menus[budget.id], budget, now)
     left = money.aim - money.spent

@@ -1,7 +1,8 @@
 """Past and future cost of the jobs under way, at any time.
 
-A job that reports says what it still costs. A silent one is taken to cost what was predicted of it times its class's κ:
-what that leaves falls as it spends, until nothing is left.
+What they have cost includes runs that were told to stop and still hold their GPUs. A job that reports says what it
+still costs. A silent one is taken to cost what was predicted of it times its class's κ: what that leaves falls as it
+spends, until nothing is left.
 """
 
 from __future__ import annotations
@@ -29,8 +30,7 @@ class CostMeter:
         self._runs: list[tuple[int, Instant]] = []
         for facts in jobs:
             self._ended += facts.ended
-            if facts.since is not None:
-                self._runs.append((facts.micros, facts.since))
+            self._runs += facts.meters
         self._price = sum([micros for micros, _ in self._runs])
         self._begun = sum([micros * since for micros, since in self._runs])
         self._last = max([since for _, since in self._runs], default=Instant(0))
@@ -44,9 +44,9 @@ class CostMeter:
 
 @dataclass(frozen=True, slots=True)
 class CommittedCost:
-    """Sums over jobs that hold GPUs, in dollars. ``running``: how many; ``left``: what they will still cost, and
-    ``squares`` Σ left². ``jobs``: those with a prediction; only they are in ``predicted`` and in ``actual``, what they
-    have cost and will.
+    """Sums over unfinished jobs, in dollars. ``running``: how many hold GPUs; ``left``: what those will still cost, and
+    ``squares`` Σ left². ``jobs``: those with a prediction, which have been started; only they are in ``predicted`` and
+    in ``actual``, what they have cost and will, whether they hold GPUs at the moment or wait for others.
     """
 
     running: int = 0
@@ -73,33 +73,25 @@ NOTHING = CommittedCost()
 class ClassInProgress:
     """Unfinished jobs of one class, of which ``running`` hold GPUs."""
 
-    __slots__ = (
-        "_counted",
-        "_predicted",
-        "_reported",
-        "_reported_counted",
-        "_silent",
-        "_spent",
-        "_squares",
-        "running",
-    )
+    __slots__ = ("_counted", "_predicted", "_reported", "_silent", "_spent", "running", "started")
 
     def __init__(self, jobs: Iterable[JobFacts]) -> None:
         everyone = list(jobs)
-        holding = [facts for facts in everyone if facts.since is not None]
-        counted = [facts for facts in holding if facts.predicted > 0.0]
-        reported = [(facts.reported, facts.predicted > 0.0) for facts in holding if facts.reported is not None]
-        self.running = len(holding)
+        counted = [facts for facts in everyone if facts.predicted > 0.0]
+        self.running = len([facts for facts in everyone if facts.since is not None])
+        self.started = self.running > 0 or bool(counted)
         self._spent = CostMeter(everyone)
         self._counted = CostMeter(counted)
         self._predicted = len(counted), sum([facts.predicted for facts in counted])
-        self._reported = sum([left for left, _ in reported])
-        self._reported_counted = sum([left for left, predicted in reported if predicted])
-        self._squares = sum([left * left for left, _ in reported])
+        self._reported = [
+            (facts.reported, facts.predicted > 0.0, facts.since is not None)
+            for facts in everyone
+            if facts.reported is not None
+        ]
         self._silent = [
-            (facts.predicted, facts.ended, facts.price * 1e-6, facts.since)
+            (facts.predicted, facts.ended, *_line(facts), facts.since is not None)
             for facts in counted
-            if facts.reported is None and facts.since is not None
+            if facts.reported is None
         ]
 
     def spent(self, now: Instant) -> float:
@@ -107,19 +99,27 @@ class ClassInProgress:
         return self._spent.at(now)
 
     def committed(self, now: Instant, factor: float) -> CommittedCost:
-        """Future cost of the jobs that hold GPUs; ``factor``: dollars of a silent job for each dollar predicted."""
+        """Future cost of the jobs; ``factor``: dollars of a silent job for each dollar predicted."""
         jobs, predicted = self._predicted
         silent = [
-            left
-            for aim, ended, price, since in self._silent
-            if (left := aim * factor - ended - price * (now - since if now > since else 0)) > 0.0
+            (left, holds)
+            for aim, ended, price, since, holds in self._silent
+            if (left := aim * factor - ended - (price * (now - since) if now > since else 0.0)) > 0.0
         ]
-        to_come = sum(silent)
+        counted = [left for left, _ in silent] + [left for left, predicted, _ in self._reported if predicted]
+        lefts = [left for left, holds in silent if holds] + [left for left, _, holds in self._reported if holds]
         return CommittedCost(
             running=self.running,
             jobs=jobs,
             predicted=predicted,
-            actual=self._counted.at(now) + self._reported_counted + to_come,
-            left=self._reported + to_come,
-            squares=self._squares + sum([left * left for left in silent]),
+            actual=self._counted.at(now) + sum(counted),
+            left=sum(lefts),
+            squares=sum([left * left for left in lefts]),
         )
+
+
+def _line(facts: JobFacts) -> tuple[float, float]:
+    """Dollars a microsecond of the job's runs that are not on record, and the instant that they count from together."""
+    micros = sum([micros for micros, _ in facts.meters])
+    begun = sum([micros * since for micros, since in facts.meters])
+    return micros / _UNIT, begun / micros if micros else 0.0

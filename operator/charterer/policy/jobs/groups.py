@@ -6,8 +6,8 @@ happened before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
 from charterer.domain.job import Finish, Job, ResizePolicy
@@ -16,7 +16,7 @@ from charterer.domain.time import Instant
 from charterer.incremental import Memo
 from charterer.policy.jobs.committed_cost import ClassInProgress
 from charterer.policy.jobs.group_key import GroupKey
-from charterer.policy.jobs.job_facts import JobFacts
+from charterer.policy.jobs.job_facts import JobFacts, job_facts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,6 +106,24 @@ def job_group(everyone: tuple[JobFacts, ...]) -> JobGroup:
         under_way=_by_statistics(unfinished),
         finished=[(facts, finish) for facts, _ in refused if (finish := facts.job.finish) is not None],
     )
+
+
+def once_stopped(group: JobGroup, stopped: Container[JobId], classes: frozenset[ClassId]) -> JobGroup:
+    """The group as it is when those of its jobs have been told to stop and wait for other GPUs.
+
+    ``classes``: those that have a profile.
+    """
+
+    if not any(facts.job.id in stopped for facts in group.members):
+        return group
+
+    def told(facts: JobFacts) -> JobFacts:
+        job = facts.job
+        if job.id not in stopped or job.allocation is None:
+            return facts
+        return job_facts(replace(job, allocation=None, replaced=(*job.replaced, job.allocation)), classes)
+
+    return job_group(tuple([told(facts) for facts in group.members]))
 
 
 def _by_statistics(unfinished: Iterable[JobFacts]) -> Mapping[ClassId, ClassInProgress]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from charterer.domain.ids import ClassId, JobId, NodeName, RentalId
 from charterer.domain.job import TRUSTED_FRACTION, Job
+from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason
 from charterer.domain.time import Instant, seconds_between
@@ -24,8 +25,9 @@ class JobFacts:
     when it must, if it does not; ``rests_until``: when it may have its next run. ``rentals``: of its allocation;
     ``nodes``: where its pods live; ``hanging``: nodes with pods of it that are to end, and by when they must have;
     ``unrecorded``: nodes with pods of runs that have ended and are not on record, and since when. In dollars:
-    ``ended``, the GPUs of its former runs; ``price`` a second of those it has, which are ``micros`` micro-dollars an
-    hour, and ``since`` when; ``predicted`` at its first start; ``reported``, what it still costs as it says.
+    ``ended``, the GPUs of runs on record; ``price`` a second of those of its allocation, which are ``micros``
+    micro-dollars an hour, and ``since`` when; ``meters``: the same two of every run that is not on record;
+    ``predicted`` at its first start; ``reported``, what it still costs as it says.
     ``trials``: runs on widths that had never been measured, from when until when.
     """
 
@@ -45,15 +47,16 @@ class JobFacts:
     price: float
     micros: int
     since: Instant | None
+    meters: tuple[tuple[int, Instant], ...]
     predicted: float
     reported: float | None
     trials: tuple[tuple[Option, Instant, Instant | None], ...]
 
     def spent(self, now: Instant) -> float:
         """Dollars that the GPUs it held have cost, by its own record."""
-        if self.since is None or now <= self.since:
-            return self.ended
-        return self.ended + self.price * seconds_between(self.since, now)
+        return self.ended + sum(
+            [Price(micros).dollars_per_second * max(seconds_between(since, now), 0.0) for micros, since in self.meters]
+        )
 
 
 def job_facts(job: Job, classes: frozenset[ClassId]) -> JobFacts:
@@ -84,6 +87,11 @@ def job_facts(job: Job, classes: frozenset[ClassId]) -> JobFacts:
         price=0.0 if allocation is None else allocation.option.price.dollars_per_second,
         micros=0 if allocation is None else allocation.option.price.micros_per_hour,
         since=None if allocation is None else allocation.since,
+        meters=tuple(
+            (given.option.price.micros_per_hour, given.since)
+            for given in (*job.replaced, allocation)
+            if given is not None
+        ),
         predicted=0.0 if job.predicted is None else job.predicted.dollars,
         reported=_reported(job),
         trials=_trials(job),
@@ -112,6 +120,15 @@ def job_position(job: Job, mean_work: float) -> JobPosition:
     return JobPosition(mean_work if job.remaining is None else job.remaining / (1.0 - done), done)
 
 
+def last_option(job: Job) -> Option | None:
+    """The option that the job has, or had last; None before its first run."""
+    if job.allocation is not None:
+        return job.allocation.option
+    if job.replaced:
+        return job.replaced[-1].option
+    return job.records[-1].option if job.records else None
+
+
 def _trials(job: Job) -> tuple[tuple[Option, Instant, Instant | None], ...]:
     ended = [(record.option, record.since, record.until) for record in job.records if record.option.trial]
     if job.allocation is not None and job.allocation.option.trial:
@@ -121,7 +138,7 @@ def _trials(job: Job) -> tuple[tuple[Option, Instant, Instant | None], ...]:
 
 def _reported(job: Job) -> float | None:
     fraction = None if job.progress is None else job.progress.fraction
-    if job.allocation is None or job.remaining is None or (fraction or 0.0) < TRUSTED_FRACTION:
+    option = last_option(job)
+    if option is None or job.remaining is None or (fraction or 0.0) < TRUSTED_FRACTION:
         return None
-    option = job.allocation.option
     return job.remaining / option.speed * option.price.dollars_per_second

@@ -141,6 +141,11 @@ class Capacity:
         made = self._cells.get((rental.budget, rental.pool))
         return () if made is None else made.touched
 
+    def offers(self, rental: Rental) -> bool:
+        """Whether jobs may begin on the rental: the cloud does not end it soon, and it is not leaving."""
+        here = self.cell(rental.budget, rental.pool)
+        return rental.id in here.ready.free or rental.id in here.booting.free
+
     def held(self, job: Job) -> HeldGpus:
         """The GPUs that the job holds, by rental."""
         return self._holdings.held(job)

@@ -57,7 +57,7 @@ class Prices:
         as_of = await self._read_spot(pool, types, as_of)
         places = [self._spot[name, zone] for name in types for zone in set(zones) if (name, zone) in self._spot]
         if not places:
-            raise _no_price(pool, f"spot price of {', '.join(types)} in {', '.join(sorted(set(zones)))}")
+            raise _no_price(pool, f"a spot price of {', '.join(types)} in {', '.join(sorted(set(zones)))}")
         price = max(segments[-1].price for segments in places)
         history = tuple(places[0]) if len(places) == 1 else ()
         source = f"AWS spot price history of {self._region}"

@@ -191,8 +191,8 @@ _STATES: Final = {
     ClaimStage.ENDED: InstanceState.ENDED,
 }
 
-_SPAN: Final = re.compile(r"([0-9.]+)(h|ms|m|s)")
-_UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_SPAN: Final = re.compile(r"([0-9]+)([hms])")
+_UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 
 def _expires(created: Instant, span: str) -> Instant | None:

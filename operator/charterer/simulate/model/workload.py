@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import isfinite
 
+from charterer.sentences import count
+
 _NEEDED = ("name", "time", "application", "num_replicas")
 _HIGHEST = 1e9
 _MOST_GPUS = 1_000_000
@@ -142,8 +144,8 @@ def check_units(seconds: Mapping[str, Mapping[int, float]], where: str) -> None:
                 slow, fast = (first, second) if ratio > 1.0 else (second, first)
                 times = max(ratio, 1.0 / ratio)
                 raise BadRow(
-                    f"{where}: on {gpus} GPUs, {slow} is {times:,.0f} times as slow as {fast}, and no GPU types differ "
-                    f"{_WORST_RATIO:g} times: give both in the same unit"
+                    f"{where}: on {count(gpus, 'GPU')}, {slow} is {times:,.0f} times as slow as {fast}, and no GPU "
+                    f"types differ {_WORST_RATIO:g} times: give both in the same unit"
                 )
 
 

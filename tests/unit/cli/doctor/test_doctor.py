@@ -88,6 +88,11 @@ def test_a_missing_right_is_named_and_the_rest_is_left_out() -> None:
         (raw("a100", status="False", state="GroupTaken", message="as b"), "is GroupTaken: as b", "Delete one"),
         (raw("a100", status="False", state="Novel", message="?"), "is Novel: ?", "kubectl describe gpupools"),
         ({"metadata": {"name": "a100"}}, "no operator has looked at it yet", "wait half a minute"),
+        (
+            raw("a100", status="False", state="NoPrice", message="no spot price: set spec.price.hourly"),
+            "is NoPrice: no spot price: set spec.price.hourly",
+            "Set `spec.price.hourly`, or",
+        ),
         (raw("other"), "its price is not known", "set spec.price.hourly"),
     ],
 )

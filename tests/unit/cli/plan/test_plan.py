@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -17,6 +18,7 @@ from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.plan import PathVerdict, Stage
+from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl
 from charterer.policy.planner import plan
 from tests.unit.cli.pages import Page
@@ -164,6 +166,34 @@ def test_problems_of_objects_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "! SpeedupProfile team/bad spec.curves[0]: throughput falls" in stdout
 
 
+def test_a_spot_pool_without_a_price_is_a_problem_in_plan_and_named_to_a_job_that_nothing_fits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = busy()
+    spot = world.pool("spot", gpus=8, price="5", capacity=CapacityType.SPOT)
+    world.pools[spot.id] = replace(spot, quote=None)
+    charterer = charterer_over(world, monkeypatch)
+    told = "! GPUPool spot spec.price.hourly: is empty, and the cloud has told no price, so no node is rented: set what"
+    assert charterer("plan").stdout.count(told) == 1
+    (problem,) = json.loads(charterer("plan", "-o", "json").stdout)["problems"]
+    assert (problem["kind"], problem["name"], problem["field"]) == ("GPUPool", "spot", "spec.price.hourly")
+    refused = charterer("plan", "--price", "spot=3").stderr
+    assert "--price: the price of GPUPool spot is not known, so there is none to change: set its spec.price" in refused
+    del world.pools[PoolId("a100")]
+    told = "no pool has a known price and size yet; set spec.price.hourly of GPUPool spot, or see the condition Ready"
+    assert told in charterer("explain", "one", "-n", "team").stdout
+
+
+@pytest.mark.parametrize("change", [{"deleting": True}, {"price_override": Price.parse("5")}])
+def test_a_pool_that_is_deleted_or_whose_spec_has_a_price_lacks_none(
+    change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = busy()
+    spot = world.pool("spot", gpus=8, price="5")
+    world.pools[spot.id] = replace(spot, quote=None, **change)
+    assert "Problems" not in charterer_over(world, monkeypatch)("plan").stdout
+
+
 # --- what-ifs ---------------------------------------------------------------------------------------------------------
 
 
@@ -259,6 +289,11 @@ def test_what_was_given_wrongly_is_an_error_with_exit_code_1(
         (
             POOL.partition("  price:")[0],
             '(what a node is) and spec.price: {hourly: "12.80"} (the dollars that it costs)',
+        ),
+        (
+            POOL.replace('  price: {hourly: "20"}\n', "  capacityType: Spot\n"),
+            "GPUPool h100: no cloud has been asked about this pool yet, so a what-if has to be told. Add to the file, "
+            'with your values: spec.price: {hourly: "12.80"} (the dollars that it costs)',
         ),
         (POOL.replace('  price: {hourly: "20"}\n', ""), 'with your values: spec.price: {hourly: "12.80"} (the dollars'),
         (

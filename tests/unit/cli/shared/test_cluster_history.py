@@ -155,6 +155,17 @@ def test_spot_nodes_are_simulated_as_if_nobody_took_them_back_and_that_is_said()
     assert (1, "jobs on spot nodes: interruptions are not simulated") in past(made).gaps
 
 
+def test_a_spot_pool_without_a_price_is_left_out_and_said() -> None:
+    made = world()
+    ended(made, "one", hours_ago=5, hours=2, gpus=16, speed=8.0, profile="sft")
+    spot = made.pool("spot", gpus=8, price="5", capacity=CapacityType.SPOT)
+    made.pools[spot.id] = replace(spot, quote=None)
+    found = past(made)
+    assert found.history is not None
+    assert {pool.pool.name for pool in found.history.pools} == {"a100"}
+    assert (1, "GPUPool spot, of which no price is known: left out; set its spec.price.hourly") in found.gaps
+
+
 def test_formulas_become_tables_and_pools_stay_apart() -> None:
     made = world()
     made.pool("t4", gpus=4, price="2")

@@ -80,9 +80,29 @@ def test_a_file_of_lifetimes_that_is_not_there_is_one_line(folder: Path) -> None
     assert "pools.csv: lifetimes 'lifetimes.csv' is no file in the folder of pools.csv: correct the name" in done.stderr
 
 
-def test_a_type_without_a_pool_is_one_line_that_names_file_line_and_value(folder: Path) -> None:
-    with (folder / "speeds.csv").open("a") as speeds:
-        speeds.write("lm,H100,1,100\n")
+@pytest.mark.parametrize(
+    ("file", "row", "told"),
+    [
+        ("speeds.csv", "lm,H100,1,100", "speeds.csv line 27: gpu_type 'H100' is of no pool (they have P100, V100)"),
+        (
+            "speeds.csv",
+            "new,P100,1,3600\nnew,V100,1,1",
+            "speeds.csv: application 'new': on 1 GPU, P100 is 3,600 times as slow as V100, and no GPU types differ 100 "
+            "times: give both in the same unit",
+        ),
+        ("lifetimes.csv", "-5,0", "lifetimes.csv line 130: lifetime_seconds '-5' is no lifetime: give seconds above 0"),
+        (
+            "pools.csv",
+            "new,V100,4,,Spot,,,,",
+            "pools.csv line 5: node_price '' is empty: give spot pool 'new' the price of a node, like 19.80",
+        ),
+    ],
+)
+def test_a_row_that_cannot_be_used_is_one_line_that_names_file_line_and_value(
+    folder: Path, file: str, row: str, told: str
+) -> None:
+    with (folder / file).open("a") as lines:
+        lines.write(f"{row}\n")
     done = simulate(folder)
     assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
-    assert "speeds.csv line 27: gpu_type 'H100' is of no pool (they have P100, V100)" in done.stderr
+    assert told in done.stderr

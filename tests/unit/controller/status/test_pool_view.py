@@ -12,11 +12,11 @@ from charterer.controller.status.tally import Tally
 from charterer.domain.budget import Selector
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
-from charterer.domain.pool import Pool, Quote
+from charterer.domain.pool import CapacityType, Pool, Quote
 from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.time import after, moment
 from charterer.policy.planner import plan
-from charterer.providers.errors import CloudUnreachable, InvalidRequest, NotFoundInCloud, ProviderError
+from charterer.providers.errors import CloudUnreachable, InvalidRequest, NotFoundInCloud, ProviderError, UnusablePrice
 from charterer.providers.provider import PreflightFinding
 from tests import factory as make
 
@@ -70,6 +70,14 @@ def test_a_pool_whose_spec_the_cloud_contradicts_is_not_called_unreachable(code:
     state, reason, message = shown(make.pool(), kind(make.POOL, "GET /v1/groups/g", code, "no such group"))
     assert (state, reason) == (code, code)
     assert "no such group" in message
+
+
+@pytest.mark.parametrize("kind", [InvalidRequest, UnusablePrice])
+def test_a_spot_pool_without_a_price_names_the_field_that_sets_it(kind: type[ProviderError]) -> None:
+    pool = make.pool(quote=None, capacity_type=CapacityType.SPOT)
+    state, reason, message = shown(pool, kind(pool.id, "quote", "NoPrice", "no spot price: set spec.price.hourly"))
+    assert (state, reason) == ("NoPrice", "NoPrice")
+    assert message.startswith("GPUPool a100: quote: NoPrice: no spot price: set spec.price.hourly")
 
 
 def test_a_cloud_that_does_not_answer_is_unreachable() -> None:

@@ -84,9 +84,13 @@ def running() -> World:
     return world
 
 
+def in_progress(world: World) -> ClassInProgress:
+    return ClassInProgress(plan_inputs(world.snapshot(), Memo()).facts.values())
+
+
 def test_a_silent_job_is_taken_to_cost_what_was_predicted_times_kappa() -> None:
     world = running()
-    job = ClassInProgress(plan_inputs(world.snapshot(), Memo()).facts.values())
+    job = in_progress(world)
     assert job.spent(world.now) == pytest.approx(32.0)
     assert job.committed(world.now, 1.0).left == pytest.approx(48.0)
     assert job.committed(world.now, 1.5).left == pytest.approx(88.0)
@@ -99,10 +103,33 @@ def test_a_job_that_reports_is_believed_once_it_is_a_twentieth_through() -> None
     def left(fraction: float) -> float:
         told = Progress(1, fraction, None, None, world.now)
         world.jobs[JobId("train")] = replace(world.jobs[JobId("train")], progress=told, remaining=4.0 * 3600)
-        return ClassInProgress(plan_inputs(world.snapshot(), Memo()).facts.values()).committed(world.now, 1.0).left
+        return in_progress(world).committed(world.now, 1.0).left
 
     assert left(0.5) == pytest.approx(16.0)
     assert left(0.01) == pytest.approx(48.0)
+
+
+def test_a_job_that_was_told_to_stop_costs_its_gpus_until_its_run_is_on_record() -> None:
+    world = running()
+    job = world.jobs[JobId("train")]
+    assert job.allocation is not None
+    world.jobs[job.id] = replace(job, allocation=None, replaced=(job.allocation,))
+    world.passes(1800.0)
+    assert in_progress(world).spent(world.now) == pytest.approx(40.0)
+    world.stops("train")
+    assert in_progress(world).spent(world.now) == pytest.approx(40.0)
+
+
+def test_a_job_that_waits_for_other_gpus_still_counts_in_kappa_and_is_no_commitment() -> None:
+    world = running()
+    before = in_progress(world).committed(world.now, 1.0)
+    job = world.jobs[JobId("train")]
+    assert job.allocation is not None
+    world.jobs[job.id] = replace(job, allocation=None, replaced=(job.allocation,))
+    stopped = in_progress(world).committed(world.now, 1.0)
+    assert (stopped.jobs, stopped.predicted, stopped.actual) == (before.jobs, before.predicted, before.actual)
+    assert before.left == pytest.approx(48.0)
+    assert (stopped.left, stopped.running) == (0.0, 0)
 
 
 def test_nodes_that_no_job_held_make_every_dollar_dearer() -> None:
@@ -110,7 +137,7 @@ def test_nodes_that_no_job_held_make_every_dollar_dearer() -> None:
     budget = next(iter(world.budgets.values()))
     known = plan_inputs(world.snapshot(), Memo())
     blocks = known.rentals.by_pool.values()
-    found = calibrate(budget, known.groups[budget.id].values(), blocks, Money.parse("96"), world.now)
+    found = calibrate(budget, known.groups[budget.id].values(), blocks, Money.parse("96"), 240.0 / 86_400, world.now)
     assert found.overhead == pytest.approx((96 + 240) / (32 + 240))
     assert found.factor(SFT) == pytest.approx(found.of(SFT).value * found.overhead)
     assert (found.rate * 3600, found.left) == pytest.approx((16.0, 48.0))

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.domain.ids import PoolId
+from charterer.domain.ids import InstanceId, PoolId
 from charterer.domain.plan import Allocate, Command, Release, Rent
+from charterer.domain.pool import Notice
+from charterer.domain.profile import Amdahl
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import after
+from charterer.domain.time import LAST, Instant, after
 from charterer.policy.nodes.capacity import USEFUL_SECONDS
 from charterer.policy.planner import plan
 from tests.worlds import World
@@ -20,9 +22,14 @@ HOUR = 3600.0
 
 def ending(world: World, seconds: float) -> Snapshot:
     """The world, in which all machines end after so many seconds."""
+    return ending_at(world, after(world.now, seconds))
+
+
+def ending_at(world: World, end: Instant) -> Snapshot:
+    """The world, in which all machines end at that time."""
     snapshot = world.snapshot()
     survey = snapshot.surveys[A100]
-    instances = tuple(replace(instance, ends=after(world.now, seconds)) for instance in survey.instances)
+    instances = tuple(replace(instance, ends=end) for instance in survey.instances)
     return replace(snapshot, surveys={A100: replace(survey, instances=instances)})
 
 
@@ -62,6 +69,59 @@ def test_a_job_begins_on_a_node_that_ends_only_while_it_is_of_use(
 
 def test_an_end_before_the_node_was_ready_is_not_believed_or_each_new_node_would_be_given_back() -> None:
     assert done(plan(ending(one_node(100.0), -200.0)).commands) == ["begins"]
+
+
+@pytest.mark.parametrize("end", [Instant(-(10**18)), Instant(0), LAST, Instant(LAST + 10**18)])
+def test_an_absurd_end_stops_nothing_and_nobody_is_told_of_it(end: Instant) -> None:
+    assert done(plan(ending_at(one_node(), end)).commands) == ["begins"]
+    unused = one_node()
+    unused.jobs.clear()
+    (release,) = plan(ending_at(unused, end)).commands
+    assert isinstance(release, Release)
+    assert release.reason.message == "no job uses a100-1 and none waits for it"
+
+
+@pytest.mark.parametrize("skew", [-5 * HOUR, -HOUR, HOUR, 5 * HOUR])
+def test_a_new_node_is_used_whatever_the_clouds_clock_shows(skew: float) -> None:
+    """The reservation ends in 30 minutes by the right clock; the cloud's, by which its end is told, is wrong."""
+    world = one_node(0.0)
+    assert done(plan(ending(world, 1800.0 + skew)).commands) == ["begins"]
+
+
+def test_a_node_that_is_ready_only_later_by_our_clock_is_used() -> None:
+    world = one_node(0.0)
+    (rental,) = world.rentals.values()
+    world.rentals[rental.id] = replace(rental, ready=after(world.now, HOUR))
+    assert done(plan(ending(world, 300.0)).commands) == ["begins"]
+
+
+@pytest.mark.parametrize(
+    ("left", "notice", "kept"),
+    [
+        (USEFUL_SECONDS + 1.0, None, True),
+        (USEFUL_SECONDS - 1.0, None, False),
+        (-1.0, None, False),
+        (-20 * HOUR, None, True),
+        (10 * HOUR, True, False),
+        (10 * HOUR, False, False),
+    ],
+)
+def test_a_node_on_which_nothing_begins_is_not_kept_for_jobs_to_come(
+    left: float, notice: bool | None, kept: bool
+) -> None:
+    world = World()
+    world.budget(amount="10000000")
+    world.pool()
+    world.profile("sft", Amdahl(0.5, 1.0), work_hours=1, arrivals_per_hour=60)
+    world.rental()
+    world.rental()
+    world.passes(10 * HOUR)
+    world.job("train", gpus=8, profile="sft")
+    world.runs_on("train", "a100-1", gpus=8)
+    if notice is not None:
+        world.notices[A100] = (Notice(InstanceId("i-a100-2"), None, certain=notice),)
+    released = [command.rental for command in plan(ending(world, left)).commands if isinstance(command, Release)]
+    assert released == ([] if kept else ["a100-2"])
 
 
 def test_a_node_without_an_end_is_used() -> None:
