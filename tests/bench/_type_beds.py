@@ -24,11 +24,11 @@ _GAVEL_TYPES = {"V100": "v100", "P100": "p100", "K80": "k80"}
 DOLLARS: Mapping[str, float] = {
     **{gpu_type: measured.GPU_HOURS[name] for gpu_type, name in _GAVEL_TYPES.items()},
     "T4": 0.978,
-    "A100": 4.097,
+    "A100": 2.745,
 }
 """On-demand dollars an hour of a GPU. K80, P100, V100: Google Cloud, us-central1, as in Gavel's paper; T4 and A100: a
-quarter of g4dn.12xlarge ($3.912) and an eighth of p4d.24xlarge ($32.7726, before June 2025), AWS us-east-1. The
-README of the benches has today's list prices."""
+quarter of g4dn.12xlarge ($3.912) and an eighth of p4d.24xlarge ($21.9576), AWS us-east-1, 2026-07-20; the README of the
+benches has the source."""
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from charterer.domain.ids import JobId, RentalId
 from charterer.domain.job import SpotPolicy
 from charterer.domain.nodes.hazard import Hazard
 from charterer.domain.plan import Allocate, Release
 from charterer.domain.pool import CapacityType, Notice
 from charterer.domain.profile import PowerLaw
+from charterer.domain.time import after
 from charterer.policy import plan
 from tests.worlds import World
 
@@ -66,3 +69,24 @@ def test_on_a_notice_a_job_goes_on_at_once_with_what_is_left() -> None:
     kept = {place.rental for place in allocation.placements}
     assert RentalId("spot-4") not in kept
     assert len(kept) == 3
+
+
+@pytest.mark.parametrize("write_seconds", [1.0, 600.0])
+@pytest.mark.parametrize(("free", "placed"), [(1, ["spot-2"]), (0, [])])
+def test_on_a_notice_a_job_stops_at_once_whether_or_not_a_checkpoint_fits(
+    write_seconds: float, free: int, placed: list[str]
+) -> None:
+    world = spot_world()
+    (profile,) = world.profiles.values()
+    world.profiles[profile.id] = replace(profile, checkpoint_seconds=write_seconds)
+    for _ in range(1 + free):
+        world.rental("spot", age=20_000.0)
+    world.job("train", gpus=8, profile="sft", spot=SpotPolicy.ALLOWED)
+    world.runs_on("train", "spot-1", gpus=8, speed=5.0)
+    leaving = world.rentals[RentalId("spot-1")].instance
+    assert leaving is not None
+    world.notices[world.rentals[RentalId("spot-1")].pool] = (Notice(leaving, after(world.now, 30.0)),)
+    (change,) = [each for each in plan(world.snapshot()).commands if isinstance(each, Allocate)]
+    given = change.allocation
+    assert [place.rental for place in (() if given is None else given.placements)] == placed
+    assert given is None or given.run == 2

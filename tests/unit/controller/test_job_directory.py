@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from charterer.api.decode import JobPod
 from charterer.cluster.store import ObjectKey
 from charterer.controller.job_directory import SnapshotJobDirectory
 from charterer.controller.snapshot.observe import observe
 from charterer.domain.ids import JobId
-from charterer.domain.pool import CapacityType
+from charterer.domain.pool import CapacityType, Notice
 from charterer.domain.time import after
 from tests import factory
 from tests.unit.cli.worlds import seen_of
@@ -41,3 +42,22 @@ def test_a_run_on_nodes_that_are_taken_back_has_their_hazard_and_ages() -> None:
     assert found.hazard is not None
     assert len(found.ages) == len(world.rentals)
     assert min(found.ages) >= 0.5
+
+
+def test_a_run_is_to_stop_from_a_notice_on_and_is_not_told_to_save_any_sooner_for_it() -> None:
+    world = one_job_runs()
+    (pool,) = world.pools.values()
+    world.pools[pool.id] = replace(pool, capacity_type=CapacityType.SPOT)
+    world.now = after(world.now, 1800.0)
+    (rental,) = world.rentals.values()
+    assert rental.instance is not None
+    machine = factory.instance(rental.instance, provider_id=rental.provider_id)
+    found = []
+    for notices in ((), (Notice(rental.instance, after(world.now, 30.0)),)):
+        surveys = {pool.id: factory.survey(machine, notices=notices, pool=pool.id)}
+        snapshot = observe(replace(seen_of(world), surveys=surveys), world.now)
+        found.append(SnapshotJobDirectory(partial(replace, snapshot)).find(JobId("train")))
+    before, noticed = found
+    assert before is not None
+    assert not before.stopping
+    assert noticed == replace(before, stopping=True)

@@ -66,7 +66,7 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "Look at the GPURentals: `kubectl get gpurentals`.",
     ),
     ReasonCode.WAITING_FOR_FREE_GPUS: Meaning(
-        "GPUs of a node that is in use are expected to be free soon. Most of a new node would be idle.",
+        "GPUs of a node that is in use, or all of them, are expected to be free soon. A new node would cost more.",
         "The reason says until when at the latest. A targetCompletionTime lets the job wait for nothing.",
     ),
     ReasonCode.WAITING_FOR_BUDGET: Meaning(

@@ -1,14 +1,23 @@
-"""Narrow jobs that wait for GPUs that others are about to leave, instead of renting a node that would mostly be idle.
+"""Jobs that wait for GPUs that others are about to leave, instead of renting a node.
 
-A new node of S GPUs, of which the jobs that wait want K, bills the rest for nobody while it starts: (S − K)·c·T dollars
-(c: dollars a second of a GPU, T: seconds to start). No node is rented for them before their waiting has cost as much.
-So waiting in vain costs at most twice what knowing the future would have (ski rental, as in ``reversal_guard``). With
-Θ = Σ w·θ and L = Σ w·θ·(waited so far), both over these jobs, they wait if GPUs come free on a node in use within
+A new node of S GPUs, of which the narrow jobs that wait want K, bills the rest for nobody while it starts, and until
+the next narrow job comes where that takes longer: (S − K)·c·R dollars (c: dollars a second of a GPU; R: the seconds to
+the next job, at least those to start, T, and at most five times as many). No node is rented for them before their
+waiting has cost as much. So waiting in vain costs at most twice what knowing the future would have (ski rental, as in
+``reversal_guard``). With Θ = Σ w·θ and L = Σ w·θ·(waited so far), both over these jobs, they wait if GPUs come free on
+a node in use within
 
-    ((S − K)·c·T − L) / Θ    seconds.
+    ((S − K)·c·R − L) / Θ    seconds.
 
 A job that is alone has the longest wait: with others K and Θ are larger. So the latest instant that it is told holds
-while θ does.
+while θ does, and no fewer jobs come.
+
+A job of one whole node would pay for its start-up, P·T dollars (P: dollars a second of the node), and wait for T
+seconds. So it waits for a node that all jobs are about to leave, if that is left within
+
+    T + P·T / (2·w·θ) − (waited so far)    seconds.
+
+The 2 is for a node that would have been of use to others too. Such jobs count on different nodes.
 """
 
 from __future__ import annotations
@@ -17,7 +26,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from charterer.domain.ids import PoolId
+from charterer.domain.ids import JobId, PoolId
 from charterer.domain.job import Job
 from charterer.domain.money import Money
 from charterer.domain.option import Option
@@ -25,7 +34,14 @@ from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.time import Instant, after, moment, seconds_between
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.budgets import reasons
+from charterer.policy.solve.phase_dp import OptionKey, key_of
 
+_FACTOR = 2.0
+"""Multiple of what the wait for a whole node costs that it must save: another job might take that node as well, and
+then its start-up is only saved for one of them."""
+_LONGEST = 5.0
+"""Starts of a node for which the GPUs of a new one are taken to be idle at most: options do not count this wait, so it
+is kept to lengths for which that was measured to be as good."""
 _RENTED_AFTER = 0.001
 """Seconds after the end of a wait at which the plan is made again: then nothing of it is left."""
 
@@ -40,14 +56,39 @@ class _Waiter:
     waited: float
 
 
+@dataclass(frozen=True, slots=True)
+class _NodeWait:
+    """A job's wait for a node that is left in ``seconds``. A new one, rented after ``until``, starts for ``start``
+    seconds and ``bill`` dollars.
+    """
+
+    option: OptionKey
+    seconds: float
+    until: Instant
+    start: float
+    bill: float
+
+    def reason(self, job: Job, option: Option) -> Reason:
+        """Why no node is rented."""
+        text = f"{reasons.name(option)} wanted: a node that is in use is expected to be left in"
+        text += f" {reasons.format_duration(self.seconds)}, whereas a new one would cost"
+        text += f" {reasons.format_money(self.bill)} while it starts for {reasons.format_duration(self.start)}"
+        text += f"; it is rented at {moment(self.until):%Y-%m-%dT%H:%M:%SZ} at the latest"
+        gained = job.weight * (self.start - self.seconds)
+        return Reason(ReasonCode.WAITING_FOR_FREE_GPUS, gained, Money.of(-self.bill), text)
+
+
 class HoleWaits:
-    """The pools of one budget of which no node is rented now for narrow jobs, and why."""
+    """The pools of one budget of which no node is rented now for narrow jobs, the jobs for which no whole node is, and
+    why.
+    """
 
     def __init__(self, draft: PlanBuilder) -> None:
         self._draft = draft
         self._solution = draft.solution
         self._now = draft.snapshot.now
         self._soonest: dict[PoolId, float] = {}
+        self._whole: dict[JobId, _NodeWait] = {}
 
     def look(self, queue: Iterable[tuple[Job, Option]]) -> None:
         """Find the pools, given who waits, each with the option that it would be given first.
@@ -56,12 +97,17 @@ class HoleWaits:
         """
         if not self._solution.feasible:
             return
-        waiting: dict[PoolId, list[_Waiter]] = {}
+        narrow: dict[PoolId, list[_Waiter]] = {}
+        whole: dict[PoolId, list[_Waiter]] = {}
         for job, option in queue:
-            narrow = option.gpus < self._size(option.pool)
-            if narrow and job.id not in self._solution.deadline_needs and self._draft.must_rent(job, option):
-                waiting.setdefault(option.pool, []).append(self._waiter(job, option))
-        for pool, waiters in waiting.items():
+            size = self._size(option.pool)
+            if option.gpus > size or job.id in self._solution.deadline_needs or not self._draft.must_rent(job, option):
+                continue
+            (narrow if option.gpus < size else whole).setdefault(option.pool, []).append(self._waiter(job, option))
+        for pool, waiters in whole.items():
+            if self._draft.may_rent(pool):
+                self._look_for_nodes(pool, waiters)
+        for pool, waiters in narrow.items():
             allowed = self._allowed(pool, waiters)
             if allowed <= 0.0 or not self._draft.may_rent(pool):
                 continue
@@ -70,8 +116,27 @@ class HoleWaits:
                 self._soonest[pool] = soonest
                 self._draft.decided.again_at.append(after(self._now, allowed + _RENTED_AFTER))
 
+    def _look_for_nodes(self, pool: PoolId, waiters: Iterable[_Waiter]) -> None:
+        """Find who waits for a whole node. Each job, the first in the queue first, counts on the next to be left."""
+        ends = iter(self._node_ends(pool))
+        there = self._draft.snapshot.pools[pool]
+        start = there.likely_start_seconds
+        bill = 0.0 if there.quote is None else there.quote.price.dollars_per_second * start
+        soonest = next(ends, inf)
+        for waiter in waiters:
+            most = start + (bill / (_FACTOR * waiter.worth) if waiter.worth else 0.0) - waiter.waited
+            if soonest > most:
+                continue
+            until = after(self._now, most)
+            self._whole[waiter.job.id] = _NodeWait(key_of(waiter.option), soonest, until, start, bill)
+            self._draft.decided.again_at.append(after(until, _RENTED_AFTER))
+            soonest = next(ends, inf)
+
     def reason(self, job: Job, option: Option) -> Reason | None:
         """Why no node is rented for the job's option now; None where one may be."""
+        whole = self._whole.get(job.id)
+        if whole is not None and whole.option == key_of(option) and self._draft.must_rent(job, option):
+            return whole.reason(job, option)
         soonest = self._soonest.get(option.pool)
         narrow = option.gpus < self._size(option.pool)
         if soonest is None or not narrow or job.id in self._solution.deadline_needs:
@@ -81,7 +146,7 @@ class HoleWaits:
         waiter = self._waiter(job, option)
         idle = self._idle_cost(option.pool, option.gpus)
         text = f"{reasons.name(option)} wanted: expected in {reasons.format_duration(soonest)} on a node that is in use"
-        text += f", whereas the other GPUs of a new node would cost {reasons.format_money(idle)} while it starts"
+        text += f", whereas the other GPUs of a new node would cost {reasons.format_money(idle)} until others come"
         text += f"; it is rented at {moment(self._latest(waiter)):%Y-%m-%dT%H:%M:%SZ} at the latest"
         seconds = -job.weight * soonest
         return Reason(ReasonCode.WAITING_FOR_FREE_GPUS, seconds, Money.of(-idle), text)
@@ -98,10 +163,23 @@ class HoleWaits:
         return _Waiter(job, option, worth, max(seconds_between(since, self._now), 0.0))
 
     def _idle_cost(self, pool: PoolId, wanted: int) -> float:
-        """Dollars for the GPUs of a new node that nobody wants, while it starts."""
+        """Dollars for the GPUs of a new node that nobody wants, while it starts and until the next job comes."""
         there, size = self._draft.snapshot.pools[pool], self._size(pool)
         price = 0.0 if there.quote is None else there.quote.price.dollars_per_second
-        return max(size - wanted, 0) / size * price * there.likely_start_seconds
+        start = there.likely_start_seconds
+        idle = min(max(self._seconds_to_next(pool), start), _LONGEST * start)
+        return max(size - wanted, 0) / size * price * idle
+
+    def _seconds_to_next(self, pool: PoolId) -> float:
+        """Mean seconds until a job of less than a node comes to the pool; infinite where none is expected."""
+        size = self._size(pool)
+        rate = sum(
+            share.arrivals * taken.fraction
+            for share in self._solution.shares.values()
+            for taken in share.path_shares
+            if taken.path[0].pool == pool and taken.path[0].gpus < size
+        )
+        return 1.0 / rate if rate else inf
 
     def _allowed(self, pool: PoolId, waiters: Sequence[_Waiter]) -> float:
         """Seconds for which all of them may still wait."""
@@ -129,3 +207,12 @@ class HoleWaits:
                     soonest = min(soonest, guest.left)
                     break
         return soonest
+
+    def _node_ends(self, pool: PoolId) -> Sequence[float]:
+        """Seconds until each node of the pool that is in use has been left by all its jobs, the soonest first."""
+        free, size = self._draft.free_nodes(pool).ready.free, self._size(pool)
+        return sorted(
+            max(guest.left for guest in guests)
+            for rental, guests in self._solution.guests().items()
+            if rental in free and free[rental] + sum(guest.gpus for guest in guests) == size
+        )

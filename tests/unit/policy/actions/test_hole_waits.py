@@ -19,8 +19,13 @@ from charterer.policy.planner import plan
 from tests.worlds import World
 
 NEW = JobId("new")
-ALLOWED = 7 / 8 * 16 * 120 / 3600 / 2
-"""Hours that a job alone waits for a GPU at most: what seven GPUs cost while a node starts, at $2 a job-hour."""
+OFTEN = 7 / 8 * 16 * 120 / 3600 / 2
+"""Hours that a job alone waits for a GPU at most where others come often: what seven GPUs cost while a node starts, at
+$2 a job-hour."""
+ALLOWED = 5 * OFTEN
+"""The same where hardly any come."""
+WHOLE = 120 / 3600 + 16 * 120 / 3600 / 2 / 2
+"""Hours that a job waits for a whole node at most: its start, and half of what that bills, at $2 a job-hour."""
 
 
 def full_node(left: float, *, size: int = 8, gpus: int = 1, **job: object) -> World:
@@ -50,7 +55,7 @@ def test_a_job_waits_for_gpus_that_others_leave_soon_and_says_for_how_long() -> 
     assert why.code is ReasonCode.WAITING_FOR_FREE_GPUS
     assert why.message == (
         "1 GPU on a100 wanted: expected in 3 min on a node that is in use, whereas the other GPUs of a new node would"
-        " cost $0.47 while it starts; it is rented at 2026-06-16T00:14:00Z at the latest"
+        " cost $2.33 until others come; it is rented at 2026-06-16T01:10:00Z at the latest"
     )
     assert decided.again_at is not None
     assert seconds_between(world.now, decided.again_at) == pytest.approx(ALLOWED * 3600, abs=0.01)
@@ -86,6 +91,56 @@ def test_a_job_waits_for_longer_where_nodes_are_seen_to_start_slower_than_declar
     assert rented(plan(world.snapshot())) == []
 
 
+@pytest.mark.parametrize(("an_hour", "waits"), [(60.0, OFTEN), (20.0, 1.5 * OFTEN), (1.0, ALLOWED)])
+def test_a_job_waits_for_longer_where_others_come_seldom(an_hour: float, waits: float) -> None:
+    world = full_node(0.05)
+    world.jobs.pop(NEW)
+    world.profile("known", PowerLaw(0.9, 1.0), work_hours=1.0, arrivals_per_hour=an_hour)
+    world.job("new", gpus=1, profile="known", hours_left=1.0)
+    decided = plan(world.snapshot())
+    assert decided.jobs[NEW].reason.code is ReasonCode.WAITING_FOR_FREE_GPUS
+    assert decided.again_at is not None
+    assert seconds_between(world.now, decided.again_at) == pytest.approx(waits * 3600, rel=0.05)
+
+
+def whole_node(left: float, jobs: int = 1) -> World:
+    """One job has all of a100-1 for ``left`` more hours, another all of a100-2, and ``jobs`` have come that want a
+    whole node.
+    """
+    world = World()
+    budget = world.budget()
+    world.budgets[budget.id] = replace(budget, fixed_rate=Rate(2.0 / 3600.0))
+    world.pool(gpus=8, price="16")
+    for name, hours in (("first", left), ("second", 10.0)):
+        rental = world.rental()
+        world.job(name, gpus=8, hours_left=hours)
+        world.runs_on(name, rental.id, gpus=8)
+    for number in range(jobs):
+        world.job(f"new{number}", gpus=8, hours_left=1.0)
+    return world
+
+
+def test_a_job_waits_for_a_whole_node_that_is_left_soon_and_says_for_how_long() -> None:
+    world = whole_node(0.05)
+    decided = plan(world.snapshot())
+    assert rented(decided) == []
+    why = decided.jobs[JobId("new0")].reason
+    assert why.code is ReasonCode.WAITING_FOR_FREE_GPUS
+    assert why.message == (
+        "8 GPUs on a100 wanted: a node that is in use is expected to be left in 3 min, whereas a new one would cost"
+        " $0.53 while it starts for 2 min; it is rented at 2026-06-16T00:10:00Z at the latest"
+    )
+    assert decided.again_at is not None
+    assert seconds_between(world.now, decided.again_at) == pytest.approx(WHOLE * 3600, abs=0.01)
+    world.now = decided.again_at
+    assert rented(plan(world.snapshot())) == ["a100"]
+
+
+@pytest.mark.parametrize(("left", "jobs", "nodes"), [(WHOLE - 0.01, 1, 0), (WHOLE + 0.01, 1, 1), (0.05, 2, 1)])
+def test_a_whole_node_is_rented_where_none_is_left_in_time_for_the_job(left: float, jobs: int, nodes: int) -> None:
+    assert rented(plan(whole_node(left, jobs).snapshot())) == ["a100"] * nodes
+
+
 def test_a_node_is_rented_at_once_for_jobs_that_fill_it() -> None:
     world = full_node(0.05)
     for number in range(7):
@@ -111,7 +166,7 @@ def test_a_job_with_a_target_waits_for_nothing() -> None:
 
 
 def test_a_job_that_lost_its_node_counts_its_wait_from_then_on() -> None:
-    world = full_node(0.05, age_seconds=3600.0)
+    world = full_node(0.05, age_seconds=7200.0)
     assert rented(plan(world.snapshot())) == ["a100"]
     job = world.jobs[NEW]
     option = Option(PoolId("a100"), 1, 1.0, Price.parse("2"))
