@@ -89,6 +89,7 @@ class HoleWaits:
         self._now = draft.snapshot.now
         self._soonest: dict[PoolId, float] = {}
         self._whole: dict[JobId, _NodeWait] = {}
+        self._to_next: dict[PoolId, float] = {}
 
     def look(self, queue: Iterable[tuple[Job, Option]]) -> None:
         """Find the pools, given who waits, each with the option that it would be given first.
@@ -172,6 +173,9 @@ class HoleWaits:
 
     def _seconds_to_next(self, pool: PoolId) -> float:
         """Mean seconds until a job of less than a node comes to the pool; infinite where none is expected."""
+        known = self._to_next.get(pool)
+        if known is not None:
+            return known
         size = self._size(pool)
         rate = sum(
             share.arrivals * taken.fraction
@@ -179,7 +183,8 @@ class HoleWaits:
             for taken in share.path_shares
             if taken.path[0].pool == pool and taken.path[0].gpus < size
         )
-        return 1.0 / rate if rate else inf
+        self._to_next[pool] = 1.0 / rate if rate else inf
+        return self._to_next[pool]
 
     def _allowed(self, pool: PoolId, waiters: Sequence[_Waiter]) -> float:
         """Seconds for which all of them may still wait."""
