@@ -33,9 +33,9 @@ SPREAD_JOBS = 30.0
 """Weight of that prior in jobs, and of all classes together against a single one. A sample's variance is off by the
 factor √((kurtosis − 1) / n), which at such coefficients (lognormal: kurtosis 100 and more) takes a hundred jobs to
 become 1; most samples of a dozen have not seen the jobs that make it."""
-_OVERHEAD_PRIOR_SECONDS = 86_400.0
-"""Seconds of the budget's money that are taken to have been paid without overhead, beside what was paid: a day, since
-it has quiet and busy hours. These dollars depend on no decision, so that a plan leaves the overhead as it was."""
+_OVERHEAD_PRIOR_SECONDS = 3 * 3600.0
+"""Seconds for which the budget's money, or a node, are taken to have been paid without overhead, beside what was paid:
+many times what a node takes to start. These dollars depend on no decision: a plan leaves the overhead as it was."""
 _MOST_OVERHEAD = 2.0
 """Bound of the overhead. If more is paid for nodes that no job holds, something is broken; smaller jobs do not help."""
 
@@ -133,12 +133,13 @@ def calibrate(
     groups: Iterable[JobGroup],
     rentals: Iterable[PoolRentals],
     paid: Money,
-    target: float,
+    steady: Price,
     now: Instant,
 ) -> CostCalibration:
     """From the balance's history and the jobs in sight.
 
-    ``paid``: all that was ever paid, running rentals included. ``target``: dollars a second that spend the aim evenly.
+    ``paid``: all that was ever paid, running rentals included. ``steady``: what spends the aim evenly, or the price of
+    the dearest node where that is more.
     """
     balance = budget.balance
     known: Mapping[ClassId, ClassHistory] = {} if balance is None else balance.class_history
@@ -162,7 +163,7 @@ def calibrate(
     return CostCalibration(
         cost_factors=cost_factors,
         finished=learned,
-        overhead=_overhead(paid.dollars, held, target * _OVERHEAD_PRIOR_SECONDS),
+        overhead=_overhead(paid.dollars, held, steady.dollars_per_second * _OVERHEAD_PRIOR_SECONDS),
         rate=Price(
             sum([price for pool in rentals for name, price in pool.billed.items() if name in used])
         ).dollars_per_second,

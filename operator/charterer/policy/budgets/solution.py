@@ -284,7 +284,9 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     rentals = [here.rentals for here in nodes.values()]
     used, paid = spent(current, rentals, now, memo)
     still = pacing_state(current, used, period, now)
-    calibration = calibrate(budget, groups.values(), rentals, paid, still.target_rate, now)
+    node_prices = [pool.quote.price for pool in snapshot.pools_of(budget).values() if pool.quote is not None]
+    steady = max([Price.per_second(still.target_rate), *node_prices])
+    calibration = calibrate(budget, groups.values(), rentals, paid, steady, now)
     money = replace(still, rate=calibration.rate, left=calibration.left)
     allowed = allowed_rate(money)
     demands = group_demands(groups, snapshot.profiles, inputs.menus[budget.id], budget, now)

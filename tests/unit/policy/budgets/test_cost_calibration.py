@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from charterer.domain.budget import ClassHistory
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import Progress
-from charterer.domain.money import Money
+from charterer.domain.money import Money, Price
 from charterer.domain.profile import Amdahl
 from charterer.domain.time import after
 from charterer.incremental import Memo
@@ -137,7 +137,7 @@ def test_nodes_that_no_job_held_make_every_dollar_dearer() -> None:
     budget = next(iter(world.budgets.values()))
     known = plan_inputs(world.snapshot(), Memo())
     blocks = known.rentals.by_pool.values()
-    found = calibrate(budget, known.groups[budget.id].values(), blocks, Money.parse("96"), 240.0 / 86_400, world.now)
+    found = calibrate(budget, known.groups[budget.id].values(), blocks, Money.parse("96"), Price.parse("80"), world.now)
     assert found.overhead == pytest.approx((96 + 240) / (32 + 240))
     assert found.factor(SFT) == pytest.approx(found.of(SFT).value * found.overhead)
     assert (found.rate * 3600, found.left) == pytest.approx((16.0, 48.0))
