@@ -16,11 +16,11 @@ from charterer.domain.plan import Allocate, BudgetVerdict, Command, Plan, PoolVe
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.incremental import Memo
-from charterer.policy.actions.budget_actions import decide
+from charterer.policy.actions.budget_actions import decide, sort_out
 from charterer.policy.actions.gangs import GangMarks
 from charterer.policy.actions.plan_builder import PlanBuilder
-from charterer.policy.actions.triage import triage
-from charterer.policy.budgets.inputs import PlanInputs, plan_inputs
+from charterer.policy.actions.triage import JobTriage, triage
+from charterer.policy.budgets.inputs import PlanInputs, once_stopped, plan_inputs
 from charterer.policy.budgets.shared_pools import solve_with_pool_limits
 from charterer.policy.budgets.solution import BudgetSolution, solve_budget
 from charterer.policy.jobs.groups import JobGroup, job_group
@@ -67,14 +67,16 @@ def _plan(inputs: PlanInputs) -> Plan:
     enforced = [
         ending for draft, ending in zip(drafts, endings, strict=True) if draft.solution.budget.mode is Mode.ENFORCE
     ]
+    jobs = [sort_out(draft.solution, ending) for draft, ending in zip(drafts, endings, strict=True)]
+    _let_go(drafts, jobs)
     commands, verdicts = _unpaid(inputs, {rental: why for ending in enforced for rental, why in ending.items()})
     would: list[Command] = []
     budgets: dict[BudgetId, BudgetVerdict] = {}
     again_at: set[Instant] = set()
-    for draft, ending in zip(drafts, endings, strict=True):
+    for draft, ending, triaged in zip(drafts, endings, jobs, strict=True):
         budget = draft.solution.budget
         committed = draft.purse.committed
-        decide(draft, capacity, ending)
+        decide(draft, capacity, ending, triaged)
         budgets[budget.id] = draft.solution.verdict(committed, snapshot.now)
         again_at |= set(draft.decided.again_at)
         if budget.mode is Mode.OBSERVE:
@@ -83,6 +85,7 @@ def _plan(inputs: PlanInputs) -> Plan:
         else:
             commands += draft.decided.commands
             verdicts |= draft.decided.verdicts
+    solutions = [draft.solution for draft in drafts]
     again_at |= {
         scarce.until for solution in solutions for scarce in solution.scarce.values() if scarce.until is not None
     }
@@ -95,6 +98,27 @@ def _plan(inputs: PlanInputs) -> Plan:
         observed_commands=tuple(would),
         again_at=min([at for at in again_at | quota.cooled if at > snapshot.now], default=None),
     )
+
+
+def _let_go(drafts: Sequence[PlanBuilder], jobs: Sequence[JobTriage]) -> None:
+    """Solve the budgets anew if jobs leave their places: as the next plan will, when that has been done.
+
+    A job that must leave would count twice otherwise: with what it would still cost there, and with what it costs anew.
+    """
+    gone = {
+        job.id
+        for draft, triaged in zip(drafts, jobs, strict=True)
+        if draft.solution.budget.mode is Mode.ENFORCE
+        for job, _ in (*triaged.leaving, *triaged.stopped)
+    }
+    if not gone:
+        return
+    inputs = drafts[0].solution.inputs
+    solutions = {solution.budget.id: solution for solution in _solve_budgets(once_stopped(inputs, gone))}
+    for draft in drafts:
+        draft.solution = replace(
+            solutions[draft.solution.budget.id], inputs=inputs, groups=draft.solution.groups, bid=draft.solution.bid
+        )
 
 
 def _short_pools(drafts: Sequence[PlanBuilder], solutions: Sequence[BudgetSolution]) -> dict[PoolId, PoolVerdict]:

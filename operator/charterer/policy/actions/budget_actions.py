@@ -14,19 +14,25 @@ from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.release_idle import release_idle
 from charterer.policy.actions.resizing import Resizing
 from charterer.policy.actions.stop_spent import stop_spent
-from charterer.policy.actions.triage import triage
+from charterer.policy.actions.triage import JobTriage, triage
+from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.nodes.capacity import Capacity
 
 _OFTEN = 10.0
 """Seconds between two looks at a job whose slack is all but used up."""
 
 
-def decide(draft: PlanBuilder, capacity: Capacity, ending: Mapping[RentalId, Reason]) -> None:
-    """Decide everything of one budget into its draft; ``capacity`` offers nothing on rentals that are ``ending``."""
-    snapshot, solution = draft.snapshot, draft.solution
+def sort_out(solution: BudgetSolution, ending: Mapping[RentalId, Reason]) -> JobTriage:
+    """What is to be done with each job of the budget, when the rentals ``ending`` are."""
+    snapshot = solution.inputs.snapshot
     jobs = triage(solution.groups.values(), ending, solution.inputs.rentals, snapshot)
     jobs.again_at += stop_spent(jobs, snapshot)
-    draft.solution = solution = solution.once_stopped({job.id for job, _ in (*jobs.leaving, *jobs.stopped)})
+    return jobs
+
+
+def decide(draft: PlanBuilder, capacity: Capacity, ending: Mapping[RentalId, Reason], jobs: JobTriage) -> None:
+    """Decide everything of one budget into its draft; ``capacity`` offers nothing on rentals that are ``ending``."""
+    snapshot, solution = draft.snapshot, draft.solution
     for job, why in jobs.stopped:
         draft.stop(job, why)
         draft.judge(job, None, why)

@@ -54,7 +54,7 @@ class Shares:
     """``starts``: the options of waiting jobs that get room. ``narrowed``: of running jobs that make it.
 
     ``pools``: the verdicts on those that are too small. ``waiting``: jobs that want their GPUs. ``making_room``: not
-    all of the room is there yet. ``gap``: by which fraction a better answer could be better at most.
+    all of the room of ``starts`` is there yet. ``gap``: by which fraction a better answer could be better at most.
     """
 
     starts: Mapping[JobId, Option]
@@ -203,7 +203,7 @@ class _Shortage:
             narrowed=narrowed,
             pools=self._verdicts(answer, len(starts) < len(waiting)),
             waiting=len(waiting),
-            making_room=bool(narrowed) or self._leaving,
+            making_room=bool(narrowed) or (self._leaving and bool(starts)),
             gap=answer.gap,
         )
 

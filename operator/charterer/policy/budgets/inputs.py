@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from charterer.domain.budget import Selector
@@ -13,7 +13,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.incremental import Memo
 from charterer.policy.jobs.exploration_budget import may_explore
 from charterer.policy.jobs.group_key import GroupKey
-from charterer.policy.jobs.groups import JobGroup, JobGroups, job_group, job_groups
+from charterer.policy.jobs.groups import JobGroup, JobGroups, job_group, job_groups, stop_some
 from charterer.policy.jobs.job_facts import JobFacts, job_facts, job_position
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.holdings import Holdings, holdings
@@ -66,6 +66,20 @@ def plan_inputs(snapshot: Snapshot, memo: Memo) -> PlanInputs:
         holdings=held,
         nodes=pool_nodes(rentals, held, snapshot, memo),
     )
+
+
+def once_stopped(inputs: PlanInputs, stopped: Container[JobId]) -> PlanInputs:
+    """The inputs with the groups as the next plan will see them, when those jobs have been told to stop.
+
+    What their runs would still have cost is not committed any more; those that start anew are jobs that wait.
+    """
+    snapshot, classes = inputs.snapshot, frozenset(inputs.snapshot.profiles)
+    found: dict[BudgetId | None, Mapping[GroupKey, JobGroup]] = {}
+    for budget, by_key in inputs.groups.items():
+        groups = {key: stop_some(group, stopped, classes) for key, group in by_key.items()}
+        menus = None if budget is None else inputs.menus.get(budget)
+        found[budget] = groups if menus is None else _startable(groups, menus, snapshot, inputs.memo)
+    return replace(inputs, groups=found)
 
 
 def _menus(snapshot: Snapshot, groups: JobGroups, memo: Memo) -> Mapping[BudgetId, Menus]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from charterer.domain.budget import Budget
@@ -22,7 +22,7 @@ from charterer.policy.budgets.pacing import PacingState, allowed_rate, pacing_st
 from charterer.policy.budgets.spend_forecast import Forecast
 from charterer.policy.jobs.committed_cost import ClassInProgress
 from charterer.policy.jobs.group_key import GroupKey
-from charterer.policy.jobs.groups import JobGroup, once_stopped
+from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import job_facts, job_position
 from charterer.policy.nodes.accrued_cost import spent
 from charterer.policy.nodes.guests import Guest, all_guests, guests
@@ -106,27 +106,6 @@ class BudgetSolution:
     def key(self, job: Job) -> GroupKey:
         """The group to which a job of the snapshot belongs."""
         return self.inputs.facts[job.id].key
-
-    def once_stopped(self, stopped: Collection[JobId]) -> BudgetSolution:
-        """The solution with the money as the next plan will see it, when those jobs have been told to stop.
-
-        What their runs would still have cost is not committed any more; what they cost anew is to be.
-        """
-        if not stopped:
-            return self
-        classes = frozenset(self.inputs.snapshot.profiles)
-        groups = {key: once_stopped(group, stopped, classes) for key, group in self.groups.items()}
-        inputs = replace(self.inputs, groups={**self.inputs.groups, self.budget.id: groups})
-        next_one = solve_budget(self.budget, inputs)
-        return replace(
-            self,
-            allowed=next_one.allowed,
-            feasible=next_one.feasible,
-            committable=next_one.committable,
-            money=next_one.money,
-            calibration=next_one.calibration,
-            deadline_needs=next_one.deadline_needs,
-        )
 
     def commitment(self, job: Job, given: Allocate) -> float:
         """Dollars by which less may be committed from the next plan on, when the job has been given its place."""

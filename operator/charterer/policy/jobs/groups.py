@@ -108,7 +108,7 @@ def job_group(everyone: tuple[JobFacts, ...]) -> JobGroup:
     )
 
 
-def once_stopped(group: JobGroup, stopped: Container[JobId], classes: frozenset[ClassId]) -> JobGroup:
+def stop_some(group: JobGroup, stopped: Container[JobId], classes: frozenset[ClassId]) -> JobGroup:
     """The group as it is when those of its jobs have been told to stop and wait for other GPUs.
 
     ``classes``: those that have a profile.
