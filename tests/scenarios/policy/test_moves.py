@@ -63,7 +63,7 @@ def test_a_job_whose_widths_were_edited_must_move() -> None:
 def test_an_in_place_job_grows_by_pods_and_keeps_its_run() -> None:
     world = simple(amount="23040")
     for _ in range(4):
-        world.rental()
+        world.rental(age=0.0)
     world.job("train", gpus=WIDE, profile="sft", resize=ResizePolicy.IN_PLACE)
     before = world.runs_on("train", "a100-1", "a100-2", gpus=16, speed=16**0.9)
     assert before.allocation is not None
