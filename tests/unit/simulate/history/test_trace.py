@@ -130,7 +130,7 @@ def test_curves_of_several_types_stand_in_one_cell_and_are_written_as_they_are_r
     [
         (
             "0,4,100,sft,1:1 4:3|A100@1:3000 4:9000,",
-            "t.csv line 2: curve: on 1 GPUs, V100 is 3,000 times as slow as",
+            "t.csv line 2: curve: on 1 GPU, V100 is 3,000 times as slow as",
         ),
         ("0,4,100,sft,1:1 4:3|1:3 4:9,", "t.csv line 2: curve '1:1 4:3|1:3 4:9' is no curve"),
         ("0,4,100,sft,1:1 4:3|V100@1:3 4:9,", "t.csv line 2: curve '1:1 4:3|V100@1:3 4:9' is no curve"),
