@@ -1,6 +1,7 @@
 """``plan``: one snapshot in, one plan out. The same snapshot always gives the same plan.
 
 Every budget is solved first: alone, and together with the others where pools are too small for all (``shared_pools``).
+If jobs must leave their places, all are solved again without those runs: what a plan frees is used by it.
 Then budgets act one after the other, the one that pays most for a second first, because they share the pools' nodes;
 those that only observe come last, so that what they would do takes nothing from the others.
 """
