@@ -87,17 +87,18 @@ async def test_no_secret_is_in_any_log_event_status_or_error(bed: Bed) -> None:
         await bed.fault(kind, 2, path="/v1/*")
     container = {"name": "trainer", "image": "train:1", "env": [{"name": "PASSWORD", "value": OF_A_JOB}]}
     template = {"spec": {"terminationGracePeriodSeconds": 5, "containers": [container]}}
-    dry = bed.operator("charterer-dry", dry_run=True, killer=WithSecrets(CLOUD))
     spec = {"gpus": {"min": 4, "max": 4}, "template": template}
     await bed.create("TrainingJob", "train", spec)
     await bed.create(
         "TrainingJob", "invalid", {**spec, "template": {"spec": {"containers": [{**container, "image": ""}]}}}
     )
     await bed.running("train")
+    await said(operator, "UnknownCode|Unauthorized")  # before there is another that would meet the faults
+    await bed.fault("throttle", 2, path="/v1/*")
+    dry = bed.operator("charterer-dry", dry_run=True, killer=WithSecrets(CLOUD))
     await said(dry, "dry run, not written: ")
     port = await said(operator, r"progress on port (\d+)")
     answer = await refused(int(port[1]))
-    await said(operator, "UnknownCode|Unauthorized")
     bed.gate.close()
     await said(operator, "ending at once|leads no more")
     bed.gate.open()

@@ -19,7 +19,6 @@ from charterer.domain.time import Instant, after, seconds_between
 from charterer.estimate.learner import Learner
 from charterer.estimate.noise import BINS
 from charterer.estimate.observation import Observation
-from charterer.policy.jobs.predicates import settled
 from charterer.policy.options.speedup import reference_throughput
 from charterer.server.progress import ProgressReport
 
@@ -104,7 +103,7 @@ class ReportCollector:
         if offering is None or job.allocation is None:
             return None
         profile = snapshot.profiles.get(job.class_id)
-        if report.index == 0 and settled(job):
+        if report.index == 0 and job.has_all_pods():
             self._learn(job, profile, offering, report, at)
         return self._advice(job, profile, offering, report, at)
 

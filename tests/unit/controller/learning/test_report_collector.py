@@ -45,6 +45,14 @@ def test_the_first_report_after_a_start_is_not_counted_since_its_steps_began_bef
     assert CLASS not in room.collector.classes
 
 
+def test_a_job_teaches_as_soon_as_its_pods_run_though_its_job_object_does_not_say_so_yet() -> None:
+    room = Classroom()
+    job = room.world.jobs[room.runs()]
+    room.world.jobs[job.id] = replace(job, runs=tuple(replace(run, started=None) for run in job.runs))
+    room.says(job.id, times=4)
+    assert reports(room) == 3
+
+
 def test_a_job_that_never_says_its_batch_size_or_step_time_teaches_nothing() -> None:
     room = Classroom()
     job = room.runs()
