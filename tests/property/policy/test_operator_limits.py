@@ -33,7 +33,7 @@ def machines(snapshot: Snapshot) -> list[int]:
     return [price.micros_per_hour for price in prices]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(worlds(), st.one_of(st.none(), st.integers(0, 12)), PRICES, st.booleans())
 def test_no_plan_passes_the_limits_of_the_operator(
     world: World, nodes: int | None, hourly: Price | None, forget: bool
