@@ -226,7 +226,7 @@ class Pool:
         return 0 if self.offering is None else self.offering.gpus_per_node
 
     def pods(self, gpus: int) -> int:
-        """How many pods a job with so many GPUs has here: one below a node, else one for each whole node."""
+        """The number of pods of a job with ``gpus`` GPUs: one for each whole node, and one for less than a node."""
         return max(gpus // (self.gpus_per_node or gpus), 1)
 
     @property

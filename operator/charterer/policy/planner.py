@@ -117,9 +117,8 @@ def _let_go(drafts: Sequence[PlanBuilder], jobs: Sequence[JobTriage]) -> None:
     inputs = drafts[0].solution.inputs
     solutions = {solution.budget.id: solution for solution in _solve_budgets(once_stopped(inputs, gone))}
     for draft in drafts:
-        draft.solution = replace(
-            solutions[draft.solution.budget.id], inputs=inputs, groups=draft.solution.groups, bid=draft.solution.bid
-        )
+        before = draft.solution
+        draft.solution = replace(solutions[before.budget.id], inputs=inputs, groups=before.groups)
 
 
 def _short_pools(drafts: Sequence[PlanBuilder], solutions: Sequence[BudgetSolution]) -> dict[PoolId, PoolVerdict]:

@@ -10,7 +10,7 @@ from charterer.domain.ids import JobId, RentalId
 from charterer.domain.job import Job, Placement, ResizePolicy, RunOutcome
 from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
-from charterer.domain.plan import Reason, ReasonCode
+from charterer.domain.plan import Allocate, Reason, ReasonCode
 from charterer.policy.actions.hole_waits import HoleWaits
 from charterer.policy.actions.path_mixing import in_order, ranked_options
 from charterer.policy.actions.plan_builder import PlanBuilder
@@ -191,6 +191,11 @@ class Admission:
         self._queue_ends = True
         return False
 
+    def _commit(self, job: Job, given: Allocate | None = None) -> None:
+        """Count what a job costs that has been ``given`` its place, or waits for nodes, where money is short."""
+        if not self._solution.feasible:
+            self._committed += self._cost(job) if given is None else self._solution.commitment(job, given)
+
     def _admit(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> None:
         wanted = outcomes[0].option
         worth = (self._solution.deadline_values(job) or share.values).worth
@@ -326,7 +331,7 @@ class Admission:
         """
         waits = self._waits.reason(job, option)
         if waits is not None:
-            self._committed += self._cost(job)
+            self._commit(job)
             self._draft.judge(job, option, waits)
             return None
         claim = self._draft.claim(job, option)
@@ -344,7 +349,7 @@ class Admission:
             return None
         nodes = ", ".join(claim.nodes[:3]) + (f" and {len(claim.nodes) - 3} more" if len(claim.nodes) > 3 else "")
         text = f"waits until {nodes} can take it{self._passed_over(job, option, wanted)}"
-        self._committed += self._cost(job)
+        self._commit(job)
         self._draft.judge(job, option, reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, text))
         return None
 
@@ -386,8 +391,7 @@ class Admission:
         if left.code is not why.code:
             why = replace(why, code=left.code, message=f"{left.message}; {why.message}")
         self._placed.add(job.id)
-        given = self._draft.allocate(job, option, next_run(job), tuple(placements), why)
-        self._committed += self._solution.commitment(job, given)
+        self._commit(job, self._draft.allocate(job, option, next_run(job), tuple(placements), why))
         self._draft.judge(job, option, why)
 
 

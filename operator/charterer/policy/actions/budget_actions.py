@@ -23,7 +23,7 @@ _OFTEN = 10.0
 
 
 def sort_out(solution: BudgetSolution, ending: Mapping[RentalId, Reason]) -> JobTriage:
-    """What is to be done with each job of the budget, when the rentals ``ending`` are."""
+    """Sort the budget's jobs by what is to be done with them. ``ending``: rentals that are being ended, and why."""
     snapshot = solution.inputs.snapshot
     jobs = triage(solution.groups.values(), ending, solution.inputs.rentals, snapshot)
     jobs.again_at += stop_spent(jobs, snapshot)

@@ -73,7 +73,7 @@ class _NodeWait:
         text = f"{reasons.name(option)} wanted: a node that is in use is expected to be left in"
         text += f" {reasons.format_duration(self.seconds)}, whereas a new one would cost"
         text += f" {reasons.format_money(self.bill)} while it starts for {reasons.format_duration(self.start)}"
-        text += f"; it is rented at {moment(self.until):%Y-%m-%dT%H:%M:%SZ} at the latest"
+        text += _at_the_latest(self.until)
         gained = job.weight * (self.start - self.seconds)
         return Reason(ReasonCode.WAITING_FOR_FREE_GPUS, gained, Money.of(-self.bill), text)
 
@@ -120,9 +120,8 @@ class HoleWaits:
     def _look_for_nodes(self, pool: PoolId, waiters: Iterable[_Waiter]) -> None:
         """Find who waits for a whole node. Each job, the first in the queue first, counts on the next to be left."""
         ends = iter(self._node_ends(pool))
-        there = self._draft.snapshot.pools[pool]
-        start = there.likely_start_seconds
-        bill = 0.0 if there.quote is None else there.quote.price.dollars_per_second * start
+        start = self._draft.snapshot.pools[pool].likely_start_seconds
+        bill = self._price(pool) * start
         soonest = next(ends, inf)
         for waiter in waiters:
             most = start + (bill / (_FACTOR * waiter.worth) if waiter.worth else 0.0) - waiter.waited
@@ -148,7 +147,7 @@ class HoleWaits:
         idle = self._idle_cost(option.pool, option.gpus)
         text = f"{reasons.name(option)} wanted: expected in {reasons.format_duration(soonest)} on a node that is in use"
         text += f", whereas the other GPUs of a new node would cost {reasons.format_money(idle)} until others come"
-        text += f"; it is rented at {moment(self._latest(waiter)):%Y-%m-%dT%H:%M:%SZ} at the latest"
+        text += _at_the_latest(self._latest(waiter))
         seconds = -job.weight * soonest
         return Reason(ReasonCode.WAITING_FOR_FREE_GPUS, seconds, Money.of(-idle), text)
 
@@ -165,11 +164,14 @@ class HoleWaits:
 
     def _idle_cost(self, pool: PoolId, wanted: int) -> float:
         """Dollars for the GPUs of a new node that nobody wants, while it starts and until the next job comes."""
-        there, size = self._draft.snapshot.pools[pool], self._size(pool)
-        price = 0.0 if there.quote is None else there.quote.price.dollars_per_second
-        start = there.likely_start_seconds
+        size, start = self._size(pool), self._draft.snapshot.pools[pool].likely_start_seconds
         idle = min(max(self._seconds_to_next(pool), start), _LONGEST * start)
-        return max(size - wanted, 0) / size * price * idle
+        return max(size - wanted, 0) / size * self._price(pool) * idle
+
+    def _price(self, pool: PoolId) -> float:
+        """Dollars a second of one of its nodes; 0 where that is not known."""
+        quote = self._draft.snapshot.pools[pool].quote
+        return 0.0 if quote is None else quote.price.dollars_per_second
 
     def _seconds_to_next(self, pool: PoolId) -> float:
         """Mean seconds until a job of less than a node comes to the pool; infinite where none is expected."""
@@ -221,3 +223,8 @@ class HoleWaits:
             for rental, guests in self._solution.guests().items()
             if rental in free and free[rental] + sum(guest.gpus for guest in guests) == size
         )
+
+
+def _at_the_latest(until: Instant) -> str:
+    """When the node is rented if the wait is in vain, as the end of a sentence."""
+    return f"; it is rented at {moment(until):%Y-%m-%dT%H:%M:%SZ} at the latest"

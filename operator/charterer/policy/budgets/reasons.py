@@ -156,6 +156,6 @@ def no_option(job: Job, pools: Mapping[PoolId, Pool]) -> str:
 
 
 def _unpriced(pools: Mapping[PoolId, Pool]) -> str:
-    """What to do about the pools of which nobody says a price; empty without any."""
+    """What to do about pools whose price is not known; empty if all are."""
     names = ", ".join(sorted(name for name, pool in pools.items() if pool.lacks_price))
     return f"; set spec.price.hourly of GPUPool {names}, or see the condition Ready" if names else ""

@@ -23,7 +23,7 @@ from charterer.policy.budgets.spend_forecast import Forecast
 from charterer.policy.jobs.committed_cost import ClassInProgress
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.jobs.groups import JobGroup
-from charterer.policy.jobs.job_facts import job_facts, job_position
+from charterer.policy.jobs.job_facts import job_facts, job_position, told_to_stop
 from charterer.policy.nodes.accrued_cost import spent
 from charterer.policy.nodes.guests import Guest, all_guests, guests
 from charterer.policy.nodes.pool_nodes import PoolNodes
@@ -109,8 +109,7 @@ class BudgetSolution:
 
     def commitment(self, job: Job, given: Allocate) -> float:
         """Dollars by which less may be committed from the next plan on, when the job has been given its place."""
-        moved = job if job.allocation is None else replace(job, replaced=(*job.replaced, job.allocation))
-        started = replace(moved, allocation=given.allocation, predicted=job.predicted or given.predicted)
+        started = replace(told_to_stop(job), allocation=given.allocation, predicted=job.predicted or given.predicted)
         facts = job_facts(started, frozenset(self.inputs.snapshot.profiles))
         factor = self.calibration.of_finished(facts.statistics).value
         need = self.deadline_needs.get(job.id)

@@ -7,7 +7,7 @@ happened before.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
 from charterer.domain.job import Finish, Job, ResizePolicy
@@ -16,7 +16,7 @@ from charterer.domain.time import Instant
 from charterer.incremental import Memo
 from charterer.policy.jobs.committed_cost import ClassInProgress
 from charterer.policy.jobs.group_key import GroupKey
-from charterer.policy.jobs.job_facts import JobFacts, job_facts
+from charterer.policy.jobs.job_facts import JobFacts, job_facts, told_to_stop
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,10 +118,7 @@ def stop_some(group: JobGroup, stopped: Container[JobId], classes: frozenset[Cla
         return group
 
     def told(facts: JobFacts) -> JobFacts:
-        job = facts.job
-        if job.id not in stopped or job.allocation is None:
-            return facts
-        return job_facts(replace(job, allocation=None, replaced=(*job.replaced, job.allocation)), classes)
+        return job_facts(told_to_stop(facts.job), classes) if facts.job.id in stopped else facts
 
     return job_group(tuple([told(facts) for facts in group.members]))
 

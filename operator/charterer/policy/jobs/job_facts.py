@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from charterer.domain.ids import ClassId, JobId, NodeName, RentalId
 from charterer.domain.job import TRUSTED_FRACTION, Job
@@ -118,6 +118,11 @@ def job_position(job: Job, mean_work: float) -> JobPosition:
     """Where the job is by what it reported; ``mean_work`` (seconds of the reference option) where it says nothing."""
     done = 0.0 if job.progress is None or job.progress.fraction is None else min(job.progress.fraction, _ALL_BUT)
     return JobPosition(mean_work if job.remaining is None else job.remaining / (1.0 - done), done)
+
+
+def told_to_stop(job: Job) -> Job:
+    """The job when its run has been told to stop: the run holds its GPUs until it is on record."""
+    return job if job.allocation is None else replace(job, allocation=None, replaced=(*job.replaced, job.allocation))
 
 
 def last_option(job: Job) -> Option | None:
