@@ -1,4 +1,4 @@
-"""``charterer preflight``: what would fail in a pool before the first dollar is spent."""
+"""``charterer preflight``: what would fail in a pool once nodes are rented."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ Found = Mapping[str, Sequence[PreflightFinding]]
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format.")
 @cluster_options
 def preflight(pool: str | None, output: str, cluster: ClusterOptions) -> None:
-    """Look for what would fail in POOL, or in all pools: rights, settings, quota, price, Nodes. It changes nothing.
+    """Check POOL, or all pools, for what would fail once nodes are rented: rights, settings, quota, price, Nodes.
+
+    It rents and changes nothing.
 
     \b
       charterer preflight                # all pools

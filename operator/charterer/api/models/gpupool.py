@@ -294,8 +294,7 @@ class GPUPoolView(ApiModel):
     Capacity Block or a NodeClaim's expireAfter, and how many nodes then. Jobs move away some minutes before."""
     conditions: Conditions = ()
     """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price is not believed; Preflight: what
-    would fail before the first dollar; Stopped while a
-    person has stopped the operator."""
+    would fail once nodes are rented; Stopped while a person has stopped the operator."""
 
 
 class GPUPoolStatus(GPUPoolView, GPUPoolRecord):

@@ -215,7 +215,7 @@ TRAINING_JOB = ResourceKind(
     columns=(
         PrinterColumn("State", ".status.state"),
         PrinterColumn("GPUs", ".status.gpus", "integer"),
-        PrinterColumn("Want", ".status.wantGpus", "integer", description="GPUs it is worth giving it"),
+        PrinterColumn("Want", ".status.wantGpus", "integer", description="GPUs that it should have"),
         PrinterColumn("Pool", ".status.pool"),
         PrinterColumn("Progress%", ".status.progressPercent", "integer", description="Percent done"),
         PrinterColumn("ETA", ".status.eta", description="When it is expected to end"),

@@ -54,7 +54,8 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
     for problem in report.snapshot.problems:
         if (problem.kind, problem.namespace, problem.name) == ("TrainingJob", job.namespace, job.name):
             blocks.append(Paragraph(f"{problem.field}: {problem.message}", Tone.CHANGED))
-    for limit in limits_of(explanation):
+    told = "" if explanation.verdict is None else explanation.verdict.reason.message
+    for limit in (limit for limit in limits_of(explanation) if limit.message != told):
         tone = Tone.CHANGED if limit.status is ConditionStatus.FALSE else Tone.PLAIN
         blocks.append(Paragraph(f"{_LIMITS[limit.type]}: {limit.message}.", tone))
     if job.resize is ResizePolicy.NEVER and job.allocation is not None and job.finish is None:
@@ -132,8 +133,10 @@ def _pays(explanation: Explanation) -> str:
         cheapest = f"{CEILING_FACTOR:g} times what an hour of its cheapest option costs"
         text += f" For this job it pays at most {most}, {cheapest}."
     own = None if solution is None else solution.deadline_values(job)
-    if own is not None:
-        text += f" For this job, because of its targetCompletionTime, it pays {formatting.rate(Rate(own.worth))}."
+    need = None if solution is None else solution.deadline_needs.get(job.id)
+    if own is not None and need is not None:
+        paid = "any price" if need.at_any_price else formatting.rate(Rate(own.worth))
+        text += f" For this job, because of its targetCompletionTime, it pays {paid}."
     return text if budget.feasible else f"{text} It is too small for the cheapest options of all its jobs: jobs queue."
 
 

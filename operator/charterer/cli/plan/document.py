@@ -237,10 +237,11 @@ def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Ton
         allowed = Price.per_second(solution.allowed)
         return f"too small for what is left of the month ({allowed}): jobs queue; {needs}", Tone.BAD
     if solution.planned > solution.allowed * (1.0 + 1e-9):
-        return f"enough for the jobs in sight on their cheapest options; for as many at any time, {needs}", Tone.PLAIN
+        enough = "enough for the present jobs on their cheapest options"
+        return f"{enough}; if jobs keep coming at this rate, {needs}", Tone.PLAIN
     if solution.planned < solution.allowed * (1.0 - 1e-9):
         dearest = formatting.rate(solution.rate)
-        return f"more than can be used: nothing faster costs at most {dearest} per job-hour saved", Tone.PLAIN
+        return f"more than can be used: all faster options cost more than {dearest} per job-hour saved", Tone.PLAIN
     observes = ", only observes" if solution.budget.mode is Mode.OBSERVE else ""
     return f"used in full{observes}", Tone.PLAIN
 
@@ -303,7 +304,7 @@ def _jobs(report: PlanReport, most: int) -> list[Block]:
         TableColumn("JOB"),
         TableColumn("STATE"),
         TableColumn("HAS", optional=True),
-        TableColumn("WORTH GIVING"),
+        TableColumn("WANT"),
         TableColumn("LEFT", right=True),
         TableColumn("ENDS ABOUT", optional=True),
         TableColumn("WHY", elastic=True),
@@ -354,7 +355,7 @@ def _more_or_less(report: PlanReport, pictures: Sequence[Picture]) -> list[Block
     blocks.append(DocumentTable(columns, tuple(rows)))
     for budget, frontier in frontiers.items():
         ends = (
-            f"with as many jobs at any time, they queue below {frontier.cheapest} a month; "
+            f"if jobs keep coming at this rate, they queue below {frontier.cheapest} a month; "
             f"above {frontier.fastest} nothing faster is worth its price"
         )
         blocks.append(Paragraph(f"{budget}: {ends}.", Tone.FAINT))

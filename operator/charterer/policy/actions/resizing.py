@@ -205,7 +205,8 @@ class Resizing:
         own = self._solution.deadline_needs.get(job.id)
         worth = share.group.worth(self._solution.rate)
         worth = worth if own is None else max(worth, own.worth)
-        why = reasons.moving(move, allocation.option, left, worth, share.group.weight)
+        paid = "any price" if own is not None and own.at_any_price else reasons.format_money(worth * 3600)
+        why = reasons.moving(move, allocation.option, left, paid, share.group.weight)
         return self._solution.with_deadline_note(job, why)
 
     def _go(self, job: Job, allocation: Allocation, to: Option, why: Reason) -> bool:

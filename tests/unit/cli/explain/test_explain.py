@@ -200,7 +200,7 @@ def test_a_job_that_its_max_cost_does_not_let_start_says_what_it_needs(monkeypat
     job = JobId("sft-run")
     world.jobs[job] = replace(world.jobs[job], max_cost=Money.parse("20"))
     said = charterer_over(world, monkeypatch)("explain", "tj/sft-run").stdout
-    assert "spec.maxCost is $20.00, $0.00 are spent, and the cheapest way to the end needs $" in said
+    assert said.count("spec.maxCost is $20.00, $0.00 are spent, and the cheapest way to the end needs $") == 1
 
 
 def test_the_limits_of_the_jobs_own_are_told_with_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,6 +212,8 @@ def test_the_limits_of_the_jobs_own_are_told_with_their_numbers(monkeypatch: pyt
     assert "Its targetCompletionTime: target 2026-06-16T" in said
     assert " cannot be met: the fastest path ends 2026-06-16T" in said
     assert "Its maxCost: about $" in said
+    assert "restart included; the budget pays any price per hour saved; target 2026" in said
+    assert "because of its targetCompletionTime, it pays any price." in said
     limits = json.loads(charterer("explain", "sft-run", "-o", "json").stdout)["limits"]
     assert {kind: limit["reason"] for kind, limit in limits.items()} == {
         "OnTarget": "TargetMissed",

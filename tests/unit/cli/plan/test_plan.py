@@ -138,7 +138,7 @@ def test_a_budget_too_small_says_what_would_suffice(monkeypatch: pytest.MonkeyPa
     assert "too small for what is left of the month" in stdout
     assert "A row is an amount for every month from now on, whatever was spent of this one so far." in stdout
     assert "the cheapest options of its jobs need $23,064.00 a month" in stdout
-    assert "too small for as many jobs at any time: it pays for 9% of them" in stdout
+    assert "too small if jobs keep coming at this rate: it pays for 9% of them" in stdout
 
 
 def test_a_budget_of_zero_is_no_error_and_says_that_nothing_can_be_rented(monkeypatch: pytest.MonkeyPatch) -> None:
