@@ -12,7 +12,7 @@ from charterer.cli.shared import formatting
 from charterer.cli.shared.plan_report import Action, ActionKind, PlanReport
 from charterer.controller.status.jobs import job_state
 from charterer.domain.budget import Mode
-from charterer.domain.ids import BudgetId, JobId
+from charterer.domain.ids import BudgetId, JobId, Rate
 from charterer.domain.job import Job
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import Limit, PoolVerdict
@@ -207,7 +207,7 @@ def _budgets(report: PlanReport) -> list[Block]:
             )
         )
     sentences = [
-        f"{solution.budget.id} pays up to {formatting.rate(rate)} per job-hour saved"
+        f"{solution.budget.id} pays {_for_time(rate)}"
         for solution in report.solutions
         if (rate := report.plan.budgets[solution.budget.id].rate) is not None
     ]
@@ -215,11 +215,16 @@ def _budgets(report: PlanReport) -> list[Block]:
     return [Heading("Budgets"), *lines, DocumentTable(columns, tuple(rows)), *_meaning(rows)]
 
 
+def _for_time(rate: Rate) -> str:
+    return f"up to {formatting.rate(rate)} per job-hour saved" if rate else "only for the cheapest options"
+
+
 def _meaning(rows: Sequence[tuple[TableCell, ...]]) -> list[Paragraph]:
     """The meaning of the table's words."""
     words = (
-        "PAYS/H-SAVED is the most that a budget pays to end a job one hour earlier; it follows from the amount and the "
-        "load. MEAN JOB is the time from submission to completion, in the long run."
+        "ALLOWS/H is what a budget may spend an hour now, SPENDS/H what its jobs' options spend. PAYS/H-SAVED is the "
+        "most that it pays to end a job one hour earlier; it follows from the amount and the load. MEAN JOB is the "
+        "time from submission to completion, in the long run."
     )
     return [Paragraph(words, Tone.FAINT)] if rows else []
 
