@@ -77,7 +77,7 @@ def preflight_document(found: Found) -> Document:
     """A line for each finding, and a sentence."""
     every = [(name, finding) for name, findings in sorted(found.items()) for finding in findings]
     failed = sum(not finding.well for _, finding in every)
-    words = f"{failed} of {len(every)} checks would fail." if failed else "All is well."
+    words = f"{failed} of {len(every)} checks found something wrong." if failed else "All is well."
     items = Items(tuple(_item(name, finding) for name, finding in every))
     return Document("charterer preflight", (items, Paragraph(words, Tone.BAD if failed else Tone.GOOD)))
 

@@ -123,7 +123,7 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     ),
     "ProfileNotFound": Meaning(
         "The job names a SpeedupProfile that does not exist. It runs on its preferred number of GPUs.",
-        "Create the profile, or correct `spec.profileName`.",
+        "Let its jobs report (docs/progress.md), which creates it; or create it, or correct `spec.profileName`.",
     ),
     "Readable": Meaning("The profile can be used; nothing was learned yet."),
     "Stale": Meaning("A price is older than 15 minutes.", "See the condition `Ready` of the pool that is named."),

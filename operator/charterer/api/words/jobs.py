@@ -45,7 +45,7 @@ REASONS: Final[Mapping[str, Meaning]] = {
     ),
     ReasonCode.NO_CURVE: Meaning(
         "Nothing is known of the speed of this class, so the job runs on its preferred number of GPUs.",
-        "Let the job report its progress (docs/progress.md), or declare a SpeedupProfile.",
+        "Name a class in `spec.profileName`, and let its jobs report (docs/progress.md) or declare a SpeedupProfile.",
     ),
     ReasonCode.CHEAPEST_OVER_BUDGET: Meaning(
         "The budget does not pay even for the cheapest options of all jobs, so the job has its cheapest one.",

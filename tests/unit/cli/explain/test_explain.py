@@ -231,6 +231,30 @@ def test_a_budget_without_money_is_said_to_have_none(monkeypatch: pytest.MonkeyP
     assert "pays up to" not in said
 
 
+@pytest.mark.parametrize(
+    ("profile", "told"),
+    [
+        (None, "It names no class, so nothing is learned of its speed: set spec.profileName (docs/progress.md).\n"),
+        (
+            "sft",
+            "No speedup curve is known until jobs of its class report (docs/progress.md), or SpeedupProfile sft "
+            "declares one.\n",
+        ),
+    ],
+)
+def test_a_job_of_unknown_speed_is_told_what_would_make_it_known(
+    profile: str | None, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    world.budget()
+    world.pool(gpus=8, price="16")
+    world.job("sft-run", gpus=(1, 8, 32), profile=profile)
+    assert told in charterer_over(world, monkeypatch)("explain", "sft-run").stdout
+    world.profile("sft", CURVE)
+    world.job("sft-run", gpus=(1, 8, 32), profile="sft")
+    assert told not in charterer_over(world, monkeypatch)("explain", "sft-run").stdout
+
+
 def test_pools_that_the_budget_leaves_out_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     world = running()
     text = "GPUBudget research rents only in GPUPools with team=a (spec.poolSelector), which leaves out h100.\n"
