@@ -65,19 +65,21 @@ def triage(
     neither have nor want one. A group all of whose nodes stay and whose runs are all well is passed over as a whole.
     """
     result = JobTriage()
-    nodes = _Nodes.of(ending, rentals, snapshot)
+    threats = _Threats.of(ending, rentals, snapshot)
     now = snapshot.now
-    if nodes.seconds_to_next < inf:
-        result.again_at.append(after(now, nodes.seconds_to_next))
+    if threats.seconds_to_next < inf:
+        result.again_at.append(after(now, threats.seconds_to_next))
     for group in groups:
         _queue(group, result, now)
         result.idle += group.idle
         kept = group.runners
         overdue = any(_overdue(facts, now) for facts in group.late)
-        if overdue or group.doubtful or not group.rentals <= nodes.safe:
-            kept = {name: facts for name, facts in group.runners.items() if not _loses(facts, result, nodes, snapshot)}
+        if overdue or group.doubtful or not group.rentals <= threats.safe:
+            kept = {
+                name: facts for name, facts in group.runners.items() if not _loses(facts, result, threats, snapshot)
+            }
         for facts, refused in group.unwanted:
-            why = _displaced(facts, nodes, snapshot)
+            why = _displaced(facts, threats, snapshot)
             gone = refused if _gives_up(facts.job) or _overdue(facts, now) else why
             (result.idle if gone is None else result.stopped).append((facts.job, gone or refused))
         if kept:
@@ -122,14 +124,14 @@ def _overdue(facts: JobFacts, now: Instant) -> bool:
     return facts.ready_by is not None and now >= facts.ready_by
 
 
-def _loses(facts: JobFacts, result: JobTriage, nodes: _Nodes, snapshot: Snapshot) -> bool:
+def _loses(facts: JobFacts, result: JobTriage, threats: _Threats, snapshot: Snapshot) -> bool:
     """Whether a runner may not stay where it is; then it is in the result."""
     job = facts.job
-    why = _displaced(facts, nodes, snapshot)
+    why = _displaced(facts, threats, snapshot)
     if why is not None:  # what was not believed gives no place ahead of those that wait
         (result.stopped if why.code is ReasonCode.NOT_BELIEVED else result.leaving).append((job, why))
         return True
-    result.again_at += [after(snapshot.now, stays) for stays in nodes.stays(job).values() if stays > 0.0]
+    result.again_at += [after(snapshot.now, stays) for stays in threats.stays(job).values() if stays > 0.0]
     if not _overdue(facts, snapshot.now) or job.allocation is None:
         return False
     if job.replaced:  # the pods of its predecessor keep it from beginning, which is no fault of its own
@@ -156,8 +158,8 @@ def _gives_up(job: Job) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Nodes:
-    """What becomes of rentals. ``ending``: those that are being released, and why; ``threatened``: those that go away
+class _Threats:
+    """What becomes of nodes. ``ending``: those that are being released, and why; ``threatened``: those that go away
     otherwise, and why; ``ends``: those that end at a known time. ``safe``: those that stay, and do not end soon.
     """
 
@@ -167,7 +169,7 @@ class _Nodes:
     safe: Set[RentalId]
 
     @classmethod
-    def of(cls, ending: Mapping[RentalId, Reason], rentals: RentalIndex, snapshot: Snapshot) -> _Nodes:
+    def of(cls, ending: Mapping[RentalId, Reason], rentals: RentalIndex, snapshot: Snapshot) -> _Threats:
         """Those of a snapshot."""
         threatened, ends = _threatened(rentals, snapshot), dict[RentalId, KnownEnd]()
         for (_, pool), here in rentals.by_pool.items():
@@ -223,7 +225,7 @@ def _threatened(rentals: RentalIndex, snapshot: Snapshot) -> dict[RentalId, Reas
     return found
 
 
-def _displaced(facts: JobFacts, nodes: _Nodes, snapshot: Snapshot) -> Reason | None:
+def _displaced(facts: JobFacts, threats: _Threats, snapshot: Snapshot) -> Reason | None:
     """Why the job cannot stay.
 
     A run that has ended is recorded first. What is not believed of an allocation is withdrawn, unless the run goes on
@@ -243,9 +245,9 @@ def _displaced(facts: JobFacts, nodes: _Nodes, snapshot: Snapshot) -> Reason | N
         for doubt in job.doubts:
             if doubt.rental in named:
                 return reason(ReasonCode.NOT_BELIEVED, doubt.why)
-    if facts.rentals <= nodes.safe:
+    if facts.rentals <= threats.safe:
         return None
-    why = nodes.why_leave(job)
+    why = threats.why_leave(job)
     if why is not None:
         return why
     started = run is not None and not run.suspended
