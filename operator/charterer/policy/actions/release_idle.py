@@ -13,14 +13,15 @@ from charterer.domain.ids import InstanceId, PoolId, RentalId
 from charterer.domain.job import Job, RunOutcome
 from charterer.domain.money import Money
 from charterer.domain.plan import Reason, ReasonCode
-from charterer.domain.pool import Pool, Survey
+from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after, moment, seconds_between
 from charterer.policy.actions.gangs import IncompleteGangs
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.warm_nodes import warm_nodes
-from charterer.policy.nodes.capacity import Capacity, too_late
+from charterer.policy.nodes.capacity import Capacity
+from charterer.policy.nodes.known_ends import known_ends
 
 
 def release_idle(
@@ -139,13 +140,6 @@ def _seen(rental: Rental, listed: Mapping[PoolId, frozenset[InstanceId]]) -> boo
     return instances is not None and (rental.instance is None or rental.instance in instances)
 
 
-def _end(rental: Rental, survey: Survey | None, now: Instant) -> Instant | None:
-    """When the cloud ends the rental's instance, where no job begins there any more for that."""
-    instances = () if survey is None else survey.instances
-    end = next((instance.ends for instance in instances if instance.id == rental.instance), None)
-    return end if end is not None and too_late(rental, end, now) else None
-
-
 def _reason(rental: Rental, snapshot: Snapshot) -> Reason:
     saved = Money(-rental.worst.cost(3600).micros)
     survey = snapshot.surveys.get(rental.pool)
@@ -154,8 +148,9 @@ def _reason(rental: Rental, snapshot: Snapshot) -> Reason:
         verb = "takes" if notice.certain else "may take"
         text = f"the cloud {verb} back {rental.instance} of {rental.id}{notice.because}"
         return Reason(ReasonCode.INTERRUPTION, 0.0, saved, text)
-    if rental.phase is RentalPhase.READY and (end := _end(rental, survey, snapshot.now)) is not None:
-        text = f"no job uses {rental.id}, which ends at {moment(end):%Y-%m-%dT%H:%MZ}"
+    end = known_ends([rental], survey, snapshot.now).get(rental.id)
+    if rental.phase is RentalPhase.READY and end is not None and end.near:
+        text = f"no job uses {rental.id}, which ends at {moment(end.at):%Y-%m-%dT%H:%MZ}"
         return Reason(ReasonCode.IDLE, 0.0, saved, text)
     if rental.phase is RentalPhase.READY:
         return Reason(ReasonCode.IDLE, 0.0, saved, f"no job uses {rental.id} and none waits for it")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
+from math import inf
 
 from charterer.domain.ids import JobId, RentalId
 from charterer.domain.job import Job
@@ -11,11 +12,12 @@ from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant, format_instant
+from charterer.domain.time import Instant, after, format_instant, moment
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import JobFacts
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.jobs.rest import NOT_BEFORE_ITS_RECORD
+from charterer.policy.nodes.known_ends import KnownEnd, known_ends
 from charterer.policy.nodes.rental_index import RentalIndex
 
 
@@ -42,7 +44,7 @@ class JobTriage:
     """The jobs of one budget, those that leave or are stopped in order of creation.
 
     ``resting``: those that wait after a run that failed, and until when. ``again_at``: when a run's time to get ready
-    is over, or a job's rest.
+    is over, or a job's rest, or when a job must leave a node.
     """
 
     waiting: list[Job] = field(default_factory=list)
@@ -63,22 +65,21 @@ def triage(
     neither have nor want one. A group all of whose nodes stay and whose runs are all well is passed over as a whole.
     """
     result = JobTriage()
-    threatened = _threatened(rentals, snapshot)
-    safe = set().union(*[pool.staying for pool in rentals.by_pool.values()]).difference(ending, threatened)
+    threats = _Threats.of(ending, rentals, snapshot)
     now = snapshot.now
+    if threats.seconds_to_next < inf:
+        result.again_at.append(after(now, threats.seconds_to_next))
     for group in groups:
         _queue(group, result, now)
         result.idle += group.idle
         kept = group.runners
         overdue = any(_overdue(facts, now) for facts in group.late)
-        if overdue or group.doubtful or not group.rentals <= safe:
+        if overdue or group.doubtful or not group.rentals <= threats.safe:
             kept = {
-                name: facts
-                for name, facts in group.runners.items()
-                if not _loses(facts, result, ending, threatened, safe, snapshot)
+                name: facts for name, facts in group.runners.items() if not _loses(facts, result, threats, snapshot)
             }
         for facts, refused in group.unwanted:
-            why = _displaced(facts, ending, threatened, safe, snapshot)
+            why = _displaced(facts, threats, snapshot)
             gone = refused if _gives_up(facts.job) or _overdue(facts, now) else why
             (result.idle if gone is None else result.stopped).append((facts.job, gone or refused))
         if kept:
@@ -123,20 +124,14 @@ def _overdue(facts: JobFacts, now: Instant) -> bool:
     return facts.ready_by is not None and now >= facts.ready_by
 
 
-def _loses(
-    facts: JobFacts,
-    result: JobTriage,
-    ending: Mapping[RentalId, Reason],
-    threatened: Mapping[RentalId, Reason],
-    safe: Set[RentalId],
-    snapshot: Snapshot,
-) -> bool:
+def _loses(facts: JobFacts, result: JobTriage, threats: _Threats, snapshot: Snapshot) -> bool:
     """Whether a runner may not stay where it is; then it is in the result."""
     job = facts.job
-    why = _displaced(facts, ending, threatened, safe, snapshot)
+    why = _displaced(facts, threats, snapshot)
     if why is not None:  # what was not believed gives no place ahead of those that wait
         (result.stopped if why.code is ReasonCode.NOT_BELIEVED else result.leaving).append((job, why))
         return True
+    result.again_at += [after(snapshot.now, stays) for stays in threats.stays(job).values() if stays > 0.0]
     if not _overdue(facts, snapshot.now) or job.allocation is None:
         return False
     if job.replaced:  # the pods of its predecessor keep it from beginning, which is no fault of its own
@@ -162,6 +157,55 @@ def _gives_up(job: Job) -> bool:
     return bool(job.invalid) and job.current_run is None
 
 
+@dataclass(frozen=True, slots=True)
+class _Threats:
+    """What becomes of nodes. ``ending``: those that are being released, and why; ``threatened``: those that go away
+    otherwise, and why; ``ends``: those that end at a known time. ``safe``: those that stay, and do not end soon.
+    """
+
+    ending: Mapping[RentalId, Reason]
+    threatened: Mapping[RentalId, Reason]
+    ends: Mapping[RentalId, KnownEnd]
+    safe: Set[RentalId]
+
+    @classmethod
+    def of(cls, ending: Mapping[RentalId, Reason], rentals: RentalIndex, snapshot: Snapshot) -> _Threats:
+        """Those of a snapshot."""
+        threatened, ends = _threatened(rentals, snapshot), dict[RentalId, KnownEnd]()
+        for (_, pool), here in rentals.by_pool.items():
+            ends |= known_ends(here.staying.values(), snapshot.surveys.get(pool), snapshot.now)
+        near = [rental for rental, end in ends.items() if end.near]
+        staying = set().union(*[pool.staying for pool in rentals.by_pool.values()])
+        return cls(ending, threatened, ends, staying.difference(ending, threatened, near))
+
+    @property
+    def seconds_to_next(self) -> float:
+        """Seconds until one more node is not safe because it ends soon; infinite where none is known."""
+        return min([end.open_seconds for end in self.ends.values() if not end.near], default=inf)
+
+    def stays(self, job: Job) -> Mapping[RentalId, float]:
+        """For how many seconds the job stays on each node of a known end; none where it is done before."""
+        if job.allocation is None:
+            return {}
+        rentals = [place.rental for place in job.allocation.placements]
+        ends = {rental: self.ends[rental] for rental in rentals if rental in self.ends}
+        left = inf if job.remaining is None else job.remaining / job.allocation.option.speed
+        return {rental: end.stay_seconds(job.grace_seconds) for rental, end in ends.items() if left >= end.left}
+
+    def why_leave(self, job: Job) -> Reason | None:
+        """Why the job leaves its nodes now, because of one of them."""
+        for place in () if job.allocation is None else job.allocation.placements:
+            why = self.ending.get(place.rental) or self.threatened.get(place.rental)
+            if why is not None:
+                return why
+        for rental, stays in self.stays(job).items():
+            if stays <= 0.0:
+                end = moment(self.ends[rental].at)
+                text = f"{rental} ends at {end:%Y-%m-%dT%H:%MZ}; it leaves to save its work"
+                return reason(ReasonCode.INTERRUPTION, text)
+        return None
+
+
 def _threatened(rentals: RentalIndex, snapshot: Snapshot) -> dict[RentalId, Reason]:
     """Rentals whose nodes go away by themselves or by a person's hand, and why."""
     found = {
@@ -181,13 +225,7 @@ def _threatened(rentals: RentalIndex, snapshot: Snapshot) -> dict[RentalId, Reas
     return found
 
 
-def _displaced(
-    facts: JobFacts,
-    ending: Mapping[RentalId, Reason],
-    threatened: Mapping[RentalId, Reason],
-    safe: Set[RentalId],
-    snapshot: Snapshot,
-) -> Reason | None:
+def _displaced(facts: JobFacts, threats: _Threats, snapshot: Snapshot) -> Reason | None:
     """Why the job cannot stay.
 
     A run that has ended is recorded first. What is not believed of an allocation is withdrawn, unless the run goes on
@@ -207,12 +245,11 @@ def _displaced(
         for doubt in job.doubts:
             if doubt.rental in named:
                 return reason(ReasonCode.NOT_BELIEVED, doubt.why)
-    if facts.rentals <= safe:
+    if facts.rentals <= threats.safe:
         return None
-    for place in allocation.placements:
-        why = ending.get(place.rental) or threatened.get(place.rental)
-        if why is not None:
-            return why
+    why = threats.why_leave(job)
+    if why is not None:
+        return why
     started = run is not None and not run.suspended
     homeless = run is not None and any(pod.live and pod.node is None for pod in run.pods)
     for place in allocation.placements:
