@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.testbed import karpenter as karpenter_files
 from tests.testbed import prometheus as prometheus_programs
 from tests.testbed.build import MissingProgramsError
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.karpenter_process import KarpenterProcess
+
+settings.register_profile("any machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")  # how long an example takes is no behaviour: a busy machine takes any time
 
 
 @pytest.fixture(scope="session")

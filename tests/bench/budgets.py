@@ -23,7 +23,7 @@ from charterer.domain.period import period_bounds
 from charterer.domain.steps import CountedJob
 from charterer.domain.time import Instant, after, parse_instant, seconds_between
 from charterer.ledger.class_history import learn
-from charterer.policy.actions.queue_order import next_in_queue
+from charterer.policy.actions.admission.queue_order import next_in_queue
 from charterer.policy.budgets.arrivals import Arrivals, arrivals
 from charterer.policy.budgets.cost_calibration import CostFactor, corrected, cost_factor, usual_squared_cv
 from charterer.policy.budgets.pacing import PacingState, allowed_rate

@@ -247,8 +247,8 @@ def run(case: Case) -> Figures:
     memo = Memo()
     simulation = Simulation(scenario, lambda snapshot: plan(snapshot, memo), knowledge)
     with (
-        patch("charterer.policy.actions.shortage.share_out", side_effect=share_out) as solved,
-        nullcontext() if case.shared else patch("charterer.policy.actions.admission.share_room", lambda *_: None),
+        patch("charterer.policy.actions.admission.shortage.share_out", side_effect=share_out) as solved,
+        nullcontext() if case.shared else patch("charterer.policy.actions.admission.queue.share_room", lambda *_: None),
     ):
         result = simulation.run()
     asked = {submission.name: submission.gpus for submission in scenario.submissions}

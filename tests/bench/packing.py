@@ -6,7 +6,8 @@ Jobs of seven applications of Gavel's measurements on V100 GPUs, of 1 to 8 GPUs 
 costs the same on nodes of every size; nodes start in 120 s, a restart takes 30 s, curves are exact. Each load is
 simulated over a sweep of θ with nodes of each size, also of several sizes at once (``8,4,2,1``), or with budgets of so
 many dollars a month. The table compares the dollars at equal mean completion times, read log-log on the lower envelope
-of the sweep.
+of the sweep. It also says what nodes of one GPU would cost if their very schedule were packed on whole nodes, with jobs
+moved between nodes at any instant for nothing.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from __future__ import annotations
 import argparse
 import re
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from time import process_time
 
 from charterer.domain.ids import Rate
@@ -55,6 +57,7 @@ class Run:
     ``waits``: mean and longest seconds to the first start.
 
     ``late``: jobs that began later than by the node that was to be rented at the latest, as they were told.
+    ``gpus``: (second, GPUs that jobs hold from then on) at each change.
     """
 
     load: str
@@ -66,6 +69,12 @@ class Run:
     waits: tuple[float, float]
     late: int
     seconds: float
+    gpus: tuple[tuple[float, int], ...]
+
+    def packed(self, size: int) -> float:
+        """Dollars for as few whole nodes of ``size`` GPUs as hold the GPUs in use at each instant."""
+        node_seconds = sum(-(-gpus // size) * (until - since) for (since, gpus), (until, _) in pairwise(self.gpus))
+        return node_seconds * size * gavel.GPU_HOURS[gavel.REFERENCE] / 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +155,18 @@ def simulate(load: str, nodes: str, given: float, bed: Bed) -> Run:
         (statistics.fmean(first), max(first)),
         told.late(result.jobs, bed.start_seconds),
         process_time() - began,
+        _in_use(result.jobs),
     )
+
+
+def _in_use(jobs: Sequence[JobResult]) -> tuple[tuple[float, int], ...]:
+    """(second, GPUs that jobs hold from then on) at each change."""
+    changes = Counter[float]()
+    for job in jobs:
+        ends = [(job.finished, 0)] if job.finished is not None else []
+        for (_, before), (second, gpus) in pairwise([(0.0, 0), *job.widths, *ends]):
+            changes[second] += gpus - before
+    return tuple(zip(sorted(changes), accumulate(changes[second] for second in sorted(changes)), strict=True))
 
 
 def dollars_at(runs: Sequence[Run], mean: float) -> float | None:
@@ -210,6 +230,8 @@ def _print(load: str, nodes: str, runs: Sequence[Run], reference: Sequence[Run],
         above = excess(runs, reference)
         if above:
             text += f"; above nodes of one GPU {min(above):.1%} to {max(above):.1%}, mean {statistics.fmean(above):.1%}"
+        packed = [run.packed(max(map(int, nodes.split(",")))) / run.dollars - 1.0 for run in reference]
+        text += f"; their schedules on whole nodes, moves for nothing, {min(packed):.1%} to {max(packed):.1%} above"
     print(text, flush=True)
 
 

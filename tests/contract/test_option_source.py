@@ -65,7 +65,7 @@ def some_key(draw: Random) -> MenuKey:
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: type(source).__name__)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(draw=st.randoms(use_true_random=False))
 def test_candidates_are_what_the_jobs_may_have_and_the_pools_can_give(source: OptionSource, draw: Random) -> None:
     pools, profile, key = some_market(draw), some_profile(draw), some_key(draw)

@@ -43,7 +43,7 @@ def heard(world: World, draw: Random, seen: ClusterState) -> ClusterState:
     return replace(seen, progress=progress, refusals=refusals, services=services)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.randoms(use_true_random=False), st.lists(st.sampled_from(EVENTS), min_size=2, max_size=10))
 def test_a_look_with_a_memory_sees_what_one_without_does(
     draw: Random, events: list[Callable[[World, Random], None]]
@@ -120,7 +120,7 @@ def strangers(draw: Random, seen: ClusterState) -> ClusterState:
     return replace(seen, runs=runs, pods=pods, services=services)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.randoms(use_true_random=False))
 def test_what_others_label_and_own_changes_no_job_and_takes_only_the_gpus_that_it_holds(draw: Random) -> None:
     world = some_world(draw)
@@ -138,7 +138,7 @@ def test_what_others_label_and_own_changes_no_job_and_takes_only_the_gpus_that_i
     assert {key: step for key, step in under_attack.items() if not isinstance(step, StopOrphan)} == steps
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.randoms(use_true_random=False))
 def test_what_did_not_change_is_the_same_object_again(draw: Random) -> None:
     world, memory = some_world(draw), Memo()

@@ -34,7 +34,7 @@ def labels_are_written(world: World, draw: Random) -> None:
         world.nodes[name] = replace(node, run_labels=labels)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.randoms(use_true_random=False), st.lists(st.sampled_from([*EVENTS, labels_are_written]), max_size=10))
 def test_steps_with_a_memo_are_those_without(draw: Random, events: list[Callable[[World, Random], None]]) -> None:
     world, memo = some_world(draw), Memo()
@@ -48,7 +48,7 @@ def test_steps_with_a_memo_are_those_without(draw: Random, events: list[Callable
         assert all(run_step(job.id, view) is None for job in jobs if goes_on(job) and job.run_label not in wrong)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.randoms(use_true_random=False), st.lists(st.sampled_from(EVENTS), max_size=8))
 def test_the_view_of_a_job_that_is_shown_again_is_the_view_made_anew(
     draw: Random, events: list[Callable[[World, Random], None]]

@@ -24,7 +24,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "logs": ("charterer.cli.logs:logs", "Print what a job's pods print, or what is kept of a run whose pods are gone."),
     "simulate": ("charterer.cli.simulate.command:simulate", "Simulate a workload under policies side by side."),
     "drain": ("charterer.cli.drain:drain", "End all rented machines, before Charterer is uninstalled."),
-    "preflight": ("charterer.cli.preflight:preflight", "Look for what would fail in a pool before the first dollar."),
+    "preflight": ("charterer.cli.preflight:preflight", "Check pools for what would fail, before money is spent."),
     "stop": ("charterer.cli.stop:stop", "Rent nothing more, until `charterer resume`; end everything if asked to."),
     "resume": ("charterer.cli.stop:resume", "Rent again after `charterer stop`."),
     "run": ("charterer.cli.run:run", "Run the operator until it is stopped."),

@@ -1,4 +1,4 @@
-"""``charterer preflight``: what would fail in a pool before the first dollar is spent."""
+"""``charterer preflight``: what would fail in a pool once nodes are rented."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ Found = Mapping[str, Sequence[PreflightFinding]]
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format.")
 @cluster_options
 def preflight(pool: str | None, output: str, cluster: ClusterOptions) -> None:
-    """Look for what would fail in POOL, or in all pools: rights, settings, quota, price, Nodes. It changes nothing.
+    """Check POOL, or all pools, for what would fail once nodes are rented: rights, settings, quota, price, Nodes.
+
+    It rents and changes nothing.
 
     \b
       charterer preflight                # all pools
@@ -75,7 +77,7 @@ def preflight_document(found: Found) -> Document:
     """A line for each finding, and a sentence."""
     every = [(name, finding) for name, findings in sorted(found.items()) for finding in findings]
     failed = sum(not finding.well for _, finding in every)
-    words = f"{failed} of {len(every)} checks would fail." if failed else "All is well."
+    words = f"{failed} of {len(every)} checks found something wrong." if failed else "All is well."
     items = Items(tuple(_item(name, finding) for name, finding in every))
     return Document("charterer preflight", (items, Paragraph(words, Tone.BAD if failed else Tone.GOOD)))
 

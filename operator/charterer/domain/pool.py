@@ -303,7 +303,7 @@ class Instance:
 
     ``segments``: the prices that the cloud tells of this machine; empty where it tells none, and the quotes say it.
     ``order``: what it was launched for, where the cloud knows. ``ends``: when it is taken back, where that is known all
-    the time, such as the end of a reservation; the jobs on it move at a ``Notice`` before.
+    the time, such as the end of a reservation.
     """
 
     id: InstanceId

@@ -10,8 +10,8 @@ there, in proportion to σ²/B (Mandt, Hoffman and Blei 2017), and μ² has a pa
 
     log φ = h(p) + b(p)·g(s),   g(s) = log((1 + R) / (1 + R/s))
 
-where b is 1 if c = R/φ∞, and 0 if φ has no batch size (McCandlish et al. 2018). Progress p is cut into bins; level h and
-tilt b follow random walks over the bins, so that what was reported in one bin informs its neighbours, and a Kalman
+where b is 1 if c = R/φ∞, and 0 if φ has no batch size (McCandlish et al. 2018). Progress p is cut into bins; level h
+and tilt b follow random walks over the bins, so that what was reported in one bin informs its neighbours, and a Kalman
 filter with a backward pass gives the posterior mean and variance of both everywhere.
 """
 

@@ -343,7 +343,7 @@ def _left_out(simulated: Sequence[Simulated]) -> list[str]:
     if not sentences:
         return []
     sentences.append(
-        "A job never runs that is wider than a policy's nodes at their most (--max-nodes, or fixed:NODES)."
+        "A job never runs if it is wider than all nodes that the policy may have (--max-nodes, or fixed:NODES)."
     )
     times = [
         {job.name: job.completion_seconds for job in run.result.jobs if job.completion_seconds is not None}

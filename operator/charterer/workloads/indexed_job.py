@@ -1,6 +1,6 @@
 """A run as an Indexed batch/v1 Job: one pod for each placement, no retries, suspended until everything is in place.
 
-docs/development/architecture.md ("A run") says why the Job is as it is.
+docs/development/lifecycle.md ("A run") says when it is made, stopped and recorded.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The pod template of a run: the user's own with GPUs, placement, rendezvous and the progress report put over it.
 
-docs/development/architecture.md ("A run") says why each value is as it is.
+docs/development/architecture.md ("Names in the cluster") lists the values.
 """
 
 from __future__ import annotations

@@ -26,7 +26,6 @@ def columns(drawn: list[tuple[int, float, float]]) -> tuple[list[int], list[floa
     return [point[0] for point in drawn], [point[1] for point in drawn], [point[2] for point in drawn]
 
 
-@settings(deadline=None)
 @given(points)
 def test_the_fit_is_concave_and_never_falls(drawn: list[tuple[int, float, float]]) -> None:
     widths, values, weights = columns(drawn)
@@ -37,7 +36,6 @@ def test_the_fit_is_concave_and_never_falls(drawn: list[tuple[int, float, float]
     assert all(before >= then - 1e-7 for before, then in pairwise(slopes))
 
 
-@settings(deadline=None)
 @given(points)
 def test_no_concave_curve_that_never_falls_is_closer(drawn: list[tuple[int, float, float]]) -> None:
     """The optimality of a projection onto a cone: no hinge improves the fit, and the fit's own scale is right."""
@@ -54,7 +52,6 @@ def test_no_concave_curve_that_never_falls_is_closer(drawn: list[tuple[int, floa
     assert abs(sum(force * fit for force, fit in zip(pull, fitted, strict=True))) <= 1e-7 * height * (1.0 + scale)
 
 
-@settings(deadline=None)
 @given(points)
 def test_a_concave_curve_fits_itself(drawn: list[tuple[int, float, float]]) -> None:
     widths, values, weights = columns(drawn)
@@ -62,7 +59,6 @@ def test_a_concave_curve_fits_itself(drawn: list[tuple[int, float, float]]) -> N
     assert concave_fit(widths, fitted, weights) == pytest.approx(fitted, abs=1e-4)
 
 
-@settings(deadline=None)
 @given(points)
 def test_values_beyond_doubt_are_believed_where_curves_may_depart(drawn: list[tuple[int, float, float]]) -> None:
     widths, values, _ = columns([(width, abs(value) + 0.1, 1.0) for width, value, _ in drawn])
@@ -104,7 +100,7 @@ reports = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(reports, st.sampled_from([(1,), (1, 2, 4, 8), (2, 3, 16, 64)]), st.sampled_from([(64, 4096, 128), (1, 1, 1)]))
 def test_whatever_is_reported_a_profile_is_sound(
     told: list[Observation], widths: tuple[int, ...], batches: tuple[int, int, int]

@@ -91,7 +91,7 @@ def _unlikely(y: Sequence[float], effects: Mapping[Shape, Effect], cells: Mappin
     return found
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(unknowns, st.lists(places, min_size=1, max_size=12, unique=True))
 @example(*FAR)
 @example(*ZIGZAG)
@@ -110,9 +110,7 @@ def test_nothing_near_a_fit_is_likelier(x: tuple[float, ...], ran: list[Configur
             assert _unlikely(found.unknowns, {**effects, shape: (every, sync + by)}, cells) >= least
 
 
-@settings(
-    max_examples=200, deadline=None, derandomize=True
-)  # almost always: there may be more maxima than are looked for
+@settings(max_examples=200, derandomize=True)  # almost always: there may be more maxima than are looked for
 @given(unknowns, st.lists(places, min_size=1, max_size=12, unique=True))
 @example(*FAR)
 @example(*ZIGZAG)
@@ -160,7 +158,7 @@ observations = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(observations)
 def test_the_noise_curve_is_the_posterior_of_its_walk(told: list[tuple[float, float, float]]) -> None:
     """The same as solving the whole system of all bins at once."""

@@ -244,7 +244,7 @@ class _WithReplies(RentalsOnAnyCourse):
     traits = make.REPLYING
 
 
-_SETTINGS = settings(max_examples=70, stateful_step_count=50, deadline=None)
+_SETTINGS = settings(max_examples=70, stateful_step_count=50)
 TestRentalsOnAnyCourse = RentalsOnAnyCourse.TestCase
 TestRentalsOnAnyCourse.settings = _SETTINGS
 TestRentalsOfNamedOrders = _WithNamedOrders.TestCase

@@ -208,4 +208,4 @@ class RunsOnAnyCourse(RuleBasedStateMachine):
 
 
 TestRunsOnAnyCourse = RunsOnAnyCourse.TestCase
-TestRunsOnAnyCourse.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestRunsOnAnyCourse.settings = settings(max_examples=100, stateful_step_count=50)

@@ -19,7 +19,7 @@ from tests.happenings import EVENTS, is_carried_out, some_world
 from tests.worlds import World
 
 
-@settings(max_examples=36, deadline=None)
+@settings(max_examples=36)
 @given(st.randoms(use_true_random=False), st.lists(st.sampled_from(EVENTS), min_size=3, max_size=18))
 def test_a_plan_with_a_memo_is_the_plan_without(draw: Random, events: list[Callable[[World, Random], None]]) -> None:
     world, memo = some_world(draw), Memo()

@@ -33,7 +33,7 @@ def machines(snapshot: Snapshot) -> list[int]:
     return [price.micros_per_hour for price in prices]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(worlds(), st.one_of(st.none(), st.integers(0, 12)), PRICES, st.booleans())
 def test_no_plan_passes_the_limits_of_the_operator(
     world: World, nodes: int | None, hourly: Price | None, forget: bool
@@ -49,7 +49,7 @@ def test_no_plan_passes_the_limits_of_the_operator(
         assert sum(there) + sum(command.worst.micros_per_hour for command in rents) <= hourly.micros_per_hour
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(worlds(), st.sampled_from(list(Stop)))
 def test_a_stopped_operator_rents_nothing_and_ends_everything_only_if_it_is_to_drain(world: World, stop: Stop) -> None:
     free = world.snapshot()

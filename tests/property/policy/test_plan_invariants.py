@@ -120,7 +120,7 @@ def _disturb(draw: st.DrawFn, world: World) -> None:
                 world.jobs[job.id] = replace(job, widths=replace(job.widths, min=1, preferred=2, max=2))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(worlds())
 def test_nothing_is_rented_given_or_kept_idle_in_a_pool_that_its_budget_does_not_select(world: World) -> None:
     before = world.snapshot()
@@ -144,7 +144,7 @@ def test_nothing_is_rented_given_or_kept_idle_in_a_pool_that_its_budget_does_not
             assert rental.id in released
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(worlds(), SELECTORS)
 def test_what_is_spent_and_the_hard_limit_do_not_depend_on_the_selected_pools(world: World, other: Selector) -> None:
     def money(world: World) -> list[tuple[Money, Money]]:
@@ -161,13 +161,13 @@ def after_commands(world: World, decided: Plan) -> Snapshot:
     return world.snapshot()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(worlds())
 def test_the_same_snapshot_gives_the_same_plan(world: World) -> None:
     assert plan(world.snapshot()) == plan(world.snapshot())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(worlds())
 def test_no_object_is_written_twice_by_one_plan(world: World) -> None:
     decided = plan(world.snapshot())
@@ -175,7 +175,7 @@ def test_no_object_is_written_twice_by_one_plan(world: World) -> None:
     assert all(count == 1 for count in written.values())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(worlds())
 def test_no_gpu_is_given_twice_and_only_on_usable_nodes_of_the_own_budget(world: World) -> None:
     before = world.snapshot()
@@ -208,7 +208,7 @@ def test_no_gpu_is_given_twice_and_only_on_usable_nodes_of_the_own_budget(world:
             assert given_out[rental.id] <= later.nodes[NodeName(rental.node or "")].gpus
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(worlds())
 def test_pools_are_never_asked_for_what_they_cannot_give(world: World) -> None:
     before = world.snapshot()
@@ -222,7 +222,7 @@ def test_pools_are_never_asked_for_what_they_cannot_give(world: World) -> None:
     assert not {rent.rental for rent in rents} & set(before.rentals)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(worlds())
 def test_renting_keeps_both_limits_in_the_worst_case(world: World) -> None:
     before = world.snapshot()
@@ -246,7 +246,7 @@ def test_renting_keeps_both_limits_in_the_worst_case(world: World) -> None:
             assert worst <= budget.max_hourly_rate.micros_per_hour
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(worlds())
 def test_a_budget_that_observes_changes_nothing(world: World) -> None:
     before = world.snapshot()
@@ -262,7 +262,7 @@ def _payer(command: Command, snapshot: Snapshot) -> BudgetId | None:
     return snapshot.rentals[command.rental].budget if isinstance(command, Release) else None
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(worlds())
 def test_every_job_and_every_budget_is_judged_and_every_command_says_why(world: World) -> None:
     before = world.snapshot()
@@ -273,7 +273,7 @@ def test_every_job_and_every_budget_is_judged_and_every_command_says_why(world: 
     assert decided.again_at is None or decided.again_at > before.now
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(worlds())
 def test_a_plan_that_was_carried_out_is_not_taken_back_by_the_next(world: World) -> None:
     before = world.snapshot()
@@ -309,7 +309,7 @@ def test_a_plan_that_was_carried_out_is_not_taken_back_by_the_next(world: World)
                 assert pool not in given_back, "the first plan released too many"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(worlds())
 def test_a_plan_leaves_the_overhead_on_which_it_rests_as_it_was(world: World) -> None:
     def overheads() -> dict[BudgetId, float]:
@@ -320,7 +320,7 @@ def test_a_plan_leaves_the_overhead_on_which_it_rests_as_it_was(world: World) ->
     assert overheads() == pytest.approx(before)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(worlds())
 def test_carrying_out_plans_without_time_passing_comes_to_rest(world: World) -> None:
     for _ in range(12):
@@ -331,7 +331,7 @@ def test_carrying_out_plans_without_time_passing_comes_to_rest(world: World) -> 
     raise AssertionError(f"still {decided.commands}")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(worlds())
 def test_a_never_job_keeps_its_width_while_it_runs(world: World) -> None:
     before = world.snapshot()

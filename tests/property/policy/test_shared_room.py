@@ -13,8 +13,8 @@ from charterer.policy import plan
 from tests.property.policy.test_plan_invariants import worlds
 from tests.worlds import World
 
-SHARE_OUT = "charterer.policy.actions.shortage.share_out"
-SHARE_ROOM = "charterer.policy.actions.admission.share_room"
+SHARE_OUT = "charterer.policy.actions.admission.shortage.share_out"
+SHARE_ROOM = "charterer.policy.actions.admission.queue.share_room"
 
 
 def with_nodes_for_all(world: World) -> World:
@@ -37,7 +37,7 @@ def with_odd_widths(draw: st.DrawFn) -> World:
     return world
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(with_odd_widths())
 def test_where_no_pool_is_full_the_plan_is_the_same_without_the_exact_answer(world: World) -> None:
     snapshot = with_nodes_for_all(world).snapshot()

@@ -106,7 +106,7 @@ class CheckedPlanner(PlannerPolicy):
         self.world = world
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.randoms(use_true_random=False), st.booleans(), st.booleans())
 def test_a_snapshot_is_what_is_seen_at_first_sight_and_what_did_not_change_is_the_same_object(
     draw: Random, spot: bool, stock: bool
@@ -171,7 +171,7 @@ def pairs(asked: dict[str, int]) -> dict[str, tuple[Callable[[], Policy], Callab
 
 
 @pytest.mark.parametrize("name", ["as asked", "fifo", "shortest", "fair", "utilisation"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32), st.booleans())
 @example(314652068, False)  # two classes have used the same number of GPU-seconds
 def test_a_baseline_does_what_it_would_if_it_looked_at_everything(name: str, seed: int, spot: bool) -> None:

@@ -75,7 +75,7 @@ def exactly(known: Learner) -> Learner:
     return again
 
 
-@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=25, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(
     st.integers(0, 10**6),
     st.lists(st.sampled_from(WIDTHS), min_size=1, max_size=4, unique=True),

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from charterer.api import decode
@@ -33,7 +33,6 @@ def _through_json(status: dict[str, Any]) -> dict[str, Any]:
     return through
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(values.records_of_a_job)
 def test_the_record_of_a_job_is_read_back_as_it_was_written(record: dict[str, Any]) -> None:
     job = replace(decode.training_job(values.raw_job()).job, **record)

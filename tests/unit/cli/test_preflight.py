@@ -18,7 +18,7 @@ async def test_each_finding_is_a_line_and_the_last_one_counts() -> None:
     text = TextRenderer(None, colour=False).render(preflight_document(found))
     assert "GPUPool a100: group: sells g.4" in text
     assert "GPUPool a100: size: lower maxNodes" in text
-    assert "1 of 2 checks would fail." in text
+    assert "1 of 2 checks found something wrong." in text
     assert preflight_json(found) == {
         "pools": [
             {

@@ -192,5 +192,5 @@ class AnyCourse(RuleBasedStateMachine):
         self.world.state.__dict__.pop("_write", None)
 
 
-AnyCourse.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+AnyCourse.TestCase.settings = settings(max_examples=100, stateful_step_count=40)
 TestAnyCourse = AnyCourse.TestCase

@@ -125,7 +125,7 @@ def test_machines_that_two_pools_list_count_once_and_those_of_a_former_pool_not_
     run_in_virtual_time(main())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.integers(0, 8),
     st.lists(st.tuples(st.sampled_from(["a", "b"]), st.sampled_from(["ask", "survey", "wait"]), st.integers(1, 5))),

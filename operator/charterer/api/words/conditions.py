@@ -30,8 +30,8 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "Look the price up; then annotate the pool as the message says, or set `spec.price.hourly`.",
     ),
     ConditionType.PREFLIGHT: Meaning(
-        "What would fail in the pool before the first dollar was looked for: rights, settings, quota, price, Nodes.",
-        "If False: correct what its message names; `charterer preflight POOL` looks again.",
+        "A check of the pool for what would fail once nodes are rented: rights, settings, quota, price, Nodes.",
+        "If False: correct what its message names; `charterer preflight POOL` checks again.",
     ),
     ConditionType.ADMITTED: Meaning("The template is accepted and a budget pays.", "If False: read its message."),
     ConditionType.CAPACITY_AVAILABLE: Meaning("The job has its GPUs.", "If False: the reason is its `Why`."),
@@ -45,7 +45,7 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
     ConditionType.COMPLETE: Meaning("The job has completed."),
     ConditionType.LOAD_BORNE_OUT: Meaning(
         "All of the profile's declared `spec.arrivalsPerHour` counts in planning.",
-        "If False: fewer jobs came than declared, so less counts; correct the number, or let jobs come.",
+        "If False: fewer jobs were submitted than declared, so less counts; correct the number, or wait for more jobs.",
     ),
     ConditionType.FAILED: Meaning("The job has failed for good.", "Read its message."),
     ConditionType.ON_TARGET: Meaning(
@@ -98,12 +98,13 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "MaxNodesReached": Meaning("All nodes of `spec.maxNodes` are rented.", "Raise `spec.maxNodes`."),
     "NoCloud": Meaning("The pool names no cloud, or more than one.", "Give exactly one."),
     "NoPrice": Meaning(
-        "Of a GPUPool: its price is not known. Of a GPUBudget: that of no pool is, so nothing can be rented.",
+        "Of a GPUPool: its price is not known. Of a GPUBudget: no pool has a known price, so nothing can be rented.",
         "Do what the condition `Ready` of the GPUPool says, or set `spec.price.hourly`.",
     ),
     "NotAskedYet": Meaning("The operator has not asked the cloud yet."),
     "NotBorneOut": Meaning(
-        "Fewer jobs came than the profile declares, so less of its load counts.", "Correct `spec.arrivalsPerHour`."
+        "Fewer jobs were submitted than the profile declares, so less of its load counts.",
+        "Correct `spec.arrivalsPerHour`.",
     ),
     "NotLimited": Meaning("Money does not limit the job."),
     "NotReady": Meaning("Not all pods are ready.", "The message has the pods' own words."),
@@ -122,7 +123,7 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     ),
     "ProfileNotFound": Meaning(
         "The job names a SpeedupProfile that does not exist. It runs on its preferred number of GPUs.",
-        "Create the profile, or correct `spec.profileName`.",
+        "Let its jobs report (docs/progress.md), which creates it; or create it, or correct `spec.profileName`.",
     ),
     "Readable": Meaning("The profile can be used; nothing was learned yet."),
     "Stale": Meaning("A price is older than 15 minutes.", "See the condition `Ready` of the pool that is named."),

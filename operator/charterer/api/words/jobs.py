@@ -45,7 +45,7 @@ REASONS: Final[Mapping[str, Meaning]] = {
     ),
     ReasonCode.NO_CURVE: Meaning(
         "Nothing is known of the speed of this class, so the job runs on its preferred number of GPUs.",
-        "Let the job report its progress (docs/progress.md), or declare a SpeedupProfile.",
+        "Name a class in `spec.profileName`, and let its jobs report (docs/progress.md) or declare a SpeedupProfile.",
     ),
     ReasonCode.CHEAPEST_OVER_BUDGET: Meaning(
         "The budget does not pay even for the cheapest options of all jobs, so the job has its cheapest one.",
@@ -66,8 +66,8 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "Look at the GPURentals: `kubectl get gpurentals`.",
     ),
     ReasonCode.WAITING_FOR_FREE_GPUS: Meaning(
-        "GPUs of a node that is in use, or all of them, are expected to be free soon. A new node would cost more.",
-        "The reason says until when at the latest. A targetCompletionTime lets the job wait for nothing.",
+        "A node in use is expected to have enough free GPUs soon, which costs less than a new node.",
+        "The message says how long the job waits at most. With a `spec.targetCompletionTime` it does not wait.",
     ),
     ReasonCode.WAITING_FOR_BUDGET: Meaning(
         "What the budget may spend now is in use by other jobs.",
@@ -125,7 +125,7 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "The condition `PodsReady` has the pods' own words; allow more time if pulling the image takes longer.",
     ),
     ReasonCode.NOT_BELIEVED: Meaning(
-        "The allocation in the job's status cannot be Charterer's: it holds no GPUs, and the job is planned anew.",
+        "The allocation in the job's status is not Charterer's own, so it is ignored and the job is planned anew.",
         "Find out who may update trainingjobs/status: nobody but the operator needs that right.",
     ),
     ReasonCode.NOT_RECORDED: Meaning(
@@ -152,7 +152,7 @@ REASONS: Final[Mapping[str, Meaning]] = {
     ),
     ReasonCode.POOL_DELETED: Meaning("The pool is being deleted, or its group cannot be used: its nodes are ended."),
     ReasonCode.INTERRUPTION: Meaning(
-        "The cloud, or a taint of its Node, says that the machine goes; the job stops in time and starts elsewhere.",
+        "The cloud, or a taint of the Node, says that the machine will end; the job stops in time and starts again.",
         "If it happens too often: `spec.spotPolicy: Never`.",
     ),
     ReasonCode.OBSERVE_ONLY: Meaning(

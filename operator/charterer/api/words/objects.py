@@ -20,7 +20,7 @@ BUDGET_STATES: Final[Mapping[str, Meaning]] = {
         "Jobs wait for the budget's money.", "Raise `spec.amount` or the limit that the jobs' `Why` names."
     ),
     BudgetState.TOO_SMALL: Meaning(
-        "Even the cheapest options of the jobs in sight cost more than is left.",
+        "Even the cheapest options of its jobs cost more than is left.",
         "Raise `spec.amount`; `charterer plan` shows from which amount on jobs do not queue.",
     ),
     BudgetState.OVERSPENT: Meaning(

@@ -39,13 +39,13 @@ TABLES: Final[tuple[WordTable, ...]] = (
     WordTable("State of a TrainingJob", "The column State of `kubectl get tj`.", JOB_STATES),
     WordTable(
         "Why",
-        "The column Why of `kubectl get tj -o wide`; also reasons of a job's conditions, and of Events about jobs and "
-        "rentals that are taken away.",
+        "The column Why of `kubectl get tj -o wide`. The same words are reasons of a job's conditions, and of "
+        "Events about jobs, and about rentals that are given back.",
         REASONS,
     ),
     WordTable(
         "How a TrainingJob ended",
-        "Why, and the reason of the condition Complete or Failed, of an ended job.",
+        "The column Why of an ended job, and the reason of its condition Complete or Failed.",
         FINISH_REASONS,
     ),
     WordTable("State of a GPUBudget", "The column State of `kubectl get gbud`.", BUDGET_STATES),
@@ -53,11 +53,11 @@ TABLES: Final[tuple[WordTable, ...]] = (
     WordTable("Phase of a GPURental", "The column Phase of `kubectl get grent`.", RENTAL_PHASES),
     WordTable("State of a SpeedupProfile", "The column State of `kubectl get sprof`.", PROFILE_STATES),
     WordTable("Types of conditions", "In `status.conditions` of every kind.", CONDITION_TYPES),
-    WordTable("Reasons of conditions", "Those that are neither a state nor a Why from above.", CONDITION_REASONS),
+    WordTable("Reasons of conditions", "The words above, and these:", CONDITION_REASONS),
     WordTable("Answers of clouds", "Reasons of the condition Ready and of Events of a GPUPool.", CLOUD_REASONS),
     WordTable(
         "Reasons of Events",
-        "Those that are none of the words above, which are told as Events, too, when they begin.",
+        "Words from the tables above are also reported as Events when they begin. These are the others.",
         {**EVENT_REASONS, **RUN_EVENTS},
     ),
 )

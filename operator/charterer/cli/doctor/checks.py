@@ -84,7 +84,7 @@ def check_held_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:
 
 
 def check_preflights(raw: Iterable[RawObject]) -> Iterable[Finding]:
-    """Pools in which something would fail before the first dollar."""
+    """Pools in which something would fail once nodes are rented."""
     for item in raw:
         found, name = _condition(item, "Preflight"), item["metadata"]["name"]
         if found is not None and found.get("status") == "False":

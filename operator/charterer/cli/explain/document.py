@@ -19,7 +19,7 @@ from charterer.domain.plan import Allocate, Verdict
 from charterer.domain.time import seconds_between
 from charterer.policy.budgets.demand import DEFAULT_WORK_SECONDS
 from charterer.policy.budgets.reasons import format_duration, format_money, late, name
-from charterer.policy.explain.alternatives import Alternative, Alternatives, LeftAlone, Rank, WinningChange
+from charterer.policy.explain.alternatives import Alternative, Alternatives, Basis, LeftAlone, Rank, WinningChange
 from charterer.policy.nodes.pool_quota import LaunchWait
 from charterer.policy.options.menu import CEILING_FACTOR
 from charterer.policy.options.pool_selection import left_out
@@ -54,13 +54,21 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
     for problem in report.snapshot.problems:
         if (problem.kind, problem.namespace, problem.name) == ("TrainingJob", job.namespace, job.name):
             blocks.append(Paragraph(f"{problem.field}: {problem.message}", Tone.CHANGED))
-    for limit in limits_of(explanation):
+    told = "" if explanation.verdict is None else explanation.verdict.reason.message
+    for limit in (limit for limit in limits_of(explanation) if limit.message != told):
         tone = Tone.CHANGED if limit.status is ConditionStatus.FALSE else Tone.PLAIN
         blocks.append(Paragraph(f"{_LIMITS[limit.type]}: {limit.message}.", tone))
     if job.resize is ResizePolicy.NEVER and job.allocation is not None and job.finish is None:
         blocks.append(Paragraph("Its resizePolicy is Never: it keeps what it has, even if another option is better."))
     if options is not None:
-        sentences = (_pays(explanation), _mixes(explanation), work_left(job, options), _assumed_speeds(options))
+        work = work_left(job, options)
+        sentences = (
+            _pays(explanation),
+            _mixes(explanation),
+            work,
+            _unknown_speed(job, options),
+            _assumed_speeds(options),
+        )
         blocks += [Paragraph(sentence) for sentence in sentences if sentence]
         blocks += _options(options, every=every)
         blocks += counted_blocks(options.chosen, explanation)
@@ -132,8 +140,10 @@ def _pays(explanation: Explanation) -> str:
         cheapest = f"{CEILING_FACTOR:g} times what an hour of its cheapest option costs"
         text += f" For this job it pays at most {most}, {cheapest}."
     own = None if solution is None else solution.deadline_values(job)
-    if own is not None:
-        text += f" For this job, because of its targetCompletionTime, it pays {formatting.rate(Rate(own.worth))}."
+    need = None if solution is None else solution.deadline_needs.get(job.id)
+    if own is not None and need is not None:
+        paid = "any price" if need.at_any_price else formatting.rate(Rate(own.worth))
+        text += f" For this job, because of its targetCompletionTime, it pays {paid}."
     return text if budget.feasible else f"{text} It is too small for the cheapest options of all its jobs: jobs queue."
 
 
@@ -165,6 +175,16 @@ def work_left(job: Job, options: Alternatives) -> str:
     else:
         source = "the mean of its class; the job has not reported any progress"
     return f"Work left: {format_duration(left)} on the class's reference option, {source}."
+
+
+def _unknown_speed(job: Job, options: Alternatives) -> str:
+    """What would make the job's speed known, where nothing is."""
+    if any(option.basis is not Basis.ASSUMED for option in options.rows):
+        return ""
+    if not job.class_id.has_profile:
+        return "It names no class, so nothing is learned of its speed: set spec.profileName (docs/progress.md)."
+    declared = f"SpeedupProfile {job.class_id.name} declares one"
+    return f"No speedup curve is known until jobs of its class report (docs/progress.md), or {declared}."
 
 
 def _assumed_speeds(options: Alternatives) -> str:

@@ -12,7 +12,7 @@ from charterer.cli.shared import formatting
 from charterer.cli.shared.plan_report import Action, ActionKind, PlanReport
 from charterer.controller.status.jobs import job_state
 from charterer.domain.budget import Mode
-from charterer.domain.ids import BudgetId, JobId
+from charterer.domain.ids import BudgetId, JobId, Rate
 from charterer.domain.job import Job
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import Limit, PoolVerdict
@@ -207,7 +207,7 @@ def _budgets(report: PlanReport) -> list[Block]:
             )
         )
     sentences = [
-        f"{solution.budget.id} pays up to {formatting.rate(rate)} per job-hour saved"
+        f"{solution.budget.id} pays {_for_time(rate)}"
         for solution in report.solutions
         if (rate := report.plan.budgets[solution.budget.id].rate) is not None
     ]
@@ -215,11 +215,16 @@ def _budgets(report: PlanReport) -> list[Block]:
     return [Heading("Budgets"), *lines, DocumentTable(columns, tuple(rows)), *_meaning(rows)]
 
 
+def _for_time(rate: Rate) -> str:
+    return f"up to {formatting.rate(rate)} per job-hour saved" if rate else "only for the cheapest options"
+
+
 def _meaning(rows: Sequence[tuple[TableCell, ...]]) -> list[Paragraph]:
     """The meaning of the table's words."""
     words = (
-        "PAYS/H-SAVED is the most that a budget pays to end a job one hour earlier; it follows from the amount and the "
-        "load. MEAN JOB is the time from submission to completion, in the long run."
+        "ALLOWS/H is what a budget may spend an hour now, SPENDS/H what its jobs' options spend. PAYS/H-SAVED is the "
+        "most that it pays to end a job one hour earlier; it follows from the amount and the load. MEAN JOB is the "
+        "time from submission to completion, in the long run."
     )
     return [Paragraph(words, Tone.FAINT)] if rows else []
 
@@ -237,10 +242,11 @@ def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Ton
         allowed = Price.per_second(solution.allowed)
         return f"too small for what is left of the month ({allowed}): jobs queue; {needs}", Tone.BAD
     if solution.planned > solution.allowed * (1.0 + 1e-9):
-        return f"enough for the jobs in sight on their cheapest options; for as many at any time, {needs}", Tone.PLAIN
+        enough = "enough for the present jobs on their cheapest options"
+        return f"{enough}; if jobs keep coming at this rate, {needs}", Tone.PLAIN
     if solution.planned < solution.allowed * (1.0 - 1e-9):
         dearest = formatting.rate(solution.rate)
-        return f"more than can be used: nothing faster costs at most {dearest} per job-hour saved", Tone.PLAIN
+        return f"more than can be used: all faster options cost more than {dearest} per job-hour saved", Tone.PLAIN
     observes = ", only observes" if solution.budget.mode is Mode.OBSERVE else ""
     return f"used in full{observes}", Tone.PLAIN
 
@@ -303,7 +309,7 @@ def _jobs(report: PlanReport, most: int) -> list[Block]:
         TableColumn("JOB"),
         TableColumn("STATE"),
         TableColumn("HAS", optional=True),
-        TableColumn("WORTH GIVING"),
+        TableColumn("WANT"),
         TableColumn("LEFT", right=True),
         TableColumn("ENDS ABOUT", optional=True),
         TableColumn("WHY", elastic=True),
@@ -354,7 +360,7 @@ def _more_or_less(report: PlanReport, pictures: Sequence[Picture]) -> list[Block
     blocks.append(DocumentTable(columns, tuple(rows)))
     for budget, frontier in frontiers.items():
         ends = (
-            f"with as many jobs at any time, they queue below {frontier.cheapest} a month; "
+            f"if jobs keep coming at this rate, they queue below {frontier.cheapest} a month; "
             f"above {frontier.fastest} nothing faster is worth its price"
         )
         blocks.append(Paragraph(f"{budget}: {ends}.", Tone.FAINT))

@@ -67,7 +67,7 @@ def note(fit: BudgetFit, served: float) -> str:
     """A remark on how an amount fits the load; empty where there is none."""
     match fit:
         case BudgetFit.INFEASIBLE:
-            return f"too small for as many jobs at any time: it pays for {served:.0%} of them"
+            return f"too small if jobs keep coming at this rate: it pays for {served:.0%} of them"
         case BudgetFit.SURPLUS:
             return "more than can be used: nothing faster is worth its price"
         case _:

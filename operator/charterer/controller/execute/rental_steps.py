@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import reduce
 
@@ -14,7 +14,7 @@ from charterer.controller.execute.context import ExecutionContext, Handler
 from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome
 from charterer.domain.budget import FOLDED_KEPT, Balance
-from charterer.domain.ids import PoolId
+from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.money import ZERO
 from charterer.domain.nodes.waits import with_refusal, with_start
 from charterer.domain.order import LACKS, with_cool_down
@@ -210,48 +210,43 @@ def _as_listed(rental: Rental, instance: Instance) -> Rental:
 
 
 async def fold(context: ExecutionContext, step: Fold) -> ActionOutcome:
-    """Add the cost and the uid of the rental to the balance, in one conditional write."""
-    async with context.ledger:
-        budget = context.decided.budget(step.budget)
-        before = _opened(budget.balance)
+    """Add the cost and the uid of the rental to the balance."""
+
+    def folded(before: Balance) -> Balance:
         if len(before.folded) >= FOLDED_KEPT:
             raise Stale
-        await context.objects.record_budget(replace(budget, balance=balance.apply_fold(before, step)))
-    return ActionOutcome.DONE
+        return balance.apply_fold(before, step)
+
+    return await _record(context, step.budget, lambda before: folded(_opened(before)))
 
 
 async def open_period(context: ExecutionContext, step: OpenPeriod) -> ActionOutcome:
     """Open the first period or the next."""
-    async with context.ledger:
-        budget = context.decided.budget(step.budget)
-        await context.objects.record_budget(replace(budget, balance=balance.apply_open_period(budget.balance, step)))
-    return ActionOutcome.DONE
+    return await _record(context, step.budget, lambda before: balance.apply_open_period(before, step))
 
 
 async def count_jobs(context: ExecutionContext, step: CountJobs) -> ActionOutcome:
-    """Add what finished jobs have cost to the history of their classes, in one conditional write."""
-    async with context.ledger:
-        budget = context.decided.budget(step.budget)
-        counted = class_history.apply_count(_opened(budget.balance), step)
-        await context.objects.record_budget(replace(budget, balance=counted))
-    return ActionOutcome.DONE
+    """Add what finished jobs have cost to the history of their classes."""
+    return await _record(context, step.budget, lambda before: class_history.apply_count(_opened(before), step))
 
 
 async def add_costs(context: ExecutionContext, step: AddCosts) -> ActionOutcome:
-    """Add what was spent to the costs by cause, in one conditional write."""
-    async with context.ledger:
-        budget = context.decided.budget(step.budget)
-        added = costs.apply_costs(_opened(budget.balance), step)
-        await context.objects.record_budget(replace(budget, balance=added))
-    return ActionOutcome.DONE
+    """Add what was spent to the costs by cause."""
+    return await _record(context, step.budget, lambda before: costs.apply_costs(_opened(before), step))
 
 
 async def prune_folded(context: ExecutionContext, step: PruneFolded) -> ActionOutcome:
     """Drop the uids of rentals that are gone."""
+    return await _record(context, step.budget, lambda before: balance.apply_prune_folded(_opened(before), step))
+
+
+async def _record(
+    context: ExecutionContext, name: BudgetId, change: Callable[[Balance | None], Balance]
+) -> ActionOutcome:
+    """Change a budget's balance in one conditional write, after all that were begun before."""
     async with context.ledger:
-        budget = context.decided.budget(step.budget)
-        pruned = balance.apply_prune_folded(_opened(budget.balance), step)
-        await context.objects.record_budget(replace(budget, balance=pruned))
+        budget = context.decided.budget(name)
+        await context.objects.record_budget(replace(budget, balance=change(budget.balance)))
     return ActionOutcome.DONE
 
 

@@ -107,8 +107,8 @@ def _budget_conditions(
         ready = observed(ConditionType.READY, False, "HourlyLimitTooLow", too_low)
     elif verdict is not None and not verdict.feasible:
         message = (
-            f"even the cheapest options of the jobs in sight would spend {verdict.planned} but {verdict.allowed} is "
-            f"left for each hour of the period: jobs queue ({waiting} wait)"
+            f"even the cheapest options of its jobs would spend {verdict.planned}, but {verdict.allowed} is left for "
+            f"each hour of the period: jobs queue ({waiting} {'waits' if waiting == 1 else 'wait'} now)"
         )
         ready = observed(ConditionType.READY, False, "TooSmall", message)
     elif budget.mode is Mode.OBSERVE:

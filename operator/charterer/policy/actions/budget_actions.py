@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from charterer.domain.ids import RentalId
 from charterer.domain.plan import Reason
 from charterer.domain.time import after
-from charterer.policy.actions.admission import Admission
+from charterer.policy.actions.admission.queue import Admission
 from charterer.policy.actions.consolidation import consolidate
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.release_idle import release_idle
@@ -25,7 +25,7 @@ _OFTEN = 10.0
 def sort_out(solution: BudgetSolution, ending: Mapping[RentalId, Reason]) -> JobTriage:
     """Sort the budget's jobs by what is to be done with them. ``ending``: rentals that are being ended, and why."""
     snapshot = solution.inputs.snapshot
-    jobs = triage(solution.groups.values(), ending, solution.inputs.rentals, snapshot)
+    jobs = triage(solution.groups.values(), ending, solution.inputs)
     jobs.again_at += stop_spent(jobs, snapshot)
     return jobs
 
@@ -40,7 +40,7 @@ def decide(draft: PlanBuilder, capacity: Capacity, ending: Mapping[RentalId, Rea
         draft.judge(job, None, why)
     for rental, why in ending.items():
         draft.release(rental, why)
-    shares = Admission(draft, jobs.running).admit(jobs)
+    shares = Admission(draft, jobs).admit()
     Resizing(draft).move(jobs.running, shares)
     if shares is None or not shares.making_room:
         consolidate(draft, jobs.running)

@@ -24,7 +24,6 @@ from charterer.domain.money import Money
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.time import after, seconds_between
-from charterer.policy.actions.admission import next_run
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.resize_limits import MoveGate
 from charterer.policy.actions.triage import KeptRuns
@@ -32,7 +31,7 @@ from charterer.policy.budgets import reasons
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.deadline import MARGIN
 from charterer.policy.jobs.groups import JobGroup
-from charterer.policy.jobs.job_facts import job_position
+from charterer.policy.jobs.job_facts import job_position, next_run
 from charterer.policy.nodes.capacity import FreeNodes
 from charterer.policy.nodes.guests import Guest
 from charterer.policy.nodes.max_cost import fits, left_of

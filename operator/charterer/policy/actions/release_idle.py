@@ -13,14 +13,15 @@ from charterer.domain.ids import InstanceId, PoolId, RentalId
 from charterer.domain.job import Job, RunOutcome
 from charterer.domain.money import Money
 from charterer.domain.plan import Reason, ReasonCode
-from charterer.domain.pool import Pool, Survey
+from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after, moment, seconds_between
 from charterer.policy.actions.gangs import IncompleteGangs
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.warm_nodes import warm_nodes
-from charterer.policy.nodes.capacity import Capacity, too_late
+from charterer.policy.nodes.capacity import Capacity
+from charterer.policy.nodes.known_ends import KnownEnd
 
 
 def release_idle(
@@ -73,7 +74,8 @@ def release_idle(
         pool, of_use = selected.get(name), [rental for rental in sorted(rentals, key=_worth) if capacity.offers(rental)]
         surplus = of_use if pool is None else _surplus(draft, pool, of_use[replaced[name] :])
         for rental in (*(rental for rental in rentals if not capacity.offers(rental)), *surplus):
-            draft.release(rental.id, gangs.reason(rental) or _reason(rental, draft.snapshot))
+            end = draft.solution.inputs.ends.near.get(rental.id)
+            draft.release(rental.id, gangs.reason(rental) or _reason(rental, end, draft.snapshot))
 
 
 def _lost(draft: PlanBuilder) -> Counter[PoolId]:
@@ -139,14 +141,7 @@ def _seen(rental: Rental, listed: Mapping[PoolId, frozenset[InstanceId]]) -> boo
     return instances is not None and (rental.instance is None or rental.instance in instances)
 
 
-def _end(rental: Rental, survey: Survey | None, now: Instant) -> Instant | None:
-    """When the cloud ends the rental's instance, where no job begins there any more for that."""
-    instances = () if survey is None else survey.instances
-    end = next((instance.ends for instance in instances if instance.id == rental.instance), None)
-    return end if end is not None and too_late(rental, end, now) else None
-
-
-def _reason(rental: Rental, snapshot: Snapshot) -> Reason:
+def _reason(rental: Rental, end: KnownEnd | None, snapshot: Snapshot) -> Reason:
     saved = Money(-rental.worst.cost(3600).micros)
     survey = snapshot.surveys.get(rental.pool)
     notices = () if survey is None else [notice for notice in survey.notices if notice.instance == rental.instance]
@@ -154,8 +149,8 @@ def _reason(rental: Rental, snapshot: Snapshot) -> Reason:
         verb = "takes" if notice.certain else "may take"
         text = f"the cloud {verb} back {rental.instance} of {rental.id}{notice.because}"
         return Reason(ReasonCode.INTERRUPTION, 0.0, saved, text)
-    if rental.phase is RentalPhase.READY and (end := _end(rental, survey, snapshot.now)) is not None:
-        text = f"no job uses {rental.id}, which ends at {moment(end):%Y-%m-%dT%H:%MZ}"
+    if rental.phase is RentalPhase.READY and end is not None:
+        text = f"no job uses {rental.id}, which ends at {moment(end.at):%Y-%m-%dT%H:%MZ}"
         return Reason(ReasonCode.IDLE, 0.0, saved, text)
     if rental.phase is RentalPhase.READY:
         return Reason(ReasonCode.IDLE, 0.0, saved, f"no job uses {rental.id} and none waits for it")

@@ -11,16 +11,15 @@ from charterer.domain.money import ZERO
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Verdict
 from charterer.domain.time import after
-from charterer.policy.actions.admission import next_run
+from charterer.policy.actions.admission.shortage import Shares
 from charterer.policy.actions.plan_builder import PlanBuilder, verdict
 from charterer.policy.actions.resize_limits import Hold, MoveGate, being_measured
 from charterer.policy.actions.reversal_guard import reverses
-from charterer.policy.actions.shortage import Shares
 from charterer.policy.actions.triage import KeptRuns
 from charterer.policy.budgets import reasons
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.groups import JobGroup
-from charterer.policy.jobs.job_facts import JobFacts, job_position
+from charterer.policy.jobs.job_facts import JobFacts, job_position, next_run
 from charterer.policy.jobs.moves import CandidateMove, JobMoves, job_moves
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.max_cost import fits, left_of
@@ -206,7 +205,8 @@ class Resizing:
         own = self._solution.deadline_needs.get(job.id)
         worth = share.group.worth(self._solution.rate)
         worth = worth if own is None else max(worth, own.worth)
-        why = reasons.moving(move, allocation.option, left, worth, share.group.weight)
+        paid = "any price" if own is not None and own.at_any_price else reasons.format_money(worth * 3600)
+        why = reasons.moving(move, allocation.option, left, paid, share.group.weight)
         return self._solution.with_deadline_note(job, why)
 
     def _go(self, job: Job, allocation: Allocation, to: Option, why: Reason) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
+from math import inf
 
 from charterer.domain.ids import JobId, RentalId
 from charterer.domain.job import Job
@@ -11,11 +12,13 @@ from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant, format_instant
+from charterer.domain.time import Instant, after, format_instant, moment
+from charterer.policy.budgets.inputs import PlanInputs
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import JobFacts
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.jobs.rest import NOT_BEFORE_ITS_RECORD
+from charterer.policy.nodes.known_ends import KnownEnd
 from charterer.policy.nodes.rental_index import RentalIndex
 
 
@@ -42,7 +45,7 @@ class JobTriage:
     """The jobs of one budget, those that leave or are stopped in order of creation.
 
     ``resting``: those that wait after a run that failed, and until when. ``again_at``: when a run's time to get ready
-    is over, or a job's rest.
+    is over, or a job's rest, or when a job must leave a node.
     """
 
     waiting: list[Job] = field(default_factory=list)
@@ -54,31 +57,28 @@ class JobTriage:
     again_at: list[Instant] = field(default_factory=list)
 
 
-def triage(
-    groups: Iterable[JobGroup], ending: Mapping[RentalId, Reason], rentals: RentalIndex, snapshot: Snapshot
-) -> JobTriage:
+def triage(groups: Iterable[JobGroup], ending: Mapping[RentalId, Reason], inputs: PlanInputs) -> JobTriage:
     """Sort jobs by what is to be done; ``ending``: rentals that are being released, and why.
 
     ``leaving`` jobs lose their place and go elsewhere at once or queue; ``stopped`` ones give theirs up; ``idle`` ones
     neither have nor want one. A group all of whose nodes stay and whose runs are all well is passed over as a whole.
     """
     result = JobTriage()
-    threatened = _threatened(rentals, snapshot)
-    safe = set().union(*[pool.staying for pool in rentals.by_pool.values()]).difference(ending, threatened)
+    threats, snapshot = _Threats.of(ending, inputs), inputs.snapshot
     now = snapshot.now
+    if inputs.ends.next_seconds < inf:
+        result.again_at.append(after(now, inputs.ends.next_seconds))
     for group in groups:
         _queue(group, result, now)
         result.idle += group.idle
         kept = group.runners
         overdue = any(_overdue(facts, now) for facts in group.late)
-        if overdue or group.doubtful or not group.rentals <= safe:
+        if overdue or group.doubtful or not group.rentals <= threats.safe:
             kept = {
-                name: facts
-                for name, facts in group.runners.items()
-                if not _loses(facts, result, ending, threatened, safe, snapshot)
+                name: facts for name, facts in group.runners.items() if not _loses(facts, result, threats, snapshot)
             }
         for facts, refused in group.unwanted:
-            why = _displaced(facts, ending, threatened, safe, snapshot)
+            why = _displaced(facts, threats, snapshot)
             gone = refused if _gives_up(facts.job) or _overdue(facts, now) else why
             (result.idle if gone is None else result.stopped).append((facts.job, gone or refused))
         if kept:
@@ -123,20 +123,14 @@ def _overdue(facts: JobFacts, now: Instant) -> bool:
     return facts.ready_by is not None and now >= facts.ready_by
 
 
-def _loses(
-    facts: JobFacts,
-    result: JobTriage,
-    ending: Mapping[RentalId, Reason],
-    threatened: Mapping[RentalId, Reason],
-    safe: Set[RentalId],
-    snapshot: Snapshot,
-) -> bool:
+def _loses(facts: JobFacts, result: JobTriage, threats: _Threats, snapshot: Snapshot) -> bool:
     """Whether a runner may not stay where it is; then it is in the result."""
     job = facts.job
-    why = _displaced(facts, ending, threatened, safe, snapshot)
+    why = _displaced(facts, threats, snapshot)
     if why is not None:  # what was not believed gives no place ahead of those that wait
         (result.stopped if why.code is ReasonCode.NOT_BELIEVED else result.leaving).append((job, why))
         return True
+    result.again_at += [after(snapshot.now, stays) for stays in threats.stays(job).values() if stays > 0.0]
     if not _overdue(facts, snapshot.now) or job.allocation is None:
         return False
     if job.replaced:  # the pods of its predecessor keep it from beginning, which is no fault of its own
@@ -162,6 +156,47 @@ def _gives_up(job: Job) -> bool:
     return bool(job.invalid) and job.current_run is None
 
 
+@dataclass(frozen=True, slots=True)
+class _Threats:
+    """What becomes of nodes. ``ending``: those that are being released, and why; ``threatened``: those that go away
+    otherwise, and why; ``ends``: those that end soon. ``safe``: all others that stay.
+    """
+
+    ending: Mapping[RentalId, Reason]
+    threatened: Mapping[RentalId, Reason]
+    ends: Mapping[RentalId, KnownEnd]
+    safe: Set[RentalId]
+
+    @classmethod
+    def of(cls, ending: Mapping[RentalId, Reason], inputs: PlanInputs) -> _Threats:
+        """Those of all rentals."""
+        threatened, ends = _threatened(inputs.rentals, inputs.snapshot), inputs.ends.near
+        staying = set().union(*[pool.staying for pool in inputs.rentals.by_pool.values()])
+        return cls(ending, threatened, ends, staying.difference(ending, threatened, ends))
+
+    def stays(self, job: Job) -> Mapping[RentalId, float]:
+        """For how many seconds the job stays on each node that ends soon; none where it is done before."""
+        if job.allocation is None:
+            return {}
+        rentals = [place.rental for place in job.allocation.placements]
+        ends = {rental: self.ends[rental] for rental in rentals if rental in self.ends}
+        left = inf if job.remaining is None else job.remaining / job.allocation.option.speed
+        return {rental: end.stay_seconds(job.grace_seconds) for rental, end in ends.items() if left >= end.left}
+
+    def why_leave(self, job: Job) -> Reason | None:
+        """Why the job leaves its nodes now, because of one of them."""
+        for place in () if job.allocation is None else job.allocation.placements:
+            why = self.ending.get(place.rental) or self.threatened.get(place.rental)
+            if why is not None:
+                return why
+        for rental, stays in self.stays(job).items():
+            if stays <= 0.0:
+                end = moment(self.ends[rental].at)
+                text = f"{rental} ends at {end:%Y-%m-%dT%H:%MZ}; it leaves to save its work"
+                return reason(ReasonCode.INTERRUPTION, text)
+        return None
+
+
 def _threatened(rentals: RentalIndex, snapshot: Snapshot) -> dict[RentalId, Reason]:
     """Rentals whose nodes go away by themselves or by a person's hand, and why."""
     found = {
@@ -181,13 +216,7 @@ def _threatened(rentals: RentalIndex, snapshot: Snapshot) -> dict[RentalId, Reas
     return found
 
 
-def _displaced(
-    facts: JobFacts,
-    ending: Mapping[RentalId, Reason],
-    threatened: Mapping[RentalId, Reason],
-    safe: Set[RentalId],
-    snapshot: Snapshot,
-) -> Reason | None:
+def _displaced(facts: JobFacts, threats: _Threats, snapshot: Snapshot) -> Reason | None:
     """Why the job cannot stay.
 
     A run that has ended is recorded first. What is not believed of an allocation is withdrawn, unless the run goes on
@@ -207,12 +236,11 @@ def _displaced(
         for doubt in job.doubts:
             if doubt.rental in named:
                 return reason(ReasonCode.NOT_BELIEVED, doubt.why)
-    if facts.rentals <= safe:
+    if facts.rentals <= threats.safe:
         return None
-    for place in allocation.placements:
-        why = ending.get(place.rental) or threatened.get(place.rental)
-        if why is not None:
-            return why
+    why = threats.why_leave(job)
+    if why is not None:
+        return why
     started = run is not None and not run.suspended
     homeless = run is not None and any(pod.live and pod.node is None for pod in run.pods)
     for place in allocation.placements:

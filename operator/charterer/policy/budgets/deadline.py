@@ -56,6 +56,11 @@ class DeadlineNeed:
     postpones: bool = False
 
     @property
+    def at_any_price(self) -> bool:
+        """Whether only time counts, because even the fastest path ends too late."""
+        return not self.met and self.ends <= self.fastest
+
+    @property
     def outlook(self) -> TargetOutlook:
         """The end that is expected."""
         return TargetOutlook(self.ends, self.fastest, self.met)

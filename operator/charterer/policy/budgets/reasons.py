@@ -106,8 +106,8 @@ def _to_the_end(option: Option, values: OptionValues, position: JobPosition) -> 
     return Completion(option, time, cost, values.worth * time + cost + way.room, way.room)
 
 
-def moving(move: Move, here: Option, work: float, worth: float, weight: float) -> Reason:
-    """Why a running job goes elsewhere, for which a second is worth ``worth`` dollars."""
+def moving(move: Move, here: Option, work: float, paid: str, weight: float) -> Reason:
+    """Why a running job goes elsewhere; ``paid``: what the budget pays for an hour saved, in words."""
     hours = f"with {format_duration(work / here.speed)} left on {name(here)}, "
     if move.saved_seconds >= 0:
         words = (
@@ -118,7 +118,7 @@ def moving(move: Move, here: Option, work: float, worth: float, weight: float) -
         words = f"{hours}{name(move.to)} save {saved} for {format_duration(-move.saved_seconds)} more"
     if abs(move.room) >= 0.005:
         words += f" and {format_money(abs(move.room))} {'more' if move.room > 0 else 'less'} of room in full pools"
-    words += f", restart included; the budget pays {format_money(worth * 3600)} per hour saved"
+    words += f", restart included; the budget pays {paid} per hour saved"
     return Reason(ReasonCode.MOVE_PAYS, weight * move.saved_seconds, move.cost, words, here)
 
 

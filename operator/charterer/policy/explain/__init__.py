@@ -1,1 +1,1 @@
-"""Why this option and no other, and what more or less money would buy. Only the CLI and reports import this room."""
+"""Why this option and no other, and what more or less money would buy. Only the CLI and reports import it."""

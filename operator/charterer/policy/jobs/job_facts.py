@@ -125,6 +125,11 @@ def told_to_stop(job: Job) -> Job:
     return job if job.allocation is None else replace(job, allocation=None, replaced=(*job.replaced, job.allocation))
 
 
+def next_run(job: Job) -> int:
+    """The number of a new run."""
+    return max(job.last_run, 0 if job.allocation is None else job.allocation.run) + 1
+
+
 def last_option(job: Job) -> Option | None:
     """The option that the job has, or had last; None before its first run."""
     if job.allocation is not None:

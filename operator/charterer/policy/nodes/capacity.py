@@ -8,21 +8,18 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Container, Mapping
 from math import inf
-from typing import Final
 
 from charterer.domain.ids import BudgetId, InstanceId, PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.pool import InstanceState, Survey
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant, seconds_between
+from charterer.domain.time import seconds_between
 from charterer.policy.nodes.holdings import HeldGpus, Holdings
+from charterer.policy.nodes.known_ends import KnownEnds
 from charterer.policy.nodes.pool_nodes import PoolNodes
 from charterer.policy.nodes.rental_index import BudgetPool
 
-USEFUL_SECONDS: Final = 1200.0
-"""Seconds that a node must have left for a job to begin there: a start and the move that follows take some minutes of
-them. A node that had less than twice that when it was ready takes jobs for half of it."""
 EMPTY: HeldGpus = {}
 UNKNOWN: Mapping[RentalId, float] = {}
 
@@ -111,8 +108,11 @@ class FreeNodes:
 class Capacity:
     """The GPUs that are still free as a plan goes on: at first those that nobody holds."""
 
-    def __init__(self, snapshot: Snapshot, holdings: Holdings, nodes: Mapping[BudgetPool, PoolNodes]) -> None:
+    def __init__(
+        self, snapshot: Snapshot, holdings: Holdings, nodes: Mapping[BudgetPool, PoolNodes], ends: KnownEnds
+    ) -> None:
         self._snapshot = snapshot
+        self._near_ends = ends.near
         self._holdings = holdings
         self._nodes = nodes
         self.used: Mapping[RentalId, int] = holdings.used
@@ -194,23 +194,8 @@ class Capacity:
         if survey is None:
             return frozenset()
         noticed = frozenset(notice.instance for notice in survey.notices)
-        ends = {instance.id: instance.ends for instance in survey.instances if instance.ends is not None}
-        if not ends:
-            return noticed
-        now = self._snapshot.now
-        staying = [(rental.instance, rental) for rental in here.rentals.staying.values() if rental.instance in ends]
-        return noticed | {
-            instance for instance, rental in staying if instance is not None and too_late(rental, ends[instance], now)
-        }
-
-
-def too_late(rental: Rental, end: Instant, now: Instant) -> bool:
-    """Whether no job begins on a node any more that ends at ``end``.
-
-    What ended before it was ready is not believed: else each new node would be given back, and another one rented.
-    """
-    had = seconds_between(min(rental.ready or now, now), end)
-    return had > 0.0 and seconds_between(now, end) < min(USEFUL_SECONDS, had / 2.0)
+        ending = [rental.instance for name, rental in here.rentals.staying.items() if name in self._near_ends]
+        return noticed | {instance for instance in ending if instance is not None}
 
 
 def _ending(survey: Survey) -> frozenset[InstanceId]:

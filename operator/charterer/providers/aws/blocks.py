@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from charterer.domain.ids import InstanceId, PoolId
 from charterer.domain.order import Ask, Refusal, RefusalKind, Reply, Scope
-from charterer.domain.pool import AwsFleet, Notice, Pool
+from charterer.domain.pool import AwsFleet, Pool
 from charterer.domain.time import Instant, after, instant, seconds_between
 from charterer.providers.aws.calls import Calls, time_of
 from charterer.providers.aws.listing import ListedInstance
@@ -22,8 +22,8 @@ _BLOCK: Final = "capacity-block"
 """The reservation's type, and the lifecycle of the instances in it."""
 _ENDS_BEFORE_SECONDS: Final = 1800.0
 """Source: EC2 User Guide, capacity-blocks-monitor: instances are ended from 30 minutes before the end date."""
-_NOTICE_SECONDS: Final = 600.0
-"""How long before that its jobs move, as EC2's own warning does (40 minutes before the end date)."""
+_LEAVING_SECONDS: Final = 600.0
+"""How long before that its jobs leave at the earliest (``policy.nodes.known_ends``)."""
 _KNOWN_SECONDS: Final = 60.0
 """For how long an end is used before it is read again: a block can be extended."""
 
@@ -42,12 +42,6 @@ def ends(row: Mapping[str, Any]) -> Instant | None:
     if row.get("ReservationType") != _BLOCK or row.get("EndDate") is None:
         return None
     return after(instant(row["EndDate"]), -_ENDS_BEFORE_SECONDS)
-
-
-def end_notices(rows: Sequence[ListedInstance], ends: Mapping[InstanceId, Instant], now: Instant) -> Sequence[Notice]:
-    """For the instances whose block ends soon."""
-    soon = [row for row in rows if row.id in ends and now >= after(ends[row.id], -_NOTICE_SECONDS)]
-    return [Notice(row.id, ends[row.id], why=f"Capacity Block {row.reservation} ends") for row in soon]
 
 
 class CapacityBlocks:
@@ -75,7 +69,7 @@ class CapacityBlocks:
         if known is None or known.end is None:
             return None
         now = after(known.asked, self._clock() - known.read)
-        if seconds_between(now, known.end) > 2.0 * pool.start_seconds + _NOTICE_SECONDS:
+        if seconds_between(now, known.end) > 2.0 * pool.start_seconds + _LEAVING_SECONDS:
             return None
         message = "the Capacity Block ends before a node would be of use: give the pool another, or set maxNodes to 0"
         what = RefusalKind.STOCK_OUT, Scope.POOL, reservation, "CapacityBlockEnds", message, now

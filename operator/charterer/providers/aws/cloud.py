@@ -13,7 +13,7 @@ from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.order import Ask, Reply, Traits
 from charterer.domain.pool import AwsFleet, AwsGroup, Offering, Pool, Quote, Survey
 from charterer.domain.time import Instant
-from charterer.providers.aws.blocks import CapacityBlocks, end_notices
+from charterer.providers.aws.blocks import CapacityBlocks
 from charterer.providers.aws.calls import Answer, Calls, Params, Sdk, Sleep
 from charterer.providers.aws.fleet import FleetLauncher
 from charterer.providers.aws.group import GroupLauncher
@@ -178,7 +178,6 @@ class AwsCloud:
         segments = await self._prices.segments(pool, sorted({*types, *(row.type for row in rows)}), rows)
         alive = {row.id for row in rows if row.ended is None}
         ends = await self._blocks.ends_of(pool.id, rows)
-        notices = [*self._notices.of(_queue_of(pool), alive), *end_notices(rows, ends, asked)]
         fleet = isinstance(pool.cloud, AwsFleet) and not pool.cloud.capacity_reservation
         return Survey(
             pool=pool.id,
@@ -186,7 +185,7 @@ class AwsCloud:
             ordered=frozenset(),
             instances=tuple([row.to_domain(segments.get(row.id, ()), ends.get(row.id)) for row in rows]),
             refusals=(),
-            notices=tuple(notices),
+            notices=tuple(self._notices.of(_queue_of(pool), alive)),
             asked=asked,
             traits=FLEET_TRAITS if fleet else ONE_BY_ONE,
             offering=offering,

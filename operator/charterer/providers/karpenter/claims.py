@@ -124,8 +124,8 @@ class Claim:
 
     @property
     def taken(self) -> Instant | None:
-        """When the machine is taken from whatever still runs on it; None while nobody wants to."""
-        return self.expires if self.meta.deleted is None else after(self.meta.deleted, _DRAIN_SECONDS)
+        """When the machine of a deleted claim is taken from whatever still runs on it."""
+        return None if self.meta.deleted is None else after(self.meta.deleted, _DRAIN_SECONDS)
 
     @property
     def pool(self) -> PoolId:

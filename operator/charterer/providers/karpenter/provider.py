@@ -20,7 +20,7 @@ from charterer.api.names import LABEL_POOL
 from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.order import Ask, Order, Refusal, Reply, Traits
 from charterer.domain.pool import NodeClaims, Notice, Pool, Quote, Survey
-from charterer.domain.time import Instant, after, seconds_between
+from charterer.domain.time import Instant, seconds_between
 from charterer.providers.errors import (
     Busy,
     CloudOutcomeUnknown,
@@ -53,8 +53,6 @@ _EVENT_SECONDS: Final = 10.0
 """How long the Event that says why may come after the end of a claim."""
 _HARDWARE_SECONDS: Final = 60.0
 """Seconds between two looks for a Node that says what it is, where the pool's spec is all that is known."""
-_NOTICE_SECONDS: Final = 120.0
-"""How long before a claim expires surveys say so."""
 
 _ERRORS: Final[Mapping[CallFailure, type[ProviderError]]] = {
     CallFailure.NOT_DONE: CloudUnreachable,
@@ -131,7 +129,7 @@ class KarpenterCloud:
             ordered=frozenset(ordered),
             instances=tuple([claim.instance(cloud, at) for claim in claims if claim.stage in _WITH_MACHINE]),
             refusals=tuple(refusals),
-            notices=tuple(_notices(claims, at)),
+            notices=tuple(_notices(claims)),
             asked=at,
             traits=TRAITS,
             offering=found.offering(cloud),
@@ -330,12 +328,10 @@ def _claims_of(pool: Pool) -> NodeClaims:
     return pool.cloud
 
 
-def _notices(claims: Iterable[Claim], at: Instant) -> Iterable[Notice]:
-    """Notices for the claims that expire soon, or that somebody has deleted: Karpenter waits for what runs there."""
+def _notices(claims: Iterable[Claim]) -> Iterable[Notice]:
+    """Notices for the claims that somebody has deleted: Karpenter waits for what runs there."""
     for claim in claims:
-        soon = claim.taken is not None and claim.taken <= after(at, _NOTICE_SECONDS)
-        leaving = claim.stage is ClaimStage.ENDING or (claim.stage is ClaimStage.RUNNING and soon)
-        if leaving and claim.taken is not None:
+        if claim.stage is ClaimStage.ENDING and claim.taken is not None:
             yield Notice(InstanceId(claim.meta.name), claim.taken)
 
 

@@ -129,8 +129,8 @@ def _speed(row: Mapping[str, str | None], where: str, types: Sequence[str]) -> t
     if gpu_type not in types:
         there = f" (they have {', '.join(types)})" if any(types) else ""
         raise BadRow(
-            f"{where}: gpu_type {gpu_type!r} is of no pool{there}: correct it, add a pool to --pools, or leave the row "
-            "out"
+            f"{where}: gpu_type {gpu_type!r} is of no pool{there}: correct it, name a pool of that type with --pools, "
+            "or leave the row out"
         )
     return row.get("application") or "", gpu_type, int(gpus), seconds
 

@@ -48,7 +48,7 @@ def worlds(draw: st.DrawFn, budgets: int = 2) -> World:
     return world
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(worlds())
 def test_no_pool_is_exceeded_and_only_full_ones_have_a_price(world: World) -> None:
     found = stood(world)
@@ -66,7 +66,7 @@ def test_no_pool_is_exceeded_and_only_full_ones_have_a_price(world: World) -> No
             assert uses[pool] == pytest.approx(room[pool].gpus, rel=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(worlds())
 def test_rooms_that_do_not_bind_change_nothing(world: World) -> None:
     world.pools = {name: replace(pool, max_nodes=10_000) for name, pool in world.pools.items()}
@@ -79,7 +79,7 @@ def test_rooms_that_do_not_bind_change_nothing(world: World) -> None:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(worlds(budgets=1))
 def test_one_budget_gets_the_least_time_that_its_money_and_the_room_allow(world: World) -> None:
     (solution,) = stood(world)

@@ -97,7 +97,7 @@ class Slow:
             self.world.ends(name)
 
 
-@settings(max_examples=14, deadline=None)
+@settings(max_examples=14)
 @given(
     seed=st.integers(0, 10**6),
     limit=st.sampled_from(["5", "40", "150", "600"]),
@@ -120,7 +120,7 @@ def test_spend_never_exceeds_the_hard_limit(seed: int, limit: str, jobs: int, mi
         assert total(accrued(rental, world.now) for rental in world.rentals.values()) <= hard_limit
 
 
-@settings(max_examples=16, deadline=None)
+@settings(max_examples=16)
 @given(
     seed=st.integers(0, 10**6),
     limit=st.sampled_from(["5", "40", "150"]),
@@ -156,7 +156,7 @@ def test_a_limit_that_leaves_room_is_used() -> None:
 TARGETS = st.sampled_from([None, 0.05, 0.5, 2.0, 8.0])
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(
     seed=st.integers(0, 10**6),
     hard=st.sampled_from([("40", "150"), ("150", "150"), ("600", "40")]),
@@ -187,7 +187,7 @@ def test_no_target_and_no_other_budget_makes_a_budget_break_its_limits(
             assert worst <= Price.parse(rate).micros_per_hour
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(
     seed=st.integers(0, 10**6),
     most=st.lists(st.sampled_from(["2", "9", "40"]), min_size=1, max_size=4),

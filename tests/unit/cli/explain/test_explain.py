@@ -200,7 +200,7 @@ def test_a_job_that_its_max_cost_does_not_let_start_says_what_it_needs(monkeypat
     job = JobId("sft-run")
     world.jobs[job] = replace(world.jobs[job], max_cost=Money.parse("20"))
     said = charterer_over(world, monkeypatch)("explain", "tj/sft-run").stdout
-    assert "spec.maxCost is $20.00, $0.00 are spent, and the cheapest way to the end needs $" in said
+    assert said.count("spec.maxCost is $20.00, $0.00 are spent, and the cheapest way to the end needs $") == 1
 
 
 def test_the_limits_of_the_jobs_own_are_told_with_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,6 +212,8 @@ def test_the_limits_of_the_jobs_own_are_told_with_their_numbers(monkeypatch: pyt
     assert "Its targetCompletionTime: target 2026-06-16T" in said
     assert " cannot be met: the fastest path ends 2026-06-16T" in said
     assert "Its maxCost: about $" in said
+    assert "restart included; the budget pays any price per hour saved; target 2026" in said
+    assert "because of its targetCompletionTime, it pays any price." in said
     limits = json.loads(charterer("explain", "sft-run", "-o", "json").stdout)["limits"]
     assert {kind: limit["reason"] for kind, limit in limits.items()} == {
         "OnTarget": "TargetMissed",
@@ -227,6 +229,30 @@ def test_a_budget_without_money_is_said_to_have_none(monkeypatch: pytest.MonkeyP
     said = charterer_over(world, monkeypatch)("explain", "sft-run").stdout
     assert "Budget research has no money: its spec.amount is 0." in said
     assert "pays up to" not in said
+
+
+@pytest.mark.parametrize(
+    ("profile", "told"),
+    [
+        (None, "It names no class, so nothing is learned of its speed: set spec.profileName (docs/progress.md).\n"),
+        (
+            "sft",
+            "No speedup curve is known until jobs of its class report (docs/progress.md), or SpeedupProfile sft "
+            "declares one.\n",
+        ),
+    ],
+)
+def test_a_job_of_unknown_speed_is_told_what_would_make_it_known(
+    profile: str | None, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    world.budget()
+    world.pool(gpus=8, price="16")
+    world.job("sft-run", gpus=(1, 8, 32), profile=profile)
+    assert told in charterer_over(world, monkeypatch)("explain", "sft-run").stdout
+    world.profile("sft", CURVE)
+    world.job("sft-run", gpus=(1, 8, 32), profile="sft")
+    assert told not in charterer_over(world, monkeypatch)("explain", "sft-run").stdout
 
 
 def test_pools_that_the_budget_leaves_out_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,7 +159,7 @@ def test_a_finished_job_tells_the_size_of_the_next_ones_once() -> None:
 NUMBER = st.floats(1e-6, 86_400.0)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.lists(
         st.builds(

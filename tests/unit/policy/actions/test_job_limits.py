@@ -81,7 +81,7 @@ def test_what_a_target_takes_is_taken_from_the_others() -> None:
     assert solve_budgets(made.snapshot())[0].allowed < before
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.floats(2, 60), st.floats(2, 60), st.sampled_from(["100", "3000", "6000"]))
 def test_a_tighter_target_never_makes_a_job_slower(one: float, other: float, amount: str) -> None:
     tight, loose = (
@@ -170,7 +170,7 @@ def test_a_job_whose_size_nobody_knows_starts_if_it_can_train_for_a_while_before
     assert "to train for 600 s needs" in refused.message
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(50, 800), st.integers(50, 800))
 def test_a_smaller_max_cost_never_makes_a_job_dearer(one: int, other: int) -> None:
     def cost(dollars: int) -> float:

@@ -20,7 +20,7 @@ from tests.factory import cooled
 from tests.scenarios.policy.stories import placed, why
 from tests.worlds import World
 
-SHARE_OUT = "charterer.policy.actions.shortage.share_out"
+SHARE_OUT = "charterer.policy.actions.admission.shortage.share_out"
 
 
 def one_node(*, max_nodes: int = 1) -> World:

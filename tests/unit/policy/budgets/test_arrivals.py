@@ -6,7 +6,7 @@ import random
 from statistics import fmean
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from charterer.domain.budget import ClassHistory
@@ -40,7 +40,6 @@ def counted(created: list[Instant], hours: float = 5.0) -> ClassHistory | None:
     return known
 
 
-@settings(deadline=None)
 @given(st.floats(0.5, 30.0), st.floats(2.0, 90.0), st.floats(0.0, 1.0), st.floats(0.0, 100.0), st.integers(0, 99))
 def test_a_job_counts_once_whether_it_is_in_sight_or_only_remembered(
     per_day: float, days: float, gone: float, hours: float, seed: int

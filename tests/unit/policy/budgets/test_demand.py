@@ -16,7 +16,7 @@ from charterer.domain.option import Option
 from charterer.domain.profile import Amdahl
 from charterer.domain.time import after
 from charterer.incremental import Memo
-from charterer.policy.actions.queue_order import by_dollars, by_value, next_in_queue
+from charterer.policy.actions.admission.queue_order import by_dollars, by_value, next_in_queue
 from charterer.policy.budgets.demand import GroupDemand, group_demands
 from charterer.policy.budgets.inputs import plan_inputs
 from charterer.policy.options.menu import Menus

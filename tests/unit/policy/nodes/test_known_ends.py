@@ -1,4 +1,4 @@
-"""Nodes whose end is known long before: no job begins there for a few minutes."""
+"""Nodes whose end is known long before: no job begins there for a few minutes, and jobs leave to save their work."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.ids import InstanceId, PoolId
-from charterer.domain.plan import Allocate, Command, Release, Rent
+from charterer.domain.plan import Allocate, Command, ReasonCode, Release, Rent
 from charterer.domain.pool import Notice
 from charterer.domain.profile import Amdahl
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import LAST, Instant, after
-from charterer.policy.nodes.capacity import USEFUL_SECONDS
+from charterer.policy.nodes.known_ends import USEFUL_SECONDS
 from charterer.policy.planner import plan
 from tests.worlds import World
 
@@ -140,6 +140,57 @@ def test_a_job_runs_on_where_it_is_and_grows_onto_no_node_that_ends() -> None:
     decided = plan(ending(world, 600.0))
     assert [command.rental for command in decided.commands if isinstance(command, Release)] == ["a100-2"]
     assert not [command for command in decided.commands if isinstance(command, Allocate)]
+
+
+def running(lived: float, grace: int, hours_left: float = 100.0) -> World:
+    """A job with a grace period runs on a node that has been ready for so many seconds; a second node is free."""
+    world = World()
+    world.budget()
+    world.pool()
+    world.rental()
+    world.rental()
+    world.passes(lived)
+    world.job("train", gpus=8, grace_seconds=grace, hours_left=hours_left)
+    world.runs_on("train", "a100-1", gpus=8)
+    return world
+
+
+@pytest.mark.parametrize(
+    ("lived", "grace", "left", "leaves"),
+    [
+        (10 * HOUR, 30, 91.0, False),
+        (10 * HOUR, 30, 89.0, True),
+        (10 * HOUR, 300, 361.0, False),
+        (10 * HOUR, 300, 359.0, True),
+        (10 * HOUR, 3600, 601.0, False),
+        (10 * HOUR, 3600, 599.0, True),
+        (300.0, 300, 101.0, False),
+        (300.0, 300, 99.0, True),
+        (10 * HOUR, 30, -30.0, True),
+        (10 * HOUR, 30, -11 * HOUR, False),
+    ],
+)
+def test_a_job_leaves_a_node_that_ends_in_time_to_save_its_work(
+    lived: float, grace: int, left: float, leaves: bool
+) -> None:
+    decided = plan(ending(running(lived, grace), left))
+    stopped = [command for command in decided.commands if isinstance(command, Allocate)]
+    assert bool(stopped) is leaves
+    if leaves:
+        assert "a100-1 ends at 20" in stopped[0].reason.message
+        assert stopped[0].reason.code is ReasonCode.INTERRUPTION
+
+
+@pytest.mark.parametrize(("left", "again"), [(500.0, 140.0), (USEFUL_SECONDS + 100.0, 100.0)])
+def test_the_plan_is_made_again_when_the_node_closes_and_when_the_job_has_to_leave(left: float, again: float) -> None:
+    world = running(10 * HOUR, 300)
+    assert plan(ending(world, left)).again_at == after(world.now, again)
+
+
+@pytest.mark.parametrize(("seconds_left", "leaves"), [(50.0, False), (70.0, True)])
+def test_a_job_that_is_done_before_the_end_stays(seconds_left: float, leaves: bool) -> None:
+    snapshot = ending(running(10 * HOUR, 30, hours_left=seconds_left / HOUR), 60.0)
+    assert any(isinstance(command, Allocate) for command in plan(snapshot).commands) is leaves
 
 
 def test_the_reason_for_which_an_unused_node_is_given_back_names_its_end() -> None:

@@ -21,7 +21,7 @@ def read(text: str, **changes: object) -> History:
 
 
 @given(histories())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_history_that_was_written_is_read_back_as_it_was(history: History) -> None:
     file = io.StringIO()
     write_history(history, file)

@@ -135,7 +135,7 @@ def test_speeds_of_two_types_stand_in_one_file() -> None:
         ("application,gpus,seconds\nsft,1,9\n", "s.csv: no column gpu_type, and the pools have several: say of each"),
         (
             "application,gpu_type,gpus,seconds\nsft,H100,1,9\n",
-            "s.csv line 2: gpu_type 'H100' is of no pool (they have A100, T4): correct it, add a pool to --pools",
+            "s.csv line 2: gpu_type 'H100' is of no pool (they have A100, T4): correct it, name a ",
         ),
         (
             "application,gpu_type,gpus,seconds\nsft,T4,1,9\nsft,T4,1,8\n",

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job
-from charterer.policy.actions.queue_order import QueueKey, by_dollars, by_value, next_in_queue
+from charterer.policy.actions.admission.queue_order import QueueKey, by_dollars, by_value, next_in_queue
 from charterer.policy.budgets.assignment import GroupAssignment, PathShare, draw_path_share
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.group_key import GroupKey

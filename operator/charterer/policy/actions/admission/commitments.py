@@ -1,0 +1,81 @@
+"""What a budget may still promise to jobs that wait, in one plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from charterer.domain.ids import JobId
+from charterer.domain.job import Job
+from charterer.domain.money import Price
+from charterer.domain.option import Option
+from charterer.domain.plan import Allocate
+from charterer.policy.actions.plan_builder import PlanBuilder
+from charterer.policy.actions.triage import KeptRuns
+from charterer.policy.budgets import reasons
+from charterer.policy.options.option_value import Completion
+
+
+class Commitments:
+    """What the jobs cost that run and that were let in so far; asked and counted in the order of the queue.
+
+    ``wanted``: the ways of each waiting job to its end. In dollars: ``_committed``, what those that were let in are
+    expected to cost; ``_rate``, a second of all.
+    """
+
+    def __init__(
+        self, draft: PlanBuilder, running: Iterable[KeptRuns], wanted: Mapping[JobId, Sequence[Completion]]
+    ) -> None:
+        self._draft = draft
+        self._solution = draft.solution
+        self._wanted = wanted
+        self._committed = 0.0
+        self._rate = Price(sum([kept.micros for kept in running])).dollars_per_second
+        self._exhausted = False
+
+    def affords(self, job: Job, option: Option) -> bool:
+        """Whether the budget can still pay for it. What the first in the queue cannot have, nobody behind it gets.
+
+        While the budget is too small for all, a job whose class has no known arrival rate starts as long as what it
+        costs may still be committed, beside the jobs that start before it. Any job starts if the rate of what runs
+        stays within the allowed rate; a first job starts anyway, or jobs dearer than that would never run. Where its
+        nodes are there already, half its price counts: they were rented when it fitted, and what is rented makes the
+        rate that is still allowed smaller by up to the other half (``pacing``: h / 2 of it, paid over h).
+        """
+        if self._solution.feasible:
+            return True
+        if self._exhausted:
+            return False
+        share = self._solution.share(job)
+        unexpected = share is not None and share.group.arrivals is None
+        if unexpected and self._committed + self._cost(job) <= self._solution.committable:
+            return True
+        allowed = self._solution.allowed
+        price = option.price.dollars_per_second * (1.0 if self._draft.must_rent(job, option) else 0.5)
+        if allowed > 0 and (self._rate == 0 or self._rate + price <= allowed):
+            return True
+        self._exhausted = True
+        return False
+
+    def use(self, option: Option) -> None:
+        """Count the price of nodes that a job has now, or that are kept or rented for it."""
+        self._rate += option.price.dollars_per_second
+
+    def start(self, job: Job, given: Allocate) -> None:
+        """Count what a job costs that begins."""
+        if not self._solution.feasible:
+            self._committed += self._solution.commitment(job, given)
+
+    def wait(self, job: Job) -> None:
+        """Count what a job costs that waits for its nodes."""
+        if not self._solution.feasible:
+            self._committed += self._cost(job)
+
+    def why_not(self, job: Job) -> str:
+        """What the job costs, and what may still be committed, in words."""
+        left = reasons.format_money(max(self._solution.committable - self._committed, 0.0))
+        return f"it costs about {reasons.format_money(self._cost(job))}, and {left} may be committed to jobs now"
+
+    def _cost(self, job: Job) -> float:
+        """Dollars that the job is expected to cost on the cheapest way to its end."""
+        factor = self._solution.calibration.factor(self._solution.key(job)[0])
+        return min(outcome.dollars for outcome in self._wanted[job.id]) * factor

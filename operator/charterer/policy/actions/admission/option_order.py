@@ -1,0 +1,95 @@
+"""In which order a waiting job asks for its options, given the nodes that are there, and how late others come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+from charterer.domain.job import Job
+from charterer.domain.option import Option
+from charterer.policy.actions.plan_builder import PlanBuilder
+from charterer.policy.budgets.assignment import GroupAssignment
+from charterer.policy.nodes.node_fit import snuggest_first
+from charterer.policy.options.option_value import Completion
+
+
+class OptionOrder:
+    """The order for each job, as the plan has left the nodes when it is asked."""
+
+    def __init__(self, draft: PlanBuilder) -> None:
+        self._draft = draft
+        self._solution = draft.solution
+
+    def by_availability(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> Sequence[Option]:
+        """The options, best first, now that some could begin at once and others wait for nodes to start up.
+
+        An outcome counts a whole start-up: where all nodes are ready or boot, what is over of it is taken off. So a job
+        waits for the last of its nodes while that costs less than to begin without it, and the machine is not wasted.
+        A job of a class that mixes takes the path given to it, or the mix would not be met; unless that needs a node
+        which the cloud is not expected to give soon.
+        """
+        worth, least = (self._solution.deadline_values(job) or share.values).worth, inf
+        totals = self._with_delays(job, outcomes, worth)
+        start_up = self._draft.start_up
+        dearest = [(worth + option.price.dollars_per_second) * start_up(option) for _, option in totals]
+        most = max(dearest)
+        if share.mixes or not most:
+            return [option for _, option in totals]
+        ranked: list[tuple[float, int, Option]] = []
+        for rank, (total, option) in enumerate(totals):
+            if total - most >= least:
+                break
+            if total - dearest[rank] < least:
+                seconds, dollars = self._draft.start_up_over(job, option)
+                total -= worth * seconds + dollars
+            least = min(least, total)
+            ranked.append((total, rank, option))
+        first = [option for _, _, option in sorted(ranked, key=lambda entry: entry[:2])]
+        return [*first, *(option for _, option in totals[len(first) :])]
+
+    def snuggest(self, job: Job, options: Sequence[Option]) -> Sequence[Option]:
+        """The options, best first; where the best would have a node to itself, that of the pool which it fits best.
+
+        A ready node of which the rest would stay idle is left to be given back where that rest costs more, until the
+        job ends, than to wait for a smaller one.
+        """
+        if len(options) < 2:
+            return options
+        snuggest = snuggest_first(options, self._solution.inputs.market)
+        if snuggest is options or self._draft.must_rent(job, options[0]):
+            return snuggest
+        idle = self._draft.idle_beside(job, options[0])
+        share = self._solution.share(job)
+        if not idle or share is None:
+            return options
+        there, unused = snuggest[0], idle * options[0].price.dollars_per_second / options[0].gpus
+        waits = (share.values.worth + there.price.dollars_per_second) * self._draft.start_up(there)
+        return snuggest if unused * share.position(job).left / options[0].speed > waits else options
+
+    def may_wait(self, job: Job, option: Option) -> bool:
+        """Whether the job waits for a pool that cools: enough is known of its hours, or the job has time to lose."""
+        need = self._solution.deadline_needs.get(job.id)
+        return self._draft.wait_is_measured(job, option) or (need is not None and need.may_wait)
+
+    def awaits_launch(self, job: Job, outcomes: Sequence[Completion]) -> bool:
+        """Whether it is best for the job to wait for a pool that was just refused, as far as that wait is measured.
+
+        Such a job lacks no room: it is not among those that share out what there is.
+        """
+        share = self._solution.share(job)
+        if not self._draft.waits_for_launches or share is None:
+            return False
+        best = self.by_availability(job, outcomes, share)[0]
+        cooling = self._draft.snapshot.pools[best.pool].cooling(self._draft.snapshot.now)
+        return cooling is not None and self._draft.wait_is_measured(job, best)
+
+    def _with_delays(self, job: Job, outcomes: Sequence[Completion], worth: float) -> Sequence[tuple[float, Option]]:
+        """The cost of each option with time, the best first. A late node costs time only.
+
+        ``worth``: dollars of a second of the job's life.
+        """
+        totals = [(outcome.worth, outcome.option) for outcome in outcomes]
+        if not self._draft.waits_for_launches:
+            return totals
+        delayed = [(total + worth * self._draft.launch_delay(job, option), option) for total, option in totals]
+        return sorted(delayed, key=lambda entry: entry[0])

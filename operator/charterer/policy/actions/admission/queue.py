@@ -1,0 +1,220 @@
+"""Jobs without a place: the queue is offered ready GPUs in order, and only what is missing is rented."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import inf
+
+from charterer.domain.ids import JobId, RentalId
+from charterer.domain.job import Job, Placement, ResizePolicy, RunOutcome
+from charterer.domain.money import ZERO
+from charterer.domain.option import Option
+from charterer.domain.plan import Reason, ReasonCode
+from charterer.policy.actions.admission.commitments import Commitments
+from charterer.policy.actions.admission.hole_waits import HoleWaits
+from charterer.policy.actions.admission.option_order import OptionOrder
+from charterer.policy.actions.admission.path_mixing import in_order, ranked_options
+from charterer.policy.actions.admission.refusals import Refusals, no_option
+from charterer.policy.actions.admission.shortage import Shares, share_room
+from charterer.policy.actions.plan_builder import PlanBuilder
+from charterer.policy.actions.triage import JobTriage
+from charterer.policy.budgets import reasons
+from charterer.policy.budgets.assignment import GroupAssignment
+from charterer.policy.jobs.job_facts import last_option, next_run
+from charterer.policy.nodes.max_cost import affordable, too_dear
+from charterer.policy.options.interruptions import DEFAULT_CHECKPOINT_SECONDS, goes_on
+from charterer.policy.options.option_value import Completion
+from charterer.policy.solve.phase_dp import key_of
+from charterer.sentences import names
+
+_LIMITS = (ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT, ReasonCode.OPERATOR_LIMIT)
+_FULL = (ReasonCode.POOL_FULL, ReasonCode.POOL_COOLING)
+
+Wanted = Mapping[JobId, Sequence[Completion]]
+"""The options of waiting jobs, best first."""
+
+
+class Admission:
+    """Admits one budget's queue into its draft."""
+
+    def __init__(self, draft: PlanBuilder, jobs: JobTriage) -> None:
+        self._draft = draft
+        self._solution = draft.solution
+        self._running = jobs.running
+        self._displaced = {job.id: why for job, why in jobs.leaving}
+        waiting = [*jobs.waiting, *(job for job, _ in jobs.leaving)]
+        self._waiting = sorted(waiting, key=lambda job: (job.created, job.id))
+        self._wanted = self._options()
+        self._placed: set[JobId] = set()
+        self._money = Commitments(draft, jobs.running, self._wanted)
+        self._order = OptionOrder(draft)
+        self._waits = HoleWaits(draft)
+        self._refusals = Refusals(draft, None)
+
+    def admit(self) -> Shares | None:
+        """Displaced jobs first, then the queue; a displaced job that finds nothing is stopped.
+
+        Returns how the room was shared where there is too little of it.
+        """
+        wanted = self._wanted
+        for job in self._waiting:
+            why = self._displaced.get(job.id)
+            if why is not None and job.id in wanted and why.code not in _LIMITS:
+                self._restart_at_once(job, wanted[job.id], why)
+        queue = in_order([job for job in self._waiting if job.id not in self._placed], wanted, self._solution)
+        contend = [job for job in queue if not self._order.awaits_launch(job, wanted[job.id])]
+        shares = share_room(self._draft, contend, wanted, self._running)
+        if shares is not None:
+            self._refusals = Refusals(self._draft, shares)
+            decided = self._share_out(contend, shares)
+            queue = [job for job in queue if job.id not in decided]
+        options = {job.id: [way.option for way in wanted[job.id]] for job in queue}
+        self._waits.look([(job, self._order.snuggest(job, options[job.id])[0]) for job in queue])
+        for job in queue:
+            share = self._solution.share(job)
+            if share is not None:
+                self._admit(job, wanted[job.id], share)
+        for job in self._waiting:
+            if job.id in self._displaced and job.id not in self._placed:
+                self._draft.stop(job, self._displaced[job.id])
+        return shares
+
+    def _options(self) -> Wanted:
+        """The options of each waiting job that has any within its maxCost; a verdict on each of the others."""
+        wanted = ranked_options(self._waiting, self._solution)
+        for job in self._waiting:
+            outcomes = wanted.get(job.id)
+            if outcomes is None:
+                self._draft.judge(job, None, no_option(self._draft, job))
+                continue
+            why = None if job.max_cost is None else too_dear(job, outcomes, self._draft.snapshot)
+            if why is not None:
+                del wanted[job.id]
+                self._draft.judge(job, None, why)
+            elif job.max_cost is not None:
+                wanted[job.id] = affordable(job, outcomes, self._draft.snapshot)
+        return wanted
+
+    def _share_out(self, queue: Sequence[Job], shares: Shares) -> set[JobId]:
+        """Give jobs their share of the room, the widest first. Returns those that are decided; the others are offered
+        what is left.
+
+        Nothing is left while a share waits for room that is being made.
+        """
+        self._draft.decided.pools |= shares.pools
+        decided: set[JobId] = set()
+        for job in sorted(queue, key=lambda job: -shares.starts[job.id].gpus if job.id in shares.starts else 0):
+            option, share, first = shares.starts.get(job.id), self._solution.share(job), self._wanted[job.id][0].option
+            block = None if option is None or share is None else self._try(job, option, share, first)
+            if option is not None and block is None:
+                decided.add(job.id)
+            elif shares.making_room and block in (None, *_FULL):
+                best = option or first
+                cooling = self._draft.snapshot.pools[best.pool].cooling(self._draft.snapshot.now) is not None
+                code = ReasonCode.POOL_COOLING if cooling else ReasonCode.POOL_FULL
+                text = self._refusals.why_not(code, job, best) if option is None else self._refusals.room_is_made(best)
+                self._draft.judge(job, best, reasons.waiting(code, best, text))
+                decided.add(job.id)
+        return decided
+
+    def _restart_at_once(self, job: Job, wanted: Sequence[Completion], why: Reason) -> None:
+        """On what is left; it is optimised later, as a move."""
+        if not self._money.affords(job, wanted[0].option):
+            return
+        for option in (outcome.option for outcome in wanted):
+            claim = self._draft.claim(job, option, only_ready=True)
+            if claim.placements is not None:
+                text = f"{why.message}; restarted at once on {reasons.name(option)}"
+                moved = Reason(why.code, 0.0, ZERO, text, last_option(job))
+                self._money.use(option)
+                self._place(job, option, claim.placements, moved)
+                return
+
+    def _admit(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> None:
+        """Offer the job its options in their order, until it has one or the budget cannot pay."""
+        wanted = outcomes[0].option
+        worth = (self._solution.deadline_values(job) or share.values).worth
+        at_once = {key_of(outcome.option): outcome.worth for outcome in outcomes}
+        blocks: list[ReasonCode] = []
+        to_wait = inf
+        for option in self._order.snuggest(job, self._order.by_availability(job, outcomes, share)):
+            if at_once[key_of(option)] >= to_wait:
+                continue
+            if not self._money.affords(job, option):
+                why = reasons.waiting(ReasonCode.WAITING_FOR_BUDGET, option, self._money.why_not(job))
+                self._draft.judge(job, option, why)
+                return
+            block = self._try(job, option, share, wanted)
+            if block is None:
+                return
+            blocks.append(block)
+            if to_wait == inf and block is ReasonCode.POOL_COOLING and self._order.may_wait(job, option):
+                wanted, blocks = option, [block, *blocks]  # only what is better if it comes at once is asked for
+                to_wait = at_once[key_of(option)] + worth * self._draft.launch_delay(job, option)
+        if any(block in _LIMITS for block in blocks):
+            for option in sorted(share.group.menu.narrower, key=lambda option: (-option.gpus, option.pool)):
+                if self._try(job, option, share, wanted) is None:
+                    return
+        first = blocks[0]
+        self._draft.judge(job, wanted, reasons.waiting(first, wanted, self._refusals.why_not(first, job, wanted)))
+
+    def _try(self, job: Job, option: Option, share: GroupAssignment, wanted: Option) -> ReasonCode | None:
+        """Place the job or let it wait for nodes; the reason when neither can be.
+
+        ``wanted``: what it would have, did all nodes come in time.
+        """
+        waits = self._waits.reason(job, option)
+        if waits is not None:
+            self._draft.judge(job, option, waits)
+            return None
+        claim = self._draft.claim(job, option)
+        if claim.blocked is not None:
+            return claim.blocked
+        self._money.use(option)
+        if claim.placements is not None:
+            feasible = self._solution.feasible
+            why = reasons.choice(option, share.values, share.group.weight, share.position(job), feasible=feasible)
+            why = self._solution.with_deadline_note(job, why)
+            why = replace(why, message=f"{why.message}{self._refusals.passed_over(job, option, wanted)}")
+            self._place(job, option, claim.placements, why)
+            return None
+        if self._runs_meanwhile(job, option, claim.nodes, share):
+            return None
+        text = f"waits until {names(claim.nodes)} can take it{self._refusals.passed_over(job, option, wanted)}"
+        self._money.wait(job)
+        self._draft.judge(job, option, reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, text))
+        return None
+
+    def _runs_meanwhile(self, job: Job, option: Option, nodes: Sequence[RentalId], share: GroupAssignment) -> bool:
+        """Let a job that lost nodes, and may move later, run on the others until all are ready, where that gains."""
+        interrupted = bool(job.records) and job.records[-1].outcome is RunOutcome.INTERRUPTED
+        moves = job.resize is not ResizePolicy.NEVER and self._solution.budget.moves.unlimited
+        if not interrupted or not moves or job.max_cost is not None:
+            return False
+        size = self._draft.snapshot.pools[option.pool].gpus_per_node or 1
+        free, start = self._draft.free_nodes(option.pool), self._draft.start_up(option)
+        ready = [name for name in nodes if name in free.ready.free]
+        widths = [each for each in share.group.menu.options if each.pool == option.pool and not each.trial]
+        fewer = [each for each in widths if size <= each.gpus <= size * len(ready)]
+        if not fewer:
+            return False
+        rest, lost = max(fewer, key=lambda each: each.gpus), option.interruptions
+        places = ready[: rest.gpus // size]
+        wait = max([free.booting.seconds.get(name, start) for name in nodes if name not in ready])
+        write = DEFAULT_CHECKPOINT_SECONDS if lost is None else lost.checkpoint_seconds
+        gains = goes_on(rest.speed / option.speed, wait, option.entry_seconds - start, write)
+        if not gains or not self._draft.hosts(dict.fromkeys(places, job.grace_seconds)):
+            return False
+        text = f"{reasons.name(rest)} until the other nodes for {reasons.name(option)} are ready"
+        why = Reason(ReasonCode.INTERRUPTION, 0.0, ZERO, text, job.records[-1].option)
+        self._place(job, rest, tuple([Placement(name, size) for name in places]), why)
+        return True
+
+    def _place(self, job: Job, option: Option, placements: Sequence[Placement], why: Reason) -> None:
+        left = self._displaced.get(job.id, why)
+        if left.code is not why.code:
+            why = replace(why, code=left.code, message=f"{left.message}; {why.message}")
+        self._placed.add(job.id)
+        self._money.start(job, self._draft.allocate(job, option, next_run(job), tuple(placements), why))
+        self._draft.judge(job, option, why)
