@@ -168,8 +168,9 @@ def test_the_noise_curve_is_the_posterior_of_its_walk(told: list[tuple[float, fl
     prior = NoisePrior((1.0, 4.0), tuple(0.05 for _ in range(BINS - 1)))
     precision, right = np.zeros((2 * BINS, 2 * BINS)), np.zeros(2 * BINS)
     precision[0, 0] += 1.0 / 4.0
-    precision[1, 1] += 1.0 / 0.3**2
+    precision[1, 1] += 1.0 / 0.5**2
     right[0] += 1.0 / 4.0
+    right[1] += 0.5 / 0.5**2
     for at in range(BINS - 1):
         for offset, step, growth in ((0, 0.3, 0.05), (1, 0.05, 0.0)):
             i, j, weight = 2 * at + offset, 2 * at + 2 + offset, 1.0 / step**2

@@ -83,8 +83,8 @@ class GPUPoolSpec(CloudChoice):
     """Seconds for which no node is asked for in this pool after the cloud refused one. Each time in a row it is
     twice as long, up to an hour."""
     learn_waits: bool = True
-    """Whether jobs count on what this pool's refusals and starts have been at such hours. false: a node is expected
-    after startSeconds, and refusals of earlier days do not matter."""
+    """Whether past refusals and starts count: jobs then expect nodes as late as they usually came at this hour of the
+    week. false: a node is expected after startSeconds."""
 
     def to_domain(self, meta: ObjectMeta, record: GPUPoolRecord) -> Pool:
         """The pool, with the offering and the quote that were recorded; InvalidObject when no cloud is set."""
