@@ -129,6 +129,8 @@ def a_pool_changes(world: World, draw: Random) -> None:
     world.pools[name] = replace(pool, **draw.choice(changes))  # type: ignore[arg-type]
     held = [rental.instance for rental in world.rentals.values() if rental.pool == name and rental.instance]
     world.notices[name] = tuple(Notice(instance, world.now) for instance in held[: draw.randrange(2)])
+    end = after(world.now, draw.choice([-60.0, 80.0, 900.0, 5000.0]))
+    world.known_ends |= dict.fromkeys(held[: draw.randrange(3)], end)
 
 
 def a_curve_is_learned(world: World, draw: Random) -> None:

@@ -53,6 +53,7 @@ class World(Declared):
     rentals: dict[RentalId, Rental] = field(default_factory=dict)
     nodes: dict[NodeName, Node] = field(default_factory=dict)
     notices: dict[PoolId, tuple[Notice, ...]] = field(default_factory=dict)
+    known_ends: dict[InstanceId, Instant] = field(default_factory=dict)
     unsurveyed: set[PoolId] = field(default_factory=set)
     lag_seconds: float = 0.0
 
@@ -248,6 +249,7 @@ class World(Declared):
                 ended=rental.ended,
                 segments=rental.segments,
                 billing_minimum_seconds=rental.billing_minimum_seconds,
+                ends=self.known_ends.get(rental.instance or InstanceId("")),
             )
             for rental in own
         )

@@ -11,7 +11,7 @@ from math import exp, log, sqrt
 
 from charterer.domain.profile import BatchTerms
 from charterer.estimate.batch_cell import CellEffect
-from charterer.estimate.noise import Noise, gain
+from charterer.estimate.noise import Noise, gain, noise_growth
 from charterer.estimate.observation import Configuration, Shape, split
 from charterer.estimate.throughput import ModelPrediction, StepTimeFit
 
@@ -24,14 +24,15 @@ those a ratio of 1.25 loses 0.7 % of all time and money, and one of 1.12 loses 0
 class BatchCandidate:
     """One way to do a step on a shape, with what does not depend on the phase.
 
-    ``model``: log T without the cell's ``own`` effect, which follows its reports; ``scale``: B/B₀.
+    ``model``: log T without the cell's ``own`` effect, which follows its reports; ``scale``: B/B₀, and
+    ``noise_growth`` of it.
     """
 
     where: Configuration
     model: ModelPrediction
     own: CellEffect
     scale: float
-    log_scale: float
+    noise_growth: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def candidates(fit: StepTimeFit, terms: BatchTerms, shape: Shape) -> tuple[Batch
     ways = configurations(terms, shape)
     scales = [where.batch / terms.own for where in ways]
     return tuple(
-        BatchCandidate(where, model, own, scale, log(scale))
+        BatchCandidate(where, model, own, scale, noise_growth(scale))
         for where, model, own, scale in zip(ways, fit.by_model(ways), fit.own_effects(ways), scales, strict=True)
     )
 
@@ -109,12 +110,12 @@ def best_batch(
     hope = 0.0
     for option, hoped in zip(options, _hopes(fit, options, optimism), strict=True):
         rate = exp(hoped - option.own.mean - option.model.mean)
-        goodput = gain(exp(level + tilt * option.log_scale), option.scale) * rate
+        goodput = gain(exp(level + tilt * option.noise_growth), option.scale) * rate
         if goodput > most:
             best, most, hope = option, goodput, hoped
     if best is None:
         return None
-    variance = fit.variance(best.model, best.own) + noise.gain_variance(best.log_scale)
+    variance = fit.variance(best.model, best.own) + noise.gain_variance(best.scale)
     return BatchChoice(best.where, log(most) - hope, variance, best.model.mean + best.own.mean)
 
 

@@ -11,7 +11,7 @@ from charterer.estimate.class_state import ClassState
 from charterer.estimate.fitting import fit, refit
 from charterer.estimate.goodput import BatchCandidate, BatchChoice, best_batch, candidates, probes
 from charterer.estimate.learned import LIKELY, MOST_WIDTHS, Entry, Learned, LearnedPhase
-from charterer.estimate.noise import Noise, bin_at, log_noise
+from charterer.estimate.noise import Noise, bin_at, log_noise, noise_growth
 from charterer.estimate.observation import Observation, Shape, split
 from charterer.estimate.phases import phase_segments
 from charterer.estimate.prior import estimate_misfit, noise_prior, sibling_prior, unknowns_prior, usual_ratio
@@ -100,13 +100,13 @@ class Learner:
         state.times[report.gpu_type].add(split(terms, report.shape, report.batch), report.step_seconds)
         self._note_shape(report.gpu_type, report.shape)
         if report.grad_sqr is not None and report.grad_var is not None:
-            scale = report.batch / terms.own
+            growth = noise_growth(report.batch / terms.own)
             value = log_noise(report.grad_sqr, report.grad_var, terms.largest / terms.own)
             if value is not None:
-                state.noise.add(report.fraction, log(scale), value)
+                state.noise.add(report.fraction, growth, value)
                 if state.curve:
                     foreseen = state.curve[bin_at(report.fraction)]
-                    state.curve_off += value - foreseen.level - foreseen.tilt * log(scale)
+                    state.curve_off += value - foreseen.level - foreseen.tilt * growth
 
     def state(self, class_id: ClassId) -> ClassState:
         """The statistics of one class, to be read: ``restore`` takes them back."""

@@ -4,10 +4,15 @@
 
     gain = (φ + 1) / (φ/s + 1)        (Pollux, OSDI'21, equation 6)
 
-steps at the own batch. φ grows over training by orders of magnitude, and the measured one also depends on the batch
-size it is measured with: log φ = h(p) + b(p)·log s. Progress p is cut into bins; level h and tilt b follow random walks
-over the bins, so that what was reported in one bin informs its neighbours, and a Kalman filter with a backward pass
-gives the posterior mean and variance of both everywhere.
+steps at the own batch. φ grows over training by orders of magnitude, and the measured one also grows with the batch
+size, up to a limit. Training with small batches stays off the bottom of its valley by what its own noise throws it
+there, in proportion to σ²/B (Mandt, Hoffman and Blei 2017), and μ² has a part of that: 1/φ = 1/φ∞ + c/s. So
+
+    log φ = h(p) + b(p)·g(s),   g(s) = log((1 + R) / (1 + R/s))
+
+where b is 1 if c = R/φ∞, and 0 if φ has no batch size (McCandlish et al. 2018). Progress p is cut into bins; level h
+and tilt b follow random walks over the bins, so that what was reported in one bin informs its neighbours, and a Kalman
+filter with a backward pass gives the posterior mean and variance of both everywhere.
 """
 
 from __future__ import annotations
@@ -22,8 +27,11 @@ LEVEL_STEP = 0.3
 """Standard deviation of a step of h: where a learning rate drops, φ doubles at once, a step of two of them."""
 TILT_STEP = 0.05
 """Standard deviation of a step of b: by the square root of the bins, it may change by 0.4 over a life."""
-TILT_SPREAD = 0.3
-"""Standard deviation of b where training begins; its mean is 0, as φ of a fixed model has no batch size."""
+TILT_START = (0.5, 0.25)
+"""Mean and variance of b where training begins: 0 and 1, the two cases of theory, lie one standard deviation off."""
+OWN_NOISE = 3.0
+"""R. In measured tables the medians of c·φ∞ are 0.2 (yolov3), 0.7 (deepspeech2), 2 (imagenet; 14 after a learning rate
+dropped), 3 (cifar10) and 45 (bert); b takes up what is different."""
 LEVEL_START = (0.0, 9.0)
 """Mean and variance of h where training begins, before any class was seen: from 0.05 to 20 own batches."""
 REPORT_SCATTER = 0.3
@@ -50,6 +58,11 @@ def log_noise(grad_sqr: float, grad_var: float, largest_scale: float) -> float |
     return log(min(max(grad_var / grad_sqr, LEAST_NOISE), most)) if grad_sqr > grad_var / most else log(most)
 
 
+def noise_growth(scale: float) -> float:
+    """g: by how much log φ is more at ``scale`` own batches than at one, where b is 1."""
+    return log((1.0 + OWN_NOISE) / (1.0 + OWN_NOISE / scale))
+
+
 def gain(noise: float, scale: float) -> float:
     """Progress of a step at ``scale`` own batches, in steps at the own batch; between 1 and ``scale``."""
     return (noise + 1.0) / (noise / scale + 1.0)
@@ -66,21 +79,21 @@ class Noise:
     tilt_variance: float
     count: float
 
-    def at(self, log_scale: float) -> float:
-        """φ at a batch size, given as the logarithm of its ratio to the own batch size."""
-        return exp(self.level + self.tilt * log_scale)
+    def at(self, scale: float) -> float:
+        """φ at a batch size, given as its ratio to the own batch size."""
+        return exp(self.level + self.tilt * noise_growth(scale))
 
-    def gain_variance(self, log_scale: float) -> float:
+    def gain_variance(self, scale: float) -> float:
         """Variance of the log of the gain, to first order."""
-        noise, scale = self.at(log_scale), exp(log_scale)
+        noise, growth = self.at(scale), noise_growth(scale)
         slope = noise / (noise + 1.0) - noise / (noise + scale)
-        spread = self.level_variance + log_scale * (2.0 * self.covariance + log_scale * self.tilt_variance)
+        spread = self.level_variance + growth * (2.0 * self.covariance + growth * self.tilt_variance)
         return slope * slope * spread
 
 
 @dataclass(slots=True)
 class NoiseBin:
-    """Weighted sums of the reports of one bin: x is log s, y is log φ."""
+    """Weighted sums of the reports of one bin: x is g(s), y is log φ."""
 
     weight: float = 0.0
     x: float = 0.0
@@ -105,15 +118,15 @@ class NoiseReports:
     bins: list[NoiseBin] = field(default_factory=lambda: [NoiseBin() for _ in range(BINS)])
     reports: int = 0
 
-    def add(self, fraction: float, log_scale: float, value: float) -> None:
-        """Add a report of log φ, at ``fraction`` of the work."""
+    def add(self, fraction: float, growth: float, value: float) -> None:
+        """Add a report of log φ, at ``fraction`` of the work and a batch size of which g is ``growth``."""
         here = self.bins[bin_at(fraction)]
         keep = 1.0 - 1.0 / MEMORY_REPORTS
         here.weight = here.weight * keep + 1.0
-        here.x = here.x * keep + log_scale
-        here.xx = here.xx * keep + log_scale * log_scale
+        here.x = here.x * keep + growth
+        here.xx = here.xx * keep + growth * growth
         here.y = here.y * keep + value
-        here.xy = here.xy * keep + log_scale * value
+        here.xy = here.xy * keep + growth * value
         here.yy = here.yy * keep + value * value
         self.reports += 1
 
@@ -142,7 +155,8 @@ _State = tuple[float, float, float, float, float]
 
 def _smooth(bins: Sequence[NoiseBin], prior: NoisePrior, scatter: float) -> tuple[Noise, ...]:
     level, spread = prior.start
-    ahead: _State = (level, 0.0, spread, 0.0, TILT_SPREAD**2)
+    tilt, tilt_spread = TILT_START
+    ahead: _State = (level, tilt, spread, 0.0, tilt_spread)
     foreseen: list[_State] = []
     known: list[_State] = []
     for at, noise_bin in enumerate(bins):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import exp, log
+from math import log
 
 from charterer.estimate.noise import BINS, Noise, gain
 
@@ -50,7 +50,7 @@ class PhaseSegment:
 
 def phase_segments(curve: Sequence[Noise], largest_scale: float) -> tuple[tuple[float, Noise], ...]:
     """Phases of a noise curve of ``BINS`` bins: where each ends (the last at 1) and its noise; at most MOST_PHASES."""
-    scales = [log(largest_scale) * fraction for fraction in (0.25, 0.5, 1.0)]
+    scales = [largest_scale**fraction for fraction in (0.25, 0.5, 1.0)]
     segments = [PhaseSegment(1, noise, _gains(noise, scales)) for noise in curve]
     costs = [first.unlike(second) for first, second in pairwise(segments)]
     while costs:
@@ -77,4 +77,4 @@ def phase_segments(curve: Sequence[Noise], largest_scale: float) -> tuple[tuple[
 
 
 def _gains(noise: Noise, scales: Sequence[float]) -> tuple[float, ...]:
-    return tuple(log(gain(noise.at(scale), exp(scale))) for scale in scales)
+    return tuple(log(gain(noise.at(scale), scale)) for scale in scales)

@@ -4,7 +4,10 @@ With m samples per GPU and pass, s passes, K GPUs:
 
     T_grad = α_g + β_g·m
     T_sync = 0 (K = 1),  α_l + β_l·(K − 2) on one node,  α_n + β_n·(K − 2) on several
-    T      = (s − 1)·T_grad + (T_grad^γ + T_sync^γ)^(1/γ)
+    T      = (s − 1)·δ·T_grad + (T_grad^γ + T_sync^γ)^(1/γ),   δ = 1 (K = 1)
+
+Pollux has no δ. Single passes hardly tell computing from synchronising that hides behind it, and further passes go
+without the latter, so that what they cost where GPUs synchronise is known once some ran.
 
 The unknowns are logarithms of ratios (``Unknown``), so that all but the first mean the same for every class and can be
 learned across classes. The misfit of the model at a width is described by two effects of that width: one on the log
@@ -57,6 +60,8 @@ class Unknown(IntEnum):
     """β_n / α_n."""
     OVERLAP = 6
     """γ − 1: 0 adds computation and synchronisation, ∞ hides the shorter one."""
+    FURTHER_PASS = 7
+    """δ: seconds of a further pass where GPUs synchronise ÷ T_grad."""
 
 
 SIZE = len(Unknown)
@@ -97,7 +102,7 @@ def log_step_times(unknowns: ArrayLike, features: StepFeatures, sync_effect: Arr
 def step_gradients(
     unknowns: ArrayLike, features: StepFeatures, sync_effect: ArrayLike = 0.0
 ) -> tuple[Array, Array, Array]:
-    """Log of T of n configurations (n), its gradient by the unknowns (n × 7), and its derivative by log T_sync (n)."""
+    """Log of T of n configurations (n), its gradient by the unknowns (n × 8), and its derivative by log T_sync (n)."""
     x = np.asarray(unknowns, dtype=float)
     several, synchronises = features.several_nodes, features.synchronises
     fixed, overlap = np.exp(x[Unknown.FIXED]), np.exp(min(x[Unknown.OVERLAP], MOST_OVERLAP))
@@ -111,18 +116,20 @@ def step_gradients(
     by_sync = np.exp(power * log_sync - log_sum)  # derivative of the log of the last pass by log T_sync
     by_compute = 1.0 - by_sync
     last_pass = np.exp(log_sum / power)
-    total = features.repeats * compute + last_pass
+    further = features.repeats * compute * np.exp(np.where(synchronises, x[Unknown.FURTHER_PASS], 0.0))
+    total = further + last_pass
     last_fraction = last_pass / total
 
     share = last_fraction * by_sync
     gradient = np.zeros((len(total), SIZE))
     gradient[:, Unknown.COMPUTE] = 1.0
-    gradient[:, Unknown.FIXED] = (features.repeats / total + last_fraction * by_compute / compute) * fixed
+    gradient[:, Unknown.FIXED] = (further / total + last_fraction * by_compute) / compute * fixed
     by_growth = share * growth / (1.0 + growth)
     gradient[:, Unknown.LOCAL_SYNC] = np.where(several, 0.0, share)
     gradient[:, Unknown.LOCAL_GROWTH] = np.where(several, 0.0, by_growth)
     gradient[:, Unknown.NODE_SYNC] = np.where(several, share, 0.0)
     gradient[:, Unknown.NODE_GROWTH] = np.where(several, by_growth, 0.0)
+    gradient[:, Unknown.FURTHER_PASS] = np.where(synchronises, further / total, 0.0)
     if x[Unknown.OVERLAP] <= MOST_OVERLAP:
         by_power = (by_compute * log_compute + by_sync * log_sync - log_sum / power) / power
         gradient[:, Unknown.OVERLAP] = last_fraction * by_power * overlap

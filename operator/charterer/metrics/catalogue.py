@@ -67,7 +67,7 @@ BUDGET_PLANNED_RATE = _gauge(
 BUDGET_ALLOWED_RATE = _gauge(
     "charterer_budget_allowed_dollars_per_hour",
     _BUDGET,
-    "Dollars an hour that would spend exactly what is left of the period.",
+    "Dollars an hour that the budget may spend now: even spending, corrected for what was spent so far.",
 )
 BUDGET_EXCHANGE_RATE = _gauge(
     "charterer_budget_exchange_rate_dollars_per_hour",
@@ -93,7 +93,7 @@ NAMESPACE_SPENT = MetricSpec(
 LONGEST_WAIT = _gauge(
     "charterer_budget_longest_wait_seconds",
     _BUDGET,
-    "How long the job has waited for GPUs that waits longest now; 0 while none waits.",
+    "Seconds for which the longest-waiting job has waited for GPUs; 0 while none waits.",
 )
 
 POOL_GPUS = _gauge(
@@ -107,22 +107,22 @@ POOL_NODES = _gauge(
 POOL_MAX_NODES = _gauge("charterer_pool_max_nodes", _POOL, "The most nodes the pool may have (spec.maxNodes).")
 POOL_NODE_PRICE = _gauge("charterer_pool_node_price_dollars_per_hour", _POOL, "Price of one node now.")
 POOL_PRICE_TIMESTAMP = _gauge(
-    "charterer_pool_price_timestamp_seconds", _POOL, "When the price was true, in seconds since 1970."
+    "charterer_pool_price_timestamp_seconds", _POOL, "When the price was read, in seconds since 1970."
 )
 POOL_LONGEST_START = _gauge(
     "charterer_pool_longest_start_seconds",
     _POOL,
-    "How long the node that is not ready yet and was asked for first has been awaited; 0 while none is.",
+    "Seconds since the oldest node that is not ready yet was asked for; 0 while there is none.",
 )
 POOL_LONGEST_END = _gauge(
     "charterer_pool_longest_end_seconds",
     _POOL,
-    "How long this process has seen the node draining that drains longest; 0 while none does.",
+    "Seconds for which this process has seen the longest-draining node drain; 0 while none does.",
 )
 POOL_SCARCITY = _gauge(
     "charterer_pool_scarcity_dollars_per_gpu_hour",
     _POOL,
-    "Dollars that an hour of one more GPU would be worth on top of its bill; 0 where there is room.",
+    "Dollars that an hour of one more GPU would be worth on top of its price; 0 while the pool is not full.",
 )
 POOL_COOLING = _gauge(
     "charterer_pool_cooling", _POOL, "1 while no node is asked for after a stock-out or an exhausted quota, else 0."

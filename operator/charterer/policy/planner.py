@@ -58,7 +58,7 @@ def _solve_budgets(inputs: PlanInputs) -> list[BudgetSolution]:
 def _plan(inputs: PlanInputs) -> Plan:
     snapshot, memo = inputs.snapshot, inputs.memo
     solutions = _solve_budgets(inputs)
-    capacity = Capacity(snapshot, inputs.holdings, inputs.nodes)
+    capacity = Capacity(snapshot, inputs.holdings, inputs.nodes, inputs.ends)
     quota = PoolQuota(snapshot, inputs.rentals)
     gangs = GangMarks(inputs.rentals.by_pool.values(), snapshot)
     drafts = [PlanBuilder(solution, capacity, quota, gangs, snapshot) for solution in solutions]
@@ -137,7 +137,7 @@ def _unpaid(inputs: PlanInputs, ending: Mapping[RentalId, Reason]) -> tuple[list
             unpaid += groups.values()
         elif budget not in snapshot.budgets:
             unpaid += [memo(_without_budget, group, classes) for group in groups.values()]
-    jobs = triage(unpaid, ending, inputs.rentals, snapshot)
+    jobs = triage(unpaid, ending, inputs)
     stops: list[Command] = [Allocate(job.id, None, why) for job, why in jobs.stopped]
     return stops, {job.id: Verdict(None, why, None) for job, why in (*jobs.stopped, *jobs.idle)}
 

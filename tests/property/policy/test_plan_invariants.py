@@ -26,7 +26,8 @@ from tests import factory
 from tests.worlds import World
 
 DISTURBANCES = st.lists(
-    st.sampled_from(["suspend", "cool", "notice", "node", "edit", "survey", "pool", "labels", "selector"]), max_size=3
+    st.sampled_from(["suspend", "cool", "notice", "end", "node", "edit", "survey", "pool", "labels", "selector"]),
+    max_size=3,
 )
 LABELS = st.dictionaries(st.sampled_from(["tier", "team"]), st.sampled_from(["a", "b"]))
 EXPRESSIONS = st.one_of(
@@ -92,6 +93,16 @@ def worlds(draw: st.DrawFn) -> World:
     return world
 
 
+def _announce(draw: st.DrawFn, world: World, pool: PoolId, what: str) -> None:
+    """One machine of the pool is taken back, or all of them end at a known time."""
+    held = [rental.instance for rental in world.rentals.values() if rental.pool == pool and rental.instance]
+    if what == "notice":
+        world.notices[pool] = tuple(Notice(instance, world.now) for instance in held[:1])
+    else:
+        end = after(world.now, draw(st.sampled_from([-60.0, 30.0, 80.0, 300.0, 900.0, 5000.0])))
+        world.known_ends |= dict.fromkeys(held, end)
+
+
 def _disturb(draw: st.DrawFn, world: World) -> None:
     for what in draw(DISTURBANCES):
         pool = draw(st.sampled_from(list(world.pools)))
@@ -109,9 +120,8 @@ def _disturb(draw: st.DrawFn, world: World) -> None:
         elif what == "node" and world.nodes:
             node = draw(st.sampled_from(sorted(world.nodes)))
             world.nodes[node] = replace(world.nodes[node], ready=False)
-        elif what == "notice":
-            held = [rental.instance for rental in world.rentals.values() if rental.pool == pool and rental.instance]
-            world.notices[pool] = tuple(Notice(instance, world.now) for instance in held[:1])
+        elif what in ("notice", "end"):
+            _announce(draw, world, pool, what)
         elif world.jobs:
             job = world.jobs[draw(st.sampled_from(sorted(world.jobs)))]
             if what == "suspend":

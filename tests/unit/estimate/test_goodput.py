@@ -68,7 +68,8 @@ def test_several_passes_get_their_turn_where_only_single_ones_ran() -> None:
     expected, tried = (best_batch(fit, noise(260.0), options, optimism) for optimism in (0.0, 1.0))
     assert expected is not None
     assert tried is not None
-    assert (expected.where.passes, tried.where.passes) == (1, 2)
+    assert expected.where.passes == 1
+    assert tried.where.passes > 1
     assert tried.log_goodput < expected.log_goodput, "the choice says what is expected of it"
 
 

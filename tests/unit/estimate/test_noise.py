@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from charterer.estimate.noise import BINS, NoisePrior, NoiseReports, gain, log_noise
+from charterer.estimate.noise import BINS, NoisePrior, NoiseReports, gain, log_noise, noise_growth
 
 
 def curve_of(noise_of: dict[float, float], number: int = 30, scale: float = 4.0) -> NoiseReports:
@@ -15,7 +15,7 @@ def curve_of(noise_of: dict[float, float], number: int = 30, scale: float = 4.0)
     known = NoiseReports()
     for done, noise in noise_of.items():
         for _ in range(number):
-            known.add(done, math.log(scale), math.log(noise) + draw.gauss(0.0, 0.1))
+            known.add(done, noise_growth(scale), math.log(noise) + draw.gauss(0.0, 0.1))
     return known
 
 
@@ -37,13 +37,13 @@ def test_a_gradient_of_pure_noise_counts_as_the_most_that_matters() -> None:
 def test_the_curve_passes_where_reports_are_many() -> None:
     curve = curve_of({0.1: 2.0, 0.5: 20.0, 0.9: 200.0}).curve(NoisePrior())
     for done, noise in ((0.1, 2.0), (0.5, 20.0), (0.9, 200.0)):
-        assert curve[int(done * BINS)].at(math.log(4.0)) == pytest.approx(noise, rel=0.1)
+        assert curve[int(done * BINS)].at(4.0) == pytest.approx(noise, rel=0.1)
 
 
 def test_between_reports_the_curve_is_between_and_less_sure() -> None:
     curve = curve_of({0.1: 2.0, 0.9: 200.0}).curve(NoisePrior())
     middle, known = curve[BINS // 2], curve[int(0.1 * BINS)]
-    assert 2.0 < middle.at(math.log(4.0)) < 200.0
+    assert 2.0 < middle.at(4.0) < 200.0
     assert middle.level_variance > 4.0 * known.level_variance
 
 
@@ -51,19 +51,31 @@ def test_noise_that_grows_with_the_batch_it_is_measured_at_is_told_apart() -> No
     draw = random.Random(1)
     known = NoiseReports()
     for _ in range(400):
-        scale = draw.uniform(0.0, math.log(32.0))
-        known.add(0.5, scale, math.log(10.0) + 0.4 * scale + draw.gauss(0.0, 0.1))
+        growth = noise_growth(32.0 ** draw.random())
+        known.add(0.5, growth, math.log(10.0) + 0.4 * growth + draw.gauss(0.0, 0.1))
     here = known.curve(NoisePrior())[BINS // 2]
     assert here.tilt == pytest.approx(0.4, abs=0.05)
-    assert here.at(0.0) == pytest.approx(10.0, rel=0.1)
+    assert here.at(1.0) == pytest.approx(10.0, rel=0.1)
+
+
+@pytest.mark.parametrize("fed", [0.0, 1.0, 3.0])
+def test_noise_far_above_the_batch_sizes_that_ran_keeps_to_its_limit(fed: float) -> None:
+    """1/φ = 1/φ∞ + c/s with φ∞ of 100, seen at one to four own batches; a line in log s would say 130 and more."""
+    draw = random.Random(1)
+    known = NoiseReports()
+    for _ in range(400):
+        scale = 4.0 ** draw.random()
+        known.add(0.5, noise_growth(scale), math.log(100.0 / (1.0 + fed / scale)) + draw.gauss(0.0, 0.1))
+    here = known.curve(NoisePrior())[BINS // 2]
+    assert here.at(64.0) == pytest.approx(100.0 / (1.0 + fed / 64.0), rel=0.15)
 
 
 def test_later_reports_outweigh_the_prior_and_earlier_ones() -> None:
     known = curve_of({0.5: 5.0}, 50)
-    before = known.curve(NoisePrior())[BINS // 2].at(math.log(4.0))
+    before = known.curve(NoisePrior())[BINS // 2].at(4.0)
     for _ in range(150):
-        known.add(0.5, math.log(4.0), math.log(50.0))
-    after = known.curve(NoisePrior())[BINS // 2].at(math.log(4.0))
+        known.add(0.5, noise_growth(4.0), math.log(50.0))
+    after = known.curve(NoisePrior())[BINS // 2].at(4.0)
     assert before == pytest.approx(5.0, rel=0.15)
     assert after == pytest.approx(50.0, rel=0.3)
 

@@ -15,7 +15,7 @@ from charterer.estimate.observation import Configuration, Observation, Shape, sp
 from charterer.estimate.throughput import StepFeatures, log_step_times
 
 NODE_GPUS = 4
-UNKNOWNS = (math.log(0.5), math.log(0.1), math.log(0.1), math.log(0.05), math.log(0.5), math.log(0.02), 0.0)
+UNKNOWNS = (math.log(0.5), math.log(0.1), math.log(0.1), math.log(0.05), math.log(0.5), math.log(0.02), 0.0, 0.0)
 WIDTHS = (1, 2, 4, 8, 16, 32)
 
 

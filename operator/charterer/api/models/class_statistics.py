@@ -39,7 +39,8 @@ class StepTimesCell(ApiModel):
 class NoiseSums(ApiModel):
     """Sums over the reports of gradient noise in one of 64 equal parts of the work, ``bin``.
 
-    x is the logarithm of batch size over own batch size, z that of the noise scale; ``weight``: number of reports.
+    x is ``noise_growth`` of the batch size over the own one, z the logarithm of the noise scale; ``weight``: number of
+    reports.
     """
 
     bin: Annotated[int, Field(ge=0, le=63)]

@@ -79,7 +79,7 @@ class GPURentalSpec(CloudChoice):
     instance: Annotated[str, Field(max_length=253)] | None = None
     """The cloud's identifier of the machine, for a machine that was not asked for."""
     gang: GangSpec | None = None
-    """The nodes that a job needs at once, of which this is one. Absent: the node is of use alone."""
+    """The nodes that a job needs at once, of which this is one. Absent: the node is useful by itself."""
 
     def to_domain(self, meta: ObjectMeta, record: GPURentalRecord) -> Rental:
         """The rental. That of a machine that was not asked for knows its instance before its status does."""

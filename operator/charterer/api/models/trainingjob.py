@@ -105,7 +105,8 @@ class TrainingJobSpec(ApiModel):
     next run. nodeName, schedulerName, resourceClaims, a priorityClassName that begins with system- and GPUs in other
     containers are refused. Whoever writes a template needs the right to create pods."""
     profile_name: ObjectName | None = None
-    """Name of the SpeedupProfile, in the same namespace, that describes the class of this job."""
+    """Name of the SpeedupProfile, in the same namespace, that describes the class of this job. Charterer creates it
+    when the jobs report their speed. Absent: nothing is learned of the job's speed."""
     gpu_types: Annotated[
         tuple[Annotated[str, Field(min_length=1, max_length=63)], ...],
         Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"}),

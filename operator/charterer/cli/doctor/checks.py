@@ -99,8 +99,8 @@ def check_rights(rights: Iterable[Right], role: str) -> Iterable[Finding]:
     for right in missing:
         yield Finding(
             "permissions",
-            f"{right.verb} {right.resource}",
-            f"is not allowed to you, but {right.purpose} needs it",
+            "you",
+            f"may not {right.verb} {right.resource}, which {right.purpose} needs",
             f"bind ClusterRole {role} to yourself",
         )
     if not missing:

@@ -8,7 +8,7 @@ from charterer.cli.explain.explanation import Explanation
 from charterer.cli.shared import formatting
 from charterer.domain.pool import CapacityType
 from charterer.policy.budgets.reasons import format_duration, format_money
-from charterer.policy.explain.alternatives import Alternative
+from charterer.policy.explain.alternatives import Alternative, NodeSource
 from charterer.report.document import Block, DocumentTable, Heading, TableColumn, row
 from charterer.sentences import count
 
@@ -38,10 +38,11 @@ def counted(option: Alternative, explanation: Explanation) -> list[Counted]:
         nodes = f"{kind} nodes of {count(pool.offering.gpus_per_node, 'GPU')} ({pool.offering.gpu_type})"
         source = "-" if pool.quote is None else pool.quote.source
         found.insert(0, Counted("price", f"{chosen.price}, its share of {nodes}", source))
-        starts = pool.known_answers.starts
-        known = f"{_MEASURED}, {count(round(starts), 'start')}" if starts else "declared"
-        start = f"{format_duration(pool.likely_start_seconds)} until a new node is ready"
-        found.append(Counted("start", start, known))
+        if option.nodes not in (NodeSource.HERE, NodeSource.READY):
+            starts = pool.known_answers.starts
+            known = f"{_MEASURED}, {count(round(starts), 'start')}" if starts else "declared"
+            start = f"{format_duration(pool.likely_start_seconds)} until a new node is ready"
+            found.append(Counted("start", start, known))
     if lost is not None:
         text = (
             f"{lost.per_hour:.2g} an hour, which leave {lost.kept:.0%} of the speed with a checkpoint every "

@@ -223,7 +223,8 @@ def _ordered_widths(source: ManifestSource, job: Job) -> None:
     if not widths.min <= widths.preferred <= widths.max:
         written = (source.raw.get("spec") or {}).get("gpus") or {}
         given = ", ".join(f"{field} {written[field]}" for field in ("min", "preferred", "max") if field in written)
-        raise click.ClickException(f"{source.at}: TrainingJob {job.name}: spec.gpus: {given} must ascend")
+        told = f"spec.gpus: {given} must be in ascending order"
+        raise click.ClickException(f"{source.at}: TrainingJob {job.name}: {told}")
 
 
 def _job_of(new: Job, before: Job) -> Job:

@@ -102,9 +102,13 @@ class NodeOptions:
 
     def pool(self) -> PoolModel:
         """The pool of these nodes. ValueError for what is no price of a node."""
-        price = Price.parse(self.node_price)
+        problem = f"--node-price {self.node_price} is no price of a node: give from $0 to {DEAREST}"
+        try:
+            price = Price.parse(self.node_price)
+        except ValueError as error:
+            raise ValueError(problem) from error
         if not Price(0) <= price <= DEAREST:
-            raise ValueError(f"--node-price {self.node_price} is no price of a node: give from $0 to {DEAREST}")
+            raise ValueError(problem)
         return PoolModel("pool", self.gpus_per_node, price, start_seconds=self.start_seconds, max_nodes=self.max_nodes)
 
 
@@ -203,9 +207,13 @@ class OutputOptions:
         """The budget. ValueError where it is none."""
         if self.budget is None:
             return None
-        amount = Money.parse(self.budget)
+        problem = f"--budget {self.budget} is no budget: give dollars a month from 0 on"
+        try:
+            amount = Money.parse(self.budget)
+        except ValueError as error:
+            raise ValueError(problem) from error
         if amount.micros < 0:
-            raise ValueError(f"--budget {self.budget} is no budget: give dollars a month from 0 on")
+            raise ValueError(problem)
         return amount
 
     def check(self) -> None:

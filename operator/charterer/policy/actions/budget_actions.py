@@ -25,7 +25,7 @@ _OFTEN = 10.0
 def sort_out(solution: BudgetSolution, ending: Mapping[RentalId, Reason]) -> JobTriage:
     """Sort the budget's jobs by what is to be done with them. ``ending``: rentals that are being ended, and why."""
     snapshot = solution.inputs.snapshot
-    jobs = triage(solution.groups.values(), ending, solution.inputs.rentals, snapshot)
+    jobs = triage(solution.groups.values(), ending, solution.inputs)
     jobs.again_at += stop_spent(jobs, snapshot)
     return jobs
 

@@ -21,7 +21,7 @@ from charterer.policy.actions.gangs import IncompleteGangs
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.warm_nodes import warm_nodes
 from charterer.policy.nodes.capacity import Capacity
-from charterer.policy.nodes.known_ends import known_ends
+from charterer.policy.nodes.known_ends import KnownEnd
 
 
 def release_idle(
@@ -74,7 +74,8 @@ def release_idle(
         pool, of_use = selected.get(name), [rental for rental in sorted(rentals, key=_worth) if capacity.offers(rental)]
         surplus = of_use if pool is None else _surplus(draft, pool, of_use[replaced[name] :])
         for rental in (*(rental for rental in rentals if not capacity.offers(rental)), *surplus):
-            draft.release(rental.id, gangs.reason(rental) or _reason(rental, draft.snapshot))
+            end = draft.solution.inputs.ends.near.get(rental.id)
+            draft.release(rental.id, gangs.reason(rental) or _reason(rental, end, draft.snapshot))
 
 
 def _lost(draft: PlanBuilder) -> Counter[PoolId]:
@@ -140,7 +141,7 @@ def _seen(rental: Rental, listed: Mapping[PoolId, frozenset[InstanceId]]) -> boo
     return instances is not None and (rental.instance is None or rental.instance in instances)
 
 
-def _reason(rental: Rental, snapshot: Snapshot) -> Reason:
+def _reason(rental: Rental, end: KnownEnd | None, snapshot: Snapshot) -> Reason:
     saved = Money(-rental.worst.cost(3600).micros)
     survey = snapshot.surveys.get(rental.pool)
     notices = () if survey is None else [notice for notice in survey.notices if notice.instance == rental.instance]
@@ -148,8 +149,7 @@ def _reason(rental: Rental, snapshot: Snapshot) -> Reason:
         verb = "takes" if notice.certain else "may take"
         text = f"the cloud {verb} back {rental.instance} of {rental.id}{notice.because}"
         return Reason(ReasonCode.INTERRUPTION, 0.0, saved, text)
-    end = known_ends([rental], survey, snapshot.now).get(rental.id)
-    if rental.phase is RentalPhase.READY and end is not None and end.near:
+    if rental.phase is RentalPhase.READY and end is not None:
         text = f"no job uses {rental.id}, which ends at {moment(end.at):%Y-%m-%dT%H:%MZ}"
         return Reason(ReasonCode.IDLE, 0.0, saved, text)
     if rental.phase is RentalPhase.READY:

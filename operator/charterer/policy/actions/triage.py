@@ -13,11 +13,12 @@ from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after, format_instant, moment
+from charterer.policy.budgets.inputs import PlanInputs
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import JobFacts
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.jobs.rest import NOT_BEFORE_ITS_RECORD
-from charterer.policy.nodes.known_ends import KnownEnd, known_ends
+from charterer.policy.nodes.known_ends import KnownEnd
 from charterer.policy.nodes.rental_index import RentalIndex
 
 
@@ -56,19 +57,17 @@ class JobTriage:
     again_at: list[Instant] = field(default_factory=list)
 
 
-def triage(
-    groups: Iterable[JobGroup], ending: Mapping[RentalId, Reason], rentals: RentalIndex, snapshot: Snapshot
-) -> JobTriage:
+def triage(groups: Iterable[JobGroup], ending: Mapping[RentalId, Reason], inputs: PlanInputs) -> JobTriage:
     """Sort jobs by what is to be done; ``ending``: rentals that are being released, and why.
 
     ``leaving`` jobs lose their place and go elsewhere at once or queue; ``stopped`` ones give theirs up; ``idle`` ones
     neither have nor want one. A group all of whose nodes stay and whose runs are all well is passed over as a whole.
     """
     result = JobTriage()
-    threats = _Threats.of(ending, rentals, snapshot)
+    threats, snapshot = _Threats.of(ending, inputs), inputs.snapshot
     now = snapshot.now
-    if threats.seconds_to_next < inf:
-        result.again_at.append(after(now, threats.seconds_to_next))
+    if inputs.ends.next_seconds < inf:
+        result.again_at.append(after(now, inputs.ends.next_seconds))
     for group in groups:
         _queue(group, result, now)
         result.idle += group.idle
@@ -160,7 +159,7 @@ def _gives_up(job: Job) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Threats:
     """What becomes of nodes. ``ending``: those that are being released, and why; ``threatened``: those that go away
-    otherwise, and why; ``ends``: those that end at a known time. ``safe``: those that stay, and do not end soon.
+    otherwise, and why; ``ends``: those that end soon. ``safe``: all others that stay.
     """
 
     ending: Mapping[RentalId, Reason]
@@ -169,22 +168,14 @@ class _Threats:
     safe: Set[RentalId]
 
     @classmethod
-    def of(cls, ending: Mapping[RentalId, Reason], rentals: RentalIndex, snapshot: Snapshot) -> _Threats:
-        """Those of a snapshot."""
-        threatened, ends = _threatened(rentals, snapshot), dict[RentalId, KnownEnd]()
-        for (_, pool), here in rentals.by_pool.items():
-            ends |= known_ends(here.staying.values(), snapshot.surveys.get(pool), snapshot.now)
-        near = [rental for rental, end in ends.items() if end.near]
-        staying = set().union(*[pool.staying for pool in rentals.by_pool.values()])
-        return cls(ending, threatened, ends, staying.difference(ending, threatened, near))
-
-    @property
-    def seconds_to_next(self) -> float:
-        """Seconds until one more node is not safe because it ends soon; infinite where none is known."""
-        return min([end.open_seconds for end in self.ends.values() if not end.near], default=inf)
+    def of(cls, ending: Mapping[RentalId, Reason], inputs: PlanInputs) -> _Threats:
+        """Those of all rentals."""
+        threatened, ends = _threatened(inputs.rentals, inputs.snapshot), inputs.ends.near
+        staying = set().union(*[pool.staying for pool in inputs.rentals.by_pool.values()])
+        return cls(ending, threatened, ends, staying.difference(ending, threatened, ends))
 
     def stays(self, job: Job) -> Mapping[RentalId, float]:
-        """For how many seconds the job stays on each node of a known end; none where it is done before."""
+        """For how many seconds the job stays on each node that ends soon; none where it is done before."""
         if job.allocation is None:
             return {}
         rentals = [place.rental for place in job.allocation.placements]

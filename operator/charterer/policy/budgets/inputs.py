@@ -17,6 +17,7 @@ from charterer.policy.jobs.groups import JobGroup, JobGroups, job_group, job_gro
 from charterer.policy.jobs.job_facts import JobFacts, job_facts, job_position
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.holdings import Holdings, holdings
+from charterer.policy.nodes.known_ends import KnownEnds, known_ends
 from charterer.policy.nodes.max_cost import too_dear
 from charterer.policy.nodes.pool_nodes import PoolNodes, pool_nodes
 from charterer.policy.nodes.rental_index import BudgetPool, RentalIndex, rental_index
@@ -30,7 +31,8 @@ from charterer.policy.options.width_backoff import quarantined_widths
 class PlanInputs:
     """The facts from which all budgets of a snapshot are solved.
 
-    ``menus``: by budget, of the pools that its money may rent. ``market``: what all pools offer.
+    ``menus``: by budget, of the pools that its money may rent. ``market``: what all pools offer. ``ends``: the known
+    ones of nodes.
     """
 
     snapshot: Snapshot
@@ -42,6 +44,7 @@ class PlanInputs:
     rentals: RentalIndex
     holdings: Holdings
     nodes: Mapping[BudgetPool, PoolNodes]
+    ends: KnownEnds
 
 
 def plan_inputs(snapshot: Snapshot, memo: Memo) -> PlanInputs:
@@ -65,6 +68,7 @@ def plan_inputs(snapshot: Snapshot, memo: Memo) -> PlanInputs:
         rentals=rentals,
         holdings=held,
         nodes=pool_nodes(rentals, held, snapshot, memo),
+        ends=known_ends(rentals, snapshot.surveys, snapshot.now),
     )
 
 

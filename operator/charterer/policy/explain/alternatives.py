@@ -267,7 +267,7 @@ class _Weighing:
         self._share = share
         self._snapshot = snapshot
         self._market = PoolQuota(snapshot, solution.inputs.rentals)
-        capacity = Capacity(snapshot, solution.inputs.holdings, solution.inputs.nodes)
+        capacity = Capacity(snapshot, solution.inputs.holdings, solution.inputs.nodes, solution.inputs.ends)
         gangs = GangMarks(solution.inputs.rentals.by_pool.values(), snapshot)
         capacity.open(frozenset())
         self._draft = PlanBuilder(solution, capacity, self._market, gangs, snapshot)

@@ -16,7 +16,7 @@ from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import seconds_between
 from charterer.policy.nodes.holdings import HeldGpus, Holdings
-from charterer.policy.nodes.known_ends import known_ends
+from charterer.policy.nodes.known_ends import KnownEnds
 from charterer.policy.nodes.pool_nodes import PoolNodes
 from charterer.policy.nodes.rental_index import BudgetPool
 
@@ -108,8 +108,11 @@ class FreeNodes:
 class Capacity:
     """The GPUs that are still free as a plan goes on: at first those that nobody holds."""
 
-    def __init__(self, snapshot: Snapshot, holdings: Holdings, nodes: Mapping[BudgetPool, PoolNodes]) -> None:
+    def __init__(
+        self, snapshot: Snapshot, holdings: Holdings, nodes: Mapping[BudgetPool, PoolNodes], ends: KnownEnds
+    ) -> None:
         self._snapshot = snapshot
+        self._near_ends = ends.near
         self._holdings = holdings
         self._nodes = nodes
         self.used: Mapping[RentalId, int] = holdings.used
@@ -191,10 +194,8 @@ class Capacity:
         if survey is None:
             return frozenset()
         noticed = frozenset(notice.instance for notice in survey.notices)
-        staying = here.rentals.staying
-        ends = known_ends(staying.values(), survey, self._snapshot.now)
-        instances = {staying[name].instance for name, end in ends.items() if end.near}
-        return noticed | {instance for instance in instances if instance is not None}
+        ending = [rental.instance for name, rental in here.rentals.staying.items() if name in self._near_ends]
+        return noticed | {instance for instance in ending if instance is not None}
 
 
 def _ending(survey: Survey) -> frozenset[InstanceId]:

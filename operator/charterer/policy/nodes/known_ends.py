@@ -5,14 +5,15 @@ Jobs begin there until some minutes before it, and leave it in time to save thei
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
-from charterer.domain.ids import RentalId
+from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.pool import Survey
-from charterer.domain.rental import Rental
 from charterer.domain.time import Instant, seconds_between
+from charterer.policy.nodes.rental_index import RentalIndex
 
 USEFUL_SECONDS: Final = 1200.0
 """Seconds that a node must have left for a job to begin there: a start and the move that follows take some minutes of
@@ -23,21 +24,13 @@ _STOP_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class KnownEnd:
-    """The end of a node. ``left``: seconds until then. ``closed``: for how many before it no job begins there."""
+    """The end of a node on which no job begins any more. ``left``: seconds until then. ``closed``: for how many before
+    it no job begins there.
+    """
 
     at: Instant
     left: float
     closed: float
-
-    @property
-    def near(self) -> bool:
-        """Whether no job begins there any more."""
-        return self.open_seconds <= 0.0
-
-    @property
-    def open_seconds(self) -> float:
-        """Seconds until no job begins there any more, to the microsecond."""
-        return round(self.left - self.closed, 6)
 
     def stay_seconds(self, grace_seconds: float) -> float:
         """Seconds for which a job stays that has so many to save its work once it is told to stop, to the microsecond.
@@ -47,22 +40,35 @@ class KnownEnd:
         return round(self.left - min(grace_seconds + _STOP_SECONDS, self.closed / 2.0), 6)
 
 
-def known_ends(rentals: Iterable[Rental], survey: Survey | None, now: Instant) -> Mapping[RentalId, KnownEnd]:
-    """The known ends of rentals of one pool.
+@dataclass(frozen=True, slots=True)
+class KnownEnds:
+    """Those of all nodes. ``near``: of nodes on which no job begins any more. ``next_seconds``: until there is one more
+    such node; infinite where none is known.
+    """
+
+    near: Mapping[RentalId, KnownEnd]
+    next_seconds: float
+
+
+def known_ends(rentals: RentalIndex, surveys: Mapping[PoolId, Survey], now: Instant) -> KnownEnds:
+    """The ends of the rentals that stay.
 
     What ended before it was ready is not believed: else each new node would be given back, and another one rented.
     """
-    if survey is None:
-        return {}
-    ends = {instance.id: instance.ends for instance in survey.instances if instance.ends is not None}
-    if not ends:
-        return {}
-    found: dict[RentalId, KnownEnd] = {}
-    for rental in rentals:
-        end = None if rental.instance is None else ends.get(rental.instance)
-        if end is None:
-            continue
-        had = seconds_between(min(rental.ready or now, now), end)
-        if had > 0.0:
-            found[rental.id] = KnownEnd(end, seconds_between(now, end), min(USEFUL_SECONDS, had / 2.0))
-    return found
+    near: dict[RentalId, KnownEnd] = {}
+    following = inf
+    for (_, pool), here in rentals.by_pool.items():
+        instances = surveys[pool].instances if pool in surveys else ()
+        ends = {instance.id: instance.ends for instance in instances if instance.ends is not None}
+        for rental in here.staying.values() if ends else ():
+            end = None if rental.instance is None else ends.get(rental.instance)
+            if end is None:
+                continue
+            had, left = seconds_between(min(rental.ready or now, now), end), seconds_between(now, end)
+            closed = min(USEFUL_SECONDS, had / 2.0)
+            open_seconds = round(left - closed, 6)
+            if had > 0.0 and open_seconds <= 0.0:
+                near[rental.id] = KnownEnd(end, left, closed)
+            elif had > 0.0:
+                following = min(following, open_seconds)
+    return KnownEnds(near, following)

@@ -78,7 +78,8 @@ def test_nobody_who_leads_is_said_with_where_to_look() -> None:
 def test_a_missing_right_is_named_and_the_rest_is_left_out() -> None:
     reading = DoctorReading(LEADS, (Right("list", "nodes", False, "charterer plan"), *RIGHTS), None)
     (finding,) = wrong(reading)
-    assert (finding.subject, finding.remedy) == ("list nodes", "bind ClusterRole charterer-view to yourself")
+    assert (finding.subject, finding.text) == ("you", "may not list nodes, which charterer plan needs")
+    assert finding.remedy == "bind ClusterRole charterer-view to yourself"
     assert {finding.check for finding in examine(reading)} == {"leader", "permissions"}
 
 

@@ -286,3 +286,5 @@ def test_explain_says_what_the_chosen_options_figures_count_and_how_each_is_know
     assert lines["interruptions"].endswith("assumed")
     options = json.loads(charterer("explain", "tj/sft-run", "-o", "json").stdout)["options"]
     assert {figure["what"] for option in options for figure in option["counts"]} >= {"price", "speed", "interruptions"}
+    starts = {option["nodes"] for option in options if "start" in {figure["what"] for figure in option["counts"]}}
+    assert starts == {"to be rented"}  # not those with nodes that it has, or that are ready

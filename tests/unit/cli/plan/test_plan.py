@@ -276,7 +276,7 @@ def test_what_was_given_wrongly_is_an_error_with_exit_code_1(
     [
         ("a: [b", "is no YAML"),
         ("just words", "this is no Kubernetes object; begin it with apiVersion and kind"),
-        (JOB.replace("min: 1", "min: 9"), "TrainingJob more: spec.gpus: min 9, preferred 8, max 64 must ascend"),
+        (JOB.replace("min: 1", "min: 9"), "spec.gpus: min 9, preferred 8, max 64 must be in ascending order"),
         (JOB.replace("{min: 1,", "{min: none,"), "TrainingJob more: spec.gpus.min: Input should be a valid integer"),
         (JOB.replace("name: more", "namespace: teem, name: more"), "no namespace 'teem'; did you mean team?"),
         (JOB.replace("name: more", ""), "TrainingJob has no metadata.name"),
@@ -299,7 +299,7 @@ def test_what_was_given_wrongly_is_an_error_with_exit_code_1(
         (POOL.replace('  price: {hourly: "20"}\n', ""), 'with your values: spec.price: {hourly: "12.80"} (the dollars'),
         (
             JOB.replace("min: 1, preferred: 8, max: 64", "min: 8, max: 4"),
-            "TrainingJob more: spec.gpus: min 8, max 4 must ascend",
+            "TrainingJob more: spec.gpus: min 8, max 4 must be in ascending order",
         ),
         (f"{JOB}\n---\n[]", "document 2: this is no Kubernetes object"),
     ],

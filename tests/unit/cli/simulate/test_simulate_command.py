@@ -182,6 +182,8 @@ def test_no_policy_rents_more_than_max_nodes_and_what_is_wider_is_told(files: tu
     [
         ("--node-price", "-3", "Error: --node-price -3 is no price of a node: give from $0 to $1,000,000.00/h"),
         ("--node-price", "99999999", "is no price of a node: give from $0 to $1,000,000.00/h"),
+        ("--node-price", "abc", "Error: --node-price abc is no price of a node: give from $0 to $1,000,000.00/h"),
+        ("--budget", "much", "Error: --budget much is no budget: give dollars a month from 0 on"),
         ("--budget", "-5", "Error: --budget -5 is no budget: give dollars a month from 0 on"),
         ("--policy", "as-asked:soon", "'soon' is no number of idle seconds up to 31536000: write it like as-asked:600"),
         ("--policy", "fixed:10000000", "'10000000' is no number of nodes up to 100000"),

@@ -50,7 +50,7 @@ class AwsNodes(ApiModel):
         ]
         | None
     ) = None
-    """Ids of the subnets in which nodes may be launched: in any of them that has room."""
+    """Ids of the subnets in which nodes may be launched; any of them that has room is used."""
     instance_types: (
         Annotated[
             tuple[Annotated[str, Field(pattern=r"^[a-z0-9-]+\.[a-z0-9-]+$", max_length=63)], ...],
@@ -58,7 +58,7 @@ class AwsNodes(ApiModel):
         ]
         | None
     ) = None
-    """Instance types with equal GPUs, such as p5.48xlarge: any of them that there is."""
+    """Instance types with equal GPUs, such as p5.48xlarge; any of them that is in stock is used."""
     auto_scaling_group: _Name | None = None
     """Name of an Auto Scaling group of size 0 that nobody else changes."""
     gpu_type: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$", max_length=63)] | None = None
