@@ -132,7 +132,7 @@ class Admission:
                 return
 
     def _admit(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment, *, last: bool) -> None:
-        """Offer the job its options in their order, until it has one or the budget cannot pay. ``last``: in the queue."""
+        """Offer the job its options in their order, until it has one or the budget cannot pay. ``last``: of all."""
         wanted = outcomes[0].option
         worth = (self._solution.deadline_values(job) or share.values).worth
         at_once = {key_of(outcome.option): outcome.worth for outcome in outcomes}
