@@ -26,8 +26,8 @@ from charterer.domain.money import Price
 from charterer.domain.nodes.hazard import NOTHING_COUNTED, Hazard
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Phase, PowerLaw, Profile, SpeedCurve
-from charterer.domain.time import parse_instant
-from charterer.estimate.nodes.hazard import EndedNode, hazard, with_ended
+from charterer.domain.time import after, parse_instant
+from charterer.estimate.nodes.hazard import TOGETHER_SECONDS, EndedNode, hazard, with_ended
 from charterer.incremental import Memo
 from charterer.policy.options.interruptions import RunTimes, interruptions, node_hazard
 from charterer.policy.planner import plan
@@ -49,6 +49,7 @@ SPOT_PRICE, JOINT, MOST = 0.3, 0.53, 16
 HALF_HOUR = 1800.0
 _JOBS_A_DAY = 12.0
 _SEED = 7
+_POOLS = 40
 Draw = Callable[[int], float]
 
 
@@ -204,13 +205,23 @@ def careless(theta: float) -> Policy:
     return RequestedWidth(lambda submission: widths[submission.application], 600.0)
 
 
-def known(draw: Draw, nodes: int) -> Hazard:
-    """What is known after so many nodes lived to their end, half of them together with the one before."""
-    counted, whole = NOTHING_COUNTED, jointly(draw)
-    for number in range(1, nodes + 1):
+def known(draw: Draw, nodes: int, first: int = 1) -> Hazard:
+    """What is known after so many nodes lived to their end, half of them together with the one before.
+
+    ``first``: the number of the first one.
+    """
+    counted, whole, at, before = NOTHING_COUNTED, jointly(draw), START, 0.0
+    for number in range(first, first + nodes):
         hours = min(whole(number) / 3600.0, 24.0)
-        counted = with_ended(counted, EndedNode(str(number), hours, START, hours < 24.0, 0))
-    return replace(hazard(counted, (), START, CapacityType.SPOT), joint=JOINT)
+        at, before = at if hours == before else after(at, 2.0 * TOGETHER_SECONDS), hours
+        counted = with_ended(counted, EndedNode(str(number), hours, at, hours < 24.0, 0))
+    return replace(hazard(counted, (), at, CapacityType.SPOT), joint=JOINT)
+
+
+def mean_regret(draw: Draw, nodes: int, true: Hazard, theta: float) -> float:
+    """The mean regret after so many nodes, of forty pools with other nodes each."""
+    pools = range(1 if nodes == 0 else _POOLS)
+    return sum(regret(known(draw, nodes, 1 + 137 * pool), true, theta) for pool in pools) / len(pools)
 
 
 def regret(chosen: Hazard, true: Hazard, theta: float) -> float:
@@ -258,9 +269,9 @@ def main() -> None:
         theta: simulate(scenario(jobs, theta, never, spot=False, on_demand=True, every=None)) for theta in rates
     }
     print("on-demand only:", *(f"θ {theta:g}: ${o.dollars:.2f}, {o.hours:.2f} h;" for theta, o in on_demand.items()))
-    print("θa + m: of all that is billed, and the mean over kinds of jobs; regret after 0, 10 and 100 nodes")
+    print("θa + m: of all that is billed, and the mean over kinds of jobs; regret after 0, 3, 10 and 100 nodes")
     heads = ("lifetimes", "θ", "$ a job", "hours", "ends", "to on-demand", "to careless", "$ at equal time", "regret")
-    print("{:>12} {:>5} {:>8} {:>6} {:>5} {:>15} {:>15} {:>16} {:>19}".format(*heads))
+    print("{:>12} {:>5} {:>8} {:>6} {:>5} {:>15} {:>15} {:>16} {:>23}".format(*heads))
     for label, draw in worlds().items():
         if given.worlds and label not in given.worlds:
             continue
@@ -271,14 +282,14 @@ def main() -> None:
             naive = simulate(half_hours, careless(theta))
             same_time = dollars_at(tuple(both.values()), on_demand[theta].hours)
             saved = "-" if same_time is None else f"{same_time / on_demand[theta].dollars - 1.0:+.1%}"
-            lost = " ".join(f"{regret(known(draw, nodes), true, theta):.1%}" for nodes in (0, 10, 100))
+            lost = " ".join(f"{mean_regret(draw, nodes, true, theta):.1%}" for nodes in (0, 3, 10, 100))
             against = [
                 f"{ours.objective(theta) / other.objective(theta) - 1.0:+.1%} {ours.to(other, theta):+.1%}"
                 for other in (on_demand[theta], naive)
             ]
             print(
                 f"{label:>12} {theta:5g} {ours.dollars:8.2f} {ours.hours:6.2f} {ours.interruptions:5.2f} "
-                f"{against[0]:>15} {against[1]:>15} {saved:>16} {lost:>19}",
+                f"{against[0]:>15} {against[1]:>15} {saved:>16} {lost:>23}",
                 flush=True,
             )
 

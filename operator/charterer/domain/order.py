@@ -15,7 +15,11 @@ from charterer.domain.ids import InstanceId, OrderToken, PoolId, RentalId
 from charterer.domain.time import Instant, after, seconds_between
 
 LONGEST_SECONDS: Final = 3600.0
-"""No cool-down grows beyond this, or beyond the pool's own ``cooldownSeconds`` where that is longer."""
+"""No cool-down grows beyond this, or beyond the pool's own ``cooldownSeconds`` where that is longer: a launch that
+fails may be billed, and a quota or a mistake stays until somebody changes it."""
+LONGEST_FREE_SECONDS: Final = 900.0
+"""The same where a refusal costs nothing but a call: four an hour. Nodes that are back are found 7 minutes late on
+average, which is little beside the hours for which a job keeps them."""
 KEPT: Final = 8
 """Cool-downs that a pool remembers."""
 
@@ -53,6 +57,11 @@ class RefusalKind(StrEnum):
     INVALID_REQUEST = "InvalidRequest"
     LAUNCH_FAILED = "LaunchFailed"
     UNKNOWN_CODE = "UnknownCode"
+
+    @property
+    def longest_seconds(self) -> float:
+        """The longest cool-down where nothing was billed in vain."""
+        return LONGEST_FREE_SECONDS if self is RefusalKind.STOCK_OUT else LONGEST_SECONDS
 
 
 LACKS: Final = frozenset({RefusalKind.STOCK_OUT, RefusalKind.QUOTA_EXCEEDED, RefusalKind.LAUNCH_FAILED})
@@ -151,9 +160,9 @@ class CoolDown:
     def row_seconds(self, first: float) -> float:
         """How long the offer is expected to be refused on: as long as it was in this row, at least as it last cooled.
 
-        ``first``: seconds of a row's first cool-down. ``seconds`` stops growing at an hour, and a row goes on.
+        ``first``: seconds of a row's first cool-down. ``seconds`` stops growing at the longest, and a row goes on.
         """
-        longest, row, lasts = max(LONGEST_SECONDS, first), 0.0, first
+        longest, row, lasts = max(self.kind.longest_seconds, first, self.seconds), 0.0, first
         if self.seconds < longest:
             return self.seconds
         left = self.times - 1
@@ -163,24 +172,36 @@ class CoolDown:
 
     @property
     def doubted_until(self) -> Instant:
-        """Until when it is in doubt whether the offer is back: as long again as it cooled."""
-        return after(self.until, self.seconds)
+        """Until when it is in doubt whether the offer is back: as long again as it cooled.
+
+        An hour at least where it cools no longer than this: that it is asked often does not bring it back sooner.
+        """
+        grown = self.seconds >= self.kind.longest_seconds
+        return after(self.until, max(self.seconds, LONGEST_SECONDS) if grown else self.seconds)
 
 
 def cool_down(
-    known: Sequence[CoolDown], refusal: Refusal, seconds: float, now: Instant, last_launch: Instant | None
+    known: Sequence[CoolDown],
+    refusal: Refusal,
+    seconds: float,
+    now: Instant,
+    last_launch: Instant | None,
+    *,
+    billed: bool = False,
 ) -> CoolDown:
     """The cool-down after a refusal: ``seconds`` at first, twice as long each time that it is refused again.
 
     ``known``: the pool's earlier ones, and those of others that reach it. One that is no longer in doubt, or after
-    which a node was launched (``last_launch``), counts no more.
+    which a node was launched (``last_launch``), counts no more. ``billed``: whether other nodes of the ask came, which
+    are paid for in vain.
     """
     alike = (each for each in known if (each.scope, each.where) == (refusal.scope, refusal.where))
     before = max(alike, key=lambda each: each.since, default=None)
     if before is not None and last_launch is not None and last_launch > before.since:
         before = None
     times = 1 if before is None or now >= before.doubted_until else before.times + 1
-    lasts = min(seconds * 2.0 ** min(times - 1, 16), max(LONGEST_SECONDS, seconds))
+    longest = max(LONGEST_SECONDS if billed else refusal.kind.longest_seconds, seconds)
+    lasts = min(seconds * 2.0 ** min(times - 1, 16), longest)
     said = refusal.kind, refusal.scope, refusal.where, refusal.code, refusal.message
     return CoolDown(*said, since=now, until=after(now, lasts), times=times)
 

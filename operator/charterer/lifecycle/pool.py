@@ -194,7 +194,8 @@ def _adjust_orders(inventory: _PoolInventory, view: LifecycleView) -> PoolStep |
     cooling = pool.cooling(now)
     if refusal is not None and cooling is None and not pool.deleting:
         launched = _last_useful_launch(inventory, view)
-        return Cool(pool.id, cool_down(pool.cool_downs, refusal, pool.cooldown_seconds, now, launched))
+        billed = bool(_waited_for(inventory))
+        return Cool(pool.id, cool_down(pool.cool_downs, refusal, pool.cooldown_seconds, now, launched, billed=billed))
     closing = cooling is not None or pool.deleting or view.snapshot.stop is not None
     staying = [rental for rental in inventory.rentals if _holds(rental, inventory.survey, view)]
     wanted = () if closing else _askable(inventory)

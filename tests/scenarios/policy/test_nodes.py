@@ -153,6 +153,31 @@ def test_a_job_waits_for_the_last_of_its_nodes_while_it_is_about_to_come(seconds
     assert list(releases(decided)) == ([] if width == 16 else ["a100-2"])
 
 
+def test_a_job_that_has_a_node_to_itself_begins_as_wide_as_it_would_be_moved_at_once() -> None:
+    world = simple()
+    budget = world.budgets[BudgetId("research")]
+    world.budgets[budget.id] = replace(budget, fixed_rate=Rate(4.0 / 3600.0))
+    world.rental("a100")
+    world.job("short", gpus=(1, 1, 8), profile="sft", hours_left=0.5)
+    decided = plan(world.snapshot())
+    assert placed(decided) == {"short": 8}
+    world.carry_out(decided)
+    world.everything_starts()
+    assert plan(world.snapshot()).commands == ()
+
+
+def test_a_job_takes_no_more_of_a_node_than_is_best_for_it_while_others_wait_for_the_rest() -> None:
+    world = simple()
+    budget = world.budgets[BudgetId("research")]
+    world.budgets[budget.id] = replace(budget, fixed_rate=Rate(4.0 / 3600.0))
+    world.rental("a100")
+    for name in ("first", "second"):
+        world.job(name, gpus=(1, 1, 8), profile="sft", hours_left=0.5)
+    decided = plan(world.snapshot())
+    assert placed(decided) == {"first": 4, "second": 4}
+    assert rents(decided) == []
+
+
 def test_of_nodes_that_boot_those_to_be_ready_first_are_counted_on() -> None:
     world = simple()
     world.rental(phase=RentalPhase.STARTING, age=5.0)

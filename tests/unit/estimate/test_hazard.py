@@ -67,6 +67,17 @@ def test_nodes_that_die_within_five_minutes_of_each_other_died_together() -> Non
     assert together.high / together.low > 1.5 * alone.high / alone.low
 
 
+def test_nodes_that_died_together_tell_of_the_rate_what_one_node_does() -> None:
+    """Four nodes that die after an hour are one event in an hour, as a single one is: not four in four hours."""
+    one, four = (
+        hazard(counted(*[(1.0, True)] * nodes, others=nodes - 1, apart=0.0), (), NOW, SPOT) for nodes in (1, 4)
+    )
+    assert four.overall == pytest.approx(one.overall)
+    assert (four.low, four.high) == pytest.approx((one.low, one.high))
+    apart = hazard(counted(*[(1.0, True)] * 4), (), NOW, SPOT)
+    assert apart.overall > 1.5 * four.overall
+
+
 def test_a_rental_counts_once_and_is_forgotten_when_its_object_is_gone() -> None:
     lifetimes = counted((1.0, True))
     assert with_ended(lifetimes, EndedNode("uid-0", 1.0, NOW, True, 0)) is lifetimes

@@ -164,3 +164,15 @@ def test_machines_of_an_incomplete_gang_do_not_show_that_the_offer_is_back() -> 
     alone = step(replace(again, rentals={**again.rentals, useful.id: useful}))
     assert isinstance(alone, Cool)
     assert alone.cool_down.times == 1
+
+
+@pytest.mark.parametrize(("came", "seconds"), [(True, 1200.0), (False, 900.0)])
+def test_a_stock_out_is_asked_for_less_often_where_machines_of_a_gang_came_in_vain(came: bool, seconds: float) -> None:
+    there = launched(MEMBERS[1], "i1") if came else MEMBERS[1]
+    machines = [instance(order=TOKENS[1])] if came else []
+    refused = (refusal(700, order=TOKENS[0]),)
+    members = (MEMBERS[0], there, MEMBERS[2])
+    cloud = survey(*machines, refusals=refused, asked=700)
+    cool = step(snapshot(cloud, *members, job(), pool(cooled=cooled(at(700), 600.0, times=2)), now=at(700)))
+    assert isinstance(cool, Cool)
+    assert cool.cool_down.seconds == seconds

@@ -17,7 +17,7 @@ SPOT = replace(
     NODE, name="spot", hourly=Price.parse("4320"), capacity_type=CapacityType.SPOT, draw_lifetime=lambda _: 600.0
 )
 """1.2 dollars a second, and every node is taken back ten minutes after it is ready."""
-LONG = application_from_speeds("long", {4: 3600.0, 8: 2000.0, 16: 1200.0})
+LONG = application_from_speeds("long", {4: 3600.0, 8: 2000.0, 12: 1500.0, 16: 1200.0})
 
 
 @pytest.mark.parametrize("limit", ["9000", "30000"])

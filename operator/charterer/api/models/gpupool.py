@@ -81,7 +81,7 @@ class GPUPoolSpec(CloudChoice):
     """Seconds from asking for a node until it is ready for pods."""
     cooldown_seconds: Annotated[int, Field(ge=1, le=86_400)] = 60
     """Seconds for which no node is asked for in this pool after the cloud refused one. Each time in a row it is
-    twice as long, up to an hour."""
+    twice as long, up to 15 minutes after a stock-out and an hour after other refusals."""
     learn_waits: bool = True
     """Whether past refusals and starts count: jobs then expect nodes as late as they usually came at this hour of the
     week. false: a node is expected after startSeconds."""
@@ -205,7 +205,7 @@ class CoolDownStatus(ApiModel):
     until: Time
     """No node is asked for before this time."""
     times: Annotated[int, Field(ge=1, le=1_000_000)] = 1
-    """How often it was refused in a row. Each time the cool-down is twice as long, up to an hour."""
+    """How often it was refused in a row. Each time the cool-down is twice as long, up to its longest."""
 
     @classmethod
     def from_domain(cls, cooled: CoolDown) -> Self:

@@ -6,6 +6,10 @@ rate is Gamma-distributed as it was among 20 kinds of machines (zone and type) o
 maximum likelihood. So what is assumed weighs as much as one death in ten node-hours. The bands are drawn to the pool's
 own rate by as much, since machines differ by a factor of ten and their bands' order is always the same.
 
+Deaths that come together are one event, with the hours of one node: a pool's rate from few nodes would be taken for
+known otherwise, since half of all nodes die together with another. Within a band each death counts: the bands differ by
+more than that, and are learned late as it is.
+
 On-demand nodes are taken to live for ever until one dies; then the rate is what was seen, in a week more than was seen.
 """
 
@@ -93,12 +97,14 @@ def hazard(
     deaths, exposure = sum(seen.deaths), sum(hours)
     spot = capacity_type is CapacityType.SPOT
     shape, weight = (_SHAPE, _SPOT_HOURS) if spot else (0.0, _ON_DEMAND_HOURS)
-    overall = (shape + deaths) / (weight + exposure)
+    together = max(deaths / seen.events, 1.0) if seen.events > 0.0 else 1.0
+    events, event_hours = shape + deaths / together, weight + exposure / together
+    overall = events / event_hours
     rates = [
         (_SHAPE + died) / (_SHAPE / overall + spent) if overall > 0.0 else 0.0
         for died, spent in zip(seen.deaths, hours, strict=True)
     ]
-    low, high = _interval(shape + deaths, weight + exposure, deaths / seen.events if seen.events > 0.0 else 1.0)
+    low, high = _interval(events, event_hours)
     return Hazard(
         rates=tuple(rates),
         joint=min((_JOINT_WEIGHT / 2.0 + seen.joint) / (_JOINT_WEIGHT + seen.shared), 1.0),
@@ -111,18 +117,16 @@ def hazard(
     )
 
 
-def _interval(deaths: float, hours: float, together: float) -> tuple[float, float]:
-    """The 90 % interval of a rate after ``deaths`` in ``hours``; deaths that come ``together`` say less.
+def _interval(events: float, hours: float) -> tuple[float, float]:
+    """The 90 % interval of a rate after so many events in ``hours``.
 
     The library is imported here, so that commands that only show help do not wait for it.
     """
     from scipy.special import gammaincinv
 
-    events = deaths / max(together, 1.0)
     low = float(gammaincinv(events, _TAIL)) if events > 0.0 else 0.0
     high = float(gammaincinv(max(events, 1.0), 1.0 - _TAIL))
-    scale = max(together, 1.0) / hours
-    return low * scale, high * scale
+    return low / hours, high / hours
 
 
 def _aged(lifetimes: NodeLifetimes, now: Instant) -> NodeLifetimes:

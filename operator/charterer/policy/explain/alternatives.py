@@ -20,6 +20,7 @@ from charterer.domain.profile import CurveSource, Profile, ThroughputTable
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.gpu_types import RelativeSpeed, relative_speeds
+from charterer.policy.actions.admission.hole_waits import HoleWaits
 from charterer.policy.actions.gangs import GangMarks
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.budgets.assignment import GroupAssignment
@@ -271,6 +272,8 @@ class _Weighing:
         capacity.open(frozenset())
         self._draft = PlanBuilder(solution, capacity, self._market, gangs, snapshot)
         self._runs = job.allocation is not None
+        self._waits = HoleWaits(self._draft)
+        self._waits.look([] if self._runs else [(job, chosen)])
 
     def points(self, values: OptionValues, position: JobPosition) -> dict[OptionKey, _OptionPoint]:
         """Seconds and dollars from now to the end on every option, the chosen one included."""
@@ -289,7 +292,7 @@ class _Weighing:
     def _entering(self, completion: Completion) -> _OptionPoint:
         """As the queue is served: without what is over of the start-up, and with the wait for nodes that come late."""
         option = completion.option
-        over, dollars = self._draft.start_up_over(self._job, option)
+        over, dollars = self._waits.start_up_over(self._job, option)
         seconds = completion.seconds - over + self._draft.launch_delay(self._job, option)
         return _OptionPoint(option, seconds, completion.dollars - dollars, completion.room)
 

@@ -15,7 +15,8 @@ from charterer.domain.option import Option
 from charterer.domain.plan import Allocate, Plan, ReasonCode, Rent
 from charterer.domain.profile import PowerLaw
 from charterer.domain.time import after, seconds_between
-from charterer.policy.planner import plan
+from charterer.policy.explain.alternatives import Rank, alternatives
+from charterer.policy.planner import plan, solve_budgets
 from tests.worlds import World
 
 NEW = JobId("new")
@@ -139,6 +140,42 @@ def test_a_job_waits_for_a_whole_node_that_is_left_soon_and_says_for_how_long() 
 @pytest.mark.parametrize(("left", "jobs", "nodes"), [(WHOLE - 0.01, 1, 0), (WHOLE + 0.01, 1, 1), (0.05, 2, 1)])
 def test_a_whole_node_is_rented_where_none_is_left_in_time_for_the_job(left: float, jobs: int, nodes: int) -> None:
     assert rented(plan(whole_node(left, jobs).snapshot())) == ["a100"] * nodes
+
+
+def hole_and_whole_node(left: float) -> World:
+    """Half of a100-1 is free, one job has all of a100-2 for ``left`` more seconds, and ``new`` runs best on 8 GPUs."""
+    world = World()
+    budget = world.budget()
+    world.budgets[budget.id] = replace(budget, fixed_rate=Rate(4.0 / 3600.0))
+    world.pool(gpus=8, price="16")
+    world.profile("known", PowerLaw(0.9, 1.0), work_hours=1.0)
+    for name, hours, gpus in (("long", 10.0, 4), ("short", left / 3600, 8)):
+        rental = world.rental()
+        world.job(name, gpus=gpus, hours_left=hours)
+        world.runs_on(name, rental.id, gpus=gpus)
+    world.job("new", gpus=(1, 1, 8), profile="known", hours_left=1.0)
+    return world
+
+
+@pytest.mark.parametrize(("left", "gpus"), [(30.0, 8), (600.0, 4)])
+def test_a_job_does_not_begin_beside_others_when_it_would_soon_move_to_a_whole_node(left: float, gpus: int) -> None:
+    decided = plan(hole_and_whole_node(left).snapshot())
+    assert rented(decided) == []
+    option = decided.jobs[NEW].option
+    assert option is not None
+    assert option.gpus == gpus
+    waits = decided.jobs[NEW].reason.code is ReasonCode.WAITING_FOR_FREE_GPUS
+    assert waits == (gpus == 8)
+
+
+def test_explain_counts_the_wait_for_a_whole_node_and_not_a_start_up() -> None:
+    snapshot = hole_and_whole_node(30.0).snapshot()
+    found = alternatives(snapshot.jobs[NEW], solve_budgets(snapshot)[0], plan(snapshot).jobs[NEW], snapshot)
+    assert found is not None
+    assert found.chosen.option.gpus == 8
+    assert {row.rank for row in found.rows} == {Rank.CHOSEN, Rank.TOO_SLOW, Rank.WORSE}
+    start = snapshot.pools[PoolId("a100")].start_seconds
+    assert found.chosen.seconds == pytest.approx(3600 / 8**0.9 + found.chosen.option.entry_seconds - start + 30.0)
 
 
 def test_a_node_is_rented_at_once_for_jobs_that_fill_it() -> None:

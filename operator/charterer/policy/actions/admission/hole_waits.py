@@ -151,6 +151,15 @@ class HoleWaits:
         seconds = -job.weight * soonest
         return Reason(ReasonCode.WAITING_FOR_FREE_GPUS, seconds, Money.of(-idle), text)
 
+    def start_up_over(self, job: Job, option: Option) -> tuple[float, float]:
+        """Seconds and dollars of the option's start-up that are over, or that the job saves by waiting for a node that
+        is left.
+        """
+        whole = self._whole.get(job.id)
+        if whole is None or whole.option != key_of(option):
+            return self._draft.start_up_over(job, option)
+        return whole.start - whole.seconds, whole.bill
+
     def _size(self, pool: PoolId) -> int:
         return self._draft.snapshot.pools[pool].gpus_per_node or 1
 

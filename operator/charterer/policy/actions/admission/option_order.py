@@ -5,26 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from charterer.domain.job import Job
+from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.option import Option
+from charterer.policy.actions.admission.hole_waits import HoleWaits
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.nodes.node_fit import snuggest_first
 from charterer.policy.options.option_value import Completion
+from charterer.policy.solve.phase_dp import key_of
 
 
 class OptionOrder:
     """The order for each job, as the plan has left the nodes when it is asked."""
 
-    def __init__(self, draft: PlanBuilder) -> None:
+    def __init__(self, draft: PlanBuilder, waits: HoleWaits) -> None:
         self._draft = draft
         self._solution = draft.solution
+        self._waits = waits
 
     def by_availability(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> Sequence[Option]:
         """The options, best first, now that some could begin at once and others wait for nodes to start up.
 
         An outcome counts a whole start-up: where all nodes are ready or boot, what is over of it is taken off. So a job
         waits for the last of its nodes while that costs less than to begin without it, and the machine is not wasted.
+        So it is if another job is about to leave a whole node: the wait for it counts instead of a start-up.
         A job of a class that mixes takes the path given to it, or the mix would not be met; unless that needs a node
         which the cloud is not expected to give soon.
         """
@@ -40,12 +44,26 @@ class OptionOrder:
             if total - most >= least:
                 break
             if total - dearest[rank] < least:
-                seconds, dollars = self._draft.start_up_over(job, option)
+                seconds, dollars = self._waits.start_up_over(job, option)
                 total -= worth * seconds + dollars
             least = min(least, total)
             ranked.append((total, rank, option))
         first = [option for _, _, option in sorted(ranked, key=lambda entry: entry[:2])]
         return [*first, *(option for _, option in totals[len(first) :])]
+
+    def as_moved(self, job: Job, options: Sequence[Option], share: GroupAssignment) -> Sequence[Option]:
+        """The options, best first; before them the one to which the next plan would move the job, did it begin now.
+
+        A move to ready nodes counts no start-up, and a start does, because who takes GPUs lets another job rent some.
+        So this is for the last of the queue: there is no other.
+        """
+        if share.mixes or job.resize is ResizePolicy.NEVER or not self._draft.ready(job, options[0]):
+            return options
+        values = self._solution.deadline_values(job) or share.values
+        gains = {key_of(to): gain for to, gain, _ in values.gains(options[0], share.position(job))}
+        paying = [option for option in options if key_of(option) in gains and self._draft.ready(job, option)]
+        best = max(paying, key=lambda option: gains[key_of(option)], default=options[0])
+        return [best, *(option for option in options if option is not best)]
 
     def snuggest(self, job: Job, options: Sequence[Option]) -> Sequence[Option]:
         """The options, best first; where the best would have a node to itself, that of the pool which it fits best.

@@ -48,8 +48,8 @@ class Admission:
         self._wanted = self._options()
         self._placed: set[JobId] = set()
         self._money = Commitments(draft, jobs.running, self._wanted)
-        self._order = OptionOrder(draft)
         self._waits = HoleWaits(draft)
+        self._order = OptionOrder(draft, self._waits)
         self._refusals = Refusals(draft, None)
 
     def admit(self) -> Shares | None:
@@ -74,7 +74,7 @@ class Admission:
         for job in queue:
             share = self._solution.share(job)
             if share is not None:
-                self._admit(job, wanted[job.id], share)
+                self._admit(job, wanted[job.id], share, last=job is queue[-1])
         for job in self._waiting:
             if job.id in self._displaced and job.id not in self._placed:
                 self._draft.stop(job, self._displaced[job.id])
@@ -131,14 +131,17 @@ class Admission:
                 self._place(job, option, claim.placements, moved)
                 return
 
-    def _admit(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> None:
-        """Offer the job its options in their order, until it has one or the budget cannot pay."""
+    def _admit(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment, *, last: bool) -> None:
+        """Offer the job its options in their order, until it has one or the budget cannot pay. ``last``: of all."""
         wanted = outcomes[0].option
         worth = (self._solution.deadline_values(job) or share.values).worth
         at_once = {key_of(outcome.option): outcome.worth for outcome in outcomes}
         blocks: list[ReasonCode] = []
         to_wait = inf
-        for option in self._order.snuggest(job, self._order.by_availability(job, outcomes, share)):
+        options = self._order.by_availability(job, outcomes, share)
+        if last:
+            options = self._order.as_moved(job, options, share)
+        for option in self._order.snuggest(job, options):
             if at_once[key_of(option)] >= to_wait:
                 continue
             if not self._money.affords(job, option):
