@@ -70,8 +70,10 @@ class GroupAssignment:
 
     @property
     def arrivals(self) -> float:
-        """Jobs a second; of jobs in sight by Little's law."""
-        return self.group.active / self.seconds if self.group.arrivals is None else self.group.arrivals
+        """Jobs a second; of jobs in sight by Little's law, at the mean of their paths."""
+        if self.group.arrivals is not None:
+            return self.group.arrivals
+        return self.group.active / sum(share.fraction * share.seconds for share in self.path_shares)
 
     @property
     def spend(self) -> float:

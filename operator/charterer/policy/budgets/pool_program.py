@@ -117,12 +117,15 @@ class _GroupProgram:
         group = self.group
         return LpClass(self.solution.budget.id, self.load * self.spend_factor, group.weight, group.most, columns)
 
-    def reload(self, mix: Mapping[int, float]) -> float:
-        """Correct the load of jobs in sight to the paths they are given; the fraction by which it changed."""
+    def unsettled(self, mix: Mapping[int, float]) -> float:
+        """The fraction by which the load of jobs in sight is another one with the paths that they are given."""
+        return 0.0 if self.group.arrivals is not None else abs(exp(self._aim(mix) - log(self.load)) - 1.0)
+
+    def reload(self, mix: Mapping[int, float]) -> None:
+        """Correct the load of jobs in sight to the paths that they are given."""
         if self.group.arrivals is not None:
-            return 0.0
-        seconds = sum(share * self.usages[at].column.seconds for at, share in mix.items())
-        load, aim = log(self.load), log(self.group.active / seconds)
+            return
+        load, aim = log(self.load), self._aim(mix)
         slope = 0.0
         if self.tried:
             last_load, last_aim = self.tried[-1]
@@ -134,7 +137,10 @@ class _GroupProgram:
         if -inf < least < most < inf and not least < found < most:
             found = (least + most) / 2.0
         self.load = exp(found)
-        return abs(exp(aim - load) - 1.0)
+
+    def _aim(self, mix: Mapping[int, float]) -> float:
+        """The logarithm of the load that jobs in sight have on these paths."""
+        return log(self.group.active / sum(share * self.usages[at].column.seconds for at, share in mix.items()))
 
     def extend(self, worth: float, charge: ScarcityCharge) -> bool:
         """Add the path that a new job would take at these prices; whether it is new and better than all others."""
@@ -192,10 +198,13 @@ class PoolProgram:
         ]
         for number in range(_ROUNDS):
             self._solution = solve_scarce([group.lp_class() for group in self._groups], budgets, room)
-            changes = [group.reload(mix) for group, mix in zip(self._groups, self._solution.mixes, strict=True)]
+            rows = list(zip(self._groups, self._solution.mixes, strict=True))
             extended = [group.extend(*group.terms(self._solution)) for group in self._groups]
-            if number + 1 == _ROUNDS or (not any(extended) and max(changes, default=0.0) <= _SETTLED):
+            changes = max([group.unsettled(mix) for group, mix in rows], default=0.0)
+            if number + 1 == _ROUNDS or (not any(extended) and changes <= _SETTLED):
                 break
+            for group, mix in rows:
+                group.reload(mix)
 
     def _of(self, budget: BudgetId) -> list[tuple[_GroupProgram, Mapping[int, float], float]]:
         """The budget's groups with their mixtures, and the fraction of each that is served."""

@@ -13,6 +13,7 @@ from charterer.domain.plan import Allocate, Limit, Plan, Rent
 from charterer.domain.profile import Amdahl, SpeedCurve
 from charterer.domain.time import after
 from charterer.incremental import Memo
+from charterer.policy.budgets.pool_program import PoolProgram
 from charterer.policy.budgets.pool_usage import lp_column, sum_uses
 from charterer.policy.explain.frontier import Frontier
 from charterer.policy.options.option_value import JobPosition
@@ -236,3 +237,21 @@ def test_more_money_buys_less_where_a_pool_is_full() -> None:
     assert one is not None
     assert other is not None
     assert one > other
+
+
+@pytest.mark.parametrize("jobs", [5, 6, 7, 9])
+def test_a_full_pools_room_is_what_the_budgets_are_counted_with(jobs: int) -> None:
+    """Loads of jobs in sight follow from their options; what a budget leaves to others is of the loads solved with."""
+    [solution] = stood(crowd(jobs=jobs))
+    program = PoolProgram([solution], {NEAR: 24.0, FAR: 400.0})
+    assert solution.scarce[NEAR].price > 0.0
+    assert program.uses(TEAM)[NEAR] == pytest.approx(24.0, rel=1e-6)
+
+
+def test_the_load_of_jobs_in_sight_is_littles_law_at_the_mean_of_their_paths() -> None:
+    share = next(iter(stood(crowd())[0].shares.values()))
+    path = share.path_shares[0]
+    mixed = replace(
+        share, path_shares=(replace(path, fraction=0.25, seconds=100.0), replace(path, fraction=0.75, seconds=20.0))
+    )
+    assert mixed.arrivals == pytest.approx(share.group.active / 40.0)
