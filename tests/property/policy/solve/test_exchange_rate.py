@@ -26,9 +26,12 @@ CLASSES = st.lists(st.tuples(POINTS, st.floats(0.01, 5.0), st.sampled_from([1.0,
 
 
 def demand_of(points: Points, load: float, weight: float = 1.0, ceiling: float = 1e4) -> tuple[Demand, Points]:
+    """The demand of a class and the corners of its hull. Its ceiling is higher than ``ceiling`` if a slope is."""
     chain = [points[at] for at in corners(points)]
     slopes = [(m1 - m0) / (a0 - a1) for (m0, a0), (m1, a1) in itertools.pairwise(chain)]
-    return Demand(slopes, [m for m, _ in chain], load, weight, ceiling), chain
+    return Demand(
+        slopes, [m for m, _ in chain], load, weight, max([ceiling, *(each / weight for each in slopes)])
+    ), chain
 
 
 def waiting(solution: Solution, demands: list[Demand], chains: list[Points]) -> float:
