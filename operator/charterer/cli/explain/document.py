@@ -178,7 +178,7 @@ def work_left(job: Job, options: Alternatives) -> str:
 
 
 def _unknown_speed(job: Job, options: Alternatives) -> str:
-    """What would make the job's speed known, where nothing is."""
+    """A sentence on how the job's speed becomes known, where no option's speed is."""
     if any(option.basis is not Basis.ASSUMED for option in options.rows):
         return ""
     if not job.class_id.has_profile:

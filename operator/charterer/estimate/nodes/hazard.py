@@ -118,7 +118,7 @@ def hazard(
 
 
 def _interval(events: float, hours: float) -> tuple[float, float]:
-    """The 90 % interval of a rate after so many events in ``hours``.
+    """The 90 % interval of an hourly rate, from the number of events in ``hours``.
 
     The library is imported here, so that commands that only show help do not wait for it.
     """

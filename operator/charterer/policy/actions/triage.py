@@ -158,8 +158,8 @@ def _gives_up(job: Job) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Threats:
-    """What becomes of nodes. ``ending``: those that are being released, and why; ``threatened``: those that go away
-    otherwise, and why; ``ends``: those that end soon. ``safe``: all others that stay.
+    """The nodes on which jobs may not stay. ``ending``: those that are being released, and why; ``threatened``: those
+    that go away otherwise, and why; ``ends``: those that end soon. ``safe``: all others that stay.
     """
 
     ending: Mapping[RentalId, Reason]

@@ -156,6 +156,6 @@ def no_option(job: Job, pools: Mapping[PoolId, Pool]) -> str:
 
 
 def _unpriced(pools: Mapping[PoolId, Pool]) -> str:
-    """What to do about pools whose price is not known; empty if all are."""
+    """A remedy for pools without a known price; empty if all prices are known."""
     names = ", ".join(sorted(name for name, pool in pools.items() if pool.lacks_price))
     return f"; set spec.price.hourly of GPUPool {names}, or see the condition Ready" if names else ""

@@ -33,7 +33,7 @@ class KnownEnd:
     closed: float
 
     def stay_seconds(self, grace_seconds: float) -> float:
-        """Seconds for which a job stays that has so many to save its work once it is told to stop, to the microsecond.
+        """Seconds until a job must leave, to the microsecond. ``grace_seconds``: for saving its work once told to stop.
 
         It stays for half of ``closed`` at least, or one that began just in time would leave at once.
         """

@@ -1,4 +1,4 @@
-"""What a budget may still promise to jobs that wait, in one plan."""
+"""The dollars that a budget may still commit to jobs that wait, while one plan is made."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from charterer.policy.options.option_value import Completion
 
 
 class Commitments:
-    """What the jobs cost that run and that were let in so far; asked and counted in the order of the queue.
+    """The money of one plan: asked and counted job by job, in the order of the queue.
 
-    ``wanted``: the ways of each waiting job to its end. In dollars: ``_committed``, what those that were let in are
-    expected to cost; ``_rate``, a second of all.
+    ``wanted``: the ways of each waiting job to its end. In dollars: ``_committed``, the expected cost of
+    those let in so far; ``_rate``, a second of these and of all that run.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Commitments:
             self._committed += self._cost(job)
 
     def why_not(self, job: Job) -> str:
-        """What the job costs, and what may still be committed, in words."""
+        """A sentence: the expected cost of the job, and the dollars that may still be committed."""
         left = reasons.format_money(max(self._solution.committable - self._committed, 0.0))
         return f"it costs about {reasons.format_money(self._cost(job))}, and {left} may be committed to jobs now"
 

@@ -59,7 +59,7 @@ class OptionOrder:
         """
         if share.mixes or job.resize is ResizePolicy.NEVER or not self._draft.ready(job, options[0]):
             return options
-        values = self._solution.deadline_values(job) or share.values
+        values = self._solution.own_values(job, share)
         gains = {key_of(to): gain for to, gain, _ in values.gains(options[0], share.position(job))}
         paying = [option for option in options if key_of(option) in gains and self._draft.ready(job, option)]
         best = max(paying, key=lambda option: gains[key_of(option)], default=options[0])
