@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 from charterer.domain.budget import Mode, MoveLimits
 from charterer.domain.ids import JobId, Rate
@@ -72,7 +73,7 @@ def completes(world: World, draw: Random) -> None:
 
 def is_edited(world: World, draw: Random) -> None:
     job = world.jobs[some(world, draw)]
-    changes: list[dict[str, object]] = [
+    changes: list[dict[str, Any]] = [
         {"suspend": not job.suspend},
         {"weight": job.weight * 2},
         {"widths": replace(job.widths, min=1, preferred=2, max=2)},
@@ -82,7 +83,7 @@ def is_edited(world: World, draw: Random) -> None:
         {"max_cost": draw.choice([Money.parse("40"), Money.parse("4000")])},
         {"target_completion": after(world.now, draw.choice([3600.0, 60_000.0]))},
     ]
-    world.jobs[job.id] = replace(job, **draw.choice(changes))  # type: ignore[arg-type]
+    world.jobs[job.id] = replace(job, **draw.choice(changes))
 
 
 def is_deleted(world: World, draw: Random) -> None:
@@ -119,14 +120,14 @@ def a_pool_changes(world: World, draw: Random) -> None:
     name = draw.choice(sorted(world.pools))
     pool = world.pools[name]
     assert pool.quote is not None
-    changes: list[dict[str, object]] = [
+    changes: list[dict[str, Any]] = [
         {"quote": replace(pool.quote, price=draw.choice([pool.quote.worst, Price.parse("4")]))},
         {"max_nodes": draw.choice([1, 5, 50])},
         {"cooled": factory.cooled(after(world.now, 60))},
         {"deleting": not pool.deleting},
         {"start_seconds": 300.0},
     ]
-    world.pools[name] = replace(pool, **draw.choice(changes))  # type: ignore[arg-type]
+    world.pools[name] = replace(pool, **draw.choice(changes))
     held = [rental.instance for rental in world.rentals.values() if rental.pool == name and rental.instance]
     world.notices[name] = tuple(Notice(instance, world.now) for instance in held[: draw.randrange(2)])
     end = after(world.now, draw.choice([-60.0, 80.0, 900.0, 5000.0]))
@@ -161,7 +162,7 @@ def a_run_fails(world: World, draw: Random) -> None:
 
 def money_changes(world: World, draw: Random) -> None:
     name = draw.choice(sorted(world.budgets))
-    changes: list[dict[str, object]] = [
+    changes: list[dict[str, Any]] = [
         {"amount": Money.parse(draw.choice(["500", "20000", "900000"]))},
         {"hard_limit": draw.choice([None, Money.parse("3000")])},
         {"max_hourly_rate": draw.choice([None, Price.parse("50")])},
@@ -171,7 +172,7 @@ def money_changes(world: World, draw: Random) -> None:
         {"fixed_rate": draw.choice([Rate(0.02), Rate(0.002), Rate(0.0002)])},
         {"deleting": True},
     ]
-    world.budgets[name] = replace(world.budgets[name], **draw.choice(changes))  # type: ignore[arg-type]
+    world.budgets[name] = replace(world.budgets[name], **draw.choice(changes))
 
 
 def a_price_changes_under_way(world: World, draw: Random) -> None:

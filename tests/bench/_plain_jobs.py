@@ -130,7 +130,7 @@ async def measure(of: Scenario, folder: Path) -> Column:
 
 async def _all_ended(cloud: KarpenterProcess) -> None:
     """Looks again and again at the bill, which is a file."""
-    while any(machine.ended is None for machine in cloud.instances()):  # noqa: ASYNC110
+    while any(machine.ended is None for machine in cloud.instances()):  # noqa: ASYNC110 - the bill is a file
         await asyncio.sleep(_POLL_SECONDS)
 
 

@@ -22,6 +22,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from time import process_time
 
 from charterer.domain.ids import PoolId, Rate, RentalId
@@ -197,8 +198,7 @@ def cases() -> Mapping[str, Case]:
     curves = {class_of(name): application for name, application in APPLICATIONS.items()}
     exact = ExactKnowledge(exact_profiles(curves, RESTART_SECONDS))
     fixed = {
-        f"fixed:{NODES}:{order}": Case(lambda order=order: FixedFleet(NODES, _asked, order, _seconds))  # type: ignore[misc]
-        for order in QueueOrder
+        f"fixed:{NODES}:{order}": Case(partial(FixedFleet, NODES, _asked, order, _seconds)) for order in QueueOrder
     }
     return {
         "bare engine": Case(Bare, pool=AT_ONCE),

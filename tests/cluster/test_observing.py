@@ -30,7 +30,7 @@ async def _ground(bed: Bed) -> OperatorProcess:
     await bed.pool()
     await bed.budget()
     for resource, name in ((GPU_POOLS, "a100"), (GPU_BUDGETS, "team")):
-        await bed.until(lambda: "state" in ((bed.mirror.one(resource, name) or {}).get("status") or {}))  # noqa: B023
+        await bed.until(lambda: "state" in ((bed.mirror.one(resource, name) or {}).get("status") or {}))  # noqa: B023 - awaited in this very turn
     return operator
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
+from typing import Any
 
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import JOBS, NODES, PODS, TRAINING_JOBS
@@ -17,8 +18,8 @@ STOPS_SLOWLY = {"testbed.charterer.dev/stop-delay": "0.6s"}
 LIVE = ("Pending", "Running", "Unknown")
 
 
-async def _ground(bed: Bed, **operator: object) -> None:
-    bed.operator(**operator)  # type: ignore[arg-type]
+async def _ground(bed: Bed, **operator: Any) -> None:
+    bed.operator(**operator)
     await bed.pool()
     await bed.budget()
 

@@ -15,8 +15,8 @@ from tests.cluster.meddling import Meddler
 from tests.testbed.bed import SYSTEM, Bed, group
 
 
-async def _ground(bed: Bed, **operator: object) -> None:
-    bed.operator(**operator)  # type: ignore[arg-type]
+async def _ground(bed: Bed, **operator: Any) -> None:
+    bed.operator(**operator)
     await bed.pool()
     await bed.budget()
 

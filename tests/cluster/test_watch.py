@@ -317,7 +317,7 @@ async def test_what_is_deleted_while_a_crd_is_changed_is_missed_for_a_moment_onl
             repairing = asyncio.create_task(resync.run())
             for name in ("stays", "goes"):
                 await client.post(WIDGETS.all(namespace), widget(namespace, name))
-                await changes.until(lambda: store.get(SIZES, name, namespace) == 1)  # noqa: B023
+                await changes.until(lambda: store.get(SIZES, name, namespace) == 1)  # noqa: B023 - awaited in this very turn
             gate.close()
             await client.delete(WIDGETS.one("goes", namespace))
             await change_widgets(client)

@@ -109,7 +109,7 @@ async def replaying(kubeconfig: Path, name: str) -> AsyncIterator[Replay]:
 async def until(reached: Callable[[], bool]) -> None:
     """Looks again and again at a replay, which passes time by itself and tells nobody."""
     async with asyncio.timeout(20):
-        while not reached():  # noqa: ASYNC110
+        while not reached():  # noqa: ASYNC110 - a replay tells nobody
             await asyncio.sleep(0.02)
 
 

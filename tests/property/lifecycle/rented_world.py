@@ -14,7 +14,7 @@ from charterer.cluster.store import ObjectKey
 from charterer.controller.clock import Reading, TrustedClock
 from charterer.controller.known_pools import first_come, known_pools
 from charterer.domain.billing import accrued
-from charterer.domain.budget import Budget
+from charterer.domain.budget import Balance, Budget
 from charterer.domain.ids import InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Job, Pod, PodPhase, RunOutcome, RunRecord
 from charterer.domain.money import ZERO, Money
@@ -171,9 +171,9 @@ class World:
             job = make.job(title, allocation=make.allocation(name), runs=(make.run(1, pod, job=title),), last_run=1)
             self.jobs[job.id] = job
 
-    def change_pod(self, job: JobId, changes: dict[str, object]) -> None:
+    def change_pod(self, job: JobId, changes: dict[str, Any]) -> None:
         known = self.jobs[job]
-        pods = tuple(replace(pod, **changes) for pod in known.runs[0].pods)  # type: ignore[arg-type]
+        pods = tuple(replace(pod, **changes) for pod in known.runs[0].pods)
         self.jobs[job] = replace(known, runs=(replace(known.runs[0], pods=pods),))
 
     def finish_pod(self, job: JobId) -> None:
@@ -191,18 +191,18 @@ class World:
 
     # --- the executor -------------------------------------------------------------------------------------------------
 
-    def write(self, rental: Rental, **changes: object) -> None:
+    def write(self, rental: Rental, **changes: Any) -> None:
         version = str(int(rental.resource_version) + 1)
-        self.rentals[rental.id] = replace(rental, resource_version=version, **changes)  # type: ignore[arg-type]
+        self.rentals[rental.id] = replace(rental, resource_version=version, **changes)
 
     def _fresh(self, name: RentalId, decided: Snapshot) -> Rental:
         if self.rentals.get(name) != decided.rentals.get(name) or name not in self.rentals:
             raise Stale
         return self.rentals[name]
 
-    def _write_balance(self, balance: object) -> None:
+    def _write_balance(self, balance: Balance) -> None:
         version = str(int(self.budget.resource_version) + 1)
-        self.budget = replace(self.budget, balance=balance, resource_version=version)  # type: ignore[arg-type]
+        self.budget = replace(self.budget, balance=balance, resource_version=version)
 
     def execute(self, step: Step, decided: Snapshot) -> None:
         """Carry out a step that was decided on ``decided``; Stale or Refused when the world says no."""

@@ -6,6 +6,7 @@ What really happened is kept beside what Kubernetes shows, so that a record can 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from charterer.domain.ids import NodeName
 from charterer.domain.job import Allocation, Job, Pod, PodPhase, Run, RunOutcome
@@ -111,14 +112,14 @@ class RunWorld:
 
     # --- Kubernetes -----------------------------------------------------------------------------------------------
 
-    def _change(self, number: int, **changes: object) -> None:
+    def _change(self, number: int, **changes: Any) -> None:
         run = self.runs[number]
         version = str(int(run.resource_version) + 1)
-        self.runs[number] = replace(run, resource_version=version, **changes)  # type: ignore[arg-type]
+        self.runs[number] = replace(run, resource_version=version, **changes)
 
-    def change_pod(self, number: int, uid: str, **changes: object) -> None:
+    def change_pod(self, number: int, uid: str, **changes: Any) -> None:
         pods = self.runs[number].pods
-        self._change(number, pods=tuple(replace(p, **changes) if p.uid == uid else p for p in pods))  # type: ignore[arg-type]
+        self._change(number, pods=tuple(replace(p, **changes) if p.uid == uid else p for p in pods))
 
     def control(self) -> None:
         """One pass of the Job controller, the scheduler and the garbage collector."""

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from charterer.domain.billing import spent
 from charterer.domain.ids import PoolId, StepKey, StepKind
 from charterer.domain.money import Money, total
-from charterer.domain.rental import Gang, RentalPhase, by_gang
+from charterer.domain.rental import Gang, Rental, RentalPhase, by_gang
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Step
 from charterer.lifecycle import next_steps
@@ -186,7 +186,7 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
 
     # --- what must hold ----
 
-    def _rentals(self) -> list:  # type: ignore[type-arg]
+    def _rentals(self) -> list[Rental]:
         return list(self.world.rentals.values())
 
     @invariant()

@@ -132,6 +132,7 @@ class Advanced(Policy):
     def begin_simulation(self, world: World) -> None:
         self.world = world
         self.policy.begin_simulation(world)
+        # What happens is told to the policy itself: each of these methods is replaced by its own.
         self.job_arrived = self.policy.job_arrived  # type: ignore[method-assign]
         self.job_completed = self.policy.job_completed  # type: ignore[method-assign]
         self.job_interrupted = self.policy.job_interrupted  # type: ignore[method-assign]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from charterer.domain.ids import JobId
 from charterer.domain.plan import Allocate, Plan, ReasonCode, Release, Rent
 from charterer.domain.profile import PowerLaw
@@ -12,9 +14,9 @@ STEEP = PowerLaw(0.9, 1.0)
 WIDE = (1, 4, 32)
 
 
-def simple(**budget: str) -> World:
+def simple(**budget: Any) -> World:
     world = World()
-    world.budget(**budget)  # type: ignore[arg-type]
+    world.budget(**budget)
     world.pool("a100", gpus=8, price="16")
     world.profile("sft", STEEP, work_hours=40)
     return world

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -27,10 +28,10 @@ ONLY_FAST = Selector((("speed", "fast"),), ())
 RESEARCH = BudgetId("research")
 
 
-def two_pools(pools: Selector = EVERYTHING, **budget: str) -> World:
+def two_pools(pools: Selector = EVERYTHING, **budget: Any) -> World:
     """A pool with the label speed=slow and one that is twice as fast for the same price, with speed=fast."""
     world = World()
-    world.budget(pools=pools, **budget)  # type: ignore[arg-type]
+    world.budget(pools=pools, **budget)
     world.pool("slow", labels=SLOW)
     world.pool("fast", labels=FAST)
     world.profile("sft", STEEP, gpu_type="slow", work_hours=40, others=(SpeedCurve("fast", replace(STEEP, value=2.0)),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -52,12 +53,12 @@ def test_a_hard_limit_is_told_with_what_a_node_may_cost_and_what_is_left() -> No
         ({"gpus": 128}, "offers 128 GPUs: the largest pool is t4 with 48 GPUs of type Tesla-T4"),
     ],
 )
-def test_a_job_without_an_option_is_told_what_there_is(asked: dict[str, object], sentence: str) -> None:
+def test_a_job_without_an_option_is_told_what_there_is(asked: dict[str, Any], sentence: str) -> None:
     world = World()
     world.budget()
     world.pool("t4", gpus=4, max_nodes=12, gpu_type="Tesla-T4")
     world.pool("a100", gpus=8, max_nodes=2, gpu_type="NVIDIA-A100-SXM4-40GB")
-    world.job("lost", **asked)  # type: ignore[arg-type]
+    world.job("lost", **asked)
     assert sentence in said(world, "lost")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 from charterer.api.decode import ForeignJob, ForeignWorker
 from charterer.controller.snapshot.offline import OtherJobs
@@ -51,7 +52,7 @@ def halfway(world: World, name: str, *, hours: float, speed: float, profile: str
 
 
 def foreign(
-    world: World, name: str, *, hours_ago: float, hours: float, gpus: int = 8, profile: str = "", **changes: object
+    world: World, name: str, *, hours_ago: float, hours: float, gpus: int = 8, profile: str = "", **changes: Any
 ) -> ForeignJob:
     """A Job that was made so long ago, trained so many hours, and is complete."""
     created = after(world.now, -hours_ago * HOUR)
@@ -70,7 +71,7 @@ def foreign(
         complete=after(created, hours * HOUR),
         failed=None,
     )
-    return replace(made, **changes)  # type: ignore[arg-type]
+    return replace(made, **changes)
 
 
 def worker(job: ForeignJob, *, started_after: float = 0.0) -> ForeignWorker:

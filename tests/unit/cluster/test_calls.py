@@ -74,8 +74,8 @@ class Answering(http.server.BaseHTTPRequestHandler):
     def common_name(self) -> str:
         """Of the caller's certificate."""
         assert isinstance(self.connection, ssl.SSLSocket)
-        seen = self.connection.getpeercert() or {}
-        return str(dict(pair[0] for pair in seen.get("subject", ())).get("commonName", ""))  # type: ignore[misc]
+        subject: Any = (self.connection.getpeercert() or {}).get("subject", ())
+        return str(dict(pair[0] for pair in subject).get("commonName", ""))
 
 
 @contextlib.contextmanager

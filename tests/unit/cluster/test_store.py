@@ -54,7 +54,12 @@ class TestNewerWins:
 
     def test_the_same_version_again_changes_nothing_and_is_not_decoded_again(self) -> None:
         decoded = []
-        kind: WatchedKind[str] = WatchedKind("ConfigMap", CONFIG_MAPS, lambda r: decoded.append(r) or "x")  # type: ignore[func-returns-value]
+
+        def decode(found: Any) -> str:
+            decoded.append(found)
+            return "x"
+
+        kind = WatchedKind("ConfigMap", CONFIG_MAPS, decode)
         store = Store([kind])
         assert store.put(kind, raw())
         assert not store.put(kind, raw())
@@ -146,7 +151,7 @@ class TestViews:
         store.put(MAPS, raw("b"))
         assert set(before.objects) == {ObjectKey("ns", "a")}
         with pytest.raises(TypeError):
-            before.objects[ObjectKey("ns", "c")] = "x"  # type: ignore[index]
+            before.objects[ObjectKey("ns", "c")] = "x"  # type: ignore[index]  # the very fault that is tried
 
     def test_without_changes_it_is_the_same_view_and_changes_of_other_kinds_do_not_matter(self, store: Store) -> None:
         store.put(MAPS, raw("a"))

@@ -104,7 +104,7 @@ def test_a_budget_without_a_balance_counts_from_the_months_beginning() -> None:
 
 
 def moment(*when: int) -> Instant:
-    return instant(datetime(*when, tzinfo=UTC))  # type: ignore[arg-type, misc]
+    return instant(datetime(*when, tzinfo=UTC))  # type: ignore[arg-type, misc]  # read as if one were a tzinfo
 
 
 def test_months_begin_at_local_midnight_whatever_the_clocks_do() -> None:

@@ -6,6 +6,7 @@ import copy
 import math
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -209,8 +210,9 @@ def test_a_report_that_cannot_be_is_refused_and_teaches_nothing(field: str, valu
     trainer = Trainer()
     known = learner(trainer)
     before = copy.deepcopy(known.state(RESNET))
+    change: dict[str, Any] = {field: value}
     with pytest.raises(ValueError, match=says):
-        known.report(replace(trainer.report(1, 64, 0.5), **{field: value}))  # type: ignore[arg-type]
+        known.report(replace(trainer.report(1, 64, 0.5), **change))
     assert known.state(RESNET) == before
 
 

@@ -186,7 +186,7 @@ class AnyCourse(RuleBasedStateMachine):
             left[0] -= 1
             write(statement, values)
 
-        state._write = dying  # type: ignore[method-assign]
+        state._write = dying  # type: ignore[method-assign]  # a crash at any write
 
     def _disarm(self) -> None:
         self.world.state.__dict__.pop("_write", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from charterer.domain.budget import Costs, Mode
@@ -59,7 +60,7 @@ class _Counted(dict[str, str]):
 
     reads = 0
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
+    def __iter__(self) -> Iterator[str]:
         type(self).reads += 1
         return super().__iter__()
 

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from charterer.domain.time import Instant, instant
 from charterer.server.directory import CurrentRun
@@ -29,8 +30,8 @@ class HearingBoard(ProgressBoard):
         super().__init__()
         self.changed = asyncio.Event()
 
-    def report(self, *arguments: object) -> None:
-        super().report(*arguments)  # type: ignore[arg-type]
+    def report(self, *arguments: Any) -> None:
+        super().report(*arguments)
         self.changed.set()
 
 

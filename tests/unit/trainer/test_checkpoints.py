@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -99,13 +100,13 @@ def test_among_names_without_numbers_the_last_modified_is_newest(tmp_path: Path)
 
 @given(steps=st.sets(st.integers(0, 10**6), min_size=1, max_size=12), seconds=st.randoms(use_true_random=False))
 def test_the_highest_step_is_newest_whatever_clocks_say(
-    tmp_path_factory: pytest.TempPathFactory, steps: set[int], seconds: object
+    tmp_path_factory: pytest.TempPathFactory, steps: set[int], seconds: Random
 ) -> None:
     folder = tmp_path_factory.mktemp("checkpoints")
     for step in steps:
         path = folder / f"step-{step}.pt"
         path.touch()
-        moment = seconds.randrange(10**9)  # type: ignore[attr-defined]
+        moment = seconds.randrange(10**9)
         os.utime(path, (moment, moment))
     assert latest_checkpoint(folder) == folder / f"step-{max(steps)}.pt"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -27,9 +28,9 @@ def world() -> World:
     return made
 
 
-def past(made: World, others: OtherJobs | None = None, **choosing: object) -> ClusterHistory:
+def past(made: World, others: OtherJobs | None = None, **choosing: Any) -> ClusterHistory:
     payers = {NAMESPACE: next(iter(made.budgets.values()))}
-    return cluster_history(made.snapshot(), others or OtherJobs(), payers, JobFilter(**choosing))  # type: ignore[arg-type]
+    return cluster_history(made.snapshot(), others or OtherJobs(), payers, JobFilter(**choosing))
 
 
 def jobs(found: ClusterHistory) -> dict[str, PastJob]:
@@ -89,9 +90,9 @@ def test_a_foreign_job_trains_from_when_its_last_pod_started() -> None:
         ({"gpus": 4000}, "jobs that asked for more GPUs than GPUPool a100 may have"),
     ],
 )
-def test_what_cannot_be_simulated_is_left_out_and_said(change: dict[str, object], told: str) -> None:
+def test_what_cannot_be_simulated_is_left_out_and_said(change: dict[str, Any], told: str) -> None:
     made = world()
-    found = past(made, OtherJobs((foreign(made, "theirs", hours_ago=4, hours=2, **change),)))  # type: ignore[arg-type]
+    found = past(made, OtherJobs((foreign(made, "theirs", hours_ago=4, hours=2, **change),)))
     assert found.history is None
     assert any(text.startswith(told) for _, text in found.gaps)
 

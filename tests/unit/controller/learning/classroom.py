@@ -52,12 +52,12 @@ class Classroom:
         self.world.runs_on(name, *(node.id for node in nodes), gpus=gpus)
         return job.id
 
-    def says(self, job: JobId, batch: int = 256, times: int = 3, done: float = 0.1, **numbers: float) -> int | None:
+    def says(self, job: JobId, batch: int = 256, times: int = 3, done: float = 0.1, **numbers: Any) -> int | None:
         """The job reports so many times, truly unless told otherwise; the last answer."""
         allocation = self.world.jobs[job].allocation
         assert allocation is not None
         seconds = numbers.pop("step_seconds", step_seconds(allocation.option.gpus, batch))
-        report = ProgressReport(run=allocation.run, fraction=done, batch=batch, step_seconds=seconds, **numbers)  # type: ignore[arg-type]
+        report = ProgressReport(run=allocation.run, fraction=done, batch=batch, step_seconds=seconds, **numbers)
         answers = []
         for _ in range(times):
             self.world.passes(10.0)

@@ -85,8 +85,10 @@ def test_a_gpu_type_that_the_class_never_ran_on_is_offered_at_what_it_is_expecte
     assert max(widths(profile, "h100")) == 8
     assert set(widths(profile, "h100").values()) == {CurveSource.EXTRAPOLATED}
     there = {curve.gpu_type: curve for curve in profile.phases[0].curves}
-    assert isinstance(there["h100"].form, ThroughputTable)
-    assert dict(there["h100"].form.points)[8] < dict(there["a100"].form.points)[8]  # type: ignore[union-attr]
+    h100, a100 = there["h100"].form, there["a100"].form
+    assert isinstance(h100, ThroughputTable)
+    assert isinstance(a100, ThroughputTable)
+    assert dict(h100.points)[8] < dict(a100.points)[8]
 
 
 def test_gpu_types_that_no_job_of_the_class_may_use_are_left_out() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -103,9 +104,9 @@ def test_no_label_is_set_and_no_run_begins_on_a_node_of_another_budget() -> None
         ({"since": 7200.0}, "it was decided at 2026-06-16T02:00:00Z, which is yet to come"),
     ],
 )
-def test_more_than_a_node_has_and_what_is_yet_to_come_are_not_believed(forged: dict[str, float], why: str) -> None:
+def test_more_than_a_node_has_and_what_is_yet_to_come_are_not_believed(forged: dict[str, Any], why: str) -> None:
     world = two_budgets()
-    placed(world, "a100-1", **forged)  # type: ignore[arg-type]
+    placed(world, "a100-1", **forged)
     assert doubts(world) == [why]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from tests.worlds import World
 JOB = JobId("train")
 
 
-def a_world(amount: str = "60000", **fields: object) -> World:
+def a_world(amount: str = "60000", **fields: Any) -> World:
     """One job of 40 hours on one GPU, which the fastest path ends in less than two hours."""
     world = World()
     world.budget(amount=amount)
@@ -30,8 +31,8 @@ def a_world(amount: str = "60000", **fields: object) -> World:
     return world
 
 
-def edit(world: World, **fields: object) -> None:
-    world.jobs[JOB] = replace(world.jobs[JOB], **fields)  # type: ignore[arg-type]
+def edit(world: World, **fields: Any) -> None:
+    world.jobs[JOB] = replace(world.jobs[JOB], **fields)
 
 
 def runs(world: World) -> World:

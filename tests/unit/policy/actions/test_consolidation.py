@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
+from typing import Any
 
 import pytest
 
@@ -24,11 +25,11 @@ LONG = 10.0
 """Hours."""
 
 
-def two_nodes(hours: float = LONG, **pool: object) -> World:
+def two_nodes(hours: float = LONG, **pool: Any) -> World:
     """``one`` and ``two`` alone on a100-2; a100-1 has three free GPUs beside ``wide``, which may not move."""
     world = World()
     world.budget()
-    world.pool(**pool)  # type: ignore[arg-type]
+    world.pool(**pool)
     for _ in range(2):
         world.rental()
     runs(world, "wide", "a100-1", 5, 2 * LONG, resize=ResizePolicy.NEVER)
@@ -37,8 +38,8 @@ def two_nodes(hours: float = LONG, **pool: object) -> World:
     return world
 
 
-def runs(world: World, job: str, rental: str, gpus: int, hours: float, **fields: object) -> None:
-    world.job(job, gpus=gpus, hours_left=hours, **fields)  # type: ignore[arg-type]
+def runs(world: World, job: str, rental: str, gpus: int, hours: float, **fields: Any) -> None:
+    world.job(job, gpus=gpus, hours_left=hours, **fields)
     world.runs_on(job, rental, gpus=gpus)
 
 
@@ -145,8 +146,8 @@ def test_nothing_moves_where_one_job_finds_no_room() -> None:
     assert plan(world.snapshot()).commands == ()
 
 
-def change(world: World, name: str, **fields: object) -> None:
-    world.jobs[JobId(name)] = replace(world.jobs[JobId(name)], **fields)  # type: ignore[arg-type]
+def change(world: World, name: str, **fields: Any) -> None:
+    world.jobs[JobId(name)] = replace(world.jobs[JobId(name)], **fields)
 
 
 def _quiet(world: World) -> None:
@@ -221,12 +222,12 @@ def test_it_counts_as_a_move() -> None:
     assert world.jobs[JobId("one")].moves == (world.now,)
 
 
-def small_nodes(price: str = "2", **pool: object) -> World:
+def small_nodes(price: str = "2", **pool: Any) -> World:
     """``one`` on a node of one GPU; a100-1 has three of eight free."""
     world = World()
     world.budget()
     world.pool()
-    world.pool("small", gpus=1, price=price, gpu_type="a100", **pool)  # type: ignore[arg-type]
+    world.pool("small", gpus=1, price=price, gpu_type="a100", **pool)
     world.rental()
     world.rental("small")
     runs(world, "wide", "a100-1", 5, LONG)
@@ -243,5 +244,5 @@ def test_a_job_moves_into_the_hole_of_a_larger_node_of_its_kind() -> None:
 
 
 @pytest.mark.parametrize("pool", [{"price": "1.5"}, {"capacity": CapacityType.SPOT}])
-def test_it_stays_where_a_gpu_costs_less_or_is_of_another_kind(pool: dict[str, object]) -> None:
-    assert moved(plan(small_nodes(**pool).snapshot())) == {}  # type: ignore[arg-type]
+def test_it_stays_where_a_gpu_costs_less_or_is_of_another_kind(pool: dict[str, Any]) -> None:
+    assert moved(plan(small_nodes(**pool).snapshot())) == {}

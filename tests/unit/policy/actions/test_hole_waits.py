@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import reduce
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ WHOLE = 120 / 3600 + 16 * 120 / 3600 / 2 / 2
 """Hours that a job waits for a whole node at most: its start, and half of what that bills, at $2 a job-hour."""
 
 
-def full_node(left: float, *, size: int = 8, gpus: int = 1, **job: object) -> World:
+def full_node(left: float, *, size: int = 8, gpus: int = 1, **job: Any) -> World:
     """All GPUs of a100-1 are in use, two of them for ``left`` more hours, and ``new`` has just come."""
     world = World()
     budget = world.budget()
@@ -40,7 +41,7 @@ def full_node(left: float, *, size: int = 8, gpus: int = 1, **job: object) -> Wo
     world.runs_on("long", "a100-1", gpus=size - 2)
     world.job("short", gpus=2, hours_left=left)
     world.runs_on("short", "a100-1", gpus=2)
-    world.job("new", gpus=gpus, hours_left=1.0, **job)  # type: ignore[arg-type]
+    world.job("new", gpus=gpus, hours_left=1.0, **job)
     return world
 
 

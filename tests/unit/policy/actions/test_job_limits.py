@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -32,8 +33,8 @@ def world(amount: str = "6000", *, left: float = 40.0) -> World:
     return made
 
 
-def aims(made: World, **fields: object) -> World:
-    made.jobs[JOB] = replace(made.jobs[JOB], **fields)  # type: ignore[arg-type]
+def aims(made: World, **fields: Any) -> World:
+    made.jobs[JOB] = replace(made.jobs[JOB], **fields)
     return made
 
 
@@ -94,7 +95,9 @@ def test_a_tighter_target_never_makes_a_job_slower(one: float, other: float, amo
 def test_a_target_does_not_lift_the_hourly_limit() -> None:
     made = aims(world("6000"), target_completion=after(World().now, 4 * 3600.0))
     budget = made.budgets[BudgetId("research")]
-    made.budgets[budget.id] = replace(budget, max_hourly_rate=made.pools[next(iter(made.pools))].quote.worst)  # type: ignore[union-attr]
+    quote = next(iter(made.pools.values())).quote
+    assert quote is not None
+    made.budgets[budget.id] = replace(budget, max_hourly_rate=quote.worst)
     starts(made)
     assert len(made.rentals) <= 1
 

@@ -111,7 +111,9 @@ def test_scarcity_is_on_no_bill() -> None:
     assert decided.pools
     for command in decided.commands:
         if isinstance(command, Rent):
-            assert command.worst == world.pools[command.pool].quote.worst  # type: ignore[union-attr]
+            quote = world.pools[command.pool].quote
+            assert quote is not None
+            assert command.worst == quote.worst
     settled(world)
     bare = {"near": 2_000_000, "far": 3_000_000}
     for job in world.jobs.values():
@@ -140,8 +142,9 @@ def test_what_a_job_is_predicted_to_cost_is_its_bill() -> None:
         share = one.share(job)
         assert share is not None
         assert command.predicted is not None
+        assert command.allocation is not None
         ways = {key_of(way.option): way for way in share.values.entering(share.position(job))}
-        way = ways[key_of(command.allocation.option)]  # type: ignore[union-attr]
+        way = ways[key_of(command.allocation.option)]
         assert command.predicted.dollars == pytest.approx(way.dollars, abs=1e-6)
         assert way.worth == pytest.approx(share.values.worth * way.seconds + way.dollars + way.room)
     assert any(way.room > 0.0 for s in one.shares.values() for way in s.values.entering(JobPosition(s.group.work)))

@@ -100,7 +100,7 @@ def test_where_there_is_no_room_for_all_both_ends_are_what_the_room_costs() -> N
 def test_one_times_the_amount_is_what_the_planner_chooses_when_the_month_begins() -> None:
     world = busy()
     world.passes(-15 * 86_400)
-    world.jobs["one"] = world.job("one", gpus=(1, 8, 64), profile="sft")  # type: ignore[index]
+    world.job("one", gpus=(1, 8, 64), profile="sft")
     solution = stood(world)
     bought = Frontier(solution).at(solution.budget.amount)
     assert bought.rate == pytest.approx(solution.rate)

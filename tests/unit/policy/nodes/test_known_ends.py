@@ -143,7 +143,7 @@ def test_a_job_runs_on_where_it_is_and_grows_onto_no_node_that_ends() -> None:
 
 
 def running(lived: float, grace: int, hours_left: float = 100.0) -> World:
-    """A job with a grace period runs on a node that has been ready for so many seconds; a second node is free."""
+    """A job runs on one of two nodes. ``lived``: seconds since they were ready. ``grace``: seconds to save its work."""
     world = World()
     world.budget()
     world.pool()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from charterer.domain.ids import JobId
 from charterer.domain.money import Price
@@ -15,11 +16,11 @@ from charterer.policy.planner import plan
 from tests.worlds import World
 
 
-def world(**job: object) -> World:
+def world(**job: Any) -> World:
     made = World()
     made.budget(amount="60000")
     made.pool(gpus=8, price="16", worst="20")
-    made.job("train", gpus=16, **job)  # type: ignore[arg-type]
+    made.job("train", gpus=16, **job)
     return made
 
 

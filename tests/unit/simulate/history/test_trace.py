@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,8 +17,8 @@ from charterer.simulate.model.workload import BadRow
 from tests.unit.simulate.histories import POOL, curve, histories
 
 
-def read(text: str, **changes: object) -> History:
-    return read_history(text.splitlines(), "t.csv", (POOL,), 30.0, **changes)  # type: ignore[arg-type]
+def read(text: str, **changes: Any) -> History:
+    return read_history(text.splitlines(), "t.csv", (POOL,), 30.0, **changes)
 
 
 @given(histories())
