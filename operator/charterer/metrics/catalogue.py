@@ -178,7 +178,8 @@ RUNS_ENDED = MetricSpec(
     "charterer_runs_ended_total",
     MetricType.COUNTER,
     (*_PAYER, "outcome"),
-    "Runs that ended, by outcome: complete, failed, interrupted (its machines were lost) or stopped (by the plan).",
+    "Runs that ended, by outcome: complete, failed, interrupted (its machines were lost), stopped (by the plan) or "
+    "notstarted (not all its pods ever ran).",
 )
 
 PLAN_SECONDS = MetricSpec("charterer_plan_duration_seconds", MetricType.HISTOGRAM, (), "Time one plan took.")
