@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from charterer.domain.budget import Budget
-from charterer.domain.job import Allocation, Job, moves_in_a_day
+from charterer.domain.job import Allocation, Job
 from charterer.domain.period import quiet_until
+from charterer.domain.plan import moves_in_a_day
 from charterer.domain.time import Instant, after, moment
 from charterer.policy.jobs.exploration_budget import TRIAL_SECONDS
 

@@ -229,7 +229,7 @@ def _displaced(facts: JobFacts, threats: _Threats, snapshot: Snapshot) -> Reason
     if allocation is None:
         return None
     run = job.current_run
-    if run is not None and (run.complete is not None or run.failed is not None):
+    if run is not None and run.ended is not None:
         return None
     if job.doubts and not (run is not None and any(pod.live for pod in run.pods)):
         named = {place.rental for place in allocation.placements}
