@@ -84,6 +84,11 @@ class BudgetSolution:
             return None
         return self.inputs.memo(OptionValues, share.group.menu, need.worth, None)
 
+    def worth(self, job: Job, share: GroupAssignment) -> float:
+        """Dollars that a second of the job's life is worth: what its group is given, or its target's need if more."""
+        need = self.deadline_needs.get(job.id)
+        return share.values.worth if need is None else max(need.worth, share.values.worth)
+
     def own_values(self, job: Job, share: GroupAssignment) -> OptionValues:
         """The values by which the job chooses: those of its target, or those of the path that it draws in its group."""
         return self.deadline_values(job) or share.drawn_values(job)
