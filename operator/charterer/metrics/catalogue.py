@@ -125,7 +125,7 @@ POOL_SCARCITY = _gauge(
     "Dollars that an hour of one more GPU would be worth on top of its price; 0 while the pool is not full.",
 )
 POOL_COOLING = _gauge(
-    "charterer_pool_cooling", _POOL, "1 while no node is asked for after a stock-out or an exhausted quota, else 0."
+    "charterer_pool_cooling", _POOL, "1 while no node is asked for because the cloud refused one, else 0."
 )
 
 POOL_GONE_RENTALS = _gauge(
