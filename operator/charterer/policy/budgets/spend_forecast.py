@@ -209,9 +209,7 @@ def _to_come(pacing: PacingState, left: float, path: Sequence[tuple[float, float
     proportion to the rate then.
     """
     step, last = left / _STEPS, path[-1][0]
-    at_end = PacingState(
-        pacing.aim, pacing.seconds, pacing.seconds, 0.0, last, pacing.left * last / (pacing.rate or 1.0)
-    )
+    at_end = replace(pacing, elapsed=pacing.seconds, rate=last, left=pacing.left * last / (pacing.rate or 1.0))
     return sum(commits for commits, _ in path) * step + pacing.committed_excess - at_end.committed_excess
 
 
