@@ -103,9 +103,8 @@ class LifecycleView:
                 uncounted[job.budget].append(job)
             for allocation in _unrecorded(job, snapshot) if job.replaced else ():
                 ended = EndingRun(run_name(job.name, allocation.run), job.grace_seconds)
-                for placement in allocation.placements:
-                    if placement.rental not in job.doubted:
-                        ending[placement.rental].append(ended)
+                for placement in job.believed(allocation):
+                    ending[placement.rental].append(ended)
         return cls(
             snapshot=snapshot,
             rentals_of_pool=by_pool,

@@ -103,7 +103,7 @@ def _unrecorded(job: Job) -> tuple[tuple[NodeName, str, Instant], ...]:
     return tuple(
         (pod.node, run.name, max([pod.finished or ended for pod in run.pods]))
         for run in job.runs
-        if (ended := run.complete or run.failed) is not None and run.number not in recorded
+        if (ended := run.ended) is not None and run.number not in recorded
         if not any(pod.live for pod in run.pods)
         for pod in run.pods
         if pod.node is not None
