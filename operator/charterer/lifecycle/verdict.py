@@ -56,8 +56,7 @@ def judge(
     if run is None:
         why = job.doubts[0].why if job.doubts else "it had no Job"
         return _record(job, allocation, run, _stopped(allocation, why), view) if stopped else None
-    ended = run.complete is not None or run.failed is not None
-    if not ended and not (stopped and run.suspended):
+    if run.ended is None and not (stopped and run.suspended):
         return None
     live = [pod.name for pod in run.pods if pod.live]
     if live:
@@ -175,13 +174,12 @@ def _failure_message(run: Run) -> str:
 
 def _record(job: Job, allocation: Allocation, run: Run | None, verdict: _RunVerdict, view: LifecycleView) -> RecordRun:
     """The record of the run's end, without the places where it is not believed to have been."""
-    doubted = job.doubted
     until = allocation.since if run is None else max(_ended_at(run, view.snapshot.now), allocation.since)
     record = RunRecord(
         number=allocation.run,
         outcome=verdict.outcome,
         option=allocation.option,
-        placements=tuple(place for place in allocation.placements if place.rental not in doubted),
+        placements=job.believed(allocation),
         since=allocation.since,
         until=until,
         message=verdict.message,
@@ -195,8 +193,7 @@ def _ended_at(run: Run, now: Instant) -> Instant:
     def finished(pod: Pod) -> Instant:
         return now if pod.finished is None else pod.finished
 
-    end = run.complete or run.failed
-    return max((finished(pod) for pod in run.pods), default=now if end is None else end)
+    return max((finished(pod) for pod in run.pods), default=now if run.ended is None else run.ended)
 
 
 def _finish(job: Job, record: RunRecord, now: Instant) -> Finish | None:

@@ -139,12 +139,19 @@ def _pays(explanation: Explanation) -> str:
         most = formatting.rate(Rate(share.group.worth(budget.rate)))
         cheapest = f"{CEILING_FACTOR:g} times what an hour of its cheapest option costs"
         text += f" For this job it pays at most {most}, {cheapest}."
-    own = None if solution is None else solution.deadline_values(job)
-    need = None if solution is None else solution.deadline_needs.get(job.id)
-    if own is not None and need is not None:
-        paid = "any price" if need.at_any_price else formatting.rate(Rate(own.worth))
+    paid = _for_target(explanation)
+    if paid:
         text += f" For this job, because of its targetCompletionTime, it pays {paid}."
     return text if budget.feasible else f"{text} It is too small for the cheapest options of all its jobs: jobs queue."
+
+
+def _for_target(explanation: Explanation) -> str:
+    """What the budget pays per job-hour saved because of the job's target; empty where that is not more than before."""
+    job, solution = explanation.job, explanation.solution
+    if solution is None or solution.deadline_values(job) is None:
+        return ""
+    need = solution.deadline_needs[job.id]
+    return "any price" if need.at_any_price else formatting.rate(Rate(need.worth))
 
 
 def _mixes(explanation: Explanation) -> str:
@@ -286,10 +293,12 @@ def change_sentence(change: WinningChange, explanation: Explanation, options: Al
     assert job.budget is not None
     assert budget is not None
     frontier = report.frontiers[job.budget]
-    rate = budget.rate or Rate(0.0)
-    faster = change.rate > rate
+    rate, paid = budget.rate or Rate(0.0), _for_target(explanation)
     need = f"the budget pays {formatting.rate(change.rate)} per job-hour saved instead of {formatting.rate(rate)}"
-    if faster and not frontier.empty:
+    if paid:
+        of_job = formatting.rate(Rate(change.rate * job.weight))
+        need = f"for this job the budget pays {of_job} per job-hour saved instead of {paid}"
+    elif change.rate > rate and not frontier.empty:
         need += f" (in the long run that takes about {formatting.whole(frontier.amount_for(change.rate))} a month)"
     ways = [need]
     if change.node_price is not None:

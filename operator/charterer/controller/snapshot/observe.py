@@ -323,7 +323,7 @@ def _orphans(
         if not _is_there(job, key.namespace, decoded):
             payer = payers.get(key.namespace)
             orphan = Orphan(job, key.namespace, None if payer is None else payer.id, run)
-            if (key.namespace, orphan.job_name) not in unread:
+            if (key.namespace, run.job_name) not in unread:
                 orphans.append(orphan)
     return tuple(orphans)
 
@@ -340,7 +340,7 @@ def _unread_nodes(
     theirs = [
         pod.pod
         for key, (_, run) in runs.items()
-        if run.owned and (key.namespace, run.name.removesuffix(f"-r{run.number}")) in unread
+        if run.owned and (key.namespace, run.job_name) in unread
         for pod in pods.get(_Controller(key.namespace, run.uid), ())
         if isinstance(pod, JobPod)
     ]

@@ -20,7 +20,7 @@ from charterer.domain.plan import Allocate, BudgetVerdict, Plan, ReasonCode, Ren
 from charterer.domain.pool import InstanceState, Pool
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant, format_instant, moment, seconds_between
+from charterer.domain.time import Instant, format_instant, format_minute, seconds_between
 from charterer.ledger.attribution import attribute
 from charterer.ledger.balance import current_rate
 from charterer.policy.options.pool_selection import no_pool
@@ -224,7 +224,7 @@ def _next_end(pool: Pool, snapshot: Snapshot) -> str:
     survey = snapshot.surveys.get(pool.id)
     there = (InstanceState.PENDING, InstanceState.RUNNING)
     live = [] if survey is None else [each for each in survey.instances if each.state in there]
-    ends = [f"{moment(each.ends):%Y-%m-%dT%H:%MZ}" for each in live if each.ends and each.ends > snapshot.now]
+    ends = [format_minute(each.ends) for each in live if each.ends and each.ends > snapshot.now]
     return f"{min(ends)}: {count(ends.count(min(ends)), 'node')}" if ends else ""
 
 

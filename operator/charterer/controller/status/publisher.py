@@ -78,6 +78,10 @@ class StatusPublisher:
         elif outcome is ActionOutcome.FAILED:
             self._events.failed(action, message, self._last())
 
+    def turned(self, *, failed: bool) -> None:
+        """A turn of the loop ended."""
+        self._metrics.turned("failed" if failed else "done")
+
 
 def viewed_objects(
     snapshot: Snapshot,

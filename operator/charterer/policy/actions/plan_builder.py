@@ -354,7 +354,7 @@ class PlanBuilder:
         return allocator
 
     def _rent(self, pool: PoolId, reserved: Money, worst: Price, start_seconds: float, gang: Gang | None) -> RentalId:
-        rental = self._quota.name(pool)
+        rental = self._quota.take(pool)
         self.purse.hold(rental, worst, reserved)
         text = "demand"
         if self._client is not None:

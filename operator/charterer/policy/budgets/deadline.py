@@ -14,7 +14,7 @@ from charterer.domain.ids import PoolId
 from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.option import Option
 from charterer.domain.plan import TargetOutlook
-from charterer.domain.time import Instant, after, moment, seconds_between
+from charterer.domain.time import Instant, after, format_minute, seconds_between
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import JobPosition, OptionValues
 from charterer.policy.solve.bisection import bisect
@@ -68,10 +68,10 @@ class DeadlineNeed:
     def note(self, now: Instant) -> str:
         """The sentence about the target."""
         target = self.job.target_completion or now
-        words = f"target {moment(target):%Y-%m-%dT%H:%MZ}"
+        words = f"target {format_minute(target)}"
         if self.met:
             return words
-        end = f"{moment(after(now, self.ends)):%Y-%m-%dT%H:%MZ}"
+        end = format_minute(after(now, self.ends))
         if self.ends > self.fastest:
             return f"{words} cannot be met with what is left of the budget: the fastest path for that ends {end}"
         return f"{words} cannot be met: the fastest path ends {end}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -193,6 +194,10 @@ def test_a_target_that_takes_more_than_the_budget_pays_is_explained_at_its_own_r
     assert "For this job, because of its targetCompletionTime, it pays $" not in before
     assert "Budget research pays up to $1.00 per job-hour saved. For this job, because of its target" in said
     assert "target 2026-" in said
+    (paid,) = re.findall(r"because of its targetCompletionTime, it pays (\$[\d.]+)\.", said)
+    assert re.search(
+        r"would win if for this job the budget pays \S+ per job-hour saved instead of " + re.escape(paid), said
+    )
 
 
 def test_a_job_that_its_max_cost_does_not_let_start_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:

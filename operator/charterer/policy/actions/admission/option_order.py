@@ -32,7 +32,7 @@ class OptionOrder:
         A job of a class that mixes takes the path given to it, or the mix would not be met; unless that needs a node
         which the cloud is not expected to give soon.
         """
-        worth, least = (self._solution.deadline_values(job) or share.values).worth, inf
+        worth, least = self._solution.worth(job, share), inf
         totals = self._with_delays(job, outcomes, worth)
         start_up = self._draft.start_up
         dearest = [(worth + option.price.dollars_per_second) * start_up(option) for _, option in totals]

@@ -137,7 +137,7 @@ class Admission:
     def _admit(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> None:
         """Offer the job its options in their order, until it has one or the budget cannot pay."""
         wanted = outcomes[0].option
-        worth = (self._solution.deadline_values(job) or share.values).worth
+        worth = self._solution.worth(job, share)
         at_once = {key_of(outcome.option): outcome.worth for outcome in outcomes}
         blocks: list[ReasonCode] = []
         to_wait = inf
