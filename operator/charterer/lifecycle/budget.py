@@ -33,8 +33,8 @@ def budget_step(budget_id: BudgetId, view: LifecycleView) -> BudgetStep | Wait |
     if budget.balance is None:
         return OpenPeriod(budget.id, period_bounds(budget.time_zone, now)[0], None, None)
     end = period_end(budget.time_zone, budget.balance.period_start)
-    if now >= end and (step := _next_period(budget, budget.balance, end, view)) is not None:
-        return step
+    if now >= end:
+        return _next_period(budget, budget.balance, end, view)
     existing = {rental.uid for rental in view.rentals_of_budget.get(budget.id, ())}
     forgotten = budget.balance.folded - existing
     few = len(forgotten) < _MANY_FORGOTTEN

@@ -114,16 +114,8 @@ def _gang_by_gang(rentals: Sequence[Rental]) -> Sequence[Rental]:
 
 def _match_instances(inventory: _PoolInventory, view: LifecycleView) -> PoolStep | MarkMissing | Wait | None:
     for rental in inventory.rentals:
-        if rental.phase is RentalPhase.REQUESTED and rental.instance is not None:  # made for an orphan, not read yet
-            instance = view.instance(rental)
-            if instance is not None:
-                return Adopt(rental.id, instance)
-            if (noted := note_missing(rental, instance, inventory.survey)) is not None:
-                return noted
-            if vanished(rental, instance, inventory.survey):
-                return CloseUnfulfilled(
-                    rental.id, f"instance {rental.instance} left the cloud's list before it was read"
-                )
+        if (step := _match_named(rental, inventory.survey, view)) is not None:
+            return step
     if not inventory.unclaimed:
         return None
     unread = view.snapshot.unread_rental(inventory.pool.id)
@@ -149,6 +141,23 @@ def _match_instances(inventory: _PoolInventory, view: LifecycleView) -> PoolStep
         instance,
         _worst_price(inventory.pool, instance),
     )
+
+
+def _match_named(rental: Rental, survey: Survey, view: LifecycleView) -> PoolStep | MarkMissing | None:
+    """The step of a rental that names an instance of which nothing is on record yet.
+
+    The cloud's reply named it, or the rental was made for an orphan.
+    """
+    if rental.phase is not RentalPhase.REQUESTED or rental.instance is None:
+        return None
+    instance = view.instance(rental)
+    if instance is not None:
+        return Adopt(rental.id, instance)
+    if (noted := note_missing(rental, instance, survey)) is not None:
+        return noted
+    if vanished(rental, instance, survey):
+        return CloseUnfulfilled(rental.id, f"instance {rental.instance} left the cloud's list before it was read")
+    return None
 
 
 def _taker(inventory: _PoolInventory, instance: Instance) -> Rental | None:
@@ -201,8 +210,8 @@ def _adjust_orders(inventory: _PoolInventory, view: LifecycleView) -> PoolStep |
     wanted = () if closing else _askable(inventory)
     if (withdrawal := _withdrawal(inventory, wanted, staying)) is not None:
         return withdrawal
-    for rental in [*inventory.leaving, *(inventory.waiting if closing else ())]:
-        return CloseUnfulfilled(rental.id, _unfulfilled(rental, pool, view, cooling))
+    if given_up := [*inventory.leaving, *(inventory.waiting if closing else ())]:
+        return CloseUnfulfilled(given_up[0].id, _unfulfilled(given_up[0], pool, view, cooling))
     return _ask(inventory, wanted, staying, view)
 
 

@@ -66,7 +66,7 @@ def judge(
     elif run.failed is not None and not run.suspended:
         verdict = _failure(allocation, run, run.failed, view)
     else:
-        verdict = _stop(allocation, run, view)
+        verdict = _suspended(allocation, run, view)
     return verdict if isinstance(verdict, Wait) else _record(job, allocation, run, verdict, view)
 
 
@@ -116,7 +116,8 @@ def _evicted(pods: Sequence[str]) -> str:
     return f"{names(pods)} {'was' if len(pods) == 1 else 'were'} evicted or preempted by somebody"
 
 
-def _stop(allocation: Allocation, run: Run, view: LifecycleView) -> _RunVerdict:
+def _suspended(allocation: Allocation, run: Run, view: LifecycleView) -> _RunVerdict:
+    """A run that Charterer stopped: interrupted if it lost a machine or a pod to somebody else meanwhile."""
     lost = [placement.rental for placement in allocation.placements if _ended(placement, view)]
     disrupted = [pod.name for pod in run.pods if pod.disrupted]
     if lost or disrupted:

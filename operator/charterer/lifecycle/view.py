@@ -17,8 +17,6 @@ from charterer.incremental import Memo
 
 COUNTED_STATES = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 """States of an instance in which the cloud counts it towards its group's target."""
-
-
 MISSING_SECONDS = 30.0
 """Seconds between the first and the second list that lack an instance before it counts as ended."""
 
