@@ -36,7 +36,7 @@ from charterer.policy.solve.phase_dp import OptionKey, OptionTable, key_of
 _HALVINGS = 40
 """Halvings of the range between a factor of 1 and ``_MOST``: exact to eleven digits."""
 _TIE = 1e-5
-"""Dollars closer to each other than this part are equal: a mixing class's two options are, save for rounding."""
+"""Dollars closer to each other than this fraction are equal: a mixing class's two options are, save for rounding."""
 _MOST = 20.0
 """A change by more than this factor is no answer to "what would have to change"."""
 
@@ -266,11 +266,11 @@ class _Weighing:
         self._chosen = chosen
         self._share = share
         self._snapshot = snapshot
-        self._market = PoolQuota(snapshot, solution.inputs.rentals)
+        self._quota = PoolQuota(snapshot, solution.inputs.rentals)
         capacity = Capacity(snapshot, solution.inputs.holdings, solution.inputs.nodes, solution.inputs.ends)
         gangs = GangMarks(solution.inputs.rentals.by_pool.values(), snapshot)
         capacity.open(frozenset())
-        self._draft = PlanBuilder(solution, capacity, self._market, gangs, snapshot)
+        self._draft = PlanBuilder(solution, capacity, self._quota, gangs, snapshot)
         self._runs = job.allocation is not None
         self._waits = HoleWaits(self._draft)
         self._waits.look([] if self._runs else [(job, chosen)])
@@ -329,7 +329,7 @@ class _Weighing:
             return NodeSource.BOOTING
         if pool.cooling(self._snapshot.now) is not None:
             return NodeSource.COOLING
-        return NodeSource.RENT if self._market.refusal(pool, 1) is None else NodeSource.FULL
+        return NodeSource.RENT if self._quota.refusal(pool, 1) is None else NodeSource.FULL
 
     # --- what would have to change ------------------------------------------------------------------------------------
 

@@ -87,10 +87,10 @@ class NodesByFreeGpus:
 
 
 class FreeNodes:
-    """The nodes of one pool that one budget pays for. ``seconds``: until booting ones are ready. ``since``: since when
-    ready ones are there, where that matters.
+    """The nodes of one pool that one budget pays for, with their free GPUs.
 
-    ``touched``: those that somebody was given or waits for.
+    ``seconds``: until booting ones are ready. ``since``: since when ready ones are there, where that matters.
+    ``touched``: those that somebody was given or waits for in this plan.
     """
 
     def __init__(
@@ -118,32 +118,32 @@ class Capacity:
         self.used: Mapping[RentalId, int] = holdings.used
         self.grace: Mapping[RentalId, int] = holdings.grace
         self._leaving: frozenset[RentalId] = frozenset()
-        self._cells: dict[BudgetPool, FreeNodes] = {}
+        self._free_nodes: dict[BudgetPool, FreeNodes] = {}
 
     def open(self, leaving: frozenset[RentalId]) -> None:
         """Offer what is free, except on rentals that are ``leaving``: those take no new pods."""
         self._leaving = leaving
 
-    def cell(self, budget: BudgetId, pool: PoolId) -> FreeNodes:
+    def free_nodes(self, budget: BudgetId, pool: PoolId) -> FreeNodes:
         """The nodes of a pool that the budget pays for."""
-        made = self._cells.get((budget, pool))
+        made = self._free_nodes.get((budget, pool))
         if made is None:
             here = self._nodes.get((budget, pool))
             made = FreeNodes()
             if here is not None:
                 closed, times = self._closed(pool, here), (self._seconds(pool, here), self._since(pool, here))
                 made = FreeNodes(self._ready(pool, here, closed), self._booting(pool, here, closed), *times)
-            self._cells[budget, pool] = made
+            self._free_nodes[budget, pool] = made
         return made
 
     def touched(self, rental: Rental) -> Container[RentalId]:
         """The nodes of the rental's pool and budget that somebody was given or waits for in this plan."""
-        made = self._cells.get((rental.budget, rental.pool))
+        made = self._free_nodes.get((rental.budget, rental.pool))
         return () if made is None else made.touched
 
     def offers(self, rental: Rental) -> bool:
         """Whether jobs may begin on the rental: the cloud does not end it soon, and it is not leaving."""
-        here = self.cell(rental.budget, rental.pool)
+        here = self.free_nodes(rental.budget, rental.pool)
         return rental.id in here.ready.free or rental.id in here.booting.free
 
     def held(self, job: Job) -> HeldGpus:

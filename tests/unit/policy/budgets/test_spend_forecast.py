@@ -53,6 +53,13 @@ def test_nothing_is_uncertain_once_the_period_is_over() -> None:
     assert forecast(over, [HOURLY], AMPLE).high == 2_900.0
 
 
+@pytest.mark.parametrize("carried", [0.0, 0.5, 1.0])
+def test_what_goes_on_beyond_the_end_is_not_expected_by_then_however_much_is_carried_over(carried: float) -> None:
+    rate = 150 / DAY
+    over = replace(ON_COURSE, elapsed=30 * DAY, spent=3_000.0, rate=rate, left=750.0, carried_fraction=carried)
+    assert forecast(over, [], SpendBounds(rate, rate)).expected == pytest.approx(3_000.0)
+
+
 @given(
     st.floats(1e-7, 1e-2),
     st.floats(0.01, 1e5),
