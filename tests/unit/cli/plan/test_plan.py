@@ -20,7 +20,6 @@ from charterer.domain.option import Option
 from charterer.domain.plan import PathVerdict, Stage
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl
-from charterer.domain.snapshot import Stop
 from charterer.policy.planner import plan
 from tests.unit.cli.pages import Page
 from tests.unit.cli.worlds import charterer_over
@@ -382,29 +381,6 @@ def test_jobs_of_a_class_with_other_terms_have_rows_that_say_how_they_differ(mon
     assert "team/sft (1 to 64 GPUs, asks for 8)" in shown
     assert "team/sft (1 to 4 GPUs, asks for 2)" in shown
     assert "team/sft  " in charterer_over(busy(), monkeypatch)("plan").stdout
-
-
-def test_jobs_without_a_profile_have_rows_that_say_how_they_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = busy()
-    world.job("two", gpus=(8, 8, 8))
-    assert "research  (no profile)  " in charterer_over(world, monkeypatch)("plan").stdout
-    world.job("three", gpus=(8, 8, 16))
-    told = charterer_over(world, monkeypatch)("plan").stdout
-    assert "(no profile, 8 GPUs)" in told
-    assert "(no profile, 8 to 16 GPUs)" in told
-
-
-@pytest.mark.parametrize(
-    ("stop", "told"),
-    [(Stop.RENT, "nothing is rented until"), (Stop.DRAIN, "nothing is rented and all nodes are ended")],
-)
-def test_that_a_person_has_stopped_the_operator_is_said_first(
-    stop: Stop, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    charterer = charterer_over(busy(), monkeypatch, stop=stop)
-    assert charterer("plan").stdout.startswith(f"Warning: a person has stopped the operator: {told}")
-    (warning,) = json.loads(charterer("plan", "-o", "json").stdout)["warnings"]
-    assert warning.endswith("until `charterer resume`")
 
 
 def test_the_paths_of_a_class_are_told_with_their_shares_the_most_frequent_first() -> None:
