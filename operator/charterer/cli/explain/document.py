@@ -19,7 +19,8 @@ from charterer.domain.plan import Allocate, Verdict
 from charterer.domain.time import seconds_between
 from charterer.policy.budgets.demand import DEFAULT_WORK_SECONDS
 from charterer.policy.budgets.reasons import format_duration, format_money, late, name
-from charterer.policy.explain.alternatives import Alternative, Alternatives, Basis, LeftAlone, Rank, WinningChange
+from charterer.policy.explain.alternatives import Alternative, Alternatives, LeftAlone, Rank, WinningChange
+from charterer.policy.explain.speed_evidence import Basis
 from charterer.policy.nodes.pool_quota import LaunchWait
 from charterer.policy.options.menu import CEILING_FACTOR
 from charterer.policy.options.pool_selection import left_out

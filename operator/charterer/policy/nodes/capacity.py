@@ -20,7 +20,9 @@ from charterer.policy.nodes.known_ends import KnownEnds
 from charterer.policy.nodes.pool_nodes import PoolNodes
 from charterer.policy.nodes.rental_index import BudgetPool
 
-EMPTY: HeldGpus = {}
+FreeGpus = Mapping[RentalId, int]
+"""Free GPUs by rental."""
+EMPTY: FreeGpus = {}
 UNKNOWN: Mapping[RentalId, float] = {}
 
 
@@ -30,7 +32,7 @@ class NodesByFreeGpus:
     ``seconds``: until each is ready, or since when it is there; nodes that are not in it are the last.
     """
 
-    def __init__(self, free: Mapping[RentalId, int] = EMPTY, seconds: Mapping[RentalId, float] = UNKNOWN) -> None:
+    def __init__(self, free: FreeGpus = EMPTY, seconds: Mapping[RentalId, float] = UNKNOWN) -> None:
         self.free = dict(free)
         self.seconds = seconds
         self._by_free: dict[int, list[tuple[float, RentalId]]] = {}
@@ -95,8 +97,8 @@ class FreeNodes:
 
     def __init__(
         self,
-        ready: Mapping[RentalId, int] = EMPTY,
-        booting: Mapping[RentalId, int] = EMPTY,
+        ready: FreeGpus = EMPTY,
+        booting: FreeGpus = EMPTY,
         seconds: Mapping[RentalId, float] = UNKNOWN,
         since: Mapping[RentalId, float] = UNKNOWN,
     ) -> None:
@@ -150,7 +152,7 @@ class Capacity:
         """The GPUs that the job holds, by rental."""
         return self._holdings.held(job)
 
-    def _booting(self, name: PoolId, here: PoolNodes, closed: frozenset[InstanceId]) -> HeldGpus:
+    def _booting(self, name: PoolId, here: PoolNodes, closed: frozenset[InstanceId]) -> FreeGpus:
         pool = self._snapshot.pools.get(name)
         if pool is None or pool.offering is None or not here.rentals.booting:
             return EMPTY
@@ -176,7 +178,7 @@ class Capacity:
             return UNKNOWN
         return {rental.id: float(rental.created) for rental in here.rentals.staying.values()}
 
-    def _ready(self, name: PoolId, here: PoolNodes, closed: frozenset[InstanceId]) -> HeldGpus:
+    def _ready(self, name: PoolId, here: PoolNodes, closed: frozenset[InstanceId]) -> FreeGpus:
         survey = self._snapshot.surveys.get(name)
         if survey is None:
             return EMPTY
