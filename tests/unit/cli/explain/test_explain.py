@@ -222,7 +222,8 @@ def test_a_job_that_its_max_cost_does_not_let_start_says_what_it_needs(monkeypat
     job = JobId("sft-run")
     world.jobs[job] = replace(world.jobs[job], max_cost=Money.parse("20"))
     said = charterer_over(world, monkeypatch)("explain", "tj/sft-run").stdout
-    assert said.count("spec.maxCost is $20.00, $0.00 are spent, and the cheapest way to the end needs $") == 1
+    told = "spec.maxCost is $20.00, $0.00 are spent, and the cheapest way to the end (1 GPU on a100) needs $"
+    assert said.count(told) == 1
 
 
 def test_the_limits_of_the_jobs_own_are_told_with_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

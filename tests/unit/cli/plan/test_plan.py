@@ -174,7 +174,7 @@ def test_a_spot_pool_without_a_price_is_a_problem_in_plan_and_named_to_a_job_tha
     spot = world.pool("spot", gpus=8, price="5", capacity=CapacityType.SPOT)
     world.pools[spot.id] = replace(spot, quote=None)
     charterer = charterer_over(world, monkeypatch)
-    told = "! GPUPool spot spec.price.hourly: is empty, and the cloud has told no price, so no node is rented: set what"
+    told = "! GPUPool spot spec.price.hourly: is empty, and the cloud has told no price, so no node is rented: do what"
     assert charterer("plan").stdout.count(told) == 1
     (problem,) = json.loads(charterer("plan", "-o", "json").stdout)["problems"]
     assert (problem["kind"], problem["name"], problem["field"]) == ("GPUPool", "spot", "spec.price.hourly")
