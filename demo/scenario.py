@@ -27,7 +27,10 @@ MEAN_MONTH_HOURS = 730
 
 @dataclass(frozen=True, slots=True)
 class PoolPlan:
-    """A pool: price and start-up times of its nodes (used in turn), and the number that the cloud has."""
+    """A pool: price and start-up times of its nodes, and the number that the cloud has.
+
+    The fake cloud draws each start-up from ``start_seconds``; the simulation takes them in turn.
+    """
 
     name: str
     gpu_type: str

@@ -169,7 +169,7 @@ class _Job:
     def committed(self, now: float, prior: float) -> CommittedCost:
         spent = self.spent(now)
         left = self.rate * (self.ends - now) if self.size_known(now) else max(self.predicted * prior - spent, 0.0)
-        return CommittedCost(1, 1, self.predicted, spent + left, left, left * left)
+        return CommittedCost(1, self.predicted, spent + left, left, left * left)
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ class _Told:
         found = plan(snapshot, self._memo)
         for job, verdict in found.jobs.items():
             if verdict.reason.code is ReasonCode.WAITING_FOR_FREE_GPUS and snapshot.jobs[job].last_run == 0:
-                (latest,) = re.findall(r"rented at (\S+) at the latest", verdict.reason.message)
+                (latest,) = re.findall(r"(?:rented|elsewhere) at (\S+) at the latest", verdict.reason.message)
                 name = snapshot.jobs[job].name
                 self._latest.setdefault(name, seconds_between(START, parse_instant(latest)))
         return found

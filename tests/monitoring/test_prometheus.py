@@ -113,7 +113,7 @@ async def test_every_alert_fires_on_what_the_operator_really_exports(prometheus:
     broken = replace(
         WELL,
         event_age=300.0,
-        plan_seconds=(),
+        turns_fail=True,
         failed_steps=2,
         refused_calls=4,
         spent="2000.01",
@@ -128,7 +128,7 @@ async def test_every_alert_fires_on_what_the_operator_really_exports(prometheus:
         slow=(RentalPhase.STARTING, RentalPhase.DRAINING),
         stop=Stop.RENT,
     )
-    slow = replace(WELL, plan_seconds=(8.0,) * 4, gone=True)
+    slow = replace(WELL, plan_seconds=(8.0,) * 4, turns_fail=True, gone=True)
     first, second = _Replica(broken), _Replica(slow)
     text = _in_seconds(re.sub(r"^ +for: .*\n", "", RULES.read_text(), flags=re.M)).replace("> 3600\n", "> 1\n")
     waited_for, summaries = set(alert_names()) - {"ChartererNobodyLeads"}, list[str]()

@@ -77,6 +77,28 @@ def test_a_fault_fires_its_alert_and_no_other(alert: str, promtool: Path, tmp_pa
     assert _check(promtool, tmp_path, _test_of(alert, FAULTS[alert], {alert: 1})) == ""
 
 
+def test_a_loop_that_makes_no_plan_is_told_although_its_process_is_restarted_again_and_again(
+    promtool: Path, tmp_path: Path
+) -> None:
+    """As the liveness probe does: each time it leads anew, and turns once or not at all."""
+    crashing = {
+        "name": "crash loop",
+        "interval": "30s",
+        "input_series": [
+            {"series": 'charterer_leader{pod="a"}', "values": " ".join(["0", "1", "1", "1", "_"] * 20)},
+            {"series": 'charterer_turns_total{pod="a",outcome="done"}', "values": " ".join(["0 0 0 1 _"] * 20)},
+        ],
+        "promql_expr_test": [
+            {
+                "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
+                "eval_time": "45m",
+                "exp_samples": [{"labels": '{alertname="ChartererNotPlanning"}', "value": 1}],
+            }
+        ],
+    }
+    assert _check(promtool, tmp_path, crashing) == ""
+
+
 def test_dollars_of_a_day_are_right_across_a_restart_on_another_pod(promtool: Path, tmp_path: Path) -> None:
     def series(pod: str, values: str) -> Mapping[str, str]:
         labels = f'budget="team",pool="a100",cause="job",pod="{pod}"'

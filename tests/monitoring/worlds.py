@@ -38,6 +38,7 @@ class Scene:
     leader: bool = True
     event_age: float = 1.0
     plan_seconds: tuple[float, ...] = (0.01, 0.02, 0.01, 0.01)
+    turns_fail: bool = False
     failed_steps: int = 0
     refused_calls: int = 0
     spent: str = "400"
@@ -62,7 +63,7 @@ BUSY = replace(WELL, cooling=True, scarcity="1.50", failed=1, interrupted=1, slo
 FAULTS: Mapping[str, Scene] = {
     "ChartererNobodyLeads": replace(WELL, leader=False),
     "ChartererWatchSilent": replace(WELL, event_age=300.0),
-    "ChartererNotPlanning": replace(WELL, plan_seconds=()),
+    "ChartererNotPlanning": replace(WELL, turns_fail=True),
     "ChartererPlansSlow": replace(WELL, plan_seconds=(8.0,) * 4),
     "ChartererStepsFail": replace(WELL, failed_steps=2),
     "ChartererCloudRefuses": replace(WELL, refused_calls=2),
@@ -101,6 +102,7 @@ class World:
         metrics.last_event_age(lambda: scene.event_age)
         for seconds in scene.plan_seconds:
             metrics.plan_took(seconds)
+            metrics.turned("failed" if scene.turns_fail else "done")
         for outcome, times in (("done", 3), ("failed", scene.failed_steps)):
             for _ in range(times):
                 metrics.step_done(Forget(RentalId("a100-1")), outcome)

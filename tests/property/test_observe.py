@@ -83,7 +83,7 @@ def test_a_run_is_an_orphan_once_its_job_is_gone_and_not_because_it_cannot_be_re
     (orphan,) = observe(replace(seen, jobs={}), world.now).orphans
     assert lost_run == replace(orphan, run=replace(orphan.run, owned=False))
     (key,) = seen.runs
-    assert (orphan.job, orphan.namespace, orphan.job_name, orphan.budget) == (
+    assert (orphan.job, orphan.namespace, orphan.run.job_name, orphan.budget) == (
         "train",
         key.namespace,
         "train",

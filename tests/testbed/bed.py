@@ -109,7 +109,7 @@ class Bed:
             metrics_port=0,
             progress_port=0,
             progress_url="https://localhost",
-            surveys=SurveyPace(quiet_seconds=0.5, moving_seconds=0.15, quote_seconds=1.0, lag_part=0.0),
+            surveys=SurveyPace(quiet_seconds=0.5, moving_seconds=0.15, quote_seconds=1.0, lag_fraction=0.0),
             timing=LoopTiming(idle_seconds=2.0, batch_idle_seconds=0.1),
             lease=LeaseTimes(duration=6.0, renew=1.0, retry=0.3, renew_deadline=4.0),
         )

@@ -60,8 +60,3 @@ RENDEZVOUS_PORT: Final = 29500
 def token_audience(job: JobId) -> str:
     """The audience of the tokens with which this job's pods report progress."""
     return f"{GROUP}/tj/{job}"
-
-
-def run_label_value(run: int) -> str:
-    """The value of the node label that admits this run's pods."""
-    return f"r{run}"

@@ -67,6 +67,9 @@ class TurnObserver(Protocol):
     def done(self, action: Command | Step, outcome: ActionOutcome, message: str) -> None:
         """A command or step was carried out, was found stale, or failed with ``message``."""
 
+    def turned(self, *, failed: bool) -> None:
+        """A turn ended. ``failed``: no plan could be made, or something else raised that is no action's failure."""
+
 
 class Loop:
     """One planning loop. ``observe`` makes the snapshot of now; ``executor`` carries out one mutation at a time.
@@ -102,6 +105,7 @@ class Loop:
         self._failures: dict[str, str] = {}
         self._steps = Memo()
         self._turned: float | None = None
+        self._failed = False
 
     def seconds_since_turn(self) -> float:
         """Seconds since the last turn ended (before the first one: since ``run`` began, and 0 before that)."""
@@ -118,9 +122,11 @@ class Loop:
                     again_at = await self.turn()
                 except Exception as error:
                     self._log_once("a turn", error)
+                    self._failed = True
                     again_at = after(self._now(), _FAILED_TURN_SECONDS)
                 else:
                     self._turned = self._clock()
+                self._observer.turned(failed=self._failed)
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -153,10 +159,12 @@ class Loop:
         made = plan_around(snapshot, self._plans, self._faults)
         self._log_faults(made)
         self._faults = made.faults
+        self._failed = made.error is not None
         try:
             self._observer.planned(snapshot, made.plan, self._clock() - began)
         except Exception as error:
             self._log_once("publishing", error)
+            self._failed = True
         return made.plan
 
     def _log_faults(self, made: PlanAroundFaults) -> None:

@@ -71,7 +71,7 @@ def _late(job: Job, now: Instant) -> list[tuple[str, tuple[str, Sequence[str]]]]
     """The job's run if it has long been started and not all its pods run, with what Events may be about: the object,
     and its first pod of which nothing else is known."""
     run = job.current_run
-    if run is None or run.suspended or run.started is None or run.complete is not None or run.failed is not None:
+    if run is None or run.suspended or run.started is None or run.ended is not None:
         return []
     if seconds_between(run.started, now) < _LATE_SECONDS:
         return []

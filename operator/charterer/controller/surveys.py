@@ -31,7 +31,7 @@ _REFUSAL_SECONDS = 600.0
 """Seconds for which an order's refusal is remembered: it is on record in the pool's status long before."""
 _MOVING = frozenset({RentalPhase.REQUESTED, RentalPhase.STARTING, RentalPhase.DRAINING})
 _EARLY = 0.5
-"""Part of a pool's interval that must have passed for it to be asked about together with others of its account."""
+"""Fraction of a pool's interval that must have passed for it to be asked about together with others of its account."""
 _NO_TIME = Instant(0)
 _NEVER = float("-inf")
 """Seconds of the clock at which a pool that was never asked counts as asked."""
@@ -58,19 +58,19 @@ def in_motion(rental: Rental) -> bool:
 class SurveyPace:
     """Seconds between two surveys of a quiet pool, two surveys of a pool in motion, and two quotes of a pool.
 
-    ``lag_part``: a pool in motion whose cloud's lists may lag is asked about only this often within the lag: its nodes
-    come by watch, and a list that may be a minute old tells hardly more each second than every five.
+    ``lag_fraction``: a pool in motion whose cloud's lists may lag is asked about once in this fraction of the lag: its
+    nodes come by watch, and a list that may be a minute old tells hardly more each second than every five.
     """
 
     quiet_seconds: float = 15.0
     moving_seconds: float = 1.0
     quote_seconds: float = 60.0
-    lag_part: float = 1 / 12
+    lag_fraction: float = 1 / 12
 
 
 @dataclass(slots=True)
-class _Said:
-    """The cloud's last answers: to orders, and to being told to end instances.
+class _UnlistedAnswers:
+    """A cloud's answers that its lists may not show yet: to orders, and to being told to end instances.
 
     Times are seconds of the event loop's clock.
     """
@@ -122,7 +122,7 @@ class Surveys:
         self._quoted: dict[PoolId, float] = {}
         self._in_flight: set[PoolId] = set()
         self._clouds: dict[PoolId, Cloud] = {}
-        self._said: dict[PoolId, _Said] = {}
+        self._unlisted: dict[PoolId, _UnlistedAnswers] = {}
         self._nudge = asyncio.Event()
         self.latest: dict[PoolId, Survey] = {}
         self.quotes: dict[PoolId, Quote] = {}
@@ -136,23 +136,23 @@ class Surveys:
 
     def note_reply(self, pool: Pool, ask: Ask, reply: Reply) -> None:
         """Remember what the cloud said at once, and which orders it accepted, until its lists must show them."""
-        said = self._said.setdefault(pool.id, _Said())
+        unlisted = self._unlisted.setdefault(pool.id, _UnlistedAnswers())
         now = self._clock()
         for order in ask.orders:
             if order.token in reply.refused:
-                said.refused[order.token] = (now, reply.refused[order.token])
+                unlisted.refused[order.token] = (now, reply.refused[order.token])
             elif order.token not in reply.launched:
-                said.accepted[order.token] = now
+                unlisted.accepted[order.token] = now
 
     def note_withdrawal(self, pool: Pool, orders: Iterable[OrderToken]) -> None:
         """Forget that the cloud accepted these orders."""
-        said = self._said.setdefault(pool.id, _Said())
+        unlisted = self._unlisted.setdefault(pool.id, _UnlistedAnswers())
         for order in orders:
-            said.accepted.pop(order, None)
+            unlisted.accepted.pop(order, None)
 
     def note_end(self, pool: Pool, instance: InstanceId) -> None:
         """Remember that the cloud was told to end this instance, until its lists must show it."""
-        self._said.setdefault(pool.id, _Said()).ending[instance] = self._clock()
+        self._unlisted.setdefault(pool.id, _UnlistedAnswers()).ending[instance] = self._clock()
 
     async def refresh(self, pool_id: PoolId) -> None:
         """Ask about this pool now and wait for the answer, so that no decision rests on an answer before a change."""
@@ -182,7 +182,7 @@ class Surveys:
             return self._pace.quiet_seconds
         known = self.latest.get(pool)
         lag = 0.0 if known is None else known.traits.lag_seconds
-        return max(self._pace.moving_seconds, min(lag * self._pace.lag_part, self._pace.quiet_seconds))
+        return max(self._pace.moving_seconds, min(lag * self._pace.lag_fraction, self._pace.quiet_seconds))
 
     def _due_in(self, pool: PoolId, moving: frozenset[PoolId]) -> float:
         return self._asked.get(pool, _NEVER) + self._interval(pool, moving) - self._clock()
@@ -223,7 +223,7 @@ class Surveys:
         self._accounts.keep(pools)
         for name, cloud in list(self._clouds.items()):
             if name not in pools or pools[name].cloud != cloud:
-                for by_pool in (self._clouds, self._asked, self._quoted, self._said):
+                for by_pool in (self._clouds, self._asked, self._quoted, self._unlisted):
                     by_pool.pop(name, None)
                 for answers in (self.latest, self.quotes, self.errors):
                     answers.pop(name, None)
@@ -233,7 +233,7 @@ class Surveys:
         answers, _ = await asyncio.gather(
             account.survey(pools), asyncio.gather(*(self._quote(account, pool) for pool in pools))
         )
-        self._clouds |= {pool.id: pool.cloud for pool in pools}
+        self._clouds |= {pool.id: pool.cloud for pool in pools}  # so that ``keep`` drops answers that came too late
         for pool in pools:
             match answers[pool.id]:
                 case Survey() as survey:
@@ -250,8 +250,8 @@ class Surveys:
         """Keep the survey unless a later one is already there: two questions may cross."""
         latest = self.latest.get(survey.pool)
         if latest is None or survey.asked >= latest.asked:
-            said = self._said.get(survey.pool)
-            self.latest[survey.pool] = survey if said is None else said.added_to(survey, self._clock())
+            unlisted = self._unlisted.get(survey.pool)
+            self.latest[survey.pool] = survey if unlisted is None else unlisted.added_to(survey, self._clock())
 
     async def _quote(self, account: Guarded, pool: Pool) -> None:
         now = self._clock()
@@ -271,9 +271,9 @@ class Surveys:
         }
 
     def _timeless_survey(self, pool: PoolId) -> object:
-        s = self.latest.get(pool)
-        return None if s is None else replace(s, asked=_NO_TIME)
+        survey = self.latest.get(pool)
+        return None if survey is None else replace(survey, asked=_NO_TIME)
 
     def _timeless_quote(self, pool: PoolId) -> object:
-        q = self.quotes.get(pool)
-        return None if q is None else (q.price, q.worst, q.billing_minimum_seconds)
+        quote = self.quotes.get(pool)
+        return None if quote is None else (quote.price, quote.worst, quote.billing_minimum_seconds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -10,7 +9,7 @@ from typing import NamedTuple
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
 from charterer.domain.money import ZERO, Money
 from charterer.domain.option import Option
-from charterer.domain.time import Instant, after
+from charterer.domain.time import Instant
 
 RUN_LABEL_PREFIX = "run.charterer.dev/"
 """Node labels ``run.charterer.dev/<first 8 of the job's uid>: r<run>`` carry out a placement (``Job.run_label``)."""
@@ -83,6 +82,11 @@ class Allocation:
         """The value of the pods' annotation ``charterer.dev/allocation``: compact JSON, equal for equal shapes."""
         pods, each = len(self.placements), self.placements[0].gpus
         return f'{{"run":{self.run},"gpus":{self.option.gpus},"pods":{pods},"gpusPerPod":{each}}}'
+
+    @property
+    def label_value(self) -> str:
+        """The value of the job's ``run_label`` on the nodes that admit this run's pods."""
+        return f"r{self.run}"
 
 
 class Doubt(NamedTuple):
@@ -178,9 +182,9 @@ class Run:
     """The fact: one run's Kubernetes object (see ``workloads``) and its pods, of which ``completions`` must succeed.
 
     ``complete`` / ``failed``: since when the object has that terminal condition, which is evidence and not yet truth:
-    see ``lifecycle.run``. ``failed_by_disruption``: it says that it failed because a pod was disrupted. ``warning``:
-    the last Warning Event about the object or its pods, known only of a run that takes long to start. ``owned``: its
-    TrainingJob controls it; to delete that one without its dependents takes the owner away.
+    see ``lifecycle.verdict``. ``failed_by_disruption``: it says that it failed because a pod was disrupted.
+    ``warning``: the last Warning Event about the object or its pods, known only of a run that takes long to start.
+    ``owned``: its TrainingJob controls it; to delete that one without its dependents takes the owner away.
     """
 
     number: int
@@ -199,6 +203,16 @@ class Run:
     failed_by_disruption: bool = False
     warning: str = ""
     owned: bool = True
+
+    @property
+    def job_name(self) -> str:
+        """The name of the TrainingJob."""
+        return self.name.removesuffix(f"-r{self.number}")
+
+    @property
+    def ended(self) -> Instant | None:
+        """Since when the object has a terminal condition, of either kind; None while it has none."""
+        return self.failed if self.complete is None else self.complete
 
     @property
     def trouble(self) -> str:
@@ -225,11 +239,6 @@ class Orphan:
     namespace: str
     budget: BudgetId | None
     run: Run
-
-    @property
-    def job_name(self) -> str:
-        """The name of the TrainingJob."""
-        return self.run.name.removesuffix(f"-r{self.run.number}")
 
 
 TRUSTED_FRACTION = 0.05
@@ -268,11 +277,6 @@ class Finish:
     at: Instant
     reason: str
     message: str
-
-
-def moves_in_a_day(moves: Sequence[Instant], now: Instant) -> tuple[Instant, ...]:
-    """The moves of the last 24 hours, the latest last."""
-    return tuple(sorted(at for at in moves if at > after(now, -86_400.0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,10 +339,12 @@ class Job:
     start_failures: int = 0
     doubts: tuple[Doubt, ...] = ()
 
-    @property
-    def doubted(self) -> frozenset[RentalId]:
-        """The rentals in ``doubts``."""
-        return frozenset([doubt.rental for doubt in self.doubts])
+    def believed(self, allocation: Allocation) -> tuple[Placement, ...]:
+        """The placements of one of the job's allocations, without those on rentals in ``doubts``."""
+        if not self.doubts:
+            return allocation.placements
+        doubted = {doubt.rental for doubt in self.doubts}
+        return tuple([place for place in allocation.placements if place.rental not in doubted])
 
     @property
     def statistics(self) -> ClassId:
@@ -352,7 +358,7 @@ class Job:
 
     @property
     def run_label(self) -> str:
-        """The node label key that carries out this job's placement; its value is ``r<run>``."""
+        """The node label key that carries out this job's placement; its value is ``Allocation.label_value``."""
         return f"{RUN_LABEL_PREFIX}{self.short_id}"
 
     @property
@@ -380,7 +386,7 @@ class Job:
         run = self.current_run
         if self.allocation is None or run is None or run.suspended:
             return False
-        if run.complete is not None or run.failed is not None:
+        if run.ended is not None:
             return True
         begun = {pod.index for pod in run.pods if pod.phase is not PodPhase.PENDING}
         return run.completions == len(self.allocation.placements) and begun >= set(range(run.completions))

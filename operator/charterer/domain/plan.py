@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, Rate, RentalId
-from charterer.domain.job import Allocation, Job, moves_in_a_day
+from charterer.domain.job import Allocation, Job
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.rental import Gang
-from charterer.domain.time import Instant
+from charterer.domain.time import Instant, after
 
 
 class ReasonCode(StrEnum):
@@ -112,6 +112,11 @@ class Allocate:
 
 _FOR_MONEY = frozenset({ReasonCode.MOVE_PAYS, ReasonCode.MAKES_ROOM, ReasonCode.NODE_EMPTIED})
 """Why a running job moves where it need not."""
+
+
+def moves_in_a_day(moves: Sequence[Instant], now: Instant) -> tuple[Instant, ...]:
+    """The moves of the last 24 hours, the latest last."""
+    return tuple(sorted(at for at in moves if at > after(now, -86_400.0)))
 
 
 def moves_with(job: Job, command: Allocate) -> tuple[Instant, ...]:

@@ -271,6 +271,12 @@ class Pool:
         return f"{listed}, {self.price_adjustment / 100:+g}%" if self.price_adjustment else listed
 
 
+def acting_pool(name: PoolId, pools: Mapping[PoolId, Pool]) -> PoolId:
+    """The pool that acts for the machines of the one of this name: itself, or the older one that has the same ones."""
+    pool = pools.get(name)
+    return name if pool is None or pool.taken_by is None else pool.taken_by
+
+
 class InstanceState(StrEnum):
     """The state of an instance; it is billed from its launch until it has ended."""
 

@@ -39,6 +39,16 @@ def format_instant(at: Instant) -> str:
     return (_EPOCH_WITHOUT_ZONE + timedelta(microseconds=at)).isoformat(timespec="microseconds") + "Z"
 
 
+def format_second(at: Instant) -> str:
+    """RFC 3339 in UTC with whole seconds, rounded down: ``2026-01-31T12:00:07Z``."""
+    return format_instant(at)[:19] + "Z"
+
+
+def format_minute(at: Instant) -> str:
+    """The minute in UTC, for sentences: ``2026-01-31T12:00Z``; at most ``LAST``."""
+    return format_instant(min(at, LAST))[:16] + "Z"
+
+
 def seconds_between(start: Instant, end: Instant) -> float:
     """Seconds from start to end; negative when end comes first."""
     return (end - start) / _MICROS

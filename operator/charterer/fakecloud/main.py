@@ -65,7 +65,7 @@ def main(
     Try it:
       charterer fakecloud --config examples/fakecloud.yaml --state cloud.db
       curl localhost:8080/v1/groups
-      curl -X PUT localhost:8080/v1/groups/a100-on-demand/target -d '{"target": 2, "token": "first"}'
+      curl -X PUT localhost:8080/v1/groups/a100-on-demand/target -d '{"target": 2}'
       curl localhost:8080/v1/groups/a100-on-demand/instances
       curl localhost:8080/admin/v1/bill
 

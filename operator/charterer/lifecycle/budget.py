@@ -33,8 +33,8 @@ def budget_step(budget_id: BudgetId, view: LifecycleView) -> BudgetStep | Wait |
     if budget.balance is None:
         return OpenPeriod(budget.id, period_bounds(budget.time_zone, now)[0], None, None)
     end = period_end(budget.time_zone, budget.balance.period_start)
-    if now >= end and (step := _next_period(budget, budget.balance, end, view)) is not None:
-        return step
+    if now >= end:
+        return _next_period(budget, budget.balance, end, view)
     existing = {rental.uid for rental in view.rentals_of_budget.get(budget.id, ())}
     forgotten = budget.balance.folded - existing
     few = len(forgotten) < _MANY_FORGOTTEN
@@ -94,5 +94,7 @@ def _recorded_up_to(rental: Rental, boundary: Instant, view: LifecycleView) -> b
     if survey is None or not must_show(survey, boundary):
         return False
     if rental.launched is None:
-        return rental.instance is None and all(item.launched >= boundary for item in view.unclaimed(rental.pool))
+        return rental.instance is None and all(
+            item.launched >= boundary for item in view.unclaimed(view.acting(rental.pool))
+        )
     return cloud_update(rental, view) is None and rental.missing_since is None

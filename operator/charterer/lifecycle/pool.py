@@ -24,6 +24,7 @@ from charterer.domain.steps import (
     AskCloud,
     CloseUnfulfilled,
     Cool,
+    CountLifetime,
     MarkMissing,
     PoolStep,
     RecordOffer,
@@ -51,13 +52,22 @@ def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | MarkMissing | 
         return Wait(f"the cloud has not yet been asked about GPUPool {pool_id}")
     inventory = _PoolInventory.of(pool, survey, view)
     step = _match_instances(inventory, view) or _adjust_orders(inventory, view)
-    if (step is None or isinstance(step, Wait)) and (ended := lifetime_to_count(pool, inventory.rentals)) is not None:
+    if step is not None and not isinstance(step, Wait):
+        return step
+    return _to_record(inventory) or step
+
+
+def _to_record(inventory: _PoolInventory) -> CountLifetime | RecordOffer | None:
+    """The step that records what nothing waits for: a lifetime that ended, the cloud's offer, or how nodes started."""
+    pool = inventory.pool
+    if (ended := lifetime_to_count(pool, inventory.rentals)) is not None:
         return ended
-    if (step is None or isinstance(step, Wait)) and not pool.deleting:
-        starts = new_starts(pool, inventory.rentals)
-        if starts or not pool.offer_recorded:
-            return RecordOffer(pool_id, pool.offering, pool.quote, pool.quote_on_record, starts)
-    return step
+    if pool.deleting:
+        return None
+    starts = new_starts(pool, inventory.rentals)
+    if starts or not pool.offer_recorded:
+        return RecordOffer(pool.id, pool.offering, pool.quote, pool.quote_on_record, starts)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +124,8 @@ def _gang_by_gang(rentals: Sequence[Rental]) -> Sequence[Rental]:
 
 def _match_instances(inventory: _PoolInventory, view: LifecycleView) -> PoolStep | MarkMissing | Wait | None:
     for rental in inventory.rentals:
-        if rental.phase is RentalPhase.REQUESTED and rental.instance is not None:  # made for an orphan, not read yet
-            instance = view.instance(rental)
-            if instance is not None:
-                return Adopt(rental.id, instance)
-            if (noted := note_missing(rental, instance, inventory.survey)) is not None:
-                return noted
-            if vanished(rental, instance, inventory.survey):
-                return CloseUnfulfilled(
-                    rental.id, f"instance {rental.instance} left the cloud's list before it was read"
-                )
+        if (step := _match_named(rental, inventory.survey, view)) is not None:
+            return step
     if not inventory.unclaimed:
         return None
     unread = view.snapshot.unread_rental(inventory.pool.id)
@@ -149,6 +151,23 @@ def _match_instances(inventory: _PoolInventory, view: LifecycleView) -> PoolStep
         instance,
         _worst_price(inventory.pool, instance),
     )
+
+
+def _match_named(rental: Rental, survey: Survey, view: LifecycleView) -> PoolStep | MarkMissing | None:
+    """The step of a rental that names an instance of which nothing is on record yet.
+
+    The cloud's reply named it, or the rental was made for an orphan.
+    """
+    if rental.phase is not RentalPhase.REQUESTED or rental.instance is None:
+        return None
+    instance = view.instance(rental)
+    if instance is not None:
+        return Adopt(rental.id, instance)
+    if (noted := note_missing(rental, instance, survey)) is not None:
+        return noted
+    if vanished(rental, instance, survey):
+        return CloseUnfulfilled(rental.id, f"instance {rental.instance} left the cloud's list before it was read")
+    return None
 
 
 def _taker(inventory: _PoolInventory, instance: Instance) -> Rental | None:
@@ -201,8 +220,8 @@ def _adjust_orders(inventory: _PoolInventory, view: LifecycleView) -> PoolStep |
     wanted = () if closing else _askable(inventory)
     if (withdrawal := _withdrawal(inventory, wanted, staying)) is not None:
         return withdrawal
-    for rental in [*inventory.leaving, *(inventory.waiting if closing else ())]:
-        return CloseUnfulfilled(rental.id, _unfulfilled(rental, pool, view, cooling))
+    if given_up := [*inventory.leaving, *(inventory.waiting if closing else ())]:
+        return CloseUnfulfilled(given_up[0].id, _unfulfilled(given_up[0], pool, view, cooling))
     return _ask(inventory, wanted, staying, view)
 
 

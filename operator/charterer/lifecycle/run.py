@@ -86,9 +86,8 @@ class Placed(NamedTuple):
         """As the job's allocation says; no rentals where it has none."""
         if job.allocation is None:
             return cls(job.run_label, "", ())
-        doubted = job.doubted
-        rentals = tuple([place.rental for place in job.allocation.placements if place.rental not in doubted])
-        return cls(job.run_label, f"r{job.allocation.run}", rentals)
+        rentals = tuple([place.rental for place in job.believed(job.allocation)])
+        return cls(job.run_label, job.allocation.label_value, rentals)
 
 
 def misplaced(jobs: Mapping[JobId, Placed], rentals: Mapping[RentalId, Rental], nodes: NodeIndex) -> AbstractSet[str]:
@@ -164,7 +163,7 @@ def _find(job: Job, number: int) -> Run | None:
 
 def active(run: Run) -> bool:
     """Whether the run may have pods started for it."""
-    return not run.suspended and run.complete is None and run.failed is None
+    return not run.suspended and run.ended is None
 
 
 def _delete_strays(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
@@ -203,11 +202,9 @@ def _labels(runs: _RunsOfJob, view: LifecycleView) -> list[tuple[Node, str]]:
     """The existing nodes that the intended run is placed on, as far as believed, each with the value of its label."""
     if runs.intended is None:
         return []
-    doubted = runs.job.doubted
-    placed = [placement.rental for placement in runs.intended.placements if placement.rental not in doubted]
-    rentals = (view.rental(name) for name in placed)
+    rentals = (view.rental(placement.rental) for placement in runs.job.believed(runs.intended))
     nodes = (view.node(rental) for rental in rentals if rental is not None and rental.phase is not RentalPhase.ENDED)
-    return [(node, f"r{runs.intended.run}") for node in nodes if node is not None and not node.deleting]
+    return [(node, runs.intended.label_value) for node in nodes if node is not None and not node.deleting]
 
 
 def _record_superseded(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
@@ -254,7 +251,7 @@ def _obstacle(allocation: Allocation, job: Job, view: LifecycleView) -> str:
         node = view.node(rental)
         if node is None or not node.ready or node.unschedulable or node.deleting:
             return f"the Node of GPURental {name} to be ready"
-        if node.run_labels.get(job.run_label) != f"r{allocation.run}":
+        if node.run_labels.get(job.run_label) != allocation.label_value:
             return f"the label {job.run_label} of Node {node.name}"
         free = node.gpus - node.foreign_gpus - _gpus_of_others(node.name, job, allocation.run, view)
         if free < gpus:
@@ -274,7 +271,7 @@ def _gpus_of_others(node: NodeName, job: Job, run: int, view: LifecycleView) -> 
 def _adapt(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
     """Change the width of a run in place, and write the allocation to its pods."""
     run = runs.current
-    if runs.intended is None or run is None or run.deleting or run.complete is not None or run.failed is not None:
+    if runs.intended is None or run is None or run.deleting or run.ended is not None:
         return None
     pods = len(runs.intended.placements)
     if run.completions != pods:

@@ -56,8 +56,7 @@ def judge(
     if run is None:
         why = job.doubts[0].why if job.doubts else "it had no Job"
         return _record(job, allocation, run, _stopped(allocation, why), view) if stopped else None
-    ended = run.complete is not None or run.failed is not None
-    if not ended and not (stopped and run.suspended):
+    if run.ended is None and not (stopped and run.suspended):
         return None
     live = [pod.name for pod in run.pods if pod.live]
     if live:
@@ -67,7 +66,7 @@ def judge(
     elif run.failed is not None and not run.suspended:
         verdict = _failure(allocation, run, run.failed, view)
     else:
-        verdict = _stop(allocation, run, view)
+        verdict = _suspended(allocation, run, view)
     return verdict if isinstance(verdict, Wait) else _record(job, allocation, run, verdict, view)
 
 
@@ -117,7 +116,8 @@ def _evicted(pods: Sequence[str]) -> str:
     return f"{names(pods)} {'was' if len(pods) == 1 else 'were'} evicted or preempted by somebody"
 
 
-def _stop(allocation: Allocation, run: Run, view: LifecycleView) -> _RunVerdict:
+def _suspended(allocation: Allocation, run: Run, view: LifecycleView) -> _RunVerdict:
+    """A run that Charterer stopped: interrupted if it lost a machine or a pod to somebody else meanwhile."""
     lost = [placement.rental for placement in allocation.placements if _ended(placement, view)]
     disrupted = [pod.name for pod in run.pods if pod.disrupted]
     if lost or disrupted:
@@ -175,13 +175,12 @@ def _failure_message(run: Run) -> str:
 
 def _record(job: Job, allocation: Allocation, run: Run | None, verdict: _RunVerdict, view: LifecycleView) -> RecordRun:
     """The record of the run's end, without the places where it is not believed to have been."""
-    doubted = job.doubted
     until = allocation.since if run is None else max(_ended_at(run, view.snapshot.now), allocation.since)
     record = RunRecord(
         number=allocation.run,
         outcome=verdict.outcome,
         option=allocation.option,
-        placements=tuple(place for place in allocation.placements if place.rental not in doubted),
+        placements=job.believed(allocation),
         since=allocation.since,
         until=until,
         message=verdict.message,
@@ -195,8 +194,7 @@ def _ended_at(run: Run, now: Instant) -> Instant:
     def finished(pod: Pod) -> Instant:
         return now if pod.finished is None else pod.finished
 
-    end = run.complete or run.failed
-    return max((finished(pod) for pod in run.pods), default=now if end is None else end)
+    return max((finished(pod) for pod in run.pods), default=now if run.ended is None else run.ended)
 
 
 def _finish(job: Job, record: RunRecord, now: Instant) -> Finish | None:

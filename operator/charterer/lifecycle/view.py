@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Job, Pod, run_name
-from charterer.domain.pool import Instance, InstanceState, Pool, Survey
+from charterer.domain.pool import Instance, InstanceState, Pool, Survey, acting_pool
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.time import Instant, after
@@ -17,8 +17,6 @@ from charterer.incremental import Memo
 
 COUNTED_STATES = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 """States of an instance in which the cloud counts it towards its group's target."""
-
-
 MISSING_SECONDS = 30.0
 """Seconds between the first and the second list that lack an instance before it counts as ended."""
 
@@ -103,9 +101,8 @@ class LifecycleView:
                 uncounted[job.budget].append(job)
             for allocation in _unrecorded(job, snapshot) if job.replaced else ():
                 ended = EndingRun(run_name(job.name, allocation.run), job.grace_seconds)
-                for placement in allocation.placements:
-                    if placement.rental not in job.doubted:
-                        ending[placement.rental].append(ended)
+                for placement in job.believed(allocation):
+                    ending[placement.rental].append(ended)
         return cls(
             snapshot=snapshot,
             rentals_of_pool=by_pool,
@@ -119,8 +116,8 @@ class LifecycleView:
         )
 
     def acting(self, pool: PoolId) -> PoolId:
-        """The pool that acts for the machines of this one: itself, or the older one that has the same machines."""
-        return _acting(pool, self.snapshot.pools)
+        """The pool that acts for the machines of this one (``acting_pool``)."""
+        return acting_pool(pool, self.snapshot.pools)
 
     def survey(self, rental: Rental) -> Survey | None:
         """The last survey of the pool that acts for the rental; None when the cloud has not been reached."""
@@ -177,7 +174,7 @@ def _by_pool_and_budget(
     by_pool: dict[PoolId, list[Rental]] = defaultdict(list)
     by_budget: dict[BudgetId, list[Rental]] = defaultdict(list)
     for rental in sorted(rentals.values(), key=lambda rental: (rental.created, rental.id)):
-        by_pool[_acting(rental.pool, pools)].append(rental)
+        by_pool[acting_pool(rental.pool, pools)].append(rental)
         by_budget[rental.budget].append(rental)
     return by_pool, by_budget
 
@@ -196,11 +193,6 @@ def _by_node(bound: Mapping[JobId, Sequence[tuple[NodeName, BoundPod]]]) -> Mapp
         for node, pod in of_job:
             pods[node].append(pod)
     return pods
-
-
-def _acting(name: PoolId, pools: Mapping[PoolId, Pool]) -> PoolId:
-    pool = pools.get(name)
-    return name if pool is None or pool.taken_by is None else pool.taken_by
 
 
 def _observes(budget: BudgetId | None, snapshot: Snapshot) -> bool:

@@ -125,7 +125,7 @@ POOL_SCARCITY = _gauge(
     "Dollars that an hour of one more GPU would be worth on top of its price; 0 while the pool is not full.",
 )
 POOL_COOLING = _gauge(
-    "charterer_pool_cooling", _POOL, "1 while no node is asked for after a stock-out or an exhausted quota, else 0."
+    "charterer_pool_cooling", _POOL, "1 while no node is asked for because the cloud refused one, else 0."
 )
 
 POOL_GONE_RENTALS = _gauge(
@@ -178,10 +178,17 @@ RUNS_ENDED = MetricSpec(
     "charterer_runs_ended_total",
     MetricType.COUNTER,
     (*_PAYER, "outcome"),
-    "Runs that ended, by outcome: complete, failed, interrupted (its machines were lost) or stopped (by the plan).",
+    "Runs that ended, by outcome: complete, failed, interrupted (its machines were lost), stopped (by the plan) or "
+    "notstarted (not all its pods ever ran).",
 )
 
 PLAN_SECONDS = MetricSpec("charterer_plan_duration_seconds", MetricType.HISTOGRAM, (), "Time one plan took.")
+TURNS = MetricSpec(
+    "charterer_turns_total",
+    MetricType.COUNTER,
+    ("outcome",),
+    "Turns of the planning loop by outcome: done, or failed (no plan could be made or shown; the log says why).",
+)
 STEPS = MetricSpec(
     "charterer_steps_total",
     MetricType.COUNTER,
@@ -253,6 +260,7 @@ OF_THE_PROCESS = (
     COMPLETION_SECONDS,
     RUNS_ENDED,
     PLAN_SECONDS,
+    TURNS,
     STEPS,
     CLOUD_CALLS,
     CLOUD_CALL_SECONDS,

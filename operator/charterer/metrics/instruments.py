@@ -96,6 +96,9 @@ class Metrics:
         self._plans = Histogram(
             catalogue.PLAN_SECONDS.name, catalogue.PLAN_SECONDS.help, registry=self.registry, buckets=_PLAN_BUCKETS
         )
+        self._turns = self._counter(catalogue.TURNS)
+        for outcome in ("done", "failed"):
+            self._turns.labels(outcome=outcome)  # both are 0 from the start, so that increases are seen
         self._steps = self._counter(catalogue.STEPS)
         self._cloud_calls = self._counter(catalogue.CLOUD_CALLS)
         self._cloud_seconds = Histogram(
@@ -141,6 +144,10 @@ class Metrics:
     def plan_took(self, seconds: float) -> None:
         """One plan was made in that time."""
         self._plans.observe(seconds)
+
+    def turned(self, outcome: str) -> None:
+        """A turn of the loop ended: ``done`` or ``failed``."""
+        self._turns.labels(outcome=outcome).inc()
 
     def step_done(self, step: Command | Step, outcome: str) -> None:
         """A command or step was tried; ``outcome`` is one of a small fixed set of words."""

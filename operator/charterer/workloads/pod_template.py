@@ -18,7 +18,6 @@ from charterer.api.names import (
     MOUNT_PATH,
     RENDEZVOUS_PORT,
     TOKEN_FILE,
-    run_label_value,
     token_audience,
 )
 from charterer.domain.job import Allocation, Job, ResizePolicy, run_name
@@ -53,7 +52,7 @@ def _with_own_values(
     spec |= {
         "restartPolicy": "Never",
         "subdomain": job.name,
-        "nodeSelector": (spec.get("nodeSelector") or {}) | {job.run_label: run_label_value(allocation.run)},
+        "nodeSelector": (spec.get("nodeSelector") or {}) | {job.run_label: allocation.label_value},
         "tolerations": [*(spec.get("tolerations") or []), *_tolerations()],
         "volumes": [*_without(spec.get("volumes"), _VOLUME), _volume(job)],
     }

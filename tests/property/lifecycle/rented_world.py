@@ -26,7 +26,7 @@ from charterer.domain.pool import (
     Pool,
     Survey,
 )
-from charterer.domain.rental import Gang, Rental, RentalPhase
+from charterer.domain.rental import Gang, Rental, RentalPhase, by_gang
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.steps import (
     AddCosts,
@@ -84,6 +84,8 @@ class World:
     rented: int = 0
     adopted: dict[InstanceId, str] = field(default_factory=dict)
     folded: list[str] = field(default_factory=list)
+    lifetimes: set[tuple[PoolId, str]] = field(default_factory=set)
+    """Rentals of which the record of a pool that is there has counted how long the node lived."""
     estimated: bool = False
     dies_after_asking: bool = False
     """The operator ends between the cloud's answer and the record of it."""
@@ -155,6 +157,11 @@ class World:
         about: dict[str, Any] = {"pool": pool.id, "cloud": pool.cloud, "created": self.cloud.now, "gang": gang}
         rental = make.rental(f"{pool.id}-{self.rented}", **about)
         self.rentals[rental.id] = rental
+
+    def tear_out(self, name: PoolId) -> None:
+        """A pool's object goes, with its record."""
+        self.pools.pop(name, None)
+        self.lifetimes = {counted for counted in self.lifetimes if counted[0] != name}
 
     def release(self, name: RentalId) -> None:
         rental = self.rentals[name]
@@ -236,15 +243,21 @@ class World:
     def _count_lifetime(self, step: CountLifetime) -> None:
         if step.pool in self.pools:
             pool = self.pools[step.pool]
-            assert step.uid not in pool.lifetimes.counted, "counted a node twice"
             node = EndedNode(step.uid, step.hours, step.at, step.taken, step.others, step.announced)
-            counted = without_rentals(with_ended(pool.lifetimes, node), step.there)
-            self.pools[step.pool] = replace(pool, lifetimes=counted)
+            counted = with_ended(pool.lifetimes, node)
+            if counted is not pool.lifetimes:
+                assert (step.pool, step.uid) not in self.lifetimes, "counted a node twice"
+                self.lifetimes.add((step.pool, step.uid))
+            self.pools[step.pool] = replace(pool, lifetimes=without_rentals(counted, step.there))
 
     def _ask(self, step: AskCloud, decided: Snapshot) -> None:
-        gangs = {self._fresh(order.rental, decided).gang for order in step.ask.orders}
+        asked = [self._fresh(order.rental, decided) for order in step.ask.orders]
         if step.ask.together:
-            (gang,) = gangs
+            ((name, members),) = by_gang(asked).items()
+            assert len(members) == len(asked), "a gang was asked for with rentals that are not of it"
+            for rental in by_gang(decided.rentals.values())[name]:
+                self._fresh(rental.id, decided)
+            gang = members[0].gang
             assert gang is not None
             there = [rental for rental in self.rentals.values() if rental.gang == gang and rental.stays]
             assert len(there) == gang.nodes, "a gang was asked for without some of its rentals"

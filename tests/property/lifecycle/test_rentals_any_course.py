@@ -133,7 +133,7 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from([make.POOL, RENAMED.id]))
     def a_pool_is_torn_out(self, name: PoolId) -> None:
-        self.world.pools.pop(name, None)
+        self.world.tear_out(name)
 
     @rule()
     def the_pool_is_created_again(self) -> None:

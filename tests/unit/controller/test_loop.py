@@ -36,6 +36,7 @@ class Recorder:
         self.attempts: list[tuple[float, Command | Step]] = []
         self.plans: list[float] = []
         self.outcomes: list[tuple[ActionOutcome, str]] = []
+        self.failed_turns: list[bool] = []
 
     async def execute(self, action: Command | Step) -> ActionOutcome:
         self.attempts.append((clock(), action))
@@ -47,6 +48,9 @@ class Recorder:
 
     def done(self, action: Command | Step, outcome: ActionOutcome, message: str) -> None:
         self.outcomes.append((outcome, message))
+
+    def turned(self, *, failed: bool) -> None:
+        self.failed_turns.append(failed)
 
     def rents(self) -> list[float]:
         """When a node was rented for the one job."""
@@ -268,14 +272,29 @@ def test_machines_end_while_no_plan_can_be_made_at_all(monkeypatch: pytest.Monke
     assert not recorder.rents()
     assert any(isinstance(do, Cordon) for _, do in recorder.attempts)
     assert len(recorder.plans) > 3
+    assert all(recorder.failed_turns)
+
+
+def test_a_plan_that_cannot_be_shown_fails_its_turn_and_no_other() -> None:
+    class Blind(Recorder):
+        def planned(self, snapshot: Snapshot, decided: Plan, seconds: float) -> None:
+            super().planned(snapshot, decided, seconds)
+            if len(self.plans) == 2:
+                raise ArithmeticError("no")
+
+    recorder = Blind(lambda do: ActionOutcome.DONE)
+    turns(a_job_waits(), recorder, 60.0)
+    assert [at for at, failed in enumerate(recorder.failed_turns) if failed] == [1]
+    assert recorder.rents()
 
 
 def test_a_turn_that_fails_is_logged_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     world, looks = a_job_waits(), 0
 
+    recorder = Recorder(lambda do: ActionOutcome.DONE)
+
     async def main() -> float:
         awake = asyncio.Event()
-        recorder = Recorder(lambda do: ActionOutcome.DONE)
 
         def observe() -> Snapshot:
             nonlocal looks
@@ -293,4 +312,5 @@ def test_a_turn_that_fails_is_logged_once_and_tried_again(caplog: pytest.LogCapt
 
     assert run_in_virtual_time(main()) <= 15.0
     assert looks > 5
+    assert recorder.failed_turns[:5] == [True] * 4 + [False]
     assert len([line for line in caplog.records if line.levelname == "ERROR"]) == 1

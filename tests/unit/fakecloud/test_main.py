@@ -1,14 +1,25 @@
-"""What the command says when it starts."""
+"""What the command says when it starts, and in its help."""
 
 from __future__ import annotations
 
+import asyncio
+import re
 import socket
 from pathlib import Path
 
 import pytest
+from aiohttp.test_utils import TestClient, TestServer
 from click.testing import CliRunner
 
+from charterer.fakecloud.cloud import Cloud
+from charterer.fakecloud.config import load_config
+from charterer.fakecloud.faults import Faults
+from charterer.fakecloud.http import Api
 from charterer.fakecloud.main import main
+from charterer.fakecloud.state import State
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples/fakecloud.yaml"
+CALL = re.compile(r"curl (?:-X (?P<method>[A-Z]+) )?localhost:8080(?P<path>/\S+)(?: -d '(?P<body>.*)')?")
 
 GROUPS = """
 groups:
@@ -24,3 +35,17 @@ def test_a_cloud_without_groups_says_that_nothing_can_be_rented_from_it(tmp_path
         said = CliRunner().invoke(main, ["--config", str(file), "--listen", f"127.0.0.1:{taken.getsockname()[1]}"])
     assert "cannot listen on" in said.output
     assert ("there are no groups, so nothing can be rented: give --config" in said.output) is (not groups)
+
+
+async def statuses(calls: list[re.Match[str]]) -> list[int]:
+    """The status of the answer to each call."""
+    cloud = Cloud(State(None, lambda: None), lambda: 0, load_config(EXAMPLE))
+    async with TestClient(TestServer(Api(cloud, Faults(0), None).application())) as client:
+        answers = [await client.request(call["method"] or "GET", call["path"], data=call["body"]) for call in calls]
+        return [answer.status for answer in answers]
+
+
+def test_the_calls_in_the_help_succeed() -> None:
+    calls = list(CALL.finditer(CliRunner().invoke(main, ["--help"]).output))
+    assert len(calls) == 4
+    assert asyncio.run(statuses(calls)) == [200] * 4

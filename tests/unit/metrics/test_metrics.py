@@ -171,6 +171,8 @@ def test_work_is_counted_by_what_it_was_and_how_it_ended(metrics: Metrics) -> No
     metrics.cloud_called("fake", "survey", "ok", 0.02)
     metrics.api_written("patch", "trainingjobs/status")
     metrics.plan_took(0.004)
+    metrics.turned("failed")
+    assert [value(metrics, "charterer_turns_total", outcome=outcome) for outcome in ("done", "failed")] == [0, 1]
     assert value(metrics, "charterer_steps_total", step="Forget", outcome="done") == 1
     assert value(metrics, "charterer_cloud_calls_total", provider="fake", call="survey", outcome="ok") == 1
     assert value(metrics, "charterer_cloud_call_duration_seconds_count", provider="fake", call="survey") == 1

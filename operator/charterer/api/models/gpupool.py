@@ -272,7 +272,7 @@ class GPUPoolView(ApiModel):
     observed_generation: int | None = None
     """The metadata.generation that the view describes."""
     state: PoolState | None = None
-    """Ready, Full (maxNodes are rented), Cooling (out of stock or quota), GroupTaken (another GPUPool has the same
+    """Ready, Full (maxNodes are rented), Cooling (the cloud refused a node), GroupTaken (another GPUPool has the same
     machines), GroupNotFound (the cloud has no such group), CapacityTypeDiffers (the group sells the other type),
     NoPrice (nobody says what a node costs), Unreachable (the cloud does not answer), Unknown (the cloud was not asked
     yet), Invalid or Deleting."""

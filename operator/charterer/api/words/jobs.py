@@ -66,7 +66,7 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "Look at the GPURentals: `kubectl get gpurentals`.",
     ),
     ReasonCode.WAITING_FOR_FREE_GPUS: Meaning(
-        "A node in use is expected to have enough free GPUs soon, which costs less than a new node.",
+        "A node in use is expected to have enough free GPUs soon, which costs less than a new node or a later move.",
         "The message says how long the job waits at most. With a `spec.targetCompletionTime` it does not wait.",
     ),
     ReasonCode.WAITING_FOR_BUDGET: Meaning(

@@ -46,8 +46,8 @@ POOL_STATES: Final[Mapping[str, Meaning]] = {
     PoolState.READY: Meaning("Nodes can be rented."),
     PoolState.FULL: Meaning("`spec.maxNodes` are rented.", "Raise `spec.maxNodes` if more should be."),
     PoolState.COOLING: Meaning(
-        "The cloud was out of stock or quota; it is asked again later.",
-        "Add a pool in another zone, or raise the quota.",
+        "The cloud refused a node, because of stock, a quota or a mistake; it is asked again later.",
+        "Add a pool in another zone, raise the quota, or correct what the condition `Ready` names.",
     ),
     PoolState.GROUP_TAKEN: Meaning(
         "Another GPUPool means the same machines, and only the older one acts.", "Delete one of the two."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from charterer.cluster import kinds
@@ -11,7 +11,7 @@ from charterer.domain.budget import Budget
 from charterer.domain.ids import BudgetId, InstanceId, JobId, PoolId, RentalId
 from charterer.domain.job import Job, Run
 from charterer.domain.pool import Pool
-from charterer.domain.rental import Rental
+from charterer.domain.rental import Rental, by_gang
 from charterer.domain.snapshot import Snapshot
 
 
@@ -59,6 +59,10 @@ class DecidedObjects:
         if fresh is None or decided is None or fresh != decided:
             raise Stale
         return fresh
+
+    def gang(self, name: str) -> Sequence[Rental]:
+        """The rentals of a gang. Stale unless they all equal those that were decided on."""
+        return [self.rental(rental.id) for rental in by_gang(self.snapshot().rentals.values()).get(name, ())]
 
     def rental_of(self, instance: InstanceId, pool: PoolId) -> Rental | None:
         """The rental of the pool that names this instance."""

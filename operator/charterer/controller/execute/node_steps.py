@@ -19,7 +19,7 @@ from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome, Held
 from charterer.domain.ids import NodeName
 from charterer.domain.steps import Cordon, DeleteNode, DeletePod, FailPod, LabelNode, Terminate
-from charterer.domain.time import Instant, format_instant
+from charterer.domain.time import Instant, format_second
 from charterer.providers.provider import Drained
 from charterer.sentences import names
 
@@ -112,7 +112,7 @@ async def _evict(context: ExecutionContext, pod: RawObject) -> str:
 
 
 def _time(at: Instant | None) -> str:
-    return "no time" if at is None else format_instant(at)[:19] + "Z"
+    return "no time" if at is None else format_second(at)
 
 
 async def fail_pod(context: ExecutionContext, step: FailPod) -> ActionOutcome:
@@ -128,7 +128,7 @@ async def fail_pod(context: ExecutionContext, step: FailPod) -> ActionOutcome:
         "status": "True",
         "reason": "InstanceTerminated",
         "message": "the cloud says that the instance under this pod has ended",
-        "lastTransitionTime": format_instant(context.now())[:19] + "Z",
+        "lastTransitionTime": format_second(context.now()),
     }
     operations = [
         uid_test(step.pod.uid),

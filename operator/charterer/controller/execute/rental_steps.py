@@ -20,7 +20,7 @@ from charterer.domain.nodes.waits import with_refusal, with_start
 from charterer.domain.order import LACKS, with_cool_down
 from charterer.domain.plan import Release, Rent
 from charterer.domain.pool import Instance
-from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.rental import Rental, RentalPhase, by_gang
 from charterer.domain.steps import (
     AddCosts,
     Adopt,
@@ -71,10 +71,11 @@ async def ask_cloud(context: ExecutionContext, step: AskCloud) -> ActionOutcome:
     """Ask the cloud for nodes; record the instances that it names at once, so that nothing is asked for twice.
 
     An instance that has a rental already was listed without its order for too long. Its own rental is closed: nothing
-    is paid for twice.
+    is paid for twice. A gang of which any rental has changed is not asked for: it may lack that one now.
     """
-    for order in step.ask.orders:
-        context.decided.rental(order.rental)
+    asked = [context.decided.rental(order.rental) for order in step.ask.orders]
+    for gang in by_gang(asked) if step.ask.together else ():
+        context.decided.gang(gang)
     reply = await context.clouds.ask(context.decided.pool(step.pool), step.ask)
     for order in step.ask.orders:
         if (instance := reply.launched.get(order.token)) is None:

@@ -18,8 +18,7 @@ from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome
 from charterer.controller.template_trial import refusal
 from charterer.domain.ids import JobId
-from charterer.domain.job import Allocation, Job, Run, RunOutcome, run_number
-from charterer.domain.job import Pod as RunPod
+from charterer.domain.job import Allocation, Job, Pod, Run, RunOutcome, run_number
 from charterer.domain.plan import Allocate, ReasonCode, moves_with
 from charterer.domain.steps import (
     AnnotatePod,
@@ -33,6 +32,7 @@ from charterer.domain.steps import (
     StopRun,
     Unsuspend,
 )
+from charterer.lifecycle.run import active
 from charterer.workloads import NotATemplate
 
 
@@ -115,7 +115,7 @@ def _goes_on(context: ExecutionContext, job: JobId, number: int) -> bool:
         _, run = context.decided.run(job, number)
     except Stale:
         return False
-    return not (run.suspended or run.deleting or run.complete or run.failed)
+    return active(run) and not run.deleting
 
 
 async def unsuspend(context: ExecutionContext, step: Unsuspend) -> ActionOutcome:
@@ -141,7 +141,7 @@ async def stop_orphan(context: ExecutionContext, step: StopOrphan) -> ActionOutc
     """
     orphan = step.orphan
     try:
-        training_job = await context.client.get(TRAINING_JOBS.one(orphan.job_name, orphan.namespace))
+        training_job = await context.client.get(TRAINING_JOBS.one(orphan.run.job_name, orphan.namespace))
     except NotFound:
         training_job = {}
     if training_job.get("metadata", {}).get("uid") == orphan.job:
@@ -219,7 +219,7 @@ async def delete_job(context: ExecutionContext, step: DeleteJob) -> ActionOutcom
     return ActionOutcome.DONE
 
 
-async def _pods(context: ExecutionContext, job: Job) -> list[RunPod]:
+async def _pods(context: ExecutionContext, job: Job) -> list[Pod]:
     """All pods of all runs of the job, by an uncached list.
 
     A pod is one of them if its controller is a run of the job, or was: deleted in the background, a run is gone before

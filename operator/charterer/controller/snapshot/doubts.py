@@ -21,7 +21,7 @@ from charterer.domain.job import Allocation, Doubt, Job, Run
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental
-from charterer.domain.time import Instant, after, format_instant
+from charterer.domain.time import Instant, after, format_second
 
 _AHEAD_SECONDS = 3600.0
 """Seconds by which the clock may have been set back since an allocation was decided on."""
@@ -90,7 +90,7 @@ def _of(
         elif rented.gpus is not None and gpus > rented.gpus:
             why = f"it names {gpus} GPUs of GPURental {rental}, whose node has {rented.gpus}"
         elif limit is not None and allocation.since > limit:
-            why = f"it was decided at {format_instant(allocation.since)[:19]}Z, which is yet to come"
+            why = f"it was decided at {format_second(allocation.since)}, which is yet to come"
         else:
             continue
         yield Suspicion(Doubt(rental, f"the allocation of run {allocation.run} is not believed: {why}"), rented.node)

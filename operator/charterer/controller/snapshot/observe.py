@@ -25,7 +25,7 @@ from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import TRUSTED_FRACTION, Job, Orphan, Progress, Run
-from charterer.domain.pool import Pool
+from charterer.domain.pool import Pool, Survey
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Node, Snapshot
@@ -61,12 +61,7 @@ def observe(state: ClusterState, now: Instant, memo: Memo | None = None) -> Snap
 
 def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     payers = memo(payers_of, state.budgets, state.namespaces)
-    unread = {problem.name for problem in state.problems if problem.kind == "GPUPool"}
-    declared = known_pools(state.pools, state.rentals, unread)
-    known = {name: with_offer(pool, state) for name, pool in declared.items()}
-    acting = first_come(known, state.surveys)
-    reached = fail_together(refused_alike(acting, state.rentals.values()))
-    pools = memo.stable(with_hazards(reached, state.rentals.values(), now, memo), "pools")
+    pools = memo.stable(_pools(state, now, memo), "pools")
     profiles = memo.stable(memo(_paid, state.profiles, payers), "profiles")
     decoded = memo(_by_id, state.jobs)
     own = memo(_own_runs, state.runs, decoded, state.warnings)
@@ -80,18 +75,11 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     parts = memo.stable(memo.each(_job_parts, joined, memo(_weights, payers), profiles), "jobs")
     jobs = memo.each(_joined, parts, _gpu_types(pools))
     foreign = memo(_sum_by_node, memo.each(_not_for_runs, (pods, own)))
-    prices = memo(recorded_segments, state.rentals)
-    leaving = memo(node_notices, state.nodes, state.rentals)
-    surveys = {name: with_notices(survey, leaving.get(name, ())) for name, survey in state.surveys.items()}
     return Snapshot(
         now=now,
         budgets=memo(_budgets_by_id, state.budgets),
         pools=pools,
-        surveys={
-            name: paid(pools[name], survey, prices, believed(pools[name], state.quotes.get(name)))
-            for name, survey in surveys.items()
-            if name in pools
-        },
+        surveys=_surveys(state, pools, memo),
         profiles=profiles,
         jobs=jobs,
         rentals=memo(_rentals_by_id, state.rentals),
@@ -176,7 +164,7 @@ def _with_service(services: Mapping[ObjectKey, JobId], decoded: Mapping[JobId, D
 
 
 def _trials(refusals: Mapping[JobId, str | None]) -> Mapping[JobId, tuple[str | None]]:
-    """The same in tuples, since None would be the same as no entry."""
+    """The refusals, each in a tuple: to ``Memo.each`` None is a job without an entry."""
     return {job: (refusal,) for job, refusal in refusals.items()}
 
 
@@ -263,6 +251,27 @@ def _remaining(job: Job, profile: Profile | None, gpu_types: Mapping[PoolId, str
 # --- pools and profiles ----------------------------------------------------------------------------------------------
 
 
+def _pools(state: ClusterState, now: Instant, memo: Memo) -> Mapping[PoolId, Pool]:
+    """The pools with their offers, what the refusals of others say of them, and how soon their nodes are taken back."""
+    unread = {problem.name for problem in state.problems if problem.kind == "GPUPool"}
+    declared = known_pools(state.pools, state.rentals, unread)
+    offered = {name: with_offer(pool, state) for name, pool in declared.items()}
+    acting = first_come(offered, state.surveys)
+    reached = fail_together(refused_alike(acting, state.rentals.values()))
+    return with_hazards(reached, state.rentals.values(), now, memo)
+
+
+def _surveys(state: ClusterState, pools: Mapping[PoolId, Pool], memo: Memo) -> Mapping[PoolId, Survey]:
+    """The surveys of the pools with the notices on Nodes, at the prices that the user pays."""
+    notices, prices = memo(node_notices, state.nodes, state.rentals), memo(recorded_segments, state.rentals)
+    noticed = {name: with_notices(survey, notices.get(name, ())) for name, survey in state.surveys.items()}
+    return {
+        name: paid(pools[name], survey, prices, believed(pools[name], state.quotes.get(name)))
+        for name, survey in noticed.items()
+        if name in pools
+    }
+
+
 def _paid(profiles: Mapping[ObjectKey, Profile], payers: Mapping[str, Budget]) -> Mapping[ClassId, Profile]:
     """The profiles by class, each with the budget that pays for its namespace."""
     paid = {}
@@ -323,7 +332,7 @@ def _orphans(
         if not _is_there(job, key.namespace, decoded):
             payer = payers.get(key.namespace)
             orphan = Orphan(job, key.namespace, None if payer is None else payer.id, run)
-            if (key.namespace, orphan.job_name) not in unread:
+            if (key.namespace, run.job_name) not in unread:
                 orphans.append(orphan)
     return tuple(orphans)
 
@@ -340,7 +349,7 @@ def _unread_nodes(
     theirs = [
         pod.pod
         for key, (_, run) in runs.items()
-        if run.owned and (key.namespace, run.name.removesuffix(f"-r{run.number}")) in unread
+        if run.owned and (key.namespace, run.job_name) in unread
         for pod in pods.get(_Controller(key.namespace, run.uid), ())
         if isinstance(pod, JobPod)
     ]

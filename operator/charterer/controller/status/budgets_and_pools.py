@@ -20,7 +20,7 @@ from charterer.domain.plan import Allocate, BudgetVerdict, Plan, ReasonCode, Ren
 from charterer.domain.pool import InstanceState, Pool
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant, format_instant, moment, seconds_between
+from charterer.domain.time import Instant, format_instant, format_minute, seconds_between
 from charterer.ledger.attribution import attribute
 from charterer.ledger.balance import current_rate
 from charterer.policy.options.pool_selection import no_pool
@@ -86,39 +86,7 @@ def _budget_conditions(
 ) -> tuple[Condition, ...]:
     verdict = plan.budgets.get(budget.id)
     observed = partial(condition, now=snapshot.now, generation=budget.generation)
-    if budget.deleting:
-        message = f"being deleted: waits until its {count(rentals, 'rental')} {'has' if rentals == 1 else 'have'} ended"
-        ready = observed(ConditionType.READY, False, "Draining", message)
-    elif budget.balance is not None and budget.begins_after(snapshot.now):
-        message = (
-            f"its period began at {format_instant(budget.balance.period_start)}, and the clock shows "
-            f"{format_instant(snapshot.now)}: nothing new is rented or started until it is right; check the clocks of "
-            "the operator's node and of the API server"
-        )
-        ready = observed(ConditionType.READY, False, "ClockBehind", message)
-    elif (fault := _fault("GPUBudget", budget.id, plan)) is not None:
-        ready = observed(ConditionType.READY, False, fault.reason, fault.message)
-    elif lacking := no_pool(budget, snapshot.pools):
-        ready = observed(ConditionType.READY, False, "NoPool", lacking)
-    elif budget.amount <= ZERO:
-        message = 'spec.amount is "0": nothing can be rented; set the dollars to spend in a month'
-        ready = observed(ConditionType.READY, False, "ZeroAmount", message)
-    elif too_low := _hourly_too_low(budget, snapshot):
-        ready = observed(ConditionType.READY, False, "HourlyLimitTooLow", too_low)
-    elif verdict is not None and not verdict.feasible:
-        message = (
-            f"even the cheapest options of its jobs would spend {verdict.planned}, but {verdict.allowed} is left for "
-            f"each hour of the period: jobs queue ({waiting} {'waits' if waiting == 1 else 'wait'} now)"
-        )
-        ready = observed(ConditionType.READY, False, "TooSmall", message)
-    elif budget.mode is Mode.OBSERVE:
-        ready = observed(ConditionType.READY, True, "Observing", _would(budget, snapshot, plan))
-    elif budget.unreadable:
-        message = f"costs of classes are learned anew, because what was learned cannot be read: {budget.unreadable}"
-        ready = observed(ConditionType.READY, True, "StatisticsUnreadable", message)
-    else:
-        ready = observed(ConditionType.READY, True, "Enforcing", "")
-    conditions = [ready]
+    conditions = [observed(ConditionType.READY, *_budget_ready(budget, snapshot, plan, rentals, waiting))]
     if verdict is not None:
         within = verdict.forecast_low <= budget.aim
         message = f"forecast {verdict.forecast} of {budget.aim}{_interval(verdict)}"
@@ -128,6 +96,49 @@ def _budget_conditions(
     if overlap is not None:
         conditions.append(observed(ConditionType.OVERLAPS, True, "NamespaceShared", overlap))
     return (*conditions, _prices(budget, snapshot), *stopped(snapshot, budget.generation))
+
+
+def _budget_ready(budget: Budget, snapshot: Snapshot, plan: Plan, rentals: int, waiting: int) -> tuple[bool, str, str]:
+    """Whether the budget is ready, the reason and the message."""
+    verdict = plan.budgets.get(budget.id)
+    if budget.deleting:
+        return False, "Draining", _waits_for_rentals(rentals)
+    if budget.balance is not None and budget.begins_after(snapshot.now):
+        message = (
+            f"its period began at {format_instant(budget.balance.period_start)}, and the clock shows "
+            f"{format_instant(snapshot.now)}: nothing new is rented or started until it is right; check the clocks of "
+            "the operator's node and of the API server"
+        )
+        return False, "ClockBehind", message
+    if (fault := _fault("GPUBudget", budget.id, plan)) is not None:
+        return False, fault.reason, fault.message
+    if lacking := no_pool(budget, snapshot.pools):
+        return False, "NoPool", lacking
+    if budget.amount <= ZERO:
+        return False, "ZeroAmount", 'spec.amount is "0": nothing can be rented; set the dollars to spend in a month'
+    if too_low := _hourly_too_low(budget, snapshot):
+        return False, "HourlyLimitTooLow", too_low
+    if verdict is not None and not verdict.feasible:
+        message = (
+            f"even the cheapest options of its jobs would spend {verdict.planned}, but {verdict.allowed} is left for "
+            f"each hour of the period: jobs queue ({waiting} {'waits' if waiting == 1 else 'wait'} now)"
+        )
+        return False, "TooSmall", message
+    if budget.mode is Mode.OBSERVE:
+        return True, "Observing", _would(budget, snapshot, plan)
+    if budget.unreadable:
+        message = f"costs of classes are learned anew, because what was learned cannot be read: {budget.unreadable}"
+        return True, "StatisticsUnreadable", message
+    return True, "Enforcing", ""
+
+
+def _waits_for_rentals(rentals: int) -> str:
+    """What an object that is being deleted waits for."""
+    return f"being deleted: waits until its {_ended(rentals)}"
+
+
+def _ended(rentals: int) -> str:
+    return f"{count(rentals, 'rental')} {'has' if rentals == 1 else 'have'} ended"
 
 
 def _hourly_too_low(budget: Budget, snapshot: Snapshot) -> str:
@@ -224,7 +235,7 @@ def _next_end(pool: Pool, snapshot: Snapshot) -> str:
     survey = snapshot.surveys.get(pool.id)
     there = (InstanceState.PENDING, InstanceState.RUNNING)
     live = [] if survey is None else [each for each in survey.instances if each.state in there]
-    ends = [f"{moment(each.ends):%Y-%m-%dT%H:%MZ}" for each in live if each.ends and each.ends > snapshot.now]
+    ends = [format_minute(each.ends) for each in live if each.ends and each.ends > snapshot.now]
     return f"{min(ends)}: {count(ends.count(min(ends)), 'node')}" if ends else ""
 
 
@@ -263,12 +274,13 @@ def _pool_state(
     pool: Pool, snapshot: Snapshot, error: ProviderError | None, live: int, rentals: int
 ) -> tuple[PoolState, str, str]:
     if pool.gone:
-        left = f"{count(rentals, 'rental')} {'has' if rentals == 1 else 'have'} ended"
-        message = f"a former GPUPool {pool.id} named another group: waits until its {left}"
+        message = f"a former GPUPool {pool.id} named another group: waits until its {_ended(rentals)}"
         return PoolState.GROUP_TAKEN, "GroupTaken", message
     if pool.deleting:
-        message = f"being deleted: waits until its {count(rentals, 'rental')} {'has' if rentals == 1 else 'have'} ended"
-        return PoolState.DELETING, "Draining", message
+        if rentals and not live:
+            message = f"being deleted: its {_ended(rentals)}; waits until the cloud's list can show no machine of them"
+            return PoolState.DELETING, "Draining", message
+        return PoolState.DELETING, "Draining", _waits_for_rentals(rentals)
     if pool.taken_by is not None:
         message = (
             f"the cloud says that its group is that of GPUPool {pool.taken_by}, which is older and alone used: "

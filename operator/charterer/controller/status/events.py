@@ -23,6 +23,7 @@ from charterer.domain.steps import (
     Step,
 )
 from charterer.domain.time import Instant
+from charterer.sentences import count
 
 _BAD = frozenset({RunOutcome.FAILED, RunOutcome.INTERRUPTED, RunOutcome.NOT_STARTED})
 """Outcomes of runs that are told as Warnings."""
@@ -137,8 +138,7 @@ class Events:
 
     def _run_ended(self, action: RecordRun, snapshot: Snapshot) -> None:
         record = action.record
-        gpus = record.option.gpus
-        note = f"run {record.number} on {gpus} GPU{'' if gpus == 1 else 's'}: {record.message or record.outcome.value}"
+        note = f"run {record.number} on {count(record.option.gpus, 'GPU')}: {record.message or record.outcome.value}"
         bad = record.outcome in _BAD
         self._say(_job(action.job, snapshot), f"Run{record.outcome.value}", note, "RecordRun", warning=bad)
         if action.finish is not None and action.finish.kind is FinishKind.FAILED:

@@ -6,10 +6,10 @@ from functools import partial
 
 from charterer.api.models.base import Condition, ConditionType
 from charterer.controller.status.conditions import condition
-from charterer.domain.job import FinishKind, Job
+from charterer.domain.job import Finish, FinishKind, Job
 from charterer.domain.money import Money
 from charterer.domain.plan import ReasonCode, Verdict
-from charterer.domain.time import LAST, Instant, after, moment, seconds_between
+from charterer.domain.time import Instant, after, format_minute, seconds_between
 from charterer.policy.budgets.reasons import format_duration, name
 from charterer.policy.nodes.max_cost import fits, leaving
 
@@ -25,41 +25,54 @@ def own_limits(job: Job, verdict: Verdict | None, cost: Money, now: Instant) -> 
     return tuple(limit for limit in limits if limit is not None)
 
 
+_Shown = tuple[bool | None, str, str]
+"""Whether a condition holds (None: unknown), its reason and its message."""
+
+
 def on_target(job: Job, verdict: Verdict | None, now: Instant) -> Condition | None:
     """Whether the job ends by its targetCompletionTime; None where it has none."""
     target = job.target_completion
     if target is None:
         return None
-    observed = partial(condition, ConditionType.ON_TARGET, now=now, generation=job.generation)
-    if job.finish is not None:
-        ended = f"the job ended {_minute(job.finish.at)}"
-        if job.finish.kind is FinishKind.FAILED:
-            return observed(False, TARGET_MISSED, f"{ended} as {job.finish.kind}; target {_minute(target)}")
-        if job.finish.at > target:
-            return observed(False, TARGET_MISSED, f"{ended}, {_later(target, job.finish.at)} target {_minute(target)}")
-        return observed(True, IN_TIME, f"{ended}; target {_minute(target)}")
+    shown = _ended_on_target(job.finish, target) if job.finish is not None else _to_target(job, target, verdict, now)
+    return condition(ConditionType.ON_TARGET, *shown, now=now, generation=job.generation)
+
+
+def _ended_on_target(finish: Finish, target: Instant) -> _Shown:
+    ended, wanted = f"the job ended {format_minute(finish.at)}", f"target {format_minute(target)}"
+    if finish.kind is FinishKind.FAILED:
+        return False, TARGET_MISSED, f"{ended} as {finish.kind}; {wanted}"
+    if finish.at > target:
+        return False, TARGET_MISSED, f"{ended}, {_later(target, finish.at)} {wanted}"
+    return True, IN_TIME, f"{ended}; {wanted}"
+
+
+def _to_target(job: Job, target: Instant, verdict: Verdict | None, now: Instant) -> _Shown:
+    """The same of a job that has not ended, by what the plan expects of it."""
+    wanted = f"target {format_minute(target)}"
     outlook = None if verdict is None else verdict.target
     seconds = outlook.seconds if outlook is not None else None if verdict is None else verdict.remaining_seconds
     ends = None if seconds is None else after(now, seconds)
     starts = "" if job.allocation is not None else " if it starts now"
     if target <= now:
-        expected = "" if ends is None else f"; the job is expected to end {_minute(ends)}{starts}"
-        return observed(False, TARGET_MISSED, f"target {_minute(target)} has passed{expected}")
+        expected = "" if ends is None else f"; the job is expected to end {format_minute(ends)}{starts}"
+        return False, TARGET_MISSED, f"{wanted} has passed{expected}"
     if ends is None:
-        return observed(None, _END_UNKNOWN, f"target {_minute(target)}; when the job ends is not known")
+        return None, _END_UNKNOWN, f"{wanted}; when the job ends is not known"
     if outlook.met if outlook is not None else ends <= target:
-        return observed(True, IN_TIME, f"expected to end {_minute(ends)}{starts}; target {_minute(target)}")
-    missed = f"target {_minute(target)} cannot be met"
-    late = f"ends {_minute(ends)}{starts}, {_later(target, ends)} it"
+        return True, IN_TIME, f"expected to end {format_minute(ends)}{starts}; {wanted}"
+    missed = f"{wanted} cannot be met"
+    late = f"ends {format_minute(ends)}{starts}, {_later(target, ends)} it"
     if outlook is None:
-        return observed(False, TARGET_MISSED, f"{missed}: the job {late}")
+        return False, TARGET_MISSED, f"{missed}: the job {late}"
     if outlook.seconds <= outlook.fastest_seconds:
-        return observed(False, TARGET_MISSED, f"{missed}: the fastest path {late}")
-    fastest = _minute(after(now, outlook.fastest_seconds))
-    text = (
-        f"{missed} with what is left of the budget: the fastest path for that {late}; the fastest of all ends {fastest}"
+        return False, TARGET_MISSED, f"{missed}: the fastest path {late}"
+    fastest = f"the fastest of all ends {format_minute(after(now, outlook.fastest_seconds))}"
+    return (
+        False,
+        TARGET_MISSED,
+        f"{missed} with what is left of the budget: the fastest path for that {late}; {fastest}",
     )
-    return observed(False, TARGET_MISSED, text)
 
 
 def within_max_cost(job: Job, verdict: Verdict | None, cost: Money, now: Instant) -> Condition | None:
@@ -85,10 +98,6 @@ def within_max_cost(job: Job, verdict: Verdict | None, cost: Money, now: Instant
         f"all, including a reserve for an orderly stop, and spec.maxCost is {job.max_cost}: raise it"
     )
     return observed(False, ReasonCode.MAX_COST.value, message)
-
-
-def _minute(at: Instant) -> str:
-    return f"{moment(min(at, LAST)):%Y-%m-%dT%H:%MZ}"
 
 
 def _later(target: Instant, ends: Instant) -> str:

@@ -78,6 +78,10 @@ class StatusPublisher:
         elif outcome is ActionOutcome.FAILED:
             self._events.failed(action, message, self._last())
 
+    def turned(self, *, failed: bool) -> None:
+        """A turn of the loop ended."""
+        self._metrics.turned("failed" if failed else "done")
+
 
 def viewed_objects(
     snapshot: Snapshot,
@@ -99,17 +103,32 @@ def viewed_objects(
         if not pool.uid:  # only its rentals are left
             continue
         findings = () if preflights is None else preflights.get(pool.id, ())
-        key = StepKey(StepKind.POOL, pool.id)
-        make = partial(pool_view, pool, decided, tally, cloud_errors, findings)
-        yield ViewedObject(kinds.GPU_POOLS, ObjectKey("", pool.id), pool.uid, True, key, None, None, True, make)
+        yield ViewedObject(
+            kind=kinds.GPU_POOLS,
+            key=ObjectKey("", pool.id),
+            uid=pool.uid,
+            soon=True,
+            step_key=StepKey(StepKind.POOL, pool.id),
+            facts=None,
+            estimate=None,
+            drifts=True,
+            make=partial(pool_view, pool, decided, tally, cloud_errors, findings),
+        )
     counted: dict[ClassId, float] = defaultdict(float)
     for verdict in decided.classes:
         counted[verdict.class_id] += verdict.arrivals_per_hour
     for profile in snapshot.profiles.values():
         problem, counts = problems.get(("SpeedupProfile", *profile.id)), _declared_counts(profile, counted)
-        facts, make_view = (profile, problem, counts), partial(_profile_view, profile, problem, counts)
         yield ViewedObject(
-            kinds.SPEEDUP_PROFILES, ObjectKey(*profile.id), None, True, None, facts, None, False, make_view
+            kind=kinds.SPEEDUP_PROFILES,
+            key=ObjectKey(*profile.id),
+            uid=None,
+            soon=True,
+            step_key=None,
+            facts=(profile, problem, counts),
+            estimate=None,
+            drifts=False,
+            make=partial(_profile_view, profile, problem, counts),
         )
 
 
@@ -134,20 +153,21 @@ def _viewed_job(job: Job, verdict: Verdict | None, problem: Problem | None) -> V
     What runs and what has run is shown soon. The verdict's sentence and remaining time are numbers. The cost drifts
     while the job holds GPUs, and a target may pass at any time.
     """
+    holds_gpus = job.allocation is not None or bool(job.replaced)
     words = None
     if verdict is not None:
         met = None if verdict.target is None else verdict.target.met
         words = verdict.option, verdict.reason.code, verdict.remaining_seconds is None, met
     return ViewedObject(
-        kinds.TRAINING_JOBS,
-        ObjectKey(job.namespace, job.name),
-        job.id,
-        bool(job.last_run),
-        StepKey(StepKind.JOB, job.id),
-        (job, problem, words),
-        verdict,
-        job.allocation is not None or bool(job.replaced) or (job.target_completion is not None and not job.finish),
-        partial(job_view, job, verdict, problem),
+        kind=kinds.TRAINING_JOBS,
+        key=ObjectKey(job.namespace, job.name),
+        uid=job.id,
+        soon=bool(job.last_run),
+        step_key=StepKey(StepKind.JOB, job.id),
+        facts=(job, problem, words),
+        estimate=verdict,
+        drifts=holds_gpus or (job.target_completion is not None and not job.finish),
+        make=partial(job_view, job, verdict, problem),
     )
 
 
@@ -157,15 +177,15 @@ def _budgets(snapshot: Snapshot, decided: Plan, tally: Tally) -> Iterator[Viewed
         view = budget_view(budget, snapshot, decided, tally)
         words = (view.state, *((shown.type, shown.status, shown.reason) for shown in view.conditions))
         yield ViewedObject(
-            kinds.GPU_BUDGETS,
-            ObjectKey("", budget.id),
-            budget.uid,
-            True,
-            StepKey(StepKind.BUDGET, budget.id),
-            (budget, words),
-            None,
-            True,
-            partial(attributed, view, budget),
+            kind=kinds.GPU_BUDGETS,
+            key=ObjectKey("", budget.id),
+            uid=budget.uid,
+            soon=True,
+            step_key=StepKey(StepKind.BUDGET, budget.id),
+            facts=(budget, words),
+            estimate=None,
+            drifts=True,
+            make=partial(attributed, view, budget),
         )
 
 
@@ -179,8 +199,17 @@ def invalid_objects(store: Store) -> Iterator[ViewedObject]:
     )
     for kind in shown:
         for key, problem in store.view(kind).problems.items():
-            make = partial(_invalid_view, kind is kinds.TRAINING_JOBS, problem)
-            yield ViewedObject(kind, key, store.uid(kind, key), True, None, (problem,), None, False, make)
+            yield ViewedObject(
+                kind=kind,
+                key=key,
+                uid=store.uid(kind, key),
+                soon=True,
+                step_key=None,
+                facts=(problem,),
+                estimate=None,
+                drifts=False,
+                make=partial(_invalid_view, kind is kinds.TRAINING_JOBS, problem),
+            )
 
 
 def _declared_counts(profile: Profile, counted: Mapping[ClassId, float]) -> bool | None:

@@ -3,7 +3,7 @@
 Deaths ÷ node-hours in each band of age is the Kaplan-Meier estimate of a rate that is constant within a band: a node
 that was given back, or that still runs, has lived its hours and has not died. Before anything was seen, a spot node's
 rate is Gamma-distributed as it was among 20 kinds of machines (zone and type) of Google: shape 1.14, 8.9 node-hours, by
-maximum likelihood. So what is assumed weighs as much as one death in ten node-hours. The bands are drawn to the pool's
+maximum likelihood. So what is assumed weighs as much as one death in nine node-hours. The bands are drawn to the pool's
 own rate by as much, since machines differ by a factor of ten and their bands' order is always the same.
 
 Deaths that come together are one event, with the hours of one node: a pool's rate from few nodes would be taken for

@@ -29,6 +29,7 @@ from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.capacity import Capacity, FreeNodes
 from charterer.policy.nodes.hard_limit import Purse, exposure, reserve
+from charterer.policy.nodes.holdings import HeldGpus, by_rental
 from charterer.policy.nodes.lost_nodes import NodeDoubt, hanging, lost, never_ready
 from charterer.policy.nodes.placement import GpuClaim, PoolAllocator
 from charterer.policy.nodes.pool_quota import LaunchWait, PoolQuota, PoolRoom
@@ -41,7 +42,7 @@ class Decisions:
 
     stops: list[Command] = field(default_factory=list)
     releases: list[Command] = field(default_factory=list)
-    places: list[Command] = field(default_factory=list)
+    places: dict[JobId, Allocate] = field(default_factory=dict)
     rents: list[Command] = field(default_factory=list)
     verdicts: dict[JobId, Verdict] = field(default_factory=dict)
     pools: dict[PoolId, PoolVerdict] = field(default_factory=dict)
@@ -50,7 +51,7 @@ class Decisions:
     @property
     def commands(self) -> list[Command]:
         """All commands; those that free GPUs and money come first."""
-        return [*self.stops, *self.releases, *self.places, *self.rents]
+        return [*self.stops, *self.releases, *self.places.values(), *self.rents]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ class PlanBuilder:
         """GPUs for a job: at once, or promised. What is blocked once stays blocked: a plan only uses things up."""
         if self._behind:
             return GpuClaim(None, blocked=ReasonCode.CLOCK_BEHIND)
-        own = self._capacity.held(job)
+        own = self._own(job)
         place = (option.pool, option.gpus)
         if not own and place in self._blocked:
             return GpuClaim(None, blocked=self._blocked[place])
@@ -166,6 +167,18 @@ class PlanBuilder:
         if claim.blocked is not None and claim.blocked is not ReasonCode.HARD_LIMIT and not only_ready and not own:
             self._blocked[place] = claim.blocked
         return claim
+
+    def begins(self, job: Job) -> bool:
+        """Whether the job was given a place in this plan, and holds no GPUs yet."""
+        return job.id in self.decided.places and not self._capacity.held(job)
+
+    def take_back(self, job: Job, kept: Sequence[Placement] = ()) -> None:
+        """Free what a job that begins was given, but for what it has been given instead."""
+        allocation, keeps = self.decided.places.pop(job.id).allocation, by_rental(kept)
+        if allocation is not None:
+            nodes = self.free_nodes(allocation.option.pool).ready
+            for rental, gpus in by_rental(allocation.placements).items():
+                nodes.take(rental, min(keeps.get(rental, 0) - gpus, 0))
 
     def claim_more(self, job: Job, option: Option) -> GpuClaim:
         """GPUs beside those that a job keeps, for a run that grows in place."""
@@ -178,7 +191,7 @@ class PlanBuilder:
 
     def must_rent(self, job: Job, option: Option) -> bool:
         """Whether nodes would have to be rented for it."""
-        return self._allocator(option.pool).missing(option, self._capacity.held(job)) > 0
+        return self._allocator(option.pool).missing(option, self._own(job)) > 0
 
     def pool_room(self, pool: PoolId, gpus: int) -> PoolRoom:
         """The nodes there are, ready or booting, and those that the pool may still give, as many as ``gpus`` need."""
@@ -221,7 +234,7 @@ class PlanBuilder:
 
     def ready(self, job: Job, option: Option) -> bool:
         """Whether the job could begin there at once."""
-        _, booting, missing = self._allocator(option.pool).look(option, self._capacity.held(job))
+        _, booting, missing = self._allocator(option.pool).look(option, self._own(job))
         return not booting and not missing
 
     def idle_beside(self, job: Job, option: Option) -> int:
@@ -249,6 +262,13 @@ class PlanBuilder:
         """How many pods the option has: one below a node, else one for each whole node."""
         return self.snapshot.pools[option.pool].pods(option.gpus)
 
+    def _own(self, job: Job) -> HeldGpus:
+        """The GPUs that the job holds, or that it was given in this plan if it begins."""
+        given = self.decided.places.get(job.id)
+        if given is None or given.allocation is None or not self.begins(job):
+            return self._capacity.held(job)
+        return by_rental(given.allocation.placements)
+
     def _fewest_pods(self, client: _Client) -> int:
         """How many pods the job must have in the option's pool, by its menu; none beside those that it keeps."""
         if client.grows:
@@ -271,7 +291,7 @@ class PlanBuilder:
         """Give the job its place."""
         allocation = Allocation(run, option, placements, self.snapshot.now)
         given = Allocate(job.id, allocation, why, self._predicted(job, option))
-        self.decided.places.append(given)
+        self.decided.places[job.id] = given
         return given
 
     def _predicted(self, job: Job, option: Option) -> Money | None:
@@ -297,7 +317,7 @@ class PlanBuilder:
 
     def free_nodes(self, pool: PoolId) -> FreeNodes:
         """The pool's nodes as this plan has left them so far."""
-        return self._capacity.cell(self.solution.budget.id, pool)
+        return self._capacity.free_nodes(self.solution.budget.id, pool)
 
     def hosts(self, graces: Mapping[RentalId, int]) -> bool:
         """Whether all limits allow jobs that take so many seconds to end on these ready nodes; then they count."""
@@ -329,12 +349,12 @@ class PlanBuilder:
                     gangs = self._gangs.marks(self._client.job, pool_id, needed, nodes)
                 return [self._rent(pool_id, reserved, worst, pool.start_seconds, gang) for gang in gangs]
 
-            cell = self._capacity.cell(budget.id, pool_id)
-            allocator = self._allocators[pool_id] = PoolAllocator(cell, size, refusal, rent)
+            nodes = self.free_nodes(pool_id)
+            allocator = self._allocators[pool_id] = PoolAllocator(nodes, size, refusal, rent)
         return allocator
 
     def _rent(self, pool: PoolId, reserved: Money, worst: Price, start_seconds: float, gang: Gang | None) -> RentalId:
-        rental = self._quota.name(pool)
+        rental = self._quota.take(pool)
         self.purse.hold(rental, worst, reserved)
         text = "demand"
         if self._client is not None:

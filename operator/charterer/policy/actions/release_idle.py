@@ -16,7 +16,7 @@ from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant, after, moment, seconds_between
+from charterer.domain.time import Instant, after, format_minute, seconds_between
 from charterer.policy.actions.gangs import IncompleteGangs
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.warm_nodes import warm_nodes
@@ -150,7 +150,7 @@ def _reason(rental: Rental, end: KnownEnd | None, snapshot: Snapshot) -> Reason:
         text = f"the cloud {verb} back {rental.instance} of {rental.id}{notice.because}"
         return Reason(ReasonCode.INTERRUPTION, 0.0, saved, text)
     if rental.phase is RentalPhase.READY and end is not None:
-        text = f"no job uses {rental.id}, which ends at {moment(end.at):%Y-%m-%dT%H:%MZ}"
+        text = f"no job uses {rental.id}, which ends at {format_minute(end.at)}"
         return Reason(ReasonCode.IDLE, 0.0, saved, text)
     if rental.phase is RentalPhase.READY:
         return Reason(ReasonCode.IDLE, 0.0, saved, f"no job uses {rental.id} and none waits for it")

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from charterer.domain.budget import Budget
-from charterer.domain.job import Allocation, Job, moves_in_a_day
+from charterer.domain.job import Allocation, Job
 from charterer.domain.period import quiet_until
-from charterer.domain.time import Instant, after, moment
+from charterer.domain.plan import moves_in_a_day
+from charterer.domain.time import Instant, after, format_minute, moment
 from charterer.policy.jobs.exploration_budget import TRIAL_SECONDS
 
 
@@ -34,7 +35,7 @@ class MoveGate:
     def held(self, job: Job) -> Hold | None:
         """Why this job stays where it is; None when it may move."""
         if self._quiet is not None:
-            return Hold(f"quiet hours until {moment(self._quiet):%Y-%m-%dT%H:%MZ}", self._quiet)
+            return Hold(f"quiet hours until {format_minute(self._quiet)}", self._quiet)
         if self._most is None:
             return None
         recent = moves_in_a_day(job.moves, self._now)

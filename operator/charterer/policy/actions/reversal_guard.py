@@ -11,7 +11,7 @@ At a fixed exchange rate nothing turns it, and nothing waits.
 from __future__ import annotations
 
 from charterer.domain.job import Allocation, Job
-from charterer.domain.time import Instant, after, moment
+from charterer.domain.time import Instant, after, format_minute
 from charterer.policy.actions.resize_limits import Hold
 from charterer.policy.options.option_value import Move
 
@@ -29,7 +29,7 @@ def reverses(job: Job, allocation: Allocation, move: Move, worth: float, left: f
     until = after(since, left * costs / (move.gain + costs))
     if now >= until:
         return None
-    return Hold(f"it came from {before} GPUs: not before {moment(until):%Y-%m-%dT%H:%MZ}, when that is worth it", until)
+    return Hold(f"it came from {before} GPUs: not before {format_minute(until)}, when that is worth it", until)
 
 
 def _came_from(job: Job, allocation: Allocation) -> tuple[int, Instant]:

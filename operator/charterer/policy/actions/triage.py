@@ -12,7 +12,7 @@ from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant, after, format_instant, moment
+from charterer.domain.time import Instant, after, format_minute, format_second
 from charterer.policy.budgets.inputs import PlanInputs
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import JobFacts
@@ -115,7 +115,7 @@ def _rest(job: Job, until: Instant) -> str:
     if until == NOT_BEFORE_ITS_RECORD:
         return f"run {job.last_run} never started; the next run waits until its pods have ended"
     ended = "never started" if job.start_failures else "failed"
-    return f"run {job.last_run} {ended}; the next run is not before {format_instant(until)[:19]}Z"
+    return f"run {job.last_run} {ended}; the next run is not before {format_second(until)}"
 
 
 def _overdue(facts: JobFacts, now: Instant) -> bool:
@@ -191,8 +191,7 @@ class _Threats:
                 return why
         for rental, stays in self.stays(job).items():
             if stays <= 0.0:
-                end = moment(self.ends[rental].at)
-                text = f"{rental} ends at {end:%Y-%m-%dT%H:%MZ}; it leaves to save its work"
+                text = f"{rental} ends at {format_minute(self.ends[rental].at)}; it leaves to save its work"
                 return reason(ReasonCode.INTERRUPTION, text)
         return None
 
@@ -229,7 +228,7 @@ def _displaced(facts: JobFacts, threats: _Threats, snapshot: Snapshot) -> Reason
     if allocation is None:
         return None
     run = job.current_run
-    if run is not None and (run.complete is not None or run.failed is not None):
+    if run is not None and run.ended is not None:
         return None
     if job.doubts and not (run is not None and any(pod.live for pod in run.pods)):
         named = {place.rental for place in allocation.placements}

@@ -77,7 +77,7 @@ def usual_squared_cv(classes: Iterable[ClassHistory]) -> float:
 
 
 def _squared_cv(classes: Iterable[ClassHistory], prior: float) -> float:
-    """The same of actual ÷ predicted cost, weighted by dollars, over finished jobs only."""
+    """That of actual ÷ predicted cost, weighted by dollars, over finished jobs and ``SPREAD_JOBS`` of the ``prior``."""
     jobs, total = SPREAD_JOBS, SPREAD_JOBS * prior
     for history in classes:
         if history.actual > 0 and history.predicted > 0:
@@ -94,7 +94,7 @@ def corrected(demand: Demand, factor: float) -> Demand:
     return replace(demand, load=demand.load * factor)
 
 
-# --- of the planner's own values --------------------------------------------------------------------------------------
+# --- of all classes of a budget ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from charterer.domain.ids import PoolId
 from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.option import Option
 from charterer.domain.plan import TargetOutlook
-from charterer.domain.time import Instant, after, moment, seconds_between
+from charterer.domain.time import Instant, after, format_minute, seconds_between
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import JobPosition, OptionValues
 from charterer.policy.solve.bisection import bisect
@@ -68,10 +68,10 @@ class DeadlineNeed:
     def note(self, now: Instant) -> str:
         """The sentence about the target."""
         target = self.job.target_completion or now
-        words = f"target {moment(target):%Y-%m-%dT%H:%MZ}"
+        words = f"target {format_minute(target)}"
         if self.met:
             return words
-        end = f"{moment(after(now, self.ends)):%Y-%m-%dT%H:%MZ}"
+        end = format_minute(after(now, self.ends))
         if self.ends > self.fastest:
             return f"{words} cannot be met with what is left of the budget: the fastest path for that ends {end}"
         return f"{words} cannot be met: the fastest path ends {end}"
@@ -97,43 +97,78 @@ def deadline_need(
     fixed = job.allocation is not None and job.resize is ResizePolicy.NEVER
     if left <= 0.0 or fixed or not menu.known:
         return None
-    dearest = max(menu.table.prices)
-    least, most = _LEAST * dearest, _MOST * dearest
+    paths = _Paths(job, menu, position, waits)
+    slow, fast = paths.end(paths.least), paths.end(paths.most)
+    if slow.within(left) or (
+        slow.interrupted and slow.spare(left) >= 0.0 and paths.safe_seconds() + slow.reserve <= left
+    ):
+        spare = max(slow.spare(left), 0.0) if slow.interrupted else 0.0
+        ends = min(slow.seconds, left)
+        return DeadlineNeed(
+            job, paths.least, ends, 0.0, True, fast.seconds, spare, may_wait=True, postpones=slow.interrupted
+        )
+    worth = paths.turn(lambda end: end.within(left))[1] if fast.within(left) else paths.most
+    end = paths.end(worth)
+    too_dear = end.dollars - slow.dollars > money
+    if too_dear:
+        worth = paths.turn(lambda end: end.dollars - slow.dollars > money)[0]
+        end = paths.end(worth)
+    extra = max(end.dollars - slow.dollars, 0.0)
+    need = DeadlineNeed(job, worth, end.seconds, extra, end.seconds <= left, fast.seconds)
+    stays = not moves or job.resize is ResizePolicy.NEVER
+    if too_dear or stays or end.interrupted or not slow.interrupted:
+        return need
+    return _postponed(need, paths, left)
 
-    def end_at(worth: float) -> _End:
-        return _end(job, OptionValues(menu, worth), position, waits)
 
-    slow, fast = end_at(least), end_at(most)
+def _postponed(need: DeadlineNeed, paths: _Paths, left: float) -> DeadlineNeed:
+    """The need of a job that puts off nodes that are not taken back, as long as it can still end in time on them.
 
-    def result(worth: float, end: _End) -> DeadlineNeed:
-        extra = max(end.dollars - slow.dollars, 0.0)
-        return DeadlineNeed(job, worth, end.seconds, extra, end.seconds <= left, fast.seconds)
-
-    def search(enough: Callable[[_End], bool]) -> tuple[float, float]:
-        """Two worths that are almost one: the last that is not enough, the first that is."""
-        return bisect(least, most, lambda worth: enough(end_at(worth)), _HALVINGS)
-
-    def safe_end() -> float:
-        """Seconds to the end on the fastest nodes that are not taken back."""
-        return _safe_end(OptionValues(menu, most), position, waits)
-
-    if slow.within(left) or (slow.interrupted and slow.spare(left) >= 0.0 and safe_end() + slow.reserve <= left):
-        found = replace(result(least, slow), ends=min(slow.seconds, left), met=True, may_wait=True)
-        return replace(found, spare=max(slow.spare(left), 0.0), postpones=True) if slow.interrupted else found
-    worth = search(lambda end: end.within(left))[1] if fast.within(left) else most
-    end = end_at(worth)
-    if end.dollars - slow.dollars > money:
-        worth = search(lambda end: end.dollars - slow.dollars > money)[0]
-        return result(worth, end_at(worth))
-    found = result(worth, end)
-    if end.interrupted or not slow.interrupted or not moves or job.resize is ResizePolicy.NEVER:
-        return found
-    last = end_at(search(lambda end: not end.interrupted)[0])
-    spare = left - safe_end() - last.setback
+    ``need``: without putting them off; it stays where there is no time for that.
+    """
+    last = paths.end(paths.turn(lambda end: not end.interrupted)[0])
+    spare = left - paths.safe_seconds() - last.setback
     if spare < 0.0 or last.wait:
-        return found
-    worth = search(lambda end: end.seconds <= last.seconds)[1]
-    return replace(found, worth=worth, ends=min(last.seconds, left), met=True, spare=spare, postpones=True)
+        return need
+    worth = paths.turn(lambda end: end.seconds <= last.seconds)[1]
+    return replace(need, worth=worth, ends=min(last.seconds, left), met=True, spare=spare, postpones=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Paths:
+    """The ends of a job's paths by the worth of a second of it, in dollars, from ``least`` to ``most``.
+
+    ``waits``: seconds until a pool gives a node, of the pools where the job would have to wait.
+    """
+
+    job: Job
+    menu: Menu
+    position: JobPosition
+    waits: Mapping[PoolId, float]
+
+    @property
+    def least(self) -> float:
+        """The worth at which only money counts."""
+        return _LEAST * max(self.menu.table.prices)
+
+    @property
+    def most(self) -> float:
+        """The worth at which only time counts."""
+        return _MOST * max(self.menu.table.prices)
+
+    def end(self, worth: float) -> _End:
+        """The end of the path that pays at that worth."""
+        return _end(self.job, OptionValues(self.menu, worth), self.position, self.waits)
+
+    def turn(self, enough: Callable[[_End], bool]) -> tuple[float, float]:
+        """Two worths that are almost one: the last whose end is not enough, the first whose end is."""
+        return bisect(self.least, self.most, lambda worth: enough(self.end(worth)), _HALVINGS)
+
+    def safe_seconds(self) -> float:
+        """Seconds to the end on the fastest nodes that are not taken back; infinite where there are none."""
+        ways = OptionValues(self.menu, self.most).entering(self.position)
+        safe = [way for way in ways if way.option.interruptions is None]
+        return min([way.seconds + self.waits.get(way.option.pool, 0.0) for way in safe], default=inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,15 +232,3 @@ def _kept_back(option: Option, made: float) -> tuple[float, float]:
     entry = option.entry_seconds
     reserve = (_STARTS - made) * entry + _SETBACKS * (entry + lost.interval / 2.0)
     return reserve, (_LAST_STARTS - made) * entry + entry + lost.interval
-
-
-def _safe_end(values: OptionValues, position: JobPosition, waits: Mapping[PoolId, float]) -> float:
-    """Seconds to the end on the fastest nodes that are not taken back; infinite where there are none."""
-    return min(
-        [
-            way.seconds + waits.get(way.option.pool, 0.0)
-            for way in values.entering(position)
-            if way.option.interruptions is None
-        ],
-        default=inf,
-    )

@@ -77,6 +77,66 @@ class GroupDemand:
         return rate * 3600.0
 
 
+@dataclass(frozen=True, slots=True)
+class _ClassLoad:
+    """The load of all of a budget's jobs of one class.
+
+    ``jobs``: how many exist, finished ones included. ``work``: mean work of one, seconds of the reference
+    option. ``arrivals``: declared or counted; None where only jobs in sight are known. ``found``: the evidence for the
+    load that ``profile`` declares; None where it declares none.
+    """
+
+    profile: Profile | None
+    jobs: int
+    work: float
+    arrivals: Arrivals | None
+    found: Evidence | None
+
+    @classmethod
+    def of(
+        cls,
+        profile: Profile | None,
+        groups: Sequence[JobGroup],
+        balance: Balance | None,
+        known: ClassHistory | None,
+        now: Instant,
+    ) -> _ClassLoad:
+        """``groups``: of the class. ``known``: what the balance remembers of it."""
+        created = _uncounted(groups, balance)
+        declares = profile is not None and (profile.claims_arrivals or profile.claims_work)
+        found = evidence(groups, known, created, now) if declares else None
+        jobs = sum([len(group.members) for group in groups])
+        return cls(profile, jobs, _mean_work(profile, groups), _arrivals(profile, known, created, found, now), found)
+
+    def demand(
+        self, key: GroupKey, class_id: ClassId, active: int, fraction: float, menus: Menus, ceiling: Rate | None
+    ) -> GroupDemand | None:
+        """The demand of the group that has ``fraction`` of the class's jobs, of which ``active`` want to run.
+
+        None without any option, and without active jobs where no arrival rate is known.
+        """
+        _, menu_key, weight = key
+        menu = menus.menu(menu_key)
+        if not menu.options or (self.arrivals is None and not active):
+            return None
+        demand = GroupDemand(
+            class_id=class_id,
+            weight=weight,
+            menu=menu,
+            frontier=partial(menus.hull, menu_key, self.work, weight, ceiling),
+            work=self.work,
+            active=active,
+            arrivals=None,
+            ceiling=ceiling,
+        )
+        if self.arrivals is None:
+            return demand
+        demand = replace(demand, arrivals=self.arrivals.rate * fraction, counted=self.arrivals.jobs)
+        if self.profile is None or self.found is None:
+            return demand
+        return _borne_out(demand, self.profile, self.found, fraction)
+
+
 def _mean_work(profile: Profile | None, groups: Sequence[JobGroup]) -> float:
     if profile is not None and profile.mean_work is not None:
         return profile.mean_work
@@ -95,53 +155,29 @@ def group_demands(
 
     A group without any option is left out, and so is one without active jobs unless its profile declares how often
     jobs arrive and how much work they are, or its history says so. The budget's balance remembers the jobs that are
-    gone. Classes without a job in sight count by what their profile declares or the balance remembers; otherwise the
+    gone. Classes of which no job exists count by what their profile declares or the balance remembers; otherwise the
     first jobs of a month would be given all of its money.
     """
-    balance, ceiling = budget.balance, _ceiling(budget)
+    balance = budget.balance
+    ceiling = budget.rate_ceiling if budget.fixed_rate is None else budget.fixed_rate
+    history: Mapping[ClassId, ClassHistory] = {} if balance is None else balance.class_history
     in_class: dict[ClassId, list[JobGroup]] = {}
     for key, group in groups.items():
         in_class.setdefault(key[0], []).append(group)
-    history: Mapping[ClassId, ClassHistory] = {} if balance is None else balance.class_history
-    works = {class_id: _mean_work(profiles.get(class_id), members) for class_id, members in in_class.items()}
-    rates: dict[ClassId, Arrivals | None] = {}
-    declared: dict[ClassId, Evidence] = {}
-    for class_id, members in in_class.items():
-        profile, created = profiles.get(class_id), _uncounted(members, balance)
-        if profile is not None and (profile.claims_arrivals or profile.claims_work):
-            declared[class_id] = evidence(members, history.get(class_id), created, now)
-        rates[class_id] = _arrivals(profile, history.get(class_id), created, declared.get(class_id), now)
-    jobs = {class_id: sum([len(group.members) for group in members]) for class_id, members in in_class.items()}
-    demands: dict[GroupKey, GroupDemand] = {}
+    loads = {
+        class_id: _ClassLoad.of(profiles.get(class_id), members, balance, history.get(class_id), now)
+        for class_id, members in in_class.items()
+    }
+    demands: dict[GroupKey, GroupDemand | None] = {}
     for key, group in groups.items():
-        class_id, menu_key, weight = key
-        rate, fraction = rates[class_id], len(group.members) / jobs[class_id]
-        menu = menus.menu(menu_key)
-        if menu.options and (group.active or rate is not None):
-            work = works[class_id]
-            demand = GroupDemand(
-                class_id=group.members[0].job.class_id,
-                weight=weight,
-                menu=menu,
-                frontier=partial(menus.hull, menu_key, work, weight, ceiling),
-                work=work,
-                active=group.active,
-                arrivals=None,
-                ceiling=ceiling,
-            )
-            if rate is not None:
-                demand = replace(demand, arrivals=rate.rate * fraction, counted=rate.jobs)
-            if class_id in declared:
-                demand = _borne_out(demand, profiles[class_id], declared[class_id], fraction)
-            demands[key] = demand
+        load, class_id = loads[key[0]], group.members[0].job.class_id
+        demands[key] = load.demand(key, class_id, group.active, len(group.members) / load.jobs, menus, ceiling)
     for profile in profiles.values():
-        if profile.budget == budget.id and profile.id not in in_class:
-            demands |= _expected(profile, history.get(profile.id), menus, ceiling, now)
-    return demands
-
-
-def _ceiling(budget: Budget) -> Rate | None:
-    return budget.rate_ceiling if budget.fixed_rate is None else budget.fixed_rate
+        if profile.budget == budget.id and profile.id not in in_class and profile.mean_work is not None:
+            load = _ClassLoad.of(profile, (), balance, history.get(profile.id), now)
+            key = (profile.id, MenuKey(profile.id, 1, 1, profile.widest), 1.0)  # on anything that its curves cover
+            demands[key] = load.demand(key, profile.id, 0, 1.0, menus, ceiling)
+    return {key: demand for key, demand in demands.items() if demand is not None}
 
 
 def _arrivals(
@@ -163,8 +199,8 @@ def _arrivals(
     return None if in_vain or not profile.arrivals_per_hour else Arrivals(profile.arrivals_per_hour / 3600.0, inf)
 
 
-def _borne_out(demand: GroupDemand, profile: Profile, found: Evidence, fraction: float = 1.0) -> GroupDemand:
-    """The demand with so much of what its class declares as was ``found``, at least that of the jobs in sight.
+def _borne_out(demand: GroupDemand, profile: Profile, found: Evidence, fraction: float) -> GroupDemand:
+    """The demand with what its class declares as far as ``found`` bears it out, at least that of the jobs in sight.
 
     ``fraction``: of the class's jobs that are the group's.
     """
@@ -197,29 +233,3 @@ def _uncounted(groups: Iterable[JobGroup], balance: Balance | None) -> list[Inst
             [facts.order[0] for facts in group.members if facts.job.id not in left_out] if left_out else group.created
         )
     return created
-
-
-def _expected(
-    profile: Profile, known: ClassHistory | None, menus: Menus, ceiling: Rate | None, now: Instant
-) -> dict[GroupKey, GroupDemand]:
-    """The demand of a class without a job in sight, taken to run on anything that its curves cover."""
-    found = evidence((), known, (), now)
-    rate = _arrivals(profile, known, (), found, now)
-    if rate is None or profile.mean_work is None:
-        return {}
-    menu_key = MenuKey(profile.id, 1, 1, profile.widest)
-    menu = menus.menu(menu_key)
-    if not menu.options:
-        return {}
-    group = GroupDemand(
-        class_id=profile.id,
-        weight=1.0,
-        menu=menu,
-        frontier=partial(menus.hull, menu_key, profile.mean_work, 1.0, ceiling),
-        work=profile.mean_work,
-        active=0,
-        arrivals=rate.rate,
-        counted=rate.jobs,
-        ceiling=ceiling,
-    )
-    return {(profile.id, menu_key, 1.0): _borne_out(group, profile, found)}

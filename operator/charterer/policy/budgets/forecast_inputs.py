@@ -18,7 +18,7 @@ _PERIODS = 12
 
 
 def forecast_budget(
-    money: PacingState,
+    pacing: PacingState,
     streams: Mapping[GroupKey, JobStream],
     most: float,
     calibration: CostCalibration,
@@ -39,10 +39,10 @@ def forecast_budget(
     bounds = SpendBounds(inf if any(stream.spends for stream in absent) else most)
     periods = () if balance is None else balance.history[-_PERIODS:]
     past = [fraction for period in periods if (fraction := period.spent_fraction) is not None]
-    return forecast(money, [*streams.values(), *absent], bounds, calibration.spread, past)
+    return forecast(pacing, [*streams.values(), *absent], bounds, calibration.spread, past)
 
 
-def forecast_at_fixed_rate(money: PacingState, streams: Sequence[JobStream], calibration: CostCalibration) -> Forecast:
+def forecast_at_fixed_rate(pacing: PacingState, streams: Sequence[JobStream], calibration: CostCalibration) -> Forecast:
     """The forecast at an exchange rate that is kept whatever is spent."""
     rate = sum(stream.spends for stream in streams)
-    return forecast(money, streams, SpendBounds(rate, rate), calibration.spread)
+    return forecast(pacing, streams, SpendBounds(rate, rate), calibration.spread)

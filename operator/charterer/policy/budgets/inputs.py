@@ -102,7 +102,7 @@ def _startable(
 ) -> Mapping[GroupKey, JobGroup]:
     """The groups of a budget, in which waiting jobs whose maxCost is below the cost of all their options are refused.
 
-    They will never cost anything: as load they would make other jobs narrower by words alone.
+    They will never cost anything: counted as load, they would make other jobs narrower for nothing.
     """
     found = dict(groups)
     for key, group in groups.items():

@@ -104,6 +104,6 @@ def horizon(time_left: float, carried_fraction: float = 0.0) -> float:
     return 1.0 / (carried_fraction / HORIZON_SECONDS + (1.0 - carried_fraction) / until_the_end)
 
 
-def allowed_rate(money: PacingState) -> float:
+def allowed_rate(pacing: PacingState) -> float:
     """Dollars a second that may be committed to; never negative."""
-    return max(money.target_rate + money.balance / money.horizon, 0.0)
+    return max(pacing.target_rate + pacing.balance / pacing.horizon, 0.0)

@@ -251,7 +251,7 @@ class PoolProgram:
             planned=scarce.spends[budget.id],
             feasible=scarce.fits[budget.id] is not BudgetFit.INFEASIBLE,
             shares=shares,
-            forecast=forecast_assigned(solution.money, shares, solution.calibration, budget, now),
+            forecast=forecast_assigned(solution.pacing, shares, solution.calibration, budget, now),
             scarce={
                 pool: ScarcePool(
                     scarce.price(budget.id, pool), _verdict(sizes[pool], price, pool in scarce.short), sizes[pool].until

@@ -10,7 +10,7 @@ from charterer.domain.money import ZERO, Money
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import CapacityType, Pool
-from charterer.domain.time import moment
+from charterer.domain.time import format_minute
 from charterer.policy.nodes.pool_quota import LaunchWait
 from charterer.policy.options.option_value import Completion, JobPosition, Move, OptionValues
 from charterer.policy.solve.phase_dp import key_of
@@ -33,7 +33,7 @@ def format_money(amount: float) -> str:
 
 def name(option: Option) -> str:
     """``8 GPUs on a100``."""
-    return f"{option.gpus} GPU{'' if option.gpus == 1 else 's'} on {option.pool}"
+    return f"{count(option.gpus, 'GPU')} on {option.pool}"
 
 
 def late(pool: PoolId, wait: LaunchWait) -> str:
@@ -42,7 +42,7 @@ def late(pool: PoolId, wait: LaunchWait) -> str:
     if doubt is not None:
         whose = "" if doubt.by is None else f"GPUPool {doubt.by} was "
         times = "" if doubt.times == 1 else f" {doubt.times} times in a row, last"
-        told.append(f"{whose}refused{times} at {moment(doubt.since):%Y-%m-%dT%H:%MZ}: {doubt.code}")
+        told.append(f"{whose}refused{times} at {format_minute(doubt.since)}: {doubt.code}")
     if expected.measured:
         between = f"{format_duration(expected.low)} to {format_duration(expected.high)}"
         told.append(f"{between}, measured in {expected.hours:.0f} hours like this one")

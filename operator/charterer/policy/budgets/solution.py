@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from charterer.domain.budget import Budget
@@ -28,6 +28,7 @@ from charterer.policy.nodes.accrued_cost import spent
 from charterer.policy.nodes.guests import Guest, all_guests, guests
 from charterer.policy.nodes.pool_nodes import PoolNodes
 from charterer.policy.nodes.pool_quota import launch_waits
+from charterer.policy.nodes.rental_index import PoolRentals
 from charterer.policy.options.option_value import OptionValues
 from charterer.policy.solve.exchange_rate import BudgetFit, Demand, solve
 
@@ -51,7 +52,7 @@ class BudgetSolution:
     ``bid``: what a second is worth to the budget with room for all in the pools; the highest bid acts first.
     ``feasible``: no job has to wait for money. ``committable``: dollars that may be committed to jobs that wait.
 
-    ``money``: the pacing that ``allowed`` comes from. ``calibration``: of predicted costs by the jobs seen.
+    ``pacing``: what ``allowed`` comes from. ``calibration``: of predicted costs by the jobs seen.
     ``forecast``: of the period's spend. ``room``: GPUs that other budgets leave it, by pool; ``scarce``: the pools that
     have a price (both by ``shared_pools``). ``deadline_needs``: of the jobs whose target lies ahead.
     """
@@ -70,7 +71,7 @@ class BudgetSolution:
     feasible: bool
     committable: float
     shares: Mapping[GroupKey, GroupAssignment]
-    money: PacingState
+    pacing: PacingState
     calibration: CostCalibration
     forecast: Forecast
     room: Mapping[PoolId, float] = field(default_factory=dict)
@@ -83,6 +84,11 @@ class BudgetSolution:
         if need is None or share is None or need.worth <= share.values.worth:
             return None
         return self.inputs.memo(OptionValues, share.group.menu, need.worth, None)
+
+    def worth(self, job: Job, share: GroupAssignment) -> float:
+        """Dollars that a second of the job's life is worth: what its group is given, or its target's need if more."""
+        need = self.deadline_needs.get(job.id)
+        return share.values.worth if need is None else max(need.worth, share.values.worth)
 
     def own_values(self, job: Job, share: GroupAssignment) -> OptionValues:
         """The values by which the job chooses: those of its target, or those of the path that it draws in its group."""
@@ -122,7 +128,7 @@ class BudgetSolution:
 
     def verdict(self, committed: Money, now: Instant) -> BudgetVerdict:
         """The budget's verdict."""
-        opening = self.money.opening
+        opening = self.pacing.opening
         penniless = self.budget.amount <= ZERO and self.budget.fixed_rate is None
         return BudgetVerdict(
             rate=None if penniless or not self.shares else self.rate,
@@ -174,7 +180,7 @@ def spending(key: GroupKey, group: GroupDemand, calibration: CostCalibration) ->
 
 
 def forecast_assigned(
-    money: PacingState,
+    pacing: PacingState,
     shares: Mapping[GroupKey, GroupAssignment],
     calibration: CostCalibration,
     budget: Budget,
@@ -186,7 +192,7 @@ def forecast_assigned(
         demand.load * demand.spends[-1]
         for demand in (spending(key, share.group, calibration) for key, share in shares.items())
     )
-    return forecast_inputs.forecast_budget(money, streams, most, calibration, budget.balance, now)
+    return forecast_inputs.forecast_budget(pacing, streams, most, calibration, budget.balance, now)
 
 
 def _deadline_needs(
@@ -229,7 +235,7 @@ def _in_sight_fits(
     groups: Mapping[GroupKey, JobGroup],
     demands: Mapping[GroupKey, GroupDemand],
     calibration: CostCalibration,
-    money: PacingState,
+    pacing: PacingState,
     allowed: float,
     committable: float,
 ) -> bool:
@@ -248,7 +254,22 @@ def _in_sight_fits(
         for key, demand in demands.items()
         if demand.arrivals is None
     )
-    return counted <= allowed and waiting + counted * money.coming <= committable
+    return counted <= allowed and waiting + counted * pacing.coming <= committable
+
+
+def _pacing_and_calibration(
+    budget: Budget, groups: Collection[JobGroup], rentals: Sequence[PoolRentals], inputs: PlanInputs
+) -> tuple[PacingState, CostCalibration, Money]:
+    """The budget's pacing with what its running jobs cost, its cost factors, and what it has spent in the period."""
+    snapshot = inputs.snapshot
+    now = snapshot.now
+    current = _of_this_period(budget, now)
+    in_period, ever = spent(current, rentals, now, inputs.memo)
+    idle = pacing_state(current, in_period, period_bounds(budget.time_zone, now), now)
+    node_prices = [pool.quote.price for pool in snapshot.pools_of(budget).values() if pool.quote is not None]
+    steady = max([Price.per_second(idle.target_rate), *node_prices])
+    calibration = calibrate(budget, groups, rentals, ever, steady, now)
+    return replace(idle, rate=calibration.rate, left=calibration.left), calibration, in_period
 
 
 def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
@@ -257,42 +278,34 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     now = snapshot.now
     groups = inputs.groups.get(budget.id, {})
     nodes = {pool: here for (payer, pool), here in inputs.nodes.items() if payer == budget.id}
-    period = period_bounds(budget.time_zone, now)
-    current = _of_this_period(budget, now)
     rentals = [here.rentals for here in nodes.values()]
-    used, paid = spent(current, rentals, now, memo)
-    still = pacing_state(current, used, period, now)
-    node_prices = [pool.quote.price for pool in snapshot.pools_of(budget).values() if pool.quote is not None]
-    steady = max([Price.per_second(still.target_rate), *node_prices])
-    calibration = calibrate(budget, groups.values(), rentals, paid, steady, now)
-    money = replace(still, rate=calibration.rate, left=calibration.left)
-    allowed = allowed_rate(money)
+    pacing, calibration, in_period = _pacing_and_calibration(budget, groups.values(), rentals, inputs)
     demands = group_demands(groups, snapshot.profiles, inputs.menus[budget.id], budget, now)
-    left = money.aim - money.spent
-    needs, reserved = _deadline_needs(groups.values(), demands, left, inputs, nodes, budget.moves.unlimited)
-    allowed = max(allowed - reserved / money.horizon, 0.0)
-    committable = max(money.committable - reserved, 0.0)
+    unspent = pacing.aim - pacing.spent
+    needs, reserved = _deadline_needs(groups.values(), demands, unspent, inputs, nodes, budget.moves.unlimited)
+    allowed = max(allowed_rate(pacing) - reserved / pacing.horizon, 0.0)
+    committable = max(pacing.committable - reserved, 0.0)
     if budget.fixed_rate is None:
         solution = solve([spending(key, group, calibration) for key, group in demands.items()], allowed)
         shares = {key: assign(group, solution, number, memo) for number, (key, group) in enumerate(demands.items())}
         rate, planned = solution.rate, solution.spend
         feasible = solution.fit is not BudgetFit.INFEASIBLE or _in_sight_fits(
-            groups, demands, calibration, money, allowed, committable
+            groups, demands, calibration, pacing, allowed, committable
         )
-        forecast = forecast_assigned(money, shares, calibration, budget, now)
+        forecast = forecast_assigned(pacing, shares, calibration, budget, now)
     else:
         shares = {key: assign_at_rate(group, budget.fixed_rate, memo) for key, group in demands.items()}
         rate, planned, feasible = budget.fixed_rate, sum(share.spend for share in shares.values()), True
         streams = [share.job_stream(key, calibration) for key, share in shares.items()]
-        forecast = forecast_inputs.forecast_at_fixed_rate(money, streams, calibration)
+        forecast = forecast_inputs.forecast_at_fixed_rate(pacing, streams, calibration)
     return BudgetSolution(
         budget=budget,
         inputs=inputs,
         groups=groups,
         nodes=nodes,
         now=now,
-        spent=used,
-        period_end=period[1],
+        spent=in_period,
+        period_end=period_bounds(budget.time_zone, now)[1],
         allowed=allowed,
         planned=planned,
         rate=rate,
@@ -300,7 +313,7 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
         feasible=feasible,
         committable=committable,
         shares=shares,
-        money=money,
+        pacing=pacing,
         calibration=calibration,
         forecast=forecast,
         deadline_needs=needs,

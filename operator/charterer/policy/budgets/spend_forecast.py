@@ -38,13 +38,13 @@ from charterer.policy.budgets.pacing import PacingState, horizon
 
 HOLDS = 0.9
 """Fraction of periods in which the interval is to hold: it fails low in one of twenty, and high in one."""
-_Z = 1.6448536269514722
-"""Quantile of the normal distribution at 95 %."""
+_NORMAL = NormalDist()
+_Z = _NORMAL.inv_cdf((1.0 + HOLDS) / 2.0)
+"""The normal distribution's quantile at the interval's upper end."""
 _STEPS = 48
 """Steps that the time left is divided into: fifteen hours each at the beginning of a month; the horizon is ten days."""
 PRIOR_PERIODS = 4.0
 """Periods that the modelled variance is worth before any is over: it is believed to within a factor of about two."""
-_NORMAL = NormalDist()
 _ALIKE = 1e-9
 """Least squared coefficient of variation: that of jobs that all cost the same."""
 
@@ -133,7 +133,7 @@ class CompoundPoisson:
 
 
 def forecast(
-    money: PacingState,
+    pacing: PacingState,
     streams: Sequence[JobStream],
     bounds: SpendBounds,
     spread: float = 0.0,
@@ -143,12 +143,12 @@ def forecast(
 
     ``past``: what earlier periods spent, as a fraction of their aim.
     """
-    left, coming = max(money.seconds - money.elapsed, 0.0), CompoundPoisson(streams)
-    path = _path(money, left, bounds)
+    left, coming = max(pacing.seconds - pacing.elapsed, 0.0), CompoundPoisson(streams)
+    path = _path(pacing, left, bounds)
     variance = _variance(path, left, coming, spread)
-    factor, quantile = _shown(money, bounds, coming, past)
-    to_come = max(_to_come(money, left, path), _of_running(money, left))
-    return _interval(money.spent, to_come, variance * factor, quantile)
+    factor, quantile = _by_past_periods(pacing, bounds, coming, past)
+    to_come = max(_to_come(pacing, left, path), _of_running(pacing, left))
+    return _interval(pacing.spent, to_come, variance * factor, quantile)
 
 
 def _variance(path: Sequence[tuple[float, float]], left: float, coming: CompoundPoisson, spread: float) -> float:
@@ -166,19 +166,20 @@ def _variance(path: Sequence[tuple[float, float]], left: float, coming: Compound
     return coming.rate * square + coming.guessed * known**2 + (spread * uncorrected) ** 2
 
 
-def _shown(
-    money: PacingState, bounds: SpendBounds, coming: CompoundPoisson, past: Sequence[float]
+def _by_past_periods(
+    pacing: PacingState, bounds: SpendBounds, coming: CompoundPoisson, past: Sequence[float]
 ) -> tuple[float, float]:
-    """The variance corrected by past periods, and the quantile that then holds.
+    """The factor of the variance that past periods give, and the quantile that then holds.
 
-    A period that spent less than its aim deviated only as far as more could have been spent.
+    ``past``: what each spent, as a fraction of its aim. A period that spent less than its aim deviated only as far as
+    more could have been spent.
     """
-    whole = replace(money, elapsed=0.0, spent=0.0, rate=money.target_rate, left=0.0)
-    path = _path(whole, money.seconds, bounds)
-    variance = _variance(path, money.seconds, coming, 0.0)
+    whole = replace(pacing, elapsed=0.0, spent=0.0, rate=pacing.target_rate, left=0.0)
+    path = _path(whole, pacing.seconds, bounds)
+    variance = _variance(path, pacing.seconds, coming, 0.0)
     periods = PRIOR_PERIODS + (len(past) if variance else 0)
-    could = min(_to_come(whole, money.seconds, path), money.aim)
-    off = [max(part * money.aim - money.aim, could - part * money.aim, 0.0) for part in past]
+    could = min(_to_come(whole, pacing.seconds, path), pacing.aim)
+    off = [max(spent * pacing.aim - pacing.aim, could - spent * pacing.aim, 0.0) for spent in past]
     squares = sum(miss**2 for miss in off) / variance if variance else 0.0
     return (PRIOR_PERIODS + squares) / periods, _student(periods)
 
@@ -188,36 +189,36 @@ def _student(degrees: float) -> float:
     return _Z + (_Z**3 + _Z) / (4 * degrees) + (5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / (96 * degrees**2)
 
 
-def _path(money: PacingState, left: float, bounds: SpendBounds) -> list[tuple[float, float]]:
+def _path(pacing: PacingState, left: float, bounds: SpendBounds) -> list[tuple[float, float]]:
     """From now to the end in equal steps: dollars a second committed to, and how fast a deviation is corrected."""
-    step, balance = left / _STEPS, money.balance
+    step, balance = left / _STEPS, pacing.balance
     path = []
     for number in range(_STEPS):
-        pays_back = horizon(left - (number + 0.5) * step, money.carried_fraction)
-        wanted = money.target_rate + balance / pays_back
+        pays_back = horizon(left - (number + 0.5) * step, pacing.carried_fraction)
+        wanted = pacing.target_rate + balance / pays_back
         commits = max(min(wanted, bounds.most), bounds.least)
         path.append((commits, 1.0 / pays_back if commits == wanted else 0.0))
-        balance += (money.target_rate - commits) * step
+        balance += (pacing.target_rate - commits) * step
     return path
 
 
-def _to_come(money: PacingState, left: float, path: Sequence[tuple[float, float]]) -> float:
+def _to_come(pacing: PacingState, left: float, path: Sequence[tuple[float, float]]) -> float:
     """Dollars spent from now on: all that is committed to on the path and before, without what still runs at the end.
 
     The excess of what runs now (``PacingState.committed_excess``) is committed to already; what runs at the end is in
     proportion to the rate then.
     """
     step, last = left / _STEPS, path[-1][0]
-    at_end = PacingState(money.aim, money.seconds, money.seconds, 0.0, last, money.left * last / (money.rate or 1.0))
-    return sum(commits for commits, _ in path) * step + money.committed_excess - at_end.committed_excess
+    at_end = replace(pacing, elapsed=pacing.seconds, rate=last, left=pacing.left * last / (pacing.rate or 1.0))
+    return sum(commits for commits, _ in path) * step + pacing.committed_excess - at_end.committed_excess
 
 
-def _of_running(money: PacingState, left: float) -> float:
+def _of_running(pacing: PacingState, left: float) -> float:
     """Dollars that running jobs still spend: their rate falls evenly to nothing in twice their mean time left."""
-    if not money.left or not money.rate:
+    if not pacing.left or not pacing.rate:
         return 0.0
-    ends = 2.0 * money.left / money.rate
-    return money.left * (1.0 - max(1.0 - left / ends, 0.0) ** 2)
+    ends = 2.0 * pacing.left / pacing.rate
+    return pacing.left * (1.0 - max(1.0 - left / ends, 0.0) ** 2)
 
 
 def _interval(spent: float, to_come: float, variance: float, quantile: float) -> Forecast:
@@ -225,5 +226,8 @@ def _interval(spent: float, to_come: float, variance: float, quantile: float) ->
     if to_come <= 0.0 or variance <= 0.0:
         return Forecast(expected, expected, expected)
     ninth = variance / to_come**2 / 9.0  # 1 / 9k of a gamma distribution of shape k
-    low, high = (to_come * max(1.0 - ninth + z * sqrt(ninth), 0.0) ** 3 for z in (-quantile, quantile))
+    low = to_come * max(1.0 - ninth - quantile * sqrt(ninth), 0.0) ** 3
+    # Below a shape of about a tenth the approximation falls with the variance; the quantile itself hardly changes.
+    wide = min(ninth, (quantile / 2.0) ** 2)
+    high = to_come * (1.0 - wide + quantile * sqrt(wide)) ** 3
     return Forecast(expected, spent + low, spent + high)

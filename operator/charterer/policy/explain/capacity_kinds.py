@@ -7,20 +7,20 @@ The mean completion time falls as the spend grows, so that spend is found by hal
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Money
 from charterer.domain.pool import CapacityType, Pool
-from charterer.policy.budgets.demand import group_demands
+from charterer.policy.budgets.demand import GroupDemand, group_demands
 from charterer.policy.budgets.pool_program import holding_factor
 from charterer.policy.budgets.pool_usage import fits_into, sum_uses
 from charterer.policy.budgets.solution import BudgetSolution, spend_factor
 from charterer.policy.explain.frontier import expected, period_seconds, seconds_at, use_at
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.solve.bisection import bisect
-from charterer.policy.solve.exchange_rate import Demand, Solution, solve
+from charterer.policy.solve.exchange_rate import Demand, solve
 
 SPOT = "spot"
 """The kind of all pools whose machines the cloud may take back."""
@@ -52,7 +52,10 @@ class WithoutKind:
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """A group's jobs: ``arrivals`` a second, for each of which ``factor`` dollars are paid per dollar predicted."""
+    """A group's jobs: ``arrivals`` a second. ``factor``: dollars paid for each dollar predicted.
+
+    ``held``: seconds for which they hold GPUs for each one predicted.
+    """
 
     arrivals: float
     factor: float
@@ -101,36 +104,19 @@ def _without(
 ) -> WithoutKind:
     snapshot, budget = solution.inputs.snapshot, solution.budget
     menus = solution.inputs.menus[budget.id].without(pools)
-    left = group_demands(solution.groups, snapshot.profiles, menus, budget, solution.now)
-    groups = {key: group for key, group in left.items() if key in loads}
-    impossible = sum(load.arrivals for key, load in loads.items() if key not in groups)
+    demands = group_demands(solution.groups, snapshot.profiles, menus, budget, solution.now)
+    groups = {key: group for key, group in demands.items() if key in loads}
     present = [(solution.shares[key], loads[key]) for key in groups]
     now = sum(load.arrivals * load.factor * expected(share)[1] for share, load in present)
-    aim = sum(load.arrivals * share.group.weight * expected(share)[0] for share, load in present)
-    jobs = [(group, loads[key]) for key, group in groups.items()]
-    demands = [
-        Demand(group.hull.slopes, group.hull.money, load.arrivals * load.factor, group.weight, group.most)
-        for group, load in jobs
-    ]
-
-    def life(found: Solution) -> float:
-        """Weighted seconds of jobs' lives that begin in a second."""
-        return sum(load.arrivals * group.weight * seconds_at(found, at, group) for at, (group, load) in enumerate(jobs))
-
-    least, most = (sum(demand.load * demand.spends[end] for demand in demands) for end in (0, -1))
-    fastest = solve(demands, most)
-    more: Money | None = None
-    slower = life(fastest) / aim if aim else 1.0
-    room = True
-    if slower <= _EQUAL:
-        slower = 1.0
-        spend = least
-        if life(solve(demands, least)) > aim * _EQUAL:
-            spend = bisect(least, most, lambda tried: life(solve(demands, tried)) <= aim * _EQUAL, _HALVINGS)[1]
-        found = solve(demands, spend)
-        other = {name: size for name, size in solution.room.items() if name not in pools}
-        uses = (use_at(found, at, group, load.arrivals * load.held) for at, (group, load) in enumerate(jobs))
-        room = fits_into(sum_uses(uses), other)
+    life = sum(load.arrivals * share.group.weight * expected(share)[0] for share, load in present)
+    remaining = _RemainingPools([(group, loads[key]) for key, group in groups.items()])
+    slower = remaining.life(remaining.most) / life if life else 1.0
+    as_fast, room, more = slower <= _EQUAL, True, None
+    if as_fast:
+        spend = remaining.least_spend(life * _EQUAL)
+        room = fits_into(
+            remaining.uses(spend), {name: gpus for name, gpus in solution.room.items() if name not in pools}
+        )
         more = Money.of(max(spend - now, 0.0) * period_seconds(solution)) if room else None
     return WithoutKind(
         kind=kind,
@@ -138,7 +124,40 @@ def _without(
         others=others,
         now=Money.of(now * period_seconds(solution)),
         more=more,
-        slower=slower,
+        slower=1.0 if as_fast else slower,
         room=room,
-        impossible=impossible,
+        impossible=sum(load.arrivals for key, load in loads.items() if key not in groups),
     )
+
+
+class _RemainingPools:
+    """The jobs that the pools left can run, solved for any spend: dollars a second, from ``least`` to ``most``."""
+
+    def __init__(self, jobs: Sequence[tuple[GroupDemand, _Load]]) -> None:
+        self._jobs = jobs
+        self._demands = [
+            Demand(group.hull.slopes, group.hull.money, load.arrivals * load.factor, group.weight, group.most)
+            for group, load in jobs
+        ]
+        self.least = sum(demand.load * demand.spends[0] for demand in self._demands)
+        self.most = sum(demand.load * demand.spends[-1] for demand in self._demands)
+
+    def life(self, spend: float) -> float:
+        """Weighted seconds of jobs' lives that begin in a second."""
+        found = solve(self._demands, spend)
+        return sum(
+            load.arrivals * group.weight * seconds_at(found, at, group) for at, (group, load) in enumerate(self._jobs)
+        )
+
+    def least_spend(self, life: float) -> float:
+        """The smallest spend at which no more weighted seconds begin in a second."""
+        if self.life(self.least) <= life:
+            return self.least
+        return bisect(self.least, self.most, lambda spend: self.life(spend) <= life, _HALVINGS)[1]
+
+    def uses(self, spend: float) -> Mapping[PoolId, float]:
+        """GPUs by pool that the jobs hold."""
+        found = solve(self._demands, spend)
+        return sum_uses(
+            use_at(found, at, group, load.arrivals * load.held) for at, (group, load) in enumerate(self._jobs)
+        )

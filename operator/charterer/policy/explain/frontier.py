@@ -144,9 +144,9 @@ class Frontier:
         return fits_into(sum_uses(uses), self._solution.room)
 
     def _least_with_room(self, least: float) -> float:
-        """The same in dollars a second, where the cheapest options, which cost ``least``, do not all fit. By halving.
+        """Dollars a second with which no job queues, where the cheapest options, which cost ``least``, do not all fit.
 
-        Where there is no room for all however much is paid, it is what serves as many.
+        Where there is no room for all however much is paid: the dollars that serve as many as any would.
         """
         unlimited = self._unlimited()
 
@@ -156,7 +156,7 @@ class Frontier:
         return bisect(least * unlimited.served, unlimited.spend, enough, _HALVINGS)[1]
 
     def _unlimited(self) -> BudgetOutcome:
-        """The budget's part of the room for any money."""
+        """What the budget gets of the room for any money."""
         unlimited = _UNLIMITED * sum(demand.load * demand.spends[-1] for demand in self._demands)
         return budget_outcome(self._solution, unlimited)
 
@@ -200,13 +200,15 @@ def period_seconds(solution: BudgetSolution) -> float:
 
 def seconds_at(found: Solution, at: int, group: GroupDemand) -> float:
     """Expected seconds of a new job of the group, which is class ``at`` of what was solved."""
-    return sum(part * group.hull.seconds[corner] for part, corner in _corners(found, at))
+    return sum(fraction * group.hull.seconds[corner] for fraction, corner in _corners(found, at))
 
 
 def use_at(found: Solution, at: int, group: GroupDemand, load: float) -> Mapping[PoolId, float]:
     """GPUs by pool that ``load`` jobs a second of that group hold."""
     hull = group.hull
-    uses = ((part, use_of(hull.paths[corner], hull.seconds[corner], group)) for part, corner in _corners(found, at))
+    uses = (
+        (fraction, use_of(hull.paths[corner], hull.seconds[corner], group)) for fraction, corner in _corners(found, at)
+    )
     return expected_use(uses, load)
 
 

@@ -23,13 +23,13 @@ class CostMeter:
     Whole numbers are summed, price times time, so that nothing depends on when the sum was made.
     """
 
-    __slots__ = ("_begun", "_ended", "_last", "_price", "_runs")
+    __slots__ = ("_begun", "_last", "_price", "_recorded", "_runs")
 
     def __init__(self, jobs: Iterable[JobFacts]) -> None:
-        self._ended = 0.0
+        self._recorded = 0.0
         self._runs: list[tuple[int, Instant]] = []
         for facts in jobs:
-            self._ended += facts.ended
+            self._recorded += facts.recorded_cost
             self._runs += facts.meters
         self._price = sum([micros for micros, _ in self._runs])
         self._begun = sum([micros * since for micros, since in self._runs])
@@ -38,18 +38,19 @@ class CostMeter:
     def at(self, now: Instant) -> float:
         """Dollars up to ``now``; a run that begins later (clocks differ) has cost nothing."""
         if now >= self._last:
-            return self._ended + (self._price * now - self._begun) / _UNIT
-        return self._ended + sum([micros * max(now - since, 0) for micros, since in self._runs]) / _UNIT
+            return self._recorded + (self._price * now - self._begun) / _UNIT
+        return self._recorded + sum([micros * max(now - since, 0) for micros, since in self._runs]) / _UNIT
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedCost:
-    """Sums over unfinished jobs, in dollars. ``running``: how many hold GPUs; ``left``: what those will still cost, and
-    ``squares`` Σ left². ``jobs``: those with a prediction, which have been started; only they are in ``predicted`` and
-    in ``actual``, what they have cost and will, whether they hold GPUs at the moment or wait for others.
+    """Sums over unfinished jobs, in dollars.
+
+    ``jobs``: how many have a prediction, which means that they have been started. ``predicted``: of those.
+    ``actual``: what they have cost and will, whether they hold GPUs at the moment or wait for others. ``left``: what
+    jobs that hold GPUs will still cost, with or without a prediction; ``squares``: Σ left².
     """
 
-    running: int = 0
     jobs: int = 0
     predicted: float = 0.0
     actual: float = 0.0
@@ -58,7 +59,6 @@ class CommittedCost:
 
     def __add__(self, other: CommittedCost) -> CommittedCost:
         return CommittedCost(
-            self.running + other.running,
             self.jobs + other.jobs,
             self.predicted + other.predicted,
             self.actual + other.actual,
@@ -71,25 +71,25 @@ NOTHING = CommittedCost()
 
 
 class ClassInProgress:
-    """Unfinished jobs of one class, of which ``running`` hold GPUs."""
+    """Unfinished jobs of one class. ``started``: whether any holds GPUs or did."""
 
-    __slots__ = ("_counted", "_predicted", "_reported", "_silent", "_spent", "running", "started")
+    __slots__ = ("_counted", "_jobs", "_predicted", "_reported", "_silent", "_spent", "started")
 
     def __init__(self, jobs: Iterable[JobFacts]) -> None:
         everyone = list(jobs)
         counted = [facts for facts in everyone if facts.predicted > 0.0]
-        self.running = len([facts for facts in everyone if facts.since is not None])
-        self.started = self.running > 0 or bool(counted)
+        self.started = bool(counted) or any([facts.since is not None for facts in everyone])
         self._spent = CostMeter(everyone)
         self._counted = CostMeter(counted)
-        self._predicted = len(counted), sum([facts.predicted for facts in counted])
+        self._jobs = len(counted)
+        self._predicted = sum([facts.predicted for facts in counted])
         self._reported = [
             (facts.reported, facts.predicted > 0.0, facts.since is not None)
             for facts in everyone
             if facts.reported is not None
         ]
         self._silent = [
-            (facts.predicted, facts.ended, *_line(facts), facts.since is not None)
+            (facts.predicted, facts.recorded_cost, *_line(facts), facts.since is not None)
             for facts in counted
             if facts.reported is None
         ]
@@ -99,19 +99,17 @@ class ClassInProgress:
         return self._spent.at(now)
 
     def committed(self, now: Instant, factor: float) -> CommittedCost:
-        """Future cost of the jobs; ``factor``: dollars of a silent job for each dollar predicted."""
-        jobs, predicted = self._predicted
+        """What the jobs have cost and will; ``factor``: dollars of a silent job for each dollar predicted."""
         silent = [
             (left, holds)
-            for aim, ended, price, since, holds in self._silent
-            if (left := aim * factor - ended - (price * (now - since) if now > since else 0.0)) > 0.0
+            for predicted, recorded, price, since, holds in self._silent
+            if (left := predicted * factor - recorded - (price * (now - since) if now > since else 0.0)) > 0.0
         ]
-        counted = [left for left, _ in silent] + [left for left, predicted, _ in self._reported if predicted]
+        counted = [left for left, _ in silent] + [left for left, has_prediction, _ in self._reported if has_prediction]
         lefts = [left for left, holds in silent if holds] + [left for left, _, holds in self._reported if holds]
         return CommittedCost(
-            running=self.running,
-            jobs=jobs,
-            predicted=predicted,
+            jobs=self._jobs,
+            predicted=self._predicted,
             actual=self._counted.at(now) + sum(counted),
             left=sum(lefts),
             squares=sum([left * left for left in lefts]),

@@ -27,11 +27,10 @@ class JobGroup:
     (seconds of the reference option).
 
     Jobs without GPUs are ``waiting``, some of them ``resting`` after a run that failed, or ``idle`` with the reason why
-    they want none. Jobs with GPUs are ``runners``,
-    or ``unwanted`` with the reason why they should not run. Among the runners, a move may pay for the ``movable``, not
-    all pods of the ``late`` run yet, and the ``capped`` have a maximum cost. The ``targeted`` are active and have a
-    target completion time. The ``hanging`` have pods that are to end, or runs that
-    have ended and are not on record.
+    they want none. Jobs with GPUs are ``runners``, or ``unwanted`` with the reason why they should not run. Among the
+    runners, a move may pay for the ``movable``, the ``late`` have pods that do not run yet, and the ``capped`` have a
+    maximum cost. The ``targeted`` are active and have a target completion time. The ``hanging`` have pods that are to
+    end, or runs that have ended and are not on record.
 
     ``rentals``: of jobs with GPUs; ``working``: rentals of unfinished jobs; ``nodes``: those with live pods of any job.
     ``micros``: micro-dollars an hour of the runners' GPUs. ``grace``: the longest grace of an unfinished job, seconds.

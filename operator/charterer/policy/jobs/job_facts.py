@@ -22,13 +22,16 @@ class JobFacts:
 
     ``order``: of creation. ``key``: of its group; ``statistics``: the class that it counts in. ``refused``: why no GPUs
     are looked for. ``settled``: whether all of its run runs, so that moving it is a question of gain; ``ready_by``: by
-    when it must, if it does not; ``rests_until``: when it may have its next run. ``rentals``: of its allocation;
-    ``nodes``: where its pods live; ``hanging``: nodes with pods of it that are to end, and by when they must have;
-    ``unrecorded``: nodes with pods of runs that have ended and are not on record, and since when. In dollars:
-    ``ended``, the GPUs of runs on record; ``price`` a second of those of its allocation, which are ``micros``
-    micro-dollars an hour, and ``since`` when; ``meters``: the same two of every run that is not on record;
-    ``predicted`` at its first start; ``reported``, what it still costs as it says.
-    ``trials``: runs on widths that had never been measured, from when until when.
+    when it must, if it does not. ``rests_until``: when it may have its next run.
+
+    ``rentals``: of its allocation. ``nodes``: where its pods live. ``hanging``: pods that are to end, each with its
+    node and by when it must have. ``unrecorded``: nodes with pods of runs that have ended and are not on record, each
+    with the run's name and its end. ``trials``: runs on widths that had never been measured, from when until when.
+
+    Its GPUs cost ``recorded_cost`` dollars in the runs on record. Those of its allocation cost ``price`` dollars a
+    second, or ``micros`` micro-dollars an hour, from ``since`` on. ``meters``: these micro-dollars and instants of
+    every run that is not on record. ``predicted``: dollars of the whole job, as of its first start; 0 before that.
+    ``reported``: dollars that it will still cost by its own progress.
     """
 
     job: Job
@@ -43,7 +46,7 @@ class JobFacts:
     nodes: tuple[NodeName, ...]
     hanging: tuple[tuple[NodeName, str, Instant], ...]
     unrecorded: tuple[tuple[NodeName, str, Instant], ...]
-    ended: float
+    recorded_cost: float
     price: float
     micros: int
     since: Instant | None
@@ -54,7 +57,7 @@ class JobFacts:
 
     def spent(self, now: Instant) -> float:
         """Dollars that the GPUs it held have cost, by its own record."""
-        return self.ended + sum(
+        return self.recorded_cost + sum(
             [Price(micros).dollars_per_second * max(seconds_between(since, now), 0.0) for micros, since in self.meters]
         )
 
@@ -80,7 +83,7 @@ def job_facts(job: Job, classes: frozenset[ClassId]) -> JobFacts:
             if pod.node is not None and pod.live and pod.must_end_by is not None
         ),
         unrecorded=_unrecorded(job),
-        ended=sum(
+        recorded_cost=sum(
             record.option.price.dollars_per_second * max(seconds_between(record.since, record.until), 0.0)
             for record in job.records
         ),
@@ -103,7 +106,7 @@ def _unrecorded(job: Job) -> tuple[tuple[NodeName, str, Instant], ...]:
     return tuple(
         (pod.node, run.name, max([pod.finished or ended for pod in run.pods]))
         for run in job.runs
-        if (ended := run.complete or run.failed) is not None and run.number not in recorded
+        if (ended := run.ended) is not None and run.number not in recorded
         if not any(pod.live for pod in run.pods)
         for pod in run.pods
         if pod.node is not None

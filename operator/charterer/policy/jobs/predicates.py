@@ -39,7 +39,7 @@ def ready_by(job: Job, allocation: Allocation) -> Instant | None:
     A run that did not even begin has the same time, from its allocation on, and its predecessor's grace period.
     """
     run = job.current_run
-    if run is not None and (run.complete is not None or run.failed is not None):
+    if run is not None and run.ended is not None:
         return None
     if run is None or run.suspended or run.started is None:
         grace = job.grace_seconds if job.replaced else 0.0
@@ -53,7 +53,7 @@ def ready_by(job: Job, allocation: Allocation) -> Instant | None:
 def settled(job: Job) -> bool:
     """Whether the job's run is running with all its pods, so that moving it is a question of gain."""
     run = job.current_run
-    if run is None or run.started is None or run.deleting or run.complete is not None or run.failed is not None:
+    if run is None or run.started is None or run.deleting or run.ended is not None:
         return False
     return job.has_all_pods()
 

@@ -35,12 +35,10 @@ def held_by(job: Job, rental_of: Mapping[NodeName, RentalId]) -> HeldGpus:
             rental = rental_of.get(pod.node) if pod.node is not None and pod.live else None
             if rental is not None:
                 living[rental] = living.get(rental, 0) + pod.gpus
-    doubted = job.doubted
     for allocation in (job.allocation, *job.replaced):
         if allocation is not None:
-            for rental, gpus in by_rental(allocation.placements).items():
-                if rental not in doubted:
-                    held[rental] = max(held.get(rental, 0), gpus)
+            for rental, gpus in by_rental(job.believed(allocation)).items():
+                held[rental] = max(held.get(rental, 0), gpus)
     for rental, gpus in living.items():
         held[rental] = max(held.get(rental, 0), gpus)
     return held

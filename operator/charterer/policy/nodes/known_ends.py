@@ -24,8 +24,9 @@ _STOP_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class KnownEnd:
-    """The end of a node on which no job begins any more. ``left``: seconds until then. ``closed``: for how many before
-    it no job begins there.
+    """The end of a node on which no job begins any more. ``left``: seconds until then.
+
+    ``closed``: seconds before it in which no job begins there.
     """
 
     at: Instant
@@ -42,8 +43,9 @@ class KnownEnd:
 
 @dataclass(frozen=True, slots=True)
 class KnownEnds:
-    """Those of all nodes. ``near``: of nodes on which no job begins any more. ``next_seconds``: until there is one more
-    such node; infinite where none is known.
+    """The known ends of all nodes. ``near``: of nodes on which no job begins any more.
+
+    ``next_seconds``: seconds until there is one more such node; infinite where none is known.
     """
 
     near: Mapping[RentalId, KnownEnd]
@@ -53,7 +55,7 @@ class KnownEnds:
 def known_ends(rentals: RentalIndex, surveys: Mapping[PoolId, Survey], now: Instant) -> KnownEnds:
     """The ends of the rentals that stay.
 
-    What ended before it was ready is not believed: else each new node would be given back, and another one rented.
+    What ended before it was ready is not believed: otherwise each new node would be given back, and another one rented.
     """
     near: dict[RentalId, KnownEnd] = {}
     following = inf

@@ -22,6 +22,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.hard_limit import LOOK_AHEAD_SECONDS, MARGIN_SECONDS, USEFUL_SECONDS
 from charterer.policy.options.option_value import Completion
+from charterer.sentences import count
 
 
 def left_of(job: Job, snapshot: Snapshot) -> float | None:
@@ -41,26 +42,27 @@ def fits(job: Job, option: Option, dollars: float, left: float | None) -> bool:
     return left is None or dollars + leaving(job, option) <= left
 
 
-def _needs(job: Job, outcome: Completion) -> float:
+def _needs(job: Job, way: Completion) -> float:
     """Dollars that must be left for a way to be entered, an orderly stop included."""
-    dollars = outcome.dollars
+    dollars = way.dollars
     if job.remaining is None:
-        dollars = outcome.option.entry_cost.dollars + outcome.option.price.dollars_per_second * USEFUL_SECONDS
-    return dollars + leaving(job, outcome.option)
+        dollars = way.option.entry_cost.dollars + way.option.price.dollars_per_second * USEFUL_SECONDS
+    return dollars + leaving(job, way.option)
 
 
-def affordable(job: Job, outcomes: Sequence[Completion], snapshot: Snapshot) -> Sequence[Completion]:
-    """The outcomes that stay within the job's maxCost, in the same order."""
+def affordable(job: Job, ways: Sequence[Completion], snapshot: Snapshot) -> Sequence[Completion]:
+    """The ways to the end that stay within the job's maxCost, in the same order."""
     left = left_of(job, snapshot)
-    return outcomes if left is None else [outcome for outcome in outcomes if _needs(job, outcome) <= left]
+    return ways if left is None else [way for way in ways if _needs(job, way) <= left]
 
 
-def too_dear(job: Job, outcomes: Sequence[Completion], snapshot: Snapshot) -> Reason | None:
-    """The reason why a job is not started: each of the outcomes would cost more than it may. None where one fits."""
-    if affordable(job, outcomes, snapshot):
+def too_dear(job: Job, ways: Sequence[Completion], snapshot: Snapshot) -> Reason | None:
+    """The reason why a job is not started: each of the ways would cost more than it may. None where one fits."""
+    if affordable(job, ways, snapshot):
         return None
     spent = job_cost(job, snapshot.rentals, snapshot.now)
-    need = min(_needs(job, outcome) for outcome in outcomes)
+    way = min(ways, key=lambda way: _needs(job, way))
     what = "the cheapest way to the end" if job.remaining is not None else f"to train for {USEFUL_SECONDS} s"
-    text = f"spec.maxCost is {job.max_cost}, {spent} are spent, and {what} needs ${need:.2f}, including a reserve"
-    return reason(ReasonCode.MAX_COST, f"{text} for an orderly stop: raise spec.maxCost to go on")
+    where = f"{count(way.option.gpus, 'GPU')} on {way.option.pool}"
+    text = f"spec.maxCost is {job.max_cost}, {spent} are spent, and {what} ({where}) needs ${_needs(job, way):.2f}"
+    return reason(ReasonCode.MAX_COST, f"{text}, including a reserve for an orderly stop: raise spec.maxCost to go on")

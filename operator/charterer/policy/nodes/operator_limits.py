@@ -6,9 +6,8 @@ machine that a cloud lists and no rental names. ``providers.guarded`` counts onc
 
 from __future__ import annotations
 
-from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
-from charterer.domain.pool import InstanceState, Pool
+from charterer.domain.pool import InstanceState, Pool, acting_pool
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import NO_LIMITS, OperatorLimits, Snapshot
 from charterer.sentences import count
@@ -28,13 +27,13 @@ class OperatorRoom:
         self.nodes, self._micros = 0, 0
         if self._limits == NO_LIMITS:
             return
-        named = {(_acting(rental.pool, snapshot), rental.instance) for rental in snapshot.rentals.values()}
+        named = {(acting_pool(rental.pool, snapshot.pools), rental.instance) for rental in snapshot.rentals.values()}
         for rental in snapshot.rentals.values():
             if rental.phase is not RentalPhase.ENDED:
                 self._add(rental.dearest)
         for name, survey in snapshot.surveys.items():
             for instance in survey.instances:
-                key = _acting(name, snapshot), instance.id
+                key = acting_pool(name, snapshot.pools), instance.id
                 if instance.state is not InstanceState.ENDED and key not in named:
                     named.add(key)
                     prices = (segment.price for segment in instance.segments)
@@ -68,12 +67,6 @@ class OperatorRoom:
     def _add(self, price: Price) -> None:
         self.nodes += 1
         self._micros += price.micros_per_hour
-
-
-def _acting(pool: PoolId, snapshot: Snapshot) -> PoolId:
-    """The pool under whose name the machines of both count, where two pools mean the same ones."""
-    found = snapshot.pools.get(pool)
-    return pool if found is None or found.taken_by is None else found.taken_by
 
 
 def _worst(pool: Pool | None) -> Price:

@@ -138,8 +138,8 @@ class PoolQuota:
             self.cooled.add(wait.doubt.doubted_until)
         return wait
 
-    def name(self, pool: PoolId) -> RentalId:
-        """Take a room of the pool: ``<pool>-<ordinal>`` with the smallest ordinal that no rental has."""
+    def take(self, pool: PoolId) -> RentalId:
+        """Count one more node of the pool, and name its rental ``<pool>-<ordinal>``, by the first free ordinal."""
         ordinal = self._next.get(pool, 1)
         while (rental := RentalId(f"{pool}-{ordinal}")) in self._snapshot.rentals:
             ordinal += 1

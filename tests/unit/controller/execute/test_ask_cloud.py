@@ -16,7 +16,7 @@ from charterer.domain.ids import InstanceId
 from charterer.domain.money import ZERO
 from charterer.domain.order import Ask, Order, Reply
 from charterer.domain.pool import Pool
-from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.rental import Gang, Rental, RentalPhase
 from charterer.domain.steps import AskCloud
 from charterer.lifecycle.pool import order_token
 from tests import factory as make
@@ -69,4 +69,13 @@ async def test_nothing_is_asked_for_a_rental_that_has_changed() -> None:
     scene = Scene(ASKED, LATER, now=(ASKED, replace(LATER, phase=RentalPhase.DRAINING)))
     with pytest.raises(Stale):
         await ask_cloud(scene.context, STEP)
+    assert scene.asked == []
+
+
+async def test_a_gang_is_not_asked_for_where_another_of_its_rentals_has_changed() -> None:
+    gang = Gang("gang-1", make.job().id, "research/sft", 2)
+    launched, waits = (replace(rental, gang=gang) for rental in (ORPHAN, LATER))
+    scene = Scene(launched, waits, now=(replace(launched, phase=RentalPhase.DRAINING), waits))
+    with pytest.raises(Stale):
+        await ask_cloud(scene.context, AskCloud(make.POOL, Ask((Order(TOKENS[1], LATER.id),), 2, together=True)))
     assert scene.asked == []

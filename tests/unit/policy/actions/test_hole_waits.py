@@ -143,17 +143,20 @@ def test_a_whole_node_is_rented_where_none_is_left_in_time_for_the_job(left: flo
     assert rented(plan(whole_node(left, jobs).snapshot())) == ["a100"] * nodes
 
 
-def hole_and_whole_node(left: float) -> World:
-    """Half of a100-1 is free, one job has all of a100-2 for ``left`` more seconds, and ``new`` runs best on 8 GPUs."""
+def hole_and_whole_node(left: float, *, elasticity: float = 0.9, used: int = 4) -> World:
+    """``used`` GPUs of a100-1 are in use, one job has all of a100-2 for ``left`` more seconds (0: none has), and
+    ``new`` runs best on 8 GPUs.
+    """
     world = World()
     budget = world.budget()
     world.budgets[budget.id] = replace(budget, fixed_rate=Rate(4.0 / 3600.0))
     world.pool(gpus=8, price="16")
-    world.profile("known", PowerLaw(0.9, 1.0), work_hours=1.0)
-    for name, hours, gpus in (("long", 10.0, 4), ("short", left / 3600, 8)):
+    world.profile("known", PowerLaw(elasticity, 1.0), work_hours=1.0)
+    for name, hours, gpus in (("long", 10.0, used), ("short", left / 3600, 8)):
         rental = world.rental()
-        world.job(name, gpus=gpus, hours_left=hours)
-        world.runs_on(name, rental.id, gpus=gpus)
+        if hours:
+            world.job(name, gpus=gpus, hours_left=hours)
+            world.runs_on(name, rental.id, gpus=gpus)
     world.job("new", gpus=(1, 1, 8), profile="known", hours_left=1.0)
     return world
 
@@ -167,6 +170,42 @@ def test_a_job_does_not_begin_beside_others_when_it_would_soon_move_to_a_whole_n
     assert option.gpus == gpus
     waits = decided.jobs[NEW].reason.code is ReasonCode.WAITING_FOR_FREE_GPUS
     assert waits == (gpus == 8)
+
+
+def test_a_job_begins_where_it_would_be_moved_once_all_others_are_served() -> None:
+    world = hole_and_whole_node(0.0, elasticity=0.8, used=3)
+    world.job("other", gpus=1, hours_left=1.0, weight=0.01)
+    decided = plan(world.snapshot())
+    placed = {command.job: command.allocation for command in decided.commands if isinstance(command, Allocate)}
+    nodes = {job: [place.rental for place in each.placements] for job, each in placed.items() if each is not None}
+    assert nodes == {NEW: ["a100-2"], JobId("other"): ["a100-1"]}
+    world.carry_out(decided)
+    assert not [command for command in plan(world.snapshot()).commands if isinstance(command, Allocate)]
+
+
+@pytest.mark.parametrize(("left", "gpus"), [(60.0, 8), (120.0, 4)])
+def test_a_job_waits_for_a_node_to_which_it_would_be_moved_for_as_long_as_that_costs_less(
+    left: float, gpus: int
+) -> None:
+    world = hole_and_whole_node(left, elasticity=0.8)
+    decided = plan(world.snapshot())
+    why, option = decided.jobs[NEW].reason, decided.jobs[NEW].option
+    assert option is not None
+    assert option.gpus == gpus
+    waits = why.code is ReasonCode.WAITING_FOR_FREE_GPUS
+    assert waits == (gpus == 8)
+    if waits:
+        assert why.message == (
+            "8 GPUs on a100 wanted: a node that is in use is expected to be left in 60 s, whereas a move there from 4"
+            " GPUs on a100 would cost $0.13 while it restarts for 30 s; it begins elsewhere at"
+            " 2026-06-16T00:01:30Z at the latest"
+        )
+        assert rented(decided) == []
+        assert decided.again_at is not None
+        world.now = decided.again_at
+        later = plan(world.snapshot()).jobs[NEW].option
+        assert later is not None
+        assert later.gpus == 4
 
 
 def test_explain_counts_the_wait_for_a_whole_node_and_not_a_start_up() -> None:

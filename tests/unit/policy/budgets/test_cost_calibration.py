@@ -28,7 +28,7 @@ SFT = ClassId("team", "sft")
 
 def test_nothing_known_corrects_nothing() -> None:
     assert cost_factor(None).value == cost_factor(AS_PREDICTED).value == 1.0
-    assert cost_factor(None, CommittedCost(running=1, left=10.0)).value == 1.0
+    assert cost_factor(None, CommittedCost(left=10.0)).value == 1.0
 
 
 def test_three_pseudo_jobs_hold_back_the_first_surprise() -> None:
@@ -37,7 +37,7 @@ def test_three_pseudo_jobs_hold_back_the_first_surprise() -> None:
 
 
 def test_a_running_job_counts_with_what_it_will_cost() -> None:
-    half_done_and_twice_as_dear = CommittedCost(running=1, jobs=1, predicted=100.0, actual=200.0, left=100.0)
+    half_done_and_twice_as_dear = CommittedCost(jobs=1, predicted=100.0, actual=200.0, left=100.0)
     assert cost_factor(None, half_done_and_twice_as_dear).value == pytest.approx(500 / 400)
 
 
@@ -129,7 +129,7 @@ def test_a_job_that_waits_for_other_gpus_still_counts_in_kappa_and_is_no_commitm
     stopped = in_progress(world).committed(world.now, 1.0)
     assert (stopped.jobs, stopped.predicted, stopped.actual) == (before.jobs, before.predicted, before.actual)
     assert before.left == pytest.approx(48.0)
-    assert (stopped.left, stopped.running) == (0.0, 0)
+    assert stopped.left == 0.0
 
 
 def test_nodes_that_no_job_held_make_every_dollar_dearer() -> None:

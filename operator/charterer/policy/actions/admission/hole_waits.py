@@ -17,7 +17,9 @@ seconds. So it waits for a node that all jobs are about to leave, if that is lef
 
     T + P·T / (2·w·θ) − (waited so far)    seconds.
 
-The 2 is for a node that would have been of use to others too. Such jobs count on different nodes.
+The 2 is for a node that would have been of use to others too. Such jobs count on different nodes. A job that could
+begin at once, but would move to such a node when it is left, waits for as long, with the restart in place of the
+start-up: that is what the wait saves it.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from charterer.domain.ids import JobId, PoolId
+from charterer.domain.ids import JobId, PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.money import Money
 from charterer.domain.option import Option
@@ -58,8 +60,8 @@ class _Waiter:
 
 @dataclass(frozen=True, slots=True)
 class _NodeWait:
-    """A job's wait for a node that is left in ``seconds``. A new one, rented after ``until``, starts for ``start``
-    seconds and ``bill`` dollars.
+    """A job's wait for a node that is left in ``seconds``, until ``until`` at most. It saves a start-up of ``start``
+    seconds and ``bill`` dollars: of a new node or, with ``moves_from``, of a run that is moved from there.
     """
 
     option: OptionKey
@@ -67,13 +69,19 @@ class _NodeWait:
     until: Instant
     start: float
     bill: float
+    moves_from: Option | None = None
 
     def reason(self, job: Job, option: Option) -> Reason:
-        """Why no node is rented."""
+        """Why no node is rented, or why the job does not begin elsewhere."""
+        money, start = reasons.format_money(self.bill), reasons.format_duration(self.start)
         text = f"{reasons.name(option)} wanted: a node that is in use is expected to be left in"
-        text += f" {reasons.format_duration(self.seconds)}, whereas a new one would cost"
-        text += f" {reasons.format_money(self.bill)} while it starts for {reasons.format_duration(self.start)}"
-        text += _at_the_latest(self.until)
+        text += f" {reasons.format_duration(self.seconds)}, whereas "
+        if self.moves_from is None:
+            text += f"a new one would cost {money} while it starts for {start}{_at_the_latest(self.until)}"
+        else:
+            here = reasons.name(self.moves_from)
+            text += f"a move there from {here} would cost {money} while it restarts for {start}"
+            text += _at_the_latest(self.until, "begins elsewhere")
         gained = job.weight * (self.start - self.seconds)
         return Reason(ReasonCode.WAITING_FOR_FREE_GPUS, gained, Money.of(-self.bill), text)
 
@@ -90,6 +98,7 @@ class HoleWaits:
         self._soonest: dict[PoolId, float] = {}
         self._whole: dict[JobId, _NodeWait] = {}
         self._to_next: dict[PoolId, float] = {}
+        self._ends: dict[PoolId, list[tuple[float, RentalId]]] = {}
 
     def look(self, queue: Iterable[tuple[Job, Option]]) -> None:
         """Find the pools, given who waits, each with the option that it would be given first.
@@ -119,18 +128,25 @@ class HoleWaits:
 
     def _look_for_nodes(self, pool: PoolId, waiters: Iterable[_Waiter]) -> None:
         """Find who waits for a whole node. Each job, the first in the queue first, counts on the next to be left."""
-        ends = iter(self._node_ends(pool))
         start = self._draft.snapshot.pools[pool].likely_start_seconds
-        bill = self._price(pool) * start
-        soonest = next(ends, inf)
         for waiter in waiters:
-            most = start + (bill / (_FACTOR * waiter.worth) if waiter.worth else 0.0) - waiter.waited
-            if soonest > most:
-                continue
-            until = after(self._now, most)
-            self._whole[waiter.job.id] = _NodeWait(key_of(waiter.option), soonest, until, start, bill)
-            self._draft.decided.again_at.append(after(until, _RENTED_AFTER))
-            soonest = next(ends, inf)
+            wait = self._node_wait(waiter, start)
+            if wait is not None:
+                self._count_on(waiter.job, wait)
+
+    def _node_wait(self, waiter: _Waiter, saved: float, moves_from: Option | None = None) -> _NodeWait | None:
+        """The wait for the whole node that is left next, if the job may wait for it. ``saved``: seconds of a start."""
+        ends, bill = self._node_ends(waiter.option.pool), self._price(waiter.option.pool) * saved
+        most = saved + (bill / (_FACTOR * waiter.worth) if waiter.worth else 0.0) - waiter.waited
+        if not ends or ends[-1][0] > most:
+            return None
+        return _NodeWait(key_of(waiter.option), ends[-1][0], after(self._now, most), saved, bill, moves_from)
+
+    def _count_on(self, job: Job, wait: _NodeWait) -> None:
+        """Keep the node for the job, as far as others of this plan would count on it."""
+        self._whole[job.id] = wait
+        self._node_ends(wait.option[0]).pop()
+        self._draft.decided.again_at.append(after(wait.until, _RENTED_AFTER))
 
     def reason(self, job: Job, option: Option) -> Reason | None:
         """Why no node is rented for the job's option now; None where one may be."""
@@ -150,6 +166,29 @@ class HoleWaits:
         text += _at_the_latest(self._latest(waiter))
         seconds = -job.weight * soonest
         return Reason(ReasonCode.WAITING_FOR_FREE_GPUS, seconds, Money.of(-idle), text)
+
+    def until_moved(self, job: Job, here: Option, option: Option) -> float:
+        """Seconds for which the job, which could begin ``here``, waits for a whole node to which it would be moved;
+        infinite if it does not.
+        """
+        wait = self._before_move(job, here, option)
+        return inf if wait is None else wait.seconds
+
+    def instead_of_move(self, job: Job, here: Option, option: Option) -> Reason | None:
+        """Why it waits for that node; others do not count on it."""
+        wait = self._before_move(job, here, option)
+        if wait is None:
+            return None
+        self._count_on(job, wait)
+        return wait.reason(job, option)
+
+    def _before_move(self, job: Job, here: Option, option: Option) -> _NodeWait | None:
+        share = self._solution.share(job)
+        if share is None or job.id in self._solution.deadline_needs:
+            return None
+        if option.gpus != self._size(option.pool) or not self._draft.must_rent(job, option):
+            return None
+        return self._node_wait(self._waiter(job, option), share.group.menu.table.restart, here)
 
     def start_up_over(self, job: Job, option: Option) -> tuple[float, float]:
         """Seconds and dollars of the option's start-up that are over, or that the job saves by waiting for a node that
@@ -224,16 +263,22 @@ class HoleWaits:
                     break
         return soonest
 
-    def _node_ends(self, pool: PoolId) -> Sequence[float]:
-        """Seconds until each node of the pool that is in use has been left by all its jobs, the soonest first."""
-        free, size = self._draft.free_nodes(pool).ready.free, self._size(pool)
-        return sorted(
-            max(guest.left for guest in guests)
-            for rental, guests in self._solution.guests().items()
-            if rental in free and free[rental] + sum(guest.gpus for guest in guests) == size
-        )
+    def _node_ends(self, pool: PoolId) -> list[tuple[float, RentalId]]:
+        """Seconds until each node of the pool that is in use has been left by all its jobs, the soonest last: those
+        that no job of this plan counts on, or begins on.
+        """
+        free, size, guests = self._draft.free_nodes(pool).ready.free, self._size(pool), self._solution.guests()
+        if pool not in self._ends:
+            self._ends[pool] = sorted(
+                [(max(guest.left for guest in here), rental) for rental, here in guests.items() if rental in free],
+                reverse=True,
+            )
+        ends = self._ends[pool]
+        while ends and free[ends[-1][1]] + sum(guest.gpus for guest in guests[ends[-1][1]]) != size:
+            ends.pop()
+        return ends
 
 
-def _at_the_latest(until: Instant) -> str:
-    """When the node is rented if the wait is in vain, as the end of a sentence."""
-    return f"; it is rented at {moment(until):%Y-%m-%dT%H:%M:%SZ} at the latest"
+def _at_the_latest(until: Instant, does: str = "is rented") -> str:
+    """What happens when if the wait is in vain, as the end of a sentence."""
+    return f"; it {does} at {moment(until):%Y-%m-%dT%H:%M:%SZ} at the latest"

@@ -32,7 +32,7 @@ class OptionOrder:
         A job of a class that mixes takes the path given to it, or the mix would not be met; unless that needs a node
         which the cloud is not expected to give soon.
         """
-        worth, least = (self._solution.deadline_values(job) or share.values).worth, inf
+        worth, least = self._solution.worth(job, share), inf
         totals = self._with_delays(job, outcomes, worth)
         start_up = self._draft.start_up
         dearest = [(worth + option.price.dollars_per_second) * start_up(option) for _, option in totals]
@@ -51,19 +51,27 @@ class OptionOrder:
         first = [option for _, _, option in sorted(ranked, key=lambda entry: entry[:2])]
         return [*first, *(option for _, option in totals[len(first) :])]
 
-    def as_moved(self, job: Job, options: Sequence[Option], share: GroupAssignment) -> Sequence[Option]:
-        """The options, best first; before them the one to which the next plan would move the job, did it begin now.
+    def as_moved(self, job: Job, here: Option, outcomes: Sequence[Completion]) -> Option | None:
+        """The option to which the next plan would move the job, did it begin now on ``here``; None if it would stay.
 
         A move to ready nodes counts no start-up, and a start does, because who takes GPUs lets another job rent some.
-        So this is for the last of the queue: there is no other.
+        So this is for when the queue has been served. A node that is about to be left is as good as a ready one, but
+        for the wait for it.
         """
-        if share.mixes or job.resize is ResizePolicy.NEVER or not self._draft.ready(job, options[0]):
-            return options
-        values = self._solution.own_values(job, share)
-        gains = {key_of(to): gain for to, gain, _ in values.gains(options[0], share.position(job))}
-        paying = [option for option in options if key_of(option) in gains and self._draft.ready(job, option)]
-        best = max(paying, key=lambda option: gains[key_of(option)], default=options[0])
-        return [best, *(option for option in options if option is not best)]
+        share = self._solution.share(job)
+        if share is None or share.mixes or job.resize is ResizePolicy.NEVER:
+            return None
+        values, wanted = self._solution.own_values(job, share), {key_of(outcome.option) for outcome in outcomes}
+        if values.is_trial(here):
+            return None
+        best: Option | None = None
+        most = -inf
+        for option, gain, _ in values.gains(here, share.position(job)):
+            if key_of(option) in wanted:
+                wait = 0.0 if self._draft.ready(job, option) else self._waits.until_moved(job, here, option)
+                if gain - values.worth * wait > most:
+                    best, most = option, gain - values.worth * wait
+        return best
 
     def snuggest(self, job: Job, options: Sequence[Option]) -> Sequence[Option]:
         """The options, best first; where the best would have a node to itself, that of the pool which it fits best.

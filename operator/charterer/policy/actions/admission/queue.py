@@ -47,6 +47,7 @@ class Admission:
         self._waiting = sorted(waiting, key=lambda job: (job.created, job.id))
         self._wanted = self._options()
         self._placed: set[JobId] = set()
+        self._begun: list[tuple[Job, Option]] = []
         self._money = Commitments(draft, jobs.running, self._wanted)
         self._waits = HoleWaits(draft)
         self._order = OptionOrder(draft, self._waits)
@@ -73,7 +74,10 @@ class Admission:
         for job in queue:
             share = self._solution.share(job)
             if share is not None:
-                self._admit(job, wanted[job.id], share, last=job is queue[-1])
+                self._admit(job, wanted[job.id], share)
+        if shares is None and self._solution.feasible:
+            for job, option in self._begun:
+                self._ask_again(job, option)
         for job in self._waiting:
             if job.id in self._displaced and job.id not in self._placed:
                 self._draft.stop(job, self._displaced[job.id])
@@ -130,16 +134,14 @@ class Admission:
                 self._place(job, option, claim.placements, moved)
                 return
 
-    def _admit(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment, *, last: bool) -> None:
-        """Offer the job its options in their order, until it has one or the budget cannot pay. ``last``: of all."""
+    def _admit(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> None:
+        """Offer the job its options in their order, until it has one or the budget cannot pay."""
         wanted = outcomes[0].option
-        worth = (self._solution.deadline_values(job) or share.values).worth
+        worth = self._solution.worth(job, share)
         at_once = {key_of(outcome.option): outcome.worth for outcome in outcomes}
         blocks: list[ReasonCode] = []
         to_wait = inf
         options = self._order.by_availability(job, outcomes, share)
-        if last:
-            options = self._order.as_moved(job, options, share)
         for option in self._order.snuggest(job, options):
             if at_once[key_of(option)] >= to_wait:
                 continue
@@ -161,6 +163,23 @@ class Admission:
         first = blocks[0]
         self._draft.judge(job, wanted, reasons.waiting(first, wanted, self._refusals.why_not(first, job, wanted)))
 
+    def _ask_again(self, job: Job, here: Option) -> None:
+        """Let a job that begins ``here`` do so where it would be moved, now that nobody else needs those nodes."""
+        share, outcomes = self._solution.share(job), self._wanted[job.id]
+        to = self._order.as_moved(job, here, outcomes)
+        if to is None or share is None:
+            return
+        if not self._draft.ready(job, to):
+            waits = self._waits.instead_of_move(job, here, to)
+            if waits is not None:
+                self._draft.take_back(job)
+                self._draft.judge(job, to, waits)
+            return
+        claim = self._draft.claim(job, to, only_ready=True)
+        if claim.placements is not None:
+            self._draft.take_back(job, claim.placements)
+            self._begin(job, to, claim.placements, share, outcomes[0].option)
+
     def _try(self, job: Job, option: Option, share: GroupAssignment, wanted: Option) -> ReasonCode | None:
         """Place the job or let it wait for nodes; the reason when neither can be.
 
@@ -175,11 +194,9 @@ class Admission:
             return claim.blocked
         self._money.use(option)
         if claim.placements is not None:
-            feasible = self._solution.feasible
-            why = reasons.choice(option, share.values, share.group.weight, share.position(job), feasible=feasible)
-            why = self._solution.with_deadline_note(job, why)
-            why = replace(why, message=f"{why.message}{self._refusals.passed_over(job, option, wanted)}")
-            self._place(job, option, claim.placements, why)
+            self._begin(job, option, claim.placements, share, wanted)
+            if self._draft.begins(job):
+                self._begun.append((job, option))
             return None
         if self._runs_meanwhile(job, option, claim.nodes, share):
             return None
@@ -212,6 +229,16 @@ class Admission:
         why = Reason(ReasonCode.INTERRUPTION, 0.0, ZERO, text, job.records[-1].option)
         self._place(job, rest, tuple([Placement(name, size) for name in places]), why)
         return True
+
+    def _begin(
+        self, job: Job, option: Option, placements: Sequence[Placement], share: GroupAssignment, wanted: Option
+    ) -> None:
+        """Give the job its place, and say why it has that option. ``wanted``: as in ``_try``."""
+        feasible = self._solution.feasible
+        why = reasons.choice(option, share.values, share.group.weight, share.position(job), feasible=feasible)
+        why = self._solution.with_deadline_note(job, why)
+        why = replace(why, message=f"{why.message}{self._refusals.passed_over(job, option, wanted)}")
+        self._place(job, option, placements, why)
 
     def _place(self, job: Job, option: Option, placements: Sequence[Placement], why: Reason) -> None:
         left = self._displaced.get(job.id, why)
