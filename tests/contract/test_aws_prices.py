@@ -143,6 +143,22 @@ async def test_a_price_change_right_before_the_end_is_billed_although_prices_wer
     assert {ended.id: cost(ended, instant(m.account.clock.now))} == m.account.bill()
 
 
+async def test_a_new_process_that_quotes_first_bills_each_zone_by_its_own_whole_history(aws: OpenAws) -> None:
+    old = aws(capacity=CapacityType.SPOT)
+    old.account.set_spot_price(TYPE, "us-east-1a", "8")
+    old.account.set_spot_price(TYPE, "us-east-1b", "9")
+    old.account.clock.advance(1000)
+    await old.ask("one")
+    old.account.clock.advance(600)
+    old.account.set_spot_price(TYPE, "us-east-1a", "11")
+    old.account.clock.advance(400)
+    m = aws(capacity=CapacityType.SPOT)
+    await m.provider.quote(m.pool)
+    [instance] = (await m.survey()).instances
+    assert [segment.price for segment in instance.segments] == [Price.parse("8"), Price.parse("11")]
+    assert {instance.id: cost(instance, instant(m.account.clock.now))} == m.account.bill()
+
+
 async def test_spot_without_a_history_is_told(aws: OpenAws) -> None:
     m = aws(capacity=CapacityType.SPOT)
     with pytest.raises(InvalidRequest, match="spot price"):

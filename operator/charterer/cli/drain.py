@@ -11,7 +11,7 @@ import click
 import yaml
 
 from charterer.cli.shared.cluster import ClusterOptions, call, cluster_options, wall_clock
-from charterer.cli.shared.leader import find_leader
+from charterer.cli.shared.leader import find_leader, leader_if_known
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import Forbidden, NotFound
 from charterer.cluster.paths import GPU_POOLS, GPU_RENTALS
@@ -96,6 +96,8 @@ async def delete_and_wait(client: Client, pools: Sequence[RawObject], seconds: f
         if not rentals and not going:
             break
         now = _named(rentals) if rentals else f"GPUPools {_names(going)} are being deleted"
+        if (await leader_if_known(client, wall_clock)).trouble:
+            now += "; no operator leads, so nobody ends them: start it"
         if loop.time() >= deadline:
             raise click.ClickException(f"after {seconds:g} s {now}: see kubectl describe gpurentals,gpupools")
         if now != said:

@@ -19,7 +19,7 @@ _NAMESPACE = click.option(
 
 @click.command()
 @click.option("--drain", is_flag=True, help="Also end everything that is rented, with the jobs' grace periods.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="With --drain: do not ask.")
 @_NAMESPACE
 @cluster_options
 def stop(drain: bool, yes: bool, namespace: str, cluster: ClusterOptions) -> None:

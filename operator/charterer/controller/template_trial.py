@@ -26,7 +26,7 @@ TRIALS_AT_ONCE: Final = 8
 _PLACE_BYTES = 92
 """Most bytes of one place in a record: the name of a rental is that of its pool and a number."""
 _VIEW_BYTES = 65_536
-"""More than what else is in a job's status takes."""
+"""More bytes than everything else in a job's status takes."""
 
 
 def may_run_again(job: Job) -> bool:

@@ -182,9 +182,9 @@ class Run:
     """The fact: one run's Kubernetes object (see ``workloads``) and its pods, of which ``completions`` must succeed.
 
     ``complete`` / ``failed``: since when the object has that terminal condition, which is evidence and not yet truth:
-    see ``lifecycle.run``. ``failed_by_disruption``: it says that it failed because a pod was disrupted. ``warning``:
-    the last Warning Event about the object or its pods, known only of a run that takes long to start. ``owned``: its
-    TrainingJob controls it; to delete that one without its dependents takes the owner away.
+    see ``lifecycle.verdict``. ``failed_by_disruption``: it says that it failed because a pod was disrupted.
+    ``warning``: the last Warning Event about the object or its pods, known only of a run that takes long to start.
+    ``owned``: its TrainingJob controls it; to delete that one without its dependents takes the owner away.
     """
 
     number: int

@@ -13,7 +13,7 @@ from typing import Final
 from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.money import Money, Price
-from charterer.domain.pool import CapacityType, Cloud, PriceSegment
+from charterer.domain.pool import CapacityType, Cloud, Instance, PriceSegment
 from charterer.domain.time import Instant, after
 
 SHORTEST_WAIT_SECONDS: Final = 30.0
@@ -96,6 +96,10 @@ class Rental:
     def billed(self) -> bool:
         """Whether the cloud may be billing it now, according to this object."""
         return self.launched is not None and self.ended is None
+
+    def launch(self, machine: Instance) -> Instant:
+        """When its ``machine`` was launched first: EC2 tells a later time once it was stopped and started again."""
+        return machine.launched if self.launched is None else min(self.launched, machine.launched)
 
     @property
     def price(self) -> Price:

@@ -94,5 +94,7 @@ def _recorded_up_to(rental: Rental, boundary: Instant, view: LifecycleView) -> b
     if survey is None or not must_show(survey, boundary):
         return False
     if rental.launched is None:
-        return rental.instance is None and all(item.launched >= boundary for item in view.unclaimed(rental.pool))
+        return rental.instance is None and all(
+            item.launched >= boundary for item in view.unclaimed(view.acting(rental.pool))
+        )
     return cloud_update(rental, view) is None and rental.missing_since is None

@@ -24,6 +24,7 @@ from charterer.domain.steps import (
     AskCloud,
     CloseUnfulfilled,
     Cool,
+    CountLifetime,
     MarkMissing,
     PoolStep,
     RecordOffer,
@@ -51,13 +52,22 @@ def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | MarkMissing | 
         return Wait(f"the cloud has not yet been asked about GPUPool {pool_id}")
     inventory = _PoolInventory.of(pool, survey, view)
     step = _match_instances(inventory, view) or _adjust_orders(inventory, view)
-    if (step is None or isinstance(step, Wait)) and (ended := lifetime_to_count(pool, inventory.rentals)) is not None:
+    if step is not None and not isinstance(step, Wait):
+        return step
+    return _to_record(inventory) or step
+
+
+def _to_record(inventory: _PoolInventory) -> CountLifetime | RecordOffer | None:
+    """The step that records what nothing waits for: a lifetime that ended, the cloud's offer, or how nodes started."""
+    pool = inventory.pool
+    if (ended := lifetime_to_count(pool, inventory.rentals)) is not None:
         return ended
-    if (step is None or isinstance(step, Wait)) and not pool.deleting:
-        starts = new_starts(pool, inventory.rentals)
-        if starts or not pool.offer_recorded:
-            return RecordOffer(pool_id, pool.offering, pool.quote, pool.quote_on_record, starts)
-    return step
+    if pool.deleting:
+        return None
+    starts = new_starts(pool, inventory.rentals)
+    if starts or not pool.offer_recorded:
+        return RecordOffer(pool.id, pool.offering, pool.quote, pool.quote_on_record, starts)
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ def _differs_from_record(instance: Instance, rental: Rental) -> bool:
     """Whether the list has more than the record. A list that lags has fewer price segments, which changes nothing."""
     return (
         instance.segments != rental.segments[: len(instance.segments)]
-        or instance.launched != rental.launched
+        or rental.launch(instance) != rental.launched
         or instance.billing_minimum_seconds != rental.billing_minimum_seconds
         or bool(instance.provider_id and instance.provider_id != rental.provider_id)
         or (instance.node is not None and rental.node is None)

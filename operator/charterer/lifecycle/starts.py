@@ -11,7 +11,7 @@ from charterer.domain.rental import Rental
 from charterer.domain.time import seconds_between
 
 _CLOCKS_DIFFER_SECONDS: Final = 60.0
-"""A rental that was made so long after its machine's launch did not ask for it: the machine was found."""
+"""A rental that was made later than this after its machine's launch did not ask for it: the machine was found."""
 
 
 def new_starts(pool: Pool, rentals: Sequence[Rental]) -> tuple[NodeStart, ...]:

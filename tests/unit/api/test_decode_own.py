@@ -200,6 +200,17 @@ class TestSpeedupProfile:
             "out to have it learned"
         )
 
+    def test_one_gpu_and_a_large_ratio_are_told_as_a_person_would(self) -> None:
+        falling = _problem(self._raw(throughput=[{"gpus": 1, "value": 10}, {"gpus": 8, "value": 5}]), decode.profile)
+        assert falling.message.startswith("throughput falls from 10 on 1 GPU to 5 on 8;")
+        curves = [
+            {"gpuType": "NVIDIA-H100-80GB-HBM3", "throughput": [{"gpus": 1, "value": 0.4}]},
+            {"gpuType": "NVIDIA-A100-SXM4-40GB", "throughput": [{"gpus": 1, "value": 410}]},
+        ]
+        problem = _problem(values.raw("SpeedupProfile", {"curves": curves}), decode.profile)
+        told = "1 GPU of NVIDIA-A100-SXM4-40GB is 1,020 times as fast as 1 of NVIDIA-H100-80GB-HBM3 (410 and 0.4)"
+        assert problem.message.startswith(told)
+
     @pytest.mark.parametrize("value", [35.0, 410.0, 800.0])
     def test_a_gpu_type_may_be_as_slow_or_fast_as_programs_make_it(self, value: float) -> None:
         curves = [

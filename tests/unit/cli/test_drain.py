@@ -39,6 +39,7 @@ class Cluster:
             "spec": {"holderIdentity": "x" if leads else "", "renewTime": format_instant(wall_clock())},
         }
         self.recreates: list[RawObject] = []
+        self.gives_up = False
 
     async def list(self, path: str, *, fields: str = "") -> Listing:
         what = path.rpartition("/")[2]
@@ -55,6 +56,8 @@ class Cluster:
 
     async def delete(self, path: str, *, uid: str) -> None:
         assert self.pools.pop(path.rpartition("/")[2])["metadata"]["uid"] == uid
+        if self.gives_up:
+            self.lease["spec"]["holderIdentity"] = ""
 
 
 def ran(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *arguments: str, answer: str = "") -> Result:
@@ -115,6 +118,15 @@ def test_machines_that_do_not_end_in_time_are_named(monkeypatch: pytest.MonkeyPa
     done = ran(cluster, monkeypatch, "--yes", "--wait", "0", "--save", str(tmp_path / "p.yaml"))
     assert done.exit_code == 1
     assert "after 0 s 1 machine is rented (a100-0 Ready)" in done.output
+
+
+def test_an_operator_that_goes_while_its_machines_should_end_is_missed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cluster = Cluster(pool("a100"), rentals=1)
+    cluster.gives_up = True
+    done = ran(cluster, monkeypatch, "--yes", "--save", str(tmp_path / "p.yaml"))
+    assert "1 machine is rented (a100-0 Ready); no operator leads, so nobody ends them: start it" in done.output
 
 
 def test_pools_that_something_creates_again_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

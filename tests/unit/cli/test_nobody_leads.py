@@ -1,4 +1,4 @@
-"""Where no operator leads, plan and explain say first that nobody carries out what they show."""
+"""Where no operator leads, or one that is stopped, the first sentence says that nothing comes of what is shown."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import pytest
 
 from charterer.cli.shared.cluster import ClusterOptions, ClusterReading
+from charterer.domain.snapshot import Stop
 from tests.unit.cli.worlds import charterer_over, seen_of
 from tests.worlds import NAMESPACE, World
 
@@ -30,3 +31,18 @@ def test_the_first_line_warns_if_and_only_if_nobody_leads(
     monkeypatch.setattr(f"charterer.cli.{arguments[0]}.command.read", read)
     assert charterer(*arguments).stdout.startswith(f"Warning: {trouble}\n") is bool(trouble)
     assert json.loads(charterer(*arguments, "-o", "json").stdout)["nobodyActs"] == (trouble or None)
+
+
+@pytest.mark.parametrize(
+    ("stop", "told"),
+    [(Stop.RENT, "nothing is rented until"), (Stop.DRAIN, "nothing is rented and all nodes are ended")],
+)
+def test_that_a_person_has_stopped_the_operator_is_said_first(
+    stop: Stop, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    world.budget("research", amount="60000")
+    charterer = charterer_over(world, monkeypatch, stop=stop)
+    assert charterer("plan").stdout.startswith(f"Warning: a person has stopped the operator: {told}")
+    (warning,) = json.loads(charterer("plan", "-o", "json").stdout)["warnings"]
+    assert warning.endswith("until `charterer resume`")

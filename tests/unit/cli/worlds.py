@@ -16,7 +16,7 @@ from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.errors import Problem
-from charterer.domain.snapshot import NO_LIMITS, OperatorLimits
+from charterer.domain.snapshot import NO_LIMITS, OperatorLimits, Stop
 from tests.unit.cli.dry_runs import DryRuns
 from tests.worlds import NAMESPACE, World
 
@@ -57,12 +57,13 @@ def charterer_over(
     *problems: Problem,
     others: OtherJobs = NO_OTHERS,
     limits: OperatorLimits = NO_LIMITS,
+    stop: Stop | None = None,
 ) -> Charterer:
     """``charterer`` on the command line, over a cluster that holds the world and ``others``, and accepts all Jobs."""
     DryRuns().serve(monkeypatch)
 
     def read(cluster: ClusterOptions) -> ClusterReading:
-        return ClusterReading(replace(seen_of(world, *problems), limits=limits), world.now, NAMESPACE)
+        return ClusterReading(replace(seen_of(world, *problems), limits=limits, stop=stop), world.now, NAMESPACE)
 
     for command in ("plan", "explain", "simulate"):
         monkeypatch.setattr(f"charterer.cli.{command}.command.read", read)

@@ -18,7 +18,7 @@ def shown(own: float, *others: float) -> float:
     return seconds_between(at(0), clock.now())
 
 
-def test_alone_it_counts() -> None:
+def test_without_other_clocks_the_own_one_counts() -> None:
     assert shown(DAYS) == DAYS
 
 

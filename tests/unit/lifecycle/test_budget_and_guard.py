@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from charterer.domain.budget import FOLDED_KEPT, Budget, Mode
-from charterer.domain.ids import BudgetId
+from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.job import Finish, FinishKind, RunOutcome, RunRecord
 from charterer.domain.money import Money
 from charterer.domain.rental import RentalPhase
@@ -112,6 +112,13 @@ def test_an_instance_launched_in_the_period_is_adopted_before_it_ends() -> None:
     assert isinstance(step(snapshot(waiting, asked(SOON, MACHINE), now=SOON)), Wait)
     assert isinstance(step(snapshot(waiting, asked(SOON), now=SOON)), OpenPeriod)
     assert isinstance(step(snapshot(waiting, asked(SOON, instance(launched=after(APRIL, 1))), now=SOON)), OpenPeriod)
+
+
+def test_an_instance_that_another_pool_lists_for_a_rental_is_adopted_before_the_period_ends() -> None:
+    taken = pool(id=PoolId("other"), uid="other-uid", taken_by=POOL)
+    waiting = rental("other-1", created=EVE, pool=taken.id)
+    assert isinstance(step(snapshot(pool(), taken, waiting, asked(SOON, MACHINE), now=SOON)), Wait)
+    assert isinstance(step(snapshot(pool(), taken, waiting, asked(SOON), now=SOON)), OpenPeriod)
 
 
 def test_what_was_launched_at_the_very_end_is_the_next_periods() -> None:

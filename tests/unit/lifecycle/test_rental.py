@@ -102,6 +102,12 @@ def test_a_new_price_is_recorded_and_a_list_that_lags_takes_nothing_back() -> No
     assert step(snapshot(READY, survey(corrected), node())) == Refresh(READY.id, corrected)
 
 
+def test_a_machine_that_was_stopped_and_started_again_costs_from_its_first_launch() -> None:
+    assert step(snapshot(READY, survey(replace(MACHINE, launched=at(200))), node())) is None
+    done = step(snapshot(READY, survey(replace(DEAD, launched=at(200))), node()))
+    assert done == MarkEnded(READY.id, at(300), PRICE.cost(300), estimated=False)
+
+
 def test_a_node_name_told_later_is_recorded_once() -> None:
     nameless = replace(READY, node=None)
     assert step(snapshot(nameless, SEEN, node())) == Refresh(READY.id, MACHINE)

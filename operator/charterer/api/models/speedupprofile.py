@@ -18,6 +18,7 @@ from charterer.domain.ids import ClassId
 from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
 from charterer.gpu_types import relative_speeds
 from charterer.policy.options.speedup import reference_width, throughput
+from charterer.sentences import count
 
 _MOST_APART: Final = 1e9
 """Largest ratio of a throughput to that of the reference: more than between the slowest GPU and the largest cluster."""
@@ -96,10 +97,14 @@ def _table(meta: ObjectMeta, path: str, points: tuple[ThroughputPoint, ...]) -> 
     ascending = tuple(sorted((point.gpus, point.value) for point in points))
     for (fewer, fast), (more, slow) in pairwise(ascending):
         if more == fewer:
-            raise meta.invalid(path, "DuplicatePoint", f"{more} GPUs are given twice; keep one value")
+            raise meta.invalid(
+                path,
+                "DuplicatePoint",
+                f"{count(more, 'GPU')} {'is' if more == 1 else 'are'} given twice; keep one value",
+            )
         if slow < fast:
-            message = f"throughput falls from {fast:g} on {fewer} GPUs to {slow:g} on {more}; leave the slower one out"
-            raise meta.invalid(path, "CurveNotIncreasing", message)
+            falls = f"throughput falls from {fast:g} on {count(fewer, 'GPU')} to {slow:g} on {more}"
+            raise meta.invalid(path, "CurveNotIncreasing", f"{falls}; leave the slower one out")
     return ThroughputTable(ascending)
 
 
@@ -136,8 +141,9 @@ def _units_differ(curve: SpeedCurve, other: SpeedCurve) -> str:
     )
     if lowest <= here / there <= highest:
         return ""
+    these = f"{count(gpus, 'GPU')} of {curve.gpu_type} {'is' if gpus == 1 else 'are'}"
     return (
-        f"{gpus} GPUs of {curve.gpu_type} are {here / there:.3g} times as fast as {gpus} of {other.gpu_type} "
+        f"{these} {float(f'{here / there:.3g}'):,g} times as fast as {gpus} of {other.gpu_type} "
         f"({here:g} and {there:g}); by their data sheets that lies between {lowest:.2g} and {highest:.3g}: give all "
         "curves in one unit, such as samples a second, or leave one out to have it learned"
     )

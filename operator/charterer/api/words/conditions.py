@@ -11,7 +11,7 @@ from charterer.api.words.meaning import Meaning
 CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
     ConditionType.READY: Meaning("The budget, pool or profile can be used.", "If False: read its message."),
     ConditionType.WITHIN_BUDGET: Meaning(
-        "The forecast of the period's spending stays within the amount.",
+        "The amount is not below the interval in which nine periods in ten like this one end.",
         "If False: lower the load, or raise `spec.amount`.",
     ),
     ConditionType.PRICE_DATA_FRESH: Meaning(
@@ -81,7 +81,7 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     ),
     "Enforcing": Meaning("The budget acts."),
     "ForecastExceedsAmount": Meaning(
-        "The period is expected to end above the amount.", "Raise `spec.amount`, or submit less."
+        "Even the lower end of the forecast's interval is above the amount.", "Raise `spec.amount`, or submit less."
     ),
     "Fresh": Meaning("All prices are known."),
     "InTime": Meaning("The job is expected to end by its target, or has."),
@@ -110,7 +110,7 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "NotReady": Meaning("Not all pods are ready.", "The message has the pods' own words."),
     "NotRequested": Meaning("The job is not to be suspended."),
     "NothingRented": Meaning("The operator was stopped and rents nothing; what runs goes on.", "`charterer resume`."),
-    "OnCourse": Meaning("The period is expected to end within the amount."),
+    "OnCourse": Meaning("The period can end within the amount: the forecast's interval is not above it."),
     "ChecksFailed": Meaning("Something would fail.", "Correct what the message names."),
     "ChecksPassed": Meaning("Nothing would fail, as far as can be seen without renting."),
     "Placed": Meaning("The job has its GPUs."),

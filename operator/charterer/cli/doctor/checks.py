@@ -11,6 +11,7 @@ from charterer.cli.shared.leader import LeaderSeen
 from charterer.cluster.client import RawObject
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.payers import budgets_by_namespace, payers_of
+from charterer.controller.status.conditions import stop_in_words
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.pool import Pool
 from charterer.domain.snapshot import NO_LIMITS, OperatorLimits, Stop
@@ -64,8 +65,7 @@ def check_leader(leader: LeaderSeen | None) -> Finding:
 def check_stopped(stop: Stop | None) -> Iterable[Finding]:
     """Whether a person has stopped the operator."""
     if stop is not None:
-        drains = " and all nodes are ended" if stop is Stop.DRAIN else ""
-        yield Finding("stop", "a person", f"has stopped the operator: nothing is rented{drains}", "charterer resume")
+        yield Finding("stop", "a person", f"has stopped the operator: {stop_in_words(stop)}", "charterer resume")
 
 
 def check_limits(limits: OperatorLimits) -> Iterable[Finding]:
@@ -84,10 +84,11 @@ def check_held_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:
 
 
 def check_preflights(raw: Iterable[RawObject]) -> Iterable[Finding]:
-    """Pools in which something would fail once nodes are rented."""
+    """Pools in which something would fail once nodes are rented, other than what keeps them from being ready."""
     for item in raw:
-        found, name = _condition(item, "Preflight"), item["metadata"]["name"]
-        if found is not None and found.get("status") == "False":
+        found, ready, name = _condition(item, "Preflight"), _condition(item, "Ready"), item["metadata"]["name"]
+        said = "" if ready is None or ready.get("status") == "True" else str(ready.get("message", ""))
+        if found is not None and found.get("status") == "False" and found.get("message") != f"group: {said}":
             text = f"would fail: {found.get('message', '')}"
             yield Finding("preflight", f"GPUPool {name}", text, f"correct that; charterer preflight {name} looks again")
 
@@ -159,7 +160,8 @@ def check_budgets(state: ClusterState) -> Iterable[Finding]:
     by_namespace = budgets_by_namespace(state.budgets, state.namespaces)
     for budget in budgets:
         lacking = no_pool(budget, {pool.id: pool for pool in state.pools.values()})
-        yield _budget(budget, [name for name, selecting in by_namespace.items() if budget in selecting], lacking)
+        selected = [name for name, selecting in by_namespace.items() if budget in selecting]
+        yield from _budget(budget, selected, [name for name in selected if by_namespace[name][0] is budget], lacking)
     shared: dict[tuple[str, ...], list[str]] = {}
     for name, selecting in by_namespace.items():
         if len(selecting) > 1:
@@ -173,21 +175,23 @@ def check_budgets(state: ClusterState) -> Iterable[Finding]:
         )
 
 
-def _budget(budget: Budget, namespaces: Sequence[str], lacking: str) -> Finding:
+def _budget(budget: Budget, selected: Sequence[str], paid: Sequence[str], lacking: str) -> Iterable[Finding]:
+    """Nothing of a budget that only selects namespaces for which older ones pay: that is a finding of all of them."""
     subject = f"GPUBudget {budget.id}"
     if budget.deleting:
-        return Finding("budgets", subject, "is being deleted, and pays for nothing new", "wait until its rentals end")
-    if not namespaces:
-        return Finding(
+        yield Finding("budgets", subject, "is being deleted, and pays for nothing new", "wait until its rentals end")
+    elif not selected:
+        yield Finding(
             "budgets", subject, "selects no namespace", "label namespaces as its namespaceSelector says, or change it"
         )
-    if lacking:
+    elif lacking:
         remedy = "label a GPUPool as its poolSelector says, or change it"
-        return Finding("budgets", subject, f"can rent nothing: {lacking}", remedy)
-    if not budget.amount.micros:
-        return Finding("budgets", subject, "has an amount of 0: nothing can be rented", "set spec.amount")
-    mode = "observes only (spec.mode)" if budget.mode is Mode.OBSERVE else "pays"
-    return Finding("budgets", subject, f"{mode}, {budget.amount} a month, for {_namespaces(namespaces)}")
+        yield Finding("budgets", subject, f"can rent nothing: {lacking}", remedy)
+    elif not budget.amount.micros:
+        yield Finding("budgets", subject, "has an amount of 0: nothing can be rented", "set spec.amount")
+    elif paid:
+        mode = "observes only (spec.mode)" if budget.mode is Mode.OBSERVE else "pays"
+        yield Finding("budgets", subject, f"{mode}, {budget.amount} a month, for {_namespaces(paid)}")
 
 
 def check_namespaces(state: ClusterState) -> Iterable[Finding]:
@@ -223,6 +227,8 @@ def _condition(item: RawObject, kind: str) -> RawObject | None:
 
 
 def _remedy(sentence: str) -> str:
+    if "`charterer doctor`" in sentence:
+        return "if it lasts, see the line about the leader"
     return sentence.rstrip(".") or "kubectl describe gpupools"
 
 

@@ -19,7 +19,8 @@ from charterer.domain.plan import Allocate, Verdict
 from charterer.domain.time import seconds_between
 from charterer.policy.budgets.demand import DEFAULT_WORK_SECONDS
 from charterer.policy.budgets.reasons import format_duration, format_money, late, name
-from charterer.policy.explain.alternatives import Alternative, Alternatives, Basis, LeftAlone, Rank, WinningChange
+from charterer.policy.explain.alternatives import Alternative, Alternatives, LeftAlone, Rank, WinningChange
+from charterer.policy.explain.speed_evidence import Basis
 from charterer.policy.nodes.pool_quota import LaunchWait
 from charterer.policy.options.menu import CEILING_FACTOR
 from charterer.policy.options.pool_selection import left_out
@@ -66,7 +67,7 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
             _pays(explanation),
             _mixes(explanation),
             work,
-            _unknown_speed(job, options),
+            _unknown_speed(explanation, options),
             _assumed_speeds(options),
         )
         blocks += [Paragraph(sentence) for sentence in sentences if sentence]
@@ -123,7 +124,7 @@ def _reason(job: Job, verdict: Verdict, *, starts: bool) -> str:
 
 
 def _pays(explanation: Explanation) -> str:
-    job, budget, solution = explanation.job, explanation.budget, explanation.solution
+    job, budget = explanation.job, explanation.budget
     if budget is None:
         return ""
     if budget.rate is None:
@@ -134,15 +135,23 @@ def _pays(explanation: Explanation) -> str:
         else f"; its weight is {job.weight:g}, so for it {formatting.rate(budget.rate)} x {job.weight:g}"
     )
     text = f"Budget {job.budget} pays up to {formatting.rate(budget.rate)} per job-hour saved{weight}."
-    share = None if solution is None else solution.share(job)
-    if share is not None and share.group.most < budget.rate:
-        most = formatting.rate(Rate(share.group.worth(budget.rate)))
+    most = _at_most(explanation)
+    if most:
         cheapest = f"{CEILING_FACTOR:g} times what an hour of its cheapest option costs"
         text += f" For this job it pays at most {most}, {cheapest}."
     paid = _for_target(explanation)
     if paid:
         text += f" For this job, because of its targetCompletionTime, it pays {paid}."
     return text if budget.feasible else f"{text} It is too small for the cheapest options of all its jobs: jobs queue."
+
+
+def _at_most(explanation: Explanation) -> str:
+    """What the budget pays per job-hour saved of this job because of its ceiling; empty where that is not less."""
+    budget, solution = explanation.budget, explanation.solution
+    share = None if solution is None else solution.share(explanation.job)
+    if budget is None or budget.rate is None or share is None or share.group.most >= budget.rate:
+        return ""
+    return formatting.rate(Rate(share.group.worth(budget.rate)))
 
 
 def _for_target(explanation: Explanation) -> str:
@@ -160,12 +169,10 @@ def _mixes(explanation: Explanation) -> str:
     share = None if solution is None else solution.share(explanation.job)
     if solution is None or share is None or not share.mixes:
         return ""
-    others = ", ".join(
-        f"{path_share.fraction:.0%} of them {name(path_share.path[0])}" for path_share in share.path_shares[1:]
-    )
+    begin = " and ".join(f"{part.fraction:.0%} of them on {name(part.path[0])}" for part in share.path_shares)
     used = "the budget is" if not solution.scarce else "budget and pools are"
     return (
-        f"New jobs of its class begin on {name(share.path[0])}, and {others}: "
+        f"New jobs of its class begin {begin}: "
         f"at these rates all of them are equally good, and with this mix {used} used in full."
     )
 
@@ -184,10 +191,16 @@ def work_left(job: Job, options: Alternatives) -> str:
     return f"Work left: {format_duration(left)} on the class's reference option, {source}."
 
 
-def _unknown_speed(job: Job, options: Alternatives) -> str:
+def _unknown_speed(explanation: Explanation, options: Alternatives) -> str:
     """A sentence on how the job's speed becomes known, where no option's speed is."""
+    job, snapshot = explanation.job, explanation.report.snapshot
     if any(option.basis is not Basis.ASSUMED for option in options.rows):
         return ""
+    profile = snapshot.profiles.get(job.class_id)
+    types = () if profile is None else {curve.gpu_type for phase in profile.phases for curve in phase.curves}
+    if types:
+        only = f"SpeedupProfile {job.class_id.name} has curves of {', '.join(sorted(types))} only"
+        return f"{only}, and no pool among its options has that GPU type: see the column TYPE of kubectl get gpupools."
     if not job.class_id.has_profile:
         return "It names no class, so nothing is learned of its speed: set spec.profileName (docs/progress.md)."
     declared = f"SpeedupProfile {job.class_id.name} declares one"
@@ -293,7 +306,7 @@ def change_sentence(change: WinningChange, explanation: Explanation, options: Al
     assert job.budget is not None
     assert budget is not None
     frontier = report.frontiers[job.budget]
-    rate, paid = budget.rate or Rate(0.0), _for_target(explanation)
+    rate, paid = budget.rate or Rate(0.0), _for_target(explanation) or _at_most(explanation)
     need = f"the budget pays {formatting.rate(change.rate)} per job-hour saved instead of {formatting.rate(rate)}"
     if paid:
         of_job = formatting.rate(Rate(change.rate * job.weight))

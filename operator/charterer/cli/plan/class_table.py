@@ -27,7 +27,7 @@ def class_blocks(classes: Sequence[ClassRow]) -> list[Block]:
     rows = tuple(
         row(
             job_class.budget,
-            formatting.class_name(job_class.class_id) + _terms(job_class, classes),
+            _name(job_class, classes),
             f"{job_class.arrivals_per_hour:.3g}",
             formatting.duration(job_class.seconds),
             format_money(job_class.dollars),
@@ -38,14 +38,24 @@ def class_blocks(classes: Sequence[ClassRow]) -> list[Block]:
     return [Heading("What a new job of each class is given"), DocumentTable(columns, rows)]
 
 
-def _terms(job_class: ClassRow, classes: Sequence[ClassRow]) -> str:
-    """The weight, and, where a class has several rows, the terms in which they differ."""
-    alike = [other for other in classes if (other.budget, other.class_id) == (job_class.budget, job_class.class_id)]
+def _name(job_class: ClassRow, classes: Sequence[ClassRow]) -> str:
+    """The class, its weight, and, where it has several rows, the terms in which they differ.
+
+    A job that follows no profile is a class of its own; all of these have one name.
+    """
+    name = _profile(job_class)
+    alike = [other for other in classes if (other.budget, _profile(other)) == (job_class.budget, name)]
     terms = [f"weight {job_class.weight:g}"] if job_class.weight != 1.0 else []
     for words in (_widths, _asked, _gpu_types, _spot, _resize, _failed):
         if len({words(other.menu) for other in alike}) > 1:
             terms.append(words(job_class.menu))
-    return f" ({', '.join(terms)})" if terms else ""
+    if not name:
+        terms.insert(0, "no profile")
+    return " ".join(filter(None, [name, f"({', '.join(terms)})" if terms else ""]))
+
+
+def _profile(job_class: ClassRow) -> str:
+    return str(job_class.class_id) if job_class.class_id.has_profile else ""
 
 
 def _widths(menu: MenuKey) -> str:

@@ -26,6 +26,7 @@ from charterer.cli.plan.what_if import (
 )
 from charterer.cli.shared.cluster import ClusterOptions, ClusterReading, cluster_options, read, read_others
 from charterer.cli.shared.formatting import when
+from charterer.cli.shared.leader import stopped_until_resumed
 from charterer.cli.shared.option_groups import option_group
 from charterer.cli.shared.output import (
     CHANGES,
@@ -179,7 +180,7 @@ def plan(
     with announce_when_slow("planning"):
         answer = _plan(tried.state, changed.state, what_if, namespace, reading.now)
     savings = () if no_history or what_if else _savings(reading, cluster)
-    warnings = (*tried.warnings, *changed.warnings)
+    warnings = (*filter(None, [stopped_until_resumed(reading.state.stop)]), *tried.warnings, *changed.warnings)
     plain = {**plan_json(answer), "nobodyActs": reading.trouble or None, "warnings": warnings}
     if savings:
         plain["saved"] = savings_json(savings)

@@ -63,7 +63,7 @@ def plan_document(
     blocks += _operator(report.snapshot)
     blocks += _pools(report)
     blocks += class_blocks(report.classes)
-    blocks += _jobs(report, jobs)
+    blocks += _jobs(answer, jobs)
     blocks += _more_or_less(report, pictures)
     blocks += capacity_blocks(report)
     blocks += savings
@@ -242,8 +242,7 @@ def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Ton
         allowed = Price.per_second(solution.allowed)
         return f"too small for what is left of the month ({allowed}): jobs queue; {needs}", Tone.BAD
     if solution.planned > solution.allowed * (1.0 + 1e-9):
-        enough = "enough for the present jobs on their cheapest options"
-        return f"{enough}; if jobs keep coming at this rate, {needs}", Tone.PLAIN
+        return f"no job has to wait for money now, but if jobs keep coming at this rate, {needs}", Tone.PLAIN
     if solution.planned < solution.allowed * (1.0 - 1e-9):
         dearest = formatting.rate(solution.rate)
         return f"more than can be used: all faster options cost more than {dearest} per job-hour saved", Tone.PLAIN
@@ -291,18 +290,20 @@ def pool_in_words(name: str, verdict: PoolVerdict) -> str:
     return f"pool {name}: {full}; one more node is worth {least}{verdict.node_scarcity} beyond its price{waits}"
 
 
-def shown_jobs(report: PlanReport) -> list[Job]:
-    """The unfinished jobs: first those with an action, then waiting, then running ones."""
+def shown_jobs(report: PlanReport, before: PlanReport | None = None) -> list[Job]:
+    """The unfinished jobs: those that are not as ``before``, with an action, waiting, running, in this order."""
+    known = report.snapshot.jobs if before is None else before.snapshot.jobs
     with_action = {action.subject for action in report.actions}
 
-    def order(job: Job) -> tuple[bool, bool, int, JobId]:
-        return f"{job.namespace}/{job.name}" not in with_action, job.allocation is not None, job.created, job.id
+    def order(job: Job) -> tuple[bool, bool, bool, int, JobId]:
+        no_action = f"{job.namespace}/{job.name}" not in with_action
+        return known.get(job.id) == job, no_action, job.allocation is not None, job.created, job.id
 
     return sorted((job for job in report.snapshot.jobs.values() if job.finish is None), key=order)
 
 
-def _jobs(report: PlanReport, most: int) -> list[Block]:
-    jobs = shown_jobs(report)
+def _jobs(answer: PlanAnswer, most: int) -> list[Block]:
+    report, jobs = answer.report, shown_jobs(answer.report, answer.before)
     if not jobs:
         return [Heading("Jobs"), Paragraph("No job runs or waits.")]
     columns = (

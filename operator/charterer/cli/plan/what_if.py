@@ -57,15 +57,15 @@ def manifest_sources(files: Sequence[Path]) -> tuple[ManifestSource, ...]:
     """The objects of YAML or JSON files, ``-`` for stdin. ClickException names file and document."""
     sources: list[ManifestSource] = []
     for file in files:
+        name = "stdin" if str(file) == "-" else str(file)
         try:
             text = sys.stdin.read() if str(file) == "-" else file.read_text()
             documents = list(yaml.safe_load_all(text))
         except (OSError, UnicodeDecodeError) as error:
-            raise click.ClickException(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+            raise click.ClickException(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}") from error
         except yaml.YAMLError as error:
-            raise click.ClickException(f"{file} is no YAML: {' '.join(str(error).split())}") from error
+            raise click.ClickException(f"{name} is no YAML: {' '.join(str(error).split())}") from error
         for number, document in enumerate(documents, start=1):
-            name = "stdin" if str(file) == "-" else str(file)
             at = f"{name}, document {number}" if len(documents) > 1 else name
             sources += _objects(at, document)
     return tuple(sources)
@@ -88,7 +88,10 @@ def pool_price(text: str) -> tuple[PoolId, Price]:
     try:
         if not name or not separator:
             raise ValueError(f"{text!r} is no price of a pool")
-        return PoolId(name), Price.parse(dollars.removeprefix("$").removesuffix("/h"))
+        price = Price.parse(dollars.removeprefix("$").removesuffix("/h"))
+        if price.micros_per_hour <= 0:
+            raise ValueError(f"{dollars} is no price of a node: it has to be more than 0")
+        return PoolId(name), price
     except ValueError as error:
         raise click.BadParameter(f"{error}; write POOL=2.10/h, the dollars that an hour of one node costs") from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from charterer.domain.ids import ClassId, Rate
+from charterer.domain.ids import Rate
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import PathVerdict, Stage
 from charterer.domain.time import Instant, moment
@@ -35,11 +35,6 @@ def when(at: Instant) -> str:
 def duration(seconds: float | None) -> str:
     """Seconds as a duration, a dash where they are not known."""
     return "-" if seconds is None else format_duration(seconds)
-
-
-def class_name(class_id: ClassId) -> str:
-    """A class: the name of its profile, or ``(no profile)``."""
-    return str(class_id) if class_id.has_profile else "(no profile)"
 
 
 def path(stages: Sequence[Stage]) -> str:

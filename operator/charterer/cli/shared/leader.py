@@ -14,7 +14,8 @@ from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError
 from charterer.cluster.paths import LEASES
 from charterer.controller.snapshot.cluster_state import ClusterState, stopped_in
-from charterer.domain.snapshot import NO_LIMITS, OperatorLimits
+from charterer.controller.status.conditions import stop_in_words
+from charterer.domain.snapshot import NO_LIMITS, OperatorLimits, Stop
 from charterer.domain.time import Instant, parse_instant, seconds_between
 
 LEASE: Final = "charterer"
@@ -60,6 +61,11 @@ async def find_leader(
         return leader
     old = f"is {age:.0f} s old" if age is not None and age > 0 else f"was not renewed for {_SECOND_LOOK_SECONDS:.0f} s"
     return replace(leader, trouble=f"{where} {old}: nobody acts on this")
+
+
+def stopped_until_resumed(stop: Stop | None) -> str:
+    """A sentence that a person has stopped the operator; empty where nobody has."""
+    return "" if stop is None else f"a person has stopped the operator: {stop_in_words(stop)} until `charterer resume`"
 
 
 async def leader_if_known(client: Client, now: Callable[[], Instant]) -> LeaderSeen:

@@ -121,8 +121,8 @@ def _unpriced(pools: Iterable[Pool]) -> Iterable[Problem]:
     for pool in pools:
         if pool.lacks_price:
             message = (
-                "is empty, and the cloud has told no price, so no node is rented: set what a node costs, or do "
-                "what the condition Ready says"
+                "is empty, and the cloud has told no price, so no node is rented: do what the pool's condition Ready "
+                "says, or set what a node costs"
             )
             yield Problem("GPUPool", "", pool.id, "spec.price.hourly", "NoPrice", message)
 

@@ -199,9 +199,9 @@ def _as_listed(rental: Rental, instance: Instance) -> Rental:
     return replace(
         rental,
         instance=instance.id,
-        provider_id=instance.provider_id,
+        provider_id=instance.provider_id or rental.provider_id,
         node=instance.node or rental.node,
-        launched=instance.launched,
+        launched=rental.launch(instance),
         segments=instance.segments,
         billing_minimum_seconds=instance.billing_minimum_seconds,
     )

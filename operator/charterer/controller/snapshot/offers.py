@@ -1,4 +1,4 @@
-"""The hardware and price of a pool's node: the cloud's last answer, else what was recorded of it.
+"""The hardware and price of a pool's node: the cloud's last answer, otherwise what was recorded of it.
 
 Prices come from places that are wrong at times. A price that moves by more than a factor of two is held: the one on
 record keeps counting until a person confirms the new one, or another source gives it, too. A spot price moves by more

@@ -12,6 +12,7 @@ from charterer.domain.errors import Problem
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import Job
 from charterer.domain.profile import Profile
+from charterer.sentences import count
 
 
 def without_profile(
@@ -54,5 +55,5 @@ def _no_profile(job: Job, name: str, problems: Iterable[Problem]) -> Problem:
     else:
         message = f"SpeedupProfile {name!r} cannot be used: {broken.field}: {broken.message}"
         reason = broken.reason
-    message += f"; until then the job runs on {job.widths.preferred} GPUs"
+    message += f"; until then the job runs on {count(job.widths.preferred, 'GPU')}"
     return Problem("TrainingJob", job.namespace, job.name, "spec.profileName", reason, message)

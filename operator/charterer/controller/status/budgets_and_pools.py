@@ -277,6 +277,9 @@ def _pool_state(
         message = f"a former GPUPool {pool.id} named another group: waits until its {_ended(rentals)}"
         return PoolState.GROUP_TAKEN, "GroupTaken", message
     if pool.deleting:
+        if rentals and not live:
+            message = f"being deleted: its {_ended(rentals)}; waits until the cloud's list can show no machine of them"
+            return PoolState.DELETING, "Draining", message
         return PoolState.DELETING, "Draining", _waits_for_rentals(rentals)
     if pool.taken_by is not None:
         message = (

@@ -25,14 +25,18 @@ def condition(
     )
 
 
+def stop_in_words(stop: Stop) -> str:
+    """What a stopped operator does."""
+    return "nothing is rented and all nodes are ended" if stop is Stop.DRAIN else "nothing is rented"
+
+
 def stopped(snapshot: Snapshot, generation: int) -> tuple[Condition, ...]:
     """The condition of a budget or pool that a person has stopped the operator; none while it is not stopped."""
     if snapshot.stop is None:
         return ()
-    drains = snapshot.stop is Stop.DRAIN
-    message = f"a person has stopped the operator: nothing is rented{' and all nodes are ended' if drains else ''}"
-    message += f" until `charterer resume`, which takes the annotation {ANNOTATION_STOP} from the operator's Namespace"
-    reason = "Drained" if drains else "NothingRented"
+    resumed = f"`charterer resume`, which takes the annotation {ANNOTATION_STOP} from the operator's Namespace"
+    message = f"a person has stopped the operator: {stop_in_words(snapshot.stop)} until {resumed}"
+    reason = "Drained" if snapshot.stop is Stop.DRAIN else "NothingRented"
     return (condition(ConditionType.STOPPED, True, reason, message, snapshot.now, generation),)
 
 

@@ -317,7 +317,7 @@ class PlanBuilder:
 
     def free_nodes(self, pool: PoolId) -> FreeNodes:
         """The pool's nodes as this plan has left them so far."""
-        return self._capacity.cell(self.solution.budget.id, pool)
+        return self._capacity.free_nodes(self.solution.budget.id, pool)
 
     def hosts(self, graces: Mapping[RentalId, int]) -> bool:
         """Whether all limits allow jobs that take so many seconds to end on these ready nodes; then they count."""
@@ -349,8 +349,8 @@ class PlanBuilder:
                     gangs = self._gangs.marks(self._client.job, pool_id, needed, nodes)
                 return [self._rent(pool_id, reserved, worst, pool.start_seconds, gang) for gang in gangs]
 
-            cell = self._capacity.cell(budget.id, pool_id)
-            allocator = self._allocators[pool_id] = PoolAllocator(cell, size, refusal, rent)
+            nodes = self.free_nodes(pool_id)
+            allocator = self._allocators[pool_id] = PoolAllocator(nodes, size, refusal, rent)
         return allocator
 
     def _rent(self, pool: PoolId, reserved: Money, worst: Price, start_seconds: float, gang: Gang | None) -> RentalId:

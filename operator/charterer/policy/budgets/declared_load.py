@@ -1,7 +1,7 @@
 """How much of a declared load counts: as much as the jobs of its class bear out.
 
 Words cost nothing. Whoever may write a SpeedupProfile could declare a load that takes a whole budget from all other
-classes. So of ``arrivalsPerHour`` and ``meanWork`` only so much counts:
+classes. So ``arrivalsPerHour`` and ``meanWork`` count only up to a bound:
 
 - arrivals: up to ``SEEN_FACTOR`` times as many as were seen, with weights that halve in a week. So a class whose jobs
   no longer come no longer counts, and one of which no job was seen does not count at all. Jobs that never wanted GPUs

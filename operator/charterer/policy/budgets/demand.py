@@ -81,7 +81,7 @@ class GroupDemand:
 class _ClassLoad:
     """The load of all of a budget's jobs of one class.
 
-    ``jobs``: how many are in sight, finished ones included. ``work``: mean work of one, seconds of the reference
+    ``jobs``: how many exist, finished ones included. ``work``: mean work of one, seconds of the reference
     option. ``arrivals``: declared or counted; None where only jobs in sight are known. ``found``: the evidence for the
     load that ``profile`` declares; None where it declares none.
     """
@@ -155,7 +155,7 @@ def group_demands(
 
     A group without any option is left out, and so is one without active jobs unless its profile declares how often
     jobs arrive and how much work they are, or its history says so. The budget's balance remembers the jobs that are
-    gone. Classes without a job in sight count by what their profile declares or the balance remembers; otherwise the
+    gone. Classes of which no job exists count by what their profile declares or the balance remembers; otherwise the
     first jobs of a month would be given all of its money.
     """
     balance = budget.balance
@@ -200,7 +200,7 @@ def _arrivals(
 
 
 def _borne_out(demand: GroupDemand, profile: Profile, found: Evidence, fraction: float) -> GroupDemand:
-    """The demand with so much of what its class declares as was ``found``, at least that of the jobs in sight.
+    """The demand with what its class declares as far as ``found`` bears it out, at least that of the jobs in sight.
 
     ``fraction``: of the class's jobs that are the group's.
     """

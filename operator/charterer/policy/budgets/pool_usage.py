@@ -1,6 +1,6 @@
-"""The table through a job's life as ``scarcity`` sees them: dollars, seconds, and GPU-seconds on each pool.
+"""Paths as ``scarcity`` sees them: the dollars, seconds, and GPU-seconds on each pool of a job that takes one.
 
-They are walked exactly as ``to_go`` charges them: entering, restarts and nodes that boot meanwhile included, so that
+They are walked exactly as ``phase_dp`` charges them: entering, restarts and nodes that boot meanwhile included, so that
 a job that chooses by the prices found has the cost that they were found with.
 """
 

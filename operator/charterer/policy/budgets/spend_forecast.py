@@ -226,5 +226,8 @@ def _interval(spent: float, to_come: float, variance: float, quantile: float) ->
     if to_come <= 0.0 or variance <= 0.0:
         return Forecast(expected, expected, expected)
     ninth = variance / to_come**2 / 9.0  # 1 / 9k of a gamma distribution of shape k
-    low, high = (to_come * max(1.0 - ninth + z * sqrt(ninth), 0.0) ** 3 for z in (-quantile, quantile))
+    low = to_come * max(1.0 - ninth - quantile * sqrt(ninth), 0.0) ** 3
+    # Below a shape of about a tenth the approximation falls with the variance; the quantile itself hardly changes.
+    wide = min(ninth, (quantile / 2.0) ** 2)
+    high = to_come * (1.0 - wide + quantile * sqrt(wide)) ** 3
     return Forecast(expected, spent + low, spent + high)

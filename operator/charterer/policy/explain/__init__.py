@@ -1,1 +1,4 @@
-"""Why this option and no other, and what more or less money would buy. Only the CLI and reports import it."""
+"""Why this option and no other, what more or less money would buy, and what each kind of capacity is worth.
+
+Only the CLI and reports import it.
+"""

@@ -16,7 +16,6 @@ from charterer.domain.job import Job, RunOutcome
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Verdict
-from charterer.domain.profile import CurveSource, Profile, ThroughputTable
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.gpu_types import RelativeSpeed, relative_speeds
@@ -25,6 +24,7 @@ from charterer.policy.actions.gangs import GangMarks
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.explain.speed_evidence import Basis, basis, reports
 from charterer.policy.nodes.capacity import Capacity
 from charterer.policy.nodes.pool_quota import PoolQuota
 from charterer.policy.options.menu import Menu
@@ -39,26 +39,6 @@ _TIE = 1e-5
 """Dollars closer to each other than this fraction are equal: a mixing class's two options are, save for rounding."""
 _MOST = 20.0
 """A change by more than this factor is no answer to "what would have to change"."""
-
-
-class Basis(StrEnum):
-    """The evidence for a speed, the surest first; DECLARED is what the profile's owner measured or said."""
-
-    MEASURED = "measured"
-    DECLARED = "declared"
-    FORMULA = "declared formula"
-    INTERPOLATED = "between two points"
-    EXTRAPOLATED = "extrapolated"
-    PRIOR = "from other classes"
-    ASSUMED = "assumed"
-
-
-_BASES = {
-    CurveSource.MEASURED: Basis.MEASURED,
-    CurveSource.DECLARED: Basis.DECLARED,
-    CurveSource.EXTRAPOLATED: Basis.EXTRAPOLATED,
-    CurveSource.PRIOR: Basis.PRIOR,
-}
 
 
 class NodeSource(StrEnum):
@@ -202,38 +182,6 @@ def _left_alone(job: Job, snapshot: Snapshot) -> tuple[LeftAlone, ...]:
             if untested(profile, frozenset({width})):
                 found[width] = LeftAlone(*width, None, record.message)
     return tuple(found[width] for width in sorted(found))
-
-
-def basis(profile: Profile | None, gpu_type: str, gpus: int) -> Basis:
-    """The evidence for the speed on a width: the weakest of the class's phases."""
-    if profile is None:
-        return Basis.ASSUMED
-    found = [_of_phase(profile, phase, gpu_type, gpus) for phase in range(len(profile.phases))]
-    return max(found, key=list(Basis).index, default=Basis.ASSUMED)
-
-
-def _of_phase(profile: Profile, phase: int, gpu_type: str, gpus: int) -> Basis:
-    curve = next((curve for curve in profile.phases[phase].curves if curve.gpu_type == gpu_type), None)
-    if curve is None:
-        return Basis.ASSUMED
-    if not isinstance(curve.form, ThroughputTable):
-        return Basis.FORMULA
-    at = next((at for at, (width, _) in enumerate(curve.form.points) if width == gpus), None)
-    if at is None:
-        return Basis.INTERPOLATED
-    return _BASES[curve.origins[at].source] if curve.origins else Basis.DECLARED
-
-
-def reports(profile: Profile | None, gpu_type: str, gpus: int) -> int:
-    """How many reports of a width there were; of a learned curve, which says the same in every phase."""
-    curves = () if profile is None else profile.phases[0].curves
-    return sum(
-        origin.reports
-        for curve in curves
-        if curve.gpu_type == gpu_type
-        for width, _, origin in curve.learned
-        if width == gpus
-    )
 
 
 def _cheapest_hour(rows: Sequence[Alternative], rank: Rank) -> Alternative | None:

@@ -12,14 +12,14 @@ from charterer.domain.time import Instant, after, seconds_between
 from charterer.policy.jobs.job_facts import JobFacts
 
 TRIAL_SECONDS = 300.0
-"""A run is measured within so long of its first step: a job reports every ten seconds, the first report after a start
-is not counted, and a batch size or two are tried as well."""
+"""Seconds from a run's first step within which it is measured: a job reports every ten seconds, the first report after
+a start is not counted, and a batch size or two are tried as well."""
 
 
 def may_explore(budget: Budget, tried: Iterable[JobFacts], period_start: Instant, now: Instant) -> bool:
     """Whether the budget still pays for trials in this period. ``tried``: its jobs that had any.
 
-    Each counts with the whole price of its GPUs until it is measured at the latest, as far as its job is in sight.
+    A trial costs the whole price of its GPUs until it ends, or until it is measured at the latest.
     """
     if not budget.exploration_percent:
         return False

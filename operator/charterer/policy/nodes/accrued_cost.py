@@ -1,7 +1,7 @@
 """The cost of many rentals up to now, summed quickly.
 
-Nearly all cost one price since an instant: they become columns of numbers. The rule is ``domain.billing``'s; this only
-goes through the rentals faster, to the same micro-dollar.
+Nearly all have cost one price since their launch: of those only three numbers are kept. The rule is
+``domain.billing``'s; this only goes through the rentals faster, to the same micro-dollar.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ _SECOND = 1_000_000
 """Microseconds."""
 
 
-class PriceColumns:
+class RentalMeter:
     """The cost of some rentals up to any instant, since ``start`` and in all.
 
-    Of those that run at one price: launch, micro-dollars an hour, billing minimum; and what came before ``start``,
-    where anything did. ``_latest``: the last begin or end of any. ``_ended``: sums of those that have ended.
+    ``_even``: launch, micro-dollars an hour and billing minimum in seconds of each that runs at one price. ``_before``:
+    micro-dollars that each of these cost before ``start``, None where none did. ``_others``: those with several prices.
+    ``_ended``: sums of those that have ended. ``_latest``: the last begin or end of any.
     """
 
     def __init__(self, rentals: Sequence[Rental], start: Instant) -> None:
@@ -48,7 +49,7 @@ class PriceColumns:
         self._before = before if any(before) else None
 
     def paid(self, now: Instant) -> tuple[Money, Money]:
-        """The part that came after the start, and all."""
+        """The cost up to ``now``: since ``start``, and in all."""
         if now < self._latest:
             return self._sum(self._rentals, now)
         costs = [
@@ -78,7 +79,7 @@ def spent(budget: Budget, pools: Iterable[PoolRentals], now: Instant, remember: 
     start = period_bounds(budget.time_zone, now)[0] if balance is None else balance.period_start
     folded: frozenset[str] = frozenset() if balance is None else balance.folded
     paid = [
-        remember(price_columns, pool, folded & {rental.uid for rental in pool.rentals}, start).paid(now)
+        remember(rental_meter, pool, folded & {rental.uid for rental in pool.rentals}, start).paid(now)
         for pool in pools
     ]
     in_period = opening_in(budget, start) + total(since for since, _ in paid)
@@ -86,6 +87,6 @@ def spent(budget: Budget, pools: Iterable[PoolRentals], now: Instant, remember: 
     return (in_period, ever) if balance is None else (balance.settled + in_period, balance.lifetime + ever)
 
 
-def price_columns(pool: PoolRentals, folded: frozenset[str], start: Instant) -> PriceColumns:
-    """The columns of the rentals whose uid is not in ``folded``; the others are in the balance already."""
-    return PriceColumns([rental for rental in pool.rentals if rental.uid not in folded], start)
+def rental_meter(pool: PoolRentals, folded: frozenset[str], start: Instant) -> RentalMeter:
+    """The meter of the rentals whose uid is not in ``folded``; the others are in the balance already."""
+    return RentalMeter([rental for rental in pool.rentals if rental.uid not in folded], start)

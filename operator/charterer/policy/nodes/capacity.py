@@ -20,7 +20,9 @@ from charterer.policy.nodes.known_ends import KnownEnds
 from charterer.policy.nodes.pool_nodes import PoolNodes
 from charterer.policy.nodes.rental_index import BudgetPool
 
-EMPTY: HeldGpus = {}
+FreeGpus = Mapping[RentalId, int]
+"""Free GPUs by rental."""
+EMPTY: FreeGpus = {}
 UNKNOWN: Mapping[RentalId, float] = {}
 
 
@@ -30,7 +32,7 @@ class NodesByFreeGpus:
     ``seconds``: until each is ready, or since when it is there; nodes that are not in it are the last.
     """
 
-    def __init__(self, free: Mapping[RentalId, int] = EMPTY, seconds: Mapping[RentalId, float] = UNKNOWN) -> None:
+    def __init__(self, free: FreeGpus = EMPTY, seconds: Mapping[RentalId, float] = UNKNOWN) -> None:
         self.free = dict(free)
         self.seconds = seconds
         self._by_free: dict[int, list[tuple[float, RentalId]]] = {}
@@ -87,16 +89,16 @@ class NodesByFreeGpus:
 
 
 class FreeNodes:
-    """The nodes of one pool that one budget pays for. ``seconds``: until booting ones are ready. ``since``: since when
-    ready ones are there, where that matters.
+    """The nodes of one pool that one budget pays for, with their free GPUs.
 
-    ``touched``: those that somebody was given or waits for.
+    ``seconds``: until booting ones are ready. ``since``: since when ready ones are there, where that matters.
+    ``touched``: those that somebody was given or waits for in this plan.
     """
 
     def __init__(
         self,
-        ready: Mapping[RentalId, int] = EMPTY,
-        booting: Mapping[RentalId, int] = EMPTY,
+        ready: FreeGpus = EMPTY,
+        booting: FreeGpus = EMPTY,
         seconds: Mapping[RentalId, float] = UNKNOWN,
         since: Mapping[RentalId, float] = UNKNOWN,
     ) -> None:
@@ -118,39 +120,39 @@ class Capacity:
         self.used: Mapping[RentalId, int] = holdings.used
         self.grace: Mapping[RentalId, int] = holdings.grace
         self._leaving: frozenset[RentalId] = frozenset()
-        self._cells: dict[BudgetPool, FreeNodes] = {}
+        self._free_nodes: dict[BudgetPool, FreeNodes] = {}
 
     def open(self, leaving: frozenset[RentalId]) -> None:
         """Offer what is free, except on rentals that are ``leaving``: those take no new pods."""
         self._leaving = leaving
 
-    def cell(self, budget: BudgetId, pool: PoolId) -> FreeNodes:
+    def free_nodes(self, budget: BudgetId, pool: PoolId) -> FreeNodes:
         """The nodes of a pool that the budget pays for."""
-        made = self._cells.get((budget, pool))
+        made = self._free_nodes.get((budget, pool))
         if made is None:
             here = self._nodes.get((budget, pool))
             made = FreeNodes()
             if here is not None:
                 closed, times = self._closed(pool, here), (self._seconds(pool, here), self._since(pool, here))
                 made = FreeNodes(self._ready(pool, here, closed), self._booting(pool, here, closed), *times)
-            self._cells[budget, pool] = made
+            self._free_nodes[budget, pool] = made
         return made
 
     def touched(self, rental: Rental) -> Container[RentalId]:
         """The nodes of the rental's pool and budget that somebody was given or waits for in this plan."""
-        made = self._cells.get((rental.budget, rental.pool))
+        made = self._free_nodes.get((rental.budget, rental.pool))
         return () if made is None else made.touched
 
     def offers(self, rental: Rental) -> bool:
         """Whether jobs may begin on the rental: the cloud does not end it soon, and it is not leaving."""
-        here = self.cell(rental.budget, rental.pool)
+        here = self.free_nodes(rental.budget, rental.pool)
         return rental.id in here.ready.free or rental.id in here.booting.free
 
     def held(self, job: Job) -> HeldGpus:
         """The GPUs that the job holds, by rental."""
         return self._holdings.held(job)
 
-    def _booting(self, name: PoolId, here: PoolNodes, closed: frozenset[InstanceId]) -> HeldGpus:
+    def _booting(self, name: PoolId, here: PoolNodes, closed: frozenset[InstanceId]) -> FreeGpus:
         pool = self._snapshot.pools.get(name)
         if pool is None or pool.offering is None or not here.rentals.booting:
             return EMPTY
@@ -176,7 +178,7 @@ class Capacity:
             return UNKNOWN
         return {rental.id: float(rental.created) for rental in here.rentals.staying.values()}
 
-    def _ready(self, name: PoolId, here: PoolNodes, closed: frozenset[InstanceId]) -> HeldGpus:
+    def _ready(self, name: PoolId, here: PoolNodes, closed: frozenset[InstanceId]) -> FreeGpus:
         survey = self._snapshot.surveys.get(name)
         if survey is None:
             return EMPTY

@@ -22,6 +22,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.hard_limit import LOOK_AHEAD_SECONDS, MARGIN_SECONDS, USEFUL_SECONDS
 from charterer.policy.options.option_value import Completion
+from charterer.sentences import count
 
 
 def left_of(job: Job, snapshot: Snapshot) -> float | None:
@@ -60,7 +61,8 @@ def too_dear(job: Job, ways: Sequence[Completion], snapshot: Snapshot) -> Reason
     if affordable(job, ways, snapshot):
         return None
     spent = job_cost(job, snapshot.rentals, snapshot.now)
-    need = min(_needs(job, way) for way in ways)
+    way = min(ways, key=lambda way: _needs(job, way))
     what = "the cheapest way to the end" if job.remaining is not None else f"to train for {USEFUL_SECONDS} s"
-    text = f"spec.maxCost is {job.max_cost}, {spent} are spent, and {what} needs ${need:.2f}, including a reserve"
-    return reason(ReasonCode.MAX_COST, f"{text} for an orderly stop: raise spec.maxCost to go on")
+    where = f"{count(way.option.gpus, 'GPU')} on {way.option.pool}"
+    text = f"spec.maxCost is {job.max_cost}, {spent} are spent, and {what} ({where}) needs ${_needs(job, way):.2f}"
+    return reason(ReasonCode.MAX_COST, f"{text}, including a reserve for an orderly stop: raise spec.maxCost to go on")

@@ -38,12 +38,12 @@ class PoolAllocator:
 
     def __init__(
         self,
-        cell: FreeNodes,
+        nodes: FreeNodes,
         gpus_per_node: int,
         refusal: Callable[[int], ReasonCode | None],
         rent: RentNodes,
     ) -> None:
-        self._cell = cell
+        self._nodes = nodes
         self._size = gpus_per_node
         self.refusal = refusal
         self._rent = rent
@@ -60,8 +60,8 @@ class PoolAllocator:
         claim = self._claim(option.gpus, hosts, only_ready)
         taken = by_rental(claim.placements or ())
         for rental, gpus in own.items():
-            if rental in self._cell.ready.free:
-                self._cell.ready.take(rental, max(gpus - taken.get(rental, 0), 0))
+            if rental in self._nodes.ready.free:
+                self._nodes.ready.take(rental, max(gpus - taken.get(rental, 0), 0))
         return claim
 
     def look(self, option: Option, own: HeldGpus) -> tuple[list[RentalId], list[RentalId], int]:
@@ -69,21 +69,21 @@ class PoolAllocator:
         self._lend(own)
         found = self._find(option.gpus)
         for rental, gpus in own.items():
-            if rental in self._cell.ready.free:
-                self._cell.ready.take(rental, gpus)
+            if rental in self._nodes.ready.free:
+                self._nodes.ready.take(rental, gpus)
         return found
 
     def waits(self, option: Option, own: HeldGpus) -> list[float] | None:
         """Seconds until each booting node that a claim would take is ready; None where nodes must be rented."""
         _, booting, missing = self.look(option, own)
-        seconds = self._cell.booting.seconds
+        seconds = self._nodes.booting.seconds
         if missing or any(name not in seconds for name in booting):
             return None
         return [seconds[name] for name in booting]
 
     def missing(self, option: Option, own: HeldGpus) -> int:
         """How many nodes would have to be rented for a claim."""
-        ready, booting, gpus, size = self._cell.ready, self._cell.booting, option.gpus, self._size
+        ready, booting, gpus, size = self._nodes.ready, self._nodes.booting, option.gpus, self._size
         least = min(gpus, size)
         freed = [free for name, held in own.items() if (free := ready.free.get(name, least)) < least <= free + held]
         there = ready.whole_ones(least) + booting.whole_ones(least) + len(freed)
@@ -91,20 +91,20 @@ class PoolAllocator:
 
     def _lend(self, own: HeldGpus) -> None:
         for rental, gpus in own.items():
-            if rental in self._cell.ready.free:
-                self._cell.ready.take(rental, -gpus)
+            if rental in self._nodes.ready.free:
+                self._nodes.ready.take(rental, -gpus)
 
     def _find(self, gpus: int) -> tuple[list[RentalId], list[RentalId], int]:
         """Ready nodes, booting nodes and the number of missing ones for a width."""
         if gpus < self._size:
-            ready = self._cell.ready.fullest(gpus)
+            ready = self._nodes.ready.fullest(gpus)
             if ready is not None:
                 return [ready], [], 0
-            booting = self._cell.booting.fullest(gpus)
+            booting = self._nodes.booting.fullest(gpus)
             return [], [booting] if booting is not None else [], 0 if booting is not None else 1
         nodes = gpus // self._size
-        whole = self._cell.ready.whole(self._size, nodes)
-        coming = self._cell.booting.whole(self._size, nodes - len(whole))
+        whole = self._nodes.ready.whole(self._size, nodes)
+        coming = self._nodes.booting.whole(self._size, nodes - len(whole))
         return whole, coming, nodes - len(whole) - len(coming)
 
     def _claim(self, gpus: int, hosts: Callable[[tuple[RentalId, ...]], bool], only_ready: bool) -> GpuClaim:
@@ -117,15 +117,15 @@ class PoolAllocator:
             if refused is not None:
                 return GpuClaim(None, blocked=refused)
             for name in self._rent(missing, len(ready) + len(booting)) if missing else ():
-                self._cell.booting.put(name, self._size)
+                self._nodes.booting.put(name, self._size)
                 booting.append(name)
         elif not hosts(tuple(ready)):
             return GpuClaim(None, blocked=ReasonCode.HARD_LIMIT)
         for name in ready:
-            self._cell.ready.take(name, each)
+            self._nodes.ready.take(name, each)
         for name in booting:
-            self._cell.booting.take(name, each)
-        self._cell.touched.update(ready, booting)
+            self._nodes.booting.take(name, each)
+        self._nodes.touched.update(ready, booting)
         if booting:
             return GpuClaim(None, (*ready, *booting))
         return GpuClaim(tuple(Placement(name, each) for name in ready))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from charterer.domain.money import Price
 from charterer.domain.pool import CapacityType, Pool, PriceSegment, Quote
@@ -35,6 +35,17 @@ Place = tuple[str, str]
 """An instance type and a zone."""
 
 
+class _SpotRead(NamedTuple):
+    """The last reading of a type's spot prices: at ``read`` by our clock and at ``at`` by the cloud's.
+
+    ``since``: from when on its prices are known in every zone. The oldest price does not tell: it may be one zone's.
+    """
+
+    read: float
+    at: Instant
+    since: Instant
+
+
 class Prices:
     """Prices of one region; ``clock``: seconds that only grow."""
 
@@ -44,7 +55,7 @@ class Prices:
         self._clock = clock
         self._listed: dict[str, tuple[float, Price, Instant]] = {}
         self._spot: dict[Place, list[PriceSegment]] = {}
-        self._spot_read: dict[str, tuple[float, Instant]] = {}
+        self._spot_read: dict[str, _SpotRead] = {}
 
     async def quote(self, pool: Pool, types: Sequence[str], zones: Sequence[str]) -> Quote:
         """The price of a node: of the dearest type and zone, because the cloud chooses. Spot never costs more than
@@ -105,13 +116,12 @@ class Prices:
     async def _read_spot(self, pool: Pool, types: Sequence[str], since: Instant, until: Instant = _LONG_AGO) -> Instant:
         """Read what is new of the types' spot prices, from ``since`` on, and again if what is known ends before
         ``until``. When they were read."""
-        oldest = min((s[0].since for p, s in self._spot.items() if p[0] in types), default=None)
-        reads = [self._spot_read.get(name) for name in types]
-        ages = [(self._clock() - read[0], read[1]) for read in reads if read is not None]
-        known = len(ages) == len(types) and oldest is not None and oldest <= since
-        if known and all(age < _SPOT_SECONDS and at >= until for age, at in ages):
-            return min(at for _, at in ages)
-        begin = min(at for _, at in ages) if known else after(since, -1.0)
+        reads = [self._spot_read[name] for name in types if name in self._spot_read]
+        known = len(reads) == len(types) and all(each.since <= since for each in reads)
+        if known and all(self._clock() - each.read < _SPOT_SECONDS and each.at >= until for each in reads):
+            return min(each.at for each in reads)
+        since = min([since, *(each.since for each in reads)])  # what is known for longer stays known
+        begin = min(each.at for each in reads) if known else after(since, -1.0)
         params = {
             "InstanceTypes": list(types),
             "ProductDescriptions": [_PRODUCT],
@@ -122,7 +132,7 @@ class Prices:
             before = [old for old in self._spot.get(place, ()) if known and old.since < segments[0].since]
             self._spot[place] = [*before, *segments]
         for name in types:
-            self._spot_read[name] = self._clock(), at
+            self._spot_read[name] = _SpotRead(self._clock(), at, self._spot_read[name].since if known else since)
         return at
 
 

@@ -94,6 +94,7 @@ def test_a_missing_right_is_named_and_the_rest_is_left_out() -> None:
             "is NoPrice: no spot price: set spec.price.hourly",
             "Set `spec.price.hourly`, or",
         ),
+        (raw("a100", status="False", state="Deleting", message="waits"), "is Deleting: waits", "if it lasts, see the"),
         (raw("other"), "its price is not known", "set spec.price.hourly"),
     ],
 )
@@ -102,6 +103,14 @@ def test_a_pool_that_cannot_be_used_says_why_and_what_to_do(pool: RawObject, tex
     (finding,) = wrong(replace(reading, pools=(pool,)))
     assert finding.text == text
     assert finding.remedy.startswith(remedy)
+
+
+@pytest.mark.parametrize(("more", "told"), [("", ["pools"]), ("; quota: used up", ["pools", "preflight"])])
+def test_what_keeps_a_pool_from_being_ready_is_not_told_again_as_a_failed_check(more: str, told: list[str]) -> None:
+    _, reading = healthy()
+    pool = raw("a100", status="False", state="Unreachable", message="no route")
+    pool["status"]["conditions"].append({"type": "Preflight", "status": "False", "message": f"group: no route{more}"})
+    assert [finding.check for finding in wrong(replace(reading, pools=(pool,)))] == told
 
 
 def test_old_prices_are_told_once_in_the_operators_words() -> None:
@@ -118,6 +127,8 @@ def test_two_budgets_of_one_namespace_are_told_with_the_one_that_pays() -> None:
     older = min(world.budgets.values(), key=lambda budget: (budget.created, budget.id)).id
     (finding,) = wrong(replace(reading, state=seen_of(world)))
     assert finding.text == f"all select namespace {NAMESPACE}; the oldest, {older}, pays"
+    found = examine(replace(reading, state=seen_of(world)))
+    assert [each.subject for each in found if "a month" in each.text] == [f"GPUBudget {older}"]
 
 
 def test_budgets_that_cannot_pay_are_told() -> None:

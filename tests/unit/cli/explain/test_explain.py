@@ -121,7 +121,9 @@ def test_a_class_that_mixes_says_for_which_part_of_its_jobs(monkeypatch: pytest.
         name: replace(budget, fixed_rate=None, amount=Money.parse("40000")) for name, budget in world.budgets.items()
     }
     stdout = charterer_over(world, monkeypatch)("explain", "sft-run").stdout
-    assert "New jobs of its class begin on " in stdout
+    assert re.search(
+        r"New jobs of its class begin \d+% of them on \S.* and \d+% of them on \S.*: at these rates", stdout
+    )
     assert "as good" in stdout
 
 
@@ -200,12 +202,28 @@ def test_a_target_that_takes_more_than_the_budget_pays_is_explained_at_its_own_r
     )
 
 
+def test_where_a_job_has_a_ceiling_below_what_the_budget_pays_options_win_at_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = running()
+    world.budgets = {
+        name: replace(budget, fixed_rate=None, amount=Money.parse("900000")) for name, budget in world.budgets.items()
+    }
+    world.job("whole", gpus=(64, 64, 64))
+    said = charterer_over(world, monkeypatch)("explain", "tj/sft-run").stdout
+    assert (
+        "Budget research pays up to $2,560.00 per job-hour saved. For this job it pays at most $40.00, 20 times" in said
+    )
+    assert re.search(r"would win if for this job the budget pays \S+ per job-hour saved instead of \$40\.00", said)
+
+
 def test_a_job_that_its_max_cost_does_not_let_start_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_at()
     job = JobId("sft-run")
     world.jobs[job] = replace(world.jobs[job], max_cost=Money.parse("20"))
     said = charterer_over(world, monkeypatch)("explain", "tj/sft-run").stdout
-    assert said.count("spec.maxCost is $20.00, $0.00 are spent, and the cheapest way to the end needs $") == 1
+    told = "spec.maxCost is $20.00, $0.00 are spent, and the cheapest way to the end (1 GPU on a100) needs $"
+    assert said.count(told) == 1
 
 
 def test_the_limits_of_the_jobs_own_are_told_with_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,6 +276,20 @@ def test_a_job_of_unknown_speed_is_told_what_would_make_it_known(
     world.profile("sft", CURVE)
     world.job("sft-run", gpus=(1, 8, 32), profile="sft")
     assert told not in charterer_over(world, monkeypatch)("explain", "sft-run").stdout
+
+
+def test_curves_of_gpu_types_that_no_pool_has_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.budget()
+    world.pool(gpus=8, price="16")
+    profile = world.profile("sft", CURVE)
+    curves = tuple(replace(curve, gpu_type="H100") for curve in profile.phases[0].curves)
+    phase = replace(profile.phases[0], curves=curves)
+    world.profiles[profile.id] = replace(profile, phases=(phase,), declared=curves)
+    world.job("sft-run", gpus=(1, 8, 32), profile="sft")
+    said = charterer_over(world, monkeypatch)("explain", "sft-run").stdout
+    assert "SpeedupProfile sft has curves of H100 only, and no pool among its options has that GPU type" in said
+    assert "declares one" not in said
 
 
 def test_pools_that_the_budget_leaves_out_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,7 +174,7 @@ def test_a_spot_pool_without_a_price_is_a_problem_in_plan_and_named_to_a_job_tha
     spot = world.pool("spot", gpus=8, price="5", capacity=CapacityType.SPOT)
     world.pools[spot.id] = replace(spot, quote=None)
     charterer = charterer_over(world, monkeypatch)
-    told = "! GPUPool spot spec.price.hourly: is empty, and the cloud has told no price, so no node is rented: set what"
+    told = "! GPUPool spot spec.price.hourly: is empty, and the cloud has told no price, so no node is rented: do what"
     assert charterer("plan").stdout.count(told) == 1
     (problem,) = json.loads(charterer("plan", "-o", "json").stdout)["problems"]
     assert (problem["kind"], problem["name"], problem["field"]) == ("GPUPool", "spot", "spec.price.hourly")
@@ -251,6 +251,8 @@ def test_a_what_if_that_changes_nothing_now_says_so(monkeypatch: pytest.MonkeyPa
     [
         (("--price", "b100=2"), "--price: no GPUPool 'b100'; did you mean a100?"),
         (("--price", "a100"), "'a100' is no price of a pool; write POOL=2.10/h"),
+        (("--price", "a100=-20"), "-20 is no price of a node: it has to be more than 0; write POOL=2.10/h"),
+        (("--price", "a100=0/h"), "0/h is no price of a node: it has to be more than 0; write POOL=2.10/h"),
         (
             ("--price", "a100=cheap"),
             "'cheap' is no amount of money; write dollars with up to six decimals, like 19.80;",

@@ -44,6 +44,22 @@ def test_a_field_that_does_not_exist_is_refused_as_kubectl_would(
     assert sentence in result.stderr
 
 
+def test_the_job_of_the_file_is_the_first_in_the_table_though_others_wait_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = steady()
+    world.job("wide", gpus=(512, 512, 512))
+    wide = JOB.replace("gpus: {min: 1, preferred: 8, max: 64}", "gpus: {min: 256, preferred: 256, max: 256}")
+    told = charterer_over(world, monkeypatch)("plan", "-f", "-", "--jobs", "1", stdin=wide).stdout
+    assert "team/more  Queued" in told
+    assert "team/wide  Queued" not in told
+
+
+def test_what_comes_from_stdin_and_is_no_yaml_is_called_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = charterer_over(steady(), monkeypatch)("plan", "-f", "-", stdin="a: [b")
+    assert "Error: stdin is no YAML" in result.stderr
+
+
 BUDGET = """
 apiVersion: charterer.dev/v1alpha1
 kind: GPUBudget

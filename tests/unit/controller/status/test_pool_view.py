@@ -13,6 +13,7 @@ from charterer.domain.budget import Selector
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
 from charterer.domain.pool import CapacityType, Pool, Quote
+from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.time import after, moment
 from charterer.policy.planner import plan
@@ -96,6 +97,21 @@ def test_a_pool_that_cools_because_of_another_ones_refusal_names_it() -> None:
     state, reason, message = shown(make.pool(reached=cooled))
     assert (state, reason) == ("Cooling", "StockOut")
     assert message == "GPUPool other was refused what this pool asks for: InsufficientInstanceCapacity: none left"
+
+
+@pytest.mark.parametrize(
+    ("phase", "told"),
+    [
+        (RentalPhase.DRAINING, "being deleted: waits until its 1 rental has ended"),
+        (RentalPhase.ENDED, "being deleted: its 1 rental has ended; waits until the cloud's list can show no machine"),
+    ],
+)
+def test_a_pool_that_is_being_deleted_says_what_it_waits_for(phase: RentalPhase, told: str) -> None:
+    snapshot = make.snapshot(make.pool(deleting=True), make.rental(phase=phase))
+    decided = plan(snapshot)
+    tally = Tally.of(snapshot.jobs, snapshot.rentals, decided.jobs)
+    view = pool_view(snapshot.pools[make.POOL], decided, tally, {}, (), snapshot)
+    assert view.conditions[0].message.startswith(told)
 
 
 def test_nothing_is_shown_of_a_pool_that_has_no_object() -> None:

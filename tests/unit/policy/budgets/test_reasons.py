@@ -37,5 +37,5 @@ def test_a_choice_is_explained_with_its_numbers() -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"), [(45, "45 s"), (1200, "20 min"), (6480, "1.8 h"), (216_000, "2.5 d"), (0.4, "0 s")]
 )
-def test_spans_are_for_people(seconds: float, text: str) -> None:
+def test_a_duration_is_written_in_a_unit_in_which_its_number_is_small(seconds: float, text: str) -> None:
     assert reasons.format_duration(seconds) == text

@@ -11,7 +11,8 @@ from charterer.domain.job import Progress
 from charterer.domain.plan import Rent
 from charterer.domain.profile import Amdahl, ThroughputTable
 from charterer.policy.budgets.solution import BudgetSolution
-from charterer.policy.explain.alternatives import Alternatives, Basis, NodeSource, Rank, alternatives, basis
+from charterer.policy.explain.alternatives import Alternatives, NodeSource, Rank, alternatives
+from charterer.policy.explain.speed_evidence import Basis, basis
 from charterer.policy.planner import plan, solve_budgets
 from tests.worlds import World
 
