@@ -16,6 +16,8 @@ from charterer.domain.money import Money, Price
 from charterer.domain.pool import CapacityType, Cloud, Instance, PriceSegment
 from charterer.domain.time import Instant, after
 
+SEGMENTS_KEPT: Final = 2_000
+"""Most price segments on record: years of spot prices that change some times a day. The last one then goes on."""
 SHORTEST_WAIT_SECONDS: Final = 30.0
 """Seconds for which an incomplete gang is waited for at least: clouds launch machines, or refuse them, one by one."""
 

@@ -6,11 +6,12 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
+from charterer.api.models.gpurental import GPURentalRecord
 from charterer.controller.execute.context import ExecutionContext
 from charterer.controller.execute.rental_steps import refresh
 from charterer.domain.money import Price
 from charterer.domain.pool import Instance, PriceSegment
-from charterer.domain.rental import Rental
+from charterer.domain.rental import SEGMENTS_KEPT, Rental
 from charterer.domain.steps import Refresh
 from tests import factory as make
 
@@ -33,6 +34,11 @@ async def recorded(listed: Instance) -> Rental:
 
 async def test_new_prices_are_recorded() -> None:
     assert await recorded(DEARER) == replace(READY, segments=DEARER.segments)
+
+
+async def test_more_prices_than_a_record_takes_do_not_keep_it_from_being_written() -> None:
+    changes = tuple(PriceSegment(make.at(number), Price(number)) for number in range(SEGMENTS_KEPT + 1))
+    assert GPURentalRecord.from_domain(await recorded(replace(MACHINE, segments=changes)))
 
 
 async def test_a_later_launch_does_not_take_the_time_before_off_the_bill() -> None:
