@@ -49,7 +49,7 @@ def line(view: View) -> str:
 
 def _rate(view: View) -> str:
     pays = view.money.pays
-    return "" if pays is None else f"; pays up to {shown(pays)} per job-hour saved"
+    return "" if not pays else f"; pays up to {shown(pays)} per job-hour saved"
 
 
 def _headline(view: View, factor: int) -> Text:

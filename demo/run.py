@@ -42,6 +42,8 @@ TO_TRY = (
     " --sort-by=.metadata.creationTimestamp",
     "kubectl describe gpupool t4-a",
     "kubectl describe trainingjob -n research imagenet-79",
+    "charterer plan  # it is in .venv/bin",
+    "charterer explain tj/imagenet-79 -n research",
 )
 """Commands for whoever looks at the kept demo."""
 MEASURED = Path(__file__).parent / "data" / "plain-jobs.json"

@@ -55,6 +55,8 @@ async def test_what_a_queue_says_of_others_or_of_nothing_is_taken_off_it(
     m.account.warn(warning(m, "i-0123456789abcdef0"))
     m.account.warn("no json")
     m.account.warn('["no", "event"]')
+    m.account.warn("[" * 100_000)
+    m.account.warn(warning(m, m.truth()[0]).replace(f'"{m.truth()[0]}"', '["a list"]'))
     for _ in range(12):
         m.account.warn(warning(m, m.truth()[0], "EC2 Instance State-change Notification"))
     assert (await m.survey()).notices == ()

@@ -72,6 +72,8 @@ HISTORY_HALF_LIFE_SECONDS = 30 * 86_400.0
 WEEK_SECONDS = 7 * 86_400.0
 """Half life of recent arrivals, in seconds: a week, the shortest span with a whole cycle of work days and week ends."""
 
+PERIODS_KEPT = 120
+"""Past periods that a balance keeps: ten years of months."""
 FOLDED_KEPT = 10_000
 """Most rentals whose cost is in a balance and whose uid it keeps, because their objects may still exist: the ledger's
 size is bounded, and none is left out. Further ones are folded as soon as others are gone."""

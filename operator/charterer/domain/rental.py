@@ -13,9 +13,11 @@ from typing import Final
 from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.money import Money, Price
-from charterer.domain.pool import CapacityType, Cloud, PriceSegment
+from charterer.domain.pool import CapacityType, Cloud, Instance, PriceSegment
 from charterer.domain.time import Instant, after
 
+SEGMENTS_KEPT: Final = 2_000
+"""Most price segments on record: years of spot prices that change some times a day. The last one then goes on."""
 SHORTEST_WAIT_SECONDS: Final = 30.0
 """Seconds for which an incomplete gang is waited for at least: clouds launch machines, or refuse them, one by one."""
 
@@ -96,6 +98,10 @@ class Rental:
     def billed(self) -> bool:
         """Whether the cloud may be billing it now, according to this object."""
         return self.launched is not None and self.ended is None
+
+    def launch(self, machine: Instance) -> Instant:
+        """When its ``machine`` was launched first: EC2 tells a later time once it was stopped and started again."""
+        return machine.launched if self.launched is None else min(self.launched, machine.launched)
 
     @property
     def price(self) -> Price:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from charterer.domain.budget import Balance, PastPeriod
+from charterer.domain.budget import PERIODS_KEPT, Balance, PastPeriod
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import ZERO, Price
 from charterer.domain.rental import Rental
 from charterer.domain.steps import Fold, OpenPeriod, PruneFolded
-
-_HISTORY = 120
-"""Past periods that are kept: ten years of months."""
 
 
 class StalePeriod(ValueError):
@@ -49,7 +46,7 @@ def apply_open_period(balance: Balance | None, step: OpenPeriod) -> Balance:
             f"the period of GPUBudget {step.budget} that was to end began at {step.last_start}, but the balance is in "
             f"the one that began at {balance.period_start}: plan again"
         )
-    history = (*balance.history, PastPeriod(balance.period_start, step.last_spent, step.last_aim))[-_HISTORY:]
+    history = (*balance.history, PastPeriod(balance.period_start, step.last_spent, step.last_aim))[-PERIODS_KEPT:]
     return replace(balance, period_start=step.start, settled=ZERO, history=history, carried=step.carried)
 
 

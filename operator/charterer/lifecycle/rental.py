@@ -14,7 +14,7 @@ from charterer.domain.money import ZERO
 from charterer.domain.period import period_end
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Instance, InstanceState, Survey
-from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.rental import SEGMENTS_KEPT, Rental, RentalPhase
 from charterer.domain.snapshot import Stop
 from charterer.domain.steps import (
     Cordon,
@@ -97,8 +97,8 @@ def cloud_update(rental: Rental, view: LifecycleView) -> Refresh | MarkEnded | M
 def _differs_from_record(instance: Instance, rental: Rental) -> bool:
     """Whether the list has more than the record. A list that lags has fewer price segments, which changes nothing."""
     return (
-        instance.segments != rental.segments[: len(instance.segments)]
-        or instance.launched != rental.launched
+        instance.segments[:SEGMENTS_KEPT] != rental.segments[: len(instance.segments)]
+        or rental.launch(instance) != rental.launched
         or instance.billing_minimum_seconds != rental.billing_minimum_seconds
         or bool(instance.provider_id and instance.provider_id != rental.provider_id)
         or (instance.node is not None and rental.node is None)

@@ -49,12 +49,16 @@ class _KnownPool:
                 yield instance
 
     def coming(self, ask: Ask | None = None) -> int:
-        """Nodes that are on order, or asked for now, beside the machines that are there."""
+        """Nodes that are on order, or asked for now, beside the machines that are there.
+
+        A machine that is being ended is none of those that a group's target counts.
+        """
         live = list(self.live())
         if self.survey is not None and self.survey.target is not None:
             under_way = 0 if self.at_least is None else self.at_least[0]
             wanted = max(self.survey.target, under_way, 0 if ask is None else ask.at_least)
-            return max(wanted - len(live), 0)
+            standing = sum(instance.state is not InstanceState.STOPPING for instance in live)
+            return max(wanted - standing, 0)
         orders = set(self.orders) | (set() if self.survey is None else self.survey.ordered)
         orders |= set() if ask is None else {order.token for order in ask.orders}
         return len(orders - {instance.order for instance in live})

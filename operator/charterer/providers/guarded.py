@@ -99,7 +99,7 @@ class Guarded:
                 began = _clock()
                 answers = await _within(self._guards.calls.survey, pools[0].id, "survey", self._adapter.survey(pools))
         except ProviderError as error:
-            answers = {pool.id: _about(pool.id, error) for pool in pools}
+            answers = {pool.id: error.about(pool.id) for pool in pools}
         for pool in pools:
             answer = answers[pool.id]
             self._record("survey", answer, began)
@@ -240,12 +240,6 @@ async def _within(seconds: float, pool: PoolId, call: str, answer: Awaitable[T])
         _log.exception("GPUPool %s: %s: an error that the adapter does not know; please report it", pool, call)
         message = "an error that the adapter does not know; it is in the log"
         raise UnknownCode(pool, call, type(error).__name__, message) from error
-
-
-def _about(pool: PoolId, error: ProviderError) -> ProviderError:
-    """The error of a call for all pools as one pool's own, where it says nothing but code and message."""
-    kind = type(error)
-    return kind(pool, error.call, error.code, error.message) if kind in (Transient, UnknownCode) else error
 
 
 def _clock() -> float:

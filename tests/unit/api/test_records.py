@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from charterer.api import decode
 from charterer.api.models.base import dump
-from charterer.api.models.gpubudget_status import PERIODS_KEPT, GPUBudgetRecord
+from charterer.api.models.gpubudget_status import GPUBudgetRecord
 from charterer.api.models.gpupool import GPUPoolRecord
 from charterer.api.models.gpurental import GPURentalRecord
 from charterer.api.models.trainingjob_status import RUNS_BYTES, RUNS_KEPT, TrainingJobRecord
 from charterer.api.stored_size import cut, stored_bytes
-from charterer.domain.budget import FOLDED_KEPT, Balance, Cause, ClassHistory, Costs, PastPeriod
+from charterer.domain.budget import FOLDED_KEPT, PERIODS_KEPT, Balance, Cause, ClassHistory, Costs, PastPeriod
 from charterer.domain.ids import ClassId, PoolId, RentalId
 from charterer.domain.job import Placement, RunOutcome, RunRecord
-from charterer.domain.money import ZERO, Money
+from charterer.domain.money import Money
 from charterer.domain.time import Instant
 from charterer.ledger.costs import NAMES_KEPT
 from tests.unit.api import values
@@ -109,15 +109,6 @@ def test_a_message_takes_no_more_bytes_than_it_may(text: str) -> None:
     kept = cut(text, 1024)
     assert stored_bytes(kept) <= 1024 + 2
     assert kept == text or (kept.endswith("…") and text.startswith(kept[:-1]) and stored_bytes(kept) > 1010)
-
-
-def test_only_the_latest_periods_are_kept_so_that_the_status_stays_bounded() -> None:
-    history = tuple(PastPeriod(Instant(month), Money(month), Money(1)) for month in range(PERIODS_KEPT + 1))
-    balance = Balance(Instant(0), ZERO, ZERO, frozenset(), history)
-    budget = replace(decode.budget(values.raw_budget()), balance=balance)
-    back = decode.budget(values.raw_budget(dump(GPUBudgetRecord.from_domain(budget.balance)))).balance
-    assert back is not None
-    assert back.history == history[1:]
 
 
 def test_the_largest_ledger_there_can_be_is_written_and_counts_no_job_twice() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -59,6 +60,12 @@ def test_the_table_says_who_has_what_and_why() -> None:
     assert re.search(r"[━─] +\d+%", text)
     assert "took 18 min" in text
     assert "12 min ago" in text
+
+
+def test_before_there_are_jobs_nothing_is_said_of_what_an_hour_is_worth() -> None:
+    view = samples.a_view()
+    assert "pays up to $4.60 per job-hour saved" in line(view)
+    assert "pays up to" not in line(replace(view, money=replace(view.money, pays=0.0)))
 
 
 def test_what_a_job_costs_so_far_is_at_least_its_gpu_time_in_the_cheapest_pool() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.domain.budget import PastPeriod
+from charterer.domain.budget import PERIODS_KEPT, PastPeriod
 from charterer.domain.ids import BudgetId, RentalId
 from charterer.domain.money import ZERO, Money
 from charterer.domain.steps import Fold, OpenPeriod, PruneFolded
-from charterer.domain.time import after
+from charterer.domain.time import Instant, after
 from charterer.ledger.balance import StalePeriod, apply_fold, apply_open_period, apply_prune_folded, current_rate
 from tests.factory import APRIL, MARCH, PRICE, TEAM, balance, instance, rental
 
@@ -45,6 +45,12 @@ def test_the_next_period_puts_the_last_into_history_once() -> None:
     assert opened.history == (PastPeriod(MARCH, Money(9), Money(10)),)
     assert (opened.lifetime, opened.folded) == (before.lifetime, before.folded)
     assert apply_open_period(opened, step) == opened
+
+
+def test_only_the_latest_periods_are_kept() -> None:
+    past = tuple(PastPeriod(Instant(month), Money(month)) for month in range(PERIODS_KEPT))
+    opened = apply_open_period(balance(history=past), OpenPeriod(TEAM, APRIL, Money(9), MARCH))
+    assert opened.history == (*past[1:], PastPeriod(MARCH, Money(9)))
 
 
 def test_the_end_of_a_period_the_balance_is_not_in_is_refused() -> None:

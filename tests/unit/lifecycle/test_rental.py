@@ -9,7 +9,7 @@ from charterer.domain.ids import BudgetId, NodeName
 from charterer.domain.job import PodPhase, RunOutcome, RunRecord
 from charterer.domain.money import ZERO, Price
 from charterer.domain.pool import InstanceState, PriceSegment
-from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.rental import SEGMENTS_KEPT, Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.steps import (
     Cordon,
@@ -100,6 +100,18 @@ def test_a_new_price_is_recorded_and_a_list_that_lags_takes_nothing_back() -> No
     assert step(snapshot(knows, SEEN, node())) is None
     corrected = replace(MACHINE, segments=(PriceSegment(at(0), Price.parse("40")),))
     assert step(snapshot(READY, survey(corrected), node())) == Refresh(READY.id, corrected)
+
+
+def test_a_machine_with_more_prices_than_a_record_takes_is_ended_all_the_same() -> None:
+    changes = tuple(PriceSegment(at(number / 100), Price(number)) for number in range(SEGMENTS_KEPT + 1))
+    full = replace(DRAINING, segments=changes[:-1])
+    assert isinstance(step(snapshot(full, survey(replace(MACHINE, segments=changes)), CORDONED)), Terminate)
+
+
+def test_a_machine_that_was_stopped_and_started_again_costs_from_its_first_launch() -> None:
+    assert step(snapshot(READY, survey(replace(MACHINE, launched=at(200))), node())) is None
+    done = step(snapshot(READY, survey(replace(DEAD, launched=at(200))), node()))
+    assert done == MarkEnded(READY.id, at(300), PRICE.cost(300), estimated=False)
 
 
 def test_a_node_name_told_later_is_recorded_once() -> None:

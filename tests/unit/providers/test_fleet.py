@@ -44,6 +44,19 @@ def test_an_ask_beyond_the_limit_of_nodes_is_refused_and_not_sent() -> None:
     run_in_virtual_time(main())
 
 
+def test_a_machine_that_is_being_ended_counts_and_so_does_the_one_that_comes_beside_it() -> None:
+    async def main() -> None:
+        cloud = SlowCloud()
+        ending = make.instance("gone", state=InstanceState.STOPPING)
+        cloud.surveys[POOL.id] = make.survey(*machines(2), ending, traits=COUNTED, target=2)
+        account = guarded(cloud, limits=OperatorLimits(nodes=3))
+        await account.survey([POOL])
+        with pytest.raises(OperatorLimitReached, match=r"it would make 4 nodes, and the operator may have 3"):
+            await account.ask(POOL, ask("c1", at_least=3))
+
+    run_in_virtual_time(main())
+
+
 def test_orders_under_way_in_other_pools_count_until_a_survey_must_show_them() -> None:
     async def main() -> None:
         cloud, other = SlowCloud(), replace(POOL, id=PoolId("other"), cloud=FakeGroup("http://cloud", "h"))

@@ -15,8 +15,10 @@ from charterer.domain.snapshot import Stop
 from charterer.providers.errors import (
     CloudCallWithheld,
     CloudOutcomeUnknown,
+    CloudUnauthorized,
     NotLeading,
     OperatorStopped,
+    ProviderError,
     Throttled,
     Transient,
     UnknownCode,
@@ -120,6 +122,26 @@ def test_a_survey_that_takes_too_long_is_every_pools_own_error() -> None:
         answers = await guarded(cloud).survey([POOL, other])
         assert {name: type(answer) for name, answer in answers.items()} == {POOL.id: Transient, other.id: Transient}
         assert "GPUPool other: survey" in str(answers[other.id])
+
+    run_in_virtual_time(main())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CloudUnauthorized(POOL.id, "ec2:DescribeInstances", "UnauthorizedOperation", "you may not"),
+        Throttled(POOL.id, "ec2:DescribeInstances", "RequestLimitExceeded", "slow down", 5.0),
+    ],
+)
+def test_what_keeps_an_account_from_being_surveyed_is_told_of_each_pool_by_its_own_name(error: ProviderError) -> None:
+    async def main() -> None:
+        cloud = SlowCloud()
+        cloud.error = error
+        answers = await guarded(cloud).survey([replace(POOL, id=PoolId("other"))])
+        told = answers[PoolId("other")]
+        assert isinstance(told, ProviderError)
+        assert (type(told), told.pool) == (type(error), "other")
+        assert str(told) == str(error).replace(f"GPUPool {POOL.id}", "GPUPool other")
 
     run_in_virtual_time(main())
 

@@ -20,14 +20,12 @@ from charterer.api.models.base import (
 )
 from charterer.api.models.budget_statistics import BudgetStatistics, ClassCostStatistics
 from charterer.api.models.machine_state import PackedStatistics, packed
-from charterer.domain.budget import FOLDED_KEPT, Balance, Cause, ClassHistory, Costs, PastPeriod
+from charterer.domain.budget import FOLDED_KEPT, PERIODS_KEPT, Balance, Cause, ClassHistory, Costs, PastPeriod
 from charterer.domain.ids import ClassId, PoolId
 from charterer.domain.money import ZERO, Money
 from charterer.domain.time import after
 from charterer.ledger.class_history import UIDS_KEPT_SECONDS
 
-PERIODS_KEPT: Final = 120
-"""Number of past periods that a status keeps: ten years."""
 ATTRIBUTIONS_SHOWN: Final = 100
 """Number of receivers of money that a status shows."""
 
@@ -183,7 +181,7 @@ class GPUBudgetRecord(ApiModel):
 
     @classmethod
     def from_domain(cls, balance: Balance | None) -> Self:
-        """The ledger as it is recorded; of past periods only the latest. None: no period was opened yet.
+        """The ledger as it is recorded. None: no period was opened yet.
 
         No rental's uid is ever left out. If there are more uids of counted jobs than fit, ``counted_through`` moves on
         to the last one left out: then a job is never counted twice, and one that comes to light later not at all.
@@ -207,7 +205,7 @@ class GPUBudgetRecord(ApiModel):
             settled=balance.settled,
             lifetime=balance.lifetime,
             folded=tuple(sorted(balance.folded)),
-            history=tuple(PeriodSpent.from_domain(period) for period in balance.history[-PERIODS_KEPT:]),
+            history=tuple(PeriodSpent.from_domain(period) for period in balance.history),
             carried=None if balance.carried == ZERO else balance.carried,
             classes=tuple(
                 ClassCost.from_domain(name, history) for name, history in sorted(balance.class_history.items())

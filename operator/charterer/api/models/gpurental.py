@@ -26,7 +26,7 @@ from charterer.api.models.base import (
 from charterer.api.models.clouds.choice import ONE_CLOUD, CloudChoice
 from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.pool import CapacityType, PriceSegment
-from charterer.domain.rental import Gang, Rental, RentalPhase
+from charterer.domain.rental import SEGMENTS_KEPT, Gang, Rental, RentalPhase
 
 _ORDER = "{" + ", ".join(f"'{phase}': {place}" for place, phase in enumerate(RentalPhase)) + "}"
 
@@ -154,7 +154,7 @@ class GPURentalRecord(ApiModel):
     """When billing ended."""
     missing_since: Time | None = None
     """When the cloud's list first lacked the machine. It counts as ended when a later list lacks it too."""
-    segments: Annotated[tuple[SegmentStatus, ...], Field(max_length=2_000, json_schema_extra=ATOMIC)] = ()
+    segments: Annotated[tuple[SegmentStatus, ...], Field(max_length=SEGMENTS_KEPT, json_schema_extra=ATOMIC)] = ()
     """The prices at which the node is billed, oldest first."""
     billing_minimum_seconds: int = 0
     """Minimum number of seconds that the cloud bills."""

@@ -10,7 +10,7 @@ from charterer.cluster.store import Store
 from charterer.domain.budget import Budget
 from charterer.domain.ids import BudgetId, InstanceId, JobId, PoolId, RentalId
 from charterer.domain.job import Job, Run
-from charterer.domain.pool import Pool
+from charterer.domain.pool import Pool, acting_pool
 from charterer.domain.rental import Rental, by_gang
 from charterer.domain.snapshot import Snapshot
 
@@ -65,9 +65,11 @@ class DecidedObjects:
         return [self.rental(rental.id) for rental in by_gang(self.snapshot().rentals.values()).get(name, ())]
 
     def rental_of(self, instance: InstanceId, pool: PoolId) -> Rental | None:
-        """The rental of the pool that names this instance."""
-        rentals = self.snapshot().rentals.values()
-        return next((rental for rental in rentals if rental.instance == instance and rental.pool == pool), None)
+        """The rental that names this instance of the pool, or of another one with the same machines."""
+        snapshot = self.snapshot()
+        acting = acting_pool(pool, snapshot.pools)
+        named = (rental for rental in snapshot.rentals.values() if rental.instance == instance)
+        return next((rental for rental in named if acting_pool(rental.pool, snapshot.pools) == acting), None)
 
     def budget(self, budget: BudgetId) -> Budget:
         """The budget as the store has it, which may be newer than the decision.

@@ -20,7 +20,7 @@ from charterer.domain.nodes.waits import with_refusal, with_start
 from charterer.domain.order import LACKS, with_cool_down
 from charterer.domain.plan import Release, Rent
 from charterer.domain.pool import Instance
-from charterer.domain.rental import Rental, RentalPhase, by_gang
+from charterer.domain.rental import SEGMENTS_KEPT, Rental, RentalPhase, by_gang
 from charterer.domain.steps import (
     AddCosts,
     Adopt,
@@ -199,10 +199,10 @@ def _as_listed(rental: Rental, instance: Instance) -> Rental:
     return replace(
         rental,
         instance=instance.id,
-        provider_id=instance.provider_id,
+        provider_id=instance.provider_id or rental.provider_id,
         node=instance.node or rental.node,
-        launched=instance.launched,
-        segments=instance.segments,
+        launched=rental.launch(instance),
+        segments=instance.segments[:SEGMENTS_KEPT],
         billing_minimum_seconds=instance.billing_minimum_seconds,
     )
 

@@ -91,14 +91,15 @@ def _read(receipt: str, body: str) -> _Message | None:
     try:
         event: Any = json.loads(body)
         kind = event["detail-type"]
-        if kind == _REBALANCE:
-            until = after(parse_instant(event["time"]), _RISK_SECONDS)
-            notice = Notice(InstanceId(event["detail"]["instance-id"]), None, certain=False, why=kind)
-            return _Message(receipt, notice, until)
-        if kind not in _LEAD_SECONDS:
+        lead = _RISK_SECONDS if kind == _REBALANCE else _LEAD_SECONDS.get(kind)
+        if lead is None:
             return None
-        until = after(parse_instant(event["time"]), _LEAD_SECONDS[kind])
-        return _Message(receipt, Notice(InstanceId(event["detail"]["instance-id"]), until), until)
-    except (ValueError, KeyError, TypeError):
+        instance, until = event["detail"]["instance-id"], after(parse_instant(event["time"]), lead)
+        if not isinstance(instance, str):
+            raise TypeError("an instance id is a string")
+    except (ValueError, KeyError, TypeError, RecursionError):
         logger.warning("a message of the interruption queue is no event of EC2: %.200s", body)
         return None
+    if kind == _REBALANCE:
+        return _Message(receipt, Notice(InstanceId(instance), None, certain=False, why=kind), until)
+    return _Message(receipt, Notice(InstanceId(instance), until), until)

@@ -90,7 +90,7 @@ def test_nothing_that_is_said_of_a_budget_contradicts_anything_else(world: World
             assert now.fit is BudgetFit.MET
         if "too small" in state:  # in a pool that is shared, it may be the room that more money alone does not buy
             assert now.fit is BudgetFit.INFEASIBLE or now.served < 1.0
-        if "for the present jobs" in state:  # its rate is theirs, the frontier's that of the long run
+        if "if jobs keep coming" in state:  # its rate is that of the present jobs, the frontier's that of the long run
             assert verdict.feasible
         elif now.fit is BudgetFit.INFEASIBLE:
             assert not verdict.feasible

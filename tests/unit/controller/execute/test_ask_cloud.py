@@ -12,7 +12,7 @@ from charterer.cluster import kinds
 from charterer.controller.execute.context import ExecutionContext
 from charterer.controller.execute.decided import DecidedObjects, Stale
 from charterer.controller.execute.rental_steps import ask_cloud
-from charterer.domain.ids import InstanceId
+from charterer.domain.ids import InstanceId, PoolId
 from charterer.domain.money import ZERO
 from charterer.domain.order import Ask, Order, Reply
 from charterer.domain.pool import Pool
@@ -31,9 +31,9 @@ REPLY = Reply({TOKENS[0]: InstanceId("i1"), TOKENS[1]: InstanceId("i2")})
 class Scene:
     """Rentals in a store, the snapshot that was decided on, and a cloud that launches both orders."""
 
-    def __init__(self, *decided: Rental, now: tuple[Rental, ...] = ()) -> None:
+    def __init__(self, *decided: Rental, now: tuple[Rental, ...] = (), pools: tuple[Pool, ...] = ()) -> None:
         stored = {(kinds.GPU_RENTALS, rental.id): rental for rental in now or decided}
-        snapshot = make.snapshot(*decided)
+        snapshot = make.snapshot(*decided, *pools)
         store = SimpleNamespace(get=lambda kind, name, namespace="": stored.get((kind, name), make.pool()))
         self.asked: list[Ask] = []
         self.recorded: list[Rental] = []
@@ -63,6 +63,14 @@ async def test_an_instance_that_has_a_rental_closes_the_one_that_asked_for_it() 
     assert (first.instance, second.instance) == ("i1", None)
     assert (second.phase, second.cost) == (RentalPhase.ENDED, ZERO)
     assert second.released_because == "instance i2 has GPURental a100-o-i2 already"
+
+
+async def test_a_rental_of_another_pool_with_the_same_machines_closes_it_too() -> None:
+    twin = replace(make.pool(), id=PoolId("twin"), taken_by=make.POOL)
+    of_twin = replace(LATER, pool=twin.id)
+    scene = Scene(ASKED, of_twin, ORPHAN, pools=(make.pool(), twin))
+    await ask_cloud(scene.context, STEP)
+    assert [(rental.id, rental.instance) for rental in scene.recorded] == [(ASKED.id, "i1"), (LATER.id, None)]
 
 
 async def test_nothing_is_asked_for_a_rental_that_has_changed() -> None:
