@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from charterer.domain.budget import Mode
-from charterer.domain.ids import BudgetId
+from charterer.domain.ids import BudgetId, JobId
 from charterer.domain.job import ResizePolicy
 from charterer.domain.plan import ReasonCode, Rent
-from charterer.domain.profile import Amdahl
+from charterer.domain.profile import Amdahl, PowerLaw
 from charterer.domain.time import after
 from charterer.policy import plan
 from tests.scenarios.policy.stories import placed, releases, rents, simple, why
@@ -32,6 +33,41 @@ def test_a_job_dearer_than_the_allowed_rate_still_runs_when_nothing_else_does() 
     world = simple(amount="2880")
     world.job("big", gpus=8)
     assert rents(plan(world.snapshot())) == ["a100-1"]
+
+
+def test_the_first_job_of_a_class_with_a_known_rate_keeps_its_node_when_another_begins_beside_it() -> None:
+    world = simple(amount="500")
+    world.pool("h100", price="40")
+    world.profile("rl", PowerLaw(0.8, 1.0), arrivals_per_hour=0.5, work_hours=4)
+    world.rental("h100")
+    world.job("first", gpus=1, profile="rl", gpu_types=("a100",))
+    world.job("beside", gpus=1, gpu_types=("h100",), hours_left=10.0)
+    decided = plan(world.snapshot())
+    assert rents(decided) == ["a100-1"]
+    assert "beside" in placed(decided)
+    world.carry_out(decided)
+    after_it = plan(world.snapshot())
+    assert releases(after_it) == {}
+    assert why(after_it, "first") is ReasonCode.WAITING_FOR_NODE
+
+
+def test_a_job_that_waits_for_money_is_told_what_it_needs_and_those_behind_it_that_they_wait_too() -> None:
+    world = simple(amount="1440")  # $4/h for the half of the month that is left
+    world.profile("rl", PowerLaw(0.8, 1.0), arrivals_per_hour=0.5, work_hours=4)
+    for name, hours in (("first", 1.0), ("second", 2.0), ("third", 3.0)):
+        world.job(name, gpus=8, profile="rl", hours_left=hours)
+    said = {str(name): verdict.reason.message for name, verdict in plan(world.snapshot()).jobs.items()}
+    wanted = "8 GPUs on a100 wanted: "
+    assert said["second"] == f"{wanted}it costs $16.00/h, other jobs $16.00/h, and the budget may spend $4.00/h now"
+    assert said["third"] == f"{wanted}jobs before it in the queue wait for money too"
+
+
+def test_a_job_of_a_class_without_a_rate_is_told_what_it_costs_and_what_may_be_committed() -> None:
+    world = simple(amount="720")  # of which ten days may be committed
+    for name, hours in (("first", 10.0), ("second", 20.0)):
+        world.job(name, gpus=8, hours_left=hours)
+    said = plan(world.snapshot()).jobs[JobId("second")].reason.message
+    assert re.fullmatch(r"8 GPUs .*: it costs about \$3\d\d\.\d\d, and \$\d+\.\d\d may be committed to jobs now", said)
 
 
 def test_nothing_is_started_when_the_money_is_gone() -> None:

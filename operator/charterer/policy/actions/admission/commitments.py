@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job
@@ -12,6 +12,7 @@ from charterer.domain.plan import Allocate
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.triage import KeptRuns
 from charterer.policy.budgets import reasons
+from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.options.option_value import Completion
 
 
@@ -19,46 +20,50 @@ class Commitments:
     """The money of one plan: asked and counted job by job, in the order of the queue.
 
     ``wanted``: the ways of each waiting job to its end. In dollars: ``_committed``, the expected cost of
-    those let in so far; ``_rate``, a second of these and of all that run.
+    those let in so far; ``_rate``, a second of these and of all that run. ``_expected``: whether one of them is of a
+    class whose arrival rate is known. ``_refused``: the first job that was not let in.
     """
 
     def __init__(
-        self, draft: PlanBuilder, running: Iterable[KeptRuns], wanted: Mapping[JobId, Sequence[Completion]]
+        self, draft: PlanBuilder, running: Sequence[KeptRuns], wanted: Mapping[JobId, Sequence[Completion]]
     ) -> None:
         self._draft = draft
         self._solution = draft.solution
         self._wanted = wanted
         self._committed = 0.0
         self._rate = Price(sum([kept.micros for kept in running])).dollars_per_second
-        self._exhausted = False
+        self._expected = any(self._is_expected(kept.group.key) for kept in running)
+        self._refused: JobId | None = None
 
     def affords(self, job: Job, option: Option) -> bool:
         """Whether the budget can still pay for it. What the first in the queue cannot have, nobody behind it gets.
 
         While the budget is too small for all, a job whose class has no known arrival rate starts as long as what it
         costs may still be committed, beside the jobs that start before it. Any job starts if the rate of what runs
-        stays within the allowed rate; a first job starts anyway, or jobs dearer than that would never run. Where its
-        nodes are there already, half its price counts: they were rented when it fitted, and what is rented makes the
-        rate that is still allowed smaller by up to the other half (``pacing``: h / 2 of it, paid over h).
+        stays within the allowed rate; a first job starts anyway, or jobs dearer than that would never run. A first one
+        of a class with a known rate is so beside jobs of the other classes, which may begin after it in this plan.
+        Where its nodes are there already, half its price counts: they were rented when it fitted, and what is rented
+        makes the rate that is still allowed smaller by up to the other half (``pacing``: h / 2 of it, paid over h).
         """
         if self._solution.feasible:
             return True
-        if self._exhausted:
+        if self._refused is not None:
             return False
-        share = self._solution.share(job)
-        unexpected = share is not None and share.group.arrivals is None
-        if unexpected and self._committed + self._cost(job) <= self._solution.committable:
+        expected = self._is_expected(self._solution.key(job))
+        if not expected and self._committed + self._cost(job) <= self._solution.committable:
             return True
+        first = self._rate == 0 or (expected and not self._expected)
         allowed = self._solution.allowed
         price = option.price.dollars_per_second * (1.0 if self._draft.must_rent(job, option) else 0.5)
-        if allowed > 0 and (self._rate == 0 or self._rate + price <= allowed):
+        if allowed > 0 and (first or self._rate + price <= allowed):
             return True
-        self._exhausted = True
+        self._refused = job.id
         return False
 
-    def use(self, option: Option) -> None:
-        """Count the price of nodes that a job has now, or that are kept or rented for it."""
+    def use(self, job: Job, option: Option) -> None:
+        """Count the price of nodes that the job has now, or that are kept or rented for it."""
         self._rate += option.price.dollars_per_second
+        self._expected |= self._is_expected(self._solution.key(job))
 
     def start(self, job: Job, given: Allocate) -> None:
         """Count what a job costs that begins."""
@@ -70,10 +75,20 @@ class Commitments:
         if not self._solution.feasible:
             self._committed += self._cost(job)
 
-    def why_not(self, job: Job) -> str:
-        """A sentence: the expected cost of the job, and the dollars that may still be committed."""
-        left = reasons.format_money(max(self._solution.committable - self._committed, 0.0))
-        return f"it costs about {reasons.format_money(self._cost(job))}, and {left} may be committed to jobs now"
+    def why_not(self, job: Job, option: Option) -> str:
+        """A sentence: the dollars that the job needs, and what the budget has for it; or that others come first."""
+        if self._refused != job.id:
+            return "jobs before it in the queue wait for money too"
+        if not self._is_expected(self._solution.key(job)):
+            left = reasons.format_money(max(self._solution.committable - self._committed, 0.0))
+            return f"it costs about {reasons.format_money(self._cost(job))}, and {left} may be committed to jobs now"
+        used, allowed = Price.per_second(self._rate), Price.per_second(max(self._solution.allowed, 0.0))
+        return f"it costs {option.price}, other jobs {used}, and the budget may spend {allowed} now"
+
+    def _is_expected(self, group: GroupKey) -> bool:
+        """Whether the arrival rate of the group's class is known."""
+        share = self._solution.shares.get(group)
+        return share is None or share.group.arrivals is not None
 
     def _cost(self, job: Job) -> float:
         """Dollars that the job is expected to cost on the cheapest way to its end."""

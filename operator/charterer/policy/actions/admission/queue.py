@@ -130,7 +130,7 @@ class Admission:
             if claim.placements is not None:
                 text = f"{why.message}; restarted at once on {reasons.name(option)}"
                 moved = Reason(why.code, 0.0, ZERO, text, last_option(job))
-                self._money.use(option)
+                self._money.use(job, option)
                 self._place(job, option, claim.placements, moved)
                 return
 
@@ -146,7 +146,7 @@ class Admission:
             if at_once[key_of(option)] >= to_wait:
                 continue
             if not self._money.affords(job, option):
-                why = reasons.waiting(ReasonCode.WAITING_FOR_BUDGET, option, self._money.why_not(job))
+                why = reasons.waiting(ReasonCode.WAITING_FOR_BUDGET, option, self._money.why_not(job, option))
                 self._draft.judge(job, option, why)
                 return
             block = self._try(job, option, share, wanted)
@@ -192,7 +192,7 @@ class Admission:
         claim = self._draft.claim(job, option)
         if claim.blocked is not None:
             return claim.blocked
-        self._money.use(option)
+        self._money.use(job, option)
         if claim.placements is not None:
             self._begin(job, option, claim.placements, share, wanted)
             if self._draft.begins(job):
