@@ -126,6 +126,8 @@ class Lease:
                     pause = self._times.renew
             except ApiError as error:
                 log.warning("Lease %s/%s: %s", self._namespace, self._name, error)
+            except Exception as error:  # such as an answer that is no Lease: without this thread nobody would ever lead
+                log.error("Lease %s/%s: %s: %s", self._namespace, self._name, type(error).__name__, error)
             self._stopping.wait(pause)
 
     def _attempt(self) -> bool:

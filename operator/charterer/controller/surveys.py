@@ -119,6 +119,8 @@ class Surveys:
         self._clock = asyncio.get_running_loop().time
         self._pace = pace
         self._asked: dict[PoolId, float] = {}
+        self._answered: dict[PoolId, float] = {}
+        """When the question of the survey in ``latest`` was asked."""
         self._quoted: dict[PoolId, float] = {}
         self._in_flight: set[PoolId] = set()
         self._clouds: dict[PoolId, Cloud] = {}
@@ -223,13 +225,14 @@ class Surveys:
         self._accounts.keep(pools)
         for name, cloud in list(self._clouds.items()):
             if name not in pools or pools[name].cloud != cloud:
-                for by_pool in (self._clouds, self._asked, self._quoted, self._unlisted):
+                for by_pool in (self._clouds, self._asked, self._answered, self._quoted, self._unlisted):
                     by_pool.pop(name, None)
                 for answers in (self.latest, self.quotes, self.errors):
                     answers.pop(name, None)
 
     async def _ask(self, account: Guarded, pools: Sequence[Pool]) -> None:
         self._clouds |= {pool.id: pool.cloud for pool in pools}
+        began = self._clock()
         answers, _ = await asyncio.gather(
             account.survey(pools), asyncio.gather(*(self._quote(account, pool) for pool in pools))
         )
@@ -237,7 +240,7 @@ class Surveys:
         for pool in pools:
             match answers[pool.id]:
                 case Survey() as survey:
-                    self._keep(survey)
+                    self._keep(survey, began)
                     self.clocks[account] = Reading(survey.asked, self._clock())
                     if pool.id in self.quotes:
                         self.errors.pop(pool.id, None)
@@ -246,10 +249,10 @@ class Surveys:
                         _log.warning("%s", error)
                     self.errors[pool.id] = error
 
-    def _keep(self, survey: Survey) -> None:
-        """Keep the survey unless a later one is already there: two questions may cross."""
-        latest = self.latest.get(survey.pool)
-        if latest is None or survey.asked >= latest.asked:
+    def _keep(self, survey: Survey, began: float) -> None:
+        """Keep the survey unless that of a later question is there: two may cross. Clouds' clocks may be wrong."""
+        if began >= self._answered.get(survey.pool, _NEVER):
+            self._answered[survey.pool] = began
             unlisted = self._unlisted.get(survey.pool)
             self.latest[survey.pool] = survey if unlisted is None else unlisted.added_to(survey, self._clock())
 

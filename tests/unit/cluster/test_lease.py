@@ -20,8 +20,8 @@ TIMES = LeaseTimes(duration=60.0, renew=0.01, retry=0.01, renew_deadline=30.0)
 
 
 class Scripted(http.server.BaseHTTPRequestHandler):
-    """An API server with one Lease. ``fates`` are those of the first requests: ok, lost (done without an answer), 503;
-    the renewals that follow are taken. ``log`` has each request's method and status."""
+    """An API server with one Lease. ``fates`` are those of the first requests: ok, lost (done without an answer), 503,
+    empty (as a proxy may answer); the renewals that follow are taken. ``log``: each request's method and status."""
 
     protocol_version = "HTTP/1.1"
     url: str
@@ -33,10 +33,10 @@ class Scripted(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or "{}")
         fate = self.fates.pop(0) if self.fates else "ok"
-        status, answer = (503, {}) if fate == "503" else self._carried_out(body)
+        status, answer = {"503": (503, {}), "empty": (200, {})}.get(fate) or self._carried_out(body)
         if not self.done.is_set():
-            self.log.append(f"{self.command} {'lost' if fate == 'lost' else status}")
-        if not self.fates and fate != "lost" and status == 200 and self.command == "PUT":
+            self.log.append(f"{self.command} {fate if fate in ('lost', 'empty') else status}")
+        if not self.fates and fate not in ("lost", "empty") and status == 200 and self.command == "PUT":
             self.done.set()
         if fate == "lost":
             self.close_connection = True
@@ -85,6 +85,7 @@ def scripted(fates: list[str]) -> Iterator[type[Scripted]]:
         (["lost"], ["PUT lost", "PUT 409", "GET 200", "PUT 200"]),
         (["lost", "ok", "503"], ["PUT lost", "PUT 409", "GET 503", "GET 200", "PUT 200"]),
         (["503", "503"], ["PUT 503", "PUT 503", "PUT 200"]),
+        (["empty"], ["PUT empty", "PUT 200"]),
     ],
 )
 def test_after_a_lost_answer_the_lease_is_looked_at_once_and_renewed(

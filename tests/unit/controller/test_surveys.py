@@ -29,13 +29,17 @@ def pool_at(endpoint: str, name: str) -> Pool:
 
 
 class Cloud:
-    """A provider that remembers when it was asked; ``target``, ``machines`` and ``fails`` are what it answers with."""
+    """A provider that remembers when it was asked; ``target``, ``machines`` and ``fails`` are what it answers with.
+
+    ``ahead``: seconds by which its clock is wrong.
+    """
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self.target = 0
         self.machines: tuple[Instance, ...] = ()
         self.fails = False
+        self.ahead = 0.0
         self.traits = COUNTED
         self.asked: list[tuple[float, frozenset[PoolId]]] = []
         self.quoted: list[float] = []
@@ -46,7 +50,7 @@ class Cloud:
         await asyncio.sleep(self.seconds)
         if self.fails:
             return {pool.id: CloudUnreachable(pool.id, "GET", "Refused", "no answer") for pool in pools}
-        at = Instant(round(asked * 1e6))
+        at = Instant(round((asked + self.ahead) * 1e6))
         told = (self.target, frozenset[OrderToken](), self.machines, (), (), at, self.traits, OFFERING)
         return {pool.id: Survey(pool.id, *told) for pool in pools}
 
@@ -110,6 +114,18 @@ def test_a_quiet_pool_is_asked_about_four_times_a_minute_and_its_price_once() ->
         await sky.passes(121.0)
         assert [at - began for at, _ in sky.near.asked] == pytest.approx([QUIET * turn for turn in range(9)])
         assert [at - began for at in sky.near.quoted] == pytest.approx([0.0, QUOTED, 2 * QUOTED])
+
+    run_in_virtual_time(main())
+
+
+def test_a_cloud_whose_clock_was_ahead_once_is_believed_again() -> None:
+    async def main() -> None:
+        sky = Sky(A)
+        sky.near.ahead = 1e6
+        sky.later(QUIET / 2, lambda: setattr(sky.near, "ahead", 0.0))
+        sky.later(QUIET / 2, lambda: setattr(sky.near, "target", 3))
+        await sky.passes(QUIET + 1)
+        assert sky.surveys.latest[A.id].target == 3
 
     run_in_virtual_time(main())
 
