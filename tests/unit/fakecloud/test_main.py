@@ -1,4 +1,4 @@
-"""What the command says when it starts, and in its help."""
+"""The fake cloud's command: its first lines, and its help."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def _pays(explanation: Explanation) -> str:
 
 
 def _at_most(explanation: Explanation) -> str:
-    """What the budget pays per job-hour saved of this job because of its ceiling; empty where that is not less."""
+    """The most that the budget pays to end this job an hour earlier; empty where its own rate is not above that."""
     budget, solution = explanation.budget, explanation.solution
     share = None if solution is None else solution.share(explanation.job)
     if budget is None or budget.rate is None or share is None or share.group.most >= budget.rate:
@@ -155,7 +155,7 @@ def _at_most(explanation: Explanation) -> str:
 
 
 def _for_target(explanation: Explanation) -> str:
-    """What the budget pays per job-hour saved because of the job's target; empty where that is not more than before."""
+    """What the budget pays to end this job an hour earlier for its target; empty where its own rate suffices."""
     job, solution = explanation.job, explanation.solution
     if solution is None or solution.deadline_values(job) is None:
         return ""

@@ -99,7 +99,7 @@ class ClassInProgress:
         return self._spent.at(now)
 
     def committed(self, now: Instant, factor: float) -> CommittedCost:
-        """What the jobs have cost and will; ``factor``: dollars of a silent job for each dollar predicted."""
+        """What the jobs have cost and will cost. ``factor``: dollars that a silent job costs per dollar predicted."""
         silent = [
             (left, holds)
             for predicted, recorded, price, since, holds in self._silent

@@ -1,4 +1,4 @@
-"""What a cloud's list says of a machine is recorded, and takes nothing back that costs money or finds its node."""
+"""A cloud's list updates a rental's record. It erases neither costs nor what finds the rental's node."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from charterer.domain.job import Job
 from charterer.domain.money import Money
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
-from charterer.domain.time import Instant, after, moment, seconds_between
+from charterer.domain.time import Instant, after, format_second, seconds_between
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.budgets import reasons
 from charterer.policy.solve.phase_dp import OptionKey, key_of
@@ -280,5 +280,5 @@ class HoleWaits:
 
 
 def _at_the_latest(until: Instant, does: str = "is rented") -> str:
-    """What happens when if the wait is in vain, as the end of a sentence."""
-    return f"; it {does} at {moment(until):%Y-%m-%dT%H:%M:%SZ} at the latest"
+    """The end of a sentence on a wait: what the job or its node does at ``until``, if it has waited in vain."""
+    return f"; it {does} at {format_second(until)} at the latest"
