@@ -15,6 +15,7 @@ from charterer.cli.shared.leader import find_leader, leader_if_known
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import Forbidden, NotFound
 from charterer.cluster.paths import GPU_POOLS, GPU_RENTALS
+from charterer.sentences import count, is_or_are
 
 _NAMED = 5
 """Rentals named in one sentence."""
@@ -138,5 +139,4 @@ def _named(rentals: Sequence[RawObject]) -> str:
     """``2 machines are rented (a100-1 Ready, a100-2 Draining)``."""
     named = [f"{item['metadata']['name']} {(item.get('status') or {}).get('phase', 'Requested')}" for item in rentals]
     more = ", ..." if len(named) > _NAMED else ""
-    one = len(named) == 1
-    return f"{len(named)} machine{' is' if one else 's are'} rented ({', '.join(sorted(named)[:_NAMED])}{more})"
+    return f"{count(len(named), 'machine')} {is_or_are(len(named))} rented ({', '.join(sorted(named)[:_NAMED])}{more})"

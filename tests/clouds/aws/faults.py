@@ -21,8 +21,8 @@ class AnswerLost(Exception):
 class Planned:
     """A fault of the next ``times`` calls of an operation, or of all of them until a time of the cloud's clock.
 
-    ``takes_effect``: whether the call does its work first. ``after``: calls that go well before. ``fault``: the error that is answered; None breaks the
-    connection.
+    ``after``: calls that go well before. ``takes_effect``: whether the call does its work first. ``fault``: the error
+    that is answered; None breaks the connection.
     """
 
     operation: str

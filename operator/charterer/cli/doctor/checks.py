@@ -17,6 +17,7 @@ from charterer.domain.pool import Pool
 from charterer.domain.snapshot import NO_LIMITS, OperatorLimits, Stop
 from charterer.policy.nodes.operator_limits import in_words
 from charterer.policy.options.pool_selection import no_pool
+from charterer.sentences import count
 
 _NAMED = 5
 """Namespaces named in one sentence; of more, the number is said."""
@@ -200,11 +201,11 @@ def check_namespaces(state: ClusterState) -> Iterable[Finding]:
     jobs = [decoded.job for decoded in state.jobs.values() if decoded.job.finish is None]
     unpaid = sorted({job.namespace for job in jobs} - paid)
     for namespace in unpaid:
-        count = sum(job.namespace == namespace for job in jobs)
+        here = sum(job.namespace == namespace for job in jobs)
         yield Finding(
             "namespaces",
             f"namespace {namespace}",
-            f"has {count} TrainingJob{'' if count == 1 else 's'} and no GPUBudget selects it",
+            f"has {count(here, 'TrainingJob')} and no GPUBudget selects it",
             f"kubectl label namespace {namespace} ... as the namespaceSelector of a GPUBudget says",
         )
     if not unpaid:

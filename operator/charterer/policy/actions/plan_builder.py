@@ -193,6 +193,12 @@ class PlanBuilder:
         """Whether nodes would have to be rented for it."""
         return self._allocator(option.pool).missing(option, self._own(job)) > 0
 
+    def refusal(self, job: Job, option: Option) -> ReasonCode | None:
+        """Why the nodes that would have to be rented for it cannot be had now; None where they can, or none are."""
+        allocator = self._allocator(option.pool)
+        missing = allocator.missing(option, self._own(job))
+        return allocator.refusal(missing) if missing else None
+
     def pool_room(self, pool: PoolId, gpus: int) -> PoolRoom:
         """The nodes there are, ready or booting, and those that the pool may still give, as many as ``gpus`` need."""
         return self._quota.pool_room(self.free_nodes(pool), self.snapshot.pools[pool], gpus)

@@ -15,7 +15,7 @@ from charterer.domain.ids import PoolId, Rate
 from charterer.domain.job import Job, RunOutcome
 from charterer.domain.money import Price
 from charterer.domain.option import Option
-from charterer.domain.plan import Verdict
+from charterer.domain.plan import ReasonCode, Verdict
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.gpu_types import RelativeSpeed, relative_speeds
@@ -42,7 +42,7 @@ _MOST = 20.0
 
 
 class NodeSource(StrEnum):
-    """Where the nodes of an option would come from."""
+    """Where the nodes of an option would come from, or why they cannot be had now."""
 
     HERE = "it has them"
     READY = "ready"
@@ -50,7 +50,24 @@ class NodeSource(StrEnum):
     RENT = "to be rented"
     FULL = "pool full"
     COOLING = "pool cooling"
+    HARD_LIMIT = "hard limit"
+    HOURLY_LIMIT = "hourly limit"
+    OPERATOR_LIMIT = "operator limit"
+    STOPPED = "operator stopped"
     UNKNOWN = "cloud not heard"
+    CLOSED = "none rented now"
+
+
+_REFUSED = {
+    None: NodeSource.RENT,
+    ReasonCode.POOL_FULL: NodeSource.FULL,
+    ReasonCode.POOL_COOLING: NodeSource.COOLING,
+    ReasonCode.HARD_LIMIT: NodeSource.HARD_LIMIT,
+    ReasonCode.HOURLY_LIMIT: NodeSource.HOURLY_LIMIT,
+    ReasonCode.OPERATOR_LIMIT: NodeSource.OPERATOR_LIMIT,
+    ReasonCode.STOPPED: NodeSource.STOPPED,
+    ReasonCode.NO_OPTION: NodeSource.UNKNOWN,
+}
 
 
 class Rank(StrEnum):
@@ -214,11 +231,11 @@ class _Weighing:
         self._chosen = chosen
         self._share = share
         self._snapshot = snapshot
-        self._quota = PoolQuota(snapshot, solution.inputs.rentals)
+        quota = PoolQuota(snapshot, solution.inputs.rentals)
         capacity = Capacity(snapshot, solution.inputs.holdings, solution.inputs.nodes, solution.inputs.ends)
         gangs = GangMarks(solution.inputs.rentals.by_pool.values(), snapshot)
         capacity.open(frozenset())
-        self._draft = PlanBuilder(solution, capacity, self._quota, gangs, snapshot)
+        self._draft = PlanBuilder(solution, capacity, quota, gangs, snapshot)
         self._runs = job.allocation is not None
         self._waits = HoleWaits(self._draft)
         self._waits.look([] if self._runs else [(job, chosen)])
@@ -268,16 +285,13 @@ class _Weighing:
         )
 
     def _nodes(self, option: Option) -> NodeSource:
-        pool = self._snapshot.pools.get(option.pool)
-        if pool is None or option.pool not in self._snapshot.surveys:
+        if option.pool not in self._snapshot.pools or option.pool not in self._snapshot.surveys:
             return NodeSource.UNKNOWN
         if self._draft.ready(self._job, option):
             return NodeSource.READY
         if not self._draft.must_rent(self._job, option):
             return NodeSource.BOOTING
-        if pool.cooling(self._snapshot.now) is not None:
-            return NodeSource.COOLING
-        return NodeSource.RENT if self._quota.refusal(pool, 1) is None else NodeSource.FULL
+        return _REFUSED.get(self._draft.refusal(self._job, option), NodeSource.CLOSED)
 
     # --- what would have to change ------------------------------------------------------------------------------------
 
