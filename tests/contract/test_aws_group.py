@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from charterer.domain.ids import OrderToken
 from charterer.domain.order import RefusalKind, Scope
 from charterer.domain.pool import CapacityType, InstanceState
 from charterer.providers.aws.calls import Sdk
@@ -99,7 +100,7 @@ async def test_a_machine_whose_answer_was_lost_in_the_second_zone_is_not_launche
     m.account.stock = {}
     m.account.tokens = {key: call for key, call in m.account.tokens.items() if call[1]["Instances"]}
     reply = await m.ask("one", *others)
-    assert reply.launched["cone"] == machine.id
+    assert reply.launched[OrderToken("cone")] == machine.id
     assert len(m.truth()) == 1 + len(others)
 
 
