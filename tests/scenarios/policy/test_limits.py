@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.budget import Mode
-from charterer.domain.ids import BudgetId, JobId
+from charterer.domain.ids import BudgetId, InstanceId, JobId, PoolId
 from charterer.domain.job import ResizePolicy
 from charterer.domain.plan import ReasonCode, Rent
+from charterer.domain.pool import Notice
 from charterer.domain.profile import Amdahl, PowerLaw
 from charterer.domain.time import after
 from charterer.policy import plan
@@ -60,6 +61,21 @@ def test_a_job_that_waits_for_money_is_told_what_it_needs_and_those_behind_it_th
     wanted = "8 GPUs on a100 wanted: "
     assert said["second"] == f"{wanted}it costs $16.00/h, other jobs $16.00/h, and the budget may spend $4.00/h now"
     assert said["third"] == f"{wanted}jobs before it in the queue wait for money too"
+
+
+def test_a_job_that_loses_its_node_and_has_no_money_for_another_keeps_none_from_those_before_it_in_the_queue() -> None:
+    world = simple(amount="3000")  # $8.13/h
+    world.profile("rl", PowerLaw(0.8, 1.0), arrivals_per_hour=5, work_hours=4)
+    for _ in range(3):
+        world.rental()
+    for name, gpus, node in (("stays", 1, "a100-1"), ("dear", 8, "a100-2")):
+        world.job(name, gpus=gpus, profile="rl", hours_left=90.0, age_seconds=10.0)
+        world.runs_on(name, node, gpus=gpus)
+    world.job("small", gpus=2, profile="rl", hours_left=1.0, resize=ResizePolicy.NEVER)
+    world.notices[PoolId("a100")] = (Notice(InstanceId("i-a100-2"), None),)
+    decided = plan(world.snapshot())
+    assert placed(decided) == {"dear": 0, "small": 2}
+    assert why(decided, "dear") is ReasonCode.WAITING_FOR_BUDGET
 
 
 def test_a_job_of_a_class_without_a_rate_is_told_what_it_costs_and_what_may_be_committed() -> None:

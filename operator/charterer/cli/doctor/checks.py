@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from charterer.api.words.conditions import CONDITION_REASONS
 from charterer.api.words.objects import BUDGET_STATES, POOL_STATES
 from charterer.cli.shared.formatting import when
-from charterer.cli.shared.leader import LeaderSeen
+from charterer.cli.shared.leader import MAY_LEAD_SECONDS, LeaderSeen
 from charterer.cluster.client import RawObject
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.payers import budgets_by_namespace, payers_of
@@ -61,7 +61,8 @@ def check_leader(leader: LeaderSeen | None) -> Finding:
             leader.trouble,
             f"kubectl -n {where} get pods, and read the operator's log; rented nodes are billed until it runs again",
         )
-    return Finding("leader", leader.holder, f"leads, in namespace {leader.namespace}")
+    renewed = f"it renewed its Lease in the last {MAY_LEAD_SECONDS:.0f} s"
+    return Finding("leader", leader.holder, f"leads, in namespace {leader.namespace}: {renewed}")
 
 
 def check_stopped(stop: Stop | None) -> Iterable[Finding]:

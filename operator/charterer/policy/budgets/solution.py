@@ -11,6 +11,7 @@ from charterer.domain.job import Job
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.period import period_bounds, period_end
 from charterer.domain.plan import Allocate, BudgetVerdict, ClassVerdict, PathVerdict, PoolVerdict, Reason
+from charterer.domain.rental import has_machine
 from charterer.domain.time import Instant
 from charterer.policy.budgets import forecast_inputs
 from charterer.policy.budgets.assignment import GroupAssignment, assign, assign_at_rate
@@ -229,8 +230,10 @@ def _deadline_needs(
 
 
 def _launch_waits(inputs: PlanInputs, nodes: Mapping[PoolId, PoolNodes]) -> Mapping[PoolId, float]:
-    """Seconds until a pool gives a node, of pools in which the budget has none that is free or boots."""
-    there = {name for name, here in nodes.items() if here.rentals.booting or any(here.free.values())}
+    """Seconds until a pool gives a node, of pools in which the budget has no machine that is free or boots."""
+    there = {
+        name for name, here in nodes.items() if any(map(has_machine, here.rentals.booting)) or any(here.free.values())
+    }
     waits = launch_waits(inputs.snapshot, inputs.rentals)
     return {name: wait.seconds for name, wait in waits.items() if name not in there}
 

@@ -192,7 +192,9 @@ def test_the_exit_code_and_the_last_sentence_say_whether_all_is_well(monkeypatch
     _, reading = healthy()
     well = ran(monkeypatch, reading)
     assert (well.exit_code, well.output.splitlines()[-1]) == (0, "All is well.")
-    assert well.output.startswith("  OK leader: charterer-0 leads, in namespace operators")
+    assert well.output.startswith(
+        "  OK leader: charterer-0 leads, in namespace operators: it renewed its Lease in the last 10 s\n"
+    )
     ill = ran(monkeypatch, replace(reading, pools=()))
     assert ill.exit_code == 1
     assert "!! pools: no GPUPool exists, so nothing can be rented. To do: apply one" in ill.output

@@ -122,7 +122,7 @@ class Admission:
         return decided
 
     def _restart_at_once(self, job: Job, wanted: Sequence[Completion], why: Reason) -> None:
-        """On what is left; it is optimised later, as a move."""
+        """On what is left; it is optimised later, as a move. Without money for that it takes its turn in the queue."""
         if not self._money.affords(job, wanted[0].option):
             return
         for option in (outcome.option for outcome in wanted):
@@ -146,7 +146,7 @@ class Admission:
             if at_once[key_of(option)] >= to_wait:
                 continue
             if not self._money.affords(job, option):
-                why = reasons.waiting(ReasonCode.WAITING_FOR_BUDGET, option, self._money.why_not(job, option))
+                why = reasons.waiting(ReasonCode.WAITING_FOR_BUDGET, option, self._money.refuse(job, option))
                 self._draft.judge(job, option, why)
                 return
             block = self._try(job, option, share, wanted)
