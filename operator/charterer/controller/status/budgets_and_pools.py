@@ -283,8 +283,8 @@ def _pool_state(
         return PoolState.DELETING, "Draining", _waits_for_rentals(rentals)
     if pool.taken_by is not None:
         message = (
-            f"the cloud says that its group is that of GPUPool {pool.taken_by}, which is older and alone used: "
-            "delete one of the two"
+            f"the cloud says that its group is that of GPUPool {pool.taken_by}, which is older, so nothing is rented "
+            "here: delete one of the two"
         )
         return PoolState.GROUP_TAKEN, "GroupTaken", message
     if error is not None:
