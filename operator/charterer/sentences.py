@@ -10,6 +10,11 @@ def count(amount: int, word: str) -> str:
     return f"{amount} {word}{'' if amount == 1 else 's'}"
 
 
+def is_or_are(amount: int) -> str:
+    """The verb after that many things."""
+    return "is" if amount == 1 else "are"
+
+
 def names(items: Iterable[str], most: int = 3) -> str:
     """The first few of them and how many more there are, for a sentence."""
     listed = sorted(items)

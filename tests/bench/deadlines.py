@@ -205,11 +205,7 @@ class ByRule(Policy):
 
     def machine_lost(self, machine: SimMachine) -> None:
         """A node is gone, perhaps before it was ready."""
-        fleet = self._fleets[machine.order.pool]
-        if machine.ready is None:
-            fleet.booting -= 1
-        else:
-            fleet.machine_lost(machine)
+        self._fleets[machine.order.pool].machine_lost(machine)
 
     def decide(self) -> Instant | None:
         """Rent, move, release."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from charterer.domain.ids import OrderToken
 from charterer.domain.order import RefusalKind, Scope
 from charterer.domain.pool import CapacityType, InstanceState
 from charterer.providers.aws.calls import Sdk
@@ -83,6 +84,24 @@ async def test_an_instance_without_its_tag_is_not_told_until_the_order_is_asked_
     reply = await m.ask("one")
     assert await m.held() == {id: token for token, id in reply.launched.items()}
     assert len(m.truth()) == 1
+
+
+@pytest.mark.parametrize("others", [(), ("two",)])
+async def test_a_machine_whose_answer_was_lost_in_the_second_zone_is_not_launched_again_in_the_first(
+    aws: OpenAws, others: tuple[str, ...]
+) -> None:
+    """A zone that had no room may have some by the next try, and a call that launched nothing may then launch."""
+    m = aws(GROUP)
+    m.account.stock[TYPE, "us-east-1a", "on-demand"] = 0
+    m.account.faults.lose_answer("autoscaling:LaunchInstances", takes_effect=True, after=1)
+    with pytest.raises(CloudOutcomeUnknown):
+        await m.ask("one")
+    [machine] = m.machines
+    m.account.stock = {}
+    m.account.tokens = {key: call for key, call in m.account.tokens.items() if call[1]["Instances"]}
+    reply = await m.ask("one", *others)
+    assert reply.launched[OrderToken("cone")] == machine.id
+    assert len(m.truth()) == 1 + len(others)
 
 
 async def test_an_instance_that_nobody_asked_for_again_is_told_once_a_list_must_have_shown_its_tag(

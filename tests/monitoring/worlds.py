@@ -19,7 +19,7 @@ from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.steps import Forget
 from charterer.domain.time import Instant, after
-from charterer.metrics import Metrics
+from charterer.metrics.instruments import Metrics
 from tests import factory
 from tests.factory import OFFERING, POOL, PRICE, TEAM
 

@@ -55,7 +55,7 @@ from charterer.controller.templates import Templates
 from charterer.domain.ids import StepKey
 from charterer.domain.snapshot import Stop
 from charterer.domain.time import Instant, instant
-from charterer.metrics import Metrics
+from charterer.metrics.instruments import Metrics
 from charterer.providers.accounts import Accounts, Adapters
 from charterer.providers.guarded import Guards
 from charterer.server.http import progress_app, serve

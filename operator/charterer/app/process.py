@@ -33,7 +33,7 @@ from charterer.cluster.pulse import Pulse
 from charterer.cluster.store import Store
 from charterer.cluster.watch import Watch
 from charterer.controller.outcome import Executor
-from charterer.metrics import Metrics
+from charterer.metrics.instruments import Metrics
 from charterer.providers.accounts import Adapters, adapter_for
 from charterer.server.http import FEW_CONNECTIONS, health_app, metrics_app, serve
 from charterer.server.tls import TlsMaterial

@@ -18,6 +18,7 @@ from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError, BadRequest, NotFound
 from charterer.cluster.paths import PODS, TRAINING_JOBS
 from charterer.domain.job import Job, RunRecord, run_name
+from charterer.sentences import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ async def print_logs(client: Client, name: str, namespace: str, options: LogOpti
     number = options.run or max(runs, default=job.last_run)
     if number in runs:
         pods = sorted(runs[number], key=_index)
-        _note(f"{run_name(name, number)}: {len(pods)} pod{'' if len(pods) == 1 else 's'}")
+        _note(f"{run_name(name, number)}: {count(len(pods), 'pod')}")
         await _print_pods(client, namespace, pods, options)
         return
     record = next((record for record in job.records if record.number == number), None)

@@ -52,6 +52,8 @@ class Templates:
         for job in jobs:
             current.add(job.id)
             if not needs_trial(job):
+                if job.allocation is not None:
+                    self._unwritten_backoff.succeeded(job.id)
                 continue
             if self._unwritten_backoff.pausing(job.id):
                 refused[job.id] = self._unwritten[job.id]

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 _MICROS = 1_000_000
+MOST_HOURLY_DOLLARS = 1_000_000
+"""One node costs less than that an hour; what is more is a mistake."""
 _MOST_MICROS = 10**18 - 1
 """A trillion dollars, the most that can be written: expected amounts may be larger where nothing can be afforded."""
 _HOUR = 3600

@@ -1,8 +1,4 @@
 """Metrics under ``charterer_``: their names (catalogue), what a snapshot says (view), what is counted (instruments).
 
-Values come in through ``Metrics``; nothing here asks a cloud, Kubernetes or the planner for anything.
+Values come in through ``instruments.Metrics``; nothing here asks a cloud, Kubernetes or the planner for anything.
 """
-
-from charterer.metrics.instruments import Metrics
-
-__all__ = ["Metrics"]

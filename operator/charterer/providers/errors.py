@@ -152,7 +152,7 @@ class OperatorLimitReached(ProviderError):
 
 
 class UnusablePrice(ProviderError):
-    """A price of zero or less, which is no price: the last one counts, if there is one."""
+    """A price of zero or less, or of a million dollars an hour, is none: the last one counts, if there is one."""
 
     reason = "UnusablePrice"
     advice = "set spec.price.hourly"

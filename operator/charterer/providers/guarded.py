@@ -11,7 +11,7 @@ from math import inf
 from typing import Final, TypeAlias, TypeVar
 
 from charterer.domain.ids import InstanceId, OrderToken, PoolId
-from charterer.domain.money import Price
+from charterer.domain.money import MOST_HOURLY_DOLLARS, Price
 from charterer.domain.order import Ask, Reply
 from charterer.domain.pool import Pool, Quote, Survey
 from charterer.domain.snapshot import NO_LIMITS, OperatorLimits, Stop
@@ -34,6 +34,8 @@ T = TypeVar("T")
 
 MIN_LEADERSHIP: Final = 1.0
 """Seconds of leadership that must be left for a mutation to be sent: enough for a usual answer."""
+
+_UNBELIEVABLE: Final = Price.parse(str(MOST_HOURLY_DOLLARS))
 
 CallRecorder: TypeAlias = Callable[[str, str, str, float], None]
 """Takes the vendor, the call, its outcome (``ok`` or the error's reason) and its seconds."""
@@ -110,7 +112,8 @@ class Guarded:
     async def quote(self, pool: Pool) -> Quote:
         """As the adapter answers. UnusablePrice where it is no price, unless the pool's spec says what a node costs."""
         quote = await self._read(pool, "quote", self._guards.calls.quote, lambda: self._adapter.quote(pool))
-        if pool.price_override is None and min(quote.price, quote.worst) <= Price(0):
+        prices = quote.price, quote.worst
+        if pool.price_override is None and (min(prices) <= Price(0) or max(prices) >= _UNBELIEVABLE):
             message = f"{quote.source} says that a node costs {quote.price}, and at most {quote.worst}"
             error = UnusablePrice(pool.id, "quote", "NoPrice", message)
             _log.error("%s", error)

@@ -263,7 +263,7 @@ def _rate_labels(
 def _legend(run: Simulated) -> str:
     """The policy, and how many jobs its line or point leaves out."""
     never = len(run.result.never_completed)
-    return f"{run.choice.label} ({never:,} jobs never ran)" if never else run.choice.label
+    return f"{run.choice.label} ({never:,} jobs never completed)" if never else run.choice.label
 
 
 def _sides(simulated: Sequence[Simulated]) -> tuple[list[Simulated], list[Simulated]]:
@@ -335,15 +335,16 @@ _NAMED = 3
 def _left_out(simulated: Sequence[Simulated]) -> list[str]:
     """For each policy the jobs that its means leave out; then the means over the jobs that completed under all."""
     sentences = [
-        f"{run.choice.label}: {len(never):,} of {len(run.result.jobs):,} jobs never ran ({_some(never)}), and its "
-        "times leave them out."
+        f"{run.choice.label}: {len(never):,} of {len(run.result.jobs):,} jobs never completed ({_some(never)}), "
+        "and its times leave them out."
         for run in simulated
         if (never := run.result.never_completed)
     ]
     if not sentences:
         return []
     sentences.append(
-        "A job never runs if it is wider than all nodes that the policy may have (--max-nodes, or fixed:NODES)."
+        "A job never completes if it is wider than all nodes that the policy may have (--max-nodes, fixed:NODES, a "
+        "pool's stock and quota), or if spot nodes end before it has saved anything."
     )
     times = [
         {job.name: job.completion_seconds for job in run.result.jobs if job.completion_seconds is not None}

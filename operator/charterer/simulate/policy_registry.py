@@ -38,6 +38,10 @@ class UnknownPolicy(ValueError):
     """No policy has that name; the message lists the names."""
 
 
+class CannotLearn(ValueError):
+    """An application's speeds cannot be learned; the message says what to add."""
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyChoice:
     """A policy with its setting. ``rate``: dollars per job-hour saved, for the operator's planner only.
@@ -81,7 +85,10 @@ def check_policy(text: str) -> None:
 
 
 def simulate_scenario(scenario: Scenario, choice: PolicyChoice) -> SimulationResult:
-    """Simulate the scenario under that policy; the operator's planner knows the true curves, or learns them."""
+    """Simulate the scenario under that policy; the operator's planner knows the true curves, or learns them.
+
+    CannotLearn.
+    """
     applications = scenario.applications
 
     def seconds(submission: Submission, gpu_type: str, gpus: int) -> float:
@@ -108,13 +115,13 @@ def simulate_scenario(scenario: Scenario, choice: PolicyChoice) -> SimulationRes
 def _learnable(application: Application) -> Application:
     """With step times, and on the widths that all of its GPU types have, because nobody knows which lack one.
 
-    ValueError where there is none.
+    CannotLearn where there is none.
     """
     common = set(application.widths)
     for epochs in application.rates.values():
         common &= epochs[0].keys()
     if not common:
-        raise ValueError(
+        raise CannotLearn(
             f"{application.name}: to be learned, it needs a number of GPUs for which --speeds gives the seconds on "
             f"each of {', '.join(application.gpu_types)}"
         )

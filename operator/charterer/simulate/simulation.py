@@ -29,7 +29,7 @@ class Simulation:
         self._hourly: list[tuple[float, float]] = []
 
     def run(self) -> SimulationResult:
-        """Simulate to the end of the last job and machine, or to the scenario's end."""
+        """Simulate to the end of the last job and machine, or until no job can progress, or to the scenario's end."""
         world, until = self._world, self._world.scenario.until
         step, market, machines, rented, micros = world.clock.step, world.market, world.market.machines, 0, 0
         gpus = 0
@@ -47,7 +47,7 @@ class Simulation:
             if market.micros_per_hour != micros:
                 micros = market.micros_per_hour
                 self._hourly.append((world.clock.now, micros / 1e6))
-            if not rented and not world.unsubmitted and not world.jobs:
+            if (not rented and not world.unsubmitted and not world.jobs) or world.stuck:
                 break
         return self._result()
 
@@ -68,6 +68,8 @@ class Simulation:
     def _result(self) -> SimulationResult:
         world, market = self._world, self._world.market
         now = world.clock.instant
+        for job in world.jobs.values():
+            job.advance(world.clock.now)
         balance = world.ledger.budget(now).balance
         gpu_hours: dict[PoolId, float] = {}
         for pool, seconds in market.node_seconds.items():

@@ -21,8 +21,8 @@ class AnswerLost(Exception):
 class Planned:
     """A fault of the next ``times`` calls of an operation, or of all of them until a time of the cloud's clock.
 
-    ``takes_effect``: whether the call does its work first. ``fault``: the error that is answered; None breaks the
-    connection.
+    ``after``: calls that go well before. ``takes_effect``: whether the call does its work first. ``fault``: the error
+    that is answered; None breaks the connection.
     """
 
     operation: str
@@ -30,6 +30,7 @@ class Planned:
     takes_effect: bool = False
     times: int = 1
     until: datetime | None = None
+    after: int = 0
 
 
 @dataclass
@@ -39,9 +40,9 @@ class Faults:
     planned: list[Planned] = field(default_factory=list)
     clock_skew: float = 0.0
 
-    def lose_answer(self, operation: str, *, takes_effect: bool, times: int = 1) -> None:
+    def lose_answer(self, operation: str, *, takes_effect: bool, times: int = 1, after: int = 0) -> None:
         """Break the connection, before or after the call took effect."""
-        self.planned.append(Planned(operation, None, takes_effect, times))
+        self.planned.append(Planned(operation, None, takes_effect, times, after=after))
 
     def fail(self, operation: str, fault: Fault, *, takes_effect: bool = False, times: int = 1) -> None:
         """Answer an error, before or although the call took effect."""
@@ -67,6 +68,9 @@ class Faults:
         self.planned = [p for p in self.planned if (p.times > 0 if p.until is None else now < p.until)]
         for planned in self.planned:
             if planned.operation in (operation, "*"):
+                if planned.after > 0:
+                    planned.after -= 1
+                    continue
                 if planned.until is None:
                     planned.times -= 1
                 return planned

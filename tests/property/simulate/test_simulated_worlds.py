@@ -47,7 +47,10 @@ UNTIL = 200_000.0
 
 
 def some_scenario(draw: Random, *, spot: bool, stock: bool = False) -> Scenario:
-    """A dozen jobs that come at once or scattered, on nodes that start at once or after a while."""
+    """A dozen jobs that come at once or scattered, on nodes that start at once or after a while.
+
+    ``stock``: limited, and the price changes.
+    """
     gap = draw.choice([0.0, 20.0, 400.0])
     at, submissions = 0.0, []
     for number in range(draw.randint(1, 12)):
@@ -62,6 +65,8 @@ def some_scenario(draw: Random, *, spot: bool, stock: bool = False) -> Scenario:
         start_seconds=draw.choice([0.0, 60.0]),
         billing_minimum_seconds=draw.choice([0, 600]),
         stock=draw.choice([2, 5]) if stock else None,
+        later_prices=((draw.uniform(0.0, 2000.0), Price.parse("9")),) if stock else (),
+        later_stock=((draw.uniform(0.0, 2000.0), draw.choice([1, 9])),) if stock else (),
         draw_start_seconds=draw.choice([None, lambda: starts.expovariate(1 / 60.0)]),
         capacity_type=CapacityType.SPOT if spot else CapacityType.ON_DEMAND,
         draw_lifetime=(lambda _: ends.expovariate(1 / 3000.0)) if spot else None,
@@ -156,17 +161,19 @@ def pairs(asked: dict[str, int]) -> dict[str, tuple[Callable[[], Policy], Callab
     def of(job: Job) -> int:
         return asked[job.name]
 
+    jobs = len(asked)
+
     def first(job: Job) -> float:
         return SECONDS[job.class_id.name] / placeable_width(of(job), 4)
 
     return {
         "as asked": (lambda: RequestedWidth(gpus, 300.0), lambda: AsAskedPlanner(of, 300.0)),
-        "fifo": (lambda: FixedFleet(3, gpus), lambda: FixedFleetPlanner(3, of)),
+        "fifo": (lambda: FixedFleet(3, gpus), lambda: FixedFleetPlanner(3, of, jobs)),
         "shortest": (
             lambda: FixedFleet(3, gpus, QueueOrder.SHORTEST, seconds),
-            lambda: FixedFleetPlanner(3, of, first),
+            lambda: FixedFleetPlanner(3, of, jobs, first),
         ),
-        "fair": (lambda: FixedFleet(3, gpus, QueueOrder.FAIR), lambda: FixedFleetPlanner(3, of, fair=True)),
+        "fair": (lambda: FixedFleet(3, gpus, QueueOrder.FAIR), lambda: FixedFleetPlanner(3, of, jobs, fair=True)),
         "utilisation": (lambda: UtilisationAutoscaler(gpus), lambda: UtilisationPlanner(of)),
     }
 

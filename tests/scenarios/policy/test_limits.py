@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.budget import Mode
-from charterer.domain.ids import BudgetId, JobId
+from charterer.domain.ids import BudgetId, InstanceId, JobId, PoolId
 from charterer.domain.job import ResizePolicy
 from charterer.domain.plan import ReasonCode, Rent
+from charterer.domain.pool import Notice
 from charterer.domain.profile import Amdahl, PowerLaw
 from charterer.domain.time import after
 from charterer.policy import plan
@@ -51,6 +52,31 @@ def test_the_first_job_of_a_class_with_a_known_rate_keeps_its_node_when_another_
     assert why(after_it, "first") is ReasonCode.WAITING_FOR_NODE
 
 
+def test_a_class_whose_only_run_is_stopped_in_this_plan_has_its_next_first_job() -> None:
+    world = simple(amount="500")
+    world.profile("rl", PowerLaw(0.8, 1.0), arrivals_per_hour=0.5, work_hours=4)
+    for name, profile, most in (("beside", None, None), ("spent", "rl", "3")):
+        node = world.rental().id
+        world.job(name, gpus=8, profile=profile, hours_left=10.0, max_cost=most)
+        world.runs_on(name, node, gpus=8)
+    world.passes(3600.0)
+    world.job("next", gpus=8, profile="rl")
+    decided = plan(world.snapshot())
+    assert placed(decided) == {"spent": 0}
+    assert why(decided, "next") is ReasonCode.WAITING_FOR_NODE
+
+
+def test_a_job_without_options_that_runs_is_not_the_first_of_a_class() -> None:
+    world = simple(amount="500")
+    world.pool("h100", price="40")
+    world.profile("rl", PowerLaw(0.8, 1.0), arrivals_per_hour=0.5, work_hours=4)
+    world.job("alone", gpus=8, gpu_types=("h100",))
+    world.runs_on("alone", world.rental("h100").id, gpus=8)
+    world.jobs[JobId("alone")] = replace(world.jobs[JobId("alone")], gpu_types=("b200",))
+    world.job("next", gpus=8, profile="rl", gpu_types=("a100",))
+    assert why(plan(world.snapshot()), "next") is ReasonCode.WAITING_FOR_NODE
+
+
 def test_a_job_that_waits_for_money_is_told_what_it_needs_and_those_behind_it_that_they_wait_too() -> None:
     world = simple(amount="1440")  # $4/h for the half of the month that is left
     world.profile("rl", PowerLaw(0.8, 1.0), arrivals_per_hour=0.5, work_hours=4)
@@ -60,6 +86,21 @@ def test_a_job_that_waits_for_money_is_told_what_it_needs_and_those_behind_it_th
     wanted = "8 GPUs on a100 wanted: "
     assert said["second"] == f"{wanted}it costs $16.00/h, other jobs $16.00/h, and the budget may spend $4.00/h now"
     assert said["third"] == f"{wanted}jobs before it in the queue wait for money too"
+
+
+def test_a_job_that_loses_its_node_and_has_no_money_for_another_keeps_none_from_those_before_it_in_the_queue() -> None:
+    world = simple(amount="3000")  # $8.13/h
+    world.profile("rl", PowerLaw(0.8, 1.0), arrivals_per_hour=5, work_hours=4)
+    for _ in range(3):
+        world.rental()
+    for name, gpus, node in (("stays", 1, "a100-1"), ("dear", 8, "a100-2")):
+        world.job(name, gpus=gpus, profile="rl", hours_left=90.0, age_seconds=10.0)
+        world.runs_on(name, node, gpus=gpus)
+    world.job("small", gpus=2, profile="rl", hours_left=1.0, resize=ResizePolicy.NEVER)
+    world.notices[PoolId("a100")] = (Notice(InstanceId("i-a100-2"), None),)
+    decided = plan(world.snapshot())
+    assert placed(decided) == {"dear": 0, "small": 2}
+    assert why(decided, "dear") is ReasonCode.WAITING_FOR_BUDGET
 
 
 def test_a_job_of_a_class_without_a_rate_is_told_what_it_costs_and_what_may_be_committed() -> None:

@@ -22,7 +22,8 @@ from charterer.api.stored_size import cut, stored_bytes
 from charterer.domain.budget import FOLDED_KEPT, PERIODS_KEPT, Balance, Cause, ClassHistory, Costs, PastPeriod
 from charterer.domain.ids import ClassId, PoolId, RentalId
 from charterer.domain.job import Placement, RunOutcome, RunRecord
-from charterer.domain.money import Money
+from charterer.domain.money import Money, Price
+from charterer.domain.pool import Offering, Quote
 from charterer.domain.time import Instant
 from charterer.ledger.costs import NAMES_KEPT
 from tests.unit.api import values
@@ -55,6 +56,16 @@ def test_the_balance_of_a_budget_is_read_back_as_it_was_written(balance: Balance
 def test_the_record_of_a_pool_is_read_back_as_it_was_written(record: dict[str, Any]) -> None:
     pool = replace(decode.pool(values.raw_pool()), **record)
     assert decode.pool(values.raw_pool(_through_json(dump(GPUPoolRecord.from_domain(pool))))) == pool
+
+
+def test_the_offer_of_as_many_types_zones_and_letters_as_clouds_allow_comes_back_from_its_record() -> None:
+    offering = Offering("H100", 8, ",".join(["t" * 63] * 40), ",".join(["us-west-2-lax-1a"] * 16), "g" * 512)
+    discounted = replace(decode.pool(values.raw_pool()), price_adjustment=-9999)
+    source = discounted.price_source(f"the price list of {'e' * 512}")
+    quote = Quote(Price(1), Price(1), 60, source, Instant(0))
+    pool = replace(discounted, offering=offering, quote=quote)
+    again = decode.pool(values.raw_pool(_through_json(dump(GPUPoolRecord.from_domain(pool)))))
+    assert (again.offering, again.quote) == (offering, quote)
 
 
 def test_a_refusal_counts_only_for_the_generation_that_was_refused() -> None:

@@ -106,6 +106,21 @@ def test_a_job_whose_record_is_refused_is_left_alone_for_five_minutes_then_ten()
     at_the_gate(scene)
 
 
+def test_a_record_that_was_written_meanwhile_makes_the_next_refusal_a_first_one() -> None:
+    async def scene(gate: Gate) -> None:
+        assert await gate.answer(JOB) == {}
+        for _ in range(2):
+            gate.templates.unwritten(JOB.id, "denied by policy")
+            await asyncio.sleep(600.5)
+            assert gate.templates.refusals([JOB]) == {}
+        assert gate.templates.refusals([replace(JOB, allocation=values.allocation())]) == {}
+        gate.templates.unwritten(JOB.id, "denied by policy")
+        await asyncio.sleep(300.5)
+        assert gate.templates.refusals([JOB]) == {}
+
+    at_the_gate(scene)
+
+
 def test_a_changed_spec_is_tried_again_and_a_job_that_holds_nodes_never() -> None:
     async def scene(gate: Gate) -> None:
         assert await gate.answer(JOB) == {}

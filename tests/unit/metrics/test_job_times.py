@@ -11,7 +11,7 @@ from charterer.domain.money import Money
 from charterer.domain.option import Option
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import Instant, after
-from charterer.metrics import Metrics
+from charterer.metrics.instruments import Metrics
 from tests import factory
 from tests.unit.metrics.support import A100, NOW, PRICE, budget, job, plan, rental, snapshot
 from tests.unit.metrics.test_metrics import scrape, state, value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +19,8 @@ from charterer.domain.plan import Limit, PoolVerdict
 from charterer.domain.rental import RentalPhase
 from charterer.domain.steps import Forget
 from charterer.domain.time import after
-from charterer.metrics import Metrics, catalogue
+from charterer.metrics import catalogue
+from charterer.metrics.instruments import Metrics
 from tests.factory import cooled
 from tests.unit.metrics.support import NOW, job, plan, pod, pool, rental, snapshot
 
@@ -216,3 +219,10 @@ def test_the_documented_table_is_the_catalogue() -> None:
     assert catalogue.table() in DOCS.read_text(), (
         "docs/metrics.md is stale: replace its table by the output of `python -m charterer.metrics.catalogue`"
     )
+
+
+def test_the_command_that_prints_the_catalogue_prints_nothing_else() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "charterer.metrics.catalogue"], check=True, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == (catalogue.table(), "")

@@ -280,8 +280,10 @@ def test_nothing_is_asked_for_while_nobody_can_tell_whether_the_operator_is_stop
     run_in_virtual_time(main())
 
 
-@pytest.mark.parametrize("price", ["0", "-1", "-0.000001"])
-def test_a_price_of_zero_or_less_is_no_price_and_loud(price: str, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("price", ["0", "-1", "-0.000001", "1000000", "999999999999"])
+def test_a_price_of_zero_or_less_or_of_a_million_an_hour_is_no_price_and_loud(
+    price: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async def main() -> None:
         cloud = SlowCloud()
         cloud.price = Price.parse(price)

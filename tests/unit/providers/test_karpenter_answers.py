@@ -100,6 +100,11 @@ METRICS = "\n".join(
         _line("spot", "p5.48xlarge", "us-east-1a", "2.15e+01"),
         _line("on-demand", "p5.48xlarge", "us-east-1b", "1"),
         _line("on-demand", "free", "us-east-1a", "0"),
+        _line("on-demand", "negative", "us-east-1a", "-1"),
+        _line("on-demand", "endless", "us-east-1a", "+Inf"),
+        _line("on-demand", "unknown", "us-east-1a", "NaN"),
+        _line("on-demand", "spot-only", "us-east-1a", "+Inf"),
+        _line("spot", "spot-only", "us-east-1a", "3"),
     ]
 )
 
@@ -138,8 +143,27 @@ class TestPrices:
         assert (quote.price, quote.worst) == (Price.parse("21.50"), Price.parse("55.04"))
         await w.karpenter.close()
 
-    @pytest.mark.parametrize(("kind", "zone"), [("free", "us-east-1a"), ("typo", "us-east-1a"), ("free", "mars-1a")])
-    async def test_no_price_or_a_price_of_nothing_is_an_error(self, metrics: str, kind: str, zone: str) -> None:
+    async def test_a_spot_node_whose_price_on_demand_is_infinite_costs_at_most_its_spot_price(
+        self, metrics: str
+    ) -> None:
+        cloud = replace(CLOUD, price_metrics=metrics, instance_type="spot-only")
+        w = World(cloud=cloud, capacity_type=CapacityType.SPOT)
+        quote = await w.karpenter.quote(w.pool)
+        assert (quote.price, quote.worst) == (Price.parse("3"), Price.parse("3"))
+        await w.karpenter.close()
+
+    @pytest.mark.parametrize(
+        ("kind", "zone"),
+        [
+            ("free", "us-east-1a"),
+            ("typo", "us-east-1a"),
+            ("free", "mars-1a"),
+            ("negative", "us-east-1a"),
+            ("endless", "us-east-1a"),
+            ("unknown", "us-east-1a"),
+        ],
+    )
+    async def test_no_price_or_a_number_that_is_none_is_an_error(self, metrics: str, kind: str, zone: str) -> None:
         w = World(cloud=replace(CLOUD, price_metrics=metrics, instance_type=kind, zone=zone))
         with pytest.raises(InvalidRequest, match=r"has no price of instance type .*: correct spec\.karpenter"):
             await w.karpenter.quote(w.pool)

@@ -112,11 +112,13 @@ class AsAskedPlanner:
 class FixedFleetPlanner:
     nodes: int
     asked: Asked
+    jobs: int
     first: Callable[[Job], float] = lambda job: 0.0
     fair: bool = False
     used: dict[ClassId, int] = field(default_factory=dict)
     running: dict[JobId, tuple[ClassId, int]] = field(default_factory=dict)
     seen: Instant | None = None
+    arrived: set[JobId] = field(default_factory=set)
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         passed = 0 if self.seen is None else snapshot.now - self.seen
@@ -124,6 +126,9 @@ class FixedFleetPlanner:
             self.used[class_id] = self.used.get(class_id, 0) + gpus * passed
         self.seen = snapshot.now
         nodes = Nodes(snapshot)
+        self.arrived.update(snapshot.jobs)
+        if not snapshot.jobs and len(self.arrived) == self.jobs:
+            nodes.release(snapshot.rentals)
         nodes.rent(max(self.nodes - len(snapshot.rentals), 0) if snapshot.jobs else 0)
         queue = sorted(waiting(snapshot), key=lambda job: (self.rank(job), job.created, job.id))
         nodes.start_those_that_fit(queue, self.asked)

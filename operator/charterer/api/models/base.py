@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 from pydantic.alias_generators import to_camel
 
 from charterer.api.stored_size import cut
-from charterer.domain.money import Money, Price
+from charterer.domain.money import MOST_HOURLY_DOLLARS, Money, Price
 from charterer.domain.time import Instant, format_instant, moment, parse_instant
 
 Json = dict[str, Any]
@@ -81,7 +81,6 @@ def _reads(kind: type[_T], parse: Callable[[str], _T], rounded: Callable[[_T], _
 
 
 _MOST_DOLLARS: Final = 10**9
-_MOST_HOURLY_DOLLARS: Final = 10**6
 
 
 def _at_most(dollars: int, parse: Callable[[str], _T]) -> Callable[[str], _T]:
@@ -181,7 +180,7 @@ SpecAmount = Annotated[
 
 SpecHourly = Annotated[
     Price,
-    _reads(Price, _at_most(_MOST_HOURLY_DOLLARS, Price.parse)),
+    _reads(Price, _at_most(MOST_HOURLY_DOLLARS, Price.parse)),
     PlainSerializer(Price.decimal),
     WithJsonSchema(_written_dollars(6, "a million")),
 ]
@@ -189,7 +188,7 @@ SpecHourly = Annotated[
 
 NodeHourly = Annotated[
     Price,
-    _reads(Price, _at_most(10 * _MOST_HOURLY_DOLLARS, Price.parse)),
+    _reads(Price, _at_most(10 * MOST_HOURLY_DOLLARS, Price.parse)),
     PlainSerializer(Price.decimal),
     WithJsonSchema({"type": "string", "pattern": r"^[0-9]{1,7}(\.[0-9]{1,6})?$", "maxLength": 14}),
 ]

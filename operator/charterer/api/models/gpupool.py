@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
 from pydantic import Field
 
@@ -124,6 +124,14 @@ def _confirmed_price(meta: ObjectMeta) -> Price | None:
         return None
 
 
+_TYPES_CHARACTERS: Final = 40 * 64
+"""An Auto Scaling group has at most 40 instance types; a name has at most 63 characters, and a comma follows it."""
+_ZONES_CHARACTERS: Final = 16 * 64
+"""A pool has at most 16 subnets."""
+_SOURCE_CHARACTERS: Final = 512 + 64
+"""An endpoint, and the words around it."""
+
+
 class OfferingStatus(ApiModel):
     """Hardware of one node of the pool."""
 
@@ -131,10 +139,10 @@ class OfferingStatus(ApiModel):
     """GPU type, as in the node label nvidia.com/gpu.product."""
     gpus_per_node: int
     """Number of GPUs of one node."""
-    instance_type: Annotated[str, Field(max_length=253)]
-    """The cloud's name of the machine type."""
-    zone: Annotated[str, Field(max_length=253)]
-    """The cloud's name of the zone."""
+    instance_type: Annotated[str, Field(max_length=_TYPES_CHARACTERS)]
+    """The cloud's name of the machine type; several with commas."""
+    zone: Annotated[str, Field(max_length=_ZONES_CHARACTERS)]
+    """The cloud's name of the zone; several with commas."""
     group_id: Annotated[str, Field(max_length=512)] = ""
     """The cloud's own identifier of the instance group. Of pools with the same one only the oldest is used."""
 
@@ -163,7 +171,7 @@ class QuoteStatus(ApiModel):
     """Maximum dollars per hour that a node launched now can ever cost."""
     billing_minimum_seconds: int
     """Minimum number of seconds that the cloud bills."""
-    source: Annotated[str, Field(max_length=253)]
+    source: Annotated[str, Field(max_length=_SOURCE_CHARACTERS)]
     """Where the price comes from."""
     as_of: Time
     """When the cloud gave this price."""

@@ -18,7 +18,7 @@ from charterer.domain.ids import ClassId
 from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
 from charterer.gpu_types import relative_speeds
 from charterer.policy.options.speedup import reference_width, throughput
-from charterer.sentences import count
+from charterer.sentences import count, is_or_are
 
 _MOST_APART: Final = 1e9
 """Largest ratio of a throughput to that of the reference: more than between the slowest GPU and the largest cluster."""
@@ -100,7 +100,7 @@ def _table(meta: ObjectMeta, path: str, points: tuple[ThroughputPoint, ...]) -> 
             raise meta.invalid(
                 path,
                 "DuplicatePoint",
-                f"{count(more, 'GPU')} {'is' if more == 1 else 'are'} given twice; keep one value",
+                f"{count(more, 'GPU')} {is_or_are(more)} given twice; keep one value",
             )
         if slow < fast:
             falls = f"throughput falls from {fast:g} on {count(fewer, 'GPU')} to {slow:g} on {more}"
@@ -141,7 +141,7 @@ def _units_differ(curve: SpeedCurve, other: SpeedCurve) -> str:
     )
     if lowest <= here / there <= highest:
         return ""
-    these = f"{count(gpus, 'GPU')} of {curve.gpu_type} {'is' if gpus == 1 else 'are'}"
+    these = f"{count(gpus, 'GPU')} of {curve.gpu_type} {is_or_are(gpus)}"
     return (
         f"{these} {float(f'{here / there:.3g}'):,g} times as fast as {gpus} of {other.gpu_type} "
         f"({here:g} and {there:g}); by their data sheets that lies between {lowest:.2g} and {highest:.3g}: give all "

@@ -172,7 +172,8 @@ CLOUD_REASONS: Final[Mapping[str, Meaning]] = {
     "UnknownCode": Meaning("The cloud gave an answer that the adapter does not know.", "Please report it."),
     "Unreachable": Meaning("The cloud cannot be reached.", "Check the pool's endpoint and the network."),
     "UnusablePrice": Meaning(
-        "The cloud gave a price of zero or less, which is none. The last one counts, if there is one.",
+        "The cloud gave a price of zero or less, or of a million dollars an hour, which is none. The last one counts, "
+        "if there is one.",
         "Set `spec.price.hourly`, and report it to the cloud.",
     ),
     "WouldTerminate": Meaning("The cloud would choose which machine ends, so nothing was done. It is tried again."),

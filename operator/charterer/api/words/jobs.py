@@ -44,7 +44,8 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "Give `spec.gpus` a range (min, preferred, max) to let the width be chosen.",
     ),
     ReasonCode.NO_CURVE: Meaning(
-        "Nothing is known of the speed of this class, so the job runs on its preferred number of GPUs.",
+        "Nothing is known of the speed of this class, so the job runs on its preferred number of GPUs. If its profile "
+        "does not exist or cannot be used, the word is that cause, such as `ProfileNotFound` or `CurveNotIncreasing`.",
         "Name a class in `spec.profileName`, and let its jobs report (docs/progress.md) or declare a SpeedupProfile.",
     ),
     ReasonCode.CHEAPEST_OVER_BUDGET: Meaning(

@@ -10,8 +10,10 @@ from charterer.cli.explain.explanation import Explanation
 from charterer.cli.explain.one_more_node import in_words, more_nodes
 from charterer.cli.shared import formatting
 from charterer.cli.shared.plan_report import PlanReport
+from charterer.controller.snapshot.problems import PROFILE_NAME
 from charterer.controller.status.job_limits import own_limits
-from charterer.controller.status.jobs import job_state
+from charterer.controller.status.jobs import job_state, why_word
+from charterer.domain.errors import Problem
 from charterer.domain.ids import PoolId, Rate
 from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.job_cost import job_cost
@@ -20,6 +22,7 @@ from charterer.domain.time import seconds_between
 from charterer.policy.budgets.demand import DEFAULT_WORK_SECONDS
 from charterer.policy.budgets.reasons import format_duration, format_money, late, name
 from charterer.policy.explain.alternatives import Alternative, Alternatives, LeftAlone, Rank, WinningChange
+from charterer.policy.explain.ruled_out import RuledOut
 from charterer.policy.explain.speed_evidence import Basis
 from charterer.policy.nodes.pool_quota import LaunchWait
 from charterer.policy.options.menu import CEILING_FACTOR
@@ -37,7 +40,7 @@ from charterer.report.document import (
     Tone,
     row,
 )
-from charterer.sentences import count
+from charterer.sentences import count, is_or_are
 
 _LIMITS: Mapping[str, str] = {
     ConditionType.ON_TARGET: "Its targetCompletionTime",
@@ -51,10 +54,9 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
     report, job, options = explanation.report, explanation.job, explanation.options
     blocks: list[Block] = [Paragraph(headline(report, job), Tone.STRONG)]
     if job.finish is None and explanation.verdict is not None:
-        blocks.append(Paragraph(_reason(job, explanation.verdict, starts=_starts(explanation))))
-    for problem in report.snapshot.problems:
-        if (problem.kind, problem.namespace, problem.name) == ("TrainingJob", job.namespace, job.name):
-            blocks.append(Paragraph(f"{problem.field}: {problem.message}", Tone.CHANGED))
+        blocks.append(Paragraph(_reason(explanation, explanation.verdict, starts=_starts(explanation))))
+    problems = problems_of(explanation)
+    blocks += [Paragraph(f"{problem.field}: {problem.message}.", Tone.CHANGED) for problem in problems]
     told = "" if explanation.verdict is None else explanation.verdict.reason.message
     for limit in (limit for limit in limits_of(explanation) if limit.message != told):
         tone = Tone.CHANGED if limit.status is ConditionStatus.FALSE else Tone.PLAIN
@@ -78,7 +80,15 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
         blocks += [Paragraph(_left_alone(width)) for width in options.left_alone]
         blocks += _other_pools(explanation)
         blocks += _changes(explanation, options)
+    blocks += _ruled_out(explanation.ruled_out)
     return Document(f"charterer explain {job.namespace}/{job.name}", tuple(blocks))
+
+
+def problems_of(explanation: Explanation) -> Sequence[Problem]:
+    """The problems of the job's own object."""
+    job, found = explanation.job, explanation.report.snapshot.problems
+    name = "TrainingJob", job.namespace, job.name
+    return [problem for problem in found if (problem.kind, problem.namespace, problem.name) == name]
 
 
 def headline(report: PlanReport, job: Job) -> str:
@@ -89,7 +99,7 @@ def headline(report: PlanReport, job: Job) -> str:
     if job.finish is not None:
         took = format_duration(seconds_between(job.created, job.finish.at))
         last = f", last on {name(job.records[-1].option)}" if job.records else ""
-        runs = f"{len(job.records)} run{'' if len(job.records) == 1 else 's'}"
+        runs = count(len(job.records), "run")
         because = f" ({job.finish.reason}: {job.finish.message})" if job.finish.kind == "Failed" else ""
         ended = (
             f"{formatting.when(job.finish.at)}, {took} after it was submitted, in {runs}{last}; its GPUs cost {spent}"
@@ -117,10 +127,11 @@ def _starts(explanation: Explanation) -> bool:
     )
 
 
-def _reason(job: Job, verdict: Verdict, *, starts: bool) -> str:
+def _reason(explanation: Explanation, verdict: Verdict, *, starts: bool) -> str:
+    job = explanation.job
     waits = "It starts now" if starts else "It waits" if job.wants_to_run else "It gets no GPUs"
     begin = waits if job.allocation is None else "Why"
-    return f"{begin} ({verdict.reason.code}): {verdict.reason.message}."
+    return f"{begin} ({why_word(job, verdict, problems_of(explanation))}): {verdict.reason.message}."
 
 
 def _pays(explanation: Explanation) -> str:
@@ -135,13 +146,11 @@ def _pays(explanation: Explanation) -> str:
         else f"; its weight is {job.weight:g}, so for it {formatting.rate(budget.rate)} x {job.weight:g}"
     )
     text = f"Budget {job.budget} pays up to {formatting.rate(budget.rate)} per job-hour saved{weight}."
-    most = _at_most(explanation)
-    if most:
+    if paid := _for_target(explanation):
+        text += f" For this job, because of its targetCompletionTime, it pays {paid}."
+    elif most := _at_most(explanation):
         cheapest = f"{CEILING_FACTOR:g} times what an hour of its cheapest option costs"
         text += f" For this job it pays at most {most}, {cheapest}."
-    paid = _for_target(explanation)
-    if paid:
-        text += f" For this job, because of its targetCompletionTime, it pays {paid}."
     return text if budget.feasible else f"{text} It is too small for the cheapest options of all its jobs: jobs queue."
 
 
@@ -170,10 +179,11 @@ def _mixes(explanation: Explanation) -> str:
     if solution is None or share is None or not share.mixes:
         return ""
     begin = " and ".join(f"{part.fraction:.0%} of them on {name(part.path[0])}" for part in share.path_shares)
-    used = "the budget is" if not solution.scarce else "budget and pools are"
+    if solution.scarce:
+        return f"New jobs of its class begin {begin}: with this mix the pools that are too small are used in full."
     return (
         f"New jobs of its class begin {begin}: "
-        f"at these rates all of them are equally good, and with this mix {used} used in full."
+        "at this rate all of them are equally good, and with this mix the budget is used in full."
     )
 
 
@@ -196,6 +206,8 @@ def _unknown_speed(explanation: Explanation, options: Alternatives) -> str:
     job, snapshot = explanation.job, explanation.report.snapshot
     if any(option.basis is not Basis.ASSUMED for option in options.rows):
         return ""
+    if any(problem.field == PROFILE_NAME for problem in problems_of(explanation)):
+        return ""  # it says what to do
     profile = snapshot.profiles.get(job.class_id)
     types = () if profile is None else {curve.gpu_type for phase in profile.phases for curve in phase.curves}
     if types:
@@ -239,9 +251,33 @@ def _options(options: Alternatives, *, every: bool) -> list[Block]:
         DocumentTable(columns, tuple(_row(option) for option in shown)),
     ]
     if hidden:
-        text = f"and {hidden} that {'is' if hidden == 1 else 'are'} both slower and dearer: --all shows them"
+        text = f"and {hidden} that {is_or_are(hidden)} both slower and dearer: --all shows them"
         blocks.append(Paragraph(text, Tone.FAINT))
     return blocks
+
+
+def _ruled_out(found: Sequence[RuledOut]) -> list[Block]:
+    """The options of a job that may have none of them."""
+    if not found:
+        return []
+    columns = (
+        TableColumn("OPTION"),
+        TableColumn("$/H", right=True),
+        TableColumn("TIME LEFT", right=True, optional=True),
+        TableColumn("COST LEFT", right=True, optional=True),
+        TableColumn("RULED OUT BY", elastic=True),
+    )
+    rows = tuple(
+        row(
+            f"any on {each.pool}" if each.option is None else name(each.option),
+            "-" if each.option is None else formatting.hourly(each.option.price),
+            formatting.duration(each.seconds),
+            "-" if each.dollars is None else format_money(each.dollars),
+            each.why,
+        )
+        for each in found
+    )
+    return [Heading("Its options, cheapest first, and what rules each of them out"), DocumentTable(columns, rows)]
 
 
 def late_pools(explanation: Explanation) -> Mapping[PoolId, LaunchWait]:
@@ -254,7 +290,7 @@ def late_pools(explanation: Explanation) -> Mapping[PoolId, LaunchWait]:
 def _left_alone(width: LeftAlone) -> str:
     """Why a width is not among the options."""
     message = f": {width.message}" if width.message else ""
-    gpus = f"{count(width.gpus, 'GPU')} ({width.gpu_type}) {'is' if width.gpus == 1 else 'are'} no option"
+    gpus = f"{count(width.gpus, 'GPU')} ({width.gpu_type}) {is_or_are(width.gpus)} no option"
     if width.until is None:
         return f"{gpus}: a run of this job failed there{message}."
     return f"{gpus} until {formatting.when(width.until)}: a run of its class failed there{message}."
@@ -286,11 +322,7 @@ def _row(option: Alternative) -> tuple[TableCell, ...]:
 
 def _basis(option: Alternative) -> str:
     """The evidence for the speed, with the number of reports."""
-    return (
-        f"{option.basis}, {option.reports} report{'' if option.reports == 1 else 's'}"
-        if option.reports
-        else str(option.basis)
-    )
+    return f"{option.basis}, {count(option.reports, 'report')}" if option.reports else str(option.basis)
 
 
 def _changes(explanation: Explanation, options: Alternatives) -> list[Block]:

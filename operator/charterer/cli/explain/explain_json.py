@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from charterer.cli.explain.counted import counted
-from charterer.cli.explain.document import headline, late_pools, limits_of
+from charterer.cli.explain.document import headline, late_pools, limits_of, problems_of
 from charterer.cli.explain.explanation import Explanation
 from charterer.cli.explain.one_more_node import MoreNodes, more_nodes
 from charterer.cli.shared.json_values import dollars_json, late_pool_json, option_json, rate_json
 from charterer.cli.shared.output import JsonValue
-from charterer.controller.status.jobs import job_state
+from charterer.controller.status.jobs import job_state, why_word
 from charterer.domain.time import format_instant
 from charterer.policy.explain.alternatives import Alternative, LeftAlone, Rank, WinningChange
+from charterer.policy.explain.ruled_out import RuledOut
 
 
 def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
@@ -25,7 +26,7 @@ def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
         "name": job.name,
         "state": str(job_state(job)),
         "summary": headline(report, job),
-        "reason": None if verdict is None else str(verdict.reason.code),
+        "reason": None if verdict is None else why_word(job, verdict, problems_of(explanation)),
         "message": None if verdict is None else verdict.reason.message,
         "limits": {
             limit.type: {"status": str(limit.status), "reason": limit.reason, "message": limit.message}
@@ -37,6 +38,7 @@ def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
         "workSecondsLeft": None if options is None else options.position.left,
         "workKnown": None if options is None else options.known_work,
         "options": None if options is None else [_option(option, explanation) for option in options.rows],
+        "ruledOut": [_ruled_out(each) for each in explanation.ruled_out],
         "latePools": [late_pool_json(name, wait) for name, wait in late_pools(explanation).items()],
         "moreNodes": [_more_nodes(more) for more in more_nodes(explanation)],
         "leftAlone": None if options is None else [_left_alone(width) for width in options.left_alone],
@@ -63,6 +65,16 @@ def _option(option: Alternative, explanation: Explanation) -> JsonValue:
             {"what": figure.what, "howMuch": figure.much, "known": figure.known}
             for figure in counted(option, explanation)
         ],
+    }
+
+
+def _ruled_out(found: RuledOut) -> JsonValue:
+    option = {"pool": found.pool} if found.option is None else option_json(found.option)
+    return {
+        **option,
+        "secondsLeft": found.seconds,
+        "costLeft": None if found.dollars is None else dollars_json(found.dollars),
+        "why": found.why,
     }
 
 

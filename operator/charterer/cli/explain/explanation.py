@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from charterer.cli.shared.plan_report import PlanReport
 from charterer.domain.job import Job
-from charterer.domain.plan import BudgetVerdict, Verdict
+from charterer.domain.plan import BudgetVerdict, ReasonCode, Verdict
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.alternatives import Alternatives, alternatives
+from charterer.policy.explain.ruled_out import RuledOut, ruled_out
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A job and the plan; each of the others is None where the plan has none for the job."""
+    """A job and the plan; each of the others is None where the plan has none for the job.
+
+    ``ruled_out``: the options of a job that waits because it may have none of them.
+    """
 
     report: PlanReport
     job: Job
@@ -21,6 +26,7 @@ class Explanation:
     budget: BudgetVerdict | None
     solution: BudgetSolution | None
     options: Alternatives | None
+    ruled_out: Sequence[RuledOut] = ()
 
 
 def explain_job(report: PlanReport, job: Job) -> Explanation:
@@ -28,7 +34,10 @@ def explain_job(report: PlanReport, job: Job) -> Explanation:
     verdict = report.plan.jobs.get(job.id)
     budget = None if job.budget is None else report.plan.budgets.get(job.budget)
     solution = next((solution for solution in report.solutions if solution.budget.id == job.budget), None)
-    options = None
+    options: Alternatives | None = None
+    excluded: Sequence[RuledOut] = ()
     if solution is not None and verdict is not None and job.wants_to_run:
         options = alternatives(job, solution, verdict, report.snapshot)
-    return Explanation(report, job, verdict, budget, solution, options)
+        if options is None and verdict.reason.code in (ReasonCode.MAX_COST, ReasonCode.NO_OPTION):
+            excluded = ruled_out(job, solution, report.snapshot)
+    return Explanation(report, job, verdict, budget, solution, options, excluded)

@@ -10,6 +10,7 @@ from charterer.domain.job import SpotPolicy
 from charterer.policy.budgets.reasons import format_money
 from charterer.policy.options.menu_key import MenuKey
 from charterer.report.document import Block, DocumentTable, Heading, TableColumn, row
+from charterer.sentences import count
 
 
 def class_blocks(classes: Sequence[ClassRow]) -> list[Block]:
@@ -59,11 +60,7 @@ def _profile(job_class: ClassRow) -> str:
 
 
 def _widths(menu: MenuKey) -> str:
-    return (
-        f"{menu.least} to {menu.most} GPUs"
-        if menu.least < menu.most
-        else f"{menu.least} GPU{'' if menu.least == 1 else 's'}"
-    )
+    return f"{menu.least} to {menu.most} GPUs" if menu.least < menu.most else count(menu.least, "GPU")
 
 
 def _asked(menu: MenuKey) -> str:

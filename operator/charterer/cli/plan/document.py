@@ -38,7 +38,7 @@ from charterer.report.document import (
     Tone,
     row,
 )
-from charterer.sentences import count
+from charterer.sentences import count, is_or_are
 
 _SIGNS: Mapping[ActionKind, tuple[str, Tone]] = {
     ActionKind.RENT: ("+", Tone.GOOD),
@@ -145,7 +145,7 @@ def _difference(answer: PlanAnswer, before: PlanReport) -> list[Block]:
     if rows:
         blocks.append(DocumentTable(columns, tuple(rows)))
     if unchanged:
-        blocks.append(Paragraph(f"{unchanged} budget{'s are' if unchanged != 1 else ' is'} as before.", Tone.FAINT))
+        blocks.append(Paragraph(f"{count(unchanged, 'budget')} {is_or_are(unchanged)} as before.", Tone.FAINT))
     return blocks
 
 
@@ -237,6 +237,11 @@ def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Ton
     if no_pool(solution.budget, solution.inputs.snapshot.pools):
         return "can rent nothing: spec.poolSelector selects no GPUPool", Tone.BAD
     if frontier.empty:
+        snapshot = solution.inputs.snapshot
+        jobs = sum(job.budget == solution.budget.id and not job.finish for job in snapshot.jobs.values())
+        if jobs:
+            these = "its only job cannot" if jobs == 1 else f"none of its {jobs} jobs can"
+            return f"{these} be given GPUs: see WHY", Tone.BAD
         return "no jobs, and no profile says that any are expected", Tone.FAINT
     if not solution.feasible:
         allowed = Price.per_second(solution.allowed)
@@ -244,8 +249,7 @@ def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Ton
     if solution.planned > solution.allowed * (1.0 + 1e-9):
         return f"no job has to wait for money now, but if jobs keep coming at this rate, {needs}", Tone.PLAIN
     if solution.planned < solution.allowed * (1.0 - 1e-9):
-        dearest = formatting.rate(solution.rate)
-        return f"more than can be used: all faster options cost more than {dearest} per job-hour saved", Tone.PLAIN
+        return "more than can be used: nothing faster is worth its price", Tone.PLAIN
     observes = ", only observes" if solution.budget.mode is Mode.OBSERVE else ""
     return f"used in full{observes}", Tone.PLAIN
 
@@ -274,7 +278,7 @@ def _pools(report: PlanReport) -> list[Block]:
 
 def pool_in_words(name: str, verdict: PoolVerdict) -> str:
     """The limit that binds, and the worth of one more node."""
-    nodes = f"{verdict.nodes} node{'' if verdict.nodes == 1 else 's'}"
+    nodes = count(verdict.nodes, "node")
     match verdict.limit:
         case Limit.MAX_NODES:
             full = f"all {nodes} of spec.maxNodes are wanted" if verdict.nodes != 1 else "its only node is wanted"
@@ -389,5 +393,6 @@ def _problems(report: PlanReport) -> list[Block]:
     lines = []
     for problem in report.snapshot.problems:
         namespace = f"{problem.namespace}/" if problem.namespace else ""
-        lines.append(f"{problem.kind} {namespace}{problem.name} {problem.field}: {problem.message}")
+        field = f" {problem.field}" if problem.field else ""
+        lines.append(f"{problem.kind} {namespace}{problem.name}{field}: {problem.message}")
     return [Heading("Problems"), Items(tuple(Item("!", line) for line in lines))]

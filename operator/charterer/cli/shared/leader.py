@@ -11,6 +11,7 @@ import click
 
 from charterer.api.operator_limits import from_annotations
 from charterer.cluster.client import Client, RawObject
+from charterer.cluster.election import LeaseTimes
 from charterer.cluster.errors import ApiError
 from charterer.cluster.paths import LEASES
 from charterer.controller.snapshot.cluster_state import ClusterState, stopped_in
@@ -19,8 +20,8 @@ from charterer.domain.snapshot import NO_LIMITS, OperatorLimits, Stop
 from charterer.domain.time import Instant, parse_instant, seconds_between
 
 LEASE: Final = "charterer"
-_FRESH_SECONDS: Final = 30.0
-"""Age of a Lease up to which somebody leads: it is renewed each 5 s and runs out after 15 s."""
+MAY_LEAD_SECONDS: Final = LeaseTimes().renew_deadline
+"""Age of a Lease up to which its holder may lead: it stops by itself when it could not renew it for so long."""
 _SECOND_LOOK_SECONDS: Final = 7.0
 """Seconds until a Lease that seems old is read again; a leader renews it meanwhile, whatever its clock says."""
 
@@ -41,7 +42,8 @@ class LeaderSeen:
 async def find_leader(
     client: Client, now: Callable[[], Instant], sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> LeaderSeen:
-    """Read the operator's Lease, a second time where it seems old. Raises ApiError; ClickException for a Lease on which
+    """Read the operator's Lease, a second time where it seems old. An operator that died less than
+    ``MAY_LEAD_SECONDS`` ago is still taken for the leader. Raises ApiError; ClickException for a Lease on which
     somebody else has written other limits."""
     lease = await _latest_lease(client)
     if lease is None:
@@ -53,7 +55,7 @@ async def find_leader(
     if not leader.holder:
         return replace(leader, trouble=f"{where} was given up: nobody acts on this")
     age = _age(spec, now())
-    if age is not None and abs(age) <= _FRESH_SECONDS:
+    if age is not None and abs(age) <= MAY_LEAD_SECONDS:
         return leader
     await sleep(_SECOND_LOOK_SECONDS)
     again = await _latest_lease(client)

@@ -22,6 +22,7 @@ from charterer.policy.nodes.rental_index import rental_index
 from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.planner import solve_budgets
 from charterer.policy.set_aside import plan_around, without
+from charterer.sentences import count
 
 
 class ActionKind(StrEnum):
@@ -162,7 +163,7 @@ def _actions(commands: Iterable[Command], snapshot: Snapshot, *, observed: bool)
     for (pool, budget), orders in rents.items():
         quote = snapshot.pools[pool].quote
         price = "" if quote is None else f" at {quote.price} each"
-        nodes = f"{len(orders)} node{'' if len(orders) == 1 else 's'} of {pool}"
+        nodes = f"{count(len(orders), 'node')} of {pool}"
         whys = list(dict.fromkeys(rent.reason.message.partition(";")[0] for rent in orders))
         others = f", and {len(whys) - 1} more like it" if len(whys) > 1 else ""
         why = whys[0] + others

@@ -35,7 +35,7 @@ from charterer.report.simulation import Simulated
 from charterer.simulate.history.history import History
 from charterer.simulate.history.trace import write_history
 from charterer.simulate.model.workload import BadRow
-from charterer.simulate.policy_registry import PolicyChoice, UnknownPolicy
+from charterer.simulate.policy_registry import CannotLearn, PolicyChoice, UnknownPolicy
 
 
 @click.command(context_settings={"show_default": True})
@@ -108,7 +108,11 @@ def simulate(
             )
     except (BadRow, UnknownPolicy, CannotDraw, ValueError) as error:
         raise click.ClickException(str(error)) from None
-    _show(subject, _simulate(subject, policy.choices(subject.rates), show.processes), show)
+    try:
+        simulated = _simulate(subject, policy.choices(subject.rates), show.processes)
+    except CannotLearn as error:
+        raise click.ClickException(str(error)) from None
+    _show(subject, simulated, show)
 
 
 def _simulate(subject: SimulationInput, choices: Sequence[PolicyChoice], processes: int | None) -> list[Simulated]:

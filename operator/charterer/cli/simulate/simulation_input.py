@@ -114,8 +114,9 @@ def _csv_errors(file: Path) -> Iterator[None]:
 
 
 def _lines(file: Path) -> io.StringIO:
+    """The file's text; a byte-order mark, with which spreadsheets begin their files, is no part of it."""
     try:
-        return io.StringIO(file.read_text(encoding="utf-8"), newline="")
+        return io.StringIO(file.read_text(encoding="utf-8-sig"), newline="")
     except UnicodeDecodeError as error:
         raise BadRow(f"{file.name}: is no text in UTF-8 (byte {error.start}): save it as CSV in UTF-8") from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from charterer.api.decode import DecodedJob
 from charterer.cluster.store import ObjectKey
@@ -13,6 +14,9 @@ from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import Job
 from charterer.domain.profile import Profile
 from charterer.sentences import count
+
+PROFILE_NAME: Final = "spec.profileName"
+"""The field of a job whose profile does not exist or cannot be used."""
 
 
 def without_profile(
@@ -56,4 +60,4 @@ def _no_profile(job: Job, name: str, problems: Iterable[Problem]) -> Problem:
         message = f"SpeedupProfile {name!r} cannot be used: {broken.field}: {broken.message}"
         reason = broken.reason
     message += f"; until then the job runs on {count(job.widths.preferred, 'GPU')}"
-    return Problem("TrainingJob", job.namespace, job.name, "spec.profileName", reason, message)
+    return Problem("TrainingJob", job.namespace, job.name, PROFILE_NAME, reason, message)

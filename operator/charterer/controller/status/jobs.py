@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from charterer.api.models.base import Condition, ConditionType
 from charterer.api.models.trainingjob_status import INVALID_TEMPLATE, JobState, TrainingJobView
+from charterer.controller.snapshot.problems import PROFILE_NAME
 from charterer.controller.status.conditions import condition
 from charterer.controller.status.job_limits import own_limits
 from charterer.domain.errors import Problem
@@ -14,6 +16,7 @@ from charterer.domain.job_cost import job_cost
 from charterer.domain.plan import ReasonCode, Verdict
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after
+from charterer.sentences import is_or_are
 
 _LIMITED = (
     ReasonCode.WAITING_FOR_BUDGET,
@@ -24,7 +27,7 @@ _LIMITED = (
 )
 
 
-def job_view(job: Job, verdict: Verdict | None, problem: Problem | None, snapshot: Snapshot) -> TrainingJobView:
+def job_view(job: Job, verdict: Verdict | None, problems: Sequence[Problem], snapshot: Snapshot) -> TrainingJobView:
     """The view of a job as of now; the transition times of its conditions are still to be set (``dated``)."""
     state = job_state(job)
     cost = job_cost(job, snapshot.rentals, snapshot.now)
@@ -39,9 +42,9 @@ def job_view(job: Job, verdict: Verdict | None, problem: Problem | None, snapsho
         progress_percent=_progress_percent(job),
         eta=after(snapshot.now, verdict.remaining_seconds or 0.0) if running and verdict is not None else None,
         cost=cost,
-        why=_why(job, verdict, problem),
+        why=why_word(job, verdict, problems),
         conditions=(
-            *_conditions(job, state, verdict, problem, snapshot.now),
+            *_conditions(job, state, verdict, problems, snapshot.now),
             *own_limits(job, verdict, cost, snapshot.now),
         ),
     )
@@ -78,16 +81,21 @@ def _progress_percent(job: Job) -> int | None:
     return int(job.progress.fraction * 100)
 
 
-def _why(job: Job, verdict: Verdict | None, problem: Problem | None) -> str:
+def why_word(job: Job, verdict: Verdict | None, problems: Sequence[Problem]) -> str:
+    """The word of the Why column."""
     if job.finish is not None:
         return job.finish.reason
-    if problem is not None and (job.invalid or verdict is None):
-        return problem.reason
-    return "" if verdict is None else verdict.reason.code.value
+    if verdict is None:
+        return problems[0].reason if problems else ""
+    if verdict.reason.code is ReasonCode.NO_CURVE:  # why there is none says more
+        return next(
+            (problem.reason for problem in problems if problem.field == PROFILE_NAME), verdict.reason.code.value
+        )
+    return verdict.reason.code.value
 
 
 def _conditions(
-    job: Job, state: JobState, verdict: Verdict | None, problem: Problem | None, now: Instant
+    job: Job, state: JobState, verdict: Verdict | None, problems: Sequence[Problem], now: Instant
 ) -> tuple[Condition, ...]:
     why = "" if verdict is None else verdict.reason.code.value
     message = "" if verdict is None else verdict.reason.message
@@ -96,7 +104,7 @@ def _conditions(
     ready = job.has_all_pods(ready=True)
     observed = partial(condition, now=now, generation=job.generation)
     conditions = [
-        _admitted(job, problem, now),
+        _admitted(job, problems, now),
         observed(
             ConditionType.CAPACITY_AVAILABLE,
             placed if job.finish is None else None,
@@ -124,7 +132,7 @@ def _conditions(
     return tuple(conditions)
 
 
-def _admitted(job: Job, problem: Problem | None, now: Instant) -> Condition:
+def _admitted(job: Job, problems: Sequence[Problem], now: Instant) -> Condition:
     admitted = partial(condition, ConditionType.ADMITTED, now=now, generation=job.generation)
     if job.checking:
         return admitted(None, "Checking", "the template is being tried by a dry run")
@@ -133,8 +141,9 @@ def _admitted(job: Job, problem: Problem | None, now: Instant) -> Condition:
     if job.budget is None:
         message = f"no GPUBudget selects namespace {job.namespace}: create one, or label the namespace for one"
         return admitted(False, "NoBudget", message)
-    if problem is not None:
-        return admitted(True, problem.reason, f"{problem.field}: {problem.message}")
+    if problems:
+        message = "; ".join(f"{problem.field}: {problem.message}" for problem in problems)
+        return admitted(True, problems[0].reason, message)
     return admitted(True, "Accepted", f"paid by GPUBudget {job.budget}")
 
 
@@ -151,4 +160,4 @@ def _pods_message(job: Job) -> str:
         return "no run"
     ready = sum(pod.ready for pod in run.pods)
     trouble = f": {run.trouble}" if run.trouble and ready < run.completions else ""
-    return f"{ready} of {run.completions} pods of {run.name} {'is' if ready == 1 else 'are'} ready{trouble}"
+    return f"{ready} of {run.completions} pods of {run.name} {is_or_are(ready)} ready{trouble}"

@@ -26,7 +26,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Step
 from charterer.domain.time import Instant, seconds_between
 from charterer.incremental import Memo
-from charterer.metrics import Metrics
+from charterer.metrics.instruments import Metrics
 from charterer.providers.errors import ProviderError
 from charterer.providers.provider import PreflightFinding
 
@@ -35,8 +35,8 @@ _CHECKED_SOON_SECONDS = 60.0
 _ALL_COUNTED = 0.99
 """Fraction of a declared load from which on it counts as all of it."""
 
-Problems = Mapping[tuple[str, str, str], Problem]
-"""By kind, namespace and name of the object that has it."""
+_ObjectName = tuple[str, str, str]
+"""Kind, namespace and name of an object."""
 
 
 class StatusPublisher:
@@ -92,8 +92,10 @@ def viewed_objects(
 ) -> Iterator[ViewedObject]:
     """The snapshot's objects. With a memo, a job about which nothing changed is the same object as in its last turn."""
     memo = Memo() if memo is None else memo
-    known = (*snapshot.problems, *decided.problems)
-    problems = {(problem.kind, problem.namespace, problem.name): problem for problem in known}
+    problems: dict[_ObjectName, tuple[Problem, ...]] = {}
+    for problem in reversed((*snapshot.problems, *decided.problems)):  # the first one gives the reason
+        name = problem.kind, problem.namespace, problem.name
+        problems[name] = (*problems.get(name, ()), problem)
     with memo.turn():
         jobs = memo.each(_viewed_job, (snapshot.jobs, decided.jobs, _problems_of_jobs(snapshot, problems)))
         tally = memo(Tally.of, snapshot.jobs, snapshot.rentals, decided.jobs)
@@ -118,21 +120,24 @@ def viewed_objects(
     for verdict in decided.classes:
         counted[verdict.class_id] += verdict.arrivals_per_hour
     for profile in snapshot.profiles.values():
-        problem, counts = problems.get(("SpeedupProfile", *profile.id)), _declared_counts(profile, counted)
+        fault = next(iter(problems.get(("SpeedupProfile", *profile.id), ())), None)
+        counts = _declared_counts(profile, counted)
         yield ViewedObject(
             kind=kinds.SPEEDUP_PROFILES,
             key=ObjectKey(*profile.id),
             uid=None,
             soon=True,
             step_key=None,
-            facts=(profile, problem, counts),
+            facts=(profile, fault, counts),
             estimate=None,
             drifts=False,
-            make=partial(_profile_view, profile, problem, counts),
+            make=partial(_profile_view, profile, fault, counts),
         )
 
 
-def _problems_of_jobs(snapshot: Snapshot, problems: Problems) -> Mapping[JobId, Problem]:
+def _problems_of_jobs(
+    snapshot: Snapshot, problems: Mapping[_ObjectName, tuple[Problem, ...]]
+) -> Mapping[JobId, tuple[Problem, ...]]:
     if all(kind != "TrainingJob" for kind, _, _ in problems):
         return {}
     found = ((job.id, problems.get(("TrainingJob", job.namespace, job.name))) for job in snapshot.jobs.values())
@@ -147,8 +152,8 @@ def _just_tried(job: Job, now: Instant) -> bool:
     return job.checking and seconds_between(job.created, now) < _CHECKED_SOON_SECONDS
 
 
-def _viewed_job(job: Job, verdict: Verdict | None, problem: Problem | None) -> ViewedObject:
-    """The words of a job's view follow from the job, its problem, and the option and kind of reason of its verdict.
+def _viewed_job(job: Job, verdict: Verdict | None, problems: tuple[Problem, ...] | None) -> ViewedObject:
+    """The words of a job's view follow from the job, its problems, and the option and kind of reason of its verdict.
 
     What runs and what has run is shown soon. The verdict's sentence and remaining time are numbers. The cost drifts
     while the job holds GPUs, and a target may pass at any time.
@@ -164,10 +169,10 @@ def _viewed_job(job: Job, verdict: Verdict | None, problem: Problem | None) -> V
         uid=job.id,
         soon=bool(job.last_run),
         step_key=StepKey(StepKind.JOB, job.id),
-        facts=(job, problem, words),
+        facts=(job, problems, words),
         estimate=verdict,
         drifts=holds_gpus or (job.target_completion is not None and not job.finish),
-        make=partial(job_view, job, verdict, problem),
+        make=partial(job_view, job, verdict, problems or ()),
     )
 
 

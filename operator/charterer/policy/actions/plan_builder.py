@@ -20,7 +20,7 @@ from charterer.domain.plan import (
     TargetOutlook,
     Verdict,
 )
-from charterer.domain.rental import Gang, Rental
+from charterer.domain.rental import Gang, Rental, has_machine
 from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.time import Instant
 from charterer.policy.actions.gangs import GangMarks
@@ -193,6 +193,12 @@ class PlanBuilder:
         """Whether nodes would have to be rented for it."""
         return self._allocator(option.pool).missing(option, self._own(job)) > 0
 
+    def refusal(self, job: Job, option: Option) -> ReasonCode | None:
+        """Why the nodes that would have to be rented for it cannot be had now; None where they can, or none are."""
+        allocator = self._allocator(option.pool)
+        missing = allocator.missing(option, self._own(job))
+        return allocator.refusal(missing) if missing else None
+
     def pool_room(self, pool: PoolId, gpus: int) -> PoolRoom:
         """The nodes there are, ready or booting, and those that the pool may still give, as many as ``gpus`` need."""
         return self._quota.pool_room(self.free_nodes(pool), self.snapshot.pools[pool], gpus)
@@ -212,11 +218,19 @@ class PlanBuilder:
         return self._quota.waits
 
     def launch_wait(self, job: Job, option: Option) -> LaunchWait | None:
-        """How long the cloud is expected to take until it gives the nodes that the job would have to rent; None: at
-        once, or none has to be rented.
+        """How long the cloud is expected to take until it gives the nodes of the option that it has not given yet,
+        asked for or not; None: at once, or there are none.
         """
         wait = self._quota.wait(option.pool) if self._quota.waits else None
-        return wait if wait is not None and self.must_rent(job, option) else None
+        return wait if wait is not None and self._lacks_machines(job, option) else None
+
+    def _lacks_machines(self, job: Job, option: Option) -> bool:
+        """Whether a claim would take nodes that have no machine yet."""
+        if self.must_rent(job, option):
+            return True
+        _, booting, _ = self._allocator(option.pool).look(option, self._own(job))
+        rentals = self.snapshot.rentals
+        return any(name not in rentals or not has_machine(rentals[name]) for name in booting)
 
     def launch_delay(self, job: Job, option: Option) -> float:
         """The seconds of its ``launch_wait``."""
@@ -239,11 +253,11 @@ class PlanBuilder:
 
     def idle_beside(self, job: Job, option: Option) -> int:
         """GPUs of a node that the job would have to itself, though it is wider than the job; 0 where others use it."""
-        ready, booting, _ = self._allocator(option.pool).look(option, self._capacity.held(job))
+        ready, booting, missing = self._allocator(option.pool).look(option, self._capacity.held(job))
         nodes, free = [*ready, *booting], self.free_nodes(option.pool)
         size = self.snapshot.pools[option.pool].gpus_per_node
-        left = [free.ready.free.get(name, free.booting.free.get(name, 0)) for name in nodes]
-        return size - option.gpus if left == [size] else 0
+        left = [*(free.ready.free.get(name, free.booting.free.get(name, 0)) for name in nodes), *[size] * missing]
+        return max(size - option.gpus, 0) if left == [size] else 0
 
     def start_up_over(self, job: Job, option: Option) -> tuple[float, float]:
         """Seconds and dollars of the option's start-up that are over already; none where a node must be rented.

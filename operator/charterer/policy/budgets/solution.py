@@ -11,6 +11,7 @@ from charterer.domain.job import Job
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.period import period_bounds, period_end
 from charterer.domain.plan import Allocate, BudgetVerdict, ClassVerdict, PathVerdict, PoolVerdict, Reason
+from charterer.domain.rental import has_machine
 from charterer.domain.time import Instant
 from charterer.policy.budgets import forecast_inputs
 from charterer.policy.budgets.assignment import GroupAssignment, assign, assign_at_rate
@@ -128,7 +129,6 @@ class BudgetSolution:
 
     def verdict(self, committed: Money, now: Instant) -> BudgetVerdict:
         """The budget's verdict."""
-        opening = self.pacing.opening
         penniless = self.budget.amount <= ZERO and self.budget.fixed_rate is None
         return BudgetVerdict(
             rate=None if penniless or not self.shares else self.rate,
@@ -137,10 +137,15 @@ class BudgetSolution:
             feasible=self.feasible,
             spent=self.spent,
             committed=committed,
-            forecast=Money.of(opening + self.forecast.expected),
-            forecast_low=Money.of(opening + self.forecast.low),
-            forecast_high=Money.of(opening + self.forecast.high),
+            forecast=self._within_limit(self.forecast.expected),
+            forecast_low=self._within_limit(self.forecast.low),
+            forecast_high=self._within_limit(self.forecast.high),
         )
+
+    def _within_limit(self, dollars: float) -> Money:
+        """A forecast of dollars beside the opening spend, as far as the hard limit lets it come true."""
+        limit, end = self.budget.hard_limit, Money.of(self.pacing.opening + dollars)
+        return end if limit is None else min(end, max(limit, self.spent))
 
 
 def _class_verdict(budget: Budget, share: GroupAssignment) -> ClassVerdict:
@@ -225,8 +230,10 @@ def _deadline_needs(
 
 
 def _launch_waits(inputs: PlanInputs, nodes: Mapping[PoolId, PoolNodes]) -> Mapping[PoolId, float]:
-    """Seconds until a pool gives a node, of pools in which the budget has none that is free or boots."""
-    there = {name for name, here in nodes.items() if here.rentals.booting or any(here.free.values())}
+    """Seconds until a pool gives a node, of pools in which the budget has no machine that is free or boots."""
+    there = {
+        name for name, here in nodes.items() if any(map(has_machine, here.rentals.booting)) or any(here.free.values())
+    }
     waits = launch_waits(inputs.snapshot, inputs.rentals)
     return {name: wait.seconds for name, wait in waits.items() if name not in there}
 
@@ -269,7 +276,17 @@ def _pacing_and_calibration(
     node_prices = [pool.quote.price for pool in snapshot.pools_of(budget).values() if pool.quote is not None]
     steady = max([Price.per_second(idle.target_rate), *node_prices])
     calibration = calibrate(budget, groups, rentals, ever, steady, now)
-    return replace(idle, rate=calibration.rate, left=calibration.left), calibration, in_period
+    unavoidable = _unavoidable(budget, groups, max(idle.seconds - idle.elapsed, 0.0))
+    running = replace(idle, rate=calibration.rate, left=calibration.left, unavoidable=unavoidable)
+    return running, calibration, in_period
+
+
+def _unavoidable(budget: Budget, groups: Iterable[JobGroup], seconds: float) -> float:
+    """Dollars that running jobs will spend in that time whatever is planned; none where a hard limit stops them."""
+    if budget.hard_limit is not None:
+        return 0.0
+    lefts = [(facts.reported or 0.0, facts.price) for group in groups for facts in group.unchanging]
+    return sum([min(left, price * seconds) for left, price in lefts])
 
 
 def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:

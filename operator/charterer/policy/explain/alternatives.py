@@ -15,7 +15,7 @@ from charterer.domain.ids import PoolId, Rate
 from charterer.domain.job import Job, RunOutcome
 from charterer.domain.money import Price
 from charterer.domain.option import Option
-from charterer.domain.plan import Verdict
+from charterer.domain.plan import ReasonCode, Verdict
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.gpu_types import RelativeSpeed, relative_speeds
@@ -26,6 +26,7 @@ from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.speed_evidence import Basis, basis, reports
 from charterer.policy.nodes.capacity import Capacity
+from charterer.policy.nodes.max_cost import fits, left_of
 from charterer.policy.nodes.pool_quota import PoolQuota
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import Completion, JobPosition, OptionValues
@@ -42,7 +43,7 @@ _MOST = 20.0
 
 
 class NodeSource(StrEnum):
-    """Where the nodes of an option would come from."""
+    """Where the nodes of an option would come from, or why they cannot be had now."""
 
     HERE = "it has them"
     READY = "ready"
@@ -50,7 +51,25 @@ class NodeSource(StrEnum):
     RENT = "to be rented"
     FULL = "pool full"
     COOLING = "pool cooling"
+    HARD_LIMIT = "hard limit"
+    HOURLY_LIMIT = "hourly limit"
+    OPERATOR_LIMIT = "operator limit"
+    STOPPED = "operator stopped"
     UNKNOWN = "cloud not heard"
+    CLOSED = "none rented now"
+    MAX_COST = "above maxCost"
+
+
+_REFUSED = {
+    None: NodeSource.RENT,
+    ReasonCode.POOL_FULL: NodeSource.FULL,
+    ReasonCode.POOL_COOLING: NodeSource.COOLING,
+    ReasonCode.HARD_LIMIT: NodeSource.HARD_LIMIT,
+    ReasonCode.HOURLY_LIMIT: NodeSource.HOURLY_LIMIT,
+    ReasonCode.OPERATOR_LIMIT: NodeSource.OPERATOR_LIMIT,
+    ReasonCode.STOPPED: NodeSource.STOPPED,
+    ReasonCode.NO_OPTION: NodeSource.UNKNOWN,
+}
 
 
 class Rank(StrEnum):
@@ -214,11 +233,11 @@ class _Weighing:
         self._chosen = chosen
         self._share = share
         self._snapshot = snapshot
-        self._quota = PoolQuota(snapshot, solution.inputs.rentals)
+        quota = PoolQuota(snapshot, solution.inputs.rentals)
         capacity = Capacity(snapshot, solution.inputs.holdings, solution.inputs.nodes, solution.inputs.ends)
         gangs = GangMarks(solution.inputs.rentals.by_pool.values(), snapshot)
         capacity.open(frozenset())
-        self._draft = PlanBuilder(solution, capacity, self._quota, gangs, snapshot)
+        self._draft = PlanBuilder(solution, capacity, quota, gangs, snapshot)
         self._runs = job.allocation is not None
         self._waits = HoleWaits(self._draft)
         self._waits.look([] if self._runs else [(job, chosen)])
@@ -261,23 +280,24 @@ class _Weighing:
             room_price=Price(0) if charge is None else Price.per_second(charge.of(option)),
             basis=basis(profile, gpu_type, option.gpus),
             reports=reports(profile, gpu_type, option.gpus),
-            nodes=NodeSource.HERE if chosen and self._runs else self._nodes(option),
+            nodes=NodeSource.HERE if chosen and self._runs else self._nodes(point),
             rank=Rank.CHOSEN if chosen else rank,
             per_hour_saved=None if chosen or price is None else price * 3600.0,
             launch_delay=0.0 if self._runs else self._draft.launch_delay(self._job, option),
         )
 
-    def _nodes(self, option: Option) -> NodeSource:
-        pool = self._snapshot.pools.get(option.pool)
-        if pool is None or option.pool not in self._snapshot.surveys:
+    def _nodes(self, point: _OptionPoint) -> NodeSource:
+        option, left = point.option, left_of(self._job, self._snapshot)
+        known = self._job.remaining is not None
+        if known and not fits(self._job, option, point.dollars, left):
+            return NodeSource.MAX_COST
+        if option.pool not in self._snapshot.pools or option.pool not in self._snapshot.surveys:
             return NodeSource.UNKNOWN
         if self._draft.ready(self._job, option):
             return NodeSource.READY
         if not self._draft.must_rent(self._job, option):
             return NodeSource.BOOTING
-        if pool.cooling(self._snapshot.now) is not None:
-            return NodeSource.COOLING
-        return NodeSource.RENT if self._quota.refusal(pool, 1) is None else NodeSource.FULL
+        return _REFUSED.get(self._draft.refusal(self._job, option), NodeSource.CLOSED)
 
     # --- what would have to change ------------------------------------------------------------------------------------
 

@@ -162,13 +162,17 @@ class Capacity:
         }
 
     def _seconds(self, name: PoolId, here: PoolNodes) -> Mapping[RentalId, float]:
-        """Until each booting node is ready. One that is late is taken to be as late again, up to a whole start-up."""
+        """Until each booting node is ready: a whole start-up where it has no machine yet.
+
+        One that is late is taken to be as late again, up to a whole start-up.
+        """
         pool, now = self._snapshot.pools.get(name), self._snapshot.now
         if pool is None:
             return UNKNOWN
         start = pool.likely_start_seconds
         return {
-            rental.id: min(abs(start - seconds_between(rental.created, now)), start) for rental in here.rentals.booting
+            rental.id: min(abs(start - seconds_between(rental.launched or now, now)), start)
+            for rental in here.rentals.booting
         }
 
     def _since(self, name: PoolId, here: PoolNodes) -> Mapping[RentalId, float]:

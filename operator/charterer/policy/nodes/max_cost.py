@@ -42,7 +42,7 @@ def fits(job: Job, option: Option, dollars: float, left: float | None) -> bool:
     return left is None or dollars + leaving(job, option) <= left
 
 
-def _needs(job: Job, way: Completion) -> float:
+def needs(job: Job, way: Completion) -> float:
     """Dollars that must be left for a way to be entered, an orderly stop included."""
     dollars = way.dollars
     if job.remaining is None:
@@ -53,7 +53,7 @@ def _needs(job: Job, way: Completion) -> float:
 def affordable(job: Job, ways: Sequence[Completion], snapshot: Snapshot) -> Sequence[Completion]:
     """The ways to the end that stay within the job's maxCost, in the same order."""
     left = left_of(job, snapshot)
-    return ways if left is None else [way for way in ways if _needs(job, way) <= left]
+    return ways if left is None else [way for way in ways if needs(job, way) <= left]
 
 
 def too_dear(job: Job, ways: Sequence[Completion], snapshot: Snapshot) -> Reason | None:
@@ -61,8 +61,8 @@ def too_dear(job: Job, ways: Sequence[Completion], snapshot: Snapshot) -> Reason
     if affordable(job, ways, snapshot):
         return None
     spent = job_cost(job, snapshot.rentals, snapshot.now)
-    way = min(ways, key=lambda way: _needs(job, way))
+    way = min(ways, key=lambda way: needs(job, way))
     what = "the cheapest way to the end" if job.remaining is not None else f"to train for {USEFUL_SECONDS} s"
     where = f"{count(way.option.gpus, 'GPU')} on {way.option.pool}"
-    text = f"spec.maxCost is {job.max_cost}, {spent} are spent, and {what} ({where}) needs ${_needs(job, way):.2f}"
+    text = f"spec.maxCost is {job.max_cost}, {spent} are spent, and {what} ({where}) needs ${needs(job, way):.2f}"
     return reason(ReasonCode.MAX_COST, f"{text}, including a reserve for an orderly stop: raise spec.maxCost to go on")

@@ -105,20 +105,26 @@ def waiting_speed(per_hour: float, times: RunTimes) -> float:
     if rate <= 0.0:
         return 1.0
     interval = _interval(rate, times)
-    again = exp(-rate * (times.boot + times.restart))
-    return rate * interval * again / expm1(rate * (interval + times.checkpoint))
+    segment = rate * (interval + times.checkpoint)
+    again = exp(-rate * (times.boot + times.restart) - segment)
+    return rate * interval * again / -expm1(-segment)
 
 
 def shrinking_speed(per_hour: float, times: RunTimes, narrower: float) -> float:
-    """φ of a job that goes on with one node less until the new one is there: (4) of the theory page."""
+    """φ of a job that goes on with one node less until the new one is there: (4) of the theory page.
+
+    ``narrower``: as in ``interruptions``; above 1 it counts as 1, or a curve that falls would gain by each death.
+    """
     rate = per_hour / _SECONDS
     if rate <= 0.0:
         return 1.0
     interval = _interval(rate, times)
     away = max(times.boot - times.restart, 0.0)
     stalled = times.restart + (times.restart + times.checkpoint) * exp(-rate * away)
-    lost = expm1(rate * (interval + times.checkpoint)) / (rate * interval) * exp(rate * stalled)
-    return 1.0 / (lost + rate * away * (1.0 - narrower))
+    segment = rate * (interval + times.checkpoint)
+    undisturbed = exp(-segment - rate * stalled)
+    slower = rate * away * (1.0 - min(narrower, 1.0))
+    return undisturbed / (-expm1(-segment) / (rate * interval) + slower * undisturbed)
 
 
 def goes_on(narrower: float, wait: float, restart: float, write_seconds: float) -> bool:

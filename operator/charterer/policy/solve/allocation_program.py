@@ -21,6 +21,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
+from math import inf
 
 from charterer.domain.ids import PoolId
 from charterer.policy.solve.linear_program import Optimum, SolverGaveUp, Uses, minimise
@@ -345,12 +346,18 @@ class _Program:
 
 
 def _worthwhile(claimant: Claimant) -> list[int]:
-    """The ways that are worth something, without those for which fewer GPUs of the pool are worth as much."""
+    """The ways that are worth something, without those for which fewer GPUs of the pool are worth as much.
+
+    A claimant that runs keeps a way in any case, so a narrower one may be worth less than nothing: the room that it
+    leaves may be worth more to others.
+    """
     found: list[int] = []
     most: dict[PoolId, float] = {}
+    nothing = 0.0 if claimant.stays is None else -inf
     for at in sorted(range(len(claimant.ways)), key=lambda at: (claimant.ways[at].gpus, -claimant.ways[at].value)):
         way = claimant.ways[at]
-        if at == claimant.stays or way.value > most.get(way.pool, 0.0):
+        least = most.get(way.pool, nothing)
+        if at == claimant.stays or way.value > least:
             found.append(at)
-            most[way.pool] = max(way.value, most.get(way.pool, 0.0))
+            most[way.pool] = max(way.value, least)
     return sorted(found)

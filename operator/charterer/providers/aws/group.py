@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from charterer.domain.ids import InstanceId
+from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.order import Ask, Order, Refusal, Reply
 from charterer.domain.pool import AwsGroup, CapacityType, Pool
 from charterer.providers.aws.calls import Calls, Sleep, time_of
@@ -52,6 +52,8 @@ class GroupLauncher:
         self._clock = clock
         self._sleep = sleep
         self._settings: dict[str, tuple[float, GroupSettings]] = {}
+        self._unanswered: dict[PoolId, dict[OrderToken, str]] = {}
+        """By order, the zone whose answer did not come: a machine of it may have been launched there."""
 
     async def settings(self, pool: Pool, group: AwsGroup) -> GroupSettings:
         """The group's settings; NotFoundInCloud when there is no such group."""
@@ -69,12 +71,20 @@ class GroupLauncher:
         settings = await self.settings(pool, group)
         if wrong := problems_of(pool, settings, cluster):
             raise InvalidRequest(pool.id, Call.LAUNCH_INSTANCES.full_name, "UnfitGroup", "; ".join(wrong))
+        known, asked = self._unanswered.get(pool.id, {}), {order.token for order in ask.orders}
+        self._unanswered[pool.id] = {token: zone for token, zone in known.items() if token in asked}
         return await in_waves(ask.orders, lambda order: self._one(pool, group, settings, order))
 
     async def _one(self, pool: Pool, group: AwsGroup, settings: GroupSettings, order: Order) -> InstanceId | Refusal:
-        """The instance, or why there is none in any zone. The zones are the same ones with every try of the order."""
+        """The instance, or why there is none in any zone.
+
+        The zone whose answer did not come is the first: there the same call tells what it launched, and in another zone
+        it would launch a second machine.
+        """
         errors: list[LaunchError] = []
-        for zone in settings.zones:
+        unanswered = self._unanswered[pool.id]
+        for zone in sorted(settings.zones, key=lambda zone: zone != unanswered.get(order.token)):
+            unanswered[order.token] = zone
             digest = hashlib.sha256(f"{order.token} {zone}".encode()).hexdigest()[:32]
             params = {
                 "AutoScalingGroupName": group.auto_scaling_group,
@@ -90,6 +100,7 @@ class GroupLauncher:
             except LaunchRefused as refused:
                 answer, at = {}, refused.at
                 errors.append(refused.error)
+            del unanswered[order.token]
             for row in answer.get("Instances", ()):
                 for id in row["InstanceIds"]:
                     await self._name(pool, InstanceId(id), order)

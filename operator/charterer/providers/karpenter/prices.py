@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from email.utils import parsedate_to_datetime
+from math import inf
 from typing import Final
 
 import aiohttp
@@ -34,7 +35,7 @@ async def estimated(session: aiohttp.ClientSession, pool: Pool, cloud: NodeClaim
     call = f"GET {cloud.price_metrics}"
     prices, as_of = await _read(session, pool, cloud)
     price = prices.get(CAPACITY[pool.capacity_type])
-    if price is None or price.micros_per_hour <= 0:
+    if price is None:
         message = (
             f"{METRIC} has no price of instance type {cloud.instance_type!r} ({CAPACITY[pool.capacity_type]}) in zone "
             f"{cloud.zone!r}: correct spec.karpenter.instanceType or zone, or set spec.price.hourly"
@@ -72,5 +73,7 @@ def _prices(text: str, cloud: NodeClaims) -> dict[str, Price]:
             labels, _, value = line.removeprefix(METRIC).rpartition("} ")
             named = dict(_LABEL.findall(labels))
             if named.get("instance_type") == cloud.instance_type and named.get("zone") == cloud.zone:
-                found[named.get("capacity_type", "")] = Price.per_second(float(value.split()[0]) / 3600)
+                dollars = float(value.split()[0])
+                if 0.0 < dollars < inf:  # what has no price is told as 0, NaN or +Inf
+                    found[named.get("capacity_type", "")] = Price.per_second(dollars / 3600)
     return found

@@ -8,7 +8,7 @@ from charterer.domain.money import Price
 from charterer.domain.nodes.hazard import BAND_ENDS
 from charterer.domain.plan import Rent
 from charterer.domain.pool import CapacityType
-from charterer.domain.time import Instant
+from charterer.domain.time import Instant, after
 from charterer.simulate.engine.clock import Clock
 from charterer.simulate.engine.events import WorldEvents
 from charterer.simulate.engine.knowledge import Knowledge
@@ -18,6 +18,14 @@ from charterer.simulate.model.result import JobResult
 from charterer.simulate.model.scenario import Scenario
 from charterer.simulate.model.sim_job import SimJob
 from charterer.simulate.model.sim_ledger import SimLedger
+
+_DAY = 86_400.0
+_PATIENCE_SECONDS = 7 * _DAY
+"""Seconds without progress after which jobs wait in vain: the planner expects waits by the hour of the week."""
+_PATIENCE_FOR_MONEY_SECONDS = 64 * _DAY
+"""The same where the budget's amount limits spending: two months begin in it, each with new money."""
+_LEAST_PROGRESS = 1e-9
+"""Fraction of a job that counts as progress: rounding errors are smaller."""
 
 
 class PlannerError(RuntimeError):
@@ -46,6 +54,10 @@ class World:
         self.interruptions = 0
         self._listener = listener
         self._report_seconds = knowledge.report_seconds
+        self._progressed_at = 0.0
+        self._changes_to_come = 0
+        fixed = scenario.budget.fixed_rate is not None
+        self._patience = _PATIENCE_SECONDS if fixed else _PATIENCE_FOR_MONEY_SECONDS
         self._next_wake = float("inf")
         self._submissions = sorted(scenario.submissions, key=lambda submission: submission.at)
         self.unsubmitted = len(self._submissions)
@@ -56,12 +68,24 @@ class World:
                 self.clock.at(at, self._restock, pool, nodes)
             for at, nodes in model.later_quota:
                 self.clock.at(at, self._change_quota, pool, nodes)
+            self._changes_to_come += len(model.later_prices) + len(model.later_stock) + len(model.later_quota)
         self._schedule_submission(0)
 
     def lasting_fields(self, job: SimJob) -> LastingFields:
         """The fields of the job's TrainingJob that stay as long as its allocation does."""
         scenario = self.scenario
         return lasting_fields(job, scenario.budget.id, scenario.terms(job.submission), self.market.machines)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether all jobs wait in vain, or lose again and again what they did: no job is to come, no pool will change,
+        and for long no job completed, or did more than it ever had, or ran on.
+        """
+        since = self._progressed_at
+        if self.unsubmitted or self._changes_to_come or self.clock.now - since <= self._patience:
+            return False
+        begin = after(self.clock.start, since)
+        return not any(job.allocation is not None and job.allocation.since <= begin for job in self.jobs.values())
 
     # --- actions of a policy ------------------------------------------------------------------------------------------
 
@@ -97,6 +121,7 @@ class World:
         """
         clock = self.clock
         job.advance(clock.now)
+        self._keep_progress(job)
         resized = job.allocation is not None and job.allocation.run == allocation.run
         if job.allocation is not None:
             self._free(job, job.allocation)
@@ -124,6 +149,7 @@ class World:
     def stop(self, job: SimJob) -> None:
         """End the job's run; the job waits."""
         job.advance(self.clock.now)
+        self._keep_progress(job)
         if job.allocation is not None:
             self._free(job, job.allocation)
         job.stop_run(self.clock.instant, RunOutcome.STOPPED)
@@ -151,18 +177,19 @@ class World:
         job = SimJob(name, submission, application, scenario.classes(submission, application), clock.instant, now, now)
         self.jobs[name] = job
         self.unsubmitted -= 1
+        self._progressed_at = now
         self.changed = True
         self._listener.job_arrived(job)
         self._schedule_submission(number + 1)
 
     def _reprice(self, pool: PoolId, hourly: Price) -> None:
         self.market.reprice(pool, hourly, self.clock.instant)
-        self.changed = True
+        self._pool_changed()
 
     def _restock(self, pool: PoolId, nodes: int | None) -> None:
         """The cloud has other stock from now on; if it has too little, it takes back the spot nodes rented last."""
         self.market.stock[pool] = nodes
-        self.changed = True
+        self._pool_changed()
         model = self.market.models[pool]
         if nodes is not None and model.capacity_type is CapacityType.SPOT:
             rented = [machine for machine in self.market.machines.values() if machine.order.pool == pool]
@@ -171,12 +198,18 @@ class World:
 
     def _change_quota(self, pool: PoolId, nodes: int | None) -> None:
         self.market.quota[pool] = nodes
+        self._pool_changed()
+
+    def _pool_changed(self) -> None:
+        self._changes_to_come -= 1
+        self._progressed_at = self.clock.now
         self.changed = True
 
     def _complete(self, job: SimJob, version: int) -> None:
         if job.version != version:
             return
         job.complete(self.clock.now)
+        self._progressed_at = self.clock.now
         if job.predicted is not None:
             now = self.clock.instant
             self.ledger.count(training_job(self.lasting_fields(job), job.done, None, now), now)
@@ -212,17 +245,18 @@ class World:
         """The cloud ends a spot machine: its jobs lose their progress since the last checkpoint, and wait."""
         if machine.ended:
             return
+        machine.draining = False  # it ends now, by the cloud, and not when its last job leaves
         for job in tuple(machine.users.values()):
             held = job.allocation
             assert held is not None
             job.advance(self.clock.now)
             job.lose_progress()
+            self._keep_progress(job)
             self._free(job, held)
             job.stop_run(self.clock.instant, RunOutcome.INTERRUPTED)
             self.interruptions += 1
             self._listener.job_interrupted(job, held)
-        if not machine.ended:
-            self.ledger.end(machine, self.clock.instant, taken=True)
+        self.ledger.end(machine, self.clock.instant, taken=True)
         self.changed = True
         self._listener.machine_lost(machine)
 
@@ -255,6 +289,12 @@ class World:
         interval = self.market.checkpoint_seconds(nodes, scenario.checkpoint_write_seconds, self.clock.instant)
         job.checkpoint_every(interval, scenario.checkpoint_write_seconds)
         self._train(job, job.batch)
+
+    def _keep_progress(self, job: SimJob) -> None:
+        """A run of the job ends or is resized: note whether the job ever was as far before."""
+        if job.done > job.kept + _LEAST_PROGRESS:
+            job.kept = job.done
+            self._progressed_at = self.clock.now
 
     # --- consequences -------------------------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ from charterer.simulate.model.cells import (
     whole,
 )
 from charterer.simulate.model.node_market import DEAREST, MOST_NODES, PoolModel
-from charterer.simulate.model.workload import BadRow
+from charterer.simulate.model.workload import BadRow, check_unique
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "name": ("name", "job_id", "jobid", "job_name", "job"),
@@ -116,7 +116,7 @@ def _cells(job: PastJob, past: PastPool) -> list[str]:
 
 def is_trace(header: str) -> bool:
     """Whether the header of a file has a column for the jobs' training time."""
-    return "duration" in _mapping(next(csv.reader([header]), []))
+    return "duration" in _mapping(_names(next(csv.reader([header]), [])))
 
 
 def read_history(
@@ -133,10 +133,12 @@ def read_history(
     GPU type holds for the type of the job's pool.
     """
     reader = csv.reader(lines)
-    columns = _mapping(next(reader, []))
+    names = _names(next(reader, []))
+    columns = _mapping(names)
     missing = [f"{field} (or {', '.join(COLUMNS[field][1:])})" for field in _NEEDED if field not in columns]
     if missing:
         raise BadRow(f"{file}: no column {'; '.join(missing)}: its first line must name {', '.join(_NEEDED)}")
+    check_unique(names, [names[at] for at in columns.values()], file)
     rows = [
         _Row(
             f"{file} line {reader.line_num}",
@@ -279,10 +281,14 @@ class _HistoryReader:
         return phases
 
 
-def _mapping(header: Sequence[str]) -> Mapping[str, int]:
+def _names(header: Sequence[str]) -> Sequence[str]:
+    return [name.strip().lower() for name in header]
+
+
+def _mapping(names: Sequence[str]) -> Mapping[str, int]:
     """The column number of each field; of several candidates the one whose name is earlier in ``COLUMNS``."""
-    at = {name.strip().lstrip("\ufeff").lower(): number for number, name in reversed(list(enumerate(header)))}
-    named = {field: next((name for name in names if name in at), None) for field, names in COLUMNS.items()}
+    at = {name: number for number, name in enumerate(names)}
+    named = {field: next((name for name in known if name in at), None) for field, known in COLUMNS.items()}
     return {field: at[name] for field, name in named.items() if name is not None}
 
 

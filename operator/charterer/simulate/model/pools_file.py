@@ -13,7 +13,7 @@ from charterer.domain.pool import CapacityType
 from charterer.simulate.model.cells import HIGHEST, MOST_PER_NODE, gpus_of_a_node, nodes, positive, price, span
 from charterer.simulate.model.lifetimes import Lifetimes, exponential, measured
 from charterer.simulate.model.node_market import DEAREST, MOST_NODES, PoolModel
-from charterer.simulate.model.workload import BadRow
+from charterer.simulate.model.workload import BadRow, check_unique
 
 _COLUMNS = (
     "name",
@@ -68,6 +68,7 @@ def read_pools(
     unknown = [name for name in names if name not in _COLUMNS]
     if unknown:
         raise BadRow(f"{file}: column {unknown[0]!r} is not known: use any of {', '.join(_COLUMNS)}")
+    check_unique(names, _COLUMNS, file)
     pools: dict[str, PoolModel] = {}
     for cells in reader:
         row = _NamedCells(
@@ -89,14 +90,18 @@ def read_lifetimes(lines: Iterable[str], file: str) -> tuple[tuple[float, bool],
     ``censored`` is 1 where the node still lived; without the column all of them died.
     """
     reader = csv.DictReader(lines)
-    names = {(name or "").strip().lower(): name for name in reader.fieldnames or ()}
-    if "lifetime_seconds" not in names:
-        raise BadRow(f"{file}: no column lifetime_seconds: its first line must name lifetime_seconds, and may censored")
+    header = [(name or "").strip().lower() for name in reader.fieldnames or ()]
+    if "lifetime_seconds" not in header:
+        raise BadRow(
+            f"{file}: no column lifetime_seconds: its first line must name lifetime_seconds, and may name censored"
+        )
+    check_unique(header, ("lifetime_seconds", "censored"), file)
+    names = dict(zip(header, reader.fieldnames or (), strict=True))
     rows = []
     for cells in reader:
         row = _NamedCells(
             f"{file} line {reader.line_num}",
-            {name: (cells.get(header) or "").strip() for name, header in names.items()},
+            {name: (cells.get(column) or "").strip() for name, column in names.items()},
         )
         seconds = row.get("lifetime_seconds", positive, _LIFETIME, 0.0)
         if not seconds:

@@ -17,7 +17,8 @@ from charterer.simulate.model.workload import Submission
 class SimJob:
     """A job in the simulation; times are seconds of the virtual clock.
 
-    ``done``: fraction of the work done at ``advanced_to``; it was last seen to grow at ``progressed_at``. ``gpu_type``:
+    ``done``: fraction of the work done at ``advanced_to``; it was last seen to grow at ``progressed_at``. ``kept``: the
+    most that any run handed on to the next one. ``gpu_type``:
     of the present run. ``training_from``: end of its restart. ``version`` grows with each run and batch size, so that
     events of a former one can be told apart. ``batch``: total batch size of the training, 0 for the best one of each
     epoch. ``pace``: the part of the time in which it trains and writes no checkpoint; one ends every ``cycle`` seconds
@@ -33,6 +34,7 @@ class SimJob:
     advanced_to: float
     progressed_at: float
     done: float = 0.0
+    kept: float = 0.0
     allocation: Allocation | None = None
     gpu_type: str = ""
     training_from: float = 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import isfinite
@@ -11,6 +11,7 @@ from math import isfinite
 from charterer.sentences import count
 
 _NEEDED = ("name", "time", "application", "num_replicas")
+_SPEED_COLUMNS = ("application", "gpus", "seconds", "gpu_type")
 _HIGHEST = 1e9
 _MOST_GPUS = 1_000_000
 _HIGHEST_TIME = 1e10
@@ -21,6 +22,13 @@ _WORST_RATIO = 100.0
 
 class BadRow(ValueError):
     """A row that cannot be used; the message names the file, the row and the field, and says what to do."""
+
+
+def check_unique(names: Sequence[str], used: Collection[str], file: str) -> None:
+    """BadRow where a column that is used occurs twice in the header: nobody can tell which of the two is meant."""
+    for name in names:
+        if name in used and names.count(name) > 1:
+            raise BadRow(f"{file}: column {name!r} occurs twice in its first line: leave one out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,7 @@ def read_workload(lines: Iterable[str], file: str, applications: Iterable[str]) 
     missing = [field for field in _NEEDED if field not in (reader.fieldnames or ())]
     if missing:
         raise BadRow(f"{file}: no column {', '.join(missing)}: its first line must name {', '.join(_NEEDED)}")
+    check_unique(reader.fieldnames or (), (*_NEEDED, "batch_size"), file)
     submissions: list[Submission] = []
     names: set[str] = set()
     for row in reader:
@@ -88,6 +97,7 @@ def read_speeds(lines: Iterable[str], file: str, gpu_types: Iterable[str]) -> Sp
     missing = [field for field in ("application", "gpus", "seconds") if field not in names]
     if missing:
         raise BadRow(f"{file}: no column {', '.join(missing)}: its first line must name application, gpus, seconds")
+    check_unique(names, _SPEED_COLUMNS, file)
     if len(types) > 1 and "gpu_type" not in names:
         raise BadRow(
             f"{file}: no column gpu_type, and the pools have several: say of each row whether it is about "

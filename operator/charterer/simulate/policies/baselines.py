@@ -59,7 +59,7 @@ class _PoolQueue:
         fleet = self.fleet
         if not self.queue and fleet.place(gpus) is not None:
             return True
-        free = fleet.idle + fleet.booting + fleet.most - len(fleet)
+        free = fleet.idle + fleet.booting + max(fleet.most_now - len(fleet), 0)
         return nodes_for((*self.queue.widths(), gpus), fleet.size) <= free
 
 
@@ -76,8 +76,7 @@ class _GangPolicy(Policy):
 
     def begin_simulation(self, world: World) -> None:
         self._world = world
-        models = sorted(world.market.models.items(), key=lambda item: item[1].hourly.share(1, item[1].gpus_per_node))
-        fleets = {pool: BaselineFleet(world, pool) for pool, _ in models}
+        fleets = {pool: BaselineFleet(world, pool) for pool in world.market.models}
         self._pools = {pool: _PoolQueue(fleet, self._new_queue(fleet)) for pool, fleet in fleets.items()}
 
     def _new_queue(self, fleet: BaselineFleet) -> GangQueue:
@@ -91,6 +90,8 @@ class _GangPolicy(Policy):
     def job_arrived(self, job: SimJob) -> None:
         widths = [(pool, self.width(job, pool)) for pool in self._pools.values()]
         fitting = [(pool, gpus) for pool, gpus in widths if self._fits(job, pool.fleet, gpus)]
+        if len(fitting) > 1:
+            fitting.sort(key=lambda choice: choice[0].fleet.gpu_price)
         if fitting:
             ready = (choice for choice in fitting if len(fitting) == 1 or choice[0].has_nodes_for(choice[1]))
             pool, gpus = next(ready, fitting[0])
@@ -155,7 +156,8 @@ class RequestedWidth(_GangPolicy):
 
 
 class FixedFleet(_GangPolicy):
-    """``nodes`` nodes in each pool, rented as long as there is work, and a gang queue: the first job that fits runs.
+    """``nodes`` nodes in each pool, rented from its first job to the last job of all, and a gang queue: the first job
+    that fits runs.
 
     ``order``: which job is first. ``seconds_at``: for the shortest first. Fair: the class with the fewest GPU-seconds
     so far comes first.
@@ -193,13 +195,16 @@ class FixedFleet(_GangPolicy):
         self._used(job.class_id).hold(-held.option.gpus, self._world.clock.instant)
 
     def decide(self) -> Instant | None:
-        """Start the jobs that fit, and rent missing nodes."""
+        """Start the jobs that fit, and rent missing nodes; end all of them when no job is left or still to come."""
         for pool in self._pools.values():
             for job in pool.queue.serve(pool.fleet):
                 assert job.allocation is not None
                 self._used(job.class_id).hold(job.allocation.option.gpus, self._world.clock.instant)
             if pool.wanted:
                 pool.fleet.rent(self._nodes - len(pool.fleet))
+        if not self._world.unsubmitted and not any(pool.wanted for pool in self._pools.values()):
+            for pool in self._pools.values():
+                pool.fleet.end_all()
         return None
 
     def _seconds(self, job: SimJob, fleet: BaselineFleet) -> float:

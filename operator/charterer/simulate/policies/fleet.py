@@ -9,7 +9,7 @@ from math import ceil
 
 from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.job import Allocation, Placement
-from charterer.domain.money import ZERO
+from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.pool import CapacityType
@@ -41,8 +41,7 @@ class BaselineFleet:
     """Ready nodes by their free GPUs. A job of less than a node goes to the fullest node that fits.
 
     ``size`` and ``gpu_type``: of a node. ``spot``: whether the cloud may take one back. ``most``: nodes that may ever
-    be rented at once. ``booting``: nodes that are not ready yet. ``idle_since``: ready nodes without a job and since
-    when, the longest idle first.
+    be rented at once. ``idle_since``: ready nodes without a job and since when, the longest idle first.
     """
 
     def __init__(self, world: World, pool: PoolId) -> None:
@@ -55,8 +54,8 @@ class BaselineFleet:
         self.spot = model.capacity_type is CapacityType.SPOT
         self.most = model.most_nodes
         self.price = model.hourly
-        self.booting = 0
         self.idle_since: dict[RentalId, Instant] = {}
+        self._booting: dict[RentalId, None] = {}
         self._free: dict[RentalId, int] = {}
         self._by_free: list[list[RentalId]] = [[] for _ in range(self.size + 1)]
         self._idle: list[tuple[int, RentalId]] = []
@@ -68,6 +67,23 @@ class BaselineFleet:
     def __len__(self) -> int:
         """The number of rented nodes."""
         return len(self._free) + self.booting
+
+    @property
+    def gpu_price(self) -> Price:
+        """The present price of one of its GPUs."""
+        quote = self._world.market.pools[self._pool].quote
+        assert quote is not None
+        return quote.price.share(1, self.size)
+
+    @property
+    def most_now(self) -> int:
+        """The most nodes that can be rented at once as things stand."""
+        return self._world.market.most_now(self._pool)
+
+    @property
+    def booting(self) -> int:
+        """The number of rented nodes that are not ready yet."""
+        return len(self._booting)
 
     @property
     def idle(self) -> int:
@@ -82,12 +98,12 @@ class BaselineFleet:
 
     def machine_ready(self, machine: SimMachine) -> None:
         """A node takes pods from now on."""
-        self.booting -= 1
+        del self._booting[machine.id]
         self._numbers[machine.id] = machine.number
         self._put_in(machine.id, self.size)
 
     def machine_lost(self, machine: SimMachine) -> None:
-        """A ready node was taken back; its GPUs have been given back before."""
+        """A node was taken back; its GPUs have been given back before."""
         self._remove(machine.id)
 
     def give_back(self, placements: _Placements) -> None:
@@ -128,17 +144,17 @@ class BaselineFleet:
     def rent(self, nodes: int) -> None:
         """Ask for that many more nodes, as far as the pool has them."""
         world, budget = self._world, self._world.scenario.budget.id
-        for _ in range(min(nodes, world.market.most_now(self._pool) - len(self))):
+        for _ in range(min(nodes, self.most_now - len(self))):
             if self._free_numbers:
                 number = heappop(self._free_numbers)
             else:
                 number = self._highest_number = self._highest_number + 1
             name = RentalId(f"{self._pool}-{number}")
-            self.booting += 1
+            self._booting[name] = None
             world.rent(Rent(name, self._pool, budget, ZERO, self.price, _REASON))
 
     def release(self, nodes: Iterable[RentalId]) -> None:
-        """End idle nodes."""
+        """End idle nodes, or nodes that are not ready yet."""
         for name in nodes:
             self._remove(name)
             self._world.release(name)
@@ -146,6 +162,10 @@ class BaselineFleet:
     def idle_nodes(self) -> list[RentalId]:
         """Ready nodes without a job, in order of renting."""
         return [name for _, name in self._idle]
+
+    def end_all(self) -> None:
+        """End all nodes; no job may be on them."""
+        self.release([*self._booting, *self.idle_nodes()])
 
     # --- bookkeeping --------------------------------------------------------------------------------------------------
 
@@ -166,6 +186,9 @@ class BaselineFleet:
         return free
 
     def _remove(self, name: RentalId) -> None:
-        self._take_out(name)
-        del self._numbers[name]
+        if name in self._booting:
+            del self._booting[name]
+        else:
+            self._take_out(name)
+            del self._numbers[name]
         heappush(self._free_numbers, int(name.rpartition("-")[2]))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.order import Traits
-from charterer.domain.pool import Survey
+from charterer.domain.pool import PriceSegment, Survey
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.time import Instant, after
@@ -33,10 +33,11 @@ class _PreviousJob:
 
 @dataclass(frozen=True, slots=True)
 class _PreviousMachine:
-    """The same of a machine; ``node`` is None before there is one."""
+    """The same of a machine. ``state``: since when it is ready, whether it drains, its prices; ``node`` is None before
+    there is one.
+    """
 
-    ready: Instant | None
-    draining: bool
+    state: tuple[Instant | None, bool, tuple[PriceSegment, ...]]
     rental: Rental
     node: Node | None
 
@@ -94,12 +95,13 @@ class SnapshotView:
         before, self._machines = self._machines, {}
         for machine in market.machines.values():
             previous = before.get(machine)
-            if previous is None or (previous.ready, previous.draining) != (machine.ready, machine.draining):
-                if previous is not None and previous.ready == machine.ready:
+            if previous is None or previous.state != (machine.ready, machine.draining, machine.segments):
+                if previous is not None and previous.state[0] == machine.ready:
                     node = previous.node
                 else:
                     node = None if machine.node is None else kubernetes_node(machine, machine.node)
-                previous = _PreviousMachine(machine.ready, machine.draining, gpu_rental(machine), node)
+                state = machine.ready, machine.draining, machine.segments
+                previous = _PreviousMachine(state, gpu_rental(machine), node)
             self._machines[machine] = previous
         machines = self._machines.values()
         self._rentals = {machine.rental.id: machine.rental for machine in machines}

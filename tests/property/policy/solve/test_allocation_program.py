@@ -64,7 +64,7 @@ def free_of(pools: Mapping[PoolId, NodeRoom]) -> Free:
     return {name: tuple(pool.free) for name, pool in pools.items()}
 
 
-values = st.floats(0.1, 10.0)
+values = st.floats(-3.0, 10.0)
 
 
 @st.composite
@@ -153,3 +153,12 @@ def test_a_job_that_runs_moves_to_a_narrower_way_where_that_lets_another_run() -
     answer = share_out([wide, Claimant([Way(POOLS[0], 2, 3.0)])], {POOLS[0]: NodeRoom(SIZE, [4])}, WORK)
     assert answer.chosen == (1, 0)
     assert (answer.value, answer.first) == (7.0, 5.0)
+
+
+def test_a_running_job_makes_room_at_a_loss_where_the_room_is_worth_more_to_another() -> None:
+    runs = Claimant([Way(POOLS[0], 4, 1.0), Way(POOLS[0], 1, -0.5)], stays=0, held={0: 4})
+    waits = Claimant([Way(POOLS[0], 2, 5.0)])
+    answer = solved([runs, waits], {POOLS[0]: NodeRoom(SIZE, [4])})
+    assert answer.chosen == (1, 0)
+    assert answer.value == pytest.approx(4.5)
+    assert answer.bound >= 4.5

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.budget import Selector
+from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId, Rate
 from charterer.domain.job import Finish, FinishKind, Progress, ResizePolicy, SpotPolicy
 from charterer.domain.money import Money
@@ -18,7 +19,7 @@ from charterer.domain.profile import Amdahl, FailedWidth, SpeedCurve, Throughput
 from charterer.domain.time import after
 from charterer.policy.planner import plan
 from tests.unit.cli.worlds import charterer_over
-from tests.worlds import World
+from tests.worlds import NAMESPACE, World
 
 CURVE = ThroughputTable(((1, 50.0), (2, 98.0), (4, 180.0), (8, 310.0), (16, 480.0), (32, 640.0)))
 
@@ -121,9 +122,7 @@ def test_a_class_that_mixes_says_for_which_part_of_its_jobs(monkeypatch: pytest.
         name: replace(budget, fixed_rate=None, amount=Money.parse("40000")) for name, budget in world.budgets.items()
     }
     stdout = charterer_over(world, monkeypatch)("explain", "sft-run").stdout
-    assert re.search(
-        r"New jobs of its class begin \d+% of them on \S.* and \d+% of them on \S.*: at these rates", stdout
-    )
+    assert re.search(r"New jobs of its class begin \d+% of them on \S.* and \d+% of them on \S.*: at this rate", stdout)
     assert "as good" in stdout
 
 
@@ -325,3 +324,33 @@ def test_explain_says_what_the_chosen_options_figures_count_and_how_each_is_know
     assert {figure["what"] for option in options for figure in option["counts"]} >= {"price", "speed", "interruptions"}
     starts = {option["nodes"] for option in options if "start" in {figure["what"] for figure in option["counts"]}}
     assert starts == {"to be rented"}  # not those with nodes that it has, or that are ready
+
+
+def test_a_profile_that_cannot_be_used_is_named_with_its_cause_and_not_said_to_be_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.budget()
+    world.pool(gpus=8, price="16")
+    world.job("sft-run", gpus=(1, 8, 32), profile="sft")
+    for _ in range(2):
+        world.carry_out(plan(world.snapshot()))
+        world.everything_starts()
+    cause = "SpeedupProfile 'sft' cannot be used: spec.curves[0].throughput: throughput falls"
+    problem = Problem("TrainingJob", NAMESPACE, "sft-run", "spec.profileName", "CurveNotIncreasing", cause)
+    said = charterer_over(world, monkeypatch, problem)("explain", "sft-run").stdout
+    assert f"spec.profileName: {cause}.\n" in said
+    assert "(CurveNotIncreasing): 8 GPUs on a100" in said  # the word of the column Why
+    assert "No speedup curve is known until" not in said
+
+
+def test_with_a_target_only_what_the_target_pays_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = running()
+    world.budgets = {
+        name: replace(budget, fixed_rate=None, amount=Money.parse("900000")) for name, budget in world.budgets.items()
+    }
+    job = world.jobs[JobId("sft-run")]
+    world.jobs[job.id] = replace(job, target_completion=after(world.now, 60.0))
+    said = charterer_over(world, monkeypatch)("explain", "sft-run").stdout
+    assert "because of its targetCompletionTime, it pays any price." in said
+    assert "it pays at most" not in said

@@ -26,3 +26,24 @@ def test_a_budget_without_money_or_jobs_has_a_dash_for_its_exchange_rate(
     assert "pays up to" not in said
     (budget,) = json.loads(charterer("plan", "-o", "json").stdout)["budgets"]
     assert budget["paysPerHourSaved"] is None
+
+
+@pytest.mark.parametrize(("jobs", "told"), [(1, "its only job cannot"), (2, "none of its 2 jobs can")])
+def test_a_budget_whose_jobs_have_no_option_is_not_said_to_have_none(
+    jobs: int, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    world.budget()
+    world.pool(gpus=8)
+    for number in range(jobs):
+        world.job(f"job-{number}", gpus=8, gpu_types=("H100",))
+    said = charterer_over(world, monkeypatch)("plan").stdout
+    assert f"{told} be given GPUs: see WHY" in said
+    assert "no jobs" not in said
+
+
+def test_without_a_pool_a_job_is_told_that_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.budget()
+    world.job("one", gpus=8)
+    assert "there is no GPUPool: apply one" in charterer_over(world, monkeypatch)("plan").stdout

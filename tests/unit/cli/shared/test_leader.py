@@ -50,8 +50,9 @@ async def test_who_renewed_the_lease_lately_leads() -> None:
 
 
 async def test_nobody_leads_where_the_lease_is_old_and_stays_as_it_is() -> None:
-    leader = await Leases([lease(40)], [lease(40)]).leader()
-    assert leader.trouble == "the operator's Lease in namespace operators is 40 s old: nobody acts on this"
+    for age in (40, 11):  # an operator stops by itself when it could not renew its Lease for 10 s
+        leader = await Leases([lease(age)], [lease(age)]).leader()
+        assert leader.trouble == f"the operator's Lease in namespace operators is {age} s old: nobody acts on this"
 
 
 async def test_a_leader_whose_clock_is_wrong_leads() -> None:

@@ -106,3 +106,18 @@ def test_a_row_that_cannot_be_used_is_one_line_that_names_file_line_and_value(
     done = simulate(folder)
     assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
     assert told in done.stderr
+
+
+def test_files_of_a_spreadsheet_may_begin_with_a_byte_order_mark(folder: Path) -> None:
+    plain = numbers(folder, "--policy", "as-asked")
+    for name in ("jobs.csv", "speeds.csv", "pools.csv"):
+        (folder / name).write_text("\ufeff" + (folder / name).read_text(), encoding="utf-8")
+    assert numbers(folder, "--policy", "as-asked") == plain
+
+
+def test_curves_that_cannot_be_learned_are_one_line(folder: Path) -> None:
+    (folder / "jobs.csv").write_text("name,time,application,num_replicas\nj0,0,a,1\n")
+    (folder / "speeds.csv").write_text("application,gpu_type,gpus,seconds\na,V100,1,1000\na,P100,2,900\n")
+    done = simulate(folder, "--policy", "charterer", "--pays", "2", "--learn")
+    assert done.exit_code == 1
+    assert done.output.startswith("Error: a: to be learned, it needs a number of GPUs")

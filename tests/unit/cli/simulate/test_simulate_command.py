@@ -173,7 +173,7 @@ def test_no_policy_rents_more_than_max_nodes_and_what_is_wider_is_told(files: tu
     shown = call(files, "--policy", "charterer", "--policy", "as-asked", "--max-nodes", "1", "--pays", "400").stdout
     assert "all 4 ran" in shown
     assert "3 of 4 ran; 1 never" in shown
-    assert "as-asked: 1 of 4 jobs never ran (wide), and its times leave them out." in shown
+    assert "as-asked: 1 of 4 jobs never completed (wide), and its times leave them out." in shown
     assert "Mean completion of the 3 jobs that completed under every policy: " in shown
 
 

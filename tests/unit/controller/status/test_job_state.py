@@ -36,12 +36,12 @@ def test_a_run_that_has_begun_never_starts_again(one: Job, state: JobState) -> N
 def test_pods_that_do_not_start_are_shown_in_their_own_words() -> None:
     pending = pod(phase=PodPhase.PENDING, ready=False, trouble="container trainer: ErrImagePull: no such tag")
     one = placed(run(1, pending))
-    ready = next(shown for shown in job_view(one, None, None, snapshot(one)).conditions if shown.type == "PodsReady")
+    ready = next(shown for shown in job_view(one, None, (), snapshot(one)).conditions if shown.type == "PodsReady")
     message = "0 of 1 pods of sft-r1 are ready: pod sft-r1-0: container trainer: ErrImagePull: no such tag"
     assert (ready.reason, ready.message) == ("NotStarting", message)
 
 
 def test_a_running_job_whose_pods_are_not_ready_is_not_shown_as_ready() -> None:
     one = placed(run(1, pod(ready=False)))
-    ready = next(shown for shown in job_view(one, None, None, snapshot(one)).conditions if shown.type == "PodsReady")
+    ready = next(shown for shown in job_view(one, None, (), snapshot(one)).conditions if shown.type == "PodsReady")
     assert (job_state(one), ready.status, ready.reason) == (JobState.RUNNING, "False", "NotReady")

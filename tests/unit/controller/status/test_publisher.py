@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from charterer.api.models.base import Condition
+from charterer.api.models.trainingjob_status import TrainingJobView
 from charterer.controller.status.publisher import viewed_objects
+from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId
 from charterer.domain.profile import Amdahl
 from charterer.domain.time import Instant
@@ -84,3 +86,42 @@ def test_nothing_is_shown_of_a_new_job_until_its_template_was_tried() -> None:
     assert not conditions(world, "TrainingJob")
     world.passes(61.0)
     assert conditions(world, "TrainingJob")["Admitted"].reason == "Checking"
+
+
+@pytest.mark.parametrize("reason", ["ProfileNotFound", "CurveNotIncreasing"])
+def test_a_job_without_a_curve_shows_what_keeps_it_from_having_one_beside_its_other_problems(reason: str) -> None:
+    world = World()
+    world.budget()
+    world.pool()
+    world.job("train", gpus=(1, 8, 16), profile="sft")
+    problems = (
+        Problem("TrainingJob", NAMESPACE, "train", "spec.profileName", reason, "SpeedupProfile 'sft' cannot be used"),
+        Problem("TrainingJob", NAMESPACE, "train", "spec.priorityClassName", "PriorityClassUnknown", "no weight"),
+    )
+    for _ in range(2):
+        world.carry_out(plan_around(world.snapshot(), Memo(), {}).plan)
+        world.everything_starts()
+    snapshot = replace(world.snapshot(), problems=problems)
+    decided = plan_around(snapshot, Memo(), {}).plan
+    (view,) = [viewed.make(snapshot) for viewed in viewed_objects(snapshot, decided, {}) if viewed.key.name == "train"]
+    assert isinstance(view, TrainingJobView)
+    assert view.why == reason
+    admitted = next(shown for shown in view.conditions if shown.type == "Admitted")
+    assert (admitted.status, admitted.reason) == ("True", "PriorityClassUnknown")
+    assert admitted.message == (
+        "spec.priorityClassName: no weight; spec.profileName: SpeedupProfile 'sft' cannot be used"
+    )
+
+
+def test_a_refused_template_is_why_a_job_has_no_gpus_whatever_its_profile() -> None:
+    world = World()
+    world.budget()
+    world.pool()
+    job = world.job("train", gpus=8, profile="sft")
+    world.jobs[job.id] = replace(job, invalid="spec.template: refused")
+    problem = Problem("TrainingJob", NAMESPACE, "train", "spec.profileName", "ProfileNotFound", "none")
+    snapshot = replace(world.snapshot(), problems=(problem,))
+    decided = plan_around(snapshot, Memo(), {}).plan
+    (view,) = [viewed.make(snapshot) for viewed in viewed_objects(snapshot, decided, {}) if viewed.key.name == "train"]
+    assert isinstance(view, TrainingJobView)
+    assert (view.state, view.why) == ("Invalid", "Invalid")

@@ -12,6 +12,7 @@ from charterer.domain.nodes.waits import NodeStart, with_refusal, with_start
 from charterer.domain.order import CoolDown, cool_down
 from charterer.domain.plan import Allocate, Plan, ReasonCode, Rent
 from charterer.domain.profile import Amdahl, SpeedCurve
+from charterer.domain.rental import RentalPhase
 from charterer.domain.time import after
 from charterer.policy.planner import plan, solve_budgets
 from tests import factory
@@ -174,9 +175,7 @@ def test_a_job_does_not_wait_for_what_is_not_known() -> None:
 def test_a_target_counts_the_wait_for_a_node() -> None:
     """The cheap pool would end in time if it had a node."""
     for days, pool in ((0, "near"), (10, "far")):
-        world = office_hours(two_pools(POOR), days)
-        job = world.jobs[JobId("train")]
-        world.jobs[job.id] = replace(job, target_completion=after(world.now, 3.0 * 3600.0))
+        world = _with_target(office_hours(two_pools(POOR), days))
         assert wanted(plan(world.snapshot())) == pool
 
 
@@ -186,6 +185,62 @@ def test_a_node_that_is_there_or_boots_comes_in_time() -> None:
     (place,) = (command for command in plan(world.snapshot()).commands if isinstance(command, Allocate))
     assert place.allocation is not None
     assert place.allocation.option.pool == NEAR
+
+
+@pytest.mark.parametrize(("phase", "rented"), [(RentalPhase.REQUESTED, ["far"]), (RentalPhase.STARTING, [])])
+def test_a_node_that_was_asked_for_comes_as_late_as_one_that_is_to_be_until_it_has_a_machine(
+    phase: RentalPhase, rented: list[str]
+) -> None:
+    """So a job that went elsewhere does not come back, to wait, when the node was asked for on behalf of another."""
+    for world in (office_hours(two_pools(), 10), _with_target(office_hours(two_pools(POOR), 10))):
+        world.rental("near", phase=phase, age=1.0)
+        commands = plan(world.snapshot()).commands
+        assert [command.pool for command in commands if isinstance(command, Rent)] == rented
+
+
+def _with_target(world: World) -> World:
+    """The world, whose job is to end in three hours."""
+    job = world.jobs[JobId("train")]
+    world.jobs[job.id] = replace(job, target_completion=after(world.now, 3.0 * 3600.0))
+    return world
+
+
+@pytest.mark.parametrize(("days", "pools"), [(0, {"best", "near"}), (10, {"best", "far"})])
+def test_where_room_is_shared_who_gets_none_of_the_full_pool_does_not_wait_for_late_nodes_of_another(
+    days: int, pools: set[str]
+) -> None:
+    world = office_hours(two_pools(), days)
+    world.pool("best", price="10", gpu_type="near", max_nodes=1)
+    world.job("other", gpus=8, profile="sft")
+    rents = [command for command in plan(world.snapshot()).commands if isinstance(command, Rent)]
+    assert {command.pool for command in rents} == pools
+
+
+def two_sizes(rate: float) -> World:
+    """A job of ten hours on half a node, at so many dollars for an hour of its life; nodes of its size come late."""
+    world = World()
+    name = world.budget().id
+    world.budgets[name] = replace(world.budgets[name], fixed_rate=Rate(rate / 3600.0))
+    world.pool("near", gpus=4, gpu_type="a100", price="8")
+    world.pool("far", gpus=8, gpu_type="a100", price="16")
+    world.profile("sft", Amdahl(0.95, 1.0), gpu_type="a100", work_hours=40.0)
+    world.job("train", gpus=4, profile="sft")
+    return world
+
+
+@pytest.mark.parametrize(("rate", "days", "pool"), [(30.0, 10, "far"), (30.0, 0, "near"), (2.0, 10, "near")])
+def test_the_smaller_node_is_waited_for_while_that_costs_less_than_what_a_larger_one_would_leave_idle(
+    rate: float, days: int, pool: str
+) -> None:
+    assert wanted(plan(office_hours(two_sizes(rate), days).snapshot())) == pool
+
+
+def test_a_large_node_that_is_there_is_taken_while_the_smaller_one_comes_late() -> None:
+    for days, placed in ((0, 0), (10, 1)):
+        world = office_hours(two_sizes(30.0), days)
+        world.rental("far")
+        commands = plan(world.snapshot()).commands
+        assert len([command for command in commands if isinstance(command, Allocate)]) == placed
 
 
 def test_nobody_pays_for_the_wait_and_it_moves_neither_rate_nor_scarcity_price() -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from charterer.domain.ids import JobId, Rate
+from charterer.domain.ids import JobId, PoolId, Rate
 from charterer.domain.job import Progress
+from charterer.domain.money import Money, Price
+from charterer.domain.option import Option
 from charterer.domain.plan import Rent
 from charterer.domain.profile import Amdahl, ThroughputTable
+from charterer.domain.snapshot import OperatorLimits, Stop
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.alternatives import Alternatives, NodeSource, Rank, alternatives
 from charterer.policy.explain.speed_evidence import Basis, basis
@@ -157,6 +161,39 @@ def test_an_option_whose_pool_has_no_room_says_so() -> None:
     world.job("later", gpus=(8, 8, 32), profile="sft")
     found = weighed(world, "later")
     assert {row.nodes for row in found.rows} == {NodeSource.FULL}
+
+
+def test_an_option_that_needs_more_nodes_than_its_pool_may_still_have_is_not_said_to_be_rented() -> None:
+    world = waiting()
+    world.pool(gpus=8, price="16", max_nodes=2)
+    world.job("first", gpus=8)
+    world.rental()
+    world.runs_on("first", "a100-1", gpus=8)
+    world.job("later", gpus=(8, 8, 16), profile="sft")
+    nodes = {row.option.gpus: row.nodes for row in weighed(world, "later").rows}
+    assert nodes == {8: NodeSource.RENT, 16: NodeSource.FULL}
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "budget", "says"),
+    [
+        ({"stop": Stop.RENT}, {}, NodeSource.STOPPED),
+        ({"limits": OperatorLimits(nodes=0)}, {}, NodeSource.OPERATOR_LIMIT),
+        ({}, {"max_hourly_rate": Price.parse("5")}, NodeSource.HOURLY_LIMIT),
+        ({}, {"hard_limit": Money.parse("1")}, NodeSource.HARD_LIMIT),
+        ({}, {"deleting": True}, NodeSource.CLOSED),
+    ],
+)
+def test_a_limit_that_forbids_nodes_is_not_called_a_full_pool(
+    snapshot: dict[str, Any], budget: dict[str, Any], says: NodeSource
+) -> None:
+    world = waiting()
+    world.budgets = {name: replace(each, **budget) for name, each in world.budgets.items()}
+    taken = replace(world.snapshot(), **snapshot)
+    verdict = replace(plan(taken).jobs[JobId("new")], option=Option(PoolId("a100"), 8, 1.0, Price.parse("16")))
+    found = alternatives(taken.jobs[JobId("new")], solve_budgets(taken)[0], verdict, taken)
+    assert found is not None
+    assert {row.nodes for row in found.rows} == {says}
 
 
 def test_what_a_speed_rests_on_is_told_for_each_width() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,11 +16,12 @@ from charterer.domain.pool import CapacityType, Pool
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after
 from charterer.policy.planner import plan
+from charterer.simulate.engine.policy import Policy
 from charterer.simulate.model.ground_truth import application_from_speeds, joined
 from charterer.simulate.model.lifetimes import exponential
 from charterer.simulate.model.node_market import NodeMarket, PoolModel
 from charterer.simulate.model.scenario import JobTerms, Scenario
-from charterer.simulate.policies.baselines import FixedFleet, QueueOrder, RequestedWidth
+from charterer.simulate.policies.baselines import FixedFleet, QueueOrder, RequestedWidth, UtilisationAutoscaler
 from charterer.simulate.policy_registry import PolicyChoice, simulate_scenario
 from tests.unit.simulate.scenarios import HALVES, NODE, budget, run, scenario
 
@@ -155,3 +157,66 @@ def test_one_seed_gives_one_result_event_for_event() -> None:
     first, again = run(given), run(given)
     assert first == again
     assert first.counts.interruptions > 0
+
+
+POLICIES: Mapping[str, Callable[[], Policy | None]] = {
+    "as asked": lambda: RequestedWidth(lambda _: 4),
+    "fixed": lambda: FixedFleet(2, lambda _: 4),
+    "utilisation": lambda: UtilisationAutoscaler(lambda _: 4),
+    "charterer": lambda: None,
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_node_that_is_taken_back_before_it_is_ready_is_rented_anew(name: str) -> None:
+    spot = replace(
+        NODE, start_seconds=100.0, capacity_type=CapacityType.SPOT, cooldown_seconds=10.0,
+        stock=2, later_stock=((60.0, 0), (500.0, 2)),
+    )  # fmt: skip
+    result = run(scenario(0.0, pool=spot, budget=budget(rate=10.0)), POLICIES[name]())
+    (job,) = result.jobs
+    assert job.finished is not None
+    assert job.finished > 850.0 - 1e-9
+    assert result.counts.machine_ends == result.counts.machines
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_simulation_ends_although_a_job_waits_for_stock_that_never_comes(name: str) -> None:
+    sold_out = replace(NODE, stock=1, later_stock=((300.0, 0),))
+    result = run(scenario(0.0, 1000.0, pool=sold_out, budget=budget(rate=10.0)), POLICIES[name]())
+    assert result.never_completed == (() if name == "fixed" else ("j1",))  # a fixed fleet keeps its node
+    assert result.ended_at < 8 * 86_400.0
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_simulation_ends_although_spot_nodes_never_live_to_a_checkpoint(name: str) -> None:
+    short = replace(NODE, capacity_type=CapacityType.SPOT, start_seconds=3000.0, draw_lifetime=lambda _: 200.0)
+    result = run(scenario(0.0, 5.0, pool=short, budget=budget(rate=10.0)), POLICIES[name]())
+    assert result.never_completed == ("j0", "j1")
+    assert 7 * 86_400.0 < result.ended_at < 8 * 86_400.0
+
+
+def test_a_long_job_alone_is_not_taken_for_one_that_waits_in_vain() -> None:
+    long = application_from_speeds("long", {4: 30 * 86_400.0})
+    for policy in (UtilisationAutoscaler(lambda _: 4), None):
+        result = run(scenario(0.0, application=long, budget=budget(rate=10.0)), policy)
+        assert result.mean_completion_seconds == pytest.approx(30 * 86_400.0)
+
+
+def test_a_fixed_fleet_is_paid_to_the_last_job_whatever_happens_later() -> None:
+    plain = run(scenario(0.0), FixedFleet(2, lambda _: 4))
+    later = replace(NODE, later_prices=((1e6, Price.parse("5")),))
+    assert run(scenario(0.0, pool=later), FixedFleet(2, lambda _: 4)).spent == plain.spent
+    alive = replace(NODE, capacity_type=CapacityType.SPOT, draw_lifetime=lambda _: 1e6)
+    result = run(scenario(0.0, pool=alive), FixedFleet(2, lambda _: 4))
+    assert (result.spent, result.rented_nodes) == (plain.spent, ((0.0, 2), (250.0, 0)))
+
+
+def test_a_baseline_takes_the_pool_that_has_nodes_and_is_cheapest_when_the_job_arrives() -> None:
+    sold_out = replace(SLOW, stock=0, later_stock=((1e5, 4),))
+    (job,) = run(of_types(0.0, pools=(sold_out, FAST)), RequestedWidth(lambda _: 4)).jobs
+    assert list(job.pool_gpu_seconds) == ["fast"]
+    dearer = replace(SLOW, later_prices=((50.0, Price.parse("20000")),))
+    first, second = run(of_types(0.0, 100.0, pools=(dearer, FAST)), RequestedWidth(lambda _: 4)).jobs
+    pools = {job.name: list(job.pool_gpu_seconds) for job in (first, second)}
+    assert pools == {"j0": ["slow"], "j1": ["fast"]}

@@ -100,6 +100,11 @@ def test_a_bad_row_is_named_with_its_field_its_value_and_what_to_do(row: str, to
     assert str(bad.value).startswith(f"t.csv line 3: {told}")
 
 
+def test_a_column_that_occurs_twice_is_refused_where_it_is_used() -> None:
+    with pytest.raises(BadRow, match=r"^t.csv: column 'duration' occurs twice"):
+        read("submitted,gpus,duration,Duration\n0,1,100,5\n")
+
+
 def test_a_file_that_lacks_a_column_or_rows_says_so() -> None:
     with pytest.raises(
         BadRow, match=r"t\.csv: no column gpus \(or gpu_num, .*its first line must name submitted, gpus"

@@ -152,3 +152,16 @@ def test_a_curve_that_no_pool_can_use_or_that_has_another_unit_is_refused(text: 
     with pytest.raises(BadRow) as refused:
         read_speeds(text.splitlines(keepends=True), "s.csv", ["T4", "A100"])
     assert told in str(refused.value)
+
+
+@pytest.mark.parametrize("header", ["name,gpu_type,node_price,node_price,max_nodes", "Name,gpu_type,name"])
+def test_a_column_that_occurs_twice_is_refused(header: str) -> None:
+    with pytest.raises(BadRow, match=r"^pools.csv: column '(node_price|name)' occurs twice"):
+        read(f"{header}\na,T4,4,7,2\n")
+
+
+def test_two_columns_of_lifetimes_or_speeds_are_refused() -> None:
+    with pytest.raises(BadRow, match=r"^lives.csv: column 'lifetime_seconds' occurs twice"):
+        read_lifetimes(["lifetime_seconds,lifetime_seconds", "3600,7"], "lives.csv")
+    with pytest.raises(BadRow, match=r"^s.csv: column 'seconds' occurs twice"):
+        read_speeds(["application,gpus,seconds,seconds", "a,1,1000,5"], "s.csv", ["T4"])

@@ -52,6 +52,12 @@ def test_a_name_that_occurs_twice_is_refused() -> None:
         read("a,1,bert,1,48", "a,2,bert,1,48")
 
 
+def test_a_column_that_occurs_twice_is_refused_where_it_is_used() -> None:
+    with pytest.raises(BadRow, match=r"^w.csv: column 'time' occurs twice in its first line: leave one out$"):
+        read("a,1,2,bert,4", header="name,time,time,application,num_replicas")
+    assert read("a,1,bert,4,x,y", header="name,time,application,num_replicas,note,note")[0].at == 1.0
+
+
 def test_a_file_without_a_column_says_which() -> None:
     with pytest.raises(BadRow, match="no column application"):
         read("a,1,1", header="name,time,num_replicas")

@@ -21,7 +21,7 @@ class Commitments:
 
     ``wanted``: the ways of each waiting job to its end. In dollars: ``_committed``, the expected cost of
     those let in so far; ``_rate``, a second of these and of all that run. ``_expected``: whether one of them is of a
-    class whose arrival rate is known. ``_refused``: the first job that was not let in.
+    class whose arrival rate is known. ``_refused``: whether a job of the queue was not let in.
     """
 
     def __init__(
@@ -33,10 +33,10 @@ class Commitments:
         self._committed = 0.0
         self._rate = Price(sum([kept.micros for kept in running])).dollars_per_second
         self._expected = any(self._is_expected(kept.group.key) for kept in running)
-        self._refused: JobId | None = None
+        self._refused = False
 
     def affords(self, job: Job, option: Option) -> bool:
-        """Whether the budget can still pay for it. What the first in the queue cannot have, nobody behind it gets.
+        """Whether the budget can still pay for it, and no job before it in the queue was refused.
 
         While the budget is too small for all, a job whose class has no known arrival rate starts as long as what it
         costs may still be committed, beside the jobs that start before it. Any job starts if the rate of what runs
@@ -47,7 +47,7 @@ class Commitments:
         """
         if self._solution.feasible:
             return True
-        if self._refused is not None:
+        if self._refused:
             return False
         expected = self._is_expected(self._solution.key(job))
         if not expected and self._committed + self._cost(job) <= self._solution.committable:
@@ -55,10 +55,7 @@ class Commitments:
         first = self._rate == 0 or (expected and not self._expected)
         allowed = self._solution.allowed
         price = option.price.dollars_per_second * (1.0 if self._draft.must_rent(job, option) else 0.5)
-        if allowed > 0 and (first or self._rate + price <= allowed):
-            return True
-        self._refused = job.id
-        return False
+        return allowed > 0 and (first or self._rate + price <= allowed)
 
     def use(self, job: Job, option: Option) -> None:
         """Count the price of nodes that the job has now, or that are kept or rented for it."""
@@ -75,10 +72,14 @@ class Commitments:
         if not self._solution.feasible:
             self._committed += self._cost(job)
 
-    def why_not(self, job: Job, option: Option) -> str:
-        """A sentence: the dollars that the job needs, and what the budget has for it; or that others come first."""
-        if self._refused != job.id:
+    def refuse(self, job: Job, option: Option) -> str:
+        """Refuse a job of the queue: nobody behind it gets what the first cannot have.
+
+        A sentence: the dollars that the job needs, and what the budget has for it; or that others come first.
+        """
+        if self._refused:
             return "jobs before it in the queue wait for money too"
+        self._refused = True
         if not self._is_expected(self._solution.key(job)):
             left = reasons.format_money(max(self._solution.committable - self._committed, 0.0))
             return f"it costs about {reasons.format_money(self._cost(job))}, and {left} may be committed to jobs now"
@@ -88,7 +89,7 @@ class Commitments:
     def _is_expected(self, group: GroupKey) -> bool:
         """Whether the arrival rate of the group's class is known."""
         share = self._solution.shares.get(group)
-        return share is None or share.group.arrivals is not None
+        return share is not None and share.group.arrivals is not None
 
     def _cost(self, job: Job) -> float:
         """Dollars that the job is expected to cost on the cheapest way to its end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 
 from charterer.domain.job import Job, ResizePolicy
@@ -33,7 +34,7 @@ class OptionOrder:
         which the cloud is not expected to give soon.
         """
         worth, least = self._solution.worth(job, share), inf
-        totals = self._with_delays(job, outcomes, worth)
+        totals = [(outcome.worth, outcome.option) for outcome in self.with_waits(job, outcomes)]
         start_up = self._draft.start_up
         dearest = [(worth + option.price.dollars_per_second) * start_up(option) for _, option in totals]
         most = max(dearest)
@@ -50,6 +51,17 @@ class OptionOrder:
             ranked.append((total, rank, option))
         first = [option for _, _, option in sorted(ranked, key=lambda entry: entry[:2])]
         return [*first, *(option for _, option in totals[len(first) :])]
+
+    def with_waits(self, job: Job, outcomes: Sequence[Completion]) -> Sequence[Completion]:
+        """The outcomes with the waits for nodes that the cloud gives late, best first. A late node costs time only."""
+        share = self._solution.share(job)
+        if share is None or not self._draft.waits_for_launches:
+            return outcomes
+        worth, found = self._solution.worth(job, share), []
+        for outcome in outcomes:
+            wait = self._draft.launch_delay(job, outcome.option)
+            found.append(replace(outcome, seconds=outcome.seconds + wait, worth=outcome.worth + worth * wait))
+        return sorted(found, key=lambda outcome: outcome.worth)
 
     def as_moved(self, job: Job, here: Option, outcomes: Sequence[Completion]) -> Option | None:
         """The option to which the next plan would move the job, did it begin now on ``here``; None if it would stay.
@@ -76,21 +88,26 @@ class OptionOrder:
     def snuggest(self, job: Job, options: Sequence[Option]) -> Sequence[Option]:
         """The options, best first; where the best would have a node to itself, that of the pool which it fits best.
 
-        A ready node of which the rest would stay idle is left to be given back where that rest costs more, until the
-        job ends, than to wait for a smaller one.
+        The rest of that node would stay idle. A smaller node that comes later, because it must start up or its cloud
+        gives none soon, is waited for where that costs less than the rest until the job ends.
         """
-        if len(options) < 2:
+        if snuggest_first(options, self._solution.inputs.market) is options:
             return options
-        snuggest = snuggest_first(options, self._solution.inputs.market)
-        if snuggest is options or self._draft.must_rent(job, options[0]):
-            return snuggest
-        idle = self._draft.idle_beside(job, options[0])
-        share = self._solution.share(job)
-        if not idle or share is None:
+        first, share = options[0], self._solution.share(job)
+        if share is None:
             return options
-        there, unused = snuggest[0], idle * options[0].price.dollars_per_second / options[0].gpus
-        waits = (share.values.worth + there.price.dollars_per_second) * self._draft.start_up(there)
-        return snuggest if unused * share.position(job).left / options[0].speed > waits else options
+        worth, rented = self._solution.worth(job, share), self._draft.must_rent(job, first)
+        unused = self._draft.idle_beside(job, first) * first.price.dollars_per_second / first.gpus
+        least = self._draft.launch_delay(job, first)
+
+        def in_time(option: Option) -> bool:
+            waits = worth * max(self._draft.launch_delay(job, option) - least, 0.0)
+            if not rented:
+                waits += (worth + option.price.dollars_per_second) * self._draft.start_up(option)
+            return (rented and not waits) or waits < unused * share.position(job).left / first.speed
+
+        there = snuggest_first([first, *filter(in_time, options[1:])], self._solution.inputs.market)[0]
+        return [there, *(option for option in options if option is not there)]
 
     def may_wait(self, job: Job, option: Option) -> bool:
         """Whether the job waits for a pool that cools: enough is known of its hours, or the job has time to lose."""
@@ -108,14 +125,3 @@ class OptionOrder:
         best = self.by_availability(job, outcomes, share)[0]
         cooling = self._draft.snapshot.pools[best.pool].cooling(self._draft.snapshot.now)
         return cooling is not None and self._draft.wait_is_measured(job, best)
-
-    def _with_delays(self, job: Job, outcomes: Sequence[Completion], worth: float) -> Sequence[tuple[float, Option]]:
-        """The cost of each option with time, the best first. A late node costs time only.
-
-        ``worth``: dollars of a second of the job's life.
-        """
-        totals = [(outcome.worth, outcome.option) for outcome in outcomes]
-        if not self._draft.waits_for_launches:
-            return totals
-        delayed = [(total + worth * self._draft.launch_delay(job, option), option) for total, option in totals]
-        return sorted(delayed, key=lambda entry: entry[0])

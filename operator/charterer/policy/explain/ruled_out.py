@@ -1,0 +1,99 @@
+"""The ways to run a job for which the planner found none, each with the limit that rules it out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from charterer.domain.ids import PoolId
+from charterer.domain.job import Job, SpotPolicy
+from charterer.domain.option import Option
+from charterer.domain.pool import CapacityType, Offering, Pool
+from charterer.domain.snapshot import Snapshot
+from charterer.policy.budgets.reasons import format_money
+from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.jobs.job_facts import job_position
+from charterer.policy.nodes.max_cost import left_of, needs
+from charterer.policy.options.menu import Menu
+from charterer.policy.options.option_value import OptionValues
+from charterer.policy.options.sources import offered_widths
+from charterer.sentences import count
+
+
+@dataclass(frozen=True, slots=True)
+class RuledOut:
+    """An option that a job may not have, or a pool without any option for it (``option`` None), and ``why``.
+
+    ``seconds`` and ``dollars``: to the job's end, getting there included; None where what is left is not known.
+    """
+
+    pool: PoolId
+    option: Option | None
+    seconds: float | None
+    dollars: float | None
+    why: str
+
+
+def ruled_out(job: Job, solution: BudgetSolution, snapshot: Snapshot) -> Sequence[RuledOut]:
+    """The options of a job that can have none, the cheapest first, and then the pools that have none for it."""
+    menu = solution.inputs.menus[solution.budget.id].menu(solution.key(job)[1])
+    offered = {option.pool for option in menu.options}
+    pools = [
+        RuledOut(name, None, None, None, _why_not(pool, job, menu, solution))
+        for name, pool in sorted(snapshot.pools.items())
+        if name not in offered
+    ]
+    return (*_above_max_cost(job, menu, snapshot), *pools)
+
+
+def _above_max_cost(job: Job, menu: Menu, snapshot: Snapshot) -> Sequence[RuledOut]:
+    """The options whose cost, with the reserve for an orderly stop, is above what spec.maxCost leaves."""
+    left = left_of(job, snapshot)
+    if left is None or not menu.options:
+        return ()
+    found = []
+    for way in OptionValues(menu, 0.0, None).entering(job_position(job, 1.0)):
+        why = f"spec.maxCost: it needs {format_money(needs(job, way))}, and {format_money(max(left, 0.0))} is left"
+        seconds, dollars = (None, None) if job.remaining is None else (way.seconds, way.dollars)
+        found.append(RuledOut(way.option.pool, way.option, seconds, dollars, why))
+    return found
+
+
+def _why_not(pool: Pool, job: Job, menu: Menu, solution: BudgetSolution) -> str:
+    """What keeps a pool from having any option for the job."""
+    budget, offering = solution.budget, pool.offering
+    if not budget.pool_selector.matches(pool.labels):
+        return f"spec.poolSelector of GPUBudget {budget.id} leaves the pool out"
+    if pool.closed_because:
+        return pool.closed_because
+    if pool.quote is None:
+        return "no price of a node is known: see the pool's condition Ready"
+    if offering is None:
+        return "the cloud has not said what a node is: see the pool's condition Ready"
+    if job.gpu_types and offering.gpu_type not in job.gpu_types:
+        return f"spec.gpuTypes: a node has {offering.gpu_type}"
+    if pool.capacity_type is CapacityType.SPOT and job.spot is not SpotPolicy.ALLOWED:
+        return "spec.spotPolicy: its nodes are spot"
+    return _wrong_width(pool, offering, job) or _no_speed(offering, job, menu)
+
+
+def _wrong_width(pool: Pool, offering: Offering, job: Job) -> str:
+    """That the pool offers no number of GPUs between the job's least and most; empty where it does."""
+    size, widths = offering.gpus_per_node, job.widths
+    if offered_widths(size, widths, pool.max_nodes):
+        return ""
+    if size * pool.max_nodes < widths.min:
+        nodes = f"{count(pool.max_nodes, 'node')} of {count(size, 'GPU')}"
+        return f"spec.gpus: it asks for {widths.min} or more, and the pool's spec.maxNodes allows {nodes}"
+    asked = f"{widths.min}" if widths.min == widths.max else f"{widths.min} to {widths.max}"
+    below = ", ".join(str(1 << power) for power in range(size.bit_length()) if 1 << power < size)
+    return f"spec.gpus: it asks for {asked}, and the pool offers {below} GPUs of a node, or whole nodes of {size}"
+
+
+def _no_speed(offering: Offering, job: Job, menu: Menu) -> str:
+    """That the speed there is not known, although the pool has a number of GPUs for the job."""
+    if menu.known:
+        return f"SpeedupProfile {job.class_id.name} has no curve of {offering.gpu_type}, or runs failed there"
+    if menu.options:
+        return f"its speed is not known, so it gets {count(menu.options[0].gpus, 'GPU')}, as other pools have"
+    return f"spec.gpus.preferred: its speed is not known, so it gets {count(job.widths.preferred, 'GPU')} at most"
