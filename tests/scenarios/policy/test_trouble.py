@@ -264,7 +264,7 @@ def test_a_cloud_whose_clock_is_wrong_does_not_end_each_machine_at_once(behind: 
     """Or each would be given up as soon as it is launched, and the next one rented, without end."""
     world = simple()
     world.job("train", gpus=8)
-    made = world.rental(phase=RentalPhase.REQUESTED)
+    made = world.rental(phase=RentalPhase.REQUESTED, age=0.0)
     world.launches(made.id, at=after(made.created, -behind))
     assert releases(plan(world.snapshot())) == {}
     world.passes(899.0)
