@@ -15,10 +15,13 @@ from charterer.cli.shared.leader import find_leader, leader_if_known
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import Forbidden, NotFound
 from charterer.cluster.paths import GPU_POOLS, GPU_RENTALS
-from charterer.sentences import count, is_or_are
+from charterer.domain.rental import RentalPhase
+from charterer.sentences import count, is_or_are, names
 
 _NAMED = 5
 """Rentals named in one sentence."""
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""The annotation in which kubectl keeps what it applied last."""
 _LOOK_SECONDS = 2.0
 """Seconds between two looks at what is left."""
 
@@ -67,7 +70,7 @@ async def check_nothing_rented(client: Client) -> None:
     rentals = (await client.list(GPU_RENTALS.all())).items
     if rentals:
         raise click.ClickException(
-            f"{_named(rentals)}: without the operator they are not ended and keep billing. Run `charterer drain` first"
+            f"{_named(rentals)}: without the operator {_left_alone(rentals)}. Run `charterer drain` first"
         )
     click.echo("nothing is rented")
 
@@ -117,7 +120,7 @@ def _save(pools: Sequence[RawObject], file: Path) -> None:
         {
             "apiVersion": pool["apiVersion"],
             "kind": pool["kind"],
-            "metadata": {key: pool["metadata"][key] for key in ("name", "labels") if key in pool["metadata"]},
+            "metadata": _kept(pool["metadata"]),
             "spec": pool["spec"],
         }
         for pool in pools
@@ -131,12 +134,32 @@ def _save(pools: Sequence[RawObject], file: Path) -> None:
         raise click.ClickException(f"{file} cannot be written: {error.strerror or error}") from error
 
 
+def _kept(metadata: RawObject) -> RawObject:
+    """What a person wrote of an object's metadata."""
+    annotations = {name: text for name, text in (metadata.get("annotations") or {}).items() if name != _LAST_APPLIED}
+    written = {"name": metadata["name"], "labels": metadata.get("labels"), "annotations": annotations}
+    return {key: value for key, value in written.items() if value}
+
+
 def _names(objects: Sequence[RawObject]) -> str:
     return ", ".join(item["metadata"]["name"] for item in objects)
 
 
+def _rented(rentals: Sequence[RawObject]) -> Sequence[str]:
+    """Name and phase of each rental that has not ended."""
+    phases = {item["metadata"]["name"]: (item.get("status") or {}).get("phase", "Requested") for item in rentals}
+    return [f"{name} {phase}" for name, phase in phases.items() if phase != RentalPhase.ENDED]
+
+
+def _left_alone(rentals: Sequence[RawObject]) -> str:
+    return "they are not ended and keep billing" if _rented(rentals) else "their cost is not counted"
+
+
 def _named(rentals: Sequence[RawObject]) -> str:
-    """``2 machines are rented (a100-1 Ready, a100-2 Draining)``."""
-    named = [f"{item['metadata']['name']} {(item.get('status') or {}).get('phase', 'Requested')}" for item in rentals]
-    more = ", ..." if len(named) > _NAMED else ""
-    return f"{count(len(named), 'machine')} {is_or_are(len(named))} rented ({', '.join(sorted(named)[:_NAMED])}{more})"
+    """``2 machines are rented (a100-1 Ready, a100-2 Draining)``, or what is waited for where all have ended."""
+    rented = _rented(rentals)
+    if not rented:
+        ended = "machine has ended and is" if len(rentals) == 1 else "machines have ended and are"
+        these = names((item["metadata"]["name"] for item in rentals), _NAMED)
+        return f"{len(rentals)} {ended} not counted in the ledger yet ({these})"
+    return f"{count(len(rented), 'machine')} {is_or_are(len(rented))} rented ({names(rented, _NAMED)})"

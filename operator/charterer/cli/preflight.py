@@ -12,6 +12,7 @@ import click
 from charterer.app.cluster_objects import ClusterObjects
 from charterer.cli.shared.cluster import ClusterOptions, cluster_options, read_with, wall_clock
 from charterer.cli.shared.output import FAILED, FORMATS, JsonValue, emit
+from charterer.cli.shared.similar_names import similar_names
 from charterer.cluster.client import Client
 from charterer.controller.node_findings import node_findings
 from charterer.controller.preflights import findings_of
@@ -57,8 +58,9 @@ async def look(client: Client, pool: str | None) -> Found:
     pools = {name: each for name, each in snapshot.pools.items() if not each.gone}
     chosen = [each for name, each in pools.items() if pool in (None, name)]
     if not chosen:
-        there = ", ".join(sorted(pools)) or "none"
-        raise click.ClickException(f"there is no GPUPool {pool or ''}; there are: {there}")
+        if pool is None:
+            raise click.ClickException("there is no GPUPool: apply one (docs/concepts.md)")
+        raise click.ClickException(f"no GPUPool {pool!r}: {similar_names(pool, pools)}")
     accounts = Accounts(os.environ, adapter=partial(adapter_for, objects=ClusterObjects(client)))
     return await look_at(chosen, accounts, snapshot)
 

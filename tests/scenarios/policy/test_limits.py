@@ -52,6 +52,31 @@ def test_the_first_job_of_a_class_with_a_known_rate_keeps_its_node_when_another_
     assert why(after_it, "first") is ReasonCode.WAITING_FOR_NODE
 
 
+def test_a_class_whose_only_run_is_stopped_in_this_plan_has_its_next_first_job() -> None:
+    world = simple(amount="500")
+    world.profile("rl", PowerLaw(0.8, 1.0), arrivals_per_hour=0.5, work_hours=4)
+    for name, profile, most in (("beside", None, None), ("spent", "rl", "3")):
+        node = world.rental().id
+        world.job(name, gpus=8, profile=profile, hours_left=10.0, max_cost=most)
+        world.runs_on(name, node, gpus=8)
+    world.passes(3600.0)
+    world.job("next", gpus=8, profile="rl")
+    decided = plan(world.snapshot())
+    assert placed(decided) == {"spent": 0}
+    assert why(decided, "next") is ReasonCode.WAITING_FOR_NODE
+
+
+def test_a_job_without_options_that_runs_is_not_the_first_of_a_class() -> None:
+    world = simple(amount="500")
+    world.pool("h100", price="40")
+    world.profile("rl", PowerLaw(0.8, 1.0), arrivals_per_hour=0.5, work_hours=4)
+    world.job("alone", gpus=8, gpu_types=("h100",))
+    world.runs_on("alone", world.rental("h100").id, gpus=8)
+    world.jobs[JobId("alone")] = replace(world.jobs[JobId("alone")], gpu_types=("b200",))
+    world.job("next", gpus=8, profile="rl", gpu_types=("a100",))
+    assert why(plan(world.snapshot()), "next") is ReasonCode.WAITING_FOR_NODE
+
+
 def test_a_job_that_waits_for_money_is_told_what_it_needs_and_those_behind_it_that_they_wait_too() -> None:
     world = simple(amount="1440")  # $4/h for the half of the month that is left
     world.profile("rl", PowerLaw(0.8, 1.0), arrivals_per_hour=0.5, work_hours=4)

@@ -78,15 +78,28 @@ def test_the_check_names_what_is_rented_and_changes_nothing(monkeypatch: pytest.
     assert ran(Cluster(pool("a100")), monkeypatch, "--check").exit_code == 0
 
 
+def test_machines_that_have_ended_are_not_said_to_be_rented(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(pool("a100"), rentals=2)
+    for rental in cluster.rentals:
+        rental["status"] = {"phase": "Ended"}
+    done = ran(cluster, monkeypatch, "--check")
+    assert done.exit_code == 1
+    assert "2 machines have ended and are not counted in the ledger yet (a100-0, a100-1)" in done.output
+    assert "without the operator their cost is not counted" in done.output
+
+
 def test_a_drain_deletes_the_pools_waits_for_the_machines_and_keeps_the_manifests(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     cluster, file = Cluster(pool("a100"), rentals=2), tmp_path / "pools.yaml"
+    confirmed = {"charterer.dev/confirm-price": "40.00"}
+    last = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    cluster.pools["a100"]["metadata"]["annotations"] = confirmed | last
     done = ran(cluster, monkeypatch, "--save", str(file), answer="y\n")
     assert (done.exit_code, cluster.pools, cluster.rentals) == (0, {}, [])
     assert done.output.splitlines()[-1] == f"nothing is rented any more; kubectl apply -f {file} brings the pools back"
     (kept,) = yaml.safe_load_all(file.read_text())
-    assert kept["metadata"] == {"name": "a100", "labels": {"a": "b"}}
+    assert kept["metadata"] == {"name": "a100", "labels": {"a": "b"}, "annotations": confirmed}
     assert kept["spec"] == {"maxNodes": 2}
     assert "status" not in kept
 

@@ -147,6 +147,18 @@ def test_two_pools_whose_jobs_may_use_a_third_one_are_simulated_together() -> No
     assert sum(dollars_by_job([replay(part, PolicyChoice("as-asked"))]).values()) > 0.0
 
 
+@pytest.mark.parametrize("learn", [False, True])
+def test_nodes_of_another_size_of_the_same_type_give_widths_that_the_own_pool_cannot(learn: bool) -> None:
+    small = replace(POOL, name="small", gpus_per_node=3, hourly=Price.parse("1"))
+    jobs = (*(replace(JOBS[0], name=f"j{at}", submitted=3600.0 * at) for at in range(3)), JOBS[2])
+    (part,) = History((PastPool(POOL, jobs, {"sft": SFT}),), (small,)).parts
+    choice = PolicyChoice("charterer", 20.0, random.Random(0).gauss if learn else None)
+    result = replay(part, choice).result
+    assert not result.never_completed
+    if not learn:
+        assert {gpus for job in result.jobs for _, gpus in job.widths} >= {15}
+
+
 def test_each_jobs_dollars_add_up_to_the_bill_of_all_pools() -> None:
     other = PastPool(replace(POOL, name="h100", hourly=POOL.hourly), (replace(JOBS[2], name="there"),), {})
     parts = [replay(HistoryPart((fleet,)), PolicyChoice("as-asked")) for fleet in (FLEET, other)]

@@ -33,6 +33,57 @@ def test_a_saved_folder_appears_under_its_name_and_replaces_an_older_one(tmp_pat
     assert os.listdir(tmp_path) == ["step-1"]
 
 
+def save_folder(target: Path, content: str) -> None:
+    with save_atomically(target) as path:
+        path.mkdir()
+        (path / "0").write_text(content)
+
+
+def test_a_folder_that_cannot_be_replaced_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_folder(tmp_path / "last", "old")
+    rename = os.replace
+
+    def full(source: Path, target: Path) -> None:
+        if target == tmp_path / "last" and (source / "0").read_text() == "new":
+            raise OSError(28, "No space left on device")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        save_folder(tmp_path / "last", "new")
+    assert (tmp_path / "last" / "0").read_text() == "old"
+    assert os.listdir(tmp_path) == ["last"]
+
+
+async def test_a_save_that_is_killed_while_it_replaces_a_folder_loses_neither(tmp_path: Path) -> None:
+    save_folder(tmp_path / "last", "old")
+    script = """
+import os, signal, sys, charterer_trainer
+rename = os.replace
+def killed(source, target):
+    if str(target) == sys.argv[1]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    rename(source, target)
+os.replace = killed
+with charterer_trainer.save_atomically(sys.argv[1]) as path:
+    path.mkdir()
+    (path / "0").write_text("new")
+"""
+    await end(await start(script, {}, str(tmp_path / "last")))
+    remove_partials(tmp_path)
+    assert latest_checkpoint(tmp_path) == tmp_path / "last"
+    assert (tmp_path / "last" / "0").read_text() == "new"
+    assert os.listdir(tmp_path) == ["last"]
+
+
+def test_links_in_a_folder_are_saved_as_they_are(tmp_path: Path) -> None:
+    with save_atomically(tmp_path / "step-1") as path:
+        path.mkdir()
+        (path / "missing").symlink_to(path / "nowhere")
+        (path / "itself").symlink_to(path)
+    assert sorted(os.listdir(tmp_path / "step-1")) == ["itself", "missing"]
+
+
 def test_a_save_that_fails_leaves_the_older_checkpoint_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "last.pt").write_text("old")
 

@@ -136,6 +136,54 @@ with charterer_trainer.run():
     assert (await end(process))[0] == 143
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
+async def test_sigterm_ends_a_process_that_was_forked_within_the_run() -> None:
+    """A data loader, or a worker of a pool, which is ended so and waited for."""
+    script = """
+import os, signal, charterer_trainer
+with charterer_trainer.run():
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, b"there")
+        signal.alarm(20)
+        while True:
+            signal.pause()
+    os.read(reading, 5)
+    os.kill(child, signal.SIGTERM)
+    print(os.WTERMSIG(os.waitpid(child, 0)[1]), charterer_trainer.should_stop(), flush=True)
+"""
+    process = await start(script, {})
+    assert await line(process) == f"{signal.SIGTERM.value} False"
+    assert await end(process) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "batch=0",
+        "batch=10**10",
+        "step=10**16",
+        "step_seconds=0.0",
+        "step_seconds=1e5",
+        "throughput=1e17",
+        "grad_sqr=1e31",
+        "grad_var=float('inf')",
+        "grad_sqr=-1.0",
+    ],
+)
+async def test_a_number_that_the_operator_would_refuse_is_left_out_and_the_rest_is_heard(
+    bad: str, charterer: Operator
+) -> None:
+    script = f"""
+import charterer_trainer
+with charterer_trainer.run():
+    charterer_trainer.report(fraction=0.5, {bad})
+"""
+    assert (await end(await start(script, charterer.environ)))[0] == 0
+    await charterer.fraction(0.5)
+
+
 async def test_a_run_in_another_thread_than_the_main_one_works_without_signals() -> None:
     script = """
 import threading, charterer_trainer

@@ -17,6 +17,7 @@ StrPath = Union[str, "os.PathLike[str]"]
 DEFAULT_INTERVAL_SECONDS = 1800.0
 """Seconds between two checkpoints where Charterer says nothing: half an hour of work is at stake."""
 _PARTIAL = ".partial"
+_REPLACED = ".replaced"
 _NUMBERS = re.compile(r"\d+")
 
 
@@ -96,17 +97,36 @@ def _atomically(target: Path) -> Iterator[Path]:
             raise FileNotFoundError(f"nothing was written to {partial}; write the checkpoint to the path you are given")
         _sync_tree(partial)
         if partial.is_dir() and target.exists():
-            os.replace(target, workspace / f"{target.name}.old")  # a folder cannot be renamed onto one with contents
-        os.replace(partial, target)
+            _replace_folder(target, partial, workspace / _REPLACED)
+        else:
+            os.replace(partial, target)
         _sync(target.parent)
     finally:
         shutil.rmtree(workspace, ignore_errors=True)
 
 
+def _replace_folder(target: Path, new: Path, old: Path) -> None:
+    """A folder cannot be renamed onto one with contents, so the old one is moved to ``old`` first."""
+    try:
+        os.replace(target, old)
+        os.replace(new, target)
+    except BaseException:
+        if old.exists() and not target.exists():
+            os.replace(old, target)
+        raise
+
+
 def remove_partials(directory: StrPath) -> None:
-    """Remove what saves that were killed left behind. Call it at the start, on one rank, before anybody saves."""
-    for path in Path(directory).glob(f".*{_PARTIAL}"):
-        shutil.rmtree(path, ignore_errors=True)
+    """Remove what saves that were killed left behind. Call it at the start, on one rank, before anybody saves.
+
+    A save of a folder that was killed while it replaced an older one was complete: its folder gets its name.
+    """
+    for workspace in Path(directory).glob(f".*{_PARTIAL}"):
+        if (workspace / _REPLACED).exists():
+            for new in [path for path in workspace.iterdir() if path.name != _REPLACED]:
+                if not (target := Path(directory) / new.name).exists():
+                    os.replace(new, target)
+        shutil.rmtree(workspace, ignore_errors=True)
 
 
 def _sync(path: Path) -> None:
@@ -121,6 +141,8 @@ def _sync(path: Path) -> None:
 
 
 def _sync_tree(path: Path) -> None:
+    if path.is_symlink():  # its target may be missing, or be a folder that holds it; the link is in its folder
+        return
     if path.is_dir():
         for entry in path.iterdir():
             _sync_tree(entry)

@@ -25,13 +25,26 @@ _FIRST_ANSWER_SECONDS = 5.0
 _LAST_POST_SECONDS = 3.0
 
 
-def _number(kind: type[int] | type[float], value: Any) -> int | float | None:
-    """``value`` as a finite, non-negative number; None when it is none."""
+_LARGEST = 10**15
+_RANGES: dict[str, tuple[float, float]] = {
+    "fraction": (0, float("inf")),
+    "batch": (1, 10**9),
+    "stepSeconds": (1e-6, 86_400.0),
+    "gradSqr": (0, 1e30),
+    "gradVar": (0, 1e30),
+}
+"""What the operator accepts in a field; in those that are not named, 0 to ``_LARGEST``. It refuses a whole report for
+one number outside, and its answer is how a trainer hears of a stop. A fraction above 1 is sent as 1."""
+
+
+def _number(name: str, kind: type[int] | type[float], value: Any) -> int | float | None:
+    """``value`` as a number that the operator accepts in that field; None when it is none."""
     try:
         number = kind(value)
     except (TypeError, ValueError, OverflowError):
         return None
-    return number if 0 <= number < float("inf") else None
+    least, most = _RANGES.get(name, (0, _LARGEST))
+    return number if least <= number <= most and number < float("inf") else None
 
 
 class Session:
@@ -82,7 +95,8 @@ class Session:
         how fast the job's class is: from ``step_seconds`` (the mean of the last steps), else from when the steps are
         reported, else from ``throughput`` (then samples a second). ``grad_sqr`` and ``grad_var``, the squared norm of
         the gradient and the variance of its estimate at the class's own batch size, tell how large a batch may be.
-        Numbers may be numpy or torch scalars; what is no number is left out.
+        Numbers may be numpy or torch scalars; what is no number, or out of range (a gradient that explodes), is left
+        out. The newest call counts: numbers that an earlier one gave, and this one does not, are not sent.
         """
         if self._reporter is None:
             return
@@ -97,7 +111,7 @@ class Session:
             ("gradSqr", float, grad_sqr),
             ("gradVar", float, grad_var),
         ):
-            number = _number(kind, value)
+            number = _number(name, kind, value)
             if number is not None:
                 numbers[name] = min(number, 1.0) if name == "fraction" else number
         self._reporter.report(numbers)
@@ -199,7 +213,13 @@ def _sigterm(session: Session) -> Iterator[None]:
         yield
         return
 
+    process = os.getpid()
+
     def handle(number: int, frame: FrameType | None) -> None:
+        if os.getpid() != process:  # forked within the block: it has no run to end, and whoever forked it waits for it
+            signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
         session.terminate()
         if callable(before):
             before(number, frame)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from charterer.api.words.objects import POOL_STATES
+from charterer.api.words.conditions import CONDITION_REASONS
+from charterer.api.words.objects import BUDGET_STATES, POOL_STATES
 from charterer.cli.shared.formatting import when
 from charterer.cli.shared.leader import MAY_LEAD_SECONDS, LeaderSeen
 from charterer.cluster.client import RawObject
@@ -98,14 +99,13 @@ def check_preflights(raw: Iterable[RawObject]) -> Iterable[Finding]:
 def check_rights(rights: Iterable[Right], role: str) -> Iterable[Finding]:
     """The rights that the caller lacks."""
     rights = list(rights)
-    missing = [right for right in rights if not right.allowed]
-    for right in missing:
-        yield Finding(
-            "permissions",
-            "you",
-            f"may not {right.verb} {right.resource}, which {right.purpose} needs",
-            f"bind ClusterRole {role} to yourself",
-        )
+    missing: dict[tuple[str, str], list[str]] = {}
+    for right in rights:
+        if not right.allowed:
+            missing.setdefault((right.verb, right.purpose), []).append(right.resource)
+    for (verb, purpose), resources in missing.items():
+        text = f"may not {verb} {', '.join(resources)}, which {purpose} needs"
+        yield Finding("permissions", "you", text, f"bind ClusterRole {role} to yourself")
     if not missing:
         yield Finding("permissions", "you", f"may read all {len(rights)} kinds that plan and explain read")
 
@@ -129,7 +129,7 @@ def check_pools(pools: Mapping[str, Pool], raw: Iterable[RawObject]) -> Iterable
         elif ready.get("status") != "True":
             text = f"is {state}: {ready.get('message') or ready.get('reason')}"
             known = POOL_STATES.get(state)
-            yield Finding("pools", subject, text, _remedy("" if known is None else known.remedy))
+            yield Finding("pools", subject, text, _remedy("" if known is None else known.remedy, "gpupools"))
         elif pool is None or pool.quote is None or pool.offering is None:
             yield Finding("pools", subject, "its price is not known", "set spec.price.hourly")
         else:
@@ -142,7 +142,7 @@ def check_pools(pools: Mapping[str, Pool], raw: Iterable[RawObject]) -> Iterable
 def check_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:
     """Whether the operator has fresh prices, as it says in the condition of each GPUBudget."""
     said = [(item["metadata"]["name"], _condition(item, "PriceDataFresh")) for item in raw]
-    stale = {found.get("message", "") for _, found in said if found is not None and found.get("status") != "True"}
+    stale = {found.get("message", "") for _, found in said if found is not None and found.get("status") == "False"}
     for message in sorted(stale):
         yield Finding(
             "prices",
@@ -154,8 +154,9 @@ def check_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:
         yield Finding("prices", "GPUPools", "have known prices, less than 15 minutes old")
 
 
-def check_budgets(state: ClusterState) -> Iterable[Finding]:
-    """Budgets that cannot act, and namespaces that several of them select."""
+def check_budgets(state: ClusterState, raw: Iterable[RawObject]) -> Iterable[Finding]:
+    """Budgets that cannot act, and namespaces that several of them select. ``raw``: the objects, for conditions."""
+    objects = {item["metadata"]["name"]: item for item in raw}
     budgets = sorted(state.budgets.values(), key=lambda budget: (budget.created, budget.id))
     if not budgets:
         yield Finding("budgets", "no GPUBudget", "exists, so nothing is rented", "apply one: docs/budgets.md")
@@ -163,7 +164,8 @@ def check_budgets(state: ClusterState) -> Iterable[Finding]:
     for budget in budgets:
         lacking = no_pool(budget, {pool.id: pool for pool in state.pools.values()})
         selected = [name for name, selecting in by_namespace.items() if budget in selecting]
-        yield from _budget(budget, selected, [name for name in selected if by_namespace[name][0] is budget], lacking)
+        paid = [name for name in selected if by_namespace[name][0] is budget]
+        yield from _budget(budget, selected, paid, lacking, objects.get(budget.id, {}))
     shared: dict[tuple[str, ...], list[str]] = {}
     for name, selecting in by_namespace.items():
         if len(selecting) > 1:
@@ -177,7 +179,9 @@ def check_budgets(state: ClusterState) -> Iterable[Finding]:
         )
 
 
-def _budget(budget: Budget, selected: Sequence[str], paid: Sequence[str], lacking: str) -> Iterable[Finding]:
+def _budget(
+    budget: Budget, selected: Sequence[str], paid: Sequence[str], lacking: str, item: RawObject
+) -> Iterable[Finding]:
     """Nothing of a budget that only selects namespaces for which older ones pay: that is a finding of all of them."""
     subject = f"GPUBudget {budget.id}"
     if budget.deleting:
@@ -191,6 +195,11 @@ def _budget(budget: Budget, selected: Sequence[str], paid: Sequence[str], lackin
         yield Finding("budgets", subject, f"can rent nothing: {lacking}", remedy)
     elif not budget.amount.micros:
         yield Finding("budgets", subject, "has an amount of 0: nothing can be rented", "set spec.amount")
+    elif paid and (ready := _condition(item, "Ready")) is not None and ready.get("status") == "False":
+        state = str((item.get("status") or {}).get("state"))
+        known = CONDITION_REASONS.get(str(ready.get("reason"))) or BUDGET_STATES.get(state)
+        text = f"is {state}: {ready.get('message') or ready.get('reason')}"
+        yield Finding("budgets", subject, text, _remedy("" if known is None else known.remedy, "gpubudgets"))
     elif paid:
         mode = "observes only (spec.mode)" if budget.mode is Mode.OBSERVE else "pays"
         yield Finding("budgets", subject, f"{mode}, {budget.amount} a month, for {_namespaces(paid)}")
@@ -228,10 +237,11 @@ def _condition(item: RawObject, kind: str) -> RawObject | None:
     return next((found for found in conditions if found.get("type") == kind), None)
 
 
-def _remedy(sentence: str) -> str:
+def _remedy(sentence: str, plural: str) -> str:
+    """What to do, without the full stop; for ``plural`` objects of which nothing better is known, to look at them."""
     if "`charterer doctor`" in sentence:
         return "if it lasts, see the line about the leader"
-    return sentence.rstrip(".") or "kubectl describe gpupools"
+    return f"{sentence[:1].lower()}{sentence[1:].rstrip('.')}" or f"kubectl describe {plural}"
 
 
 def _namespaces(names: Sequence[str]) -> str:

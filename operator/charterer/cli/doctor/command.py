@@ -116,10 +116,11 @@ def examine(reading: DoctorReading) -> tuple[Finding, ...]:
         findings += check_stopped(state.stop)
         findings += check_limits(state.limits)
         findings += check_pools({pool.id: pool for pool in state.pools.values()}, reading.pools)
-        findings += check_prices(reading.budgets)
+        if reading.pools:
+            findings += check_prices(reading.budgets)
         findings += check_held_prices(reading.pools)
         findings += check_preflights(reading.pools)
-        findings += check_budgets(state)
+        findings += check_budgets(state, reading.budgets)
         findings += check_namespaces(state)
         findings += check_objects(state)
     return tuple(findings)

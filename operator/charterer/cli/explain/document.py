@@ -12,7 +12,7 @@ from charterer.cli.shared import formatting
 from charterer.cli.shared.plan_report import PlanReport
 from charterer.controller.snapshot.problems import PROFILE_NAME
 from charterer.controller.status.job_limits import own_limits
-from charterer.controller.status.jobs import job_state
+from charterer.controller.status.jobs import job_state, why_word
 from charterer.domain.errors import Problem
 from charterer.domain.ids import PoolId, Rate
 from charterer.domain.job import Job, ResizePolicy
@@ -54,8 +54,8 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
     report, job, options = explanation.report, explanation.job, explanation.options
     blocks: list[Block] = [Paragraph(headline(report, job), Tone.STRONG)]
     if job.finish is None and explanation.verdict is not None:
-        blocks.append(Paragraph(_reason(job, explanation.verdict, starts=_starts(explanation))))
-    problems = _problems(explanation)
+        blocks.append(Paragraph(_reason(explanation, explanation.verdict, starts=_starts(explanation))))
+    problems = problems_of(explanation)
     blocks += [Paragraph(f"{problem.field}: {problem.message}.", Tone.CHANGED) for problem in problems]
     told = "" if explanation.verdict is None else explanation.verdict.reason.message
     for limit in (limit for limit in limits_of(explanation) if limit.message != told):
@@ -84,7 +84,7 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
     return Document(f"charterer explain {job.namespace}/{job.name}", tuple(blocks))
 
 
-def _problems(explanation: Explanation) -> Sequence[Problem]:
+def problems_of(explanation: Explanation) -> Sequence[Problem]:
     """The problems of the job's own object."""
     job, found = explanation.job, explanation.report.snapshot.problems
     name = "TrainingJob", job.namespace, job.name
@@ -127,10 +127,11 @@ def _starts(explanation: Explanation) -> bool:
     )
 
 
-def _reason(job: Job, verdict: Verdict, *, starts: bool) -> str:
+def _reason(explanation: Explanation, verdict: Verdict, *, starts: bool) -> str:
+    job = explanation.job
     waits = "It starts now" if starts else "It waits" if job.wants_to_run else "It gets no GPUs"
     begin = waits if job.allocation is None else "Why"
-    return f"{begin} ({verdict.reason.code}): {verdict.reason.message}."
+    return f"{begin} ({why_word(job, verdict, problems_of(explanation))}): {verdict.reason.message}."
 
 
 def _pays(explanation: Explanation) -> str:
@@ -145,13 +146,11 @@ def _pays(explanation: Explanation) -> str:
         else f"; its weight is {job.weight:g}, so for it {formatting.rate(budget.rate)} x {job.weight:g}"
     )
     text = f"Budget {job.budget} pays up to {formatting.rate(budget.rate)} per job-hour saved{weight}."
-    most = _at_most(explanation)
-    if most:
+    if paid := _for_target(explanation):
+        text += f" For this job, because of its targetCompletionTime, it pays {paid}."
+    elif most := _at_most(explanation):
         cheapest = f"{CEILING_FACTOR:g} times what an hour of its cheapest option costs"
         text += f" For this job it pays at most {most}, {cheapest}."
-    paid = _for_target(explanation)
-    if paid:
-        text += f" For this job, because of its targetCompletionTime, it pays {paid}."
     return text if budget.feasible else f"{text} It is too small for the cheapest options of all its jobs: jobs queue."
 
 
@@ -180,10 +179,11 @@ def _mixes(explanation: Explanation) -> str:
     if solution is None or share is None or not share.mixes:
         return ""
     begin = " and ".join(f"{part.fraction:.0%} of them on {name(part.path[0])}" for part in share.path_shares)
-    used = "the budget is" if not solution.scarce else "budget and pools are"
+    if solution.scarce:
+        return f"New jobs of its class begin {begin}: with this mix the pools that are too small are used in full."
     return (
         f"New jobs of its class begin {begin}: "
-        f"at these rates all of them are equally good, and with this mix {used} used in full."
+        "at this rate all of them are equally good, and with this mix the budget is used in full."
     )
 
 
@@ -206,7 +206,7 @@ def _unknown_speed(explanation: Explanation, options: Alternatives) -> str:
     job, snapshot = explanation.job, explanation.report.snapshot
     if any(option.basis is not Basis.ASSUMED for option in options.rows):
         return ""
-    if any(problem.field == PROFILE_NAME for problem in _problems(explanation)):
+    if any(problem.field == PROFILE_NAME for problem in problems_of(explanation)):
         return ""  # it says what to do
     profile = snapshot.profiles.get(job.class_id)
     types = () if profile is None else {curve.gpu_type for phase in profile.phases for curve in phase.curves}

@@ -249,8 +249,7 @@ def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Ton
     if solution.planned > solution.allowed * (1.0 + 1e-9):
         return f"no job has to wait for money now, but if jobs keep coming at this rate, {needs}", Tone.PLAIN
     if solution.planned < solution.allowed * (1.0 - 1e-9):
-        dearest = formatting.rate(solution.rate)
-        return f"more than can be used: all faster options cost more than {dearest} per job-hour saved", Tone.PLAIN
+        return "more than can be used: nothing faster is worth its price", Tone.PLAIN
     observes = ", only observes" if solution.budget.mode is Mode.OBSERVE else ""
     return f"used in full{observes}", Tone.PLAIN
 

@@ -293,12 +293,11 @@ def _modelled_job(run: _FinishedRun, submitted: float, pools: Sequence[PoolModel
     phases: tuple[Phase, ...] = ()
     if profile is not None:
         widths = Widths(1, gpus, max(gpus, profile.widest))
-        phases = tabulated(profile.phases, pool.gpu_type, offered_widths(pool.gpus_per_node, widths, pool.max_nodes))
         placeable: dict[str, set[int]] = {}
-        for other in pools:
-            if other.gpu_type != pool.gpu_type:
-                offered = offered_widths(other.gpus_per_node, widths, other.max_nodes)
-                placeable.setdefault(other.gpu_type, set()).update(offered)
+        for other in (pool, *pools):
+            offered = offered_widths(other.gpus_per_node, widths, other.max_nodes)
+            placeable.setdefault(other.gpu_type, set()).update(offered)
+        phases = tabulated(profile.phases, pool.gpu_type, placeable.pop(pool.gpu_type))
         elsewhere = (tabulated(profile.phases, gpu_type, placeable[gpu_type]) for gpu_type in sorted(placeable))
         phases = joined_curves(phases, elsewhere)
     has_curve = bool(phases) and covers(phases, gpus)

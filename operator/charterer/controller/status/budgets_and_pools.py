@@ -180,9 +180,10 @@ def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
 
 def _prices(budget: Budget, snapshot: Snapshot) -> Condition:
     observed = partial(condition, ConditionType.PRICE_DATA_FRESH, now=snapshot.now, generation=budget.generation)
-    quotes = {
-        pool.id: pool.quote for pool in snapshot.pools_of(budget).values() if pool.quote and not pool.closed_because
-    }
+    pools = snapshot.pools_of(budget)
+    if not pools:
+        return observed(None, "NoPool", no_pool(budget, snapshot.pools) or "there is no GPUPool")
+    quotes = {pool.id: pool.quote for pool in pools.values() if pool.quote and not pool.closed_because}
     stale = [name for name, quote in quotes.items() if seconds_between(quote.as_of, snapshot.now) > _FRESH_SECONDS]
     if not quotes:
         return observed(False, "NoPrice", "no pool's price is known: see the condition Ready of the GPUPools")
@@ -283,8 +284,8 @@ def _pool_state(
         return PoolState.DELETING, "Draining", _waits_for_rentals(rentals)
     if pool.taken_by is not None:
         message = (
-            f"the cloud says that its group is that of GPUPool {pool.taken_by}, which is older and alone used: "
-            "delete one of the two"
+            f"the cloud says that its group is that of GPUPool {pool.taken_by}, which is older, so nothing is rented "
+            "here: delete one of the two"
         )
         return PoolState.GROUP_TAKEN, "GroupTaken", message
     if error is not None:

@@ -42,7 +42,7 @@ def job_view(job: Job, verdict: Verdict | None, problems: Sequence[Problem], sna
         progress_percent=_progress_percent(job),
         eta=after(snapshot.now, verdict.remaining_seconds or 0.0) if running and verdict is not None else None,
         cost=cost,
-        why=_why(job, verdict, problems),
+        why=why_word(job, verdict, problems),
         conditions=(
             *_conditions(job, state, verdict, problems, snapshot.now),
             *own_limits(job, verdict, cost, snapshot.now),
@@ -81,7 +81,8 @@ def _progress_percent(job: Job) -> int | None:
     return int(job.progress.fraction * 100)
 
 
-def _why(job: Job, verdict: Verdict | None, problems: Sequence[Problem]) -> str:
+def why_word(job: Job, verdict: Verdict | None, problems: Sequence[Problem]) -> str:
+    """The word of the Why column."""
     if job.finish is not None:
         return job.finish.reason
     if verdict is None:

@@ -253,11 +253,11 @@ class PlanBuilder:
 
     def idle_beside(self, job: Job, option: Option) -> int:
         """GPUs of a node that the job would have to itself, though it is wider than the job; 0 where others use it."""
-        ready, booting, _ = self._allocator(option.pool).look(option, self._capacity.held(job))
+        ready, booting, missing = self._allocator(option.pool).look(option, self._capacity.held(job))
         nodes, free = [*ready, *booting], self.free_nodes(option.pool)
         size = self.snapshot.pools[option.pool].gpus_per_node
-        left = [free.ready.free.get(name, free.booting.free.get(name, 0)) for name in nodes]
-        return size - option.gpus if left == [size] else 0
+        left = [*(free.ready.free.get(name, free.booting.free.get(name, 0)) for name in nodes), *[size] * missing]
+        return max(size - option.gpus, 0) if left == [size] else 0
 
     def start_up_over(self, job: Job, option: Option) -> tuple[float, float]:
         """Seconds and dollars of the option's start-up that are over already; none where a node must be rented.

@@ -21,6 +21,7 @@ def stop_spent(result: JobTriage, snapshot: Snapshot) -> list[Instant]:
         if stopped:
             goes_on = {name: facts for name, facts in kept.runners.items() if name not in stopped}
             result.running[at] = KeptRuns(kept.group, goes_on)
+    result.running = [kept for kept in result.running if kept.runners]
     return again
 
 

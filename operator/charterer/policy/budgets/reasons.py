@@ -139,6 +139,8 @@ def no_option(job: Job, pools: Mapping[PoolId, Pool]) -> str:
         if pool.offering is not None and pool.quote is not None and not pool.deleting
     ]
     fitting = [offer for offer in offers if not job.gpu_types or offer[0] in job.gpu_types]
+    if not pools:
+        return "there is no GPUPool: apply one"
     if not offers:
         return f"{text}: no pool has a known price and size yet{_unpriced(pools)}"
     if not fitting:

@@ -129,7 +129,6 @@ class BudgetSolution:
 
     def verdict(self, committed: Money, now: Instant) -> BudgetVerdict:
         """The budget's verdict."""
-        opening = self.pacing.opening
         penniless = self.budget.amount <= ZERO and self.budget.fixed_rate is None
         return BudgetVerdict(
             rate=None if penniless or not self.shares else self.rate,
@@ -138,10 +137,15 @@ class BudgetSolution:
             feasible=self.feasible,
             spent=self.spent,
             committed=committed,
-            forecast=Money.of(opening + self.forecast.expected),
-            forecast_low=Money.of(opening + self.forecast.low),
-            forecast_high=Money.of(opening + self.forecast.high),
+            forecast=self._within_limit(self.forecast.expected),
+            forecast_low=self._within_limit(self.forecast.low),
+            forecast_high=self._within_limit(self.forecast.high),
         )
+
+    def _within_limit(self, dollars: float) -> Money:
+        """A forecast of dollars beside the opening spend, as far as the hard limit lets it come true."""
+        limit, end = self.budget.hard_limit, Money.of(self.pacing.opening + dollars)
+        return end if limit is None else min(end, max(limit, self.spent))
 
 
 def _class_verdict(budget: Budget, share: GroupAssignment) -> ClassVerdict:

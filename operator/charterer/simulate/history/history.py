@@ -49,7 +49,7 @@ class PastPool:
     """A pool with the jobs that ran on it, by time of submission.
 
     ``curves``: by kind the phases of its throughput (any unit, one for each kind). Each has a table for the pool's GPU
-    type, at the pool's widths, and then one for each other type for which a curve is known. ``restart_seconds``: from a
+    type, and then one for each other type for which a curve is known. ``restart_seconds``: from a
     run's begin to its first step.
     """
 
@@ -67,11 +67,9 @@ class PastPool:
         if not phases:
             return Application(job.name, (1.0,), {self.pool.gpu_type: ({job.gpus: 1.0 / job.seconds},)})
         scale = _seconds_per_unit(phases, job.gpus) / job.seconds
-        placeable = offered_widths(self.pool.gpus_per_node, self.bounds(job), self.pool.max_nodes)
-        widths = [gpus for gpus in placeable if covers(phases, gpus)]
-        rates = {self.pool.gpu_type: tuple({gpus: _rate(phase, gpus) * scale for gpus in widths} for phase in phases)}
-        for gpu_type in self.types_of(job)[1:]:
-            pools = [pool for pool in others if pool.gpu_type == gpu_type]
+        rates = {}
+        for gpu_type in self.types_of(job):
+            pools = [pool for pool in (self.pool, *others) if pool.gpu_type == gpu_type]
             placeable = sorted({gpus for pool in pools for gpus in self._widths(job, pool)})
             tables = [(phase, _form(phase, gpu_type)) for phase in phases]
             widths = [gpus for gpus in placeable if all(throughput(form, gpus) for _, form in tables)]

@@ -76,9 +76,10 @@ def test_nobody_who_leads_is_said_with_where_to_look() -> None:
 
 
 def test_a_missing_right_is_named_and_the_rest_is_left_out() -> None:
-    reading = DoctorReading(LEADS, (Right("list", "nodes", False, "charterer plan"), *RIGHTS), None)
+    missing = [Right("list", resource, False, "charterer plan") for resource in ("nodes", "pods")]
+    reading = DoctorReading(LEADS, (*missing, *RIGHTS), None)
     (finding,) = wrong(reading)
-    assert (finding.subject, finding.text) == ("you", "may not list nodes, which charterer plan needs")
+    assert (finding.subject, finding.text) == ("you", "may not list nodes, pods, which charterer plan needs")
     assert finding.remedy == "bind ClusterRole charterer-view to yourself"
     assert {finding.check for finding in examine(reading)} == {"leader", "permissions"}
 
@@ -86,13 +87,13 @@ def test_a_missing_right_is_named_and_the_rest_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("pool", "text", "remedy"),
     [
-        (raw("a100", status="False", state="GroupTaken", message="as b"), "is GroupTaken: as b", "Delete one"),
+        (raw("a100", status="False", state="GroupTaken", message="as b"), "is GroupTaken: as b", "delete one"),
         (raw("a100", status="False", state="Novel", message="?"), "is Novel: ?", "kubectl describe gpupools"),
         ({"metadata": {"name": "a100"}}, "no operator has looked at it yet", "wait half a minute"),
         (
             raw("a100", status="False", state="NoPrice", message="no spot price: set spec.price.hourly"),
             "is NoPrice: no spot price: set spec.price.hourly",
-            "Set `spec.price.hourly`, or",
+            "set `spec.price.hourly`, or",
         ),
         (raw("a100", status="False", state="Deleting", message="waits"), "is Deleting: waits", "if it lasts, see the"),
         (raw("other"), "its price is not known", "set spec.price.hourly"),
@@ -129,6 +130,22 @@ def test_two_budgets_of_one_namespace_are_told_with_the_one_that_pays() -> None:
     assert finding.text == f"all select namespace {NAMESPACE}; the oldest, {older}, pays"
     found = examine(replace(reading, state=seen_of(world)))
     assert [each.subject for each in found if "a month" in each.text] == [f"GPUBudget {older}"]
+
+
+def test_a_budget_that_says_that_it_cannot_pay_is_not_well() -> None:
+    _, reading = healthy()
+    low = raw("research", status="False", state="TooSmall", message="spec.maxHourlyRate is $5.00/h")
+    (finding,) = wrong(replace(reading, budgets=(low,)))
+    assert (finding.subject, finding.text) == ("GPUBudget research", "is TooSmall: spec.maxHourlyRate is $5.00/h")
+    assert finding.remedy.startswith("raise `spec.amount`")
+
+
+def test_without_a_pool_that_is_all_that_is_said_of_pools() -> None:
+    world, reading = healthy()
+    world.pools.clear()
+    stale = raw("research", "PriceDataFresh", status="False", message="no pool's price is known")
+    found = wrong(replace(reading, state=seen_of(world), pools=(), budgets=(stale,)))
+    assert [finding.check for finding in found] == ["pools"]
 
 
 def test_budgets_that_cannot_pay_are_told() -> None:
@@ -181,7 +198,7 @@ def test_the_exit_code_and_the_last_sentence_say_whether_all_is_well(monkeypatch
     ill = ran(monkeypatch, replace(reading, pools=()))
     assert ill.exit_code == 1
     assert "!! pools: no GPUPool exists, so nothing can be rented. To do: apply one" in ill.output
-    assert ill.output.splitlines()[-1] == "1 of 6 checks found something wrong."
+    assert ill.output.splitlines()[-1] == "1 of 5 checks found something wrong."
 
 
 def test_programs_get_the_same_as_json(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,9 +122,7 @@ def test_a_class_that_mixes_says_for_which_part_of_its_jobs(monkeypatch: pytest.
         name: replace(budget, fixed_rate=None, amount=Money.parse("40000")) for name, budget in world.budgets.items()
     }
     stdout = charterer_over(world, monkeypatch)("explain", "sft-run").stdout
-    assert re.search(
-        r"New jobs of its class begin \d+% of them on \S.* and \d+% of them on \S.*: at these rates", stdout
-    )
+    assert re.search(r"New jobs of its class begin \d+% of them on \S.* and \d+% of them on \S.*: at this rate", stdout)
     assert "as good" in stdout
 
 
@@ -335,8 +333,24 @@ def test_a_profile_that_cannot_be_used_is_named_with_its_cause_and_not_said_to_b
     world.budget()
     world.pool(gpus=8, price="16")
     world.job("sft-run", gpus=(1, 8, 32), profile="sft")
+    for _ in range(2):
+        world.carry_out(plan(world.snapshot()))
+        world.everything_starts()
     cause = "SpeedupProfile 'sft' cannot be used: spec.curves[0].throughput: throughput falls"
     problem = Problem("TrainingJob", NAMESPACE, "sft-run", "spec.profileName", "CurveNotIncreasing", cause)
     said = charterer_over(world, monkeypatch, problem)("explain", "sft-run").stdout
     assert f"spec.profileName: {cause}.\n" in said
+    assert "(CurveNotIncreasing): 8 GPUs on a100" in said  # the word of the column Why
     assert "No speedup curve is known until" not in said
+
+
+def test_with_a_target_only_what_the_target_pays_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = running()
+    world.budgets = {
+        name: replace(budget, fixed_rate=None, amount=Money.parse("900000")) for name, budget in world.budgets.items()
+    }
+    job = world.jobs[JobId("sft-run")]
+    world.jobs[job.id] = replace(job, target_completion=after(world.now, 60.0))
+    said = charterer_over(world, monkeypatch)("explain", "sft-run").stdout
+    assert "because of its targetCompletionTime, it pays any price." in said
+    assert "it pays at most" not in said

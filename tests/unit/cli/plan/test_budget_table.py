@@ -40,3 +40,10 @@ def test_a_budget_whose_jobs_have_no_option_is_not_said_to_have_none(
     said = charterer_over(world, monkeypatch)("plan").stdout
     assert f"{told} be given GPUs: see WHY" in said
     assert "no jobs" not in said
+
+
+def test_without_a_pool_a_job_is_told_that_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.budget()
+    world.job("one", gpus=8)
+    assert "there is no GPUPool: apply one" in charterer_over(world, monkeypatch)("plan").stdout

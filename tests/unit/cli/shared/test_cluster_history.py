@@ -199,3 +199,16 @@ def test_a_profile_with_two_gpu_types_lets_its_jobs_use_the_pools_of_both() -> N
     application = fleet.application(fleet.jobs[0], part.pools)
     ratio = application.seconds_left(0.0, "T4", 4) / application.seconds_left(0.0, fleet.pool.gpu_type, 4)
     assert ratio == pytest.approx(3.0 / 1.3)
+
+
+def test_a_curve_has_the_widths_of_all_pools_of_its_type() -> None:
+    made = world()
+    made.pool("small", gpus=3, price="3", gpu_type="a100")
+    made.profile("amdahl", Amdahl(0.9, 1.0))
+    ended(made, "one", hours_ago=5, hours=2, profile="amdahl", speed=3.0)
+    found = past(made)
+    assert found.history is not None
+    (fleet,), (part,) = found.history.pools, found.history.parts
+    application = fleet.application(fleet.jobs[0], part.pools)
+    assert [pool.name for pool in part.others] == ["small"]
+    assert {3, 6} <= set(application.widths)

@@ -205,6 +205,33 @@ def _with_target(world: World) -> World:
     return world
 
 
+def two_sizes(rate: float) -> World:
+    """A job of ten hours on half a node, at so many dollars for an hour of its life; nodes of its size come late."""
+    world = World()
+    name = world.budget().id
+    world.budgets[name] = replace(world.budgets[name], fixed_rate=Rate(rate / 3600.0))
+    world.pool("near", gpus=4, gpu_type="a100", price="8")
+    world.pool("far", gpus=8, gpu_type="a100", price="16")
+    world.profile("sft", Amdahl(0.95, 1.0), gpu_type="a100", work_hours=40.0)
+    world.job("train", gpus=4, profile="sft")
+    return world
+
+
+@pytest.mark.parametrize(("rate", "days", "pool"), [(30.0, 10, "far"), (30.0, 0, "near"), (2.0, 10, "near")])
+def test_the_smaller_node_is_waited_for_while_that_costs_less_than_what_a_larger_one_would_leave_idle(
+    rate: float, days: int, pool: str
+) -> None:
+    assert wanted(plan(office_hours(two_sizes(rate), days).snapshot())) == pool
+
+
+def test_a_large_node_that_is_there_is_taken_while_the_smaller_one_comes_late() -> None:
+    for days, placed in ((0, 0), (10, 1)):
+        world = office_hours(two_sizes(30.0), days)
+        world.rental("far")
+        commands = plan(world.snapshot()).commands
+        assert len([command for command in commands if isinstance(command, Allocate)]) == placed
+
+
 def test_nobody_pays_for_the_wait_and_it_moves_neither_rate_nor_scarcity_price() -> None:
     once, often = (solve_budgets(refused(two_pools(), times).snapshot())[0] for times in (1, 6))
     assert once.rate == often.rate

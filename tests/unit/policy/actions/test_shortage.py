@@ -211,3 +211,15 @@ def test_what_another_budget_has_rented_is_not_shared_out() -> None:
     assert command.job == "short"
     assert command.allocation is not None
     assert {place.rental for place in command.allocation.placements} == {RentalId("a100-1")}
+
+
+def test_a_target_that_nothing_can_meet_makes_no_price_of_a_node() -> None:
+    """Such a job pays any price: the millions of dollars an hour by which it goes first are not a node's worth."""
+    world = one_node()
+    world.job("late", gpus=8, profile="sft", hours_left=40, target_hours=1.0)
+    world.job("short", gpus=8, profile="sft", hours_left=1)
+    told = "; one of them is late for its targetCompletionTime whatever it gets, so it pays any price"
+    decided = plan(world.snapshot())
+    assert placed(decided) == {"late": 8}
+    assert text(decided, "short").endswith(told)
+    assert "would be worth $" not in text(decided, "short")

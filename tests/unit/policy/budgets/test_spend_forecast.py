@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from charterer.domain.budget import ClassHistory
+from charterer.domain.ids import BudgetId
+from charterer.domain.money import Money
 from charterer.domain.plan import BudgetVerdict
 from charterer.domain.profile import Amdahl
 from charterer.domain.time import after
@@ -165,3 +167,15 @@ def test_over_simulated_years_months_keep_to_the_budget_and_intervals_hold() -> 
     asked = [(month.spend, told) for month in months for _, told in month.asked]
     assert sum(within) >= 0.95 * len(within)
     assert sum(told.low <= spend <= told.high for spend, told in asked) >= 0.8 * len(asked)
+
+
+def test_no_forecast_is_above_the_hard_limit_that_is_never_exceeded() -> None:
+    world = World()
+    world.budget(amount="1000", hard_limit="1000")
+    world.pool(gpus=8, price="16")
+    world.job("train", gpus=8)
+    limited = plan(world.snapshot()).budgets[BudgetId("research")]
+    assert limited.forecast_low <= limited.forecast <= limited.forecast_high == Money.parse("1000")
+    world.budget(amount="1000")
+    free = plan(world.snapshot()).budgets[BudgetId("research")]
+    assert free.forecast_high > Money.parse("1000")

@@ -89,7 +89,7 @@ class Commitments:
     def _is_expected(self, group: GroupKey) -> bool:
         """Whether the arrival rate of the group's class is known."""
         share = self._solution.shares.get(group)
-        return share is None or share.group.arrivals is not None
+        return share is not None and share.group.arrivals is not None
 
     def _cost(self, job: Job) -> float:
         """Dollars that the job is expected to cost on the cheapest way to its end."""

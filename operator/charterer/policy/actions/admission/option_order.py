@@ -76,21 +76,26 @@ class OptionOrder:
     def snuggest(self, job: Job, options: Sequence[Option]) -> Sequence[Option]:
         """The options, best first; where the best would have a node to itself, that of the pool which it fits best.
 
-        A ready node of which the rest would stay idle is left to be given back where that rest costs more, until the
-        job ends, than to wait for a smaller one.
+        The rest of that node would stay idle. A smaller node that comes later, because it must start up or its cloud
+        gives none soon, is waited for where that costs less than the rest until the job ends.
         """
-        if len(options) < 2:
+        if snuggest_first(options, self._solution.inputs.market) is options:
             return options
-        snuggest = snuggest_first(options, self._solution.inputs.market)
-        if snuggest is options or self._draft.must_rent(job, options[0]):
-            return snuggest
-        idle = self._draft.idle_beside(job, options[0])
-        share = self._solution.share(job)
-        if not idle or share is None:
+        first, share = options[0], self._solution.share(job)
+        if share is None:
             return options
-        there, unused = snuggest[0], idle * options[0].price.dollars_per_second / options[0].gpus
-        waits = (share.values.worth + there.price.dollars_per_second) * self._draft.start_up(there)
-        return snuggest if unused * share.position(job).left / options[0].speed > waits else options
+        worth, rented = self._solution.worth(job, share), self._draft.must_rent(job, first)
+        unused = self._draft.idle_beside(job, first) * first.price.dollars_per_second / first.gpus
+        least = self._draft.launch_delay(job, first)
+
+        def in_time(option: Option) -> bool:
+            waits = worth * max(self._draft.launch_delay(job, option) - least, 0.0)
+            if not rented:
+                waits += (worth + option.price.dollars_per_second) * self._draft.start_up(option)
+            return (rented and not waits) or waits < unused * share.position(job).left / first.speed
+
+        there = snuggest_first([first, *filter(in_time, options[1:])], self._solution.inputs.market)[0]
+        return [there, *(option for option in options if option is not there)]
 
     def may_wait(self, job: Job, option: Option) -> bool:
         """Whether the job waits for a pool that cools: enough is known of its hours, or the job has time to lose."""

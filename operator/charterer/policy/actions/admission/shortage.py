@@ -55,6 +55,7 @@ class Shares:
 
     ``pools``: the verdicts on those that are too small. ``waiting``: jobs that want their GPUs. ``making_room``: not
     all of the room of ``starts`` is there yet. ``gap``: by which fraction a better answer could be better at most.
+    ``any_price``: whether a job waits that is late for its target whatever it gets, so that only time counts for it.
     """
 
     starts: Mapping[JobId, Option]
@@ -63,18 +64,21 @@ class Shares:
     waiting: int
     making_room: bool
     gap: float
+    any_price: bool = False
 
     def about(self, pool: PoolId) -> str:
         """How a full pool's room is shared, and what one more node would bring, in words; empty for other pools."""
         verdict = self.pools.get(pool)
         if verdict is None:
             return ""
-        text, whom = "", "it"
+        text, whom, one = "", "it", "it"
         if self.waiting > 1:
             text = f"; the room of {pool} is shared among {self.waiting} waiting jobs by what their time is worth"
-            whom = "them"
+            whom, one = "them", "one of them"
         if self.gap > NEAR:
             text += f" (another sharing is worth {self.gap:.0%} more at most)"
+        if self.any_price:
+            return f"{text}; {one} is late for its targetCompletionTime whatever it gets, so it pays any price"
         return f"{text}; one more node would be worth {verdict.node_scarcity} to {whom}, beyond its price"
 
 
@@ -205,7 +209,12 @@ class _Shortage:
             waiting=len(waiting),
             making_room=bool(narrowed) or (self._leaving and bool(starts)),
             gap=answer.gap,
+            any_price=any(self._at_any_price(candidate.job) for candidate in waiting),
         )
+
+    def _at_any_price(self, job: Job) -> bool:
+        need = self._draft.solution.deadline_needs.get(job.id)
+        return need is not None and need.at_any_price
 
     def _may_start(self, waiting: Sequence[_Candidate]) -> bool:
         """Whether the hard limit allows jobs on as many nodes as those that wait want: else room is made in vain."""
