@@ -142,7 +142,7 @@ def check_pools(pools: Mapping[str, Pool], raw: Iterable[RawObject]) -> Iterable
 def check_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:
     """Whether the operator has fresh prices, as it says in the condition of each GPUBudget."""
     said = [(item["metadata"]["name"], _condition(item, "PriceDataFresh")) for item in raw]
-    stale = {found.get("message", "") for _, found in said if found is not None and found.get("status") != "True"}
+    stale = {found.get("message", "") for _, found in said if found is not None and found.get("status") == "False"}
     for message in sorted(stale):
         yield Finding(
             "prices",

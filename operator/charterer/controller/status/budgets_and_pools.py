@@ -180,9 +180,10 @@ def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
 
 def _prices(budget: Budget, snapshot: Snapshot) -> Condition:
     observed = partial(condition, ConditionType.PRICE_DATA_FRESH, now=snapshot.now, generation=budget.generation)
-    quotes = {
-        pool.id: pool.quote for pool in snapshot.pools_of(budget).values() if pool.quote and not pool.closed_because
-    }
+    pools = snapshot.pools_of(budget)
+    if not pools:
+        return observed(None, "NoPool", no_pool(budget, snapshot.pools) or "there is no GPUPool")
+    quotes = {pool.id: pool.quote for pool in pools.values() if pool.quote and not pool.closed_because}
     stale = [name for name, quote in quotes.items() if seconds_between(quote.as_of, snapshot.now) > _FRESH_SECONDS]
     if not quotes:
         return observed(False, "NoPrice", "no pool's price is known: see the condition Ready of the GPUPools")

@@ -51,7 +51,9 @@ def _to_target(job: Job, target: Instant, verdict: Verdict | None, now: Instant)
     """The same of a job that has not ended, by what the plan expects of it."""
     wanted = f"target {format_minute(target)}"
     outlook = None if verdict is None else verdict.target
-    seconds = outlook.seconds if outlook is not None else None if verdict is None else verdict.remaining_seconds
+    seconds = None if verdict is None else verdict.remaining_seconds
+    if outlook is not None and (seconds is None or not outlook.met or outlook.seconds < seconds):
+        seconds = outlook.seconds  # of the path that the target needs; the job's own may end before that
     ends = None if seconds is None else after(now, seconds)
     starts = "" if job.allocation is not None else " if it starts now"
     if target <= now:

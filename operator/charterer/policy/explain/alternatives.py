@@ -26,6 +26,7 @@ from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.speed_evidence import Basis, basis, reports
 from charterer.policy.nodes.capacity import Capacity
+from charterer.policy.nodes.max_cost import fits, left_of
 from charterer.policy.nodes.pool_quota import PoolQuota
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import Completion, JobPosition, OptionValues
@@ -56,6 +57,7 @@ class NodeSource(StrEnum):
     STOPPED = "operator stopped"
     UNKNOWN = "cloud not heard"
     CLOSED = "none rented now"
+    MAX_COST = "above maxCost"
 
 
 _REFUSED = {
@@ -278,13 +280,17 @@ class _Weighing:
             room_price=Price(0) if charge is None else Price.per_second(charge.of(option)),
             basis=basis(profile, gpu_type, option.gpus),
             reports=reports(profile, gpu_type, option.gpus),
-            nodes=NodeSource.HERE if chosen and self._runs else self._nodes(option),
+            nodes=NodeSource.HERE if chosen and self._runs else self._nodes(point),
             rank=Rank.CHOSEN if chosen else rank,
             per_hour_saved=None if chosen or price is None else price * 3600.0,
             launch_delay=0.0 if self._runs else self._draft.launch_delay(self._job, option),
         )
 
-    def _nodes(self, option: Option) -> NodeSource:
+    def _nodes(self, point: _OptionPoint) -> NodeSource:
+        option, left = point.option, left_of(self._job, self._snapshot)
+        known = self._job.remaining is not None
+        if known and not fits(self._job, option, point.dollars, left):
+            return NodeSource.MAX_COST
         if option.pool not in self._snapshot.pools or option.pool not in self._snapshot.surveys:
             return NodeSource.UNKNOWN
         if self._draft.ready(self._job, option):

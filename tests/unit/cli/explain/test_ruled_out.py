@@ -113,3 +113,17 @@ def test_a_job_that_may_have_its_options_has_no_such_table(monkeypatch: pytest.M
     world.pool(gpus=8)
     world.job("train", gpus=(1, 8, 8))
     assert _HEADING not in charterer_over(world, monkeypatch)("explain", "train").stdout
+
+
+def test_an_option_that_would_be_better_and_costs_more_than_max_cost_says_so_under_nodes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.budget()
+    world.pool(gpus=8, price="16")
+    world.profile("sft", Amdahl(0.97, 1.0), work_hours=40)
+    world.job("train", gpus=(1, 8, 8), profile="sft", max_cost="90")
+    options = json.loads(charterer_over(world, monkeypatch)("explain", "train", "-o", "json").stdout)["options"]
+    nodes = {option["gpus"]: (option["rank"], option["nodes"]) for option in options}
+    assert nodes[4][0] == "chosen"
+    assert nodes[8] == ("better", "above maxCost")

@@ -9,6 +9,7 @@ import pytest
 
 from charterer.api.models.base import dump
 from charterer.controller.status.publisher import viewed_objects
+from charterer.domain.budget import EVERYTHING, Selector
 from charterer.domain.profile import Amdahl
 from charterer.policy.planner import plan
 from tests.worlds import World
@@ -71,3 +72,14 @@ def test_an_hourly_limit_below_every_nodes_price_is_told_with_both_numbers(most:
     shown = status(world)
     (ready,) = [each for each in shown["conditions"] if each["type"] == "Ready"]
     assert (shown["state"], ready["message"]) == (state, told)
+
+
+@pytest.mark.parametrize(("selects", "told"), [(True, "selects no GPUPool"), (False, "there is no GPUPool")])
+def test_a_budget_without_pools_does_not_say_that_their_prices_are_missing(selects: bool, told: str) -> None:
+    world = World()
+    world.budget(pools=Selector((("gpu", "h100"),)) if selects else EVERYTHING)
+    if selects:
+        world.pool()
+    shown = next(each for each in status(world)["conditions"] if each["type"] == "PriceDataFresh")
+    assert (shown["status"], shown["reason"]) == ("Unknown", "NoPool")
+    assert told in shown["message"]

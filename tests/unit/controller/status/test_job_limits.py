@@ -79,6 +79,13 @@ def test_a_target_that_cannot_be_met_is_a_condition_with_both_times_until_it_can
     assert message.endswith(f"; target {minute(later)}")
 
 
+def test_a_job_on_a_faster_path_than_its_target_needs_is_expected_to_end_when_that_ends() -> None:
+    world = runs(a_world(target_completion=after(World().now, 86_400.0)))
+    left = plan(world.snapshot()).jobs[JOB].remaining_seconds
+    assert left is not None
+    assert told(world)[2].startswith(f"expected to end {minute(after(world.now, left))};")
+
+
 def test_a_target_that_only_more_money_would_meet_says_so() -> None:
     world = a_world("20", target_completion=after(World().now, 3 * 3600.0))
     status, _, message = told(world)
