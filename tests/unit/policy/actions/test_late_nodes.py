@@ -205,6 +205,17 @@ def _with_target(world: World) -> World:
     return world
 
 
+@pytest.mark.parametrize(("days", "pools"), [(0, {"best", "near"}), (10, {"best", "far"})])
+def test_where_room_is_shared_who_gets_none_of_the_full_pool_does_not_wait_for_late_nodes_of_another(
+    days: int, pools: set[str]
+) -> None:
+    world = office_hours(two_pools(), days)
+    world.pool("best", price="10", gpu_type="near", max_nodes=1)
+    world.job("other", gpus=8, profile="sft")
+    rents = [command for command in plan(world.snapshot()).commands if isinstance(command, Rent)]
+    assert {command.pool for command in rents} == pools
+
+
 def two_sizes(rate: float) -> World:
     """A job of ten hours on half a node, at so many dollars for an hour of its life; nodes of its size come late."""
     world = World()

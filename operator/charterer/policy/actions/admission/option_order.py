@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 
 from charterer.domain.job import Job, ResizePolicy
@@ -33,7 +34,7 @@ class OptionOrder:
         which the cloud is not expected to give soon.
         """
         worth, least = self._solution.worth(job, share), inf
-        totals = self._with_delays(job, outcomes, worth)
+        totals = [(outcome.worth, outcome.option) for outcome in self.with_waits(job, outcomes)]
         start_up = self._draft.start_up
         dearest = [(worth + option.price.dollars_per_second) * start_up(option) for _, option in totals]
         most = max(dearest)
@@ -50,6 +51,17 @@ class OptionOrder:
             ranked.append((total, rank, option))
         first = [option for _, _, option in sorted(ranked, key=lambda entry: entry[:2])]
         return [*first, *(option for _, option in totals[len(first) :])]
+
+    def with_waits(self, job: Job, outcomes: Sequence[Completion]) -> Sequence[Completion]:
+        """The outcomes with the waits for nodes that the cloud gives late, best first. A late node costs time only."""
+        share = self._solution.share(job)
+        if share is None or not self._draft.waits_for_launches:
+            return outcomes
+        worth, found = self._solution.worth(job, share), []
+        for outcome in outcomes:
+            wait = self._draft.launch_delay(job, outcome.option)
+            found.append(replace(outcome, seconds=outcome.seconds + wait, worth=outcome.worth + worth * wait))
+        return sorted(found, key=lambda outcome: outcome.worth)
 
     def as_moved(self, job: Job, here: Option, outcomes: Sequence[Completion]) -> Option | None:
         """The option to which the next plan would move the job, did it begin now on ``here``; None if it would stay.
@@ -113,14 +125,3 @@ class OptionOrder:
         best = self.by_availability(job, outcomes, share)[0]
         cooling = self._draft.snapshot.pools[best.pool].cooling(self._draft.snapshot.now)
         return cooling is not None and self._draft.wait_is_measured(job, best)
-
-    def _with_delays(self, job: Job, outcomes: Sequence[Completion], worth: float) -> Sequence[tuple[float, Option]]:
-        """The cost of each option with time, the best first. A late node costs time only.
-
-        ``worth``: dollars of a second of the job's life.
-        """
-        totals = [(outcome.worth, outcome.option) for outcome in outcomes]
-        if not self._draft.waits_for_launches:
-            return totals
-        delayed = [(total + worth * self._draft.launch_delay(job, option), option) for total, option in totals]
-        return sorted(delayed, key=lambda entry: entry[0])

@@ -65,10 +65,11 @@ class Admission:
                 self._restart_at_once(job, wanted[job.id], why)
         queue = in_order([job for job in self._waiting if job.id not in self._placed], wanted, self._solution)
         contend = [job for job in queue if not self._order.awaits_launch(job, wanted[job.id])]
-        shares = share_room(self._draft, contend, wanted, self._running)
+        best = {job.id: self._order.with_waits(job, wanted[job.id]) for job in contend}
+        shares = share_room(self._draft, contend, best, self._running)
         if shares is not None:
             self._refusals = Refusals(self._draft, shares)
-            decided = self._share_out(contend, shares)
+            decided = self._share_out(contend, best, shares)
             queue = [job for job in queue if job.id not in decided]
         self._waits.look([(job, self._order.snuggest(job, [way.option for way in wanted[job.id]])[0]) for job in queue])
         for job in queue:
@@ -99,7 +100,7 @@ class Admission:
                 wanted[job.id] = affordable(job, outcomes, self._draft.snapshot)
         return wanted
 
-    def _share_out(self, queue: Sequence[Job], shares: Shares) -> set[JobId]:
+    def _share_out(self, queue: Sequence[Job], wanted: Wanted, shares: Shares) -> set[JobId]:
         """Give jobs their share of the room, the widest first. Returns those that are decided; the others are offered
         what is left.
 
@@ -108,7 +109,7 @@ class Admission:
         self._draft.decided.pools |= shares.pools
         decided: set[JobId] = set()
         for job in sorted(queue, key=lambda job: -shares.starts[job.id].gpus if job.id in shares.starts else 0):
-            option, share, first = shares.starts.get(job.id), self._solution.share(job), self._wanted[job.id][0].option
+            option, share, first = shares.starts.get(job.id), self._solution.share(job), wanted[job.id][0].option
             block = None if option is None or share is None else self._try(job, option, share, first)
             if option is not None and block is None:
                 decided.add(job.id)
