@@ -139,7 +139,7 @@ class Admission:
         """Offer the job its options in their order, until it has one or the budget cannot pay."""
         wanted = outcomes[0].option
         worth = self._solution.worth(job, share)
-        cost_at_once = {key_of(outcome.option): outcome.worth for outcome in outcomes}
+        cost_at_once = {key_of(outcome.option): outcome.total_cost for outcome in outcomes}
         cost_of_waiting = inf  # for a pool that cools: only what is better, if it comes at once, is asked for
         blocks: dict[OptionKey, ReasonCode] = {}
         options = self._order.by_availability(job, outcomes, share)
