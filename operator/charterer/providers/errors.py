@@ -8,15 +8,18 @@ from __future__ import annotations
 from typing import ClassVar, Self
 
 from charterer.domain.ids import PoolId
+from charterer.domain.order import RefusalKind
 
 
 class ProviderError(Exception):
     """A call to a cloud did not do what it should. ``code`` is the vendor's word, ``message`` its explanation.
 
     ``reason`` names the kind of error in conditions and metrics; ``advice`` says what a user can do about it.
+    ``refuses``: what it says of the pool where nodes were asked for and none will come; None where it says nothing.
     """
 
     reason: ClassVar[str]
+    refuses: ClassVar[RefusalKind | None] = None
     advice: ClassVar[str] = ""
 
     def __init__(self, pool: PoolId, call: str, code: str, message: str) -> None:
@@ -39,6 +42,7 @@ class InsufficientCapacity(ProviderError):
     """The cloud has no such machine left in ``scope`` (a group or a zone). Try another offer, or later."""
 
     reason = "InsufficientCapacity"
+    refuses = RefusalKind.STOCK_OUT
 
     def __init__(self, pool: PoolId, call: str, code: str, message: str, scope: str) -> None:
         super().__init__(pool, call, code, message)
@@ -49,6 +53,7 @@ class QuotaExceeded(ProviderError):
     """The account may not have more; ``limit`` says which limit it met."""
 
     reason = "QuotaExceeded"
+    refuses = RefusalKind.QUOTA_EXCEEDED
     advice = "raise the limit, or lower the pool's maxNodes"
 
     def __init__(self, pool: PoolId, call: str, code: str, message: str, limit: str) -> None:
@@ -76,6 +81,7 @@ class NotFoundInCloud(ProviderError):
     """The call names something that does not exist."""
 
     reason = "NotFound"
+    refuses = RefusalKind.INVALID_REQUEST
     advice = "check the pool's spec"
 
 
@@ -96,6 +102,7 @@ class CloudUnauthorized(ProviderError):
     """The credentials are missing, wrong or not enough."""
 
     reason = "Unauthorized"
+    refuses = RefusalKind.UNAUTHORIZED
     advice = "check the operator's credentials for this cloud"
 
 
@@ -103,12 +110,14 @@ class InvalidRequest(ProviderError):
     """The call can never succeed as it is: the pool's spec does not fit the cloud, or there is a bug."""
 
     reason = "InvalidRequest"
+    refuses = RefusalKind.INVALID_REQUEST
 
 
 class UnknownCode(ProviderError):
     """An answer that the adapter does not know. It is never taken for a lack of capacity."""
 
     reason = "UnknownCode"
+    refuses = RefusalKind.UNKNOWN_CODE
     advice = "the adapter does not know this answer: please report it"
 
 

@@ -7,9 +7,11 @@ from typing import TypeVar
 
 from charterer.controller.surveys import Surveys
 from charterer.domain.ids import InstanceId, OrderToken
-from charterer.domain.order import Ask, Reply
+from charterer.domain.order import Ask, Refusal, RefusalKind, Reply, Scope
 from charterer.domain.pool import Pool
+from charterer.domain.time import Instant
 from charterer.providers.accounts import Accounts
+from charterer.providers.errors import ProviderError
 from charterer.providers.provider import Drained
 
 T = TypeVar("T")
@@ -23,10 +25,15 @@ class CloudWriter:
         self._surveys = surveys
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
-        """Ask for the nodes of these orders."""
+        """Ask for the nodes of these orders. Where the cloud refuses the call, each of them counts as refused."""
 
         async def asked() -> Reply:
-            reply = await self._accounts.account_of(pool).ask(pool, ask)
+            try:
+                reply = await self._accounts.account_of(pool).ask(pool, ask)
+            except ProviderError as error:
+                if error.refuses is not None:
+                    self._surveys.note_reply(pool, ask, self._refused(pool, ask, error, error.refuses))
+                raise
             self._surveys.note_reply(pool, ask, reply)
             return reply
 
@@ -45,6 +52,13 @@ class CloudWriter:
             self._surveys.note_end(pool, instance)
 
         await self._then_survey(pool, ended())
+
+    def _refused(self, pool: Pool, ask: Ask, error: ProviderError, kind: RefusalKind) -> Reply:
+        """The reply that stands for the refusal of the whole call: the pool cools down, and jobs use others."""
+        survey = self._surveys.latest.get(pool.id)
+        at = Instant(0) if survey is None else survey.asked
+        said = kind, Scope.POOL, pool.id, error.code, error.message, at
+        return Reply(refused={order.token: Refusal(*said, order.token) for order in ask.orders})
 
     async def _then_survey(self, pool: Pool, call: Awaitable[T]) -> T:
         try:

@@ -30,7 +30,8 @@ class PacingState:
     ``aim`` is to be spent over ``seconds``, of which ``elapsed`` are over; ``spent`` of it is. ``rate``: dollars
     a second that are being spent now; ``left``: what running jobs will still cost. ``carried_fraction``: of the balance
     that is not lost at the end. ``opening``: dollars spent in the period before the budget existed, which
-    are in neither ``aim`` nor ``spent``.
+    are in neither ``aim`` nor ``spent``. ``unavoidable``: dollars of ``left`` that will be spent in the period whatever
+    is planned.
     """
 
     aim: float
@@ -41,6 +42,7 @@ class PacingState:
     left: float = 0.0
     carried_fraction: float = 0.0
     opening: float = 0.0
+    unavoidable: float = 0.0
 
     @property
     def target_rate(self) -> float:

@@ -12,7 +12,7 @@ variance is
 
     Σ λ · ∫ E[min(S, ρx)²] · D² dx                        the jobs to come: nobody can know how many and how large
   + Σ (λκm)² (1/n + e²) · (∫ E[min(S, ρx)] / E S · D dx)²   λ counted from n jobs, and the standard error e of κ
-  + spread² · D(time left)²                                 what running jobs still cost
+  + spread² · D(time left)²                                 what running jobs that are silent still cost
 
 S is taken to be lognormal, for which the limited moments are known (Klugman, Panjer and Willmot, Loss Models).
 
@@ -22,7 +22,8 @@ periods is itself uncertain, quantiles are Student's with ν degrees of freedom.
 (week ends, a changing load, sizes more unequal than was seen) widens the interval once it has shown.
 
 The interval is that of a gamma distribution of what is still to be spent, which like it is positive and skewed; its
-quantiles by Wilson and Hilferty (1931).
+quantiles by Wilson and Hilferty (1931). It begins no lower than what is spent already and what jobs that run to their
+end as they are will still spend, by their own reports.
 """
 
 from __future__ import annotations
@@ -147,8 +148,10 @@ def forecast(
     path = _path(pacing, left, bounds)
     variance = _variance(path, left, coming, spread)
     factor, quantile = _by_past_periods(pacing, bounds, coming, past)
-    to_come = max(_to_come(pacing, left, path), _of_running(pacing, left))
-    return _interval(pacing.spent, to_come, variance * factor, quantile)
+    to_come = max(_to_come(pacing, left, path), _of_running(pacing, left), pacing.unavoidable)
+    told = _interval(pacing.spent, to_come, variance * factor, quantile)
+    least = pacing.spent + pacing.unavoidable
+    return replace(told, low=max(told.low, least), high=max(told.high, least))
 
 
 def _variance(path: Sequence[tuple[float, float]], left: float, coming: CompoundPoisson, spread: float) -> float:
@@ -174,7 +177,7 @@ def _by_past_periods(
     ``past``: what each spent, as a fraction of its aim. A period that spent less than its aim deviated only as far as
     more could have been spent.
     """
-    whole = replace(pacing, elapsed=0.0, spent=0.0, rate=pacing.target_rate, left=0.0)
+    whole = replace(pacing, elapsed=0.0, spent=0.0, rate=pacing.target_rate, left=0.0, unavoidable=0.0)
     path = _path(whole, pacing.seconds, bounds)
     variance = _variance(path, pacing.seconds, coming, 0.0)
     periods = PRIOR_PERIODS + (len(past) if variance else 0)
@@ -206,10 +209,10 @@ def _to_come(pacing: PacingState, left: float, path: Sequence[tuple[float, float
     """Dollars spent from now on: all that is committed to on the path and before, without what still runs at the end.
 
     The excess of what runs now (``PacingState.committed_excess``) is committed to already; what runs at the end is in
-    proportion to the rate then.
+    proportion to the rate then. Both are counted equally far ahead: a rate that nothing corrects is spent as it is.
     """
     step, last = left / _STEPS, path[-1][0]
-    at_end = replace(pacing, elapsed=pacing.seconds, rate=last, left=pacing.left * last / (pacing.rate or 1.0))
+    at_end = replace(pacing, rate=last, left=pacing.left * last / (pacing.rate or 1.0))
     return sum(commits for commits, _ in path) * step + pacing.committed_excess - at_end.committed_excess
 
 

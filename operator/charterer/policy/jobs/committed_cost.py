@@ -48,7 +48,8 @@ class CommittedCost:
 
     ``jobs``: how many have a prediction, which means that they have been started. ``predicted``: of those.
     ``actual``: what they have cost and will, whether they hold GPUs at the moment or wait for others. ``left``: what
-    jobs that hold GPUs will still cost, with or without a prediction; ``squares``: Σ left².
+    jobs that hold GPUs will still cost, with or without a prediction; ``squares``: Σ left² of those among them
+    that have not reported yet, so that it is uncertain.
     """
 
     jobs: int = 0
@@ -112,7 +113,7 @@ class ClassInProgress:
             predicted=self._predicted,
             actual=self._counted.at(now) + sum(counted),
             left=sum(lefts),
-            squares=sum([left * left for left in lefts]),
+            squares=sum([left * left for left, holds in silent if holds]),
         )
 
 

@@ -29,8 +29,9 @@ class JobGroup:
     Jobs without GPUs are ``waiting``, some of them ``resting`` after a run that failed, or ``idle`` with the reason why
     they want none. Jobs with GPUs are ``runners``, or ``unwanted`` with the reason why they should not run. Among the
     runners, a move may pay for the ``movable``, the ``late`` have pods that do not run yet, and the ``capped`` have a
-    maximum cost. The ``targeted`` are active and have a target completion time. The ``hanging`` have pods that are to
-    end, or runs that have ended and are not on record.
+    maximum cost, and the ``unchanging`` cost what they report, whatever is planned: they are never resized and have
+    none. The ``targeted`` are active and have a target completion time. The ``hanging`` have pods that are to end, or
+    runs that have ended and are not on record.
 
     ``rentals``: of jobs with GPUs; ``working``: rentals of unfinished jobs; ``nodes``: those with live pods of any job.
     ``micros``: micro-dollars an hour of the runners' GPUs. ``grace``: the longest grace of an unfinished job, seconds.
@@ -54,6 +55,7 @@ class JobGroup:
     movable: Mapping[JobId, JobFacts]
     late: Sequence[JobFacts]
     capped: Sequence[JobFacts]
+    unchanging: Sequence[JobFacts]
     targeted: Sequence[JobFacts]
     rentals: frozenset[RentalId]
     working: frozenset[RentalId]
@@ -93,6 +95,11 @@ def job_group(everyone: tuple[JobFacts, ...]) -> JobGroup:
         },
         late=[facts for facts in runners if facts.ready_by is not None],
         capped=[facts for facts in runners if facts.job.max_cost is not None],
+        unchanging=[
+            facts
+            for facts in runners
+            if facts.job.resize is ResizePolicy.NEVER and facts.job.max_cost is None and facts.reported is not None
+        ],
         targeted=[facts for facts in active if facts.job.target_completion is not None],
         rentals=frozenset().union(*[facts.rentals for facts in runners], *[facts.rentals for facts, _ in unwanted]),
         working=frozenset().union(*[facts.rentals for facts in unfinished]),

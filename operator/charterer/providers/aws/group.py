@@ -71,8 +71,9 @@ class GroupLauncher:
         settings = await self.settings(pool, group)
         if wrong := problems_of(pool, settings, cluster):
             raise InvalidRequest(pool.id, Call.LAUNCH_INSTANCES.full_name, "UnfitGroup", "; ".join(wrong))
-        known, asked = self._unanswered.get(pool.id, {}), {order.token for order in ask.orders}
-        self._unanswered[pool.id] = {token: zone for token, zone in known.items() if token in asked}
+        unanswered = self._unanswered.setdefault(pool.id, {})
+        for given_up in unanswered.keys() - {order.token for order in ask.orders}:
+            del unanswered[given_up]
         return await in_waves(ask.orders, lambda order: self._one(pool, group, settings, order))
 
     async def _one(self, pool: Pool, group: AwsGroup, settings: GroupSettings, order: Order) -> InstanceId | Refusal:
@@ -100,7 +101,7 @@ class GroupLauncher:
             except LaunchRefused as refused:
                 answer, at = {}, refused.at
                 errors.append(refused.error)
-            del unanswered[order.token]
+            unanswered.pop(order.token, None)
             for row in answer.get("Instances", ()):
                 for id in row["InstanceIds"]:
                     await self._name(pool, InstanceId(id), order)

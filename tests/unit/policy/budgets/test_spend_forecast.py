@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from charterer.domain.budget import ClassHistory
 from charterer.domain.ids import BudgetId
+from charterer.domain.job import Progress, ResizePolicy
 from charterer.domain.money import Money
 from charterer.domain.plan import BudgetVerdict
 from charterer.domain.profile import Amdahl
@@ -42,6 +43,24 @@ def test_a_surplus_that_nothing_can_be_bought_for_is_expected_to_stay() -> None:
 def test_at_a_fixed_rate_nothing_is_paid_back() -> None:
     fixed = forecast(ON_COURSE, [HOURLY], SpendBounds(200 / DAY, 200 / DAY))
     assert fixed.expected == pytest.approx(5_000.0)
+
+
+@pytest.mark.parametrize("spends", [50, 200])
+@pytest.mark.parametrize("elapsed", [10, 25, 29])
+def test_a_rate_that_nothing_corrects_is_spent_as_it_is_however_long_jobs_are(spends: float, elapsed: float) -> None:
+    rate = spends / DAY
+    money = replace(ON_COURSE, elapsed=elapsed * DAY, rate=rate, left=8 * DAY * rate)
+    told = forecast(money, [HOURLY], SpendBounds(rate, rate))
+    assert told.expected == pytest.approx(1_000.0 + spends * (30 - elapsed))
+
+
+def test_the_interval_begins_at_what_will_be_spent_whatever_is_planned() -> None:
+    rare = JobStream(1 / (10 * DAY), 500.0, DAY, 9.0, 1.0, 1.0)
+    money = replace(ON_COURSE, spent=2_900.0, rate=100 / DAY, left=700.0)
+    assert forecast(money, [rare], AMPLE, spread=700.0).low < 3_000.0
+    told = forecast(replace(money, unavoidable=700.0), [rare], AMPLE, spread=700.0)
+    assert told.low == pytest.approx(3_600.0)
+    assert told.low <= told.expected <= told.high
 
 
 def test_without_jobs_to_come_what_runs_is_still_spent() -> None:
@@ -152,6 +171,37 @@ def told(**changes: float) -> BudgetVerdict:
     world.profile("sft", Amdahl(0.9, 1.0), work_hours=10, arrivals_per_hour=changes.get("arrivals", 1.0))
     world.job("train", gpus=(1, 8, 32), profile="sft")
     return next(iter(plan(world.snapshot()).budgets.values()))
+
+
+def of_a_running_job(resize: ResizePolicy, fraction: float | None, hard_limit: str | None = None) -> BudgetVerdict:
+    """The verdict on a budget of $5,000 with one job that will still cost $20,000, at $16 an hour."""
+    world = World()
+    world.budget(amount="5000", hard_limit=hard_limit)
+    world.pool()
+    world.job("train", gpus=8)
+    world.rental()
+    job = world.runs_on("train", "a100-1", gpus=8)
+    assert job.allocation is not None
+    remaining = 20_000.0 / job.allocation.option.price.dollars_per_second
+    progress = None if fraction is None else Progress(1, fraction, None, None, world.now)
+    world.jobs[job.id] = replace(
+        job, resize=resize, progress=progress, remaining=remaining, predicted=Money.parse("20000")
+    )
+    return plan(world.snapshot()).budgets[BudgetId("research")]
+
+
+def test_what_a_job_that_is_never_resized_will_still_spend_by_its_report_is_certain() -> None:
+    told = of_a_running_job(ResizePolicy.NEVER, 0.3)
+    assert told.forecast_low.dollars == pytest.approx(told.spent.dollars + 16 * 24 * 15, rel=1e-3)
+    assert told.forecast_low <= told.forecast <= told.forecast_high
+    assert of_a_running_job(ResizePolicy.NEVER, 0.3, hard_limit="5000").forecast_low == Money.parse("5000")
+    for other in (of_a_running_job(ResizePolicy.NEVER, None), of_a_running_job(ResizePolicy.RESTART, 0.3)):
+        assert other.forecast_low.dollars < 5_000
+
+
+def test_what_a_job_that_has_reported_still_costs_is_less_uncertain() -> None:
+    silent, reported = (of_a_running_job(ResizePolicy.RESTART, fraction) for fraction in (None, 0.3))
+    assert reported.forecast_high.dollars < silent.forecast_high.dollars / 2
 
 
 def test_the_plan_says_what_it_promises() -> None:
