@@ -58,8 +58,8 @@ class SourceOptions:
         of_file = ["--speeds"] * (self.speeds is not None) + _given_node_options()
         if of_file and self.from_cluster:
             raise click.ClickException(
-                f"{of_file[0]} is about a workload file, and the cluster has its own pools and profiles: leave it out, or "
-                "--save the history and simulate that file"
+                f"{of_file[0]} is about a workload file, and the cluster has its own pools and profiles: leave it out, "
+                "or --save the history and simulate that file"
             )
 
     @property
