@@ -68,10 +68,8 @@ def release_idle(draft: PlanBuilder, ending: Container[RentalId], resting: Itera
         idle[rental.pool].append(rental)
     replaced = _lost(draft)
     for name, rentals in idle.items():
-        pool, of_use = (
-            selected.get(name),
-            [rental for rental in sorted(rentals, key=_worth) if draft.capacity.offers(rental)],
-        )
+        pool = selected.get(name)
+        of_use = [rental for rental in sorted(rentals, key=_worth) if draft.capacity.offers(rental)]
         surplus = of_use if pool is None else _surplus(draft, pool, of_use[replaced[name] :])
         for rental in (*(rental for rental in rentals if not draft.capacity.offers(rental)), *surplus):
             end = draft.solution.inputs.ends.near.get(rental.id)
