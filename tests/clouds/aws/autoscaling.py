@@ -7,6 +7,10 @@ from tests.clouds.aws.paging import page
 from tests.clouds.aws.protocol import Fault, Params
 
 
+_REQUIREMENTS = {"InstanceRequirements": {"VCpuCount": {"Min": 96}, "MemoryMiB": {"Min": 1}}}
+"""An override that names no instance type."""
+
+
 def _group(account: Account, name: str) -> Group:
     if name not in account.groups:
         raise Fault("ValidationError", f"AutoScalingGroup name not found - {name}")
@@ -101,7 +105,7 @@ def _row(account: Account, group: Group) -> Params:
         "MixedInstancesPolicy": {
             "LaunchTemplate": {
                 "LaunchTemplateSpecification": template,
-                "Overrides": [{"InstanceType": name} for name in group.types],
+                "Overrides": [{"InstanceType": name} if name else _REQUIREMENTS for name in group.types],
             },
             "InstancesDistribution": {"OnDemandBaseCapacity": 0, "OnDemandPercentageAboveBaseCapacity": share},
         },
