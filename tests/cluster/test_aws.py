@@ -6,15 +6,17 @@ import os
 import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from charterer.cluster.paths import GPU_POOLS
+from charterer.cluster.paths import EVENTS, GPU_POOLS
 from charterer.domain.time import instant, parse_instant
 from charterer.providers.aws.permissions import ORDER_TAG, RENEWED_TAG, RENTAL_TAG
 from tests.clouds.aws.faults import AnswerLost
-from tests.testbed.aws_bed import GPU_TYPE, KEY, TYPE, AwsBed, node_name, provider_id
+from tests.testbed.aws_bed import GPU_TYPE, KEY, TYPE, AwsBed, node_name, open_aws_bed, provider_id
+from tests.testbed.controlplane import ControlPlane
 from tests.testbed.operators import Killer, OperatorProcess
 
 _FLEET_OR_GROUP = pytest.mark.parametrize("group", [False, True], ids=["fleet", "group"])
@@ -81,6 +83,37 @@ async def test_a_role_that_expires_and_a_throttled_account_cost_a_running_job_no
     here.clock.advance(601)
     await bed.until(lambda: len(here.alive()) == 1)
     assert len(here.machines) == 2
+
+
+_BLOCK_SECONDS = 60.0
+"""For how long the Capacity Block lasts by the operator's clock."""
+_BLOCK_BEHIND = 900.0
+"""By how much the account's clock is behind: EC2 is not asked for a node in a block that ends in ten minutes."""
+
+
+async def test_a_job_leaves_a_capacity_block_in_time_to_save_its_work(installed: ControlPlane, tmp_path: Path) -> None:
+    """It goes on in another pool before EC2 would end its node."""
+    async with open_aws_bed(installed, tmp_path, behind_seconds=_BLOCK_BEHIND) as bed:
+        here = bed.account
+        ends = datetime.now(UTC) + timedelta(seconds=_BLOCK_SECONDS)
+        here.reservations["cr-0001"] = (TYPE, "us-east-1a", 1)
+        here.blocks["cr-0001"] = ends + timedelta(minutes=30)
+        bed.operator()
+        await bed.aws_pool("block", reservation="cr-0001", maxNodes=1)
+        await bed.budget()
+        await bed.job("train", gpus=8)
+        await bed.running("train")
+        await bed.aws_pool("later")
+        await bed.running_again("train", after=1)
+        [first] = bed.tj("train")["runs"]
+        assert first["outcome"] == "Stopped"
+        events = await bed.kube.list(EVENTS.all(bed.namespace))
+        assert [event for event in events.items if "it leaves to save its work" in event["note"]]
+        assert parse_instant(first["until"]) < instant(ends)
+        await bed.until(lambda: [machine.reservation for machine in here.alive()] == [None])
+        await bed.finish("train")
+        await bed.complete("train")
+        await bed.close()
 
 
 def _cloud_says(bed: AwsBed) -> str:

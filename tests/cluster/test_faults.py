@@ -6,7 +6,7 @@ import pytest
 
 from charterer.cluster.paths import GPU_POOLS as POOLS
 from charterer.cluster.paths import NODES, PODS, TRAINING_JOBS
-from tests.testbed.bed import Bed, group
+from tests.testbed.bed import HASTY, Bed, group
 from tests.testbed.controlplane import SILENT_LABEL
 
 
@@ -98,7 +98,7 @@ async def test_a_job_that_fails_by_its_own_bug_is_tried_again_up_to_its_backoff_
 
 
 async def test_the_api_server_away_until_the_lead_is_lost_loses_nothing(bed: Bed) -> None:
-    operator = bed.operator()
+    operator = bed.operator(lease=HASTY)
     await bed.pool()
     await bed.budget()
     await bed.job("train")
@@ -126,7 +126,7 @@ async def test_a_deletion_that_the_watch_missed_frees_the_nodes(bed: Bed) -> Non
 
 
 async def test_a_deposed_leader_that_wakes_up_changes_nothing(bed: Bed) -> None:
-    old = bed.operator("charterer-0")
+    old = bed.operator(lease=HASTY)
     await bed.pool()
     await bed.budget()
     await bed.job("train")

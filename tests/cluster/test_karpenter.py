@@ -112,11 +112,11 @@ async def test_a_node_class_that_does_not_exist_is_named_in_the_pools_status(kar
 async def test_a_machine_that_never_registers_is_paid_for_until_karpenter_gives_it_up(
     karpenter_bed: KarpenterBed,
 ) -> None:
-    """After fifteen minutes, of Karpenter's clock. The job then runs on another machine."""
+    """After fifteen minutes, of Karpenter's clock. The pool cools down, and the job then runs on another machine."""
     bed = karpenter_bed
     bed.karpenter.behave({"startSeconds": [1e6]})
     bed.operator()
-    await bed.claim_pool()
+    await bed.claim_pool(cooldown_seconds=2)
     await bed.budget()
     await bed.job("train", gpus=8)
     (first,) = await bed.until(lambda: bed.rentals("Starting"))
@@ -126,6 +126,7 @@ async def test_a_machine_that_never_registers_is_paid_for_until_karpenter_gives_
     bed.karpenter.behave()
     await bed.running("train")
     assert first["metadata"]["uid"] not in {raw["metadata"]["uid"] for raw in bed.rentals("Ready")}
+    assert _cooled(bed, "a100")["kind"] == "NeverReady"
 
 
 async def test_what_nobody_ends_ends_itself_while_the_operator_is_away(karpenter_bed: KarpenterBed) -> None:

@@ -208,7 +208,8 @@ async def test_a_run_whose_pods_hang_on_a_silent_node_is_withdrawn_and_starts_el
     await bed.job("late", gpus=2, readyTimeoutSeconds=3)
     await bed.until(lambda: [pod["spec"].get("nodeName") for pod in bed.pods("late")] == [node])
     await bed.until(lambda: bed.run("late") != 1 and bed.runs("late")[0]["spec"]["suspend"])
-    await bed.until(lambda: bed.state("late") == bed.state("keeper") == "Running" and bed.run("late") > 1, 90)
+    await bed.running_again("late", after=1, seconds=90)
+    await bed.running_again("keeper", after=1, seconds=90)
     assert {pod["spec"]["nodeName"] for job in ("late", "keeper") for pod in bed.pods(job)}.isdisjoint({node})
     assert bed.tj("late")["runs"][0]["message"]
 

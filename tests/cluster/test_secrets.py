@@ -20,7 +20,7 @@ from charterer.cluster.paths import (
     TRAINING_JOBS,
 )
 from charterer.controller.outcome import Executor
-from tests.testbed.bed import Bed
+from tests.testbed.bed import HASTY, Bed
 from tests.testbed.operators import OperatorProcess
 
 CLOUD = {
@@ -74,7 +74,7 @@ def tokens(operator: OperatorProcess) -> list[str]:
 
 
 async def test_no_secret_is_in_any_log_event_status_or_error(bed: Bed) -> None:
-    operator = bed.operator(killer=WithSecrets(CLOUD))
+    operator = bed.operator(killer=WithSecrets(CLOUD), lease=HASTY)
     await bed.budget()
     await bed.pool()
     await bed.pool("nowhere", fake={"endpoint": "http://127.0.0.1:9", "group": "nowhere"})

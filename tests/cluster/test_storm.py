@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from charterer.cluster.lease import LeaseTimes
 from charterer.cluster.paths import PODS
 from tests.testbed.bed import SYSTEM, Bed
 from tests.testbed.controlplane import ControlPlane
@@ -32,9 +31,8 @@ async def proxy(installed: ControlPlane) -> AsyncIterator[StormProxy]:
 
 
 def operator_behind(proxy: StormProxy, bed: Bed) -> OperatorProcess:
-    """An operator whose Lease outlasts the storm: how soon it is lost otherwise is a matter of luck."""
-    times = LeaseTimes(duration=40.0, renew=1.0, retry=0.5, renew_deadline=30.0)
-    return bed.operator(kubeconfig=proxy.kubeconfig(SYSTEM, "charterer"), lease=times)
+    """An operator whose Lease outlasts the storm."""
+    return bed.operator(kubeconfig=proxy.kubeconfig(SYSTEM, "charterer"))
 
 
 async def test_a_storm_of_refusals_and_lost_answers_costs_nothing_but_time(proxy: StormProxy, bed: Bed) -> None:

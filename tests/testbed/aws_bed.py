@@ -63,11 +63,18 @@ class AwsBed(Bed):
     account: Account = field(kw_only=True)
 
     async def aws_pool(
-        self, name: str = "aws", *, group: bool = False, spot: bool = False, abandon: int | None = None, **spec: object
+        self,
+        name: str = "aws",
+        *,
+        group: bool = False,
+        spot: bool = False,
+        abandon: int | None = None,
+        reservation: str | None = None,
+        **spec: object,
     ) -> None:
         """A pool of machines with eight A100s each: of a fleet or, if so said, of an Auto Scaling group of its own.
 
-        ``abandon``: its abandonAfterSeconds.
+        ``abandon``: its abandonAfterSeconds. ``reservation``: its capacityReservation.
         """
         if group:
             system = await self.kube.get(NAMESPACES.one("kube-system"))
@@ -79,6 +86,7 @@ class AwsBed(Bed):
         else:
             cloud = {"launchTemplate": {"name": "gpu"}, "subnets": [*_SUBNETS], "instanceTypes": [TYPE]}
         cloud |= {} if abandon is None else {"abandonAfterSeconds": abandon}
+        cloud |= {} if reservation is None else {"capacityReservation": reservation}
         common = {"maxNodes": 10, "startSeconds": 3, "cooldownSeconds": 300}
         capacity = {"capacityType": "Spot" if spot else "OnDemand"}
         await self.create("GPUPool", name, {"aws": {"region": REGION, **cloud}, **common, **capacity, **spec})

@@ -48,6 +48,10 @@ T = TypeVar("T")
 API = "charterer.dev/v1alpha1"
 SYSTEM = "charterer"
 EXIT_CODE = "testbed.charterer.dev/exit-code"
+PATIENT = LeaseTimes(duration=40.0, renew=1.0, retry=0.3, renew_deadline=30.0)
+"""Of operators that keep the lead: they renew as often as others, and a machine that is busy for seconds ends none."""
+HASTY = LeaseTimes(duration=6.0, renew=1.0, retry=0.3, renew_deadline=4.0)
+"""Of an operator that is to lose the lead."""
 _ROOT = Path(__file__).parents[2]
 _numbers = itertools.count(1)
 
@@ -111,7 +115,7 @@ class Bed:
             progress_url="https://localhost",
             surveys=SurveyPace(quiet_seconds=0.5, moving_seconds=0.15, quote_seconds=1.0, lag_fraction=0.0),
             timing=LoopTiming(idle_seconds=2.0, batch_idle_seconds=0.1),
-            lease=LeaseTimes(duration=6.0, renew=1.0, retry=0.3, renew_deadline=4.0),
+            lease=PATIENT,
         )
         process = OperatorProcess(replace(settings, **changes), self.directory / f"{name}.log", killer, self.adapters)
         self.operators.append(process)
@@ -284,7 +288,7 @@ class Bed:
         for operator in self.operators:
             operator.thaw()
         if not any(operator.alive for operator in self.operators):
-            self.operator("charterer-closing")
+            self.operator()
         for raw in self.mirror.all(TRAINING_JOBS, self.namespace):
             await self.delete("TrainingJob", raw["metadata"]["name"])
         await self.until(lambda: not self.mirror.all(TRAINING_JOBS) and not self.rentals(), 120)

@@ -42,8 +42,15 @@ class KarpenterBed(Bed):
 
     karpenter: KarpenterProcess = field(kw_only=True)
 
-    async def claim_pool(self, name: str = "a100", zone: str = "zone-a", max_nodes: int = 4, **claims: object) -> None:
-        """A pool of machines with eight A100s each, whose price Karpenter knows."""
+    async def claim_pool(
+        self,
+        name: str = "a100",
+        zone: str = "zone-a",
+        max_nodes: int = 4,
+        cooldown_seconds: int = 300,
+        **claims: object,
+    ) -> None:
+        """A pool of machines with eight A100s each, whose price Karpenter knows. ``claims``: of ``spec.karpenter``."""
         cloud = {
             "nodeClassRef": NODE_CLASS,
             "instanceType": "p4d.24xlarge",
@@ -55,7 +62,7 @@ class KarpenterBed(Bed):
             "billingMinimumSeconds": 0,
             **claims,
         }
-        spec = {"karpenter": cloud, "maxNodes": max_nodes, "startSeconds": 3, "cooldownSeconds": 300}
+        spec = {"karpenter": cloud, "maxNodes": max_nodes, "startSeconds": 3, "cooldownSeconds": cooldown_seconds}
         await self.create("GPUPool", name, spec)
 
     def claims(self) -> list[RawObject]:

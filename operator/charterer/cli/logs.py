@@ -62,7 +62,7 @@ async def print_logs(client: Client, name: str, namespace: str, options: LogOpti
     try:
         raw = await client.get(TRAINING_JOBS.one(name, namespace))
     except NotFound as error:
-        raise click.ClickException(f"no TrainingJob {name!r} in namespace {namespace}") from error
+        raise click.ClickException(f"no TrainingJob {name!r} in namespace {namespace}; -n names another") from error
     job = decode.training_job(raw).job
     listing = await client.list(PODS.all(namespace), labels=f"{LABEL_JOB_UID}={job.id}")
     runs: dict[int, list[RawObject]] = {}

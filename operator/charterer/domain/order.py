@@ -56,6 +56,7 @@ class RefusalKind(StrEnum):
     UNAUTHORIZED = "Unauthorized"
     INVALID_REQUEST = "InvalidRequest"
     LAUNCH_FAILED = "LaunchFailed"
+    NEVER_READY = "NeverReady"
     UNKNOWN_CODE = "UnknownCode"
 
     @property
@@ -174,9 +175,10 @@ class CoolDown:
     def doubted_until(self) -> Instant:
         """Until when it is in doubt whether the offer is back: as long again as it cooled.
 
-        An hour at least where it cools no longer than this: that it is asked often does not bring it back sooner.
+        An hour at least where it cools no longer than this: that it is asked often does not bring it back sooner. So
+        does it for machines that were never ready, since the next one takes a quarter of an hour to show.
         """
-        grown = self.seconds >= self.kind.longest_seconds
+        grown = self.seconds >= self.kind.longest_seconds or self.kind is RefusalKind.NEVER_READY
         return after(self.until, max(self.seconds, LONGEST_SECONDS) if grown else self.seconds)
 
 
@@ -185,19 +187,19 @@ def cool_down(
     refusal: Refusal,
     seconds: float,
     now: Instant,
-    last_launch: Instant | None,
+    returned: Instant | None,
     *,
     billed: bool = False,
 ) -> CoolDown:
     """The cool-down after a refusal: ``seconds`` at first, twice as long each time that it is refused again.
 
     ``known``: the pool's earlier ones, and those of others that reach it. One that is no longer in doubt, or after
-    which a node was launched (``last_launch``), counts no more. ``billed``: whether other nodes of the ask came, which
-    are paid for in vain.
+    which the offer was seen to be back (``returned``), counts no more. ``billed``: whether other nodes of the ask came,
+    which are paid for in vain.
     """
     alike = (each for each in known if (each.scope, each.where) == (refusal.scope, refusal.where))
     before = max(alike, key=lambda each: each.since, default=None)
-    if before is not None and last_launch is not None and last_launch > before.since:
+    if before is not None and returned is not None and returned > before.since:
         before = None
     times = 1 if before is None or now >= before.doubted_until else before.times + 1
     longest = max(LONGEST_SECONDS if billed else refusal.kind.longest_seconds, seconds)

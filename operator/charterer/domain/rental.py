@@ -37,6 +37,13 @@ class RentalPhase(StrEnum):
     ENDED = "Ended"
 
 
+INSTANCE_ENDED: Final = "InstanceEnded"
+"""Why a rental ended that nobody had released: the cloud says that its instance has ended."""
+VANISHED: Final = "Vanished"
+"""The same where the instance left the cloud's lists."""
+ENDED_BY_ITSELF: Final = frozenset((INSTANCE_ENDED, VANISHED))
+
+
 @dataclass(frozen=True, slots=True)
 class Gang:
     """Nodes that ``job`` needs at once: it cannot start with fewer than ``nodes`` new ones.

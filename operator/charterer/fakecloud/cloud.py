@@ -60,7 +60,7 @@ class Cloud:
         due: list[int] = []
         for group in self._state.groups.values():
             members = self._members(group)
-            if group.waiting or len(members) < group.target:
+            if group.waiting or self._missing(group):
                 due.append(group.retry)
             due += [self._heals(group, member) for member in members if member.ends is not None]
             due += [self._change_due(group)] if group.changes_done < len(group.spec.changes) else []
@@ -282,13 +282,14 @@ class Cloud:
         return self._put(replace(machine.ending(now, "Died"), stays=node_stays))
 
     def interrupt(self, instance: str, notice_seconds: float) -> Machine:
-        """The cloud takes the machine back ``notice_seconds`` after its warning."""
+        """The cloud takes the machine back ``notice_seconds`` after its warning, or when it ends anyway, if earlier."""
         machine = self.machine(instance)
         now = self.now()
         if machine.ended(now):
             return machine
         at = now + round(notice_seconds * SECOND)
-        return self._put(replace(machine.ending(at, "SpotInterruption"), interrupt_noticed=now, interrupt_at=at))
+        ending = machine.ending(at, "SpotInterruption")
+        return self._put(replace(ending, interrupt_noticed=now, interrupt_at=ending.ends))
 
     def silence(self, instance: str) -> Machine:
         """The machine keeps running, but its kubelet no longer reports."""
@@ -309,6 +310,10 @@ class Cloud:
     def _members(self, group: InstanceGroup) -> list[Machine]:
         return list(self._state.members[group.name].values())
 
+    def _missing(self, group: InstanceGroup) -> int:
+        """The machines that a group with a target lacks."""
+        return max(group.target - len(self._members(group)), 0) if group.spec.orders == "counted" else 0
+
     def _heals(self, group: InstanceGroup, member: Machine) -> int:
         return (member.ends or 0) + round(group.spec.heal_seconds * SECOND)
 
@@ -320,8 +325,7 @@ class Cloud:
         if group.retry > now:
             self._state.put_group(group)
             return {}
-        missing = max(group.target - len(self._members(group)), 0) if group.spec.orders == "counted" else 0
-        counted = (WaitingOrders(("",), together=False) for _ in range(missing))
+        counted = (WaitingOrders(("",), together=False) for _ in range(self._missing(group)))
         failures: dict[str, Failure] = {}
         waiting: list[WaitingOrders] = []
         for part in (*group.waiting, *counted):

@@ -239,8 +239,8 @@ def _hang_up(request: web.Request) -> NoReturn:
 
 
 async def _object(request: web.Request) -> dict[str, Any]:
-    text = await request.text()
     try:
+        text = await request.text()
         value = json.loads(text) if text else {}
     except ValueError as error:
         raise invalid(f"the body is not valid JSON: {error}") from error

@@ -44,12 +44,14 @@ def in_cluster() -> KubeAccess:
 
 def from_kubeconfig(path: Path) -> KubeAccess:
     """The current context of a kubeconfig (certificates, tokens; no plug-ins); ValueError says what is missing."""
-    config = yaml.safe_load(path.read_text())
     try:
+        config = yaml.safe_load(path.read_text())
         context = _named(config["contexts"], config["current-context"])["context"]
         cluster = _named(config["clusters"], context["cluster"])["cluster"]
         user = _named(config["users"], context["user"])["user"]
         server = cluster["server"].rstrip("/")
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path} is not valid YAML: {error}") from error
     except (KeyError, TypeError) as error:
         raise ValueError(f"kubeconfig {path}: there is no {error}") from error
     token_file = user.get("tokenFile")

@@ -75,7 +75,7 @@ def main(
     if kubeconfig and inside:
         raise click.UsageError("--kubeconfig and --in-cluster cannot be used together")
     host, _, port = listen.rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not port.isdecimal() or int(port) > 65_535:
         raise click.UsageError(f"--listen {listen!r}: write HOST:PORT, like 127.0.0.1:8080")
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(asctime)s %(message)s")
     try:
@@ -83,7 +83,7 @@ def main(
         declared = load_config(config) if config else CloudConfig()
         changes = ChangeNotifier()
         memory = State(state, changes.notify)
-    except (ValueError, StateInUse) as error:
+    except (ValueError, OSError, StateInUse) as error:
         raise click.ClickException(str(error)) from error
     with contextlib.closing(memory):
         cloud = Cloud(memory, lambda: time.time_ns() // 1000, declared)

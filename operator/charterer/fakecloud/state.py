@@ -30,7 +30,7 @@ _activities = TypeAdapter(Activity)
 
 
 class StateInUse(RuntimeError):
-    """Another process has the state file open."""
+    """Another process has the state file open, or it is no state file."""
 
 
 class State:
@@ -52,10 +52,11 @@ class State:
             self._db.executescript("PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;")
             self._db.executescript(_SCHEMA)
             self._db.execute("BEGIN IMMEDIATE").execute("COMMIT")
-        except sqlite3.OperationalError as error:
+        except sqlite3.DatabaseError as error:
             self._db.close()
             raise StateInUse(
-                f"the state file {path} cannot be opened ({error}); does another fake cloud use it?"
+                f"the state file {path} cannot be opened ({error}); does another fake cloud use it, or is it another "
+                "file?"
             ) from error
         self._dirty = False
         self._load()
@@ -85,12 +86,13 @@ class State:
         self._dirty = False
         try:
             yield
+            self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            if self._db.in_transaction:  # some errors, like a full disk, have rolled it back already
+                self._db.execute("ROLLBACK")
             if self._dirty:
                 self._load()
             raise
-        self._db.execute("COMMIT")
         self._on_commit()
 
     def put_account(self, account: CloudAccount) -> None:

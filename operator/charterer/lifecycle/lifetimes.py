@@ -6,14 +6,12 @@ from collections.abc import Sequence
 
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Pool
-from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.rental import ENDED_BY_ITSELF, Rental, RentalPhase
 from charterer.domain.steps import CountLifetime
 from charterer.domain.time import seconds_between
 
-_BY_ITSELF = frozenset(("InstanceEnded", "Vanished"))
-"""Why a rental ended that nobody had released."""
 _WITH_NOTICE = ReasonCode.INTERRUPTION.value
-_TAKEN = _BY_ITSELF | {_WITH_NOTICE, ReasonCode.LOST_NODE.value}
+_TAKEN = ENDED_BY_ITSELF | {_WITH_NOTICE, ReasonCode.LOST_NODE.value}
 """Reasons for which a node ended that would have gone on; all others are decisions to give it back."""
 
 

@@ -34,6 +34,7 @@ from charterer.domain.steps import (
 )
 from charterer.domain.time import Instant
 from charterer.lifecycle.lifetimes import lifetime_to_count
+from charterer.lifecycle.never_ready import last_ready, never_ready
 from charterer.lifecycle.rental import may_terminate, note_missing
 from charterer.lifecycle.starts import new_starts
 from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, draining, vanished
@@ -209,12 +210,12 @@ def orphan_name(pool: PoolId, instance: Instance) -> RentalId:
 
 def _adjust_orders(inventory: _PoolInventory, view: LifecycleView) -> PoolStep | Wait | None:
     pool, now = inventory.pool, view.snapshot.now
-    refusal = _refusal(inventory) or _given_up(inventory, now)
+    refusal = _refusal(inventory) or _given_up(inventory, now) or never_ready(pool, inventory.rentals, now)
     cooling = pool.cooling(now)
     if refusal is not None and cooling is None and not pool.deleting:
-        launched = _last_useful_launch(inventory, view)
+        returned = _offer_returned(refusal, inventory, view)
         billed = bool(_waited_for(inventory))
-        return Cool(pool.id, cool_down(pool.cool_downs, refusal, pool.cooldown_seconds, now, launched, billed=billed))
+        return Cool(pool.id, cool_down(pool.cool_downs, refusal, pool.cooldown_seconds, now, returned, billed=billed))
     closing = cooling is not None or pool.deleting or view.snapshot.stop is not None
     staying = [rental for rental in inventory.rentals if _holds(rental, inventory.survey, view)]
     wanted = () if closing else _askable(inventory)
@@ -242,8 +243,13 @@ def _askable(inventory: _PoolInventory) -> Sequence[Rental]:
     return [rental for rental in complete if rental.gang is None or len(on_record[rental.gang.name]) == 1]
 
 
-def _last_useful_launch(inventory: _PoolInventory, view: LifecycleView) -> Instant | None:
-    """When a node was launched last, which shows that the offer is back; machines of incomplete gangs do not."""
+def _offer_returned(refusal: Refusal, inventory: _PoolInventory, view: LifecycleView) -> Instant | None:
+    """When a launch showed last that the offer is back, or a ready node that the pool's machines can be ready.
+
+    Machines of incomplete gangs show nothing.
+    """
+    if refusal.kind is RefusalKind.NEVER_READY:
+        return last_ready(inventory.rentals)
     in_vain = incomplete_gangs(inventory.rentals, view.snapshot.jobs)
     useful = (rental for rental in inventory.rentals if rental.gang is None or rental.gang.name not in in_vain)
     return max((rental.launched for rental in useful if rental.launched is not None), default=None)

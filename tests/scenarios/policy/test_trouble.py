@@ -259,6 +259,20 @@ def test_a_machine_whose_node_does_not_come_is_given_up_a_quarter_of_an_hour_aft
     assert rents(decided) == ["a100-2"]
 
 
+@pytest.mark.parametrize("behind", [900.0, -900.0])
+def test_a_cloud_whose_clock_is_wrong_does_not_end_each_machine_at_once(behind: float) -> None:
+    """Or each would be given up as soon as it is launched, and the next one rented, without end."""
+    world = simple()
+    world.job("train", gpus=8)
+    made = world.rental(phase=RentalPhase.REQUESTED, age=0.0)
+    world.launches(made.id, at=after(made.created, -behind))
+    assert releases(plan(world.snapshot())) == {}
+    world.passes(899.0)
+    assert releases(plan(world.snapshot())) == {}
+    world.passes(max(-behind, 0.0) + 1.0)
+    assert releases(plan(world.snapshot())) == {"a100-1": ReasonCode.LOST_NODE}
+
+
 @pytest.mark.parametrize("outcome", [RunOutcome.INTERRUPTED, RunOutcome.STOPPED])
 def test_a_job_whose_run_was_ended_by_others_does_not_rest(outcome: RunOutcome) -> None:
     assert placed(plan(after_a_run(outcome).snapshot())) == {"train": 8}

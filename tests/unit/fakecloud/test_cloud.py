@@ -272,3 +272,11 @@ def test_the_clouds_clock_never_goes_back() -> None:
     before = world.cloud.now()
     world.now -= 5 * SECOND
     assert world.cloud.now() == before
+
+
+def test_a_notice_says_when_the_machine_ends_though_that_was_planned_earlier() -> None:
+    world = World(config({"capacityType": "Spot", "lifetimeSeconds": [30], "noticeSeconds": 0}))
+    world.cloud.set_target("a100", 1)
+    [machine] = world.alive()
+    interrupted = world.cloud.interrupt(machine, 120)
+    assert interrupted.interrupt_at == interrupted.ends == world.now + 30 * SECOND

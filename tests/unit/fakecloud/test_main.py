@@ -49,3 +49,31 @@ def test_the_calls_in_the_help_succeed() -> None:
     calls = list(CALL.finditer(CliRunner().invoke(main, ["--help"]).output))
     assert len(calls) == 4
     assert asyncio.run(statuses(calls)) == [200] * 4
+
+
+def test_a_body_that_is_no_text_is_a_bad_request() -> None:
+    async def put() -> int:
+        cloud = Cloud(State(None, lambda: None), lambda: 0, load_config(EXAMPLE))
+        async with TestClient(TestServer(Api(cloud, Faults(0), None).application())) as client:
+            return (await client.put("/v1/groups/a100-on-demand/target", data=b"\xff\xfe{}")).status
+
+    assert asyncio.run(put()) == 400
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("kubeconfig", "a: [", "is not valid YAML"),
+        ("kubeconfig", "", "there is no"),
+        ("state", "no database\n" * 200, "or is it another file"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_one_error(name: str, content: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text(content)
+    said = CliRunner().invoke(main, [f"--{name}", str(tmp_path / "file")])
+    assert (said.exit_code, "Traceback" in said.output) == (1, False)
+    assert told in said.output
+
+
+def test_a_port_that_does_not_exist_is_refused() -> None:
+    assert "write HOST:PORT" in CliRunner().invoke(main, ["--listen", "127.0.0.1:70000"]).output

@@ -127,3 +127,9 @@ def test_a_new_process_knows_the_orders_that_wait_and_those_that_were_served(tmp
     w.reopen()
     assert w.cloud.group("a100").ordered == ("c2",)
     assert place(w, "c1") == [machine]
+
+
+def test_a_target_means_nothing_to_a_group_that_takes_orders() -> None:
+    """Nothing is ever due for it; a timer that fires again and again would write the state file each time."""
+    world = World(config({"orders": "named", "initialTarget": 2}))
+    assert (world.cloud.next_due(), world.alive()) == (None, [])

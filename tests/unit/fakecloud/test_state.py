@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,3 +67,36 @@ def test_two_processes_never_share_a_state_file(tmp_path: Path) -> None:
         State(tmp_path / "cloud.db")
     first.close()
     State(tmp_path / "cloud.db").close()
+
+
+class Failing:
+    """A database that fails to commit."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        if statement == "COMMIT":
+            raise sqlite3.OperationalError("disk I/O error")
+        return self._database.execute(statement, *values)
+
+
+def test_what_cannot_be_committed_is_not_in_memory_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(config())
+    database = world.state._db
+    monkeypatch.setattr(world.state, "_db", Failing(database))
+    with pytest.raises(sqlite3.OperationalError):
+        world.cloud.set_target("a100", 1)
+    monkeypatch.setattr(world.state, "_db", database)
+    assert world.alive() == []
+    world.cloud.set_target("a100", 2)
+    assert len(world.alive()) == 2
+
+
+def test_a_file_that_is_no_state_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no database at all, but long enough to be taken for one\n" * 20)
+    with pytest.raises(StateInUse, match="or is it another file"):
+        State(tmp_path / "notes.txt")

@@ -151,6 +151,10 @@ CLOUD_REASONS: Final[Mapping[str, Meaning]] = {
     "DryRun": Meaning("This operator only logs what it would do (`charterer run --dry-run`)."),
     "InsufficientCapacity": Meaning("The cloud has no such machine left.", "Add a pool in another zone."),
     "InvalidRequest": Meaning("The pool's spec does not fit the cloud.", "Correct what the message names."),
+    "NeverReady": Meaning(
+        "A machine was launched and paid for, and its Node was never ready. The pool waits before it asks for more.",
+        "Look at the machine's image, network and start-up script: it must join the cluster as a Node.",
+    ),
     "NotFound": Meaning("The cloud does not know the group or machine.", "Check the pool's spec."),
     "NotLeading": Meaning("This operator's time as the leader was over, so nothing was sent. The next leader goes on."),
     "OperatorLimit": Meaning(

@@ -13,7 +13,6 @@ from charterer.cli.shared.plan_report import PlanReport
 from charterer.controller.snapshot.problems import PROFILE_NAME
 from charterer.controller.status.job_limits import own_limits
 from charterer.controller.status.jobs import job_state, why_word
-from charterer.domain.errors import Problem
 from charterer.domain.ids import PoolId, Rate
 from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.job_cost import job_cost
@@ -55,7 +54,7 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
     blocks: list[Block] = [Paragraph(headline(report, job), Tone.STRONG)]
     if job.finish is None and explanation.verdict is not None:
         blocks.append(Paragraph(_reason(explanation, explanation.verdict, starts=_starts(explanation))))
-    problems = problems_of(explanation)
+    problems = report.problems_of(job)
     blocks += [Paragraph(f"{problem.field}: {problem.message}.", Tone.CHANGED) for problem in problems]
     told = "" if explanation.verdict is None else explanation.verdict.reason.message
     for limit in (limit for limit in limits_of(explanation) if limit.message != told):
@@ -82,13 +81,6 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
         blocks += _changes(explanation, options)
     blocks += _ruled_out(explanation.ruled_out)
     return Document(f"charterer explain {job.namespace}/{job.name}", tuple(blocks))
-
-
-def problems_of(explanation: Explanation) -> Sequence[Problem]:
-    """The problems of the job's own object."""
-    job, found = explanation.job, explanation.report.snapshot.problems
-    name = "TrainingJob", job.namespace, job.name
-    return [problem for problem in found if (problem.kind, problem.namespace, problem.name) == name]
 
 
 def headline(report: PlanReport, job: Job) -> str:
@@ -131,7 +123,7 @@ def _reason(explanation: Explanation, verdict: Verdict, *, starts: bool) -> str:
     job = explanation.job
     waits = "It starts now" if starts else "It waits" if job.wants_to_run else "It gets no GPUs"
     begin = waits if job.allocation is None else "Why"
-    return f"{begin} ({why_word(job, verdict, problems_of(explanation))}): {verdict.reason.message}."
+    return f"{begin} ({why_word(job, verdict, explanation.report.problems_of(job))}): {verdict.reason.message}."
 
 
 def _pays(explanation: Explanation) -> str:
@@ -206,7 +198,7 @@ def _unknown_speed(explanation: Explanation, options: Alternatives) -> str:
     job, snapshot = explanation.job, explanation.report.snapshot
     if any(option.basis is not Basis.ASSUMED for option in options.rows):
         return ""
-    if any(problem.field == PROFILE_NAME for problem in problems_of(explanation)):
+    if any(problem.field == PROFILE_NAME for problem in explanation.report.problems_of(job)):
         return ""  # it says what to do
     profile = snapshot.profiles.get(job.class_id)
     types = () if profile is None else {curve.gpu_type for phase in profile.phases for curve in phase.curves}

@@ -10,7 +10,7 @@ from charterer.cli.plan.plan_answer import PlanAnswer
 from charterer.cli.shared.json_values import dollars_json, late_pool_json, option_json, rate_json
 from charterer.cli.shared.output import JsonValue
 from charterer.cli.shared.plan_report import Action, ClassRow, PlanReport
-from charterer.controller.status.jobs import job_state
+from charterer.controller.status.jobs import job_state, why_word
 from charterer.domain.job import Job
 from charterer.domain.plan import PoolVerdict, Stage
 from charterer.domain.snapshot import NO_LIMITS, Snapshot
@@ -167,6 +167,6 @@ def _job(job: Job, report: PlanReport) -> JsonValue:
         "wants": None if verdict is None or verdict.option is None else option_json(verdict.option),
         "secondsLeft": left,
         "endsAbout": None if left is None else format_instant(after(report.snapshot.now, left)),
-        "reason": None if verdict is None else str(verdict.reason.code),
+        "reason": None if verdict is None else why_word(job, verdict, report.problems_of(job)),
         "message": None if verdict is None else verdict.reason.message,
     }

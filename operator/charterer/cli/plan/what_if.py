@@ -23,7 +23,7 @@ from charterer.domain.errors import InvalidObject
 from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.job import Job
 from charterer.domain.money import Money, Price
-from charterer.domain.pool import Pool
+from charterer.domain.pool import Pool, Quote
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, format_instant
 
@@ -36,6 +36,17 @@ class ManifestSource:
 
     at: str
     raw: Mapping[str, Any]
+
+    def field(self, *path: str) -> Mapping[str, Any]:
+        """The fields of an object in it, empty where it is absent. ClickException where something else is there."""
+        found = self.raw
+        for number, name in enumerate(path, start=1):
+            value = found.get(name)
+            if value is not None and not isinstance(value, dict):
+                there = ".".join(path[:number])
+                raise click.ClickException(f"{self.at}: {there} is {value!r}; it has to be an object with fields")
+            found = value or {}
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +130,7 @@ def apply_objects(state: ClusterState, objects: Iterable[ManifestSource], namesp
     budgets, pools = dict(state.budgets), dict(state.pools)
     for source in objects:
         kind, name, key = _identity(source, namespace, state)
-        unknown = next(unknown_fields(kind, source.raw.get("spec")), None)
+        unknown = next(unknown_fields(kind, source.field("spec")), None)
         if unknown is not None:
             raise click.ClickException(f"{source.at}: {kind} {name}: {unknown}")
         raw = _complete(source, kind, key, now)
@@ -160,9 +171,8 @@ def written_jobs(
 
 
 def _identity(source: ManifestSource, namespace: str, state: ClusterState) -> tuple[str, str, ObjectKey]:
-    raw = source.raw
+    raw, metadata = source.raw, source.field("metadata")
     kind, version = str(raw.get("kind") or ""), str(raw.get("apiVersion") or "")
-    metadata = raw.get("metadata") or {}
     name = str(metadata.get("name") or "")
     if version != API_VERSION or not kind:
         raise click.ClickException(
@@ -183,7 +193,6 @@ def _identity(source: ManifestSource, namespace: str, state: ClusterState) -> tu
 
 def _complete(source: ManifestSource, kind: str, key: ObjectKey, now: Instant) -> Mapping[str, Any]:
     """The object with what the API server would have added; of its status only a pool's offering and quote stay."""
-    raw = source.raw
     metadata = {
         "name": key.name,
         "uid": str(uuid5(NAMESPACE_URL, f"what-if/{kind}/{key.namespace}/{key.name}")),
@@ -194,29 +203,29 @@ def _complete(source: ManifestSource, kind: str, key: ObjectKey, now: Instant) -
     }
     return {
         "metadata": metadata,
-        "spec": raw.get("spec") or {},
-        "status": _offer(raw, now) if kind == "GPUPool" else {},
+        "spec": source.field("spec"),
+        "status": _offer(source, now) if kind == "GPUPool" else {},
     }
 
 
 def _labels(source: ManifestSource) -> Mapping[str, str]:
     """``metadata.labels``; ClickException where they are not text."""
-    labels = (source.raw.get("metadata") or {}).get("labels") or {}
-    if not isinstance(labels, dict) or any(not isinstance(text, str) for pair in labels.items() for text in pair):
+    labels = source.field("metadata", "labels")
+    if any(not isinstance(text, str) for pair in labels.items() for text in pair):
         raise click.ClickException(f"{source.at}: metadata.labels is {labels!r}; keys and values must be strings")
     return labels
 
 
-def _offer(raw: Mapping[str, Any], now: Instant) -> Mapping[str, Any]:
+def _offer(source: ManifestSource, now: Instant) -> Mapping[str, Any]:
     """``status.offering`` and ``status.quote`` of a pool in a file, with defaults for missing fields."""
-    spec, status = raw.get("spec") or {}, raw.get("status") or {}
+    offering, quote = source.field("status", "offering"), source.field("status", "quote")
     offer: dict[str, Any] = {}
-    if status.get("offering"):
-        offer["offering"] = {"instanceType": "", "zone": "", **status["offering"]}
-    hourly = (spec.get("price") or {}).get("hourly") or (status.get("quote") or {}).get("hourly")
+    if offering:
+        offer["offering"] = {"instanceType": "", "zone": "", **offering}
+    hourly = source.field("spec", "price").get("hourly") or quote.get("hourly")
     if hourly:
         unknown = {"worstHourly": hourly, "billingMinimumSeconds": 0, "source": "what-if", "asOf": format_instant(now)}
-        offer["quote"] = {**unknown, **(status.get("quote") or {}), "hourly": hourly}
+        offer["quote"] = {**unknown, **quote, "hourly": hourly}
     return offer
 
 
@@ -224,7 +233,7 @@ def _ordered_widths(source: ManifestSource, job: Job) -> None:
     """ClickException for widths that do not ascend: the one rule of the API server that planning relies on."""
     widths = job.widths
     if not widths.min <= widths.preferred <= widths.max:
-        written = (source.raw.get("spec") or {}).get("gpus") or {}
+        written = source.field("spec", "gpus")
         given = ", ".join(f"{field} {written[field]}" for field in ("min", "preferred", "max") if field in written)
         told = f"spec.gpus: {given} must be in ascending order"
         raise click.ClickException(f"{source.at}: TrainingJob {job.name}: {told}")
@@ -261,7 +270,7 @@ def _pool_of(source: ManifestSource, new: Pool, before: Pool | None, others: Ite
     """The pool with an offering and a quote: its own, its former, or those of a pool of the same instance group."""
     alike = before or next((other for other in others if other.cloud == new.cloud), None)
     offering = new.offering or (None if alike is None else alike.offering)
-    quote = new.quote or (None if alike is None else alike.quote)
+    quote = new.quote or (None if alike is None else _at_new_terms(new, alike))
     if offering is None or quote is None:
         lacking = []
         if offering is None:
@@ -278,10 +287,24 @@ def _pool_of(source: ManifestSource, new: Pool, before: Pool | None, others: Ite
     return replace(
         kept,
         uid=before.uid,
+        created=before.created,
         cooled=before.cooled,
         reached=before.reached,
+        lifetimes=before.lifetimes,
+        answers=before.answers,
         labels=new.labels or before.labels,
     )
+
+
+def _at_new_terms(new: Pool, known: Pool) -> Quote | None:
+    """What a node costs by the new pool's ``spec.price``, from the quote of a pool that was asked about."""
+    quote = known.quote
+    if quote is None or (price := new.priced(quote.list_price)) == quote.price:
+        return quote
+    worst = price
+    if new.price_override is None and quote.price.micros_per_hour:  # as far above the price as it was
+        worst = Price(round(price.micros_per_hour * quote.worst.micros_per_hour / quote.price.micros_per_hour))
+    return replace(quote, price=price, worst=worst, source="what-if", listed=quote.list_price)
 
 
 # --- prices and amounts into the snapshot -----------------------------------------------------------------------------
@@ -313,7 +336,7 @@ def what_if_sentences(what_if: WhatIf, snapshot: Snapshot, namespace: str) -> li
     """The changes, a sentence each, against the present snapshot."""
     sentences = []
     for source in what_if.objects:
-        metadata = source.raw.get("metadata") or {}
+        metadata = source.field("metadata")
         kind, name = source.raw["kind"], metadata.get("name")
         where = f"{metadata.get('namespace') or namespace}/" if kind in _NAMESPACED else ""
         sentences.append(f"{kind} {where}{name} as in {source.at}")

@@ -48,7 +48,7 @@ async def find_leader(
     lease = await _latest_lease(client)
     if lease is None:
         return LeaderSeen(trouble="no operator has ever run here (there is no Lease charterer): nobody acts on this")
-    spec = lease["spec"]
+    spec = lease.get("spec") or {}
     namespace = lease["metadata"]["namespace"]
     where = f"the operator's Lease in namespace {namespace}"
     leader = LeaderSeen(spec.get("holderIdentity") or "", namespace, limits=_limits(lease, where))
@@ -92,7 +92,7 @@ async def operator_namespace(client: Client) -> str:
 async def _latest_lease(client: Client) -> RawObject | None:
     """The Lease of that name that was renewed last, in whatever namespace the operator is."""
     leases = (await client.list(LEASES.all(), fields=f"metadata.name={LEASE}")).items
-    return max(leases, key=lambda lease: lease["spec"].get("renewTime") or "", default=None)
+    return max(leases, key=lambda lease: (lease.get("spec") or {}).get("renewTime") or "", default=None)
 
 
 def _limits(lease: RawObject, where: str) -> OperatorLimits:

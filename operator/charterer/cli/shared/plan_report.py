@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, PoolId
+from charterer.domain.job import Job
 from charterer.domain.plan import Allocate, Command, PathVerdict, Plan, Release, Rent
 from charterer.domain.pool import Pool
 from charterer.domain.snapshot import Snapshot
@@ -87,6 +88,18 @@ class PlanReport:
         """The worth of each kind of capacity to each budget; only of those that have more than one kind."""
         found = {solution.budget.id: without_each_kind(solution) for solution in self.solutions}
         return {budget: kinds for budget, kinds in found.items() if kinds}
+
+    @cached_property
+    def _job_problems(self) -> Mapping[tuple[str, str], Sequence[Problem]]:
+        found: dict[tuple[str, str], list[Problem]] = {}
+        for problem in self.snapshot.problems:
+            if problem.kind == "TrainingJob":
+                found.setdefault((problem.namespace, problem.name), []).append(problem)
+        return found
+
+    def problems_of(self, job: Job) -> Sequence[Problem]:
+        """The problems of the job's own object."""
+        return self._job_problems.get((job.namespace, job.name), ())
 
     @property
     def late_pools(self) -> Mapping[PoolId, LaunchWait]:

@@ -20,7 +20,7 @@ from charterer.domain.nodes.waits import with_refusal, with_start
 from charterer.domain.order import LACKS, with_cool_down
 from charterer.domain.plan import Release, Rent
 from charterer.domain.pool import Instance
-from charterer.domain.rental import SEGMENTS_KEPT, Rental, RentalPhase, by_gang
+from charterer.domain.rental import INSTANCE_ENDED, SEGMENTS_KEPT, VANISHED, Rental, RentalPhase, by_gang
 from charterer.domain.steps import (
     AddCosts,
     Adopt,
@@ -178,7 +178,7 @@ async def mark_draining(context: ExecutionContext, step: MarkDraining) -> Action
 async def mark_ended(context: ExecutionContext, step: MarkEnded) -> ActionOutcome:
     """Record the end and the final cost."""
     rental = context.decided.rental(step.rental)
-    because = rental.released_because or ("Vanished" if step.estimated else "InstanceEnded")
+    because = rental.released_because or (VANISHED if step.estimated else INSTANCE_ENDED)
     ended = replace(rental, phase=RentalPhase.ENDED, ended=step.ended, cost=step.cost, released_because=because)
     await context.objects.record_rental(ended)
     return ActionOutcome.DONE

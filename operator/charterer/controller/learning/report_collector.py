@@ -108,13 +108,17 @@ class ReportCollector:
         return self._advice(job, profile, offering, report, at)
 
     def learn_sizes(self, snapshot: Snapshot) -> None:
-        """Learn the sizes of jobs that have ended since; each counts once, by when it ended."""
+        """Learn the sizes of jobs that have ended since; each counts once, by when it ended.
+
+        Kubernetes tells that to the second, so that several may have ended at once.
+        """
+        before = {class_id: learning.through for class_id, learning in self.classes.items()}
         for job in sorted(snapshot.jobs.values(), key=_ended):
             learning = self.classes.get(job.class_id)
             profile = snapshot.profiles.get(job.class_id)
             if learning is None or profile is None or not profile.reports or job.finish is None:
                 continue
-            if job.finish.kind is not FinishKind.COMPLETE or job.finish.at <= (learning.through or 0):
+            if job.finish.kind is not FinishKind.COMPLETE or job.finish.at <= (before[job.class_id] or 0):
                 continue
             reference = reference_throughput(profile)
             work = total_work(job, profile, snapshot.gpu_types, 1.0, job.finish.at)
@@ -129,13 +133,15 @@ class ReportCollector:
         A width that has been measured since then works, and failures are forgotten after a month.
         """
         oldest = after(snapshot.now, -FAILURES_KEPT_SECONDS)
-        for job in snapshot.jobs.values():
-            learning = self.classes.get(job.class_id)
-            if learning is None:
-                continue
-            for record in job.records:
-                if record.outcome is RunOutcome.FAILED and record.until > oldest:
-                    self._count(learning, job.class_id, record, snapshot)
+        failed = [
+            (job.class_id, record)
+            for job in snapshot.jobs.values()
+            for record in job.records
+            if record.outcome is RunOutcome.FAILED and record.until > oldest
+        ]
+        for class_id, record in sorted(failed, key=lambda entry: entry[1].until):
+            if (learning := self.classes.get(class_id)) is not None:
+                self._count(learning, class_id, record, snapshot)
         for class_id, learning in self.classes.items():
             ran = self.learner.widths_run(class_id) if learning.failed else {}
             over = [

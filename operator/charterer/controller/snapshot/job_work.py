@@ -11,9 +11,10 @@ from charterer.domain.profile import Profile
 from charterer.domain.time import Instant, seconds_between
 from charterer.policy.options.sources import DEFAULT_RESTART_SECONDS
 from charterer.policy.options.speedup import speed
+from charterer.policy.solve.bisection import bisect
 
 _HALVINGS = 30
-"""Halvings of the range of total work: speeds of two phases differ by less than 100, so the result is exact to 1e-7."""
+"""Halvings of the range of total work, in the logarithm: if speeds differ by 100, the result is exact to 1e-8."""
 
 _Span = tuple[Sequence[float], float]
 """Speed in each phase, and seconds."""
@@ -55,10 +56,7 @@ def _total(spans: Sequence[_Span], ends: Sequence[float], done: float) -> float:
     most = sum(max(speeds) * seconds for speeds, seconds in spans) / done
     if len(ends) == 1 or least == most:
         return least
-    for _ in range(_HALVINGS):
-        middle = (least + most) / 2.0
-        least, most = (middle, most) if _reached(spans, ends, middle) >= done else (least, middle)
-    return (least + most) / 2.0
+    return bisect(most, least, lambda total: _reached(spans, ends, total) >= done, _HALVINGS)[1]
 
 
 def _reached(spans: Sequence[_Span], ends: Sequence[float], total: float) -> float:

@@ -218,9 +218,7 @@ class PlanBuilder:
         return self._quota.waits
 
     def launch_wait(self, job: Job, option: Option) -> LaunchWait | None:
-        """How long the cloud is expected to take until it gives the nodes of the option that it has not given yet,
-        asked for or not; None: at once, or there are none.
-        """
+        """How late the cloud is expected to give those of its nodes that have no machine yet; None: at once."""
         wait = self._quota.wait(option.pool) if self._quota.waits else None
         return wait if wait is not None and self._lacks_machines(job, option) else None
 
@@ -271,6 +269,12 @@ class PlanBuilder:
         start = self.start_up(option)
         over = [start - wait for wait in waits]
         return min(over, default=start), sum(over) * option.price.dollars_per_second / self.pods(option)
+
+    def start_up_left(self, job: Job, option: Option) -> tuple[float, float]:
+        """Seconds and dollars of the option's start-up that are still to come; none where all nodes are ready."""
+        waits = self._allocator(option.pool).waits(option, self._capacity.held(job))
+        left = [self.start_up(option)] * self.pods(option) if waits is None else waits
+        return max(left, default=0.0), sum(left) * option.price.dollars_per_second / self.pods(option)
 
     def pods(self, option: Option) -> int:
         """How many pods the option has: one below a node, else one for each whole node."""

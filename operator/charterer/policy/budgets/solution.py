@@ -276,15 +276,13 @@ def _pacing_and_calibration(
     node_prices = [pool.quote.price for pool in snapshot.pools_of(budget).values() if pool.quote is not None]
     steady = max([Price.per_second(idle.target_rate), *node_prices])
     calibration = calibrate(budget, groups, rentals, ever, steady, now)
-    unavoidable = _unavoidable(budget, groups, max(idle.seconds - idle.elapsed, 0.0))
+    unavoidable = _unavoidable(groups, max(idle.seconds - idle.elapsed, 0.0))
     running = replace(idle, rate=calibration.rate, left=calibration.left, unavoidable=unavoidable)
     return running, calibration, in_period
 
 
-def _unavoidable(budget: Budget, groups: Iterable[JobGroup], seconds: float) -> float:
-    """Dollars that running jobs will spend in that time whatever is planned; none where a hard limit stops them."""
-    if budget.hard_limit is not None:
-        return 0.0
+def _unavoidable(groups: Iterable[JobGroup], seconds: float) -> float:
+    """Dollars that running jobs will spend in that time whatever is planned, if no hard limit stops them."""
     lefts = [(facts.reported or 0.0, facts.price) for group in groups for facts in group.unchanging]
     return sum([min(left, price * seconds) for left, price in lefts])
 

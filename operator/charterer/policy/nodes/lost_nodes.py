@@ -21,7 +21,7 @@ _UNRECORDED_SECONDS = 1200.0
 """Seconds after the end of a run at which its record is taken to be refused for good. A run that failed is judged once
 its machines were seen healthy, for which ten minutes are allowed."""
 _REGISTRATION_SECONDS = 900.0
-"""Seconds after a launch within which the Node must be ready, or the machine is given up; Karpenter waits as long."""
+"""Seconds within which a launched machine must be a ready Node, or it is given up; Karpenter waits as long."""
 
 
 class NodeDoubt(NamedTuple):
@@ -48,10 +48,11 @@ def never_ready(rental: Rental, pool: Pool | None, now: Instant) -> NodeDoubt:
     if rental.launched is None or pool is None:
         return WELL
     limit = max(_REGISTRATION_SECONDS, START_BOUND_FACTOR * pool.start_seconds)
-    if seconds_between(rental.launched, now) >= limit:
+    began = max(rental.launched, rental.created)  # the clocks of the cloud and of the cluster may differ
+    if seconds_between(began, now) >= limit:
         text = f"instance {rental.instance} has no ready Node {limit / 60:.0f} minutes after its launch"
         return NodeDoubt(reason(ReasonCode.LOST_NODE, text))
-    return NodeDoubt(given_up_at=after(rental.launched, limit))
+    return NodeDoubt(given_up_at=after(began, limit))
 
 
 def hanging(

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import log
 from pathlib import Path
 
 import pytest
 
+from charterer.domain.money import Price
+from charterer.domain.nodes.waits import Answers
+from charterer.domain.profile import Amdahl
 from tests.unit.cli.plan.test_plan import JOB, steady
 from tests.unit.cli.worlds import charterer_over
+from tests.worlds import World
 
 
 def test_of_several_budgets_only_those_that_differ_are_compared(
@@ -98,7 +104,7 @@ def test_a_pool_selector_can_be_tried_with_labels_from_files(
             "research: spec.poolSelector.matchLabels: 'my gpu' is no key",
         ),
         (BUDGET % "{matchExpressions: [{key: gpu, operator: In}]}", "operator In of key 'gpu' needs values"),
-        (POOL % "[gpu]", "metadata.labels is ['gpu']; keys and values must be strings"),
+        (POOL % "[gpu]", "metadata.labels is ['gpu']; it has to be an object with fields"),
     ],
 )
 def test_an_invalid_selector_or_label_in_a_file_is_named(
@@ -109,3 +115,65 @@ def test_an_invalid_selector_or_label_in_a_file_is_named(
     result = charterer_over(steady(), monkeypatch)("plan", "-f", str(file))
     assert result.exit_code == 1
     assert said in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("metadata: h100\nspec: {maxNodes: 1}", "metadata is 'h100'; it has to be an object with fields"),
+        ("metadata: {name: h100}\nspec: 4", "spec is 4; it has to be an object with fields"),
+        ('metadata: {name: h100}\nspec: {price: "12"}', "spec.price is '12'; it has to be an object with fields"),
+        ("metadata: {name: h100}\nspec: {}\nstatus: {offering: a100}", "status.offering is 'a100'; it has to be"),
+    ],
+)
+def test_a_text_where_fields_belong_is_one_error_with_the_field(
+    written: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = f"apiVersion: charterer.dev/v1alpha1\nkind: GPUPool\n{written}\n"
+    result = charterer_over(steady(), monkeypatch)("plan", "-f", "-", stdin=manifest)
+    assert result.exit_code == 1
+    assert f"Error: stdin: {told}" in result.stderr
+
+
+_A100 = """
+apiVersion: charterer.dev/v1alpha1
+kind: GPUPool
+metadata: {name: a100}
+spec: {fake: {endpoint: "http://cloud", group: a100}, maxNodes: 100%s}
+"""
+
+
+@pytest.mark.parametrize(
+    ("now", "written", "price"),
+    [(None, ', price: {adjustment: "-25%"}', "$12.00/h"), ("8", "", "$16.00/h"), ("8", ', price: {hourly: "8"}', "$8")],
+)
+def test_another_price_in_the_spec_of_a_pool_counts(
+    now: str | None, written: str, price: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    world.budget()
+    pool = world.pool()
+    world.job("one", gpus=8)
+    if now is not None and pool.quote is not None:
+        paid = Price.parse(now)
+        quote = replace(pool.quote, price=paid, worst=paid, listed=pool.quote.price)
+        world.pools[pool.id] = replace(pool, price_override=paid, quote=quote)
+    said = charterer_over(world, monkeypatch)("plan", "-f", "-", stdin=_A100 % written).stdout
+    rent = "rent 1 node of a100 for research at "
+    if now is not None and now in price:
+        assert "It would do the same as without that." in said
+    else:
+        assert f"{rent}{price} each" in said
+
+
+def test_what_was_learned_of_an_existing_pool_counts_in_a_what_if(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.budget()
+    pool = world.pool()
+    starts = Answers(starts=40.0, logs=40.0 * log(1800.0), squares=40.0 * log(1800.0) ** 2, at=world.now)
+    world.pools[pool.id] = replace(pool, answers=starts)
+    world.profile("sft", Amdahl(0.97, 1.0), work_hours=40)
+    world.job("one", gpus=8, profile="sft")
+    said = charterer_over(world, monkeypatch)("plan", "-f", "-", stdin=_A100 % "").stdout
+    assert "It would do the same as without that." in said
+    assert "1 budget is as before." in said

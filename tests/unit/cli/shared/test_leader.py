@@ -109,3 +109,9 @@ async def test_nothing_is_said_where_the_lease_may_not_be_read() -> None:
 
     client: Any = Closed()
     assert await leader_if_known(client, lambda: MID_MONTH) == LeaderSeen()
+
+
+async def test_a_lease_without_a_spec_is_that_of_nobody() -> None:
+    empty = {"metadata": {"namespace": "elsewhere", "resourceVersion": "1"}}
+    assert (await Leases([empty, lease(2)]).leader()).holder == "charterer-0"
+    assert "was given up" in (await Leases([empty]).leader()).trouble

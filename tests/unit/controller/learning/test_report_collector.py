@@ -156,6 +156,22 @@ def test_a_finished_job_tells_the_size_of_the_next_ones_once() -> None:
     assert room.restarted().classes[CLASS].through == room.world.now
 
 
+def test_jobs_that_end_within_one_second_each_tell_their_size_once() -> None:
+    room = Classroom()
+    jobs = [room.runs(name) for name in ("sft", "next")]
+    for job in jobs:
+        room.says(job, times=6)
+    room.runs("last")
+    room.learn()
+    room.world.passes(3600.0)
+    end = Finish(FinishKind.COMPLETE, room.world.now, "", "")
+    for job in jobs:
+        room.world.jobs[job] = replace(room.world.jobs[job], finish=end)
+    for _ in range(2):
+        room.collector.learn_sizes(room.world.snapshot())
+        assert len(room.collector.learner.state(CLASS).sizes.latest) == 2
+
+
 NUMBER = st.floats(1e-6, 86_400.0)
 
 
@@ -231,6 +247,16 @@ def test_a_failed_run_is_remembered_with_its_width_and_counted_once() -> None:
     fails(room, job, "second")
     assert failures(room) == [(16, 2, "second")]
     assert room.collector.classes[CLASS].changed
+
+
+def test_failures_that_are_heard_of_together_count_in_the_order_in_which_runs_ended() -> None:
+    room = Classroom()
+    jobs = [room.runs(name) for name in ("sft", "next")]
+    room.says(jobs[0])
+    fails(room, jobs[1], "first")
+    room.world.passes(60.0)
+    fails(room, jobs[0], "second")
+    assert failures(room) == failures(room) == [(16, 2, "second")]
 
 
 def test_a_run_that_failed_where_the_class_was_measured_or_ended_otherwise_says_nothing_of_the_width() -> None:

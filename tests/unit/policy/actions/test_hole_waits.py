@@ -15,6 +15,7 @@ from charterer.domain.nodes.waits import NodeStart, with_start
 from charterer.domain.option import Option
 from charterer.domain.plan import Allocate, Plan, ReasonCode, Rent
 from charterer.domain.profile import PowerLaw
+from charterer.domain.rental import RentalPhase
 from charterer.domain.time import after, seconds_between
 from charterer.policy.explain.alternatives import Rank, alternatives
 from charterer.policy.planner import plan, solve_budgets
@@ -267,6 +268,21 @@ def test_the_smallest_node_that_a_job_fits_into_is_rented(gpus: int) -> None:
         world.pool(f"a{size}", gpus=size, price=str(2 * size), gpu_type="a100")
     world.job("new", gpus=gpus, hours_left=1.0)
     assert rented(plan(world.snapshot())) == [f"a{gpus}"]
+
+
+def test_nodes_that_were_just_asked_for_for_a_wide_job_are_not_taken_by_narrow_ones_that_fit_another_better() -> None:
+    """The wide job would have to rent others, and what was asked for would be given back."""
+    world = World()
+    world.budget(amount="5000")
+    world.pool("large", gpus=8, price="16", gpu_type="a100", max_nodes=2)
+    world.pool("small", gpus=1, price="2", gpu_type="a100")
+    world.rental("large", phase=RentalPhase.REQUESTED, age=1.0)
+    for name, gpus, hours in (("two", 2, 5.0), ("four", 4, 5.0), ("wide", 16, None)):
+        world.job(name, gpus=gpus, hours_left=hours, weight=5.0)
+    decided = plan(world.snapshot())
+    assert rented(decided) == ["small"] * 16
+    world.carry_out(decided)
+    assert plan(world.snapshot()).commands == ()
 
 
 def test_a_smaller_node_is_not_rented_where_its_gpus_cost_more() -> None:

@@ -88,26 +88,29 @@ class OptionOrder:
     def snuggest(self, job: Job, options: Sequence[Option]) -> Sequence[Option]:
         """The options, best first; where the best would have a node to itself, that of the pool which it fits best.
 
-        The rest of that node would stay idle. A smaller node that comes later, because it must start up or its cloud
-        gives none soon, is waited for where that costs less than the rest until the job ends.
+        The rest of that node would stay idle. A node that fits better and comes later, because it must start up or its
+        cloud gives none soon, is waited for where that costs less than the rest until the job ends.
         """
         if snuggest_first(options, self._solution.inputs.market) is options:
             return options
         first, share = options[0], self._solution.share(job)
         if share is None:
             return options
-        worth, rented = self._solution.worth(job, share), self._draft.must_rent(job, first)
+        worth = self._solution.worth(job, share)
         unused = self._draft.idle_beside(job, first) * first.price.dollars_per_second / first.gpus
-        least = self._draft.launch_delay(job, first)
+        idle, least = unused * share.position(job).left / first.speed, self._to_come(job, first, worth)
 
         def in_time(option: Option) -> bool:
-            waits = worth * max(self._draft.launch_delay(job, option) - least, 0.0)
-            if not rented:
-                waits += (worth + option.price.dollars_per_second) * self._draft.start_up(option)
-            return (rented and not waits) or waits < unused * share.position(job).left / first.speed
+            later = self._to_come(job, option, worth) - least
+            return later <= 0.0 or later < idle
 
         there = snuggest_first([first, *filter(in_time, options[1:])], self._solution.inputs.market)[0]
         return [there, *(option for option in options if option is not there)]
+
+    def _to_come(self, job: Job, option: Option, worth: float) -> float:
+        """Dollars, time included, until all nodes of the option are ready. ``worth``: dollars of a second."""
+        seconds, dollars = self._draft.start_up_left(job, option)
+        return worth * (self._draft.launch_delay(job, option) + seconds) + dollars
 
     def may_wait(self, job: Job, option: Option) -> bool:
         """Whether the job waits for a pool that cools: enough is known of its hours, or the job has time to lose."""
