@@ -6,7 +6,6 @@ from tests.clouds.aws.account import BEGIN, Account, Group, Machine
 from tests.clouds.aws.paging import page
 from tests.clouds.aws.protocol import Fault, Params
 
-
 _REQUIREMENTS = {"InstanceRequirements": {"VCpuCount": {"Min": 96}, "MemoryMiB": {"Min": 1}}}
 """An override that names no instance type."""
 
