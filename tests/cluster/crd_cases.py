@@ -138,6 +138,12 @@ CASES: tuple[Case, ...] = (
         make("TrainingJob", maxCost="five"),
     ),
     Case(
+        "TrainingJob",
+        "profileName must be a name that a SpeedupProfile can have: lower-case letters, digits, '-' and '.'",
+        make("TrainingJob", profileName="sft-7b.v2"),
+        make("TrainingJob", profileName="My_Profile"),
+    ),
+    Case(
         "GPUPool",
         _dollars("a million"),
         make("GPUPool", price={"hourly": "12.80"}),

@@ -17,6 +17,7 @@ from charterer.api.models.base import (
     SpecAmount,
     Time,
     ruled,
+    rules,
 )
 from charterer.api.models.trainingjob_status import TrainingJobRecord, TrainingJobStatus
 from charterer.api.names import GPU_RESOURCE
@@ -26,6 +27,17 @@ from charterer.domain.job import Job, ResizePolicy, SpotPolicy, Widths
 from charterer.domain.money import ZERO
 
 _Gpus = Annotated[int, Field(ge=1, le=MOST_GPUS)]
+_ProfileName = Annotated[
+    ObjectName,
+    Field(
+        json_schema_extra=rules(
+            Rule(
+                "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+                "profileName must be a name that a SpeedupProfile can have: lower-case letters, digits, '-' and '.'",
+            )
+        )
+    ),
+]
 
 
 class GpuRange(ApiModel):
@@ -104,7 +116,7 @@ class TrainingJobSpec(ApiModel):
     torchrun reads. A trainer that is stopped must exit with 143, never with 0. A change takes effect with the job's
     next run. nodeName, schedulerName, resourceClaims, a priorityClassName that begins with system- and GPUs in other
     containers are refused. Whoever writes a template needs the right to create pods."""
-    profile_name: ObjectName | None = None
+    profile_name: _ProfileName | None = None
     """Name of the SpeedupProfile, in the same namespace, that describes the class of this job. Charterer creates it
     when the jobs report their speed. Absent: nothing is learned of the job's speed."""
     gpu_types: Annotated[
