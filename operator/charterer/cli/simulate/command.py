@@ -175,6 +175,11 @@ def _save(history: History, past: ClusterHistory, file: Path) -> None:
     write(file, text.getvalue().encode())
     for sentence in _gap_sentences(past):
         click.echo(sentence, err=True)
+    if history.others:
+        names = ", ".join(pool.name for pool in history.others)
+        click.echo(
+            f"Not in the file: GPUPools in which none of its jobs ran ({names}); --pools puts them on sale.", err=True
+        )
 
 
 def _gap_sentences(past: ClusterHistory) -> Iterable[str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from charterer.cli.shared.option_groups import option_group
 from charterer.cli.shared.output import FORMATS
@@ -54,6 +55,12 @@ class SourceOptions:
         of_cluster = [name for name, value in options.items() if value]
         if of_cluster and not self.from_cluster:
             raise click.ClickException(f"{of_cluster[0]} is about the cluster's history: add --from-cluster")
+        of_file = ["--speeds"] * (self.speeds is not None) + _given_node_options()
+        if of_file and self.from_cluster:
+            raise click.ClickException(
+                f"{of_file[0]} is about a workload file, and the cluster has its own pools and profiles: leave it out, "
+                "or --save the history and simulate that file"
+            )
 
     @property
     def last_seconds(self) -> float | None:
@@ -110,6 +117,16 @@ class NodeOptions:
         if not Price(0) <= price <= DEAREST:
             raise ValueError(problem)
         return PoolModel("pool", self.gpus_per_node, price, start_seconds=self.start_seconds, max_nodes=self.max_nodes)
+
+
+def _given_node_options() -> list[str]:
+    """The options about nodes that stand on the command line."""
+    context = click.get_current_context()
+    return [
+        f"--{field.name.replace('_', '-')}"
+        for field in fields(NodeOptions)
+        if context.get_parameter_source(field.name) is ParameterSource.COMMANDLINE
+    ]
 
 
 node_options = option_group(

@@ -79,16 +79,20 @@ def monthly_budget(jobs: Iterable[PastJob], payers: Mapping[str, Budget]) -> Mon
 
 @dataclass(frozen=True, slots=True)
 class OnSale:
-    """The pools of jobs whose rows do not describe them, at least one, and the restart in those that say nothing."""
+    """The pools of jobs whose rows do not describe them, at least one, and the restart in those that say nothing.
+
+    ``from_file``: whether a file names the pools, otherwise the options describe the only one.
+    """
 
     pools: tuple[PoolModel, ...]
     restart_seconds: float
+    from_file: bool
 
 
 def on_sale(file: Path | None, default: PoolModel, restart_seconds: float, seed: int) -> OnSale:
     """The pools of a file, or the default one. BadRow."""
     if file is None:
-        return OnSale((default,), restart_seconds)
+        return OnSale((default,), restart_seconds, False)
 
     def beside(name: str) -> io.StringIO:
         if not (file.parent / name).is_file():
@@ -96,7 +100,7 @@ def on_sale(file: Path | None, default: PoolModel, restart_seconds: float, seed:
         return _lines(file.parent / name)
 
     with _csv_errors(file):
-        return OnSale(read_pools(_lines(file), file.name, default, seed, beside), restart_seconds)
+        return OnSale(read_pools(_lines(file), file.name, default, seed, beside), restart_seconds, True)
 
 
 def from_file(workload: Path, speeds: Path | None, sale: OnSale, budget: Money | None) -> SimulationInput:
@@ -134,7 +138,7 @@ def _from_lines(
     known = None if speeds is None else read_speeds(_lines(speeds), speeds.name, gpu_types)
     if trace:
         curves, warnings = ({}, ()) if known is None else (_curves(known), known.warnings)
-        history = read_history(lines, workload.name, sale.pools, sale.restart_seconds, curves)
+        history = read_history(lines, workload.name, sale.pools, sale.restart_seconds, curves, on_sale=sale.from_file)
         return of_history(workload.name, history, warnings, budget)
     if speeds is None or known is None:
         raise BadRow(

@@ -76,7 +76,9 @@ class _Sink(Protocol):
 
 
 def write_history(history: History, to: _Sink) -> None:
-    """Write a row for each job by time of submission; ``read_history`` reads back the same history."""
+    """Write a row for each job by time of submission; ``read_history`` reads back the same history, but for pools in
+    which no job ran.
+    """
     writer = csv.writer(to, lineterminator="\n")
     writer.writerow(COLUMNS)
     rows = [(job.submitted, job.name, _cells(job, past)) for past in history.pools for job in past.jobs]
@@ -125,10 +127,13 @@ def read_history(
     pools: Sequence[PoolModel],
     restart_seconds: float,
     curves: Curves | None = None,
+    *,
+    on_sale: bool = False,
 ) -> History:
     """The history in a file. BadRow for the first row that cannot be used.
 
-    ``pools`` on sale: a row that names one has its values by default, any other row those of the first.
+    ``pools``: a row that names one has its values by default, any other row those of the first. ``on_sale``: whether
+    those in which no job ran are on sale, too.
     ``restart_seconds``: where neither row nor pool says. ``curves``: by class, for rows without one; a curve without a
     GPU type holds for the type of the job's pool.
     """
@@ -149,7 +154,11 @@ def read_history(
     ]
     if not rows:
         raise BadRow(f"{file}: has no row: add at least one job")
-    return _HistoryReader(pools, restart_seconds, curves or {}).history(rows)
+    history = _HistoryReader(pools, restart_seconds, curves or {}).history(rows)
+    if not on_sale:
+        return history
+    used = {past.pool.name for past in history.pools}
+    return replace(history, others=tuple(pool for pool in pools if pool.name not in used))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +190,7 @@ class _HistoryReader:
     """The pools and curves of the rows read so far; rows must agree about a pool, and about a class's curve on it."""
 
     def __init__(self, pools: Sequence[PoolModel], restart_seconds: float, curves: Curves) -> None:
-        self._on_sale, self._restart_seconds, self._curves = pools, restart_seconds, curves
+        self._default, self._restart_seconds, self._curves = pools[0], restart_seconds, curves
         self._by_name = {pool.name: pool for pool in pools}
         self._pools: dict[str, tuple[PoolModel, float, str]] = {}
         self._curves_seen: dict[tuple[str, str], tuple[tuple[Phase, ...], str]] = {}
@@ -196,8 +205,7 @@ class _HistoryReader:
         for number, (row, moment) in enumerate(zip(rows, moments, strict=True), start=1):
             pool = self._pool_of(row)
             jobs.setdefault(pool.name, []).append(self._job(row, number, moment - moments[first], pool))
-        others = tuple(pool for pool in self._on_sale if pool.name not in jobs) if len(self._on_sale) > 1 else ()
-        return History(tuple(self._past_pool(name, of_pool) for name, of_pool in sorted(jobs.items())), others)
+        return History(tuple(self._past_pool(name, of_pool) for name, of_pool in sorted(jobs.items())))
 
     def _past_pool(self, name: str, jobs: list[PastJob]) -> PastPool:
         pool, restart_seconds, _ = self._pools[name]
@@ -205,8 +213,8 @@ class _HistoryReader:
         return PastPool(pool, tuple(sorted(jobs, key=lambda job: (job.submitted, job.name))), curves, restart_seconds)
 
     def _pool_of(self, row: _Row) -> PoolModel:
-        name = row.cells.get("pool") or self._on_sale[0].name
-        default = self._by_name.get(name, self._on_sale[0])
+        name = row.cells.get("pool") or self._default.name
+        default = self._by_name.get(name, self._default)
         capacity_type = row.get(
             "capacity_type", CapacityType, f"one of {', '.join(CapacityType)}", default.capacity_type
         )

@@ -90,6 +90,16 @@ def test_the_clusters_history_is_simulated_saved_and_simulated_again_alike(
     assert direct.stderr == ""
 
 
+def test_a_saved_history_says_which_pools_are_not_in_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    world = observing()
+    world.pool("small", gpus=1, price="1", gpu_type="a100")
+    ended(world, "own", hours_ago=3, hours=1, speed=5.0, profile="sft")
+    charterer = charterer_over(world, monkeypatch)
+    saved = charterer("simulate", "--from-cluster", "--save", str(tmp_path / "history.csv"))
+    assert saved.exit_code == 0
+    assert "GPUPools in which none of its jobs ran (small); --pools puts them on sale." in saved.stderr
+
+
 def test_what_was_not_modelled_stands_below_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     world = observing()
     ended(world, "own", hours_ago=3, hours=1)
@@ -109,6 +119,9 @@ def test_what_was_not_modelled_stands_below_the_table(monkeypatch: pytest.Monkey
         (("--from-cluster",), "the cluster holds no job of the past that can be simulated"),
         (("--from-cluster", "-n", "nowhere"), "no namespace 'nowhere' in this cluster"),
         (("--save", "x.csv"), "name one thing to simulate"),
+        (("--from-cluster", "--pools", __file__), "--pools is about a workload file"),
+        (("--from-cluster", "--speeds", __file__), "--speeds is about a workload file"),
+        (("--from-cluster", "--max-nodes", "2"), "--max-nodes is about a workload file"),
     ],
 )
 def test_a_wrong_call_says_what_to_do(arguments: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,6 +153,12 @@ def test_bad_curves_of_types_and_spot_nodes_without_a_price_are_one_line(row: st
 
 def test_rows_name_pools_of_a_file_and_those_without_jobs_are_on_sale_too() -> None:
     dear = replace(POOL, name="dear", hourly=Price.parse("40"))
-    history = read_history(["submitted,gpus,duration,pool", "0,4,100,dear"], "t.csv", (POOL, dear), 30.0)
+    history = read_history(["submitted,gpus,duration,pool", "0,4,100,dear"], "t.csv", (POOL, dear), 30.0, on_sale=True)
     assert [past.pool for past in history.pools] == [dear]
     assert history.others == (POOL,)
+
+
+def test_a_single_pool_of_a_file_is_on_sale_beside_those_that_rows_describe() -> None:
+    rows = ["submitted,gpus,duration,pool,gpus_per_node,node_price", "0,4,100,own,4,9"]
+    assert read_history(rows, "t.csv", (POOL,), 30.0).others == ()
+    assert read_history(rows, "t.csv", (POOL,), 30.0, on_sale=True).others == (POOL,)
