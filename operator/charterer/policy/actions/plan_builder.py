@@ -214,7 +214,7 @@ class PlanBuilder:
 
     def start_up_left(self, job: Job, option: Option) -> tuple[float, float]:
         """Seconds and dollars of the option's start-up that are still to come; none where all nodes are ready."""
-        waits = self._allocator(option.pool).waits(option, self._capacity.held(job))
+        waits = self._allocator(option.pool).waits(option, self.capacity.held(job))
         left = [self.start_up(option)] * self.pods(option) if waits is None else waits
         return max(left, default=0.0), sum(left) * option.price.dollars_per_second / self.pods(option)
 
