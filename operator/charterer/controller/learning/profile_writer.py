@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,8 +141,9 @@ class ProfileWriter:
         self._collector.learn_sizes(snapshot)
         self._collector.learn_failures(snapshot)
         self._backoff.retain(self._collector.classes.keys())
+        named = {job.class_id for job in snapshot.jobs.values()}
         for class_id in list(self._collector.classes):
-            if self._backoff.pausing(class_id) or self._deleted(class_id):
+            if self._backoff.pausing(class_id) or self._gone(class_id, named):
                 continue
             await asyncio.sleep(0)  # the loop and the progress endpoint wait for one class at most
             try:
@@ -157,12 +158,17 @@ class ProfileWriter:
                 _log.exception("what was learned of %s cannot be told; please report it", class_id)
                 self._backoff.failed(class_id, self._intervals.last_retry)
 
-    def _deleted(self, class_id: ClassId) -> bool:
-        """Whether the profile that remembered the class was deleted; what was learned is then forgotten."""
+    def _gone(self, class_id: ClassId, named: Container[ClassId]) -> bool:
+        """Whether the profile that remembered the class was deleted; what was learned is then forgotten.
+
+        So it is where no profile remembers it yet and no job names it any more: it would take a place for ever.
+        ``named``: the classes of all jobs.
+        """
         uid = self._collector.classes[class_id].uid
-        if uid is None or self._store.uid(_KIND, _key(class_id)) == uid:
+        if class_id in named if uid is None else self._store.uid(_KIND, _key(class_id)) == uid:
             return False
-        _log.info("SpeedupProfile %s was deleted: what was learned of it is forgotten", class_id)
+        why = "no job names it any more" if uid is None else "it was deleted"
+        _log.info("what was learned of SpeedupProfile %s is forgotten: %s", class_id, why)
         self._collector.forget(class_id)
         self._written.pop(class_id, None)
         self._digested.pop(class_id, None)

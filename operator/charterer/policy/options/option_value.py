@@ -137,7 +137,7 @@ class OptionValues:
         return at is not None and self.menu.options[at].trial
 
     def entering(self, position: JobPosition) -> list[Completion]:
-        """Every option for a new run, best first; ties go to the cheaper, then by pool and width."""
+        """Every option for a new run, best first; ties go to the cheaper, then to the faster, by pool and width."""
         if position.done:
             return self._entering(position)
         if position not in self._fresh:
@@ -170,7 +170,7 @@ class OptionValues:
             money, time = money + option.entry_cost.dollars, time + option.entry_seconds
             room = to_go.room_cost(at) + self._extra(at) * option.entry_seconds
             found.append(Completion(option, time, money, self.worth * time + money + room, room))
-        return sorted(found, key=lambda end: (end.worth, end.dollars, end.option.pool, end.option.gpus))
+        return sorted(found, key=lambda end: (end.worth, end.dollars, end.seconds, end.option.pool, end.option.gpus))
 
     def staying(self, here: Option, position: JobPosition) -> Completion:
         """The way to the end of a job that runs on ``here``."""

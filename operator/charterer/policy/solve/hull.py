@@ -18,7 +18,8 @@ from charterer.domain.option import Option
 from charterer.policy.solve.phase_dp import BackwardInduction, CostToGo, OptionTable, UnitCosts
 
 _ANY_PRICE = 1e6
-"""Multiple of the dearest option's price that a second is worth to find the path that only looks at time."""
+"""Multiple of the dearest option's price, or of $1 a second where all are free, that a second is worth to find the path
+that only looks at time."""
 _SAME = 1e-9
 """Points closer to an edge than this fraction of their cost are on it."""
 
@@ -53,8 +54,6 @@ def corners(points: Sequence[tuple[float, float]]) -> list[int]:
             (m0, a0), (m1, a1) = points[chain[-2]], points[chain[-1]]
             if (m1 - m0) * (a1 - time) < (money - m1) * (a0 - a1):
                 break
-            chain.pop()
-        if len(chain) == 1 and points[chain[0]][0] == money:
             chain.pop()
         chain.append(new)
     return chain
@@ -116,7 +115,7 @@ def path_hull(stages: Sequence[Sequence[Option]], table: OptionTable, until: Seq
         path = tuple(stage[at] for stage, at in zip(stages, to_go.path(first), strict=True))
         return money + path[0].entry_cost.dollars, time + path[0].entry_seconds, path
 
-    points = [best(0.0), best(_ANY_PRICE * max(table.prices))]
+    points = [best(0.0), best(_ANY_PRICE * (max(table.prices) or 1.0))]
     edges = [(points[0], points[1])]
     while edges and len(points) < _MOST_PATHS:
         cheap, fast = edges.pop(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -13,6 +14,7 @@ from charterer.cluster.errors import AlreadyExists, Forbidden, NotFound
 from charterer.cluster.events import Recorder
 from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.learning.profile_writer import ProfileWriter, WriteIntervals
+from charterer.domain.job import Finish, FinishKind
 from charterer.domain.time import after
 from tests.unit.controller.learning.classroom import CLASS, Classroom
 
@@ -166,6 +168,21 @@ async def test_what_somebody_spoilt_while_it_works_is_written_again(desk: Desk) 
     held = desk.store.get(kinds.SPEEDUP_PROFILES, KEY.name, KEY.namespace)
     assert held is not None
     assert (held.unreadable, held.reports) == ("", 2)
+
+
+async def test_a_class_that_was_never_written_is_forgotten_with_its_last_job(desk: Desk) -> None:
+    desk.room.says(desk.job)
+    job = desk.room.world.jobs.pop(desk.job)
+    desk.room.world.jobs[desk.job] = replace(job, finish=Finish(FinishKind.COMPLETE, desk.room.world.now, "", ""))
+    assert await desk.looks() == 0
+    assert CLASS in desk.room.collector.classes
+    del desk.room.world.jobs[desk.job]
+    desk.room.world.now = after(desk.room.world.now, 1.0)
+    assert await desk.looks(10.0) == 0
+    assert CLASS not in desk.room.collector.classes
+    desk.job = desk.room.runs("next")
+    desk.room.says(desk.job)
+    assert await desk.looks(10.0) == 1
 
 
 async def test_what_was_learned_last_is_written_after_the_last_job_has_gone(desk: Desk) -> None:

@@ -86,3 +86,13 @@ def test_only_a_change_in_the_number_of_equal_pods_is_made_in_place() -> None:
     assert not in_place(option(8, 1.0), 1, option(16, 1.0), 2)
     assert not in_place(option(16, 1.0), 2, option(32, 1.0, pool="b"), 4)
     assert not in_place(option(16, 1.0), 2, option(16, 1.0), 4)
+
+
+@pytest.mark.parametrize("phases", [1, 2])
+def test_where_nodes_are_free_the_fastest_option_is_best(phases: int) -> None:
+    stages = [tuple(option(gpus, speed, "0") for gpus, speed in ((1, 1.0), (4, 3.0), (8, 2.0)))] * phases
+    free = menu(*stages, until=(0.5, 1.0)[2 - phases :])
+    best, path = OptionValues(free, 0.0).newcomer(36_000.0)
+    assert best.option.gpus == 4
+    assert [stop.gpus for stop in path] == [4] * phases
+    assert [[stop.gpus for stop in corner] for corner in free.hull(36_000.0).paths] == [[4] * phases]
