@@ -100,4 +100,4 @@ async def findings_of(accounts: Accounts, pool: Pool) -> Sequence[PreflightFindi
     try:
         return tuple(await accounts.account_of(pool).preflight(pool))
     except ProviderError as error:
-        return (PreflightFinding("cloud", False, str(error)),)
+        return (PreflightFinding("cloud", False, error.said),)

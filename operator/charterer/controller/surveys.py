@@ -125,6 +125,8 @@ class Surveys:
         self._in_flight: set[PoolId] = set()
         self._clouds: dict[PoolId, Cloud] = {}
         self._unlisted: dict[PoolId, _UnlistedAnswers] = {}
+        self._warned: dict[PoolId, str] = {}
+        """What the log has of a survey that fails, so that it is there once and not with every survey."""
         self._nudge = asyncio.Event()
         self.latest: dict[PoolId, Survey] = {}
         self.quotes: dict[PoolId, Quote] = {}
@@ -225,7 +227,7 @@ class Surveys:
         self._accounts.keep(pools)
         for name, cloud in list(self._clouds.items()):
             if name not in pools or pools[name].cloud != cloud:
-                for by_pool in (self._clouds, self._asked, self._answered, self._quoted, self._unlisted):
+                for by_pool in (self._clouds, self._asked, self._answered, self._quoted, self._unlisted, self._warned):
                     by_pool.pop(name, None)
                 for answers in (self.latest, self.quotes, self.errors):
                     answers.pop(name, None)
@@ -240,13 +242,15 @@ class Surveys:
         for pool in pools:
             match answers[pool.id]:
                 case Survey() as survey:
+                    self._warned.pop(pool.id, None)
                     self._keep(survey, began)
                     self.clocks[account] = Reading(survey.asked, self._clock())
                     if pool.id in self.quotes:
                         self.errors.pop(pool.id, None)
                 case error:
-                    if str(self.errors.get(pool.id)) != str(error):
+                    if self._warned.get(pool.id) != str(error):
                         _log.warning("%s", error)
+                    self._warned[pool.id] = str(error)
                     self.errors[pool.id] = error
 
     def _keep(self, survey: Survey, began: float) -> None:

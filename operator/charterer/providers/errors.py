@@ -14,6 +14,7 @@ from charterer.domain.order import RefusalKind
 class ProviderError(Exception):
     """A call to a cloud did not do what it should. ``code`` is the vendor's word, ``message`` its explanation.
 
+    ``said``: all of it, for a place that names the pool.
     ``reason`` names the kind of error in conditions and metrics; ``advice`` says what a user can do about it.
     ``refuses``: what it says of the pool where nodes were asked for and none will come; None where it says nothing.
     """
@@ -24,7 +25,8 @@ class ProviderError(Exception):
 
     def __init__(self, pool: PoolId, call: str, code: str, message: str) -> None:
         advice = f"; {self.advice}" if self.advice else ""
-        super().__init__(f"GPUPool {pool}: {call}: {code}: {message}{advice}")
+        self.said = f"{call}: {code}: {message}{advice}"
+        super().__init__(f"GPUPool {pool}: {self.said}")
         self.pool = pool
         self.call = call
         self.code = code

@@ -179,7 +179,7 @@ class FakeCloud:
             _check_capacity_type(pool, path, group)
             price = await self.quote(pool)
         except ProviderError as error:
-            return [PreflightFinding("group", False, str(error))]
+            return [PreflightFinding("group", False, error.said)]
         sells = f"{group.get('instanceType')} in {group.get('zone')} at {price.price}"
         found = [PreflightFinding("group", True, f"{_group(pool)} sells {sells}")]
         fits = _decoded(pool, f"GET {path}", lambda: int(group["maxSize"]))

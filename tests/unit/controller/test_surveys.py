@@ -56,6 +56,8 @@ class Cloud:
 
     async def quote(self, pool: Pool) -> Quote:
         self.quoted.append(clock())
+        if self.fails:
+            raise CloudUnreachable(pool.id, "GET price", "Refused", "no answer")
         return Quote(PRICE, PRICE, 60, "cloud", Instant(0))
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
@@ -247,6 +249,23 @@ def test_a_cloud_that_fails_leaves_the_last_answer_and_its_error_until_it_answer
         assert not sky.surveys.errors
 
     run_in_virtual_time(main())
+
+
+def test_a_cloud_that_answers_neither_question_is_in_the_log_once_until_it_answers_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def run() -> None:
+        sky = Sky(A)
+        sky.near.fails = True
+        await sky.passes(5 * QUIET)
+        assert len(caplog.records) == 1
+        sky.near.fails = False
+        await sky.passes(2 * QUIET)
+        sky.near.fails = True
+        await sky.passes(5 * QUIET)
+        assert len(caplog.records) == 2
+
+    run_in_virtual_time(run())
 
 
 def test_a_refresh_asks_at_once_and_a_slower_older_answer_does_not_replace_it() -> None:

@@ -170,7 +170,9 @@ def _mixes(explanation: Explanation) -> str:
     share = None if solution is None else solution.share(explanation.job)
     if solution is None or share is None or not share.mixes:
         return ""
-    begin = " and ".join(f"{part.fraction:.0%} of them on {name(part.path[0])}" for part in share.path_shares)
+    begin = " and ".join(
+        f"{formatting.share(part.fraction)} of them on {name(part.path[0])}" for part in share.path_shares
+    )
     if solution.scarce:
         return f"New jobs of its class begin {begin}: with this mix the pools that are too small are used in full."
     return (

@@ -382,7 +382,7 @@ def _bought(budget: BudgetId, point: FrontierPoint) -> tuple[TableCell, ...]:
         formatting.duration(point.mean_seconds),
         formatting.rate(point.rate),
         formatting.minutes_per_dollar(point.seconds_per_dollar),
-        formatting.note(point.fit, point.served),
+        formatting.note(point.fit, 1.0 if point.mean_seconds is not None else point.served),
     )
     return tuple(TableCell(text, tone) for text in texts)
 

@@ -48,7 +48,14 @@ def mixed(paths: Sequence[PathVerdict]) -> str:
     if len(paths) == 1:
         return path(paths[0].stages)
     often = sorted(paths, key=lambda one: -one.fraction)
-    return "; ".join(f"{one.fraction:.0%} of jobs: {path(one.stages)}" for one in often)
+    return "; ".join(f"{share(one.fraction)} of jobs: {path(one.stages)}" for one in often)
+
+
+def share(fraction: float) -> str:
+    """Part of a whole in percent, which is never said to be none or all of it where it is not."""
+    if 0.0 < fraction < 0.01:
+        return "under 1%"
+    return "over 99%" if 0.99 < fraction < 1.0 else f"{fraction:.0%}"
 
 
 def minutes_per_dollar(seconds: float | None) -> str:
@@ -60,9 +67,11 @@ def minutes_per_dollar(seconds: float | None) -> str:
 
 def note(fit: BudgetFit, served: float) -> str:
     """A remark on how an amount fits the load; empty where there is none."""
+    if fit is not BudgetFit.INFEASIBLE and served < 1.0:
+        return f"pools are too small if jobs keep coming at this rate: they have room for {share(served)} of them"
     match fit:
         case BudgetFit.INFEASIBLE:
-            return f"too small if jobs keep coming at this rate: it pays for {served:.0%} of them"
+            return f"too small if jobs keep coming at this rate: it pays for {share(served)} of them"
         case BudgetFit.SURPLUS:
             return "more than can be used: nothing faster is worth its price"
         case _:

@@ -290,7 +290,7 @@ def _pool_state(
         return PoolState.GROUP_TAKEN, "GroupTaken", message
     if error is not None:
         state = _ERROR_STATES.get(error.code, PoolState.UNREACHABLE)
-        return state, error.reason if state is PoolState.UNREACHABLE else state.value, str(error)
+        return state, error.reason if state is PoolState.UNREACHABLE else state.value, error.said
     if pool.id not in snapshot.surveys:
         return PoolState.UNKNOWN, "NotAskedYet", "the cloud has not answered yet"
     unread = snapshot.unread_rental(pool.id)

@@ -44,8 +44,8 @@ class FrontierPoint:
     """A point: what ``amount`` dollars a period buy in the long run, ``factor`` times the budget's own amount.
 
     ``spend``: what is then spent of it (dollars a period). ``mean_seconds``: from submitting a job to its completion;
-    None where even the cheapest options are too dear and jobs queue without end. ``served``: the fraction of the load
-    that the amount pays for, below 1 only then.
+    None where jobs queue without end, because even the cheapest options are too dear, or pools are too small for all.
+    ``served``: the fraction of the load that is served, below 1 only then.
     """
 
     factor: float

@@ -71,7 +71,7 @@ class Preflight:
         try:
             settings = await self._groups.settings(pool, group)
         except ProviderError as error:
-            return [PreflightFinding("group", False, str(error))]
+            return [PreflightFinding("group", False, error.said)]
         wrong = problems_of(pool, settings, cluster)
         checks: list[tuple[str, Check]] = [
             ("group's policies", lambda: self._policies(pool, group)),
@@ -189,4 +189,4 @@ async def _finding(subject: str, check: Check) -> PreflightFinding:
     try:
         return await check()
     except ProviderError as error:
-        return PreflightFinding(subject, False, str(error))
+        return PreflightFinding(subject, False, error.said)

@@ -80,5 +80,5 @@ async def _price(quote: Callable[[], Awaitable[Quote]]) -> PreflightFinding:
     try:
         found = await quote()
     except ProviderError as error:
-        return PreflightFinding("price", False, str(error))
+        return PreflightFinding("price", False, error.said)
     return PreflightFinding("price", True, f"{found.price} ({found.source})")

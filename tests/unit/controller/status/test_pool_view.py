@@ -78,7 +78,7 @@ def test_a_spot_pool_without_a_price_names_the_field_that_sets_it(kind: type[Pro
     pool = make.pool(quote=None, capacity_type=CapacityType.SPOT)
     state, reason, message = shown(pool, kind(pool.id, "quote", "NoPrice", "no spot price: set spec.price.hourly"))
     assert (state, reason) == ("NoPrice", "NoPrice")
-    assert message.startswith("GPUPool a100: quote: NoPrice: no spot price: set spec.price.hourly")
+    assert message.startswith("quote: NoPrice: no spot price: set spec.price.hourly")
 
 
 def test_a_cloud_that_does_not_answer_is_unreachable() -> None:

@@ -64,6 +64,17 @@ def test_a_job_waits_for_gpus_that_others_leave_soon_and_says_for_how_long() -> 
     assert seconds_between(world.now, decided.again_at) == pytest.approx(ALLOWED * 3600, abs=0.01)
 
 
+def test_a_wider_job_that_waits_with_it_is_told_that_those_gpus_are_for_another() -> None:
+    world = full_node(0.05)
+    world.job("wide", gpus=4, hours_left=1.0)
+    decided = plan(world.snapshot())
+    assert rented(decided) == []
+    said = decided.jobs[JobId("wide")].reason.message
+    assert said.startswith(
+        "4 GPUs on a100 wanted: 1 GPU for another job expected in 3 min on a node that is in use, whereas"
+    )
+
+
 def test_it_takes_them_when_they_are_free() -> None:
     world = full_node(0.05)
     world.carry_out(plan(world.snapshot()))

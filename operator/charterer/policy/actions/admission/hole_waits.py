@@ -37,6 +37,7 @@ from charterer.domain.time import Instant, after, format_second, seconds_between
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.budgets import reasons
 from charterer.policy.solve.phase_dp import OptionKey, key_of
+from charterer.sentences import count
 
 _FACTOR = 2.0
 """Multiple of what the wait for a whole node costs that it must save: another job might take that node as well, and
@@ -95,7 +96,7 @@ class HoleWaits:
         self._draft = draft
         self._solution = draft.solution
         self._now = draft.snapshot.now
-        self._soonest: dict[PoolId, float] = {}
+        self._soonest: dict[PoolId, tuple[float, int]] = {}
         self._whole: dict[JobId, _NodeWait] = {}
         self._to_next: dict[PoolId, float] = {}
         self._ends: dict[PoolId, list[tuple[float, RentalId]]] = {}
@@ -121,9 +122,10 @@ class HoleWaits:
             allowed = self._allowed(pool, waiters)
             if allowed <= 0.0 or not self._draft.may_rent(pool):
                 continue
-            soonest = self._next_hole(pool, min(waiter.option.gpus for waiter in waiters))
+            gpus = min(waiter.option.gpus for waiter in waiters)
+            soonest = self._next_hole(pool, gpus)
             if soonest <= allowed:
-                self._soonest[pool] = soonest
+                self._soonest[pool] = soonest, gpus
                 self._draft.decided.again_at.append(after(self._now, allowed + _RENTED_AFTER))
 
     def _look_for_nodes(self, pool: PoolId, waiters: Iterable[_Waiter]) -> None:
@@ -153,16 +155,19 @@ class HoleWaits:
         whole = self._whole.get(job.id)
         if whole is not None and whole.option == key_of(option) and self._draft.must_rent(job, option):
             return whole.reason(job, option)
-        soonest = self._soonest.get(option.pool)
+        found = self._soonest.get(option.pool)
         narrow = option.gpus < self._size(option.pool)
-        if soonest is None or not narrow or job.id in self._solution.deadline_needs:
+        if found is None or not narrow or job.id in self._solution.deadline_needs:
             return None
         if not self._draft.must_rent(job, option):
             return None
         waiter = self._waiter(job, option)
         idle = self._idle_cost(option.pool, option.gpus)
-        text = f"{reasons.name(option)} wanted: expected in {reasons.format_duration(soonest)} on a node that is in use"
-        text += f", whereas the other GPUs of a new node would cost {reasons.format_money(idle)} until others come"
+        soonest, gpus = found
+        what = "" if option.gpus <= gpus else f"{count(gpus, 'GPU')} for another job "
+        text = f"{reasons.name(option)} wanted: {what}expected in {reasons.format_duration(soonest)}"
+        text += " on a node that is in use, whereas the other GPUs of a new node would cost"
+        text += f" {reasons.format_money(idle)} until others come"
         text += _at_the_latest(self._latest(waiter))
         seconds = -job.weight * soonest
         return Reason(ReasonCode.WAITING_FOR_FREE_GPUS, seconds, Money.of(-idle), text)
