@@ -24,8 +24,9 @@ def total_work(job: Job, profile: Profile | None, gpu_types: Mapping[PoolId, str
     """Work of the whole job in seconds of the reference option, when the fraction ``done`` (above 0) of it is done.
 
     0.0 where its runs have had no time yet. The restart of each run is subtracted. A run that is not on record counts
-    up to its last report, since the fraction is that of its time, also when it was told to stop. Where curves were learned, a run has the speeds that its option
-    has by now: those it was started with may have been no more than a guess. ``gpu_types``: of the pools.
+    up to its last report, since the fraction is that of its time, also when it was told to stop. Where curves were
+    learned, a run has the speeds that its option has by now: those it was started with may have been no more than a
+    guess. ``gpu_types``: of the pools.
     """
     restart = DEFAULT_RESTART_SECONDS if profile is None else profile.restart_seconds
     spans = [(record.option, record.since, record.until) for record in job.records]
