@@ -149,6 +149,13 @@ async def test_a_group_that_is_busy_is_asked_again_later(aws: OpenAws) -> None:
     assert (await m.ask("one")).launched
 
 
+async def test_a_group_that_chooses_its_instance_types_by_requirements_is_the_users_to_change(aws: OpenAws) -> None:
+    m = aws(GROUP)
+    m.account.groups["gpu-group"].types = (TYPE, "")
+    with pytest.raises(InvalidRequest, match=r"spec.aws.autoScalingGroup: an override of gpu-group names no instance"):
+        await m.survey()
+
+
 async def test_a_group_that_does_not_exist_is_the_users_to_change(aws: OpenAws) -> None:
     m = aws(replace(GROUP, auto_scaling_group="nope"))
     with pytest.raises(NotFoundInCloud, match=r"spec.aws.autoScalingGroup: .*'nope' in us-east-1"):

@@ -6,6 +6,9 @@ from tests.clouds.aws.account import BEGIN, Account, Group, Machine
 from tests.clouds.aws.paging import page
 from tests.clouds.aws.protocol import Fault, Params
 
+_REQUIREMENTS = {"InstanceRequirements": {"VCpuCount": {"Min": 96}, "MemoryMiB": {"Min": 1}}}
+"""An override that names no instance type."""
+
 
 def _group(account: Account, name: str) -> Group:
     if name not in account.groups:
@@ -101,7 +104,7 @@ def _row(account: Account, group: Group) -> Params:
         "MixedInstancesPolicy": {
             "LaunchTemplate": {
                 "LaunchTemplateSpecification": template,
-                "Overrides": [{"InstanceType": name} for name in group.types],
+                "Overrides": [{"InstanceType": name} if name else _REQUIREMENTS for name in group.types],
             },
             "InstancesDistribution": {"OnDemandBaseCapacity": 0, "OnDemandPercentageAboveBaseCapacity": share},
         },

@@ -70,8 +70,10 @@ def get_products(account: Account, params: Params, region: str) -> Params:
     if name not in account.prices or name in account.unpriced or want["regionCode"] != account.region:
         return {"FormatVersion": "aws_v1", "PriceList": []}
     plain = {"operatingSystem": "Linux", "tenancy": "Shared", "preInstalledSw": "NA", "capacitystatus": "Used"}
+    plain |= {"marketoption": "OnDemand"}
     variants = [plain, plain | {"operatingSystem": "Windows"}, plain | {"tenancy": "Dedicated"}]
     variants += [plain | {"preInstalledSw": "SQL Std"}, plain | {"capacitystatus": "AllocatedCapacityReservation"}]
+    variants += [plain | {"marketoption": "CapacityBlock"}]
     rows = []
     for surcharge, attributes in enumerate(variants):
         facts = attributes | {"instanceType": name, "regionCode": account.region}

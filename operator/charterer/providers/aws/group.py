@@ -146,9 +146,11 @@ class GroupLauncher:
             message = f"spec.aws.autoScalingGroup: no Auto Scaling group has the name {name!r} in {group.region}"
             raise NotFoundInCloud(pool.id, Call.DESCRIBE_GROUPS.full_name, "NoSuchGroup", message)
         [row] = rows
-        types = [each["InstanceType"] for each in _template(row).get("Overrides", ())] or await self._template_types(
-            pool, row
-        )
+        overrides = _template(row).get("Overrides", ())
+        if any("InstanceType" not in each for each in overrides):
+            message = f"spec.aws.autoScalingGroup: an override of {name} names no instance type: name it there"
+            raise InvalidRequest(pool.id, Call.DESCRIBE_GROUPS.full_name, "NoInstanceType", message)
+        types = [each["InstanceType"] for each in overrides] or await self._template_types(pool, row)
         return GroupSettings(
             arn=row["AutoScalingGroupARN"],
             zones=sorted(row["AvailabilityZones"]),

@@ -26,8 +26,10 @@ _PLAIN: Final[Mapping[str, str]] = {
     "tenancy": "Shared",
     "preInstalledSw": "NA",
     "capacitystatus": "Used",
+    "marketoption": "OnDemand",
 }
-"""Filters that leave the plain price of a type, of the price list's many others."""
+"""Filters that leave the plain price of a type, of the price list's many others. Types that are also sold in Capacity
+Blocks have a second one for those. Source: karpenter-provider-aws, pkg/providers/pricing."""
 
 _LONG_AGO: Final = Instant(0)
 
