@@ -365,10 +365,11 @@ def _more_or_less(report: PlanReport, pictures: Sequence[Picture]) -> list[Block
     blocks.append(DocumentTable(columns, tuple(rows)))
     for budget, frontier in frontiers.items():
         ends = (
-            f"if jobs keep coming at this rate, they queue below {frontier.cheapest} a month; "
-            f"above {frontier.fastest} nothing faster is worth its price"
+            f"pools have room for {formatting.share(frontier.room)} of them, whatever the amount"
+            if frontier.room < 1.0
+            else f"they queue below {frontier.cheapest} a month; above {frontier.fastest} nothing faster is worth it"
         )
-        blocks.append(Paragraph(f"{budget}: {ends}.", Tone.FAINT))
+        blocks.append(Paragraph(f"{budget}: if jobs keep coming at this rate, {ends}.", Tone.FAINT))
     return [*blocks, *pictures]
 
 

@@ -12,7 +12,7 @@ from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.period import period_bounds, period_end
 from charterer.domain.plan import Allocate, BudgetVerdict, ClassVerdict, PathVerdict, PoolVerdict, Reason
 from charterer.domain.rental import has_machine
-from charterer.domain.time import Instant
+from charterer.domain.time import Instant, seconds_between
 from charterer.policy.budgets import forecast_inputs
 from charterer.policy.budgets.assignment import GroupAssignment, assign, assign_at_rate
 from charterer.policy.budgets.cost_calibration import CostCalibration, calibrate, corrected
@@ -137,15 +137,33 @@ class BudgetSolution:
             feasible=self.feasible,
             spent=self.spent,
             committed=committed,
-            forecast=self._within_limit(self.forecast.expected),
-            forecast_low=self._within_limit(self.forecast.low),
-            forecast_high=self._within_limit(self.forecast.high),
+            forecast=self._within_limits(self.forecast.expected),
+            forecast_low=self._within_limits(self.forecast.low),
+            forecast_high=self._within_limits(self.forecast.high),
         )
 
-    def _within_limit(self, dollars: float) -> Money:
-        """A forecast of dollars beside the opening spend, as far as the hard limit lets it come true."""
-        limit, end = self.budget.hard_limit, Money.of(self.pacing.opening + dollars)
+    def _within_limits(self, dollars: float) -> Money:
+        """A forecast of dollars beside the opening spend, as far as limits and pools let it come true."""
+        seconds = max(seconds_between(self.now, self.period_end), 0.0)
+        end = min(Money.of(self.pacing.opening + dollars), self.spent + Money.of(self._most_rate() * seconds))
+        limit = self.budget.hard_limit
         return end if limit is None else min(end, max(limit, self.spent))
+
+    def _most_rate(self) -> float:
+        """Dollars a second that the budget's nodes can cost at most: all that its pools may have, at worst prices."""
+        snapshot, micros = self.inputs.snapshot, 0
+        open_to = snapshot.pools_of(self.budget)
+        for name, pool in snapshot.pools.items():
+            here = self.nodes.get(name)
+            live = () if here is None else here.rentals.live
+            more = pool.max_nodes - len(live) if name in open_to and not pool.closed_because else 0
+            worst = 0 if pool.quote is None else pool.quote.worst.micros_per_hour
+            micros += sum(max(rental.worst.micros_per_hour, worst) for rental in live) + max(more, 0) * worst
+        hourly = self.budget.max_hourly_rate
+        if hourly is not None:
+            there = sum(rental.worst.micros_per_hour for here in self.nodes.values() for rental in here.rentals.live)
+            micros = min(micros, max(hourly.micros_per_hour, there))
+        return Price(micros).dollars_per_second
 
 
 def _class_verdict(budget: Budget, share: GroupAssignment) -> ClassVerdict:

@@ -96,6 +96,12 @@ class Frontier:
             return self._a_period(most)
         return self._a_period(self._unlimited().spend)
 
+    @cached_property
+    def room(self) -> float:
+        """The fraction of the load for which the pools have room, however much money there is."""
+        most = sum(demand.load * demand.spends[-1] for demand in self._demands)
+        return 1.0 if self._fits(solve(self._demands, most), 1.0) else self._unlimited().served
+
     def at(self, amount: Money) -> FrontierPoint:
         """The point of that many dollars a period."""
         allowed = amount.dollars / self.period_seconds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -107,3 +108,18 @@ def test_each_limit_is_named(limit: Limit, nodes: int, said: str) -> None:
     short = replace(verdict, short=True)
     assert pool_in_words("p", short) == said.replace("worth", "worth at least") + "; jobs have to wait for it"
     assert pool_in_words("p", replace(short, node_scarcity=Price(0))).endswith(", and jobs have to wait for it")
+
+
+def test_where_pools_have_room_for_a_part_of_the_load_no_amount_is_said_to_suffice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.budget(amount="60000")
+    world.pool("near", price="16", max_nodes=1)
+    world.profile("sft", Amdahl(0.97, 1.0), gpu_type="near", work_hours=40, arrivals_per_hour=20.0, budget="research")
+    for number in range(20):
+        world.job(f"j{number}", gpus=(8, 8, 32), profile="sft")
+    said = charterer_over(world, monkeypatch)("plan").stdout
+    assert re.search(r"research: if jobs keep coming at this rate, pools have room for .+% of them, whatever", said)
+    assert "they queue below" not in said
+    assert "more than can be used: nothing faster is worth its price\n" not in said.partition("A row is an amount")[2]

@@ -13,9 +13,10 @@ from charterer.domain.budget import ClassHistory
 from charterer.domain.ids import BudgetId
 from charterer.domain.job import Progress, ResizePolicy
 from charterer.domain.money import Money
+from charterer.domain.period import period_bounds
 from charterer.domain.plan import BudgetVerdict
 from charterer.domain.profile import Amdahl
-from charterer.domain.time import after
+from charterer.domain.time import after, seconds_between
 from charterer.policy import plan
 from charterer.policy.budgets.arrivals import Arrivals
 from charterer.policy.budgets.pacing import PacingState
@@ -229,3 +230,18 @@ def test_no_forecast_is_above_the_hard_limit_that_is_never_exceeded() -> None:
     world.budget(amount="1000")
     free = plan(world.snapshot()).budgets[BudgetId("research")]
     assert free.forecast_high > Money.parse("1000")
+
+
+@pytest.mark.parametrize(("nodes", "hourly"), [(2, None), (100, "32")])
+def test_no_forecast_is_above_what_the_nodes_that_there_may_be_can_cost(nodes: int, hourly: str | None) -> None:
+    """Jobs that come faster than pools have room for queue: what they would cost is not spent in the period."""
+    world = World()
+    world.budget(amount="60000", max_hourly=hourly)
+    world.pool(gpus=8, price="16", max_nodes=nodes)
+    world.profile("sft", Amdahl(0.97, 1.0), work_hours=40, arrivals_per_hour=50.0, budget="research")
+    for number in range(60):
+        world.job(f"train{number}", gpus=(1, 8, 64), profile="sft")
+    snapshot = world.snapshot()
+    left = seconds_between(snapshot.now, period_bounds("UTC", snapshot.now)[1]) / 3600.0
+    verdict = plan(snapshot).budgets[BudgetId("research")]
+    assert verdict.forecast_low <= verdict.forecast <= verdict.forecast_high <= Money.of(32.0 * left)
