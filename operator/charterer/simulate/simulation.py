@@ -72,11 +72,9 @@ class Simulation:
             job.advance(world.clock.now)
         balance = world.ledger.budget(now).balance
         gpu_hours: dict[PoolId, float] = {}
-        for pool, seconds in market.node_seconds.items():
-            running = sum(
-                (now - machine.created) / 1e6 for machine in market.machines.values() if machine.order.pool == pool
-            )
-            gpu_hours[pool] = (seconds + running) * market.models[pool].gpus_per_node / 3600.0
+        for pool, micros in market.node_micros.items():
+            running = sum(now - machine.created for machine in market.machines.values() if machine.order.pool == pool)
+            gpu_hours[pool] = (micros + running) * market.models[pool].gpus_per_node / 3.6e9
         if self._rented_nodes and self._rented_nodes[-1][0] < world.clock.now:
             self._rented_nodes.append((world.clock.now, len(market.machines)))
             self._rented_gpus.append((world.clock.now, market.gpus))

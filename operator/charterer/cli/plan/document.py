@@ -237,10 +237,9 @@ def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Ton
     if no_pool(solution.budget, solution.inputs.snapshot.pools):
         return "can rent nothing: spec.poolSelector selects no GPUPool", Tone.BAD
     if frontier.empty:
-        snapshot = solution.inputs.snapshot
-        jobs = sum(job.budget == solution.budget.id and not job.finish for job in snapshot.jobs.values())
-        if jobs:
-            these = "its only job cannot" if jobs == 1 else f"none of its {jobs} jobs can"
+        jobs = [job for job in solution.inputs.snapshot.jobs.values() if job.budget == solution.budget.id]
+        if unfinished := sum(not job.finish for job in jobs):
+            these = "its only job cannot" if unfinished == 1 else f"none of its {unfinished} jobs can"
             return f"{these} be given GPUs: see WHY", Tone.BAD
         return "no jobs, and no profile says that any are expected", Tone.FAINT
     if not solution.feasible:
@@ -249,7 +248,9 @@ def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Ton
     if solution.planned > solution.allowed * (1.0 + 1e-9):
         return f"no job has to wait for money now, but if jobs keep coming at this rate, {needs}", Tone.PLAIN
     if solution.planned < solution.allowed * (1.0 - 1e-9):
-        return "more than can be used: nothing faster is worth its price", Tone.PLAIN
+        short = any(scarce.verdict.short for scarce in solution.scarce.values())
+        why = "pools have no room for more" if short else "nothing faster is worth its price"
+        return f"more than can be used: {why}", Tone.PLAIN
     observes = ", only observes" if solution.budget.mode is Mode.OBSERVE else ""
     return f"used in full{observes}", Tone.PLAIN
 
@@ -393,7 +394,6 @@ def _problems(report: PlanReport) -> list[Block]:
         return []
     lines = []
     for problem in report.snapshot.problems:
-        namespace = f"{problem.namespace}/" if problem.namespace else ""
-        field = f" {problem.field}" if problem.field else ""
-        lines.append(f"{problem.kind} {namespace}{problem.name}{field}: {problem.message}")
+        name_and_field = "/".join(filter(None, (problem.namespace, problem.name))), problem.field
+        lines.append(f"{problem.kind} {' '.join(filter(None, name_and_field))}: {problem.message}")
     return [Heading("Problems"), Items(tuple(Item("!", line) for line in lines))]

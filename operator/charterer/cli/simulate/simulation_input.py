@@ -134,7 +134,7 @@ def _from_lines(
 ) -> SimulationInput:
     trace = is_trace(lines.readline())
     lines.seek(0)
-    gpu_types = [""] if trace and len(sale.pools) == 1 else [pool.gpu_type for pool in sale.pools]
+    gpu_types = [""] if trace and not sale.from_file else [pool.gpu_type for pool in sale.pools]
     known = None if speeds is None else read_speeds(_lines(speeds), speeds.name, gpu_types)
     if trace:
         curves, warnings = ({}, ()) if known is None else (_curves(known), known.warnings)

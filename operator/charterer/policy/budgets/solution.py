@@ -132,7 +132,7 @@ class BudgetSolution:
         penniless = self.budget.amount <= ZERO and self.budget.fixed_rate is None
         return BudgetVerdict(
             rate=None if penniless or not self.shares else self.rate,
-            planned=Price.per_second(self.planned),
+            planned=Price.per_second(min(self.planned, self._most_rate()) if self.feasible else self.planned),
             allowed=Price.per_second(self.allowed),
             feasible=self.feasible,
             spent=self.spent,

@@ -287,7 +287,7 @@ class World:
         job.advance(self.clock.now)
         nodes = [place.rental for place in held.placements]
         interval = self.market.checkpoint_seconds(nodes, scenario.checkpoint_write_seconds, self.clock.instant)
-        job.checkpoint_every(interval, scenario.checkpoint_write_seconds)
+        job.change_interval(interval, scenario.checkpoint_write_seconds)
         self._train(job, job.batch)
 
     def _keep_progress(self, job: SimJob) -> None:

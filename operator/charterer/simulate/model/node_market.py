@@ -148,8 +148,8 @@ class NodeMarket:
 
     ``version`` grows whenever a machine is rented, becomes ready, is to be drained or ends. ``live``: machines by pool;
     ``rented``: how many ever were. ``stock`` and ``quota``: the pools' present limits. ``micros_per_hour``:
-    micro-dollars an hour of all machines; ``gpus``: theirs. ``spent`` (by pool) and ``node_seconds`` sum up the
-    machines that ended.
+    micro-dollars an hour of all machines; ``gpus``: theirs. ``spent`` and ``node_micros`` (microseconds), both by pool,
+    sum up the machines that ended.
     """
 
     def __init__(self, models: tuple[PoolModel, ...], now: Instant) -> None:
@@ -157,7 +157,7 @@ class NodeMarket:
         self.pools: Mapping[PoolId, Pool] = {name: model.pool(now) for name, model in self.models.items()}
         self.machines: dict[RentalId, SimMachine] = {}
         self.spent: dict[PoolId, Money] = dict.fromkeys(self.models, ZERO)
-        self.node_seconds: dict[PoolId, float] = dict.fromkeys(self.models, 0.0)
+        self.node_micros: dict[PoolId, int] = dict.fromkeys(self.models, 0)
         self.live: dict[PoolId, int] = dict.fromkeys(self.models, 0)
         self.rented: dict[PoolId, int] = dict.fromkeys(self.models, 0)
         self.stock = {name: model.stock for name, model in self.models.items()}
@@ -247,7 +247,7 @@ class NodeMarket:
         self.gpus -= machine.model.gpus_per_node
         self.micros_per_hour -= machine.segments[-1].price.micros_per_hour
         self.spent[pool] += bill
-        self.node_seconds[pool] += seconds_between(machine.created, now)
+        self.node_micros[pool] += now - machine.created
         hours = seconds_between(machine.created, now) / 3600.0
         ended = EndedNode(machine.uid, hours, now, taken, self.live[pool])
         counted = without_rentals(with_ended(self.pools[pool].lifetimes, ended), ())

@@ -87,11 +87,22 @@ class SimJob:
         self.pace = interval / self.cycle if self.cycle > 0.0 else 1.0
         self.cycle_from = max(self.advanced_to, self.training_from)
 
+    def change_interval(self, interval: float, write_seconds: float) -> None:
+        """The same in the middle of a run: the last checkpoint stays, and the next one is due at once if it is late."""
+        unsaved = self._seconds_unsaved
+        self.checkpoint_every(interval, write_seconds)
+        if unsaved < self.cycle:
+            self.cycle_from -= unsaved
+
+    @property
+    def _seconds_unsaved(self) -> float:
+        """Seconds since the last checkpoint; 0 where checkpoints are written all the time, or the job never loses."""
+        since = max(self.advanced_to - self.cycle_from, 0.0)
+        return since % self.cycle if self.cycle > 0.0 else 0.0
+
     def lose_progress(self) -> None:
         """Lose the progress since the last checkpoint; the job must run."""
-        since = max(self.advanced_to - self.cycle_from, 0.0)
-        lost = since % self.cycle if self.cycle > 0.0 else 0.0
-        self.done = self._width_rates.before(self.done, lost * self.pace)
+        self.done = self._width_rates.before(self.done, self._seconds_unsaved * self.pace)
         self.progressed_at = self.advanced_to
 
     def measurement(self) -> TrainerMeasurement:

@@ -123,3 +123,16 @@ def test_where_pools_have_room_for_a_part_of_the_load_no_amount_is_said_to_suffi
     assert re.search(r"research: if jobs keep coming at this rate, pools have room for .+% of them, whatever", said)
     assert "they queue below" not in said
     assert "more than can be used: nothing faster is worth its price\n" not in said.partition("A row is an amount")[2]
+
+
+def test_money_for_which_pools_have_no_room_is_not_said_to_buy_nothing_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.budget(amount="60000")
+    world.pool("near", price="16", max_nodes=1)
+    world.profile("sft", Amdahl(0.97, 1.0), gpu_type="near", work_hours=40, arrivals_per_hour=0.5, budget="research")
+    for number in range(5):
+        world.job(f"j{number}", gpus=8, profile="sft")
+    charterer = charterer_over(world, monkeypatch)
+    assert "more than can be used: pools have no room for more" in charterer("plan").stdout
+    (budget,) = json.loads(charterer("plan", "-o", "json").stdout)["budgets"]
+    assert float(budget["plannedPerHour"]) == 16.0

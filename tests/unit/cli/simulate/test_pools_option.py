@@ -121,3 +121,12 @@ def test_curves_that_cannot_be_learned_are_one_line(folder: Path) -> None:
     done = simulate(folder, "--policy", "charterer", "--pays", "2", "--learn")
     assert done.exit_code == 1
     assert done.output.startswith("Error: a: to be learned, it needs a number of GPUs")
+
+
+def test_speeds_may_name_the_type_of_the_only_pool_for_a_history_too(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text("submitted,gpus,duration,class\n0,1,1000,a\n10,1,1000,a\n")
+    (tmp_path / "speeds.csv").write_text("application,gpu_type,gpus,seconds\na,V100,1,1000\na,V100,2,500\n")
+    (tmp_path / "pools.csv").write_text("name,gpu_type,gpus_per_node,node_price\nv,V100,4,8\n")
+    done = simulate(tmp_path, "--policy", "charterer", "--pays", "10")
+    assert done.exit_code == 0, done.output
+    assert "2 of 2 jobs have a curve" in done.stdout

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from charterer.controller.snapshot.job_work import total_work
 from charterer.domain.ids import ClassId
-from charterer.domain.job import Job, Progress
+from charterer.domain.job import Job, Progress, RunOutcome, RunRecord
 from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
+from charterer.policy.jobs.job_facts import told_to_stop
 from tests.worlds import World
 
 
@@ -77,3 +78,16 @@ def test_the_work_found_is_the_work_that_was_done(done: float, speeds: list[floa
 def test_a_run_that_had_no_time_yet_says_nothing() -> None:
     world = World()
     assert size(world, running(world), 0.5, 0.0) == 0.0
+
+
+def test_a_run_that_was_told_to_stop_counts_before_and_after_it_is_on_record() -> None:
+    world = World()
+    job = running(world, speed=4.0)
+    assert size(world, told_to_stop(job), 0.25, 1000.0) == pytest.approx(16_000.0)
+    assert job.allocation is not None
+    allocation = job.allocation
+    record = RunRecord(
+        1, RunOutcome.STOPPED, allocation.option, allocation.placements, allocation.since, world.now, "stopped"
+    )
+    recorded = replace(told_to_stop(job), records=(record,))
+    assert size(world, recorded, 0.25, 0.0) == pytest.approx(16_000.0)

@@ -12,6 +12,7 @@ from charterer.domain.job import ResizePolicy
 from charterer.domain.money import Money
 from charterer.domain.plan import Allocate, Limit, Plan, ReasonCode
 from charterer.domain.profile import PowerLaw
+from charterer.domain.snapshot import Stop
 from charterer.domain.time import after
 from charterer.policy import plan
 from charterer.policy.solve.allocation_program import Allotment, Claimant, NodeRoom, share_out
@@ -223,3 +224,13 @@ def test_a_target_that_nothing_can_meet_makes_no_price_of_a_node() -> None:
     assert placed(decided) == {"late": 8}
     assert text(decided, "short").endswith(told)
     assert "would be worth $" not in text(decided, "short")
+
+
+def test_while_the_operator_is_stopped_no_job_is_told_how_room_is_shared() -> None:
+    world = one_node()
+    world.job("long", gpus=8, profile="sft", hours_left=40)
+    world.job("short", gpus=8, profile="sft", hours_left=1)
+    decided = plan(replace(world.snapshot(), stop=Stop.RENT))
+    assert why(decided, "long") is ReasonCode.STOPPED
+    assert "the operator was stopped" in text(decided, "long")
+    assert "worth" not in text(decided, "long")

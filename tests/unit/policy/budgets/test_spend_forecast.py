@@ -245,3 +245,4 @@ def test_no_forecast_is_above_what_the_nodes_that_there_may_be_can_cost(nodes: i
     left = seconds_between(snapshot.now, period_bounds("UTC", snapshot.now)[1]) / 3600.0
     verdict = plan(snapshot).budgets[BudgetId("research")]
     assert verdict.forecast_low <= verdict.forecast <= verdict.forecast_high <= Money.of(32.0 * left)
+    assert not verdict.feasible or verdict.planned.dollars_per_hour <= 32.0

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.domain.ids import RentalId
+from charterer.domain.ids import JobId, PoolId, RentalId
 from charterer.domain.job import Allocation, Placement
-from charterer.domain.money import ZERO, Money
+from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.pool import CapacityType
@@ -17,9 +17,11 @@ from charterer.simulate.engine.clock import Clock
 from charterer.simulate.engine.policy import Policy
 from charterer.simulate.engine.world import PlannerError, World
 from charterer.simulate.model.ground_truth import application_from_speeds
+from charterer.simulate.model.scenario import class_of
 from charterer.simulate.model.sim_job import SimJob
+from charterer.simulate.model.workload import Submission
 from charterer.simulate.policies.baselines import FixedFleet, QueueOrder
-from tests.unit.simulate.scenarios import HALVES, NODE, run, scenario
+from tests.unit.simulate.scenarios import HALVES, NODE, START, run, scenario
 
 WHY = Reason(ReasonCode.DEMAND, 0.0, ZERO, "test")
 
@@ -129,3 +131,21 @@ def test_nothing_is_rented_beyond_the_maximum_of_the_pool() -> None:
     full = replace(NODE, max_nodes=1)
     with pytest.raises(PlannerError, match="at 5 s: pool a100 may have 1 nodes, and has them"):
         run(scenario(3.0, 5.0, pool=full), Gives())
+
+
+def test_a_new_interval_between_checkpoints_saves_nothing_by_itself() -> None:
+    option = Option(PoolId("a100"), 4, 1.0, Price(0))
+    submission = Submission("j", 0.0, HALVES.name, 4)
+    job = SimJob(JobId("j"), submission, HALVES, class_of(HALVES.name), START, 0.0, 0.0)
+    job.start_run(Allocation(1, option, (), START), "gpu", 0.0, START)
+    job.train_with(0)
+    job.checkpoint_every(50.0, 0.0)
+    job.advance(70.0)
+    job.change_interval(100.0, 0.0)
+    job.advance(110.0)
+    job.lose_progress()
+    assert job.done == pytest.approx(50.0 / 250.0)
+    job.advance(200.0)
+    job.change_interval(10.0, 0.0)  # sooner than what is unsaved: it is written at once
+    job.lose_progress()
+    assert job.done == pytest.approx(140.0 / 250.0)

@@ -61,7 +61,9 @@ class Refusals:
         if block is ReasonCode.POOL_COOLING and (wait := self._draft.launch_wait(job, option)) is not None:
             return f"{_BLOCKED[block]}; {reasons.late(option.pool, wait)}"
         text = self._full(option) if block is ReasonCode.POOL_FULL else _BLOCKED.get(block, "no node can be had now")
-        return f"{text}{'' if self._shares is None else self._shares.about(option.pool)}"
+        if self._shares is None or block not in (ReasonCode.POOL_FULL, ReasonCode.POOL_COOLING):
+            return text
+        return f"{text}{self._shares.about(option.pool)}"
 
     def room_is_made(self, option: Option) -> str:
         """Who makes room for a job that has a share of it."""
