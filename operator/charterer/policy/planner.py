@@ -17,11 +17,12 @@ from charterer.domain.plan import Allocate, BudgetVerdict, Command, Plan, PoolVe
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.incremental import Memo
-from charterer.policy.actions.budget_actions import decide, sort_out
+from charterer.policy.actions.budget_actions import decide_budget, triage_budget
+from charterer.policy.actions.forced_releases import forced_releases
 from charterer.policy.actions.gangs import GangMarks
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.triage import JobTriage, triage
-from charterer.policy.budgets.inputs import PlanInputs, once_stopped, plan_inputs
+from charterer.policy.budgets.inputs import PlanInputs, inputs_once_stopped, plan_inputs
 from charterer.policy.budgets.shared_pools import solve_with_pool_limits
 from charterer.policy.budgets.solution import BudgetSolution, solve_budget
 from charterer.policy.jobs.groups import JobGroup, job_group
@@ -62,26 +63,26 @@ def _plan(inputs: PlanInputs) -> Plan:
     quota = PoolQuota(snapshot, inputs.rentals)
     gangs = GangMarks(inputs.rentals.by_pool.values(), snapshot)
     drafts = [PlanBuilder(solution, capacity, quota, gangs, snapshot) for solution in solutions]
-    endings = [draft.must_end() for draft in drafts]
-    gangs.leaving = frozenset(rental for ending in endings for rental in ending)
-    capacity.open(gangs.leaving)
+    endings = [forced_releases(draft) for draft in drafts]
+    gangs.ending = frozenset(rental for ending in endings for rental in ending)
+    capacity.close(gangs.ending)
     enforced = [
         ending for draft, ending in zip(drafts, endings, strict=True) if draft.solution.budget.mode is Mode.ENFORCE
     ]
-    jobs = [sort_out(draft.solution, ending) for draft, ending in zip(drafts, endings, strict=True)]
-    _let_go(drafts, jobs)
-    commands, verdicts = _unpaid(inputs, {rental: why for ending in enforced for rental, why in ending.items()})
-    would: list[Command] = []
+    triages = [triage_budget(draft.solution, ending) for draft, ending in zip(drafts, endings, strict=True)]
+    _solve_without_leaving(drafts, triages)
+    commands, verdicts = _stop_unpaid(inputs, {rental: why for ending in enforced for rental, why in ending.items()})
+    observed: list[Command] = []
     budgets: dict[BudgetId, BudgetVerdict] = {}
     again_at: set[Instant] = set()
-    for draft, ending, triaged in zip(drafts, endings, jobs, strict=True):
+    for draft, ending, triaged in zip(drafts, endings, triages, strict=True):
         budget = draft.solution.budget
         committed = draft.purse.committed
-        decide(draft, capacity, ending, triaged)
+        decide_budget(draft, ending, triaged)
         budgets[budget.id] = draft.solution.verdict(committed, snapshot.now)
         again_at |= set(draft.decided.again_at)
         if budget.mode is Mode.OBSERVE:
-            would += draft.decided.commands
+            observed += draft.decided.commands
             verdicts |= memo.each(_only_observed, draft.decided.verdicts, name=budget.id)
         else:
             commands += draft.decided.commands
@@ -96,26 +97,26 @@ def _plan(inputs: PlanInputs) -> Plan:
         pools=_short_pools(drafts, solutions),
         classes=tuple(verdict for solution in solutions for verdict in solution.classes()),
         jobs=memo.stable(verdicts, "verdicts"),
-        observed_commands=tuple(would),
+        observed_commands=tuple(observed),
         again_at=min([at for at in again_at | quota.cooled if at > snapshot.now], default=None),
     )
 
 
-def _let_go(drafts: Sequence[PlanBuilder], jobs: Sequence[JobTriage]) -> None:
-    """Solve the budgets anew if jobs leave their places: as the next plan will, when that has been done.
+def _solve_without_leaving(drafts: Sequence[PlanBuilder], triages: Sequence[JobTriage]) -> None:
+    """Solve the budgets again, as the next plan will, if jobs must leave their places.
 
-    A job that must leave would count twice otherwise: with what it would still cost there, and with what it costs anew.
+    Such a job would count twice otherwise: with what it would still cost there, and with what it costs anew.
     """
     gone = {
         job.id
-        for draft, triaged in zip(drafts, jobs, strict=True)
+        for draft, triaged in zip(drafts, triages, strict=True)
         if draft.solution.budget.mode is Mode.ENFORCE
         for job, _ in (*triaged.leaving, *triaged.stopped)
     }
     if not gone:
         return
     inputs = drafts[0].solution.inputs
-    solutions = {solution.budget.id: solution for solution in _solve_budgets(once_stopped(inputs, gone))}
+    solutions = {solution.budget.id: solution for solution in _solve_budgets(inputs_once_stopped(inputs, gone))}
     for draft in drafts:
         before = draft.solution
         draft.solution = replace(solutions[before.budget.id], inputs=inputs, groups=before.groups)
@@ -127,8 +128,11 @@ def _short_pools(drafts: Sequence[PlanBuilder], solutions: Sequence[BudgetSoluti
     return now | {pool: scarce.verdict for solution in reversed(solutions) for pool, scarce in solution.scarce.items()}
 
 
-def _unpaid(inputs: PlanInputs, ending: Mapping[RentalId, Reason]) -> tuple[list[Command], dict[JobId, Verdict]]:
-    """Jobs for which no budget pays: a run goes on for as long as the budget that rented its nodes keeps them."""
+def _stop_unpaid(inputs: PlanInputs, ending: Mapping[RentalId, Reason]) -> tuple[list[Command], dict[JobId, Verdict]]:
+    """The stops and verdicts of jobs for which no budget pays.
+
+    A run goes on for as long as the budget that rented its nodes keeps them.
+    """
     snapshot, memo = inputs.snapshot, inputs.memo
     classes = frozenset(snapshot.profiles)
     unpaid: list[JobGroup] = []

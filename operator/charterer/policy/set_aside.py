@@ -154,7 +154,7 @@ def without(snapshot: Snapshot, left_out: Iterable[PlannedObject]) -> Snapshot:
     if not gone:
         return snapshot
 
-    def said(kind: PlannedKind, key: ClassId | JobId | BudgetId | PoolId) -> bool:
+    def silenced(kind: PlannedKind, key: ClassId | JobId | BudgetId | PoolId) -> bool:
         return PlannedObject(kind, key) in gone
 
     return replace(
@@ -169,22 +169,24 @@ def without(snapshot: Snapshot, left_out: Iterable[PlannedObject]) -> Snapshot:
                 reports=0,
                 failed=(),
             )
-            if said(PlannedKind.PROFILE, name)
+            if silenced(PlannedKind.PROFILE, name)
             else profile
             for name, profile in snapshot.profiles.items()
         },
         jobs={
-            name: _silent(job, refused=said(PlannedKind.JOB, name))
-            if said(PlannedKind.JOB, name) or said(PlannedKind.PROFILE, job.class_id)
+            name: _silent(job, refused=silenced(PlannedKind.JOB, name))
+            if silenced(PlannedKind.JOB, name) or silenced(PlannedKind.PROFILE, job.class_id)
             else job
             for name, job in snapshot.jobs.items()
         },
-        budgets={name: budget for name, budget in snapshot.budgets.items() if not said(PlannedKind.BUDGET, name)},
+        budgets={name: budget for name, budget in snapshot.budgets.items() if not silenced(PlannedKind.BUDGET, name)},
         pools={
-            name: replace(pool, offering=None, quote=None, start_seconds=0.0) if said(PlannedKind.POOL, name) else pool
+            name: replace(pool, offering=None, quote=None, start_seconds=0.0)
+            if silenced(PlannedKind.POOL, name)
+            else pool
             for name, pool in snapshot.pools.items()
         },
-        surveys={name: survey for name, survey in snapshot.surveys.items() if not said(PlannedKind.POOL, name)},
+        surveys={name: survey for name, survey in snapshot.surveys.items() if not silenced(PlannedKind.POOL, name)},
     )
 
 

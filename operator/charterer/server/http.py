@@ -15,7 +15,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from charterer.domain.time import Instant
-from charterer.policy.options.interruptions import unannounced_interval
+from charterer.policy.options.interruptions import advised_checkpoint_interval
 from charterer.server.batch_advisor import BatchAdvisor
 from charterer.server.directory import JobDirectory
 from charterer.server.errors import Refused
@@ -147,7 +147,7 @@ def progress_app(
             answer["batch"] = batch
         if run.hazard is not None:
             answer["checkpointEverySeconds"] = round(
-                unannounced_interval(run.hazard, run.ages, report.checkpoint_seconds)
+                advised_checkpoint_interval(run.hazard, run.ages, report.checkpoint_seconds)
             )
         return web.json_response(answer)
 

@@ -11,7 +11,7 @@ from charterer.domain.money import Money
 from charterer.domain.plan import ReasonCode, Verdict
 from charterer.domain.time import Instant, after, format_minute, seconds_between
 from charterer.policy.budgets.reasons import format_duration, name
-from charterer.policy.nodes.max_cost import fits, leaving
+from charterer.policy.nodes.max_cost import stop_cost, within_max_cost
 
 IN_TIME = "InTime"
 TARGET_MISSED = "TargetMissed"
@@ -21,7 +21,7 @@ _NOT_LIMITED = "NotLimited"
 
 def own_limits(job: Job, verdict: Verdict | None, cost: Money, now: Instant) -> tuple[Condition, ...]:
     """The conditions of the limits that the job has; ``cost`` is what it has cost so far."""
-    limits = on_target(job, verdict, now), within_max_cost(job, verdict, cost, now)
+    limits = on_target(job, verdict, now), max_cost_condition(job, verdict, cost, now)
     return tuple(limit for limit in limits if limit is not None)
 
 
@@ -77,7 +77,7 @@ def _to_target(job: Job, target: Instant, verdict: Verdict | None, now: Instant)
     )
 
 
-def within_max_cost(job: Job, verdict: Verdict | None, cost: Money, now: Instant) -> Condition | None:
+def max_cost_condition(job: Job, verdict: Verdict | None, cost: Money, now: Instant) -> Condition | None:
     """Whether the job, which has cost ``cost`` so far, ends before it has to be stopped for its maxCost.
 
     None where it has no maxCost, or has ended.
@@ -91,8 +91,8 @@ def within_max_cost(job: Job, verdict: Verdict | None, cost: Money, now: Instant
         return observed(None, _END_UNKNOWN, f"{cost} of spec.maxCost {job.max_cost} are spent")
     option = verdict.option
     rest = option.price.dollars_per_second * verdict.remaining_seconds
-    needed = cost + Money.of(rest + leaving(job, option))
-    if fits(job, option, rest, (job.max_cost - cost).dollars):
+    needed = cost + Money.of(rest + stop_cost(job, option))
+    if within_max_cost(job, option, rest, (job.max_cost - cost).dollars):
         message = f"about {cost + Money.of(rest)} in all on {name(option)}; spec.maxCost {job.max_cost}"
         return observed(True, _NOT_LIMITED, message)
     message = (

@@ -16,22 +16,21 @@ from charterer.policy.actions.resizing import Resizing
 from charterer.policy.actions.stop_spent import stop_spent
 from charterer.policy.actions.triage import JobTriage, triage
 from charterer.policy.budgets.solution import BudgetSolution
-from charterer.policy.nodes.capacity import Capacity
 
 _OFTEN = 10.0
 """Seconds between two looks at a job whose slack is all but used up."""
 
 
-def sort_out(solution: BudgetSolution, ending: Mapping[RentalId, Reason]) -> JobTriage:
-    """Sort the budget's jobs by what is to be done with them. ``ending``: rentals that are being ended, and why."""
+def triage_budget(solution: BudgetSolution, ending: Mapping[RentalId, Reason]) -> JobTriage:
+    """``triage`` of the budget's jobs, and those stopped at their maxCost. ``ending``: rentals that end, and why."""
     snapshot = solution.inputs.snapshot
     jobs = triage(solution.groups.values(), ending, solution.inputs)
     jobs.again_at += stop_spent(jobs, snapshot)
     return jobs
 
 
-def decide(draft: PlanBuilder, capacity: Capacity, ending: Mapping[RentalId, Reason], jobs: JobTriage) -> None:
-    """Decide everything of one budget into its draft; ``capacity`` offers nothing on rentals that are ``ending``."""
+def decide_budget(draft: PlanBuilder, ending: Mapping[RentalId, Reason], jobs: JobTriage) -> None:
+    """Decide everything of one budget into its draft. ``ending``: rentals that end, and why; no job begins there."""
     snapshot, solution = draft.snapshot, draft.solution
     for job, why in jobs.stopped:
         draft.stop(job, why)
@@ -44,7 +43,7 @@ def decide(draft: PlanBuilder, capacity: Capacity, ending: Mapping[RentalId, Rea
     Resizing(draft).move(jobs.running, shares)
     if shares is None or not shares.making_room:
         consolidate(draft, jobs.running)
-    release_idle(draft, capacity, ending, jobs.resting)
+    release_idle(draft, ending, jobs.resting)
     draft.decided.again_at += jobs.again_at
     needs = solution.deadline_needs.values()
     draft.decided.again_at += [after(snapshot.now, max(need.spare, _OFTEN)) for need in needs if need.spare]

@@ -34,7 +34,7 @@ from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import job_position, next_run
 from charterer.policy.nodes.capacity import FreeNodes
 from charterer.policy.nodes.guests import Guest
-from charterer.policy.nodes.max_cost import fits, left_of
+from charterer.policy.nodes.max_cost import max_cost_left, within_max_cost
 from charterer.policy.nodes.node_fit import kind
 from charterer.policy.solve.phase_dp import key_of
 
@@ -73,7 +73,7 @@ class Consolidation:
         self._draft = draft
         self._solution = draft.solution
         self._guests = draft.solution.guests()
-        self._leaving = _leaving(draft.solution.groups.values(), running)
+        self._displaced = _displaced(draft.solution.groups.values(), running)
         self._gate = MoveGate(draft.solution.budget, draft.snapshot.now)
         self._pools = self._find_pools()
 
@@ -157,9 +157,7 @@ class Consolidation:
 
     def _worth(self, guest: Guest) -> float:
         """Dollars of a second of the job's life."""
-        worth = self._share(guest).group.worth(self._solution.rate)
-        need = self._solution.deadline_needs.get(guest.facts.job.id)
-        return worth if need is None else max(worth, need.worth)
+        return self._solution.worth(guest.facts.job, self._share(guest))
 
     def _restart(self, guest: Guest) -> float:
         """Dollars of the job's restart, its time included."""
@@ -181,7 +179,7 @@ class Consolidation:
         job, now = guest.facts.job, self._draft.snapshot.now
         allocation, verdict = job.allocation, self._draft.decided.verdicts.get(job.id)
         movable = self._solution.groups[guest.facts.key].movable
-        if job.id not in movable or job.id in self._leaving:
+        if job.id not in movable or job.id in self._displaced:
             return False
         if allocation is None or verdict is None or verdict.option is None:
             return False
@@ -194,8 +192,8 @@ class Consolidation:
             if ends > seconds_between(now, target):
                 return False
         price = allocation.option.price.dollars_per_second
-        left = left_of(job, self._draft.snapshot)
-        return fits(job, allocation.option, price * (guest.left + restart), left)
+        left = max_cost_left(job, self._draft.snapshot)
+        return within_max_cost(job, allocation.option, price * (guest.left + restart), left)
 
     def _relocate(self, pool: _Pool, rental: RentalId, guests: Sequence[Guest]) -> Sequence[_Relocation]:
         """A hole for each, the smallest that it fits into, the widest first; none if one finds no room."""
@@ -273,7 +271,7 @@ class Consolidation:
         self._draft.judge(job, option, why)
 
 
-def _leaving(groups: Iterable[JobGroup], running: Iterable[KeptRuns]) -> frozenset[JobId]:
+def _displaced(groups: Iterable[JobGroup], running: Iterable[KeptRuns]) -> frozenset[JobId]:
     """The jobs with GPUs that may not stay where they are."""
     kept = {each.group.key: each for each in running}
     found: set[JobId] = set()

@@ -19,13 +19,13 @@ from charterer.policy.nodes.rental_index import PoolRentals
 
 
 class GangMarks:
-    """The gangs of all rentals, those that this plan rents included. ``leaving``: rentals that are being released."""
+    """The gangs of all rentals, those that this plan rents included. ``ending``: rentals that are being released."""
 
     def __init__(self, pools: Iterable[PoolRentals], snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._members = {name: list(members) for pool in pools for name, members in pool.gangs.items()}
         self._added: dict[str, int] = {}
-        self.leaving: Container[RentalId] = ()
+        self.ending: Container[RentalId] = ()
 
     def marks(self, job: Job, pool: PoolId, needed: int, rented: int) -> Sequence[Gang | None]:
         """The gangs of ``rented`` new nodes of the pool, of which the job cannot do without ``needed``.
@@ -71,7 +71,7 @@ class GangMarks:
         return max(gang.nodes - there, 0)
 
     def _stays(self, rental: Rental) -> bool:
-        return rental.stays and rental.id not in self.leaving
+        return rental.stays and rental.id not in self.ending
 
     def _name(self, job: Job) -> str:
         """``<first 8 of the job's uid>-<ordinal>``, with the smallest ordinal that no other gang has."""

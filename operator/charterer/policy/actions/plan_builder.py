@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from charterer.domain.ids import JobId, PoolId, RentalId
@@ -21,7 +21,7 @@ from charterer.domain.plan import (
     Verdict,
 )
 from charterer.domain.rental import Gang, Rental, has_machine
-from charterer.domain.snapshot import Snapshot, Stop
+from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.policy.actions.gangs import GangMarks
 from charterer.policy.budgets.reasons import name
@@ -30,7 +30,6 @@ from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.capacity import Capacity, FreeNodes
 from charterer.policy.nodes.hard_limit import Purse, exposure, reserve
 from charterer.policy.nodes.holdings import HeldGpus, by_rental
-from charterer.policy.nodes.lost_nodes import NodeDoubt, hanging, lost, never_ready
 from charterer.policy.nodes.placement import GpuClaim, PoolAllocator
 from charterer.policy.nodes.pool_quota import LaunchWait, PoolQuota, PoolRoom
 from charterer.policy.solve.phase_dp import key_of
@@ -72,7 +71,7 @@ class PlanBuilder:
         self.solution = solution
         self.snapshot = snapshot
         self.decided = Decisions()
-        self._capacity = capacity
+        self.capacity = capacity
         self._quota = quota
         self._allocators: dict[PoolId, PoolAllocator] = {}
         self._blocked: dict[tuple[PoolId, int], ReasonCode] = {}
@@ -88,63 +87,6 @@ class PlanBuilder:
                 self.purse.hold(rental.id, rental.dearest, self._exposure(rental, capacity.grace.get(rental.id, 0)))
 
     # --- leaving nodes -----------------------------------------------------------------------------------------------
-
-    def must_end(self) -> Mapping[RentalId, Reason]:
-        """The rentals that must be ended now, used or not, and why."""
-        budget, pools, now = self.solution.budget, self.solution.nodes, self.snapshot.now
-        staying = [rental for nodes in pools.values() for rental in nodes.rentals.staying.values()]
-        if self.snapshot.stop is Stop.DRAIN:
-            why = reason(ReasonCode.STOPPED, "a person has the operator drained: all nodes are ended")
-            return {rental.id: why for rental in staying}
-        if budget.deleting:
-            why = reason(ReasonCode.BUDGET_DELETED, f"GPUBudget {budget.id} is being deleted")
-            return {rental.id: why for rental in staying}
-        if self.purse.must_release:
-            text = f"{self.purse.spent} are spent and {self.purse.committed} committed of a hard limit of "
-            why = reason(ReasonCode.HARD_LIMIT, f"{text}{budget.hard_limit}: all nodes are ended before it is reached")
-            return {rental.id: why for rental in staying}
-        ending: dict[RentalId, Reason] = {}
-        for pool_id, nodes in pools.items():
-            pool = self.snapshot.pools.get(pool_id)
-            if pool is not None and pool.closed_because:
-                why = reason(ReasonCode.POOL_DELETED, pool.closed_because)
-                ending |= dict.fromkeys(nodes.rentals.staying, why)
-            elif pool_id in self.snapshot.surveys:
-                ending |= self._given_up((rental.id, lost(node, rental, now)) for rental, node in nodes.unwell)
-                booting = nodes.rentals.booting
-                ending |= self._given_up((rental.id, never_ready(rental, pool, now)) for rental in booting)
-        late = [facts for group in self.solution.groups.values() for facts in group.hanging]
-        rental_of, names = self.solution.inputs.rentals.rental_of, {rental.id for rental in staying}
-        ending |= self._given_up(hanging(late, rental_of, names, now))
-        if budget.max_hourly_rate is None:
-            return ending
-        draining = [
-            rental.id
-            for nodes in pools.values()
-            for rental in nodes.rentals.live
-            if rental.id not in nodes.rentals.staying
-        ]
-        if not self.purse.over_hourly([*draining, *ending]):
-            return ending
-        surplus = sorted(
-            staying, key=lambda rental: (self._capacity.used.get(rental.id, 0) > 0, -rental.created, rental.id)
-        )
-        for rental in surplus:
-            if not self.purse.over_hourly([*draining, *ending]):
-                break
-            text = f"{self.purse.hourly} at worst prices exceed the hourly limit {budget.max_hourly_rate}"
-            ending.setdefault(rental.id, reason(ReasonCode.HOURLY_LIMIT, text))
-        return ending
-
-    def _given_up(self, doubts: Iterable[tuple[RentalId, NodeDoubt]]) -> Mapping[RentalId, Reason]:
-        """The rentals that are given up now, and why; the plan is made again when another one would be."""
-        found: dict[RentalId, Reason] = {}
-        for rental, doubt in doubts:
-            if doubt.why is not None:
-                found[rental] = doubt.why
-            elif doubt.given_up_at is not None:
-                self.decided.again_at.append(doubt.given_up_at)
-        return found
 
     def release(self, rental: RentalId, why: Reason) -> None:
         """End a rental."""
@@ -170,7 +112,7 @@ class PlanBuilder:
 
     def begins(self, job: Job) -> bool:
         """Whether the job was given a place in this plan, and holds no GPUs yet."""
-        return job.id in self.decided.places and not self._capacity.held(job)
+        return job.id in self.decided.places and not self.capacity.held(job)
 
     def take_back(self, job: Job, kept: Sequence[Placement] = ()) -> None:
         """Free what a job that begins was given, but for what it has been given instead."""
@@ -251,7 +193,7 @@ class PlanBuilder:
 
     def idle_beside(self, job: Job, option: Option) -> int:
         """GPUs of a node that the job would have to itself, though it is wider than the job; 0 where others use it."""
-        ready, booting, missing = self._allocator(option.pool).look(option, self._capacity.held(job))
+        ready, booting, missing = self._allocator(option.pool).look(option, self.capacity.held(job))
         nodes, free = [*ready, *booting], self.free_nodes(option.pool)
         size = self.snapshot.pools[option.pool].gpus_per_node
         left = [*(free.ready.free.get(name, free.booting.free.get(name, 0)) for name in nodes), *[size] * missing]
@@ -263,7 +205,7 @@ class PlanBuilder:
         The seconds are those of the last node. What booting nodes have cost is not saved by leaving them: they would
         be ended. What ready ones have is, for whoever takes one lets another job rent one.
         """
-        waits = self._allocator(option.pool).waits(option, self._capacity.held(job))
+        waits = self._allocator(option.pool).waits(option, self.capacity.held(job))
         if waits is None:
             return 0.0, 0.0
         start = self.start_up(option)
@@ -272,7 +214,7 @@ class PlanBuilder:
 
     def start_up_left(self, job: Job, option: Option) -> tuple[float, float]:
         """Seconds and dollars of the option's start-up that are still to come; none where all nodes are ready."""
-        waits = self._allocator(option.pool).waits(option, self._capacity.held(job))
+        waits = self._allocator(option.pool).waits(option, self.capacity.held(job))
         left = [self.start_up(option)] * self.pods(option) if waits is None else waits
         return max(left, default=0.0), sum(left) * option.price.dollars_per_second / self.pods(option)
 
@@ -284,7 +226,7 @@ class PlanBuilder:
         """The GPUs that the job holds, or that it was given in this plan if it begins."""
         given = self.decided.places.get(job.id)
         if given is None or given.allocation is None or not self.begins(job):
-            return self._capacity.held(job)
+            return self.capacity.held(job)
         return by_rental(given.allocation.placements)
 
     def _fewest_pods(self, client: _Client) -> int:
@@ -335,7 +277,7 @@ class PlanBuilder:
 
     def free_nodes(self, pool: PoolId) -> FreeNodes:
         """The pool's nodes as this plan has left them so far."""
-        return self._capacity.free_nodes(self.solution.budget.id, pool)
+        return self.capacity.free_nodes(self.solution.budget.id, pool)
 
     def hosts(self, graces: Mapping[RentalId, int]) -> bool:
         """Whether all limits allow jobs that take so many seconds to end on these ready nodes; then they count."""

@@ -20,13 +20,10 @@ from charterer.domain.time import Instant, after, format_minute, seconds_between
 from charterer.policy.actions.gangs import IncompleteGangs
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.warm_nodes import warm_nodes
-from charterer.policy.nodes.capacity import Capacity
 from charterer.policy.nodes.known_ends import KnownEnd
 
 
-def release_idle(
-    draft: PlanBuilder, capacity: Capacity, ending: Container[RentalId], resting: Iterable[tuple[Job, Instant]]
-) -> None:
+def release_idle(draft: PlanBuilder, ending: Container[RentalId], resting: Iterable[tuple[Job, Instant]]) -> None:
     """Release the budget's idle and unneeded rentals; where the cloud has not been asked yet, none.
 
     Nothing is released while a job's template is being checked, which takes milliseconds: it may need the node.
@@ -50,7 +47,7 @@ def release_idle(
         and rental.id not in ending
         and rental.id not in kept
         and rental.id not in lacking
-        and rental.id not in capacity.touched(rental)
+        and rental.id not in draft.capacity.touched(rental)
     ]
     surveys = {pool: draft.snapshot.surveys.get(pool) for pool in {rental.pool for rental in unused}}
     listed = {
@@ -71,9 +68,10 @@ def release_idle(
         idle[rental.pool].append(rental)
     replaced = _lost(draft)
     for name, rentals in idle.items():
-        pool, of_use = selected.get(name), [rental for rental in sorted(rentals, key=_worth) if capacity.offers(rental)]
+        pool = selected.get(name)
+        of_use = [rental for rental in sorted(rentals, key=_worth) if draft.capacity.offers(rental)]
         surplus = of_use if pool is None else _surplus(draft, pool, of_use[replaced[name] :])
-        for rental in (*(rental for rental in rentals if not capacity.offers(rental)), *surplus):
+        for rental in (*(rental for rental in rentals if not draft.capacity.offers(rental)), *surplus):
             end = draft.solution.inputs.ends.near.get(rental.id)
             draft.release(rental.id, gangs.reason(rental) or _reason(rental, end, draft.snapshot))
 

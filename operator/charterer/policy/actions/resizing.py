@@ -22,7 +22,7 @@ from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import JobFacts, job_position, next_run
 from charterer.policy.jobs.moves import CandidateMove, JobMoves, job_moves
 from charterer.policy.jobs.predicates import reason
-from charterer.policy.nodes.max_cost import fits, left_of
+from charterer.policy.nodes.max_cost import max_cost_left, within_max_cost
 from charterer.policy.nodes.node_fit import fit
 from charterer.policy.nodes.placement import GpuClaim
 from charterer.policy.options.option_value import JobPosition, Move, OptionValues, in_place
@@ -164,11 +164,11 @@ class Resizing:
                 continue
             allocation, position = job.allocation, share.position(job)
             assert allocation is not None
-            left = left_of(job, self._draft.snapshot)
+            left = max_cost_left(job, self._draft.snapshot)
             if left is not None:
                 worst = values.move(allocation.option, candidate.to, position, rented=True).cost.dollars
                 stay = values.staying(allocation.option, position).dollars
-                if not fits(job, candidate.to, stay + worst, left):
+                if not within_max_cost(job, candidate.to, stay + worst, left):
                     continue
             held = self._gate.held(job)
             if held is None and values.is_trial(allocation.option):
@@ -202,10 +202,8 @@ class Resizing:
 
     def _gain(self, job: Job, move: Move, allocation: Allocation, share: GroupAssignment) -> Reason:
         left = share.position(job).left
-        own = self._solution.deadline_needs.get(job.id)
-        worth = share.group.worth(self._solution.rate)
-        worth = worth if own is None else max(worth, own.worth)
-        paid = "any price" if own is not None and own.at_any_price else reasons.format_money(worth * 3600)
+        need, worth = self._solution.deadline_needs.get(job.id), self._solution.worth(job, share)
+        paid = "any price" if need is not None and need.at_any_price else reasons.format_money(worth * 3600)
         why = reasons.moving(move, allocation.option, left, paid, share.group.weight)
         return self._solution.with_deadline_note(job, why)
 

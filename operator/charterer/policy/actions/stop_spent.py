@@ -9,7 +9,7 @@ from charterer.domain.time import Instant, after
 from charterer.policy.actions.triage import JobTriage, KeptRuns
 from charterer.policy.jobs.job_facts import JobFacts
 from charterer.policy.jobs.predicates import reason
-from charterer.policy.nodes.max_cost import leaving, left_of
+from charterer.policy.nodes.max_cost import max_cost_left, stop_cost
 
 
 def stop_spent(result: JobTriage, snapshot: Snapshot) -> list[Instant]:
@@ -17,7 +17,7 @@ def stop_spent(result: JobTriage, snapshot: Snapshot) -> list[Instant]:
     again: list[Instant] = []
     for at, kept in enumerate(result.running):
         capped = [facts for facts in kept.group.capped if facts.job.id in kept.runners]
-        stopped = {facts.job.id for facts in capped if _stops(facts, result, again, snapshot)}
+        stopped = {facts.job.id for facts in capped if _stop_if_spent(facts, result, again, snapshot)}
         if stopped:
             goes_on = {name: facts for name, facts in kept.runners.items() if name not in stopped}
             result.running[at] = KeptRuns(kept.group, goes_on)
@@ -25,12 +25,12 @@ def stop_spent(result: JobTriage, snapshot: Snapshot) -> list[Instant]:
     return again
 
 
-def _stops(facts: JobFacts, result: JobTriage, again: list[Instant], snapshot: Snapshot) -> bool:
+def _stop_if_spent(facts: JobFacts, result: JobTriage, again: list[Instant], snapshot: Snapshot) -> bool:
     job, allocation = facts.job, facts.job.allocation
-    left = left_of(job, snapshot)
+    left = max_cost_left(job, snapshot)
     if left is None or allocation is None:
         return False
-    slack = left - leaving(job, allocation.option)
+    slack = left - stop_cost(job, allocation.option)
     if slack <= 0.0:
         spent = job_cost(job, snapshot.rentals, snapshot.now)
         text = f"{spent} of spec.maxCost {job.max_cost} are spent, and the rest is reserved for an orderly stop"

@@ -75,7 +75,9 @@ def triage(groups: Iterable[JobGroup], ending: Mapping[RentalId, Reason], inputs
         overdue = any(_overdue(facts, now) for facts in group.late)
         if overdue or group.doubtful or not group.rentals <= threats.safe:
             kept = {
-                name: facts for name, facts in group.runners.items() if not _loses(facts, result, threats, snapshot)
+                name: facts
+                for name, facts in group.runners.items()
+                if not _file_if_displaced(facts, result, threats, snapshot)
             }
         for facts, refused in group.unwanted:
             why = _displaced(facts, threats, snapshot)
@@ -123,8 +125,8 @@ def _overdue(facts: JobFacts, now: Instant) -> bool:
     return facts.ready_by is not None and now >= facts.ready_by
 
 
-def _loses(facts: JobFacts, result: JobTriage, threats: _Threats, snapshot: Snapshot) -> bool:
-    """Whether a runner may not stay where it is; then it is in the result."""
+def _file_if_displaced(facts: JobFacts, result: JobTriage, threats: _Threats, snapshot: Snapshot) -> bool:
+    """File the runner as leaving or stopped if it may not stay where it is; whether it was."""
     job = facts.job
     why = _displaced(facts, threats, snapshot)
     if why is not None:  # what was not believed gives no place ahead of those that wait

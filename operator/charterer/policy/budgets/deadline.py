@@ -206,7 +206,7 @@ class _End:
 def _end(job: Job, values: OptionValues, position: JobPosition, waits: Mapping[PoolId, float]) -> _End:
     if job.allocation is None:
         ways = [(way, waits.get(way.option.pool, 0.0)) for way in values.entering(position)]
-        best, wait = min(ways, key=lambda entry: entry[0].worth + values.worth * entry[1])
+        best, wait = min(ways, key=lambda entry: entry[0].total_cost + values.worth * entry[1])
         return _End(best.seconds + wait, best.dollars, None, *_kept_back(best.option, 0.0), wait)
     here = job.allocation.option
     stay = values.staying(here, position)

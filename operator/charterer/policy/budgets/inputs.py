@@ -72,7 +72,7 @@ def plan_inputs(snapshot: Snapshot, memo: Memo) -> PlanInputs:
     )
 
 
-def once_stopped(inputs: PlanInputs, stopped: Container[JobId]) -> PlanInputs:
+def inputs_once_stopped(inputs: PlanInputs, stopped: Container[JobId]) -> PlanInputs:
     """The inputs with the groups as the next plan will see them, when those jobs have been told to stop.
 
     What their runs would still have cost is not committed any more; those that start anew are jobs that wait.

@@ -103,7 +103,7 @@ def _to_the_end(option: Option, values: OptionValues, position: JobPosition) -> 
     """The rest of the job, entering the option included, as if for a new run."""
     way = values.staying(option, position)
     time, cost = way.seconds + option.entry_seconds, way.dollars + option.entry_cost.dollars
-    return Completion(option, time, cost, values.worth * time + cost + way.room, way.room)
+    return Completion(option, time, cost, values.worth * time + cost + way.room_dollars, way.room_dollars)
 
 
 def moving(move: Move, here: Option, work: float, paid: str, weight: float) -> Reason:
@@ -116,8 +116,9 @@ def moving(move: Move, here: Option, work: float, paid: str, weight: float) -> R
     else:
         saved = format_money(-move.cost.dollars)
         words = f"{hours}{name(move.to)} save {saved} for {format_duration(-move.saved_seconds)} more"
-    if abs(move.room) >= 0.005:
-        words += f" and {format_money(abs(move.room))} {'more' if move.room > 0 else 'less'} of room in full pools"
+    if abs(move.room_dollars) >= 0.005:
+        more = "more" if move.room_dollars > 0 else "less"
+        words += f" and {format_money(abs(move.room_dollars))} {more} of room in full pools"
     words += f", restart included; the budget pays {paid} per hour saved"
     return Reason(ReasonCode.MOVE_PAYS, weight * move.saved_seconds, move.cost, words, here)
 

@@ -26,11 +26,11 @@ from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.speed_evidence import Basis, basis, reports
 from charterer.policy.nodes.capacity import Capacity
-from charterer.policy.nodes.max_cost import fits, left_of
+from charterer.policy.nodes.max_cost import max_cost_left, within_max_cost
 from charterer.policy.nodes.pool_quota import PoolQuota
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import Completion, JobPosition, OptionValues
-from charterer.policy.options.width_backoff import is_quarantined, untested
+from charterer.policy.options.width_backoff import quarantines, untested
 from charterer.policy.solve.bisection import bisect
 from charterer.policy.solve.phase_dp import OptionKey, OptionTable, key_of
 
@@ -87,7 +87,7 @@ class Rank(StrEnum):
 class Alternative:
     """One option: ``seconds`` and ``dollars`` from now to the job's end, getting there included.
 
-    ``reports``: how many there were of that width. ``room``: dollars that room in full pools counts on top of the bill,
+    ``reports``: how many there were of that width. ``room_dollars``: what room in full pools counts on top of the bill,
     and ``room_price`` for an hour of the option; they decide like dollars, though nobody pays them.
 
     ``per_hour_saved``: dollars, room included, for each hour that it saves over the chosen option, if it is faster, or
@@ -98,7 +98,7 @@ class Alternative:
     option: Option
     seconds: float
     dollars: float
-    room: float
+    room_dollars: float
     room_price: Price
     basis: Basis
     nodes: NodeSource
@@ -191,7 +191,7 @@ def _left_alone(job: Job, snapshot: Snapshot) -> tuple[LeftAlone, ...]:
         return ()
     found = {
         (failed.gpu_type, failed.gpus): LeftAlone(failed.gpu_type, failed.gpus, until, failed.message)
-        for failed, until in is_quarantined(profile, snapshot.now)
+        for failed, until in quarantines(profile, snapshot.now)
         if job.widths.min <= failed.gpus <= job.widths.max and (not job.gpu_types or failed.gpu_type in job.gpu_types)
     }
     for record in job.records if job.failures else ():
@@ -216,11 +216,11 @@ class _OptionPoint:
     option: Option
     seconds: float
     dollars: float
-    room: float
+    room_dollars: float
 
     @property
     def counted(self) -> float:
-        return self.dollars + self.room
+        return self.dollars + self.room_dollars
 
 
 class _Weighing:
@@ -236,7 +236,6 @@ class _Weighing:
         quota = PoolQuota(snapshot, solution.inputs.rentals)
         capacity = Capacity(snapshot, solution.inputs.holdings, solution.inputs.nodes, solution.inputs.ends)
         gangs = GangMarks(solution.inputs.rentals.by_pool.values(), snapshot)
-        capacity.open(frozenset())
         self._draft = PlanBuilder(solution, capacity, quota, gangs, snapshot)
         self._runs = job.allocation is not None
         self._waits = HoleWaits(self._draft)
@@ -247,13 +246,13 @@ class _Weighing:
         if not self._runs:
             return {key_of(completion.option): self._entering(completion) for completion in values.entering(position)}
         stay = values.staying(self._chosen, position)
-        points = {key_of(stay.option): _OptionPoint(stay.option, stay.seconds, stay.dollars, stay.room)}
+        points = {key_of(stay.option): _OptionPoint(stay.option, stay.seconds, stay.dollars, stay.room_dollars)}
         for option in values.menu.options:
             if key_of(option) not in points:
                 rented = self._draft.must_rent(self._job, option)
                 move = values.move(self._chosen, option, position, rented=rented)
                 seconds, dollars = stay.seconds - move.saved_seconds, stay.dollars + move.cost.dollars
-                points[key_of(option)] = _OptionPoint(move.to, seconds, dollars, stay.room + move.room)
+                points[key_of(option)] = _OptionPoint(move.to, seconds, dollars, stay.room_dollars + move.room_dollars)
         return points
 
     def _entering(self, completion: Completion) -> _OptionPoint:
@@ -261,7 +260,7 @@ class _Weighing:
         option = completion.option
         over, dollars = self._waits.start_up_over(self._job, option)
         seconds = completion.seconds - over + self._draft.launch_delay(self._job, option)
-        return _OptionPoint(option, seconds, completion.dollars - dollars, completion.room)
+        return _OptionPoint(option, seconds, completion.dollars - dollars, completion.room_dollars)
 
     def row(self, point: _OptionPoint, here: _OptionPoint, worth: float) -> Alternative:
         """The option against the chosen one, for which a second is worth ``worth`` dollars."""
@@ -276,7 +275,7 @@ class _Weighing:
             option=option,
             seconds=point.seconds,
             dollars=point.dollars,
-            room=point.room,
+            room_dollars=point.room_dollars,
             room_price=Price(0) if charge is None else Price.per_second(charge.of(option)),
             basis=basis(profile, gpu_type, option.gpus),
             reports=reports(profile, gpu_type, option.gpus),
@@ -287,9 +286,9 @@ class _Weighing:
         )
 
     def _nodes(self, point: _OptionPoint) -> NodeSource:
-        option, left = point.option, left_of(self._job, self._snapshot)
+        option, left = point.option, max_cost_left(self._job, self._snapshot)
         known = self._job.remaining is not None
-        if known and not fits(self._job, option, point.dollars, left):
+        if known and not within_max_cost(self._job, option, point.dollars, left):
             return NodeSource.MAX_COST
         if option.pool not in self._snapshot.pools or option.pool not in self._snapshot.surveys:
             return NodeSource.UNKNOWN

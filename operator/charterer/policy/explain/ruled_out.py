@@ -13,7 +13,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.policy.budgets.reasons import format_money
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.job_facts import job_position
-from charterer.policy.nodes.max_cost import left_of, needs
+from charterer.policy.nodes.max_cost import max_cost_left, needs
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import OptionValues
 from charterer.policy.options.sources import offered_widths
@@ -48,7 +48,7 @@ def ruled_out(job: Job, solution: BudgetSolution, snapshot: Snapshot) -> Sequenc
 
 def _above_max_cost(job: Job, menu: Menu, snapshot: Snapshot) -> Sequence[RuledOut]:
     """The options whose cost, with the reserve for an orderly stop, is above what spec.maxCost leaves."""
-    left = left_of(job, snapshot)
+    left = max_cost_left(job, snapshot)
     if left is None or not menu.options:
         return ()
     found = []

@@ -119,12 +119,12 @@ class Capacity:
         self._nodes = nodes
         self.used: Mapping[RentalId, int] = holdings.used
         self.grace: Mapping[RentalId, int] = holdings.grace
-        self._leaving: frozenset[RentalId] = frozenset()
+        self._ending: frozenset[RentalId] = frozenset()
         self._free_nodes: dict[BudgetPool, FreeNodes] = {}
 
-    def open(self, leaving: frozenset[RentalId]) -> None:
-        """Offer what is free, except on rentals that are ``leaving``: those take no new pods."""
-        self._leaving = leaving
+    def close(self, ending: frozenset[RentalId]) -> None:
+        """Offer nothing on rentals that are ``ending``: they take no new pods."""
+        self._ending = ending
 
     def free_nodes(self, budget: BudgetId, pool: PoolId) -> FreeNodes:
         """The nodes of a pool that the budget pays for."""
@@ -144,7 +144,7 @@ class Capacity:
         return () if made is None else made.touched
 
     def offers(self, rental: Rental) -> bool:
-        """Whether jobs may begin on the rental: the cloud does not end it soon, and it is not leaving."""
+        """Whether jobs may begin on the rental: the cloud does not end it soon, and the plan does not."""
         here = self.free_nodes(rental.budget, rental.pool)
         return rental.id in here.ready.free or rental.id in here.booting.free
 
@@ -187,12 +187,12 @@ class Capacity:
         if survey is None:
             return EMPTY
         closed, rentals = _ending(survey) | closed, here.rentals.staying
-        if not closed and not self._leaving and not here.rentals.deleting:
+        if not closed and not self._ending and not here.rentals.deleting:
             return here.free
         return {name: free for name, free in here.free.items() if self._offered(rentals[name], closed)}
 
     def _offered(self, rental: Rental, closed: Container[InstanceId | None]) -> bool:
-        return rental.id not in self._leaving and not rental.deleting and rental.instance not in closed
+        return rental.id not in self._ending and not rental.deleting and rental.instance not in closed
 
     def _closed(self, name: PoolId, here: PoolNodes) -> frozenset[InstanceId]:
         """Instances that the cloud takes back, or may take back soon: nothing new begins there."""

@@ -25,21 +25,21 @@ from charterer.policy.options.option_value import Completion
 from charterer.sentences import count
 
 
-def left_of(job: Job, snapshot: Snapshot) -> float | None:
+def max_cost_left(job: Job, snapshot: Snapshot) -> float | None:
     """Dollars that the job may still cost; None when there is no bound."""
     if job.max_cost is None:
         return None
     return (job.max_cost - job_cost(job, snapshot.rentals, snapshot.now)).dollars
 
 
-def leaving(job: Job, option: Option) -> float:
+def stop_cost(job: Job, option: Option) -> float:
     """Dollars that its GPUs cost at most from a decision to stop it until they are left."""
     return option.price.dollars_per_second * (job.grace_seconds + MARGIN_SECONDS + LOOK_AHEAD_SECONDS)
 
 
-def fits(job: Job, option: Option, dollars: float, left: float | None) -> bool:
+def within_max_cost(job: Job, option: Option, dollars: float, left: float | None) -> bool:
     """Whether a way that costs ``dollars`` to the end stays within what is left."""
-    return left is None or dollars + leaving(job, option) <= left
+    return left is None or dollars + stop_cost(job, option) <= left
 
 
 def needs(job: Job, way: Completion) -> float:
@@ -47,12 +47,12 @@ def needs(job: Job, way: Completion) -> float:
     dollars = way.dollars
     if job.remaining is None:
         dollars = way.option.entry_cost.dollars + way.option.price.dollars_per_second * USEFUL_SECONDS
-    return dollars + leaving(job, way.option)
+    return dollars + stop_cost(job, way.option)
 
 
 def affordable(job: Job, ways: Sequence[Completion], snapshot: Snapshot) -> Sequence[Completion]:
     """The ways to the end that stay within the job's maxCost, in the same order."""
-    left = left_of(job, snapshot)
+    left = max_cost_left(job, snapshot)
     return ways if left is None else [way for way in ways if needs(job, way) <= left]
 
 

@@ -59,8 +59,8 @@ def checkpoint_interval(write_seconds: float, per_hour: float) -> float:
     return min(max(best, LEAST_INTERVAL * write_seconds), max(LONGEST_INTERVAL_SECONDS, LEAST_INTERVAL * write_seconds))
 
 
-def unannounced_interval(hazard: Hazard, ages: Sequence[float], write_seconds: float | None) -> float:
-    """Seconds of training between two checkpoints of a run whose nodes have these ages, in hours.
+def advised_checkpoint_interval(hazard: Hazard, ages: Sequence[float], write_seconds: float | None) -> float:
+    """Seconds of training after which a run should save again, told to its trainer. ``ages``: of its nodes, in hours.
 
     Where a checkpoint fits into the shortest notice that clouds give, only deaths without one lose work. A twentieth
     counts as such at least. ``write_seconds``: None where the trainer has not said.

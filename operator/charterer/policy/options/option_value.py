@@ -77,34 +77,34 @@ class ScarcityCharge(NamedTuple):
 class Completion:
     """A way to the end: ``seconds`` and ``dollars`` from now on, entering it included where that is still to come.
 
-    ``room``: dollars that its room counts on top of that, though nobody pays them. ``worth``: all in dollars, as the
-    budget values seconds.
+    ``room_dollars``: what its room in full pools counts on top of ``dollars``, though nobody pays it. ``total_cost``:
+    all of these in dollars, the seconds as the budget values them; the best way has the least.
     """
 
     option: Option
     seconds: float
     dollars: float
-    worth: float
-    room: float = 0.0
+    total_cost: float
+    room_dollars: float = 0.0
 
     @property
     def counted(self) -> float:
         """Dollars as they count in a choice."""
-        return self.dollars + self.room
+        return self.dollars + self.room_dollars
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
     """``saved_seconds`` of the job's life for ``cost`` (negative: money saved); ``gain`` in dollars, net.
 
-    ``room``: dollars that room counts for more there than here (negative: for less).
+    ``room_dollars``: what room in full pools counts for more there than here (negative: for less).
     """
 
     to: Option
     saved_seconds: float
     cost: Money
     gain: float
-    room: float = 0.0
+    room_dollars: float = 0.0
 
 
 class OptionValues:
@@ -170,7 +170,9 @@ class OptionValues:
             money, time = money + option.entry_cost.dollars, time + option.entry_seconds
             room = to_go.room_cost(at) + self._extra(at) * option.entry_seconds
             found.append(Completion(option, time, money, self.worth * time + money + room, room))
-        return sorted(found, key=lambda end: (end.worth, end.dollars, end.seconds, end.option.pool, end.option.gpus))
+        return sorted(
+            found, key=lambda end: (end.total_cost, end.dollars, end.seconds, end.option.pool, end.option.gpus)
+        )
 
     def staying(self, here: Option, position: JobPosition) -> Completion:
         """The way to the end of a job that runs on ``here``."""
@@ -228,7 +230,7 @@ class OptionValues:
         if at is not None and self._cannot_pay(at, position):
             return []
         to_go, _ = self._to_go(position)
-        stay, worth, table = self.staying(here, position).worth, self.worth, self._table
+        stay, worth, table = self.staying(here, position).total_cost, self.worth, self._table
         resizable = table.resizable_pool(here)
         return [
             (to, gain)
@@ -263,7 +265,7 @@ class OptionValues:
         room = 0.0
         if self.charge is not None:
             booting = self._boot(table.prices, here, at, to) - boot if rented else 0.0
-            room = to_go.room_cost(to) + self._extra(to) * change + booting - stay.room
+            room = to_go.room_cost(to) + self._extra(to) * change + booting - stay.room_dollars
         return Move(option, saved, Money.of(cost), self.worth * saved - cost - room, room)
 
     def _boot(self, prices: Sequence[float], here: Option, at: int | None, to: int) -> float:

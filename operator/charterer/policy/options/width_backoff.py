@@ -27,11 +27,11 @@ def quarantined_widths(profiles: Mapping[ClassId, Profile], now: Instant) -> Map
     found = {}
     for name, profile in profiles.items():
         if profile.failed:
-            found[name] = frozenset((failed.gpu_type, failed.gpus) for failed, _ in is_quarantined(profile, now))
+            found[name] = frozenset((failed.gpu_type, failed.gpus) for failed, _ in quarantines(profile, now))
     return {name: widths for name, widths in found.items() if widths}
 
 
-def is_quarantined(profile: Profile, now: Instant) -> Sequence[tuple[FailedWidth, Instant]]:
+def quarantines(profile: Profile, now: Instant) -> Sequence[tuple[FailedWidth, Instant]]:
     """The widths that the class leaves alone now, and until when."""
     ends = [(failed, after(failed.at, backoff_seconds(failed.failures))) for failed in profile.failed]
     return [(failed, end) for failed, end in ends if now < end and not _measured(profile, failed.gpu_type, failed.gpus)]

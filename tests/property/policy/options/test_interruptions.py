@@ -13,10 +13,10 @@ from charterer.policy.options.interruptions import (
     LONGEST_INTERVAL_SECONDS,
     NodeHazard,
     RunTimes,
+    advised_checkpoint_interval,
     checkpoint_interval,
     interruptions,
     shrinking_speed,
-    unannounced_interval,
     waiting_speed,
 )
 from tests.property.policy.options.interrupted_job import InterruptedJob
@@ -92,16 +92,16 @@ def test_no_other_interval_between_checkpoints_loses_less(per_hour: float) -> No
 
 def test_the_interval_told_to_a_trainer_follows_the_nodes_ages() -> None:
     hazard = Hazard((0.8, 0.2, 0.05, 0.02), 0.5, 0.0, 0.1, 0.05, 0.2, 5.0, 50.0)
-    fresh, old = (unannounced_interval(hazard, [hours] * 4, 30.0) for hours in (0.1, 10.0))
+    fresh, old = (advised_checkpoint_interval(hazard, [hours] * 4, 30.0) for hours in (0.1, 10.0))
     assert fresh == pytest.approx((2 * 30 * 3600 / (0.8 * 2.5)) ** 0.5)
     assert old == pytest.approx((2 * 30 * 3600 / (0.02 * 2.5)) ** 0.5)
-    assert unannounced_interval(hazard, [], 30.0) == LONGEST_INTERVAL_SECONDS
+    assert advised_checkpoint_interval(hazard, [], 30.0) == LONGEST_INTERVAL_SECONDS
 
 
 @pytest.mark.parametrize(("write", "factor"), [(10.0, 2.0), (60.0, 1.0)])
 def test_a_checkpoint_that_fits_into_the_notice_is_written_less_often(write: float, factor: float) -> None:
     rates = (1.0,) * 4
     silent, warned = (Hazard(rates, 0.0, share, 1.0, 0.5, 2.0, 5.0, 50.0) for share in (0.0, 0.75))
-    assert unannounced_interval(warned, [1.0], write) == pytest.approx(
-        factor * unannounced_interval(silent, [1.0], write)
+    assert advised_checkpoint_interval(warned, [1.0], write) == pytest.approx(
+        factor * advised_checkpoint_interval(silent, [1.0], write)
     )

@@ -266,3 +266,21 @@ def test_the_reason_says_what_was_passed_over_and_the_plan_is_made_again_when_th
     said = "waits until far-1 can take it; near is expected to give a node only after 4 min (refused 3 times in a row, "
     assert said in decided.jobs[JobId("train")].reason.message
     assert decided.again_at == after(world.now, 239.0)
+
+
+def test_a_job_that_waits_is_told_why_the_pool_that_it_wants_has_no_node() -> None:
+    """And not why another one has none, which was asked first because it suits the job better."""
+    world = World()
+    world.budget(amount=RICH)
+    world.pool("full", gpu_type="A100", gpus=8, price="16", max_nodes=1)
+    world.pool("cools", gpu_type="A100", gpus=1, price="2")
+    world.job("first", gpus=8, hours_left=50.0)
+    for _ in range(2):
+        world.carry_out(plan(world.snapshot()))
+        world.everything_starts()
+    new = cool_down((), factory.refusal(0, code="NoneLeft"), 60.0, world.now, None)
+    world.pools[PoolId("cools")] = replace(world.pools[PoolId("cools")], cooled=(new,))
+    world.job("train", gpus=1, hours_left=4.0)
+    verdict = plan(world.snapshot()).jobs[JobId("train")]
+    assert verdict.option is not None
+    assert (verdict.option.pool, verdict.reason.code) == (PoolId("full"), ReasonCode.POOL_FULL)

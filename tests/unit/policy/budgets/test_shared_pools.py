@@ -146,8 +146,10 @@ def test_what_a_job_is_predicted_to_cost_is_its_bill() -> None:
         ways = {key_of(way.option): way for way in share.values.entering(share.position(job))}
         way = ways[key_of(command.allocation.option)]
         assert command.predicted.dollars == pytest.approx(way.dollars, abs=1e-6)
-        assert way.worth == pytest.approx(share.values.worth * way.seconds + way.dollars + way.room)
-    assert any(way.room > 0.0 for s in one.shares.values() for way in s.values.entering(JobPosition(s.group.work)))
+        assert way.total_cost == pytest.approx(share.values.worth * way.seconds + way.dollars + way.room_dollars)
+    assert any(
+        way.room_dollars > 0.0 for s in one.shares.values() for way in s.values.entering(JobPosition(s.group.work))
+    )
 
 
 def test_budgets_that_contest_a_pool_fill_it_at_one_price() -> None:

@@ -34,7 +34,7 @@ class OptionOrder:
         which the cloud is not expected to give soon.
         """
         worth, least = self._solution.worth(job, share), inf
-        totals = [(outcome.worth, outcome.option) for outcome in self.with_waits(job, outcomes)]
+        totals = [(outcome.total_cost, outcome.option) for outcome in self.with_waits(job, outcomes)]
         start_up = self._draft.start_up
         dearest = [(worth + option.price.dollars_per_second) * start_up(option) for _, option in totals]
         most = max(dearest)
@@ -60,8 +60,8 @@ class OptionOrder:
         worth, found = self._solution.worth(job, share), []
         for outcome in outcomes:
             wait = self._draft.launch_delay(job, outcome.option)
-            found.append(replace(outcome, seconds=outcome.seconds + wait, worth=outcome.worth + worth * wait))
-        return sorted(found, key=lambda outcome: outcome.worth)
+            found.append(replace(outcome, seconds=outcome.seconds + wait, total_cost=outcome.total_cost + worth * wait))
+        return sorted(found, key=lambda outcome: outcome.total_cost)
 
     def as_moved(self, job: Job, here: Option, outcomes: Sequence[Completion]) -> Option | None:
         """The option to which the next plan would move the job, did it begin now on ``here``; None if it would stay.

@@ -25,7 +25,7 @@ from charterer.policy.jobs.job_facts import last_option, next_run
 from charterer.policy.nodes.max_cost import affordable, too_dear
 from charterer.policy.options.interruptions import DEFAULT_CHECKPOINT_SECONDS, goes_on
 from charterer.policy.options.option_value import Completion
-from charterer.policy.solve.phase_dp import key_of
+from charterer.policy.solve.phase_dp import OptionKey, key_of
 from charterer.sentences import names
 
 _LIMITS = (ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT, ReasonCode.OPERATOR_LIMIT)
@@ -139,12 +139,12 @@ class Admission:
         """Offer the job its options in their order, until it has one or the budget cannot pay."""
         wanted = outcomes[0].option
         worth = self._solution.worth(job, share)
-        at_once = {key_of(outcome.option): outcome.worth for outcome in outcomes}
-        blocks: list[ReasonCode] = []
-        to_wait = inf
+        cost_at_once = {key_of(outcome.option): outcome.total_cost for outcome in outcomes}
+        cost_of_waiting = inf  # for a pool that cools: only what is better, if it comes at once, is asked for
+        blocks: dict[OptionKey, ReasonCode] = {}
         options = self._order.by_availability(job, outcomes, share)
         for option in self._order.snuggest(job, options):
-            if at_once[key_of(option)] >= to_wait:
+            if cost_at_once[key_of(option)] >= cost_of_waiting:
                 continue
             if not self._money.affords(job, option):
                 why = reasons.waiting(ReasonCode.WAITING_FOR_BUDGET, option, self._money.refuse(job, option))
@@ -153,16 +153,16 @@ class Admission:
             block = self._try(job, option, share, wanted)
             if block is None:
                 return
-            blocks.append(block)
-            if to_wait == inf and block is ReasonCode.POOL_COOLING and self._order.may_wait(job, option):
-                wanted, blocks = option, [block, *blocks]  # only what is better if it comes at once is asked for
-                to_wait = at_once[key_of(option)] + worth * self._draft.launch_delay(job, option)
-        if any(block in _LIMITS for block in blocks):
+            blocks[key_of(option)] = block
+            if cost_of_waiting == inf and block is ReasonCode.POOL_COOLING and self._order.may_wait(job, option):
+                wanted = option
+                cost_of_waiting = cost_at_once[key_of(option)] + worth * self._draft.launch_delay(job, option)
+        if any(block in _LIMITS for block in blocks.values()):
             for option in sorted(share.group.menu.narrower, key=lambda option: (-option.gpus, option.pool)):
                 if self._try(job, option, share, wanted) is None:
                     return
-        first = blocks[0]
-        self._draft.judge(job, wanted, reasons.waiting(first, wanted, self._refusals.why_not(first, job, wanted)))
+        block = blocks[key_of(wanted)]
+        self._draft.judge(job, wanted, reasons.waiting(block, wanted, self._refusals.why_not(block, job, wanted)))
 
     def _ask_again(self, job: Job, here: Option) -> None:
         """Let a job that begins ``here`` do so where it would be moved, now that nobody else needs those nodes."""

@@ -4,7 +4,7 @@ One after the other, jobs take what is best for each. That is right while there 
 a job that takes a node makes others wait. What that costs is counted for each of them (docs/theory/policy.md):
 
     ρ_j = Σ_{i waits, w_i·θ/u_i < w_j·θ/u_j} w_i·θ / G    dollars for a GPU-second; u: GPU-seconds needed, G: GPUs
-    V_j = min_o ( w·θ·a_o + m_o + ρ_j·g_o·a_o )           what the job still costs at that price
+    V_j = min_o ( w·θ·a_o + m_o + max(ρ_j·g_o·a_o, r_o) )   what the job still costs; r: what its room counts anyway
     v_jo = (V_j − m_o) / a_o                              dollars a second on o, beside waiting
 
 and ``allocation_program`` shares the nodes out for the largest Σ v. A running job may be made narrower for it, as far
@@ -30,8 +30,7 @@ from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.predicates import must_move
 from charterer.policy.nodes.hard_limit import reserve
 from charterer.policy.nodes.holdings import HeldGpus, by_rental, held_by
-from charterer.policy.nodes.max_cost import fits as within_cost
-from charterer.policy.nodes.max_cost import left_of
+from charterer.policy.nodes.max_cost import max_cost_left, within_max_cost
 from charterer.policy.nodes.pool_quota import PoolRoom
 from charterer.policy.nodes.pool_size import pool_sizes
 from charterer.policy.options.option_value import Completion
@@ -161,7 +160,7 @@ class _Shortage:
         self._running = running
         self._gate = MoveGate(draft.solution.budget, draft.snapshot.now)
         self._free = {pool: dict(room.free) for pool, room in rooms.items()}
-        self._leaving = self._give_back()
+        self._room_comes_free = self._give_back()
 
     def _give_back(self) -> bool:
         """Count GPUs as free that runs are about to leave; whether there are any."""
@@ -207,7 +206,7 @@ class _Shortage:
             narrowed=narrowed,
             pools=self._verdicts(answer, len(starts) < len(waiting)),
             waiting=len(waiting),
-            making_room=bool(narrowed) or (self._leaving and bool(starts)),
+            making_room=bool(narrowed) or (self._room_comes_free and bool(starts)),
             gap=answer.gap,
             any_price=any(self._at_any_price(candidate.job) for candidate in waiting),
         )
@@ -259,15 +258,16 @@ class _Shortage:
         """The job with its narrower options; None where there are none."""
         assert job.allocation is not None
         draft, here, held = self._draft, job.allocation.option, by_rental(job.allocation.placements)
-        values, position, left = share.drawn_values(job), share.position(job), left_of(job, draft.snapshot)
+        values, position, left = share.drawn_values(job), share.position(job), max_cost_left(job, draft.snapshot)
         stay = values.staying(here, position)
         ways, restarts, table = [stay], [0.0], share.group.menu.table
         for to in (way.option for way in values.entering(position)):
             if to.pool in self._rooms and to.gpus < here.gpus:
                 move = values.move(here, to, position, rented=False)
                 seconds, dollars = stay.seconds - move.saved_seconds, stay.dollars + move.cost.dollars
-                if within_cost(job, to, dollars, left):
-                    ways.append(Completion(to, seconds, dollars, 0.0, stay.room + move.room))
+                if within_max_cost(job, to, dollars, left):
+                    room = stay.room_dollars + move.room_dollars
+                    ways.append(Completion(to, seconds, dollars, values.worth * seconds + dollars + room, room))
                     restarts.append(table.change_seconds(table.resizable_pool(here), table.index[key_of(to)]))
         return _Candidate(job, values.worth, ways, held, restarts) if len(ways) > 1 else None
 
@@ -279,7 +279,9 @@ class _Shortage:
         """
         ways = candidate.ways
         costs = (
-            candidate.worth * way.seconds + way.dollars + max(charges.of(candidate, way.option) * way.seconds, way.room)
+            candidate.worth * way.seconds
+            + way.dollars
+            + max(charges.of(candidate, way.option) * way.seconds, way.room_dollars)
             for way in ways
         )
         least = min(costs)
