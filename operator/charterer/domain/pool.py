@@ -165,6 +165,7 @@ class Pool:
     ``start_seconds``: from asking for a node to its readiness, as declared: limits on money count on it.
     ``cooled``: what the cloud refused lately, the latest ``until`` last; no node is asked for before that.
     ``reached``: what it refused another pool of the account and would refuse this one too.
+    ``deleted``: when its deletion was asked for.
     ``guarded``: it has the finalizer ``charterer.dev/in-use``, which keeps it while rentals name it.
     ``price_override`` and ``price_adjustment`` (hundredths of a percent) correct the list price: see ``priced``.
     ``offer_recorded``: whether the object's status holds this offering and (its time aside) this quote.
@@ -191,6 +192,7 @@ class Pool:
     offering: Offering | None
     quote: Quote | None
     deleting: bool
+    deleted: Instant | None = None
     guarded: bool = False
     price_adjustment: int = 0
     cooled: tuple[CoolDown, ...] = ()

@@ -6,9 +6,13 @@ from charterer.domain.budget import Budget
 from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.pool import Pool
 from charterer.domain.steps import SetFinalizer, Wait
+from charterer.domain.time import after
 from charterer.lifecycle.pool import left_behind
-from charterer.lifecycle.view import LifecycleView
+from charterer.lifecycle.view import LifecycleView, must_show
 from charterer.sentences import count, names
+
+_SURVEY_WAIT_SECONDS = 600
+"""Seconds that a deleted pool waits for its cloud to answer: a cloud that is gone for good must not keep it."""
 
 
 def budget_guard(budget_id: BudgetId, view: LifecycleView) -> SetFinalizer | Wait | None:
@@ -28,7 +32,20 @@ def budget_guard(budget_id: BudgetId, view: LifecycleView) -> SetFinalizer | Wai
 def pool_guard(pool_id: PoolId, view: LifecycleView) -> SetFinalizer | Wait | None:
     """Guard a pool that has a rental; release it when it is being deleted and its group is empty."""
     pool = view.snapshot.pools[pool_id]
-    return _guard("GPUPool", pool, left_behind(pool, view))
+    return _guard("GPUPool", pool, left_behind(pool, view) or _unlisted(pool, view))
+
+
+def _unlisted(pool: Pool, view: LifecycleView) -> str:
+    """What the cloud may not list yet: a machine of a call whose answer was lost, which no later survey would find.
+
+    Twice the lag after the deletion, a list shows also what a call launched that was under way then.
+    """
+    survey, deleted = view.snapshot.surveys.get(pool.id), pool.deleted
+    if survey is None or pool.taken_by is not None or deleted is None or not survey.traits.lag_seconds:
+        return ""
+    shown = must_show(survey, after(deleted, survey.traits.lag_seconds))
+    given_up = view.snapshot.now >= after(deleted, _SURVEY_WAIT_SECONDS)
+    return "" if shown or given_up else "machines that the cloud may not list yet"
 
 
 def _guard(kind: str, guarded: Budget | Pool, left: str) -> SetFinalizer | Wait | None:

@@ -150,7 +150,8 @@ def draw(simulated: Sequence[Simulated], as_format: str, budget: Money | None = 
             style = {**look, "label": _legend(run)}
             ascending = [time / 3600 for time in run.result.completion_seconds]
             shares = [number / len(run.result.jobs) for number in range(len(ascending) + 1)]
-            times.step([*ascending[:1], *ascending], shares, where="post", lw=1.6, **style)
+            if ascending:
+                times.step([*ascending[:1], *ascending], shares, where="post", lw=1.6, **style)
             gpus.step(*_against(means(run.gpus, bin_seconds), seconds), where="post", lw=1.4, **style)
             spend.plot(*_against(run.spent, seconds), lw=1.6, **style)
         if budget is not None:

@@ -20,6 +20,7 @@ from charterer.domain.steps import (
     MarkMissing,
     PoolStep,
     RecordOrphan,
+    SetFinalizer,
     Wait,
     Withdraw,
 )
@@ -117,6 +118,20 @@ def test_an_instance_that_is_listed_again_before_its_turn_to_be_adopted_is_misse
     seen = snapshot(survey(first, second, traits=REPLYING), replace(ASKED, instance=InstanceId("i1")), missed)
     assert step(seen) == Adopt(ASKED.id, first)
     assert rental_step(missed.id, LifecycleView.of(seen)) == MarkMissing(missed.id, None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "now", "kept"),
+    [(119, 130, True), (120, 130, False), (0, 599, True), (0, 600, False)],
+)
+def test_a_deleted_pool_is_kept_until_a_list_must_show_what_was_asked_for_last(
+    asked: float, now: float, kept: bool
+) -> None:
+    """A machine whose answer was lost would be billed, and nobody would ask about that group any more."""
+    listed = survey(traits=replace(REPLYING, lag_seconds=60.0), asked=asked)
+    leaving = pool(deleting=True, deleted=at(0), guarded=True)
+    guard = pool_guard(POOL, LifecycleView.of(snapshot(listed, leaving, now=at(now))))
+    assert isinstance(guard, Wait if kept else SetFinalizer)
 
 
 def test_a_pool_is_kept_while_the_cloud_has_orders_of_it() -> None:

@@ -105,6 +105,7 @@ class GPUPoolSpec(CloudChoice):
             offering=None if record.offering is None else record.offering.to_domain(),
             quote=None if record.quote is None else record.quote.to_domain(),
             deleting=meta.deleting,
+            deleted=meta.deleted,
             guarded=FINALIZER_IN_USE in meta.finalizers,
             price_adjustment=price.basis_points,
             cooled=tuple([each.to_domain() for each in record.cooled]),

@@ -25,19 +25,24 @@ class CloudWriter:
         self._surveys = surveys
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
-        """Ask for the nodes of these orders. Where the cloud refuses the call, each of them counts as refused."""
+        """Ask for the nodes of these orders. Where the cloud refuses the call, each of them counts as refused.
+
+        Not where it does not answer other questions about the pool either, as when credentials have expired: that says
+        nothing of the pool, and the call is made again.
+        """
 
         async def asked() -> Reply:
-            try:
-                reply = await self._accounts.account_of(pool).ask(pool, ask)
-            except ProviderError as error:
-                if error.refuses is not None:
-                    self._surveys.note_reply(pool, ask, self._refused(pool, ask, error, error.refuses))
-                raise
+            reply = await self._accounts.account_of(pool).ask(pool, ask)
             self._surveys.note_reply(pool, ask, reply)
             return reply
 
-        return await self._then_survey(pool, asked())
+        try:
+            return await self._then_survey(pool, asked())
+        except ProviderError as error:
+            if error.refuses is not None and pool.id not in self._surveys.errors:
+                self._surveys.note_reply(pool, ask, self._refused(pool, ask, error, error.refuses))
+                await self._surveys.refresh(pool.id)
+            raise
 
     async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
         """Give up orders that did not get a node."""

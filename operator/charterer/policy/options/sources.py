@@ -18,7 +18,7 @@ from charterer.policy.options.interruptions import DEFAULT_CHECKPOINT_SECONDS, R
 from charterer.policy.options.market import Market, PoolOffer
 from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.options.optimism import exploration_candidates, optimistic_speed
-from charterer.policy.options.speedup import speed
+from charterer.policy.options.speedup import reference_throughput, speed
 
 DEFAULT_RESTART_SECONDS = 30.0
 """Seconds from stopping a run to training on in the next, for jobs whose profile does not say."""
@@ -30,11 +30,13 @@ _FINE_NODES = 128
 @dataclass(frozen=True, slots=True)
 class Curves:
     """How fast a class of jobs is. ``profile``: None where nothing is known, otherwise as fast as may be hoped on the
-    widths in ``trials`` (numbers of GPUs by GPU type), which are worth a trial.
+    widths in ``trials`` (numbers of GPUs by GPU type), which are worth a trial. ``reference``: the expected throughput
+    of the class's reference option, which work is measured by; None where nothing is known.
     """
 
     profile: Profile | None
     trials: Mapping[str, frozenset[int]]
+    reference: float | None = None
 
     @property
     def restart_seconds(self) -> float:
@@ -59,7 +61,8 @@ class Curves:
         """The speed in each phase; empty where one is not known."""
         if self.profile is None:
             return ()
-        known = [speed(self.profile, phase, gpu_type, gpus) for phase in range(len(self.profile.phases))]
+        phases = range(len(self.profile.phases))
+        known = [speed(self.profile, phase, gpu_type, gpus, self.reference) for phase in phases]
         speeds = [value for value in known if value is not None]
         return speeds if len(speeds) == len(known) else ()
 
@@ -69,7 +72,7 @@ def curves_of(profile: Profile | None, explore: bool) -> Curves:
     if profile is None:
         return Curves(None, {})
     trials = exploration_candidates(profile) if explore else {}
-    return Curves(optimistic_speed(profile, trials), trials)
+    return Curves(optimistic_speed(profile, trials), trials, reference_throughput(profile))
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,12 +44,13 @@ def reference_throughput(profile: Profile) -> float | None:
     return throughput(form, reference_width(form))
 
 
-def speed(profile: Profile, phase: int, gpu_type: str, gpus: int) -> float | None:
+def speed(profile: Profile, phase: int, gpu_type: str, gpus: int, reference: float | None = None) -> float | None:
     """Units of work per second on ``gpus`` GPUs of a type in a phase, where the reference option does one.
 
-    None if unknown. Of several curves for a type the first counts.
+    None if unknown. Of several curves for a type the first counts. ``reference``: throughput of the reference option,
+    where the profile's own is not what work is measured by.
     """
-    reference = reference_throughput(profile)
+    reference = reference_throughput(profile) if reference is None else reference
     form = next((curve.form for curve in profile.phases[phase].curves if curve.gpu_type == gpu_type), None)
     if form is None or not reference:
         return None

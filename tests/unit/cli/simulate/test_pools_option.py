@@ -130,3 +130,13 @@ def test_speeds_may_name_the_type_of_the_only_pool_for_a_history_too(tmp_path: P
     done = simulate(tmp_path, "--policy", "charterer", "--pays", "10")
     assert done.exit_code == 0, done.output
     assert "2 of 2 jobs have a curve" in done.stdout
+
+
+def test_a_policy_under_which_no_job_completes_can_be_drawn(folder: Path) -> None:
+    (folder / "pools.csv").write_text("name,gpu_type,stock\nv,V100,0:0\np,P100,0:0\n")
+    page = folder / "report.html"
+    for policies in (["fixed:2"], ["fixed:2", "as-asked"]):
+        chosen = [word for policy in policies for word in ("--policy", policy)]
+        done = simulate(folder, *chosen, "--html", str(page))
+        assert done.exit_code == 0, done.output
+        assert "10 of 10 jobs never completed" in page.read_text()

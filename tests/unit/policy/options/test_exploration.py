@@ -15,6 +15,7 @@ from charterer.domain.time import after
 from charterer.policy.explain.alternatives import alternatives
 from charterer.policy.jobs.exploration_budget import TRIAL_SECONDS
 from charterer.policy.options.optimism import exploration_candidates, optimistic_speed
+from charterer.policy.options.sources import curves_of
 from charterer.policy.planner import plan, solve_budgets
 from tests.worlds import World
 
@@ -239,3 +240,12 @@ def plan_moves(world: World) -> list[int]:
     world.rental()
     world.runs_on("sft", "a100-1", gpus=8)
     return [gpus for gpus, _ in chosen(world)]
+
+
+def test_a_trial_of_the_reference_width_makes_no_other_width_slower() -> None:
+    world = world_with()
+    profile = learned(world.profiles[NAME], (4, 1.0, 0, 4.0), (8, 1.5, 50, 1.6))
+    expected, hoped = (curves_of(profile, explore) for explore in (False, True))
+    assert hoped.trials == {"a100": {4}}
+    assert expected.speeds("a100", 8) == hoped.speeds("a100", 8) == [1.5]
+    assert (expected.speeds("a100", 4), hoped.speeds("a100", 4)) == ([1.0], [2.0])
