@@ -164,7 +164,7 @@ def _match_named(rental: Rental, survey: Survey, view: LifecycleView) -> PoolSte
     instance = view.instance(rental)
     if instance is not None:
         return Adopt(rental.id, instance)
-    if (noted := note_missing(rental, instance, survey)) is not None:
+    if (noted := note_missing(rental, instance, survey, view.snapshot.now)) is not None:
         return noted
     if vanished(rental, instance, survey):
         return CloseUnfulfilled(rental.id, f"instance {rental.instance} left the cloud's list before it was read")

@@ -70,11 +70,14 @@ def _left_alone(rental: Rental, view: LifecycleView) -> bool:
 # --- what the cloud says ---------------------------------------------------------------------------------------------
 
 
-def note_missing(rental: Rental, instance: Instance | None, survey: Survey) -> MarkMissing | None:
-    """The step that records that the list lacks the instance for the first time."""
-    if rental.missing_since is None and missing(rental, instance, survey):
-        return MarkMissing(rental.id, survey.asked)
-    return None
+def note_missing(rental: Rental, instance: Instance | None, survey: Survey, now: Instant) -> MarkMissing | None:
+    """The step that records that the list lacks the instance for the first time.
+
+    A list may be older than an instance of which only the cloud's reply is known, so that one is missing from ``now`` on.
+    """
+    if rental.missing_since is not None or not missing(rental, instance, survey):
+        return None
+    return MarkMissing(rental.id, max(survey.asked, now) if rental.launched is None else survey.asked)
 
 
 def cloud_update(rental: Rental, view: LifecycleView) -> Refresh | MarkEnded | MarkMissing | None:
@@ -85,7 +88,7 @@ def cloud_update(rental: Rental, view: LifecycleView) -> Refresh | MarkEnded | M
     if instance is None:
         if vanished(rental, instance, survey) and rental.missing_since is not None:
             return MarkEnded(rental.id, rental.missing_since, accrued(rental, rental.missing_since), estimated=True)
-        return note_missing(rental, instance, survey)
+        return note_missing(rental, instance, survey, view.snapshot.now)
     if _differs_from_record(instance, rental):
         return Refresh(rental.id, instance)
     if instance.state is not InstanceState.ENDED:

@@ -106,9 +106,18 @@ def test_an_instance_that_the_reply_named_is_not_asked_for_again_and_is_missed_w
     assert step(snapshot(survey(traits=REPLYING, asked=2), named)) is None
     machine = instance(order=TOKEN)
     assert step(snapshot(survey(machine, traits=REPLYING), named)) == Adopt(ASKED.id, machine)
-    assert step(snapshot(survey(traits=REPLYING, asked=60), named)) == MarkMissing(ASKED.id, at(60))
+    assert step(snapshot(survey(traits=REPLYING, asked=60), named, now=at(60))) == MarkMissing(ASKED.id, at(60))
     lost = replace(named, missing_since=at(60))
     assert isinstance(step(snapshot(survey(traits=REPLYING, asked=120), lost)), CloseUnfulfilled)
+
+
+def test_an_instance_that_the_reply_named_is_not_missed_because_of_a_list_from_before_the_reply() -> None:
+    """Or its rental would be closed at no cost, and the machine paid for by nobody."""
+    named = replace(ASKED, instance=InstanceId("i1"))
+    missed = step(snapshot(survey(traits=REPLYING, asked=10), named, now=at(80)))
+    assert missed == MarkMissing(ASKED.id, at(80))
+    again = snapshot(survey(traits=REPLYING, asked=82), replace(named, missing_since=missed.since), now=at(82))
+    assert not isinstance(step(again), CloseUnfulfilled)
 
 
 def test_an_instance_that_is_listed_again_before_its_turn_to_be_adopted_is_missed_no_more() -> None:

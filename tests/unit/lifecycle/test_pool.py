@@ -153,7 +153,7 @@ def test_only_its_own_rental_adopts_an_orphan() -> None:
 
 def test_an_orphan_whose_instance_left_the_list_unread_is_closed() -> None:
     orphan = rental("a100-o-i1", instance=InstanceId("i1"))
-    assert step(snapshot(survey(asked=560), orphan)) == MarkMissing(orphan.id, at(560))
+    assert step(snapshot(survey(asked=560), orphan, now=at(560))) == MarkMissing(orphan.id, at(560))
     assert isinstance(step(snapshot(survey(asked=600), replace(orphan, missing_since=at(560)))), CloseUnfulfilled)
     assert step(snapshot(survey(asked=4), orphan)) is None
 
