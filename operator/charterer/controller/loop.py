@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,7 +19,7 @@ from charterer.controller.rent_batch import RentBatch
 from charterer.domain.ids import StepKey, StepKind
 from charterer.domain.plan import Allocate, Command, Plan, Release, Rent
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.steps import Step
+from charterer.domain.steps import Step, Wait
 from charterer.domain.time import Instant, after, seconds_between
 from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps
@@ -103,6 +103,7 @@ class Loop:
         self._plans = Memo()
         self._faults: Faults = {}
         self._failures: dict[str, str] = {}
+        self._awaited: dict[StepKey, str] = {}
         self._steps = Memo()
         self._turned: float | None = None
         self._failed = False
@@ -142,9 +143,7 @@ class Loop:
             await self._write_intents(commands)
             snapshot = self._observe()
         steps, waits = next_steps(snapshot, self._steps)
-        for key, wait in waits.items():
-            if wait.error is not None:
-                self._log_once(f"the next step of {key}", wait.error)
+        self._log_waits(waits)
         for key, step in steps.items():
             if self._free(key):
                 self._begin(key, step)
@@ -174,6 +173,17 @@ class Loop:
                 _log.error("%s %s is set aside: %s", at.kind, at.id, fault.problem.message, exc_info=fault.error)
         if made.error is not None:
             self._log_once("planning", made.error)
+
+    def _log_waits(self, waits: Mapping[StepKey, Wait]) -> None:
+        """Log the errors among the waits, and at level DEBUG what each object newly waits for."""
+        for key, wait in waits.items():
+            if wait.error is not None:
+                self._log_once(f"the next step of {key}", wait.error)
+        if _log.isEnabledFor(logging.DEBUG):
+            for key, wait in waits.items():
+                if self._awaited.get(key) != wait.reason:
+                    _log.debug("%s waits: %s", key, wait.reason)
+            self._awaited = {key: wait.reason for key, wait in waits.items()}
 
     def _log_once(self, what: str, error: Exception) -> None:
         """Log an error with its traceback, unless it is the last one of its kind again."""

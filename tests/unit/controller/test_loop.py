@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -13,7 +14,7 @@ import pytest
 from charterer.cluster.errors import OutcomeUnknown, TooManyRequests, Unreachable
 from charterer.controller.loop import Loop, LoopTiming
 from charterer.controller.outcome import ActionOutcome
-from charterer.domain.ids import BudgetId, ClassId, StepKey, StepKind
+from charterer.domain.ids import BudgetId, ClassId, PoolId, StepKey, StepKind
 from charterer.domain.plan import Command, Plan, Rent
 from charterer.domain.profile import PowerLaw, SpeedCurve
 from charterer.domain.rental import RentalPhase
@@ -314,3 +315,13 @@ def test_a_turn_that_fails_is_logged_once_and_tried_again(caplog: pytest.LogCapt
     assert looks > 5
     assert recorder.failed_turns[:5] == [True] * 4 + [False]
     assert len([line for line in caplog.records if line.levelname == "ERROR"]) == 1
+
+
+def test_at_level_debug_the_log_says_once_what_each_object_waits_for(caplog: pytest.LogCaptureFixture) -> None:
+    world = a_job_waits()
+    world.unsurveyed.add(PoolId("a100"))
+    with caplog.at_level(logging.DEBUG, "charterer.controller.loop"):
+        turns(world, Recorder(lambda action: ActionOutcome.DONE), 60.0)
+    waits = [record.getMessage() for record in caplog.records if " waits: " in record.getMessage()]
+    assert "pool/a100 waits: the cloud has not yet been asked about GPUPool a100" in waits
+    assert len(waits) == len(set(waits))

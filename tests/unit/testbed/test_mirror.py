@@ -43,7 +43,7 @@ async def test_a_watch_that_is_refused_is_tried_again() -> None:
     mirror = Mirror(cast(Client, SimpleNamespace(access=access, list=nothing)))
     await mirror.start()
     try:
-        await mirror.until(lambda: all(mirror.all(kind) for kind in WATCHED), 10, lambda: "")
+        await mirror.until(lambda: all(mirror.all(kind) for kind in WATCHED), 90, lambda: "")
     finally:
         await mirror.stop()
         await runner.cleanup()

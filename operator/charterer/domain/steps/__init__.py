@@ -101,7 +101,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do now: ``reason`` says what is awaited, ``until`` when to look again if no event comes before.
+    """Nothing to do now. ``reason``: what is awaited, in words for the log. ``until``: when to look again.
 
     ``error``: why no step could be found, which is a fault of the program and must not stop the steps of others.
     """

@@ -239,7 +239,7 @@ class _Weighing:
         self._draft = PlanBuilder(solution, capacity, quota, gangs, snapshot)
         self._runs = job.allocation is not None
         self._waits = HoleWaits(self._draft)
-        self._waits.look([] if self._runs else [(job, chosen)])
+        self._waits.find_waits([] if self._runs else [(job, chosen)])
 
     def points(self, values: OptionValues, position: JobPosition) -> dict[OptionKey, _OptionPoint]:
         """Seconds and dollars from now to the end on every option, the chosen one included."""

@@ -88,20 +88,23 @@ class _NodeWait:
 
 
 class HoleWaits:
-    """The pools of one budget of which no node is rented now for narrow jobs, the jobs for which no whole node is, and
-    why.
+    """The waits of one budget's jobs for GPUs that others leave, instead of for nodes that would be rented.
+
+    ``_pool_waits``: of pools in which no node is rented for narrow jobs, the seconds until a hole and its GPUs.
+    ``_node_waits``: by job that wants one whole node, the node in use that it waits for. ``_nodes_by_end``: by pool,
+    the nodes in use that no job of this plan counts on yet, the soonest last.
     """
 
     def __init__(self, draft: PlanBuilder) -> None:
         self._draft = draft
         self._solution = draft.solution
         self._now = draft.snapshot.now
-        self._soonest: dict[PoolId, tuple[float, int]] = {}
-        self._whole: dict[JobId, _NodeWait] = {}
+        self._pool_waits: dict[PoolId, tuple[float, int]] = {}
+        self._node_waits: dict[JobId, _NodeWait] = {}
         self._to_next: dict[PoolId, float] = {}
-        self._ends: dict[PoolId, list[tuple[float, RentalId]]] = {}
+        self._nodes_by_end: dict[PoolId, list[tuple[float, RentalId]]] = {}
 
-    def look(self, queue: Iterable[tuple[Job, Option]]) -> None:
+    def find_waits(self, queue: Iterable[tuple[Job, Option]]) -> None:
         """Find the pools, given who waits, each with the option that it would be given first.
 
         A job that has a target waits for nothing.
@@ -125,7 +128,7 @@ class HoleWaits:
             gpus = min(waiter.option.gpus for waiter in waiters)
             soonest = self._next_hole(pool, gpus)
             if soonest <= allowed:
-                self._soonest[pool] = soonest, gpus
+                self._pool_waits[pool] = soonest, gpus
                 self._draft.decided.again_at.append(after(self._now, allowed + _RENTED_AFTER))
 
     def _look_for_nodes(self, pool: PoolId, waiters: Iterable[_Waiter]) -> None:
@@ -146,16 +149,16 @@ class HoleWaits:
 
     def _count_on(self, job: Job, wait: _NodeWait) -> None:
         """Keep the node for the job, as far as others of this plan would count on it."""
-        self._whole[job.id] = wait
+        self._node_waits[job.id] = wait
         self._node_ends(wait.option[0]).pop()
         self._draft.decided.again_at.append(after(wait.until, _RENTED_AFTER))
 
     def reason(self, job: Job, option: Option) -> Reason | None:
         """Why no node is rented for the job's option now; None where one may be."""
-        whole = self._whole.get(job.id)
+        whole = self._node_waits.get(job.id)
         if whole is not None and whole.option == key_of(option) and self._draft.must_rent(job, option):
             return whole.reason(job, option)
-        found = self._soonest.get(option.pool)
+        found = self._pool_waits.get(option.pool)
         narrow = option.gpus < self._size(option.pool)
         if found is None or not narrow or job.id in self._solution.deadline_needs:
             return None
@@ -199,7 +202,7 @@ class HoleWaits:
         """Seconds and dollars of the option's start-up that are over, or that the job saves by waiting for a node that
         is left.
         """
-        whole = self._whole.get(job.id)
+        whole = self._node_waits.get(job.id)
         if whole is None or whole.option != key_of(option):
             return self._draft.start_up_over(job, option)
         return whole.start - whole.seconds, whole.bill
@@ -273,12 +276,12 @@ class HoleWaits:
         that no job of this plan counts on, or begins on.
         """
         free, size, guests = self._draft.free_nodes(pool).ready.free, self._size(pool), self._solution.guests()
-        if pool not in self._ends:
-            self._ends[pool] = sorted(
+        if pool not in self._nodes_by_end:
+            self._nodes_by_end[pool] = sorted(
                 [(max(guest.left for guest in here), rental) for rental, here in guests.items() if rental in free],
                 reverse=True,
             )
-        ends = self._ends[pool]
+        ends = self._nodes_by_end[pool]
         while ends and free[ends[-1][1]] + sum(guest.gpus for guest in guests[ends[-1][1]]) != size:
             ends.pop()
         return ends

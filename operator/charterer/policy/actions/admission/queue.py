@@ -71,7 +71,9 @@ class Admission:
             self._refusals = Refusals(self._draft, shares)
             decided = self._share_out(contend, best, shares)
             queue = [job for job in queue if job.id not in decided]
-        self._waits.look([(job, self._order.snuggest(job, [way.option for way in wanted[job.id]])[0]) for job in queue])
+        self._waits.find_waits(
+            [(job, self._order.snuggest(job, [way.option for way in wanted[job.id]])[0]) for job in queue]
+        )
         for job in queue:
             share = self._solution.share(job)
             if share is not None:
