@@ -150,19 +150,24 @@ class BudgetSolution:
         return end if limit is None else min(end, max(limit, self.spent))
 
     def _most_rate(self) -> float:
-        """Dollars a second that the budget's nodes can cost at most: all that its pools may have, at worst prices."""
-        snapshot, micros = self.inputs.snapshot, 0
-        open_to = snapshot.pools_of(self.budget)
+        """Dollars a second that the budget's nodes can cost at most: all that it may have, at worst prices."""
+        snapshot, there = self.inputs.snapshot, list[int]()
+        open_to, more = snapshot.pools_of(self.budget), list[tuple[int, int]]()
         for name, pool in snapshot.pools.items():
             here = self.nodes.get(name)
             live = () if here is None else here.rentals.live
-            more = pool.max_nodes - len(live) if name in open_to and not pool.closed_because else 0
             worst = 0 if pool.quote is None else pool.quote.worst.micros_per_hour
-            micros += sum(max(rental.worst.micros_per_hour, worst) for rental in live) + max(more, 0) * worst
-        hourly = self.budget.max_hourly_rate
-        if hourly is not None:
-            there = sum(rental.worst.micros_per_hour for here in self.nodes.values() for rental in here.rentals.live)
-            micros = min(micros, max(hourly.micros_per_hour, there))
+            there += [max(rental.worst.micros_per_hour, worst) for rental in live]
+            if name in open_to and not pool.closed_because:
+                more.append((worst, max(pool.max_nodes - len(live), 0)))
+        limits, micros = snapshot.limits, sum(there)
+        left = sum(nodes for _, nodes in more) if limits.nodes is None else max(limits.nodes - len(there), 0)
+        for worst, nodes in sorted(more, reverse=True):
+            micros += min(nodes, left) * worst
+            left -= min(nodes, left)
+        for hourly in (self.budget.max_hourly_rate, limits.hourly):
+            if hourly is not None:
+                micros = min(micros, max(hourly.micros_per_hour, sum(there)))
         return Price(micros).dollars_per_second
 
 
