@@ -73,7 +73,7 @@ def _left_alone(rental: Rental, view: LifecycleView) -> bool:
 def note_missing(rental: Rental, instance: Instance | None, survey: Survey, now: Instant) -> MarkMissing | None:
     """The step that records that the list lacks the instance for the first time.
 
-    A list may be older than an instance of which only the cloud's reply is known, so that one is missing from ``now`` on.
+    A list may be older than an instance of which only the cloud's reply is known: that one is missing from ``now`` on.
     """
     if rental.missing_since is not None or not missing(rental, instance, survey):
         return None
