@@ -234,3 +234,20 @@ def test_while_the_operator_is_stopped_no_job_is_told_how_room_is_shared() -> No
     assert why(decided, "long") is ReasonCode.STOPPED
     assert "the operator was stopped" in text(decided, "long")
     assert "worth" not in text(decided, "long")
+
+
+def test_no_job_is_made_narrower_where_that_lets_nobody_start() -> None:
+    """At a rate of nothing the job would be dearer and slower there; the loss of a second is smaller, as it has more."""
+    world = World()
+    budget = world.budget()
+    world.budgets[budget.id] = replace(budget, fixed_rate=Rate(0.0))
+    world.pool("small", gpu_type="P", gpus=2, price="1", max_nodes=1)
+    world.pool("large", gpu_type="P", gpus=3, price="19.80", max_nodes=1)
+    world.profile("sft", PowerLaw(1.4, 1.0), work_hours=3, gpu_type="P")
+    for name, rental, gpus, speed in (("first", "small-1", 2, 2.6), ("second", "large-1", 3, 4.6)):
+        world.rental(rental.removesuffix("-1"))
+        world.job(name, gpus=(2, gpus, 3), profile="sft", resize=ResizePolicy.RESTART)
+        world.runs_on(name, rental, gpus=gpus, speed=speed)
+    world.job("third", gpus=(2, 2, 3), profile="sft")
+    decided = plan(world.snapshot())
+    assert [command for command in decided.commands if isinstance(command, Allocate)] == []

@@ -200,7 +200,7 @@ class _Shortage:
             if at is not None and at != claimant.stays
         }
         starts = {candidate.job.id: given[candidate.job.id] for candidate in waiting if candidate.job.id in given}
-        narrowed = {name: option for name, option in given.items() if name not in starts}
+        narrowed = {name: option for name, option in given.items() if name not in starts} if starts else {}
         return Shares(
             starts=starts,
             narrowed=narrowed,
@@ -278,14 +278,18 @@ class _Shortage:
         its GPUs are billed and not there for others.
         """
         ways = candidate.ways
-        costs = (
+        costs = [
             candidate.worth * way.seconds
             + way.dollars
             + max(charges.of(candidate, way.option) * way.seconds, way.room_dollars)
             for way in ways
-        )
+        ]
         least = min(costs)
         values = [(least - way.dollars) / max(way.seconds, _LEAST) for way in ways]
+        if candidate.held is not None:  # a loss that lasts longer is no smaller: what costs it more is worth no more
+            values = [
+                value if cost <= costs[0] else min(value, values[0]) for value, cost in zip(values, costs, strict=True)
+            ]
         second = least / max(ways[0].seconds, _LEAST)
         lost = [2.0 * seconds / wanted_for * second for seconds in candidate.restarts or [0.0] * len(ways)]
         worth = [
