@@ -130,22 +130,30 @@ class BudgetSolution:
     def verdict(self, committed: Money, now: Instant) -> BudgetVerdict:
         """The budget's verdict."""
         penniless = self.budget.amount <= ZERO and self.budget.fixed_rate is None
+        most = self._most_rate()
+        low, expected, high = (
+            self._within_limits(dollars, most)
+            for dollars in (self.forecast.low, self.forecast.expected, self.forecast.high)
+        )
         return BudgetVerdict(
             rate=None if penniless or not self.shares else self.rate,
-            planned=Price.per_second(min(self.planned, self._most_rate()) if self.feasible else self.planned),
+            planned=Price.per_second(min(self.planned, most) if self.feasible else self.planned),
             allowed=Price.per_second(self.allowed),
             feasible=self.feasible,
             spent=self.spent,
             committed=committed,
-            forecast=self._within_limits(self.forecast.expected),
-            forecast_low=self._within_limits(self.forecast.low),
-            forecast_high=self._within_limits(self.forecast.high),
+            forecast=expected,
+            forecast_low=low,
+            forecast_high=high,
         )
 
-    def _within_limits(self, dollars: float) -> Money:
-        """A forecast of dollars beside the opening spend, as far as limits and pools let it come true."""
+    def _within_limits(self, dollars: float, most: float) -> Money:
+        """A forecast of dollars beside the opening spend, as far as limits and pools let it come true.
+
+        ``most``: dollars a second that all its nodes can cost.
+        """
         seconds = max(seconds_between(self.now, self.period_end), 0.0)
-        end = min(Money.of(self.pacing.opening + dollars), self.spent + Money.of(self._most_rate() * seconds))
+        end = min(Money.of(self.pacing.opening + dollars), self.spent + Money.of(most * seconds))
         limit = self.budget.hard_limit
         return end if limit is None else min(end, max(limit, self.spent))
 
@@ -157,7 +165,7 @@ class BudgetSolution:
             here = self.nodes.get(name)
             live = () if here is None else here.rentals.live
             worst = 0 if pool.quote is None else pool.quote.worst.micros_per_hour
-            there += [max(rental.worst.micros_per_hour, worst) for rental in live]
+            there += [max(rental.dearest.micros_per_hour, worst) for rental in live]
             if name in open_to and not pool.closed_because:
                 more.append((worst, max(pool.max_nodes - len(live), 0)))
         limits, micros = snapshot.limits, sum(there)
