@@ -92,7 +92,7 @@ class TestApply:
         assert three["status"] == {"phase": "One"}
 
     @pytest.mark.parametrize("subresource", ["", "/status"])
-    async def test_it_never_brings_a_deleted_object_back(
+    async def test_an_apply_never_brings_a_deleted_object_back(
         self, client: Client, namespace: str, a_widget: str, subresource: str
     ) -> None:
         path = WIDGETS.one(a_widget, namespace)

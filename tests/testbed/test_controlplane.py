@@ -42,7 +42,7 @@ def test_every_program_of_it_ends_when_its_starter_is_killed(tmp_path: Path) -> 
     assert alive == []
 
 
-def test_it_does_not_start_among_files_of_others(tmp_path: Path) -> None:
+def test_a_control_plane_does_not_start_among_files_of_others(tmp_path: Path) -> None:
     (tmp_path / "precious").touch()
     with pytest.raises(ControlPlaneError, match="is not empty"):
         ControlPlane.start(tmp_path)
@@ -65,7 +65,7 @@ def test_a_failed_command_tells_what_kubectl_said(control_plane: ControlPlane) -
         control_plane.kubectl("get", "pod", "ghost")
 
 
-def test_its_programs_are_of_one_version(control_plane: ControlPlane) -> None:
+def test_the_programs_of_the_control_plane_are_of_one_version(control_plane: ControlPlane) -> None:
     version = json.loads(control_plane.kubectl("version", "--output=json"))
     assert version["serverVersion"]["gitVersion"] == version["clientVersion"]["gitVersion"]
 

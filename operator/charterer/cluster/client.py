@@ -136,8 +136,11 @@ class Client:
             query["fieldSelector"] = fields
         while True:
             answer = await self.raw("GET", path, query=query, within=within)
-            yield Page(_items(answer), int(answer["metadata"]["resourceVersion"]))
-            token = answer["metadata"].get("continue")
+            metadata = answer.get("metadata") or {}
+            if not str(metadata.get("resourceVersion", "")).isdecimal():
+                raise Unreachable("GET", path, 200, "MalformedAnswer", "it is no list: is there a proxy in between?")
+            yield Page(_items(answer), int(metadata["resourceVersion"]))
+            token = metadata.get("continue")
             if not token:
                 return
             query["continue"] = token

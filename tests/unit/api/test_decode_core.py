@@ -91,7 +91,9 @@ class TestTrouble:
             ({}, ""),
         ],
     )
-    def test_it_is_what_the_container_or_the_scheduler_says(self, status: dict[str, Any], words: str) -> None:
+    def test_a_pods_trouble_is_what_the_container_or_the_scheduler_says(
+        self, status: dict[str, Any], words: str
+    ) -> None:
         assert _own(_pod(OURS, {"phase": "Pending", **status})).pod.trouble == words
 
     def test_a_schedulers_long_sentence_is_cut(self) -> None:

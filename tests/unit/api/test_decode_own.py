@@ -48,7 +48,7 @@ class TestTrainingJob:
     def test_preferred_is_the_minimum_where_it_is_absent(self) -> None:
         assert decode.training_job(values.raw_job(gpus={"min": 2, "max": 16})).job.widths == Widths(2, 2, 16)
 
-    def test_its_class_is_its_profile_or_itself(self) -> None:
+    def test_the_class_of_a_job_is_its_profile_or_itself(self) -> None:
         assert decode.training_job(values.raw_job(profileName="sft-7b")).job.class_id == ClassId("research", "sft-7b")
         assert decode.training_job(values.raw_job()).job.class_id == ClassId.of_job(JobId(values.UID))
 

@@ -18,14 +18,14 @@ from tests.unit.api import values
 ANSWERS = with_start(with_refusal(NO_ANSWERS, make.at(0)), NodeStart(make.at(7200), make.at(7205), make.at(7805)))
 
 
-def test_it_is_read_back_as_it_was_written() -> None:
+def test_a_pools_record_is_read_back_as_it_was_written() -> None:
     pool = replace(decode.pool(values.raw_pool()), answers=ANSWERS)
     again = decode.pool(values.raw_pool(dump(GPUPoolRecord.from_domain(pool)))).answers
     assert again.refused == pytest.approx(ANSWERS.refused, abs=1e-4)
     assert replace(again, given=ANSWERS.given, refused=ANSWERS.refused) == ANSWERS
 
 
-def test_it_stays_small() -> None:
+def test_a_pools_record_stays_small() -> None:
     answers = ANSWERS
     for hour in range(24 * 60):
         when = after(make.at(0), 3600.0 * hour)

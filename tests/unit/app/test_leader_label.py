@@ -62,7 +62,7 @@ def test_a_refused_label_is_written_again_until_it_is_there(failures: list[ApiEr
     run_in_virtual_time(main())
 
 
-def test_it_is_left_alone_as_long_as_the_api_server_asks_and_longer_after_each_refusal() -> None:
+def test_the_api_server_is_left_alone_as_long_as_it_asks_and_longer_after_each_refusal() -> None:
     async def main() -> None:
         api = Api(THROTTLED, LOST, LOST, LOST)
         await run_for(100.0, labelled(api).run())

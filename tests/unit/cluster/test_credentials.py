@@ -245,7 +245,7 @@ class TestTokenFiles:
 
 
 class TestPlugIns:
-    async def test_its_token_is_kept_until_it_is_refused(self, tmp_path: Path) -> None:
+    async def test_the_token_of_a_plug_in_is_kept_until_it_is_refused(self, tmp_path: Path) -> None:
         far = "2999-01-01T00:00:00Z"
         user = printing(
             tmp_path, {"token": "one", "expirationTimestamp": far}, {"token": "two", "expirationTimestamp": far}
@@ -259,7 +259,7 @@ class TestPlugIns:
         access.refused(access.credential())
         assert (await access.credential_async()).header == "Bearer two"
 
-    def test_its_environment_is_the_kubeconfigs(self, tmp_path: Path) -> None:
+    def test_the_environment_of_a_plug_in_is_the_kubeconfigs(self, tmp_path: Path) -> None:
         script = (
             "import json, os; print(json.dumps({'kind': 'ExecCredential', "
             f"'apiVersion': '{API_VERSION}', 'status': {{'token': os.environ['WORD']}}}}))"
@@ -287,7 +287,7 @@ class TestPlugIns:
             ("print('{\"status\": {}}')", "malformed response"),
         ],
     )
-    def test_its_failure_is_told_in_its_own_words(
+    def test_the_failure_of_a_plug_in_is_told_in_its_own_words(
         self, tmp_path: Path, script: str, said: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         with caplog.at_level(logging.ERROR), pytest.raises(NoAccess, match="exec of user 'u' gave no credential"):

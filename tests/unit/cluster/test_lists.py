@@ -9,7 +9,7 @@ from aiohttp import web
 
 from charterer.cluster.client import Client
 from charterer.cluster.credentials import Access
-from charterer.cluster.errors import Gone
+from charterer.cluster.errors import Gone, Unreachable
 from charterer.cluster.paths import CONFIG_MAPS
 from charterer.cluster.resync import Resync
 from charterer.cluster.store import Store, WatchedKind
@@ -20,8 +20,12 @@ class Pages:
 
     def __init__(self) -> None:
         self.expiries = 0
+        self.instead: object = None
+        """What is answered instead of a list."""
 
     async def answer(self, request: web.Request) -> web.Response:
+        if self.instead is not None:
+            return web.json_response(self.instead)
         second = "continue" in request.query
         if second and self.expiries:
             self.expiries -= 1
@@ -57,7 +61,15 @@ async def test_a_list_that_took_too_long_is_begun_again(client: Client, pages: P
     assert [item["metadata"]["name"] for item in listing.items] == ["first", "second"]
 
 
-async def test_not_for_ever(client: Client, pages: Pages) -> None:
+@pytest.mark.parametrize("answer", [{}, {"metadata": None, "items": []}, {"metadata": {"resourceVersion": "x"}}])
+async def test_what_is_no_list_is_never_taken_for_an_empty_one(client: Client, pages: Pages, answer: object) -> None:
+    """As a proxy may answer; all objects would count as deleted."""
+    pages.instead = answer
+    with pytest.raises(Unreachable, match="it is no list"):
+        await client.list(CONFIG_MAPS.all())
+
+
+async def test_a_list_whose_token_always_expires_is_given_up(client: Client, pages: Pages) -> None:
     pages.expiries = 100
     with pytest.raises(Gone):
         await client.list(CONFIG_MAPS.all())

@@ -22,7 +22,7 @@ class Accepts:
 
 
 @pytest.mark.parametrize("steps", range(6))
-def test_it_ends_when_it_is_cancelled_however_shortly_after_an_event(steps: int) -> None:
+def test_a_recorder_ends_when_it_is_cancelled_however_shortly_after_an_event(steps: int) -> None:
     async def main() -> None:
         recorder = Recorder(cast(Client, Accepts()), instance="pod-0")
         running = asyncio.create_task(recorder.run())

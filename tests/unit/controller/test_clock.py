@@ -48,5 +48,5 @@ def test_while_two_others_are_right_it_is_never_far_off(own: float, first: float
     assert abs(shown(own, first, second)) <= TOLERATED_SECONDS + 5.0
 
 
-def test_its_time_is_an_instant() -> None:
+def test_the_time_of_the_clock_is_an_instant() -> None:
     assert isinstance(TrustedClock(lambda: Instant(7), lambda: 0.0, list).now(), int)

@@ -215,7 +215,7 @@ def test_events_close_together_make_one_turn() -> None:
     assert gaps(recorder.plans) == [5.0]
 
 
-def test_it_rests_as_long_as_it_planned_however_much_happens() -> None:
+def test_the_loop_rests_as_long_as_it_planned_however_much_happens() -> None:
     recorder = Recorder(lambda action: ActionOutcome.DONE)
     turns(World(), recorder, 30.0, plan_seconds=2.0, wakes=[tenth / 10 for tenth in range(300)])
     assert gaps(recorder.plans) == [4.0] * 7

@@ -61,7 +61,7 @@ def test_a_pools_own_longer_cool_down_is_kept() -> None:
     assert lasts(cool_down((), refusal(0), 7200.0, at(0), None)) == 7200.0
 
 
-def test_it_begins_anew_after_a_launch_and_once_it_is_no_longer_in_doubt() -> None:
+def test_a_row_of_cool_downs_begins_anew_after_a_launch_and_once_the_last_is_no_longer_in_doubt() -> None:
     assert again(FIRST, at(60)).times == 2
     assert again(FIRST, at(60), launched=at(30)).times == 1
     assert again(FIRST, at(60), launched=at(-1)).times == 2

@@ -77,7 +77,7 @@ def test_a_rental_without_an_instance_is_the_pools_to_move() -> None:
     assert isinstance(step(snapshot(rental(), survey())), Wait)
 
 
-def test_it_is_ready_when_its_node_is() -> None:
+def test_a_rental_is_ready_when_its_node_is() -> None:
     assert isinstance(step(snapshot(STARTING, SEEN)), Wait)
     assert isinstance(step(snapshot(STARTING, SEEN, node(ready=False))), Wait)
     assert step(snapshot(STARTING, SEEN, node())) == MarkReady(STARTING.id, NodeName("n-i1"), at(600))
@@ -169,7 +169,7 @@ def test_a_rental_deleted_by_a_person_is_drained() -> None:
     assert isinstance(step(snapshot(deleted, SEEN, node())), Cordon)
 
 
-def test_it_is_ended_once_only() -> None:
+def test_a_rental_is_ended_once_only() -> None:
     assert isinstance(step(snapshot(DRAINING, survey(replace(MACHINE, state=InstanceState.STOPPING)), CORDONED)), Wait)
 
 
@@ -288,14 +288,14 @@ def test_a_cost_without_a_budget_is_kept() -> None:
     assert isinstance(step(snapshot(OVER, survey(DEAD), budget(balance=None))), Wait)
 
 
-def test_it_is_forgotten_only_when_no_list_can_show_its_instance_again() -> None:
+def test_a_rental_is_forgotten_only_when_no_list_can_show_its_instance_again() -> None:
     assert isinstance(step(snapshot(OVER, FOLDED)), Wait)
     assert isinstance(step(snapshot(OVER, FOLDED, survey(DEAD))), Wait)
     assert isinstance(step(snapshot(OVER, FOLDED, survey(asked=300 + LISTED))), Wait)
     assert step(snapshot(OVER, FOLDED, LONG_AFTER)) == Forget(OVER.id)
 
 
-def test_it_is_not_forgotten_while_its_node_is_going() -> None:
+def test_a_rental_is_not_forgotten_while_its_node_is_going() -> None:
     assert isinstance(step(snapshot(OVER, FOLDED, LONG_AFTER, node(deleting=True))), Wait)
 
 

@@ -86,7 +86,7 @@ async def test_a_stored_certificate_is_used_again() -> None:
     assert secrets.version == 1
 
 
-async def test_it_is_renewed_thirty_days_before_its_end_under_the_same_authority() -> None:
+async def test_a_certificate_is_renewed_thirty_days_before_its_end_under_the_same_authority() -> None:
     secrets = Secrets()
     first = await secrets.ensure()
     assert first.renew_at == NOW + timedelta(days=700)

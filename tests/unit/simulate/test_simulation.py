@@ -72,7 +72,7 @@ def test_an_idle_node_is_kept_for_the_next_job_where_jobs_come_often_enough_for_
     assert result.spent.dollars == pytest.approx(4 * (3 * 150 + given_back - 900), abs=8)
 
 
-def test_it_is_given_back_at_once_where_waiting_costs_less_than_keeping_it() -> None:
+def test_an_idle_node_is_given_back_at_once_where_waiting_costs_less_than_keeping_it() -> None:
     result = brief(1.0)
     assert result.mean_completion_seconds == 150.0
     assert result.spent == Money.parse("6000")

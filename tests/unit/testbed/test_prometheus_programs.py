@@ -50,7 +50,7 @@ def test_a_build_that_fails_is_one_message(monkeypatch: pytest.MonkeyPatch, caps
 
 
 @pytest.mark.usefixtures("cache")
-def test_its_pin_decides_over_its_own_folder_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pin_of_prometheus_decides_over_its_own_folder_only(monkeypatch: pytest.MonkeyPatch) -> None:
     control_plane, before = build.directory(), build.directory(prometheus.targets())
     assert before != control_plane
     original = build.pinned

@@ -14,14 +14,14 @@ from tests.unit.trainer.support import SOURCE
 FILES = sorted((SOURCE / "charterer_trainer").glob("*.py"))
 
 
-def test_it_depends_on_nothing() -> None:
+def test_the_trainer_depends_on_nothing() -> None:
     project = tomllib.loads((SOURCE.parent / "pyproject.toml").read_text())["project"]
     assert project["dependencies"] == []
     assert project["requires-python"] == ">=3.9"
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_it_imports_the_standard_library_only_and_parses_as_python_3_9(file: Path) -> None:
+def test_the_trainer_imports_the_standard_library_only_and_parses_as_python_3_9(file: Path) -> None:
     tree = ast.parse(file.read_text(), feature_version=(3, 9))
     modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)} | {
         alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names

@@ -216,7 +216,7 @@ def test_when_quiet_hours_end_the_plan_is_made_again() -> None:
     assert plan(world.snapshot()).again_at == after(world.now, 3600)
 
 
-def test_it_counts_as_a_move() -> None:
+def test_emptying_a_node_counts_as_a_move_of_each_job() -> None:
     world = two_nodes()
     world.carry_out(plan(world.snapshot()))
     assert world.jobs[JobId("one")].moves == (world.now,)
@@ -244,5 +244,5 @@ def test_a_job_moves_into_the_hole_of_a_larger_node_of_its_kind() -> None:
 
 
 @pytest.mark.parametrize("pool", [{"price": "1.5"}, {"capacity": CapacityType.SPOT}])
-def test_it_stays_where_a_gpu_costs_less_or_is_of_another_kind(pool: dict[str, Any]) -> None:
+def test_a_job_stays_where_a_gpu_costs_less_or_is_of_another_kind(pool: dict[str, Any]) -> None:
     assert moved(plan(small_nodes(**pool).snapshot())) == {}

@@ -28,7 +28,7 @@ def is_taken_back(world: World, rental: str) -> None:
     world.notices[taken.pool] = (Notice(taken.instance, world.now),)
 
 
-def test_it_is_paid_by_what_it_would_still_have_cost_where_it_was() -> None:
+def test_a_displaced_job_is_paid_by_what_it_would_still_have_cost_where_it_was() -> None:
     world = World()
     world.budget(amount="300")
     world.pool("a100", price="16", max_nodes=1)
@@ -71,7 +71,7 @@ def wide_job(world: World, hours_left: float) -> None:
     is_taken_back(world, "h100-1")
 
 
-def test_it_waits_for_no_room_while_only_its_own_pods_are_leaving() -> None:
+def test_a_displaced_job_waits_for_no_room_while_only_its_own_pods_are_leaving() -> None:
     world = World()
     budget = world.budget()
     world.budgets[budget.id] = replace(budget, fixed_rate=Rate(0.0))

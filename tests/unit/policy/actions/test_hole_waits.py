@@ -75,7 +75,7 @@ def test_a_wider_job_that_waits_with_it_is_told_that_those_gpus_are_for_another(
     )
 
 
-def test_it_takes_them_when_they_are_free() -> None:
+def test_a_job_takes_the_gpus_it_waited_for_when_they_are_free() -> None:
     world = full_node(0.05)
     world.carry_out(plan(world.snapshot()))
     del world.jobs[JobId("short")]

@@ -132,7 +132,7 @@ def just_refused(world: World) -> World:
     return world
 
 
-def test_it_waits_too_where_room_elsewhere_is_worth_more_than_none_but_less_than_the_wait() -> None:
+def test_a_job_waits_too_where_room_elsewhere_is_worth_more_than_none_but_less_than_the_wait() -> None:
     decided = plan(just_refused(office_hours(long_job(20.0), 10, last=0)).snapshot())
     assert not decided.commands
     assert decided.jobs[JobId("train")].reason.code is ReasonCode.POOL_COOLING
@@ -155,7 +155,7 @@ def test_a_job_that_waits_for_a_pool_asks_another_that_does_not_fail_with_it(day
     assert wanted(plan(independent(days).snapshot())) == FAR
 
 
-def test_it_waits_for_the_pool_that_is_back_first_once_all_have_refused() -> None:
+def test_a_job_waits_for_the_pool_that_is_back_first_once_all_have_refused() -> None:
     world = independent(10)
     cooled = cool_down((), factory.refusal(0, code="NoneLeft"), 60.0, world.now, None)
     world.pools[FAR] = replace(world.pools[FAR], cooled=(cooled,))

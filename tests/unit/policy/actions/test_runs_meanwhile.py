@@ -49,7 +49,7 @@ def given(decided: Plan) -> list[Allocation]:
 
 # 0.8·(T − 60 s) > 30 s from T = 97.5 s on
 @pytest.mark.parametrize(("start_seconds", "widths"), [(600.0, [24]), (99.0, [24]), (96.0, []), (40.0, [])])
-def test_it_goes_on_with_the_rest_if_what_it_trains_meanwhile_is_more_than_another_checkpoint(
+def test_a_job_goes_on_with_the_rest_if_what_it_trains_meanwhile_is_more_than_another_checkpoint(
     start_seconds: float, widths: list[int]
 ) -> None:
     decided = plan(one_of_four_lost(start_seconds).snapshot())
@@ -57,13 +57,13 @@ def test_it_goes_on_with_the_rest_if_what_it_trains_meanwhile_is_more_than_anoth
     assert len([command for command in decided.commands if isinstance(command, Rent)]) == 1
 
 
-def test_its_reason_says_for_what_it_waits() -> None:
+def test_the_reason_of_a_job_that_runs_meanwhile_names_the_nodes_it_waits_for() -> None:
     why = plan(one_of_four_lost(600.0).snapshot()).jobs[JobId("train")].reason
     assert why.code is ReasonCode.INTERRUPTION
     assert why.message == "24 GPUs on spot until the other nodes for 32 GPUs on spot are ready"
 
 
-def test_it_keeps_the_node_that_starts_and_moves_to_all_of_them_when_it_is_ready() -> None:
+def test_a_job_keeps_the_node_that_starts_and_moves_to_all_of_them_when_it_is_ready() -> None:
     world = one_of_four_lost(600.0)
     decided = plan(world.snapshot())
     world.carry_out(decided)

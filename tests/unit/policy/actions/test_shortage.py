@@ -237,7 +237,7 @@ def test_while_the_operator_is_stopped_no_job_is_told_how_room_is_shared() -> No
 
 
 def test_no_job_is_made_narrower_where_that_lets_nobody_start() -> None:
-    """At a rate of nothing the job would be dearer and slower there; the loss of a second is smaller, as it has more."""
+    """It would be dearer and slower there; a second of it loses less, because it lasts for more of them."""
     world = World()
     budget = world.budget()
     world.budgets[budget.id] = replace(budget, fixed_rate=Rate(0.0))
