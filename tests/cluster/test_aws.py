@@ -103,6 +103,7 @@ async def test_a_job_leaves_a_capacity_block_in_time_to_save_its_work(installed:
         await bed.budget()
         await bed.job("train", gpus=8)
         await bed.running("train")
+        await bed.kube.merge_patch(GPU_POOLS.one("block"), {"spec": {"maxNodes": 0}})  # it is asked for no other node
         await bed.aws_pool("later")
         await bed.running_again("train", after=1)
         [first] = bed.tj("train")["runs"]
