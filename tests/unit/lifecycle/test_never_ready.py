@@ -76,12 +76,13 @@ def test_a_machine_that_is_ready_shows_that_the_pool_is_well() -> None:
     assert done.cool_down.times == 1
 
 
-@pytest.mark.parametrize("because", ["Idle", "Interruption", "Drained"])
+@pytest.mark.parametrize("because", ["Idle", "Stopped", "Deleted"])
 def test_a_machine_that_was_given_back_while_it_booted_says_nothing_of_the_pool(because: str) -> None:
     assert not isinstance(step(pool(), given_up(1, 0, because), now=30), Cool)
 
 
+@pytest.mark.parametrize("because", ["InstanceEnded", "Vanished", "Interruption"])
 @pytest.mark.parametrize(("sold", "cools"), [(CapacityType.ON_DEMAND, True), (CapacityType.SPOT, False)])
-def test_only_a_spot_machine_may_end_by_itself_while_it_boots(sold: CapacityType, cools: bool) -> None:
-    machine = given_up(1, 0, "InstanceEnded", capacity_type=sold)
+def test_only_a_spot_machine_may_be_taken_back_while_it_boots(sold: CapacityType, cools: bool, because: str) -> None:
+    machine = given_up(1, 0, because, capacity_type=sold)
     assert isinstance(step(pool(capacity_type=sold), machine, now=30), Cool) == cools
