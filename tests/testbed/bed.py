@@ -49,9 +49,9 @@ API = "charterer.dev/v1alpha1"
 SYSTEM = "charterer"
 EXIT_CODE = "testbed.charterer.dev/exit-code"
 PATIENT = LeaseTimes(duration=40.0, renew=1.0, retry=0.3, renew_deadline=30.0)
-"""Of operators that keep the lead: they renew as often as others, and a machine that is busy for seconds ends none."""
+"""Lease of an operator that keeps the lead, also on a machine that is busy for many seconds."""
 HASTY = LeaseTimes(duration=6.0, renew=1.0, retry=0.3, renew_deadline=4.0)
-"""Of an operator that is to lose the lead."""
+"""Lease of an operator that loses the lead within seconds."""
 _ROOT = Path(__file__).parents[2]
 _numbers = itertools.count(1)
 

@@ -135,7 +135,7 @@ def _save(pools: Sequence[RawObject], file: Path) -> None:
 
 
 def _kept(metadata: RawObject) -> RawObject:
-    """What a person wrote of an object's metadata."""
+    """The metadata without what the API server and kubectl added."""
     annotations = {name: text for name, text in (metadata.get("annotations") or {}).items() if name != _LAST_APPLIED}
     written = {"name": metadata["name"], "labels": metadata.get("labels"), "annotations": annotations}
     return {key: value for key, value in written.items() if value}

@@ -126,7 +126,7 @@ class Surveys:
         self._clouds: dict[PoolId, Cloud] = {}
         self._unlisted: dict[PoolId, _UnlistedAnswers] = {}
         self._warned: dict[PoolId, str] = {}
-        """What the log has of a survey that fails, so that it is there once and not with every survey."""
+        """The error of each failing pool that was logged last: the same one is not logged again."""
         self._nudge = asyncio.Event()
         self.latest: dict[PoolId, Survey] = {}
         self.quotes: dict[PoolId, Quote] = {}

@@ -36,8 +36,9 @@ def pool_guard(pool_id: PoolId, view: LifecycleView) -> SetFinalizer | Wait | No
 
 
 def _unlisted(pool: Pool, view: LifecycleView) -> str:
-    """What the cloud may not list yet: a machine of a call whose answer was lost, which no later survey would find.
+    """Machines that the cloud may not list yet, in words; empty where its list is late enough to show all of them.
 
+    A call whose answer was lost may have launched one, and once the pool is gone nobody looks for it.
     Twice the lag after the deletion, a list shows also what a call launched that was under way then.
     """
     survey, deleted = view.snapshot.surveys.get(pool.id), pool.deleted

@@ -11,7 +11,7 @@ from charterer.domain.steps import CountLifetime
 from charterer.domain.time import seconds_between
 
 _WITH_NOTICE = ReasonCode.INTERRUPTION.value
-_TAKEN = ENDED_BY_ITSELF | {_WITH_NOTICE, ReasonCode.LOST_NODE.value}
+TAKEN = ENDED_BY_ITSELF | {_WITH_NOTICE, ReasonCode.LOST_NODE.value}
 """Reasons for which a node ended that would have gone on; all others are decisions to give it back."""
 
 
@@ -39,7 +39,7 @@ def lifetime_to_count(pool: Pool, rentals: Sequence[Rental]) -> CountLifetime | 
         uid=rental.uid,
         hours=max(seconds_between(launched, at), 0.0) / 3600.0,
         at=at,
-        taken=rental.released_because in _TAKEN,
+        taken=rental.released_because in TAKEN,
         announced=rental.released_because == _WITH_NOTICE,
         others=len(others),
         there=tuple(sorted(other.uid for other in rentals)),

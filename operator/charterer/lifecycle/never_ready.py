@@ -6,16 +6,13 @@ A wrong image or network makes every machine of a pool such a one. Each costs a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from charterer.domain.order import Refusal, RefusalKind, Scope
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import CapacityType, Pool
-from charterer.domain.rental import ENDED_BY_ITSELF, Rental
+from charterer.domain.rental import Rental
 from charterer.domain.time import Instant
-
-_GIVEN_UP: Final = frozenset({ReasonCode.LOST_NODE.value})
-_FAILED: Final = ENDED_BY_ITSELF | _GIVEN_UP | {ReasonCode.INTERRUPTION.value}
+from charterer.lifecycle.lifetimes import TAKEN
 
 
 def never_ready(pool: Pool, rentals: Sequence[Rental], now: Instant) -> Refusal | None:
@@ -44,4 +41,6 @@ def _never_ready(rental: Rental) -> bool:
     """Whether its machine was given up, ended or was taken back before it was ready; spot machines are taken back."""
     if rental.launched is None or rental.ready is not None:
         return False
-    return rental.released_because in (_GIVEN_UP if rental.capacity_type is CapacityType.SPOT else _FAILED)
+    if rental.capacity_type is CapacityType.SPOT:
+        return rental.released_because == ReasonCode.LOST_NODE
+    return rental.released_because in TAKEN

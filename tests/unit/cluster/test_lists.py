@@ -21,7 +21,7 @@ class Pages:
     def __init__(self) -> None:
         self.expiries = 0
         self.instead: object = None
-        """What is answered instead of a list."""
+        """The answer to give instead of a list; None: a list."""
 
     async def answer(self, request: web.Request) -> web.Response:
         if self.instead is not None:

@@ -238,7 +238,7 @@ def _condition(item: RawObject, kind: str) -> RawObject | None:
 
 
 def _remedy(sentence: str, plural: str) -> str:
-    """What to do, without the full stop; for ``plural`` objects of which nothing better is known, to look at them."""
+    """The remedy without its full stop. Where there is none, the command that shows the objects named ``plural``."""
     if "`charterer doctor`" in sentence:
         return "if it lasts, see the line about the leader"
     return f"{sentence[:1].lower()}{sentence[1:].rstrip('.')}" or f"kubectl describe {plural}"

@@ -156,7 +156,7 @@ def _at_most(explanation: Explanation) -> str:
 
 
 def _for_target(explanation: Explanation) -> str:
-    """What the budget pays to end this job an hour earlier for its target; empty where its own rate suffices."""
+    """The price of an hour of this job that its target needs; empty where the budget's own rate is enough."""
     job, solution = explanation.job, explanation.solution
     if solution is None or solution.deadline_values(job) is None:
         return ""

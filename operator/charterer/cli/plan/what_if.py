@@ -297,7 +297,7 @@ def _pool_of(source: ManifestSource, new: Pool, before: Pool | None, others: Ite
 
 
 def _at_new_terms(new: Pool, known: Pool) -> Quote | None:
-    """What a node costs by the new pool's ``spec.price``, from the quote of a pool that was asked about."""
+    """The quote of the ``known`` pool, at the price that the new pool's ``spec.price`` makes of its list price."""
     quote = known.quote
     if quote is None or (price := new.priced(quote.list_price)) == quote.price:
         return quote

@@ -162,7 +162,7 @@ class Frontier:
         return bisect(least * unlimited.served, unlimited.spend, enough, _HALVINGS)[1]
 
     def _unlimited(self) -> BudgetOutcome:
-        """What the budget gets if it has any amount of money: only the pools' room limits it."""
+        """The outcome with so much money that only the pools' room limits it."""
         unlimited = _UNLIMITED * sum(demand.load * demand.spends[-1] for demand in self._demands)
         return budget_outcome(self._solution, unlimited)
 

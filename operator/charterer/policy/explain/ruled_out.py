@@ -60,7 +60,7 @@ def _above_max_cost(job: Job, menu: Menu, snapshot: Snapshot) -> Sequence[RuledO
 
 
 def _why_not(pool: Pool, job: Job, menu: Menu, solution: BudgetSolution) -> str:
-    """What keeps a pool from having any option for the job."""
+    """The reason why the pool has no option for the job."""
     budget, offering = solution.budget, pool.offering
     if not budget.pool_selector.matches(pool.labels):
         return f"spec.poolSelector of GPUBudget {budget.id} leaves the pool out"

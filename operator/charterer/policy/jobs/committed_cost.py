@@ -100,7 +100,7 @@ class ClassInProgress:
         return self._spent.at(now)
 
     def committed(self, now: Instant, factor: float) -> CommittedCost:
-        """What the jobs have cost and will cost. ``factor``: dollars that a silent job costs per dollar predicted."""
+        """The sums at ``now``. ``factor``: dollars that a job which reports nothing costs for each dollar predicted."""
         silent = [
             (left, holds)
             for predicted, recorded, price, since, holds in self._silent

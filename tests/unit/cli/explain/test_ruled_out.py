@@ -26,21 +26,27 @@ def _rows(said: str) -> list[str]:
 
 
 def _why(world: World, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
-    """What rules each pool out, by JSON."""
+    """The reason why each pool is ruled out, by its name, from the JSON output."""
     said = json.loads(charterer_over(world, monkeypatch)("explain", "train", "-o", "json").stdout)
     assert said["options"] is None
     return {each["pool"]: each["why"] for each in said["ruledOut"]}
 
 
-def test_every_option_above_max_cost_is_a_row_with_what_it_needs_and_what_is_left(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def _limited(max_cost: str) -> World:
+    """A job of 40 hours that has a curve of the only pool, and a maxCost."""
     world = World()
     world.budget()
     world.pool(gpus=8, price="16")
-    world.pool("h100", gpus=8, price="32", gpu_type="H100")
     world.profile("sft", Amdahl(0.97, 1.0), work_hours=40)
-    world.job("train", gpus=(1, 8, 8), profile="sft", max_cost="20")
+    world.job("train", gpus=(1, 8, 8), profile="sft", max_cost=max_cost)
+    return world
+
+
+def test_every_option_above_max_cost_is_a_row_with_what_it_needs_and_what_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = _limited("20")
+    world.pool("h100", gpus=8, price="32", gpu_type="H100")
     said = charterer_over(world, monkeypatch)("explain", "train").stdout
     rows = _rows(said)
     assert [row.split(" $")[0] for row in rows] == [
@@ -118,12 +124,9 @@ def test_a_job_that_may_have_its_options_has_no_such_table(monkeypatch: pytest.M
 def test_an_option_that_would_be_better_and_costs_more_than_max_cost_says_so_under_nodes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = World()
-    world.budget()
-    world.pool(gpus=8, price="16")
-    world.profile("sft", Amdahl(0.97, 1.0), work_hours=40)
-    world.job("train", gpus=(1, 8, 8), profile="sft", max_cost="90")
-    options = json.loads(charterer_over(world, monkeypatch)("explain", "train", "-o", "json").stdout)["options"]
+    options = json.loads(charterer_over(_limited("90"), monkeypatch)("explain", "train", "-o", "json").stdout)[
+        "options"
+    ]
     nodes = {option["gpus"]: (option["rank"], option["nodes"]) for option in options}
     assert nodes[4][0] == "chosen"
     assert nodes[8] == ("better", "above maxCost")

@@ -1,4 +1,4 @@
-"""What a cloud says of a whole call counts for each order of it, and is seen in the next survey."""
+"""A cloud refuses a whole call: each order of it counts as refused, and the next survey shows that."""
 
 from __future__ import annotations
 

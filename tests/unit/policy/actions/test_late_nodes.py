@@ -191,7 +191,7 @@ def test_a_node_that_is_there_or_boots_comes_in_time() -> None:
 def test_a_node_that_was_asked_for_comes_as_late_as_one_that_is_to_be_until_it_has_a_machine(
     phase: RentalPhase, rented: list[str]
 ) -> None:
-    """So a job that went elsewhere does not come back, to wait, when the node was asked for on behalf of another."""
+    """Another job asked for that node. A job that went elsewhere does not come back to wait for it."""
     for world in (office_hours(two_pools(), 10), _with_target(office_hours(two_pools(POOR), 10))):
         world.rental("near", phase=phase, age=1.0)
         commands = plan(world.snapshot()).commands
