@@ -33,6 +33,8 @@ INACTIVITY_TIMEOUT: Final = 70.0
 """Seconds without even a bookmark (they come every minute) after which a stream counts as dead."""
 _CONNECT_TIMEOUT: Final = 10.0
 _NEVER_SET: Final = "charterer.dev/never-set"
+_IDENTITY: Final[Any] = "charterer"
+"""kopf would ask for the name of the process's user, which no uid of an image needs to have. Only peers would read it."""
 
 
 class Watch:
@@ -91,6 +93,7 @@ class Watch:
                 settings=self._settings(),
                 clusterwide=True,
                 standalone=True,
+                identity=_IDENTITY,
                 stop_flag=self._stop,
                 ready_flag=self.ready,
             )
