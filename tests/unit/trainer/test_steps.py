@@ -80,7 +80,8 @@ with charterer_trainer.run():
     batch, step = 256, 0
     while not charterer_trainer.should_stop():
         step += 1
-        charterer_trainer.report(step=step, total_steps=10**9, batch=batch, grad_sqr=-1.0 if step % 2 else 3.0, grad_var=2.0)
+        sqr = -1.0 if step % 2 else 3.0
+        charterer_trainer.report(step=step, total_steps=10**9, batch=batch, grad_sqr=sqr, grad_var=2.0)
         told = charterer_trainer.batch()
         if told is not None and told != batch:
             batch = told
