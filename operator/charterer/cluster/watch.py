@@ -34,7 +34,7 @@ INACTIVITY_TIMEOUT: Final = 70.0
 _CONNECT_TIMEOUT: Final = 10.0
 _NEVER_SET: Final = "charterer.dev/never-set"
 _IDENTITY: Final[Any] = "charterer"
-"""kopf would ask for the name of the process's user, which no uid of an image needs to have. Only peers would read it."""
+"""Without it kopf asks for the name of the process's user, which the uid of an image need not have. Nobody reads it."""
 
 
 class Watch:
