@@ -167,6 +167,11 @@ REASONS: Final[Mapping[str, Meaning]] = {
 
 FINISH_REASONS: Final[Mapping[str, Meaning]] = {
     "Completed": Meaning("All pods of the run succeeded."),
+    "EndedEarly": Meaning(
+        "All pods of the run succeeded, but the last report said that much of the work was left. The job counts as done.",
+        "Read the logs; if work is missing, submit the job again. If the script is meant to end early, let it report "
+        "`fraction=1` at its end (docs/progress.md).",
+    ),
     "BackoffLimitExceeded": Meaning(
         "More runs failed than `spec.backoffLimit` allows.", "The message has the pod's exit code; read its logs."
     ),
