@@ -4,9 +4,9 @@ A Job counts a pod that is evicted and exits with 0 as a completed index, and a 
 its peers down with exit codes of their own. Completion therefore needs the undisturbed Succeeded pod of every index,
 and a failure is the job's own only if every machine of the run was seen healthy after it.
 
-A rank that its peers told to stop gets no signal itself, and may exit with 0. So the exit code 0 of a run that was being
-stopped or resized is believed only if its reports do not say otherwise. Any other code then means that it stopped:
-launchers turn 143 into codes of their own.
+A rank that its peers told to stop gets no signal itself, and may exit with 0. So the exit code 0 of a run that was
+being stopped or resized is believed only if its reports do not say otherwise. Any other code then means that it
+stopped: launchers turn 143 into codes of their own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from charterer.domain.job import (
     CANNOT_START,
     COMPLETED,
-    ENDED_EARLY,
+    IN_DOUBT,
     START_ATTEMPTS,
     Allocation,
     Finish,
@@ -47,13 +47,17 @@ _CLOCK_SKEW_SECONDS = 2
 """Seconds by which the clocks of cloud and cluster may differ when a failure is compared with a survey."""
 _SURVEY_WAIT_SECONDS = 600
 """Seconds that a failed run waits for its cloud to report on its machines before it counts as interrupted."""
+_REPORT_SECONDS = 60.0
+"""Seconds by which the last report may lag behind training: how often it is written to the status."""
+_MOST_SPEEDUP = 2.0
+"""How many times faster than up to its last report a run may have ended its work."""
+_ALMOST_DONE = 0.9
+"""A fraction that may have been done from which on nobody doubts an end that nobody asked for: a script that counts its
+ten epochs from zero never reports more."""
 _DONE = 0.99
-"""Reported fraction from which on the work counts as done: the last report may lack a step."""
-_NEARLY_DONE = 0.9
-"""Fraction below which an end that nobody asked for is doubted: scripts that count from zero never report the last 10th
-of ten epochs."""
+"""The same for a run that was asked to stop, where only the last step may be missing from the report."""
 _RESIZE_SECONDS = 600
-"""Seconds after a resize in place in which an exit with 0 may be its effect: torchrun waits for peers for 300 of them."""
+"""Seconds after a resize in place in which an exit with 0 may be its effect: torchrun waits for peers."""
 _KILLED = 137
 """The exit code after SIGKILL."""
 
@@ -122,12 +126,12 @@ def _unless_reports_differ(
             "exit with 143 on every rank (docs/progress.md)",
             RunWarning.STOPPED_WITH_ZERO,
         )
-    if _done_by(last, run, complete) < _NEARLY_DONE:
+    if _may_be_done(last, run, complete) < _ALMOST_DONE:
         return _RunVerdict(
             RunOutcome.COMPLETE,
-            f"its pods exited with 0, but {said} of the work. If that was not meant, read its logs and submit the job "
-            "again; if it was, let the script report fraction=1 at its end",
-            finish=ENDED_EARLY,
+            f"its pods exited with 0, but {said} of the work. If that was not meant, read its logs and create the job "
+            "again; if it was, let the script report fraction=1 last",
+            finish=IN_DOUBT,
         )
     return _RunVerdict(RunOutcome.COMPLETE, "")
 
@@ -150,12 +154,12 @@ def _asked_to_stop(
     return ""
 
 
-def _done_by(last: Progress, run: Run, at: Instant) -> float:
-    """The fraction that may be done at that time by the last report, if the run went on twice as fast as until then."""
+def _may_be_done(last: Progress, run: Run, at: Instant) -> float:
+    """The fraction that may be done at that time, by what the last report says."""
     if last.fraction is None or run.started is None or last.at <= run.started:
         return 1.0
-    until_then, since = seconds_between(run.started, last.at), max(seconds_between(last.at, at), 0.0)
-    return last.fraction * (1.0 + 2.0 * since / until_then)
+    since = max(seconds_between(last.at, at), 0.0) + _REPORT_SECONDS
+    return last.fraction * (1.0 + _MOST_SPEEDUP * since / seconds_between(run.started, last.at))
 
 
 def _failure(allocation: Allocation, run: Run, failed: Instant, view: LifecycleView) -> _RunVerdict | Wait:

@@ -122,7 +122,7 @@ REASONS: Final[Mapping[str, Meaning]] = {
     ReasonCode.DELETED: Meaning("The job is being deleted."),
     ReasonCode.LOST_NODE: Meaning("The machine died, or its node was not ready for too long. The job starts again."),
     ReasonCode.NOT_STARTING: Meaning(
-        "The run was not fully running within `spec.readyTimeoutSeconds`, so it gave its machines back.",
+        "The run was not fully running within `spec.readyTimeoutSeconds`, or can never start: its machines went back.",
         "The condition `PodsReady` has the pods' own words; allow more time if pulling the image takes longer.",
     ),
     ReasonCode.NOT_BELIEVED: Meaning(
@@ -167,10 +167,10 @@ REASONS: Final[Mapping[str, Meaning]] = {
 
 FINISH_REASONS: Final[Mapping[str, Meaning]] = {
     "Completed": Meaning("All pods of the run succeeded."),
-    "EndedEarly": Meaning(
-        "All pods of the run succeeded, but the last report said that much of the work was left. The job counts as done.",
-        "Read the logs; if work is missing, submit the job again. If the script is meant to end early, let it report "
-        "`fraction=1` at its end (docs/progress.md).",
+    "CompletedInDoubt": Meaning(
+        "All pods of the run succeeded, long before the work that it had reported was done. The job counts as done.",
+        "Read the logs; if work is missing, create the job again, which goes on from its checkpoint. If the script is "
+        "meant to end early, let it report `fraction=1` last (docs/progress.md).",
     ),
     "BackoffLimitExceeded": Meaning(
         "More runs failed than `spec.backoffLimit` allows.", "The message has the pod's exit code; read its logs."

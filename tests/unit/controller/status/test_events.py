@@ -7,7 +7,7 @@ from typing import cast
 from charterer.api.manifests import EventSubject
 from charterer.cluster.events import Recorder
 from charterer.controller.status.events import Events
-from charterer.domain.job import ENDED_EARLY, Finish, FinishKind, RunOutcome, RunRecord, RunWarning
+from charterer.domain.job import IN_DOUBT, Finish, FinishKind, RunOutcome, RunRecord, RunWarning
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Reason, ReasonCode, Release
 from charterer.domain.pool import Pool, Quote
@@ -92,7 +92,7 @@ def test_what_the_owner_of_a_run_should_correct_is_a_warning_with_a_word_of_its_
     events, seen = Events(cast(Recorder, heard)), make.snapshot(job := make.job())
     events.done(RecordRun(job.id, killed, None, RunWarning.KILLED_AFTER_GRACE), seen)
     assert heard.events == [("TrainingJob", "KilledAfterGrace", "run 1 on 4 GPUs: it was killed", True)]
-    early = Finish(FinishKind.COMPLETE, make.at(9), ENDED_EARLY, "its last report says 7.0%")
+    early = Finish(FinishKind.COMPLETE, make.at(9), IN_DOUBT, "its last report says 7.0%")
     done = RunRecord(2, RunOutcome.COMPLETE, place.option, place.placements, make.T0, make.at(9), "")
     events.done(RecordRun(job.id, done, early), seen)
-    assert heard.events[-1] == ("TrainingJob", "EndedEarly", "its last report says 7.0%", True)
+    assert heard.events[-1] == ("TrainingJob", "CompletedInDoubt", "its last report says 7.0%", True)

@@ -6,7 +6,7 @@ import pytest
 
 from charterer.api.models.trainingjob_status import JobState
 from charterer.controller.status.jobs import job_state, job_view
-from charterer.domain.job import CANNOT_START, ENDED_EARLY, Finish, FinishKind, Job, PodPhase, Progress, Run
+from charterer.domain.job import CANNOT_START, IN_DOUBT, Finish, FinishKind, Job, PodPhase, Progress, Run
 from tests.factory import allocation, at, job, pod, run, snapshot
 
 
@@ -48,8 +48,8 @@ def test_a_running_job_whose_pods_are_not_ready_is_not_shown_as_ready() -> None:
 
 
 def test_a_job_that_ended_early_shows_how_far_it_says_it_came() -> None:
-    early = Finish(FinishKind.COMPLETE, at(9), ENDED_EARLY, "run 1 completed: but its last report says 7.0%")
+    early = Finish(FinishKind.COMPLETE, at(9), IN_DOUBT, "run 1 completed: but its last report says 7.0%")
     shown = job_view(one := job(finish=early, progress=Progress(1, 0.07, None, None, at(8))), None, (), snapshot(one))
     complete = next(condition for condition in shown.conditions if condition.type == "Complete")
-    assert (shown.state, shown.why, shown.progress_percent) == (JobState.COMPLETE, ENDED_EARLY, 7)
-    assert (complete.status, complete.reason, complete.message) == ("True", ENDED_EARLY, early.message)
+    assert (shown.state, shown.why, shown.progress_percent) == (JobState.COMPLETE, IN_DOUBT, 7)
+    assert (complete.status, complete.reason, complete.message) == ("True", IN_DOUBT, early.message)
