@@ -71,7 +71,7 @@ async def test_a_strangers_pod_keeps_a_machine_only_until_it_may_be_asked_to_lea
 
 @pytest.mark.parametrize(
     ("template", "words", "seconds"),
-    [(IMPOSSIBLE, "Unschedulable", 3), (HOST_PATH, "violates PodSecurity", 40)],
+    [(IMPOSSIBLE, "Unschedulable", 3), (HOST_PATH, "violates PodSecurity", 600)],
 )
 async def test_a_job_whose_pods_do_not_start_gives_its_machine_back_and_says_why(
     bed: Bed, template: Mapping[str, Any], words: str, seconds: int

@@ -145,7 +145,7 @@ class Pod:
 
     ``disrupted``: it has a true DisruptionTarget condition. ``allocation``: its annotation. ``trouble``: why it does
     not run, in Kubernetes' own words (its conditions, its containers' waiting states); empty where those say nothing.
-    ``must_end_by``: when its grace period is over, once it is being deleted.
+    ``must_end_by``: when its grace period is over, once it is being deleted. ``hopeless``: it can never start as it is.
     """
 
     name: str
@@ -165,6 +165,7 @@ class Pod:
     resource_version: str
     trouble: str = ""
     must_end_by: Instant | None = None
+    hopeless: bool = False
 
     @property
     def live(self) -> bool:
@@ -175,6 +176,10 @@ class Pod:
     def proves_completion(self) -> bool:
         """Whether it succeeded undisturbed; a pod that was made to stop may exit with 0 before its work is done."""
         return self.phase is PodPhase.SUCCEEDED and not self.deleting and not self.disrupted
+
+
+_REFUSED_BY_A_POLICY = ("violates PodSecurity", "denied the request", "denied request")
+"""In the Warning FailedCreate of a Job: Pod Security, a webhook or an admission policy. A quota is said otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,20 +230,16 @@ class Run:
         return f"pod {troubled[0].name}: {troubled[0].trouble}{alike}"
 
     @property
+    def hopeless(self) -> bool:
+        """Whether it can never start as it is: a pod cannot, or a policy of the cluster refuses its pods."""
+        refused = not self.pods and any(words in self.warning for words in _REFUSED_BY_A_POLICY)
+        return refused or any(pod.hopeless for pod in self.pods)
+
+    @property
     def unproven(self) -> tuple[int, ...]:
         """Indices without an undisturbed Succeeded pod, in order; the run is complete when there is none."""
         proven = {pod.index for pod in self.pods if pod.proves_completion}
         return tuple(index for index in range(self.completions) if index not in proven)
-
-
-@dataclass(frozen=True, slots=True)
-class Orphan:
-    """A run whose TrainingJob no longer exists. ``budget`` pays for its namespace; None if none does."""
-
-    job: JobId
-    namespace: str
-    budget: BudgetId | None
-    run: Run
 
 
 TRUSTED_FRACTION = 0.05

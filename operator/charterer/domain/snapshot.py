@@ -10,7 +10,7 @@ from typing import Final
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
-from charterer.domain.job import Job, Orphan
+from charterer.domain.job import Job, Run
 from charterer.domain.money import Price
 from charterer.domain.pool import NodeTaint, Pool, Survey
 from charterer.domain.profile import Profile
@@ -80,6 +80,16 @@ class OperatorLimits:
 
 
 NO_LIMITS: Final = OperatorLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A run whose TrainingJob no longer exists. ``budget`` pays for its namespace; None if none does."""
+
+    job: JobId
+    namespace: str
+    budget: BudgetId | None
+    run: Run
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from charterer.domain.job_cost import costed
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
 from charterer.domain.steps import RecordRun, Wait
-from charterer.domain.time import Instant, after
+from charterer.domain.time import Instant, after, seconds_between
 from charterer.lifecycle.view import LifecycleView, must_show, vanished
 from charterer.sentences import count, names
 
@@ -38,6 +38,16 @@ _CLOCK_SKEW_SECONDS = 2
 """Seconds by which the clocks of cloud and cluster may differ when a failure is compared with a survey."""
 _SURVEY_WAIT_SECONDS = 600
 """Seconds that a failed run waits for its cloud to report on its machines before it counts as interrupted."""
+HAD_NO_JOB = "it had no Job"
+"""The message of a run that was stopped before it was made."""
+_REPORT_SECONDS = 60.0
+"""Seconds by which the last report may lag behind training: how often it is written to the status."""
+_MOST_SPEEDUP = 2.0
+"""How many times faster than up to its last report a run may have ended its work."""
+_ALMOST_DONE = 0.9
+"""A fraction that may have been done from which on nobody doubts the end."""
+_KILLED = 137
+"""Exit code of SIGKILL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +64,7 @@ def judge(
     ``stopped``: Charterer wants the run to end, so that a suspended run has ended and is not still to begin.
     """
     if run is None:
-        why = job.doubts[0].why if job.doubts else "it had no Job"
+        why = job.doubts[0].why if job.doubts else HAD_NO_JOB
         return _record(job, allocation, run, _stopped(allocation, why), view) if stopped else None
     if run.ended is None and not (stopped and run.suspended):
         return None
@@ -62,7 +72,7 @@ def judge(
     if live:
         return Wait(f"{count(len(live), 'pod')} of {run.name} to end ({names(live)})")
     if run.complete is not None:
-        verdict = _completion(run, run.complete, view)
+        verdict = _completion(job, allocation, run, run.complete, view, stopped=stopped)
     elif run.failed is not None and not run.suspended:
         verdict = _failure(allocation, run, run.failed, view)
     else:
@@ -70,10 +80,12 @@ def judge(
     return verdict if isinstance(verdict, Wait) else _record(job, allocation, run, verdict, view)
 
 
-def _completion(run: Run, complete: Instant, view: LifecycleView) -> _RunVerdict | Wait:
+def _completion(
+    job: Job, allocation: Allocation, run: Run, complete: Instant, view: LifecycleView, *, stopped: bool
+) -> _RunVerdict | Wait:
     missing = run.unproven
     if not missing:
-        return _RunVerdict(RunOutcome.COMPLETE, "")
+        return _doubted(job, allocation, run, complete, stopped=stopped)
     deadline = after(complete, _POD_DELAY_SECONDS)
     if view.snapshot.now < deadline:
         return Wait(f"the Succeeded pod of index {missing[0]} of {run.name}", until=deadline)
@@ -82,6 +94,28 @@ def _completion(run: Run, complete: Instant, view: LifecycleView) -> _RunVerdict
         f"its Job says Complete, but {count(len(missing), 'index')} from {missing[0]} on "
         "left no undisturbed Succeeded pod: a pod that was made to stop exited with 0",
     )
+
+
+def _doubted(job: Job, allocation: Allocation, run: Run, complete: Instant, *, stopped: bool) -> _RunVerdict:
+    """All pods exited with 0, which a script that was told to stop may do, too: what its own reports make of that.
+
+    A run that Charterer stopped or resized meanwhile goes on from its checkpoint. Any other completes: to stop early is
+    its script's right.
+    """
+    report = job.progress
+    if report is None or report.run != run.number or report.fraction is None:
+        return _RunVerdict(RunOutcome.COMPLETE, "")
+    begun = allocation.since if run.started is None else run.started
+    told = max(seconds_between(begun, report.at), 1.0)
+    since = max(seconds_between(report.at, complete), 0.0) + _REPORT_SECONDS
+    if report.fraction * (1.0 + _MOST_SPEEDUP * since / told) >= _ALMOST_DONE:
+        return _RunVerdict(RunOutcome.COMPLETE, "")
+    words = f"its pods exited with 0, and its last report says {100 * report.fraction:.3g} % done"
+    if stopped:
+        return _RunVerdict(RunOutcome.STOPPED, f"{words}: it was told to stop, and should have exited with 143")
+    if begun < allocation.since >= report.at:
+        return _RunVerdict(RunOutcome.INTERRUPTED, f"{words}: it was being resized, and goes on from its checkpoint")
+    return _RunVerdict(RunOutcome.COMPLETE, f"{words}: a script that stops early on purpose should report fraction=1")
 
 
 def _failure(allocation: Allocation, run: Run, failed: Instant, view: LifecycleView) -> _RunVerdict | Wait:
@@ -123,7 +157,18 @@ def _suspended(allocation: Allocation, run: Run, view: LifecycleView) -> _RunVer
     if lost or disrupted:
         what = f"the machine of {names(lost)} has ended" if lost else _evicted(disrupted)
         return _RunVerdict(RunOutcome.INTERRUPTED, what)
+    killed = [pod.name for pod in run.pods if _killed_late(pod)]
+    if killed:
+        unsaved = "so it is not known to have saved anything: allow more by terminationGracePeriodSeconds"
+        return _stopped(allocation, f"{names(killed)} had to be killed at the end of the grace period, {unsaved}")
     return _stopped(allocation, "")
+
+
+def _killed_late(pod: Pod) -> bool:
+    """Whether the pod's grace period was over when it was killed; before that it was by something else."""
+    if pod.exit_code != _KILLED or pod.finished is None or pod.must_end_by is None:
+        return False
+    return seconds_between(pod.finished, pod.must_end_by) <= _CLOCK_SKEW_SECONDS
 
 
 def _stopped(allocation: Allocation, message: str) -> _RunVerdict:
@@ -202,7 +247,10 @@ def _finish(job: Job, record: RunRecord, now: Instant) -> Finish | None:
     if job.finish is not None:
         return None
     if record.outcome is RunOutcome.COMPLETE:
-        return Finish(FinishKind.COMPLETE, record.until, "Completed", f"run {record.number} completed")
+        completed = f"run {record.number} completed"
+        if not record.message:
+            return Finish(FinishKind.COMPLETE, record.until, "Completed", completed)
+        return Finish(FinishKind.COMPLETE, record.until, "CompletedInDoubt", f"{completed}: {record.message}")
     if record.outcome is RunOutcome.FAILED and job.failures + 1 > job.backoff_limit:
         history = f"run {record.number} failed, as {job.failures} before it; backoffLimit is {job.backoff_limit}"
         return Finish(FinishKind.FAILED, now, "BackoffLimitExceeded", f"{history}: {record.message}")

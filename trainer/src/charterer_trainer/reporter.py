@@ -27,9 +27,9 @@ class Reporter:
     """Posts at once when started, then as often as the operator asks, less often while it does not answer.
 
     Only the newest report and the means over the steps before it are kept, so memory and calls stay bounded however
-    often ``report`` is called. ``stopping`` is set once an answer said so, ``tried`` once the first post has ended, well or not. ``allocation``, ``batch`` and
-    ``checkpoint_every`` are as last answered. A process forked from this one (a data loader) has no thread and reports
-    nothing.
+    often ``report`` is called. ``stopping`` is set once an answer said so, ``tried`` once the first post has ended,
+    well or not. ``allocation``, ``batch`` and ``checkpoint_every`` are as last answered. A process forked from this one
+    (a data loader) has no thread and reports nothing.
     """
 
     def __init__(self, client: Client, base: Mapping[str, object]) -> None:

@@ -104,7 +104,8 @@ class Session:
         reported, else from ``throughput`` (then samples a second). ``grad_sqr`` and ``grad_var``, the squared norm of
         the gradient and the variance of its estimate at the class's own batch size, tell how large a batch may be; give
         both, with their signs: their means since the last post are sent. Numbers may be numpy or torch scalars; what is
-        no number, or out of range (a gradient that explodes), is left out. The newest call counts: numbers that an earlier one gave, and this one does not, are not sent.
+        no number, or out of range (a gradient that explodes), is left out. The newest call
+        counts: numbers that an earlier one gave, and this one does not, are not sent.
         """
         if self._reporter is None:
             return

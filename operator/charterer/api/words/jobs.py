@@ -122,7 +122,7 @@ REASONS: Final[Mapping[str, Meaning]] = {
     ReasonCode.DELETED: Meaning("The job is being deleted."),
     ReasonCode.LOST_NODE: Meaning("The machine died, or its node was not ready for too long. The job starts again."),
     ReasonCode.NOT_STARTING: Meaning(
-        "The run was not fully running within `spec.readyTimeoutSeconds`, so it gave its machines back.",
+        "The run was not fully running within `spec.readyTimeoutSeconds`, or can never start: its machines went back.",
         "The condition `PodsReady` has the pods' own words; allow more time if pulling the image takes longer.",
     ),
     ReasonCode.NOT_BELIEVED: Meaning(
@@ -167,6 +167,11 @@ REASONS: Final[Mapping[str, Meaning]] = {
 
 FINISH_REASONS: Final[Mapping[str, Meaning]] = {
     "Completed": Meaning("All pods of the run succeeded."),
+    "CompletedInDoubt": Meaning(
+        "All pods of the run succeeded, long before the work that it had reported was done.",
+        "If it stopped early on purpose: report `fraction=1` before the end. If it was told to stop: exit with 143, and"
+        " create the job again, which goes on from its checkpoint.",
+    ),
     "BackoffLimitExceeded": Meaning(
         "More runs failed than `spec.backoffLimit` allows.", "The message has the pod's exit code; read its logs."
     ),

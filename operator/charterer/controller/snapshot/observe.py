@@ -24,11 +24,11 @@ from charterer.controller.snapshot.refused_alike import refused_alike
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
-from charterer.domain.job import TRUSTED_FRACTION, Job, Orphan, Progress, Run
+from charterer.domain.job import TRUSTED_FRACTION, Job, Progress, Run
 from charterer.domain.pool import Pool, Survey
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
-from charterer.domain.snapshot import Node, Snapshot
+from charterer.domain.snapshot import Node, Orphan, Snapshot
 from charterer.domain.time import Instant
 from charterer.incremental import Memo
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from charterer.domain.ids import JobId, NodeName
-from charterer.domain.job import Finish, Orphan, Pod, RunRecord
+from charterer.domain.job import Finish, Pod, RunRecord
+from charterer.domain.snapshot import Orphan
 
 
 @dataclass(frozen=True, slots=True)

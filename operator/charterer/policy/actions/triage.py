@@ -141,6 +141,8 @@ def _file_if_displaced(facts: JobFacts, result: JobTriage, threats: _Threats, sn
         return True
     run = job.current_run
     message = f"run {job.allocation.run} was not fully running within {job.ready_timeout_seconds:.0f} s"
+    if run is not None and run.hopeless:
+        message = f"run {job.allocation.run} can never start"
     if run is not None and run.trouble:
         message += f": {run.trouble}"
     result.stopped.append((job, reason(ReasonCode.NOT_STARTING, message)))

@@ -36,7 +36,8 @@ def not_wanted(job: Job) -> Reason | None:
 def ready_by(job: Job, allocation: Allocation) -> Instant | None:
     """By when all pods of the allocation's run must be running; None when they are, or when the run has ended.
 
-    A run that did not even begin has the same time, from its allocation on, and its predecessor's grace period.
+    A run that did not even begin has the same time, from its allocation on, and its predecessor's grace period. One
+    that can never start has none.
     """
     run = job.current_run
     if run is not None and run.ended is not None:
@@ -47,6 +48,8 @@ def ready_by(job: Job, allocation: Allocation) -> Instant | None:
     begun = {pod.index for pod in run.pods if pod.phase in (PodPhase.RUNNING, PodPhase.SUCCEEDED)}
     if len(begun) >= len(allocation.placements) or any(pod.phase is PodPhase.FAILED for pod in run.pods):
         return None
+    if run.hopeless:
+        return run.started
     return after(max(run.started, allocation.since), job.ready_timeout_seconds)
 
 
