@@ -188,7 +188,10 @@ def pool_in_words(name: str, verdict: PoolVerdict) -> str:
     if not verdict.node_scarcity.micros_per_hour:
         return f"pool {name}: {full}, and jobs have to wait for it"
     least, waits = ("at least ", "; jobs have to wait for it") if verdict.short else ("", "")
-    return f"pool {name}: {full}; one more node is worth {least}{verdict.node_scarcity} beyond its price{waits}"
+    worth = f"{least}{verdict.node_scarcity} beyond its price"
+    if verdict.node_scarcity > verdict.payable:
+        worth = f"more than the {verdict.payable} that its budget may spend"
+    return f"pool {name}: {full}; one more node is worth {worth}{waits}"
 
 
 def shown_jobs(report: PlanReport, before: PlanReport | None = None) -> list[Job]:
