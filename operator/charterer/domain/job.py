@@ -110,6 +110,13 @@ class RunOutcome(StrEnum):
     NOT_STARTED = "NotStarted"
 
 
+class RunWarning(StrEnum):
+    """What was wrong with a run that Charterer stopped, in a word for its owner."""
+
+    KILLED_AFTER_GRACE = "KilledAfterGrace"
+    STOPPED_WITH_ZERO = "StoppedWithZero"
+
+
 @dataclass(frozen=True, slots=True)
 class RunRecord:
     """A run that has ended, as recorded in the TrainingJob's status before its Job is released.
@@ -264,6 +271,10 @@ class FinishKind(StrEnum):
     FAILED = "Failed"
 
 
+COMPLETED = "Completed"
+"""``Finish.reason`` of a job that is done."""
+IN_DOUBT = "CompletedInDoubt"
+"""``Finish.reason`` of a job whose pods all exited with 0 long before its work was done, as its last report says."""
 CANNOT_START = "CannotStart"
 """``Finish.reason`` of a job none of whose last runs ever started."""
 START_ATTEMPTS = 3
@@ -278,6 +289,11 @@ class Finish:
     at: Instant
     reason: str
     message: str
+
+    @property
+    def done(self) -> bool:
+        """Whether the job's work is done, as far as is known."""
+        return self.kind is FinishKind.COMPLETE and self.reason != IN_DOUBT
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,9 +168,9 @@ REASONS: Final[Mapping[str, Meaning]] = {
 FINISH_REASONS: Final[Mapping[str, Meaning]] = {
     "Completed": Meaning("All pods of the run succeeded."),
     "CompletedInDoubt": Meaning(
-        "All pods of the run succeeded, long before the work that it had reported was done.",
-        "If it stopped early on purpose: report `fraction=1` before the end. If it was told to stop: exit with 143, and"
-        " create the job again, which goes on from its checkpoint.",
+        "All pods of the run succeeded, long before the work that it had reported was done. The job counts as done.",
+        "Read the logs; if work is missing, create the job again, which goes on from its checkpoint. If the script is "
+        "meant to end early, let it report `fraction=1` last (docs/progress.md).",
     ),
     "BackoffLimitExceeded": Meaning(
         "More runs failed than `spec.backoffLimit` allows.", "The message has the pod's exit code; read its logs."
