@@ -23,7 +23,7 @@ from charterer.policy.budgets.arrivals import Arrivals, arrivals
 from charterer.policy.budgets.declared_load import Evidence, believed_arrivals, believed_work, evidence
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.jobs.groups import JobGroup
-from charterer.policy.options.menu import Menu, Menus, default_ceiling
+from charterer.policy.options.menu import Menu, Menus
 from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.solve.exchange_rate import Demand
 from charterer.policy.solve.hull import Hull
@@ -59,7 +59,7 @@ class GroupDemand:
     @property
     def most(self) -> Rate:
         """Dollars that a second of a job of weight 1 may cost at most."""
-        return default_ceiling(self.hull) if self.ceiling is None else self.ceiling
+        return self.menu.ceiling if self.ceiling is None else self.ceiling
 
     def worth(self, rate: Rate) -> float:
         """Dollars that a second of one of the jobs is worth at an exchange rate."""
