@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -110,6 +111,13 @@ class RunOutcome(StrEnum):
     NOT_STARTED = "NotStarted"
 
 
+class RunWarning(StrEnum):
+    """What was wrong with a run that Charterer stopped, in a word for its owner."""
+
+    KILLED_AFTER_GRACE = "KilledAfterGrace"
+    STOPPED_WITH_ZERO = "StoppedWithZero"
+
+
 @dataclass(frozen=True, slots=True)
 class RunRecord:
     """A run that has ended, as recorded in the TrainingJob's status before its Job is released.
@@ -178,8 +186,18 @@ class Pod:
         return self.phase is PodPhase.SUCCEEDED and not self.deleting and not self.disrupted
 
 
-_REFUSED_BY_A_POLICY = ("violates PodSecurity", "denied the request", "denied request")
-"""In the Warning FailedCreate of a Job: Pod Security, a webhook or an admission policy. A quota is said otherwise."""
+_REFUSED = (
+    "violates PodSecurity",
+    "denied the request",
+    "denied request",
+    "no PriorityClass with name",
+    "pod rejected: RuntimeClass",
+    "error looking up service account",
+)
+"""In the Warning FailedCreate of a Job: Pod Security, a webhook, an admission policy, or something that the template
+names and that is missing. A quota is said otherwise."""
+_NOT_MOUNTED = re.compile(r'FailedMount: .*(secret|configmap) "[^"]+" not found')
+"""The Warning of a pod with a volume of a Secret or ConfigMap that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +249,10 @@ class Run:
 
     @property
     def hopeless(self) -> bool:
-        """Whether it can never start as it is: a pod cannot, or a policy of the cluster refuses its pods."""
-        refused = not self.pods and any(words in self.warning for words in _REFUSED_BY_A_POLICY)
-        return refused or any(pod.hopeless for pod in self.pods)
+        """Whether it can never start as it is: a pod cannot, or the API server refuses its pods."""
+        if not self.pods:
+            return any(words in self.warning for words in _REFUSED)
+        return _NOT_MOUNTED.match(self.warning) is not None or any(pod.hopeless for pod in self.pods)
 
     @property
     def unproven(self) -> tuple[int, ...]:
@@ -264,6 +283,10 @@ class FinishKind(StrEnum):
     FAILED = "Failed"
 
 
+COMPLETED = "Completed"
+"""``Finish.reason`` of a job that is done."""
+IN_DOUBT = "CompletedInDoubt"
+"""``Finish.reason`` of a job whose pods all exited with 0 long before its work was done, as its last report says."""
 CANNOT_START = "CannotStart"
 """``Finish.reason`` of a job none of whose last runs ever started."""
 START_ATTEMPTS = 3
@@ -278,6 +301,11 @@ class Finish:
     at: Instant
     reason: str
     message: str
+
+    @property
+    def done(self) -> bool:
+        """Whether the job's work is done, as far as is known."""
+        return self.kind is FinishKind.COMPLETE and self.reason != IN_DOUBT
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,10 @@
 A Job counts a pod that is evicted and exits with 0 as a completed index, and a rank that dies with its machine takes
 its peers down with exit codes of their own. Completion therefore needs the undisturbed Succeeded pod of every index,
 and a failure is the job's own only if every machine of the run was seen healthy after it.
+
+A rank that its peers told to stop gets no signal itself, and may exit with 0. So the exit code 0 of a run that was
+being stopped or resized is believed only if its reports do not say otherwise. Any other code then means that it
+stopped: launchers turn 143 into codes of their own.
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ from dataclasses import dataclass
 
 from charterer.domain.job import (
     CANNOT_START,
+    COMPLETED,
+    IN_DOUBT,
     START_ATTEMPTS,
     Allocation,
     Finish,
@@ -20,9 +26,12 @@ from charterer.domain.job import (
     Placement,
     Pod,
     PodPhase,
+    Progress,
+    ResizePolicy,
     Run,
     RunOutcome,
     RunRecord,
+    RunWarning,
 )
 from charterer.domain.job_cost import costed
 from charterer.domain.pool import InstanceState
@@ -38,22 +47,27 @@ _CLOCK_SKEW_SECONDS = 2
 """Seconds by which the clocks of cloud and cluster may differ when a failure is compared with a survey."""
 _SURVEY_WAIT_SECONDS = 600
 """Seconds that a failed run waits for its cloud to report on its machines before it counts as interrupted."""
-HAD_NO_JOB = "it had no Job"
-"""The message of a run that was stopped before it was made."""
 _REPORT_SECONDS = 60.0
 """Seconds by which the last report may lag behind training: how often it is written to the status."""
 _MOST_SPEEDUP = 2.0
 """How many times faster than up to its last report a run may have ended its work."""
 _ALMOST_DONE = 0.9
-"""A fraction that may have been done from which on nobody doubts the end."""
+"""A fraction that may have been done from which on nobody doubts an end that nobody asked for: a script that counts its
+ten epochs from zero never reports more."""
+_DONE = 0.99
+"""The same for a run that was asked to stop, where only the last step may be missing from the report."""
+_RESIZE_SECONDS = 600
+"""Seconds after a resize in place in which an exit with 0 may be its effect: torchrun waits for peers."""
 _KILLED = 137
-"""Exit code of SIGKILL."""
+"""The exit code after SIGKILL."""
 
 
 @dataclass(frozen=True, slots=True)
 class _RunVerdict:
     outcome: RunOutcome
     message: str
+    warning: RunWarning | None = None
+    finish: str = COMPLETED
 
 
 def judge(
@@ -64,7 +78,7 @@ def judge(
     ``stopped``: Charterer wants the run to end, so that a suspended run has ended and is not still to begin.
     """
     if run is None:
-        why = job.doubts[0].why if job.doubts else HAD_NO_JOB
+        why = job.doubts[0].why if job.doubts else "it had no Job"
         return _record(job, allocation, run, _stopped(allocation, why), view) if stopped else None
     if run.ended is None and not (stopped and run.suspended):
         return None
@@ -73,10 +87,10 @@ def judge(
         return Wait(f"{count(len(live), 'pod')} of {run.name} to end ({names(live)})")
     if run.complete is not None:
         verdict = _completion(job, allocation, run, run.complete, view, stopped=stopped)
-    elif run.failed is not None and not run.suspended:
+    elif run.failed is not None and not run.suspended and (run.failed_by_disruption or not stopped):
         verdict = _failure(allocation, run, run.failed, view)
     else:
-        verdict = _suspended(allocation, run, view)
+        verdict = _suspended(job, allocation, run, view)
     return verdict if isinstance(verdict, Wait) else _record(job, allocation, run, verdict, view)
 
 
@@ -85,7 +99,7 @@ def _completion(
 ) -> _RunVerdict | Wait:
     missing = run.unproven
     if not missing:
-        return _doubted(job, allocation, run, complete, stopped=stopped)
+        return _unless_reports_differ(job, allocation, run, complete, view, stopped=stopped)
     deadline = after(complete, _POD_DELAY_SECONDS)
     if view.snapshot.now < deadline:
         return Wait(f"the Succeeded pod of index {missing[0]} of {run.name}", until=deadline)
@@ -96,26 +110,56 @@ def _completion(
     )
 
 
-def _doubted(job: Job, allocation: Allocation, run: Run, complete: Instant, *, stopped: bool) -> _RunVerdict:
-    """All pods exited with 0, which a script that was told to stop may do, too: what its own reports make of that.
+def _unless_reports_differ(
+    job: Job, allocation: Allocation, run: Run, complete: Instant, view: LifecycleView, *, stopped: bool
+) -> _RunVerdict:
+    """Complete, as far as the exit code 0 of all pods can be believed. A script that never reports always is."""
+    last = job.progress
+    if last is None or last.run != run.number or last.fraction is None:
+        return _RunVerdict(RunOutcome.COMPLETE, "")
+    said = f"its last report, {max(seconds_between(last.at, complete), 0.0):.0f} s before, says {last.fraction:.1%}"
+    asked = _asked_to_stop(job, allocation, run, complete, view, stopped=stopped)
+    if asked and last.fraction < _DONE:
+        return _RunVerdict(
+            RunOutcome.STOPPED,
+            f"its pods exited with 0 {asked}, but {said} of the work, so the job goes on: a trainer that stops must "
+            "exit with 143 on every rank (docs/progress.md)",
+            RunWarning.STOPPED_WITH_ZERO,
+        )
+    if _may_be_done(last, run, complete) < _ALMOST_DONE:
+        return _RunVerdict(
+            RunOutcome.COMPLETE,
+            f"its pods exited with 0, but {said} of the work. If that was not meant, read its logs and create the job "
+            "again; if it was, let the script report fraction=1 last",
+            finish=IN_DOUBT,
+        )
+    return _RunVerdict(RunOutcome.COMPLETE, "")
 
-    A run that Charterer stopped or resized meanwhile goes on from its checkpoint. Any other completes: to stop early is
-    its script's right.
-    """
-    report = job.progress
-    if report is None or report.run != run.number or report.fraction is None:
-        return _RunVerdict(RunOutcome.COMPLETE, "")
-    begun = allocation.since if run.started is None else run.started
-    told = max(seconds_between(begun, report.at), 1.0)
-    since = max(seconds_between(report.at, complete), 0.0) + _REPORT_SECONDS
-    if report.fraction * (1.0 + _MOST_SPEEDUP * since / told) >= _ALMOST_DONE:
-        return _RunVerdict(RunOutcome.COMPLETE, "")
-    words = f"its pods exited with 0, and its last report says {100 * report.fraction:.3g} % done"
+
+def _asked_to_stop(
+    job: Job, allocation: Allocation, run: Run, complete: Instant, view: LifecycleView, *, stopped: bool
+) -> str:
+    """Why some rank of the run may have stopped although its work was not done; empty if Charterer asked none to."""
     if stopped:
-        return _RunVerdict(RunOutcome.STOPPED, f"{words}: it was told to stop, and should have exited with 143")
-    if begun < allocation.since >= report.at:
-        return _RunVerdict(RunOutcome.INTERRUPTED, f"{words}: it was being resized, and goes on from its checkpoint")
-    return _RunVerdict(RunOutcome.COMPLETE, f"{words}: a script that stops early on purpose should report fraction=1")
+        return "while Charterer was stopping the run"
+    rentals = [view.rental(placement.rental) for placement in allocation.placements]
+    for rental in rentals:
+        survey = None if rental is None else view.survey(rental)
+        for notice in () if survey is None else survey.notices:
+            if rental is not None and notice.instance == rental.instance and notice.certain:
+                return f"when the cloud took back {notice.instance}"
+    if job.resize is ResizePolicy.IN_PLACE and run.started is not None and run.started < allocation.since:
+        seconds = seconds_between(allocation.since, complete)
+        return f"{seconds:.0f} s after the run was resized in place" if seconds <= _RESIZE_SECONDS else ""
+    return ""
+
+
+def _may_be_done(last: Progress, run: Run, at: Instant) -> float:
+    """The fraction that may be done at that time, by what the last report says."""
+    if last.fraction is None or run.started is None or last.at <= run.started:
+        return 1.0
+    since = max(seconds_between(last.at, at), 0.0) + _REPORT_SECONDS
+    return last.fraction * (1.0 + _MOST_SPEEDUP * since / seconds_between(run.started, last.at))
 
 
 def _failure(allocation: Allocation, run: Run, failed: Instant, view: LifecycleView) -> _RunVerdict | Wait:
@@ -147,28 +191,38 @@ def _disruption(allocation: Allocation, run: Run, failed: Instant, view: Lifecyc
 
 
 def _evicted(pods: Sequence[str]) -> str:
-    return f"{names(pods)} {'was' if len(pods) == 1 else 'were'} evicted or preempted by somebody"
+    return f"{names(pods)} {_was(pods)} evicted or preempted by somebody"
 
 
-def _suspended(allocation: Allocation, run: Run, view: LifecycleView) -> _RunVerdict:
+def _was(pods: Sequence[str]) -> str:
+    return "was" if len(pods) == 1 else "were"
+
+
+def _suspended(job: Job, allocation: Allocation, run: Run, view: LifecycleView) -> _RunVerdict:
     """A run that Charterer stopped: interrupted if it lost a machine or a pod to somebody else meanwhile."""
     lost = [placement.rental for placement in allocation.placements if _ended(placement, view)]
     disrupted = [pod.name for pod in run.pods if pod.disrupted]
     if lost or disrupted:
         what = f"the machine of {names(lost)} has ended" if lost else _evicted(disrupted)
         return _RunVerdict(RunOutcome.INTERRUPTED, what)
-    killed = [pod.name for pod in run.pods if _killed_late(pod)]
-    if killed:
-        unsaved = "so it is not known to have saved anything: allow more by terminationGracePeriodSeconds"
-        return _stopped(allocation, f"{names(killed)} had to be killed at the end of the grace period, {unsaved}")
-    return _stopped(allocation, "")
+    verdict = _stopped(allocation, "")
+    killed = [pod.name for pod in run.pods if _killed_after_grace(pod)]
+    if not killed or verdict.outcome is not RunOutcome.STOPPED:
+        return verdict
+    return _RunVerdict(
+        RunOutcome.STOPPED,
+        f"{names(killed)} did not end within the grace period of {job.grace_seconds} s and {_was(killed)} killed: what "
+        "was done since the last checkpoint is lost. Save and exit at SIGTERM (docs/progress.md), or raise "
+        "terminationGracePeriodSeconds",
+        RunWarning.KILLED_AFTER_GRACE,
+    )
 
 
-def _killed_late(pod: Pod) -> bool:
-    """Whether the pod's grace period was over when it was killed; before that it was by something else."""
-    if pod.exit_code != _KILLED or pod.finished is None or pod.must_end_by is None:
+def _killed_after_grace(pod: Pod) -> bool:
+    """Whether the kubelet ended the pod by force, because it was told to end and had not when its time was over."""
+    if pod.exit_code != _KILLED or pod.must_end_by is None or pod.finished is None:
         return False
-    return seconds_between(pod.finished, pod.must_end_by) <= _CLOCK_SKEW_SECONDS
+    return pod.finished >= pod.must_end_by and not pod.message.startswith("OOMKilled")
 
 
 def _stopped(allocation: Allocation, message: str) -> _RunVerdict:
@@ -232,7 +286,7 @@ def _record(job: Job, allocation: Allocation, run: Run | None, verdict: _RunVerd
         generation=job.generation,
     )
     record = costed(job, record, view.snapshot.rentals)
-    return RecordRun(job.id, record, _finish(job, record, view.snapshot.now))
+    return RecordRun(job.id, record, _finish(job, record, verdict.finish, view.snapshot.now), verdict.warning)
 
 
 def _ended_at(run: Run, now: Instant) -> Instant:
@@ -242,15 +296,14 @@ def _ended_at(run: Run, now: Instant) -> Instant:
     return max((finished(pod) for pod in run.pods), default=now if run.ended is None else run.ended)
 
 
-def _finish(job: Job, record: RunRecord, now: Instant) -> Finish | None:
-    """The job's end if this run ended it: by completing, or by one failure, interruption or missed start too many."""
+def _finish(job: Job, record: RunRecord, completed: str, now: Instant) -> Finish | None:
+    """The job's end if this run ended it: by completing (the word for that is ``completed``), or by one failure,
+    interruption or missed start too many."""
     if job.finish is not None:
         return None
     if record.outcome is RunOutcome.COMPLETE:
-        completed = f"run {record.number} completed"
-        if not record.message:
-            return Finish(FinishKind.COMPLETE, record.until, "Completed", completed)
-        return Finish(FinishKind.COMPLETE, record.until, "CompletedInDoubt", f"{completed}: {record.message}")
+        history = f"run {record.number} completed" + (f": {record.message}" if record.message else "")
+        return Finish(FinishKind.COMPLETE, record.until, completed, history)
     if record.outcome is RunOutcome.FAILED and job.failures + 1 > job.backoff_limit:
         history = f"run {record.number} failed, as {job.failures} before it; backoffLimit is {job.backoff_limit}"
         return Finish(FinishKind.FAILED, now, "BackoffLimitExceeded", f"{history}: {record.message}")

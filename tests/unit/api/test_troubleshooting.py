@@ -25,7 +25,7 @@ from charterer.api.words.jobs import FINISH_REASONS, JOB_STATES, REASONS
 from charterer.api.words.meaning import Meaning
 from charterer.api.words.objects import BUDGET_STATES, POOL_STATES, PROFILE_STATES, RENTAL_PHASES
 from charterer.api.words.page import TABLES
-from charterer.domain.job import RunOutcome
+from charterer.domain.job import RunOutcome, RunWarning
 from charterer.domain.order import RefusalKind
 from charterer.domain.plan import ReasonCode
 from charterer.domain.rental import RentalPhase
@@ -97,6 +97,7 @@ def test_every_word_of_an_enum_has_a_meaning(enum: type[StrEnum], words: Mapping
 
 def test_every_way_in_which_a_run_or_a_launch_ends_has_a_meaning() -> None:
     assert set(RUN_EVENTS) == {f"Run{outcome}" for outcome in RunOutcome}
+    assert set(RunWarning) <= set(EVENT_REASONS)
     assert set(RefusalKind) <= set(CLOUD_REASONS)
 
 

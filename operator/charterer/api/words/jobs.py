@@ -23,7 +23,7 @@ JOB_STATES: Final[Mapping[str, Meaning]] = {
     JobState.STOPPING: Meaning("The pods of the job are ending, so that it can write a checkpoint."),
     JobState.SUSPENDED: Meaning("`spec.suspend` is true.", "Set `spec.suspend` to false to let it go on."),
     JobState.INVALID: Meaning(
-        "The API server refuses the pods of the template, or the object cannot be read.",
+        "The template is refused, something that it names is missing, or the object cannot be read.",
         "Correct what the condition `Admitted` names.",
     ),
     JobState.COMPLETE: Meaning("All pods of the last run succeeded."),
@@ -168,9 +168,9 @@ REASONS: Final[Mapping[str, Meaning]] = {
 FINISH_REASONS: Final[Mapping[str, Meaning]] = {
     "Completed": Meaning("All pods of the run succeeded."),
     "CompletedInDoubt": Meaning(
-        "All pods of the run succeeded, long before the work that it had reported was done.",
-        "If it stopped early on purpose: report `fraction=1` before the end. If it was told to stop: exit with 143, and"
-        " create the job again, which goes on from its checkpoint.",
+        "All pods of the run succeeded, long before the work that it had reported was done. The job counts as done.",
+        "Read the logs; if work is missing, create the job again, which goes on from its checkpoint. If the script is "
+        "meant to end early, let it report `fraction=1` last (docs/progress.md).",
     ),
     "BackoffLimitExceeded": Meaning(
         "More runs failed than `spec.backoffLimit` allows.", "The message has the pod's exit code; read its logs."

@@ -92,7 +92,7 @@ def headline(report: PlanReport, job: Job) -> str:
         took = format_duration(seconds_between(job.created, job.finish.at))
         last = f", last on {name(job.records[-1].option)}" if job.records else ""
         runs = count(len(job.records), "run")
-        because = f" ({job.finish.reason}: {job.finish.message})" if job.finish.kind == "Failed" else ""
+        because = "" if job.finish.done else f" ({job.finish.reason}: {job.finish.message})"
         ended = (
             f"{formatting.when(job.finish.at)}, {took} after it was submitted, in {runs}{last}; its GPUs cost {spent}"
         )

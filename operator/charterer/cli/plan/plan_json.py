@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from charterer.cli.plan.capacity_lines import without_json
 from charterer.cli.plan.document import shown_jobs
 from charterer.cli.plan.plan_answer import PlanAnswer
+from charterer.cli.plan.spent_table import spent_json
 from charterer.cli.shared.json_values import dollars_json, late_pool_json, option_json, rate_json
 from charterer.cli.shared.output import JsonValue
 from charterer.cli.shared.plan_report import Action, ClassRow, PlanReport
@@ -77,6 +78,7 @@ def _budget(solution: BudgetSolution, report: PlanReport) -> JsonValue:
         "mode": str(budget.mode),
         "amount": budget.amount.decimal(),
         "spent": verdict.spent.decimal(),
+        "spentFor": spent_json(budget, report),
         "committed": verdict.committed.decimal(),
         "forecast": verdict.forecast.decimal(),
         "forecastLow": verdict.forecast_low.decimal(),

@@ -74,7 +74,7 @@ def job_state(job: Job) -> JobState:
 
 
 def _progress_percent(job: Job) -> int | None:
-    if job.finish is not None and job.finish.kind is FinishKind.COMPLETE:
+    if job.finish is not None and job.finish.done:
         return 100
     if job.progress is None or job.progress.fraction is None:
         return None

@@ -6,7 +6,7 @@ import pytest
 
 from charterer.api.models.trainingjob_status import JobState
 from charterer.controller.status.jobs import job_state, job_view
-from charterer.domain.job import CANNOT_START, Finish, FinishKind, Job, PodPhase, Run
+from charterer.domain.job import CANNOT_START, IN_DOUBT, Finish, FinishKind, Job, PodPhase, Progress, Run
 from tests.factory import allocation, at, job, pod, run, snapshot
 
 
@@ -45,3 +45,11 @@ def test_a_running_job_whose_pods_are_not_ready_is_not_shown_as_ready() -> None:
     one = placed(run(1, pod(ready=False)))
     ready = next(shown for shown in job_view(one, None, (), snapshot(one)).conditions if shown.type == "PodsReady")
     assert (job_state(one), ready.status, ready.reason) == (JobState.RUNNING, "False", "NotReady")
+
+
+def test_a_job_that_ended_early_shows_how_far_it_says_it_came() -> None:
+    early = Finish(FinishKind.COMPLETE, at(9), IN_DOUBT, "run 1 completed: but its last report says 7.0%")
+    shown = job_view(one := job(finish=early, progress=Progress(1, 0.07, None, None, at(8))), None, (), snapshot(one))
+    complete = next(condition for condition in shown.conditions if condition.type == "Complete")
+    assert (shown.state, shown.why, shown.progress_percent) == (JobState.COMPLETE, IN_DOUBT, 7)
+    assert (complete.status, complete.reason, complete.message) == ("True", IN_DOUBT, early.message)

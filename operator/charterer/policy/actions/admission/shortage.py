@@ -77,7 +77,11 @@ class Shares:
             text += f" (another sharing is worth {self.gap:.0%} more at most)"
         if self.any_price:
             return f"{text}; {one} is late for its targetCompletionTime whatever it gets, so it pays any price"
-        return f"{text}; one more node would be worth {verdict.node_scarcity} to {whom}, beyond its price"
+        if verdict.node_scarcity > verdict.payable:
+            worth = f"more to {whom} than the {verdict.payable} that the budget may spend"
+        else:
+            worth = f"{verdict.node_scarcity} to {whom}, beyond its price"
+        return f"{text}; one more node would be worth {worth}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +326,7 @@ class _Shortage:
             if pool in sizes:
                 size, node = sizes[pool], Price.per_second(worth)
                 gpu = Price.per_second(worth / size.gpus_per_node)
-                found[pool] = PoolVerdict(size.limit, size.nodes, gpu, node, short)
+                found[pool] = PoolVerdict(size.limit, size.nodes, gpu, node, short, draft.solution.payable)
                 if size.until is not None:
                     draft.decided.again_at.append(size.until)
         return found
