@@ -109,8 +109,8 @@ def share_room(
     """The shares of the jobs; None where there is room for what each job of the queue would like best.
 
     ``queue``: the jobs that wait, in their order; ``wanted``: their options, best first. A budget that is too small has
-    no room to share: jobs wait for money there, in their order. Nor is room shared beside another pool that has some, with
-    a job that would stay narrow for life.
+    no room to share: jobs wait for money there, in their order. Nor is room shared beside another pool that has some,
+    with a job that would stay narrow for life.
     """
     if not queue or not draft.solution.feasible:
         return None
