@@ -18,7 +18,7 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "The prices of all pools are known and recent.", "If False: see the condition `Ready` of the GPUPools."
     ),
     ConditionType.OVERLAPS: Meaning(
-        "Another budget selects one of the budget's namespaces too; the oldest budget pays.",
+        "Other budgets select namespaces of this one, too. The message says who pays. None counts what others pay.",
         "Change `spec.namespaceSelector` of one of them.",
     ),
     ConditionType.STOPPED: Meaning(
