@@ -137,7 +137,8 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "Steady": Meaning("The job does not change its width."),
     "SuspendRequested": Meaning("`spec.suspend` is true."),
     "TargetMissed": Meaning(
-        "`spec.targetCompletionTime` cannot be met, or has passed; the message says when the job ends instead.",
+        "`spec.targetCompletionTime` cannot be met, or has passed. The message says when the job ends instead, and "
+        "whether the target still counts.",
         "Move the target, widen `spec.gpus` or `spec.gpuTypes`, or raise the budget where the message names it.",
     ),
     "Undecodable": Meaning("The object cannot be read.", "Correct what the message names, or report it as a bug."),
