@@ -93,6 +93,8 @@ def test_the_operator_may_read_and_watch_every_kind_that_it_keeps(
         "patch pods/status",
         "create pods/eviction",
         "create services",
+        "get persistentvolumeclaims",
+        "get serviceaccounts",
         "patch nodes",
         "delete nodes",
         "create events.events.k8s.io",

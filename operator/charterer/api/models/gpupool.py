@@ -15,6 +15,7 @@ from charterer.api.models.base import (
     ApiModel,
     Conditions,
     Hourly,
+    HourlyCents,
     Message,
     PrinterColumn,
     ResourceKind,
@@ -295,9 +296,9 @@ class GPUPoolView(ApiModel):
     """Number of nodes that are ready for pods."""
     gpus_in_use: int | None = None
     """Number of GPUs allocated to jobs."""
-    scarcity_price: Hourly | None = None
+    scarcity_price: HourlyCents | None = None
     """Dollars per hour that one more GPU would be worth on top of its price, if the pool is too small for the jobs that
-    would choose it; otherwise 0. Jobs choose as if they paid it. It is never paid."""
+    would choose it; otherwise 0. Rounded up to the cent. Jobs choose as if they paid it. It is never paid."""
     launches: LaunchesStatus | None = None
     """The pool's refusals and starts, counted; absent before the first one, and where learnWaits is false."""
     interruptions: InterruptionsStatus | None = None

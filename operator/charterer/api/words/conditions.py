@@ -90,7 +90,10 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
         "A record in the status cannot be read, because somebody else wrote it.",
         "Remove the field that the message names from the status.",
     ),
-    "InvalidTemplate": Meaning("The API server refuses the template.", "Correct what the message names."),
+    "InvalidTemplate": Meaning(
+        "The template is refused, or something that its pods need is missing or taken by somebody else.",
+        "Correct what the message names. What is missing is looked for again every 10 seconds.",
+    ),
     "NamespaceShared": Meaning(
         "Two budgets select one namespace; the message names it.", "Change `spec.namespaceSelector` of one of them."
     ),
