@@ -52,7 +52,7 @@ def plan_document(
     With ``pictures``, for a page: they come first, under a sentence on each budget.
     """
     report = answer.report
-    blocks: list[Block] = [*overview_blocks(report, pictures)]
+    blocks: list[Block] = [*overview_blocks(answer, pictures)]
     if answer.before is None:
         blocks += actions_now(report.actions)
     else:
@@ -152,7 +152,9 @@ def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Ton
         why = "pools have no room for more" if short else "nothing faster is worth its price"
         return f"more than can be used: {why}", Tone.PLAIN
     observes = ", only observes" if solution.budget.mode is Mode.OBSERVE else ""
-    return f"used in full{observes}", Tone.PLAIN
+    small = frontier.cheapest > solution.budget.amount
+    whole = f"; a whole month of such jobs needs {frontier.cheapest}" if small else ""
+    return f"used in full{observes}{whole}", Tone.PLAIN
 
 
 def _operator(snapshot: Snapshot) -> list[Block]:

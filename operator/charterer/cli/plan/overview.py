@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from charterer.cli.plan.difference import effect_paragraphs
+from charterer.cli.plan.plan_answer import PlanAnswer
 from charterer.cli.shared import formatting
 from charterer.cli.shared.plan_report import PlanReport
 from charterer.domain.money import Money
@@ -15,11 +17,13 @@ _MORE, _LESS = 1.2, 0.8
 """Multiples of the amount that the sentence tells of: a fifth more, and a fifth less."""
 
 
-def overview_blocks(report: PlanReport, pictures: Sequence[Picture]) -> list[Block]:
-    """A sentence on each budget and the pictures; nothing for media that show none."""
+def overview_blocks(answer: PlanAnswer, pictures: Sequence[Picture]) -> list[Block]:
+    """What a what-if changes, or else a sentence on each budget, and the pictures; nothing for media that show none."""
     if not pictures:
         return []
-    return [*(Paragraph(_sentence(solution, report), Tone.STRONG) for solution in report.solutions), *pictures]
+    report = answer.report
+    sentences = (Paragraph(_sentence(solution, report), Tone.STRONG) for solution in report.solutions)
+    return [*(effect_paragraphs(answer) or sentences), *pictures]
 
 
 def _sentence(solution: BudgetSolution, report: PlanReport) -> str:

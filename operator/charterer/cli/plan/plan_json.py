@@ -28,6 +28,15 @@ def plan_json(answer: PlanAnswer) -> dict[str, JsonValue]:
     if answer.before is not None:
         plain["whatIf"] = {
             "changes": list(answer.changes),
+            "effects": [
+                {
+                    "budget": effect.budget,
+                    "meanCompletionSecondsBefore": effect.seconds_before,
+                    "meanCompletionSeconds": effect.seconds,
+                    "moreSpent": effect.more_spent.decimal(),
+                }
+                for effect in answer.effects
+            ],
             "actionsAdded": _actions(answer.added),
             "actionsDropped": _actions(answer.dropped),
             "asItIs": _plain(answer.before),

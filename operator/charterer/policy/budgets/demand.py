@@ -71,6 +71,10 @@ class GroupDemand:
             return Demand(self.hull.slopes, self.hull.rates, float(self.active), self.weight, self.most)
         return Demand(self.hull.slopes, self.hull.money, self.arrivals, self.weight, self.most)
 
+    def with_load(self, arrivals: float) -> GroupDemand:
+        """The group with so many jobs a second, which rest on the jobs in sight where none were counted."""
+        return replace(self, arrivals=arrivals, counted=float(self.active) if self.arrivals is None else self.counted)
+
     def arrivals_per_hour(self, level: int) -> float:
         """Declared or counted; for jobs in sight by Little's law at that corner of the hull."""
         rate = self.active / self.hull.seconds[level] if self.arrivals is None else self.arrivals
