@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -185,8 +186,18 @@ class Pod:
         return self.phase is PodPhase.SUCCEEDED and not self.deleting and not self.disrupted
 
 
-_REFUSED_BY_A_POLICY = ("violates PodSecurity", "denied the request", "denied request")
-"""In the Warning FailedCreate of a Job: Pod Security, a webhook or an admission policy. A quota is said otherwise."""
+_REFUSED = (
+    "violates PodSecurity",
+    "denied the request",
+    "denied request",
+    "no PriorityClass with name",
+    "pod rejected: RuntimeClass",
+    "error looking up service account",
+)
+"""In the Warning FailedCreate of a Job: Pod Security, a webhook, an admission policy, or something that the template
+names and that is missing. A quota is said otherwise."""
+_NOT_MOUNTED = re.compile(r'FailedMount: .*(secret|configmap) "[^"]+" not found')
+"""The Warning of a pod with a volume of a Secret or ConfigMap that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,9 +249,10 @@ class Run:
 
     @property
     def hopeless(self) -> bool:
-        """Whether it can never start as it is: a pod cannot, or a policy of the cluster refuses its pods."""
-        refused = not self.pods and any(words in self.warning for words in _REFUSED_BY_A_POLICY)
-        return refused or any(pod.hopeless for pod in self.pods)
+        """Whether it can never start as it is: a pod cannot, or the API server refuses its pods."""
+        if not self.pods:
+            return any(words in self.warning for words in _REFUSED)
+        return _NOT_MOUNTED.match(self.warning) is not None or any(pod.hopeless for pod in self.pods)
 
     @property
     def unproven(self) -> tuple[int, ...]:

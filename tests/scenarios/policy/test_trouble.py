@@ -134,8 +134,8 @@ def test_a_withdrawn_run_is_told_in_its_pods_own_words() -> None:
     assert message == "run 1 was not fully running within 600 s: FailedCreate: exceeded quota"
 
 
-@pytest.mark.parametrize("whose", ["pod", "policy"])
-def test_a_run_that_can_never_start_gives_its_machine_back_at_once(whose: str) -> None:
+@pytest.mark.parametrize("whose", ["pod", "policy", "volume"])
+def test_a_run_that_can_never_start_gives_its_machine_back_after_seconds(whose: str) -> None:
     world = simple()
     world.rental()
     world.job("train", gpus=8)
@@ -145,9 +145,14 @@ def test_a_run_that_can_never_start_gives_its_machine_back_at_once(whose: str) -
         pods = [replace(one, trouble=words, hopeless=True) for one in world.jobs[job.id].runs[0].pods]
         unwell(world, pods=pods)
         words = f"pod train-r1-0: {words}"
+    elif whose == "volume":
+        words = 'FailedMount: MountVolume.SetUp failed for volume "keys" : secret "keys" not found'
+        unwell(world, warning=words)
     else:
         words = "FailedCreate: violates PodSecurity"
         unwell(world, pods=(), warning=words)
+    assert not plan(world.snapshot()).commands  # the scheduler may have seen the node's label a moment late
+    world.passes(10.0)
     decided = plan(world.snapshot())
     assert placed(decided) == {"train": 0}
     assert why(decided, "train") is ReasonCode.NOT_STARTING

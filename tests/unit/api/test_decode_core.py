@@ -113,6 +113,22 @@ class TestTrouble:
         status = {"phase": "Pending", "containerStatuses": [{"name": "trainer", "state": {"waiting": waiting}}]}
         assert _own(_pod(OURS, status)).pod.hopeless is hopeless
 
+    @pytest.mark.parametrize(
+        ("message", "hopeless"),
+        [
+            ("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector. preemption: 0/3", True),
+            (
+                "0/3 nodes are available: 1 Insufficient memory, 2 node(s) didn't match Pod's node affinity/selector.",
+                False,
+            ),
+            ("0/13 nodes are available: 3 node(s) didn't match Pod's node affinity/selector, 10 node(s) were", False),
+            ("no nodes available to schedule pods", False),
+        ],
+    )
+    def test_a_pod_whose_selector_no_node_matches_is_hopeless(self, message: str, hopeless: bool) -> None:
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        assert _own(_pod(OURS, {"phase": "Pending", "conditions": [condition]})).pod.hopeless is hopeless
+
     def test_a_schedulers_long_sentence_is_cut(self) -> None:
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "x" * 9000}
         assert len(_own(_pod(OURS, {"phase": "Pending", "conditions": [condition]})).pod.trouble) == 512

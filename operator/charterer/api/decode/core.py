@@ -5,6 +5,7 @@ The object of a run is decoded by its workload (``charterer.workloads``).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -178,6 +179,8 @@ _HOPELESS = frozenset({"CreateContainerConfigError", "ErrImageNeverPull", "Inval
 """Waiting reasons of a container that nothing but an edit can start: of its template, or of what the template names."""
 _NO_SUCH_IMAGE = "code = NotFound"
 """In the kubelet's words for a failed pull: the registry answered, and does not have the image."""
+_NO_SUCH_LABEL = re.compile(r"0/(\d+) nodes are available: \1 node\(s\) didn't match Pod's node affinity/selector")
+"""In the scheduler's words: not even the nodes that the run was placed on have the labels that its template wants."""
 
 
 def _waiting(status: Raw) -> Iterator[tuple[str, Raw]]:
@@ -188,7 +191,7 @@ def _waiting(status: Raw) -> Iterator[tuple[str, Raw]]:
 
 
 def _hopeless(status: Raw) -> bool:
-    return any(
+    return _NO_SUCH_LABEL.match(_unscheduled(status).get("message") or "") is not None or any(
         waiting.get("reason") in _HOPELESS or _NO_SUCH_IMAGE in (waiting.get("message") or "")
         for _, waiting in _waiting(status)
     )
@@ -199,10 +202,19 @@ def pod_trouble(status: Raw) -> str:
     for name, waiting in _waiting(status):
         if waiting.get("reason", "") not in _ON_THE_WAY:
             return f"container {name}: {sentence(waiting)}"[:_TROUBLE_LIMIT]
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return sentence(condition)[:_TROUBLE_LIMIT]
-    return ""
+    return sentence(_unscheduled(status))[:_TROUBLE_LIMIT]
+
+
+def _unscheduled(status: Raw) -> Raw:
+    """The condition by which the scheduler says why the pod has no node; empty where it has one, or says nothing."""
+    return next(
+        (
+            condition
+            for condition in status.get("conditions") or ()
+            if condition.get("type") == "PodScheduled" and condition.get("status") == "False"
+        ),
+        {},
+    )
 
 
 def warning_event(raw: Raw) -> tuple[Instant, str]:

@@ -23,7 +23,7 @@ JOB_STATES: Final[Mapping[str, Meaning]] = {
     JobState.STOPPING: Meaning("The pods of the job are ending, so that it can write a checkpoint."),
     JobState.SUSPENDED: Meaning("`spec.suspend` is true.", "Set `spec.suspend` to false to let it go on."),
     JobState.INVALID: Meaning(
-        "The API server refuses the pods of the template, or the object cannot be read.",
+        "The template is refused, something that it names is missing, or the object cannot be read.",
         "Correct what the condition `Admitted` names.",
     ),
     JobState.COMPLETE: Meaning("All pods of the last run succeeded."),
