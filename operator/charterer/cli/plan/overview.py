@@ -12,6 +12,7 @@ from charterer.domain.money import Money
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import FrontierPoint
 from charterer.report.document import Block, Paragraph, Picture, Tone
+from charterer.sentences import count
 
 _MORE, _LESS = 1.2, 0.8
 """Multiples of the amount that the sentence tells of: a fifth more, and a fifth less."""
@@ -33,6 +34,10 @@ def _sentence(solution: BudgetSolution, report: PlanReport) -> str:
     frontier = report.frontiers[budget.id]
     if frontier.empty or not budget.amount.micros:
         return f"{spent}."
+    sums = report.sums[budget.id]
+    if sums.assumed:
+        ends = f"If nothing else comes, it ends at {sums.without_more_jobs}"
+        return f"{spent}, with {count(sums.jobs, 'job')} in sight. {ends}; what comes is not known yet."
     now = frontier.at(budget.amount)
     return (
         f"{spent}. In the long run {_takes(now)} for this amount; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -57,6 +58,16 @@ def test_without_history_it_says_what_is_assumed_and_how_the_month_ends_if_nothi
     assert " for 9 jobs in sight, $" in text
     assert " for jobs to come, assumed: there is no history yet. If nothing else comes, the month ends at $" in text
     assert not [words for words in ("too small", "used in full", "nothing faster is worth it.") if words in text]
+
+
+def test_without_history_the_page_promises_nothing_of_more_money(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "plan.html"
+    charterer_over(young(), monkeypatch)("plan", "--html", str(file))
+    top = file.read_text().partition("<body>")[2].partition("<svg")[0]
+    assert "research has spent $6.77 of $20,000.00 (under 1%) this month, with 9 jobs in sight. If nothing else" in top
+    assert "with a fifth more" not in top
 
 
 def test_with_history_nothing_is_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
