@@ -100,8 +100,8 @@ class Snapshot:
     nothing is rented or ended there. ``problems``: mistakes found while joining objects. ``orphans``: runs of jobs that
     no longer exist. ``overlaps``: a sentence for each budget that selects a namespace together with another one.
     ``unread_nodes``: nodes with live pods of runs whose TrainingJobs cannot be read. ``stop``: None unless a person has
-    stopped the operator. ``real_amounts``: of budgets that a what-if asks about at another amount; how many jobs come
-    follows from the real one.
+    stopped the operator. ``real_amounts``: of budgets whose real amount is compared with another one; how many jobs
+    come follows from the real one in both.
     """
 
     now: Instant

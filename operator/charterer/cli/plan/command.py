@@ -204,9 +204,13 @@ def _plan(state: ClusterState, changed: ClusterState, what_if: WhatIf, namespace
     """The plan, and with a what-if also the plan without it."""
     if not what_if:
         return PlanAnswer(plan_report(_snapshot_with_budget(state, now)))
-    before = plan_report(snapshot_of(state, now))
-    real = {name: budget.amount for name, budget in before.snapshot.budgets.items()}
-    report = plan_report(replace(apply_figures(_snapshot_with_budget(changed, now), what_if), real_amounts=real))
+    now_there, asked = snapshot_of(state, now), apply_figures(_snapshot_with_budget(changed, now), what_if)
+    real = {
+        name: budget.amount
+        for name, budget in now_there.budgets.items()
+        if name in asked.budgets and asked.budgets[name].amount != budget.amount
+    }
+    before, report = (plan_report(replace(each, real_amounts=real)) for each in (now_there, asked))
     changes = tuple(what_if_sentences(what_if, before.snapshot, namespace))
     if what_if.objects or what_if.prices:
         return PlanAnswer(report, before, changes)

@@ -325,9 +325,9 @@ def _unavoidable(groups: Iterable[JobGroup], seconds: float) -> float:
 
 
 def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
-    """Solve the budget's θ* for the load of its jobs; at an amount that is not its own, for that at its own."""
-    real = inputs.snapshot.real_amounts.get(budget.id, budget.amount)
-    if real == budget.amount:
+    """Solve the budget's θ* for the load of its jobs; where another amount is compared, for that at the real one."""
+    real = inputs.snapshot.real_amounts.get(budget.id)
+    if real is None:
         return _solve(budget, inputs)
     return _solve(budget, inputs, _solve(replace(budget, amount=real), inputs).shares)
 

@@ -48,6 +48,13 @@ def test_an_amount_changes_nothing_of_how_often_jobs_come(factor: float, monkeyp
         assert after["budgets"][0]["moreOrLess"][end] == before["budgets"][0]["moreOrLess"][end]
 
 
+def test_a_little_more_money_changes_a_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, after = what_if(monkeypatch, AMOUNT * 1.001)
+    assert after["budgets"][0]["meanCompletionSeconds"] == pytest.approx(
+        before["budgets"][0]["meanCompletionSeconds"], rel=0.03
+    )
+
+
 def test_jobs_never_take_longer_with_more_money(monkeypatch: pytest.MonkeyPatch) -> None:
     plans = [what_if(monkeypatch, AMOUNT * factor)[1] for factor in (0.8, 0.9, 1.1, 1.2, 1.5, 2.0, 4.0)]
     (budgets,) = zip(*(plan["budgets"] for plan in plans), strict=True)
