@@ -41,7 +41,8 @@ def month_sums(solution: BudgetSolution, forecast: Money) -> MonthSums:
 
 def assumed(solution: BudgetSolution) -> bool:
     """Whether no group's arrivals are declared or counted."""
-    return bool(solution.shares) and all(share.group.arrivals is None for share in solution.shares.values())
+    groups = [share.group for share in solution.shares.values()]
+    return bool(groups) and all(group.arrivals is None or group.assumed for group in groups)
 
 
 def _in_sight(solution: BudgetSolution) -> int:

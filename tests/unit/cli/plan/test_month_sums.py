@@ -70,6 +70,12 @@ def test_without_history_the_page_promises_nothing_of_more_money(
     assert "with a fifth more" not in top
 
 
+def test_without_history_a_what_if_assumes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = " ".join(charterer_over(young(), monkeypatch)("plan", "--amount", "research=24000").stdout.split())
+    assert " for jobs to come, assumed: there is no history yet." in text
+    assert "used in full" not in text
+
+
 def test_with_history_nothing_is_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
     text = said(known(), monkeypatch)
     assert " for jobs expected to come." in text
