@@ -264,3 +264,14 @@ class TestARunReadBack:
         found = INDEXED_JOB.kind.decode(self._raw(OURS, conditions=[condition]))
         assert found is not None
         assert found[1].complete is None
+
+
+def test_a_run_knows_the_template_that_it_was_made_of() -> None:
+    raw = values.raw_job()
+    metadata = {"uid": "run-uid", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    made = _run()
+    found = INDEXED_JOB.kind.decode({**made, "metadata": {**made["metadata"], **metadata}})
+    assert found is not None
+    assert found[1].template == decode.training_job(raw).job.template != ""
+    edited = values.raw_job(template={"spec": {"containers": [{"name": "trainer", "image": "another"}]}})
+    assert decode.training_job(edited).job.template != found[1].template

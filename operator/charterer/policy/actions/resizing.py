@@ -11,6 +11,7 @@ from charterer.domain.money import ZERO
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Verdict
 from charterer.domain.time import after
+from charterer.policy.actions.admission.refusals import no_option
 from charterer.policy.actions.admission.shortage import Shares
 from charterer.policy.actions.plan_builder import PlanBuilder, verdict
 from charterer.policy.actions.resize_limits import Hold, MoveGate, being_measured
@@ -21,12 +22,10 @@ from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import JobFacts, job_position, next_run
 from charterer.policy.jobs.moves import CandidateMove, JobMoves, job_moves
-from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.max_cost import max_cost_left, within_max_cost
 from charterer.policy.nodes.node_fit import fit
 from charterer.policy.nodes.placement import GpuClaim
 from charterer.policy.options.option_value import JobPosition, Move, OptionValues, in_place
-from charterer.policy.options.pool_selection import left_out
 
 _AT_THE_EARLIEST = 1.0
 """Seconds to the next look: what a job reports may lag, and a phase that is all but over stays so until it is heard."""
@@ -58,10 +57,9 @@ class Resizing:
         for kept in running:
             share = self._solution.shares.get(kept.group.key)
             if share is None:
-                others = left_out(self._solution.budget, self._draft.snapshot.pools)
-                text = f"its menu is empty now; it runs on where it is{'; ' if others else ''}{others}"
-                why = reason(ReasonCode.NO_OPTION, text)
                 for job in (facts.job for facts in kept.runners.values()):
+                    why = no_option(self._draft, job)
+                    why = replace(why, message=f"it runs on where it is, but could not start again: {why.message}")
                     self._draft.judge(job, None if job.allocation is None else job.allocation.option, why)
                 continue
             self._judge_runners(kept, share)
