@@ -194,7 +194,8 @@ class PoolVerdict:
 
     ``nodes``: the most it can have, because of ``limit``. ``scarcity``: what an hour of one more GPU would be worth on
     top of its bill; nobody pays it, jobs choose as if they did. ``node_scarcity``: the same for a whole node.
-    ``short``: jobs have to wait for the pool whatever they choose.
+    ``short``: jobs have to wait for the pool whatever they choose. ``payable``: what the budget of these jobs may spend
+    at all.
     """
 
     limit: Limit
@@ -202,6 +203,7 @@ class PoolVerdict:
     scarcity: Price
     node_scarcity: Price
     short: bool
+    payable: Price
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,14 +80,27 @@ def _draw_times(axes: Axes, curve: FrontierCurve) -> None:
 
 
 def _draw_dollars(axes: Axes, curve: FrontierCurve) -> None:
-    from matplotlib.ticker import StrMethodFormatter
-
     axes.set_title(_title(curve, "what one more dollar saves"))
     axes.set_ylabel("minutes of job life per dollar")
     axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    _plain_ticks(axes)
     _draw_lines(axes, curve, _minutes, "steps-post", "one more dollar saves nothing\nat any of these amounts")
     _amounts(axes, curve)
+
+
+def _plain_ticks(axes: Axes) -> None:
+    """Ticks of the logarithmic axis as plain numbers: 1, 2 and 5 of each decade, or more where it has less than one."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
+
+    class Ticks(LogLocator):
+        def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
+            few = super().tick_values(vmin, vmax)
+            within = [tick for tick in few if vmin <= tick <= vmax]
+            return few if len(within) > 1 else MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(vmin, vmax)
+
+    axes.yaxis.set_major_locator(Ticks(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def _draw_lines(
@@ -126,12 +139,13 @@ def _draw_amount(axes: Axes, frontier: Frontier, height: Callable[[FrontierPoint
     value = height(point)
     amount = _thousands(point.amount.dollars)
     if not frontier.amount.micros:
-        axes.plot([], [], " ", label="the amount is $0")
+        axes.text(0.02, 0.95, "the amount is $0", transform=axes.transAxes, color=VERMILION, va="top")
     elif value < inf:
         axes.plot([point.amount.dollars], [value], "o", color=VERMILION, ms=7, label=f"the amount, {amount}", zorder=3)
     else:
         why = "jobs queue" if point.mean_seconds is None else "nothing more to save"
-        axes.plot([], [], " ", label=f"at the amount, {amount}: {why}")
+        label = f"at the amount, {amount}: {why}"
+        axes.axvline(point.amount.dollars, color=VERMILION, ls=DASHES[1], lw=1.6, label=label)
 
 
 def _amounts(axes: Axes, curve: FrontierCurve) -> None:

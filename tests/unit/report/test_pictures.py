@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from matplotlib.lines import Line2D
 
 from charterer.domain.profile import Amdahl
 from charterer.policy.explain.frontier import Frontier
@@ -73,6 +74,27 @@ def test_every_word_can_be_read_whatever_the_amount_and_the_name(amount: str, mo
     names = ("nlp", "research-and-development-in-the-north", 40 * "budget")
     draw([FrontierCurve(name, frontier(amount), frontier("20000")) for name in names], "svg")
     assert [unreadable(figure) for figure in figures] == [[]]
+
+
+@pytest.mark.parametrize("amount", ["20000", "40000", "60000", "150000"])
+def test_ticks_are_plain_numbers_and_there_are_several(amount: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = written_figures(monkeypatch)
+    text = shown(FrontierCurve("nlp", frontier(amount)))
+    assert "mathdefault" not in text
+    assert "\N{MULTIPLICATION SIGN}" not in text
+    (figure,) = figures
+    low, high = figure.axes[1].get_ylim()
+    assert 2 <= sum(low <= tick <= high for tick in figure.axes[1].get_yticks()) <= 12
+
+
+def test_every_word_of_a_legend_has_its_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = written_figures(monkeypatch)
+    draw([FrontierCurve("nlp", frontier(amount)) for amount in ("0", "10", "40000")], "svg")
+    (figure,) = figures
+    for axes in figure.axes:
+        handles, labels = axes.get_legend_handles_labels()
+        drawn = [not isinstance(handle, Line2D) or len(handle.get_xdata()) > 0 for handle in handles]
+        assert all(drawn), labels
 
 
 def test_where_jobs_queue_at_all_amounts_the_diagram_says_so_and_has_no_scale() -> None:

@@ -106,7 +106,10 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
         "Two budgets select one namespace; the message names it.", "Change `spec.namespaceSelector` of one of them."
     ),
     "Learned": Meaning("The speed of the class is learned from reports."),
-    "MaxNodesReached": Meaning("All nodes of `spec.maxNodes` are rented.", "Raise `spec.maxNodes`."),
+    "MaxNodesReached": Meaning(
+        "All nodes are rented or asked for that `spec.maxNodes` allows, or that the cloud's group takes.",
+        "Raise `spec.maxNodes`, or the maximum of the group: the message says which.",
+    ),
     "NoCloud": Meaning("The pool names no cloud, or more than one.", "Give exactly one."),
     "NoPrice": Meaning(
         "Of a GPUPool: its price is not known. Of a GPUBudget: no pool has a known price, so nothing can be rented.",

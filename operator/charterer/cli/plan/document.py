@@ -8,24 +8,25 @@ from charterer.cli.plan.action_blocks import actions_now
 from charterer.cli.plan.capacity_lines import capacity_blocks
 from charterer.cli.plan.class_table import class_blocks
 from charterer.cli.plan.difference import difference_blocks
+from charterer.cli.plan.money_table import more_or_less_blocks
+from charterer.cli.plan.overview import overview_blocks
 from charterer.cli.plan.plan_answer import PlanAnswer
 from charterer.cli.plan.spent_table import spent_blocks
 from charterer.cli.shared import formatting
 from charterer.cli.shared.plan_report import PlanReport
 from charterer.controller.status.jobs import job_state
 from charterer.domain.budget import Mode
-from charterer.domain.ids import BudgetId, JobId, Rate
+from charterer.domain.ids import JobId, Rate
 from charterer.domain.job import Job
-from charterer.domain.money import Money, Price
+from charterer.domain.money import Price
 from charterer.domain.plan import Limit, PoolVerdict
 from charterer.domain.snapshot import NO_LIMITS, Snapshot
 from charterer.domain.time import after
 from charterer.policy.budgets.reasons import late, name
 from charterer.policy.budgets.solution import BudgetSolution
-from charterer.policy.explain.frontier import Frontier, FrontierPoint, mean_seconds
+from charterer.policy.explain.frontier import Frontier, mean_seconds
 from charterer.policy.nodes.operator_limits import OperatorRoom, in_words
 from charterer.policy.options.pool_selection import no_pool
-from charterer.policy.solve.exchange_rate import BudgetFit
 from charterer.report.document import (
     Block,
     Document,
@@ -46,9 +47,12 @@ from charterer.sentences import count
 def plan_document(
     answer: PlanAnswer, jobs: int, savings: Sequence[Block] = (), pictures: Sequence[Picture] = ()
 ) -> Document:
-    """The plan, or the difference that a what-if makes. At most ``jobs`` jobs are shown (0: all)."""
+    """The plan, or the difference that a what-if makes. At most ``jobs`` jobs are shown (0: all).
+
+    With ``pictures``, for a page: they come first, under a sentence on each budget.
+    """
     report = answer.report
-    blocks: list[Block] = []
+    blocks: list[Block] = [*overview_blocks(report, pictures)]
     if answer.before is None:
         blocks += actions_now(report.actions)
     else:
@@ -59,7 +63,7 @@ def plan_document(
     blocks += _pools(report)
     blocks += class_blocks(report.classes)
     blocks += _jobs(answer, jobs)
-    blocks += _more_or_less(report, pictures)
+    blocks += more_or_less_blocks(report)
     blocks += capacity_blocks(report)
     blocks += savings
     blocks += _problems(report)
@@ -188,7 +192,10 @@ def pool_in_words(name: str, verdict: PoolVerdict) -> str:
     if not verdict.node_scarcity.micros_per_hour:
         return f"pool {name}: {full}, and jobs have to wait for it"
     least, waits = ("at least ", "; jobs have to wait for it") if verdict.short else ("", "")
-    return f"pool {name}: {full}; one more node is worth {least}{verdict.node_scarcity} beyond its price{waits}"
+    worth = f"{least}{verdict.node_scarcity} beyond its price"
+    if verdict.node_scarcity > verdict.payable:
+        worth = f"more than the {verdict.payable} that its budget may spend"
+    return f"pool {name}: {full}; one more node is worth {worth}{waits}"
 
 
 def shown_jobs(report: PlanReport, before: PlanReport | None = None) -> list[Job]:
@@ -235,54 +242,6 @@ def _job(job: Job, report: PlanReport) -> tuple[TableCell, ...]:
         "-" if left is None else formatting.when(after(report.snapshot.now, left)),
         "" if verdict is None else verdict.reason.message,
     )
-
-
-# --- more or less money -----------------------------------------------------------------------------------------------
-
-
-def _more_or_less(report: PlanReport, pictures: Sequence[Picture]) -> list[Block]:
-    frontiers = {budget: frontier for budget, frontier in report.frontiers.items() if not frontier.empty}
-    if not frontiers:
-        return []
-    blocks: list[Block] = [
-        Heading("What more or less money would buy, in the long run"),
-        Paragraph("A row is an amount for every month from now on, whatever was spent of this one so far.", Tone.FAINT),
-    ]
-    columns = (
-        TableColumn("BUDGET"),
-        TableColumn("TIMES", right=True),
-        TableColumn("A MONTH", right=True),
-        TableColumn("SPENDS", right=True),
-        TableColumn("MEAN JOB", right=True),
-        TableColumn("PAYS/H-SAVED", right=True),
-        TableColumn("ONE MORE $ SAVES", right=True),
-        TableColumn("", elastic=True),
-    )
-    rows = [_bought(budget, point) for budget, frontier in frontiers.items() for point in frontier.times()]
-    blocks.append(DocumentTable(columns, tuple(rows)))
-    for budget, frontier in frontiers.items():
-        ends = (
-            f"pools have room for {formatting.share(frontier.room)} of them, whatever the amount"
-            if frontier.room < 1.0
-            else f"they queue below {frontier.cheapest} a month; above {frontier.fastest} nothing faster is worth it"
-        )
-        blocks.append(Paragraph(f"{budget}: if jobs keep coming at this rate, {ends}.", Tone.FAINT))
-    return [*blocks, *pictures]
-
-
-def _bought(budget: BudgetId, point: FrontierPoint) -> tuple[TableCell, ...]:
-    tone = Tone.STRONG if point.factor == 1.0 else Tone.BAD if point.fit is BudgetFit.INFEASIBLE else Tone.PLAIN
-    texts = (
-        budget,
-        f"{point.factor:g}" if point.factor else "-",
-        str(Money(point.amount.micros)),
-        str(point.spend),
-        formatting.duration(point.mean_seconds),
-        formatting.rate(point.rate),
-        formatting.minutes_per_dollar(point.seconds_per_dollar),
-        formatting.note(point.fit, 1.0 if point.mean_seconds is not None else point.served),
-    )
-    return tuple(TableCell(text, tone) for text in texts)
 
 
 def _problems(report: PlanReport) -> list[Block]:

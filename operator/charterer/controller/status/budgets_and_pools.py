@@ -304,5 +304,5 @@ def _pool_state(
         whose = "" if cooling.by is None else f"GPUPool {cooling.by} was refused what this pool asks for: "
         return PoolState.COOLING, cooling.kind.value, f"{whose}{cooling.code}: {cooling.message}"
     if live >= pool.max_nodes:
-        return PoolState.FULL, "MaxNodesReached", f"all {pool.max_nodes} nodes of spec.maxNodes are rented"
+        return PoolState.FULL, "MaxNodesReached", f"{pool.most_nodes} are rented or asked for"
     return PoolState.READY, "Available", ""

@@ -157,6 +157,12 @@ class BudgetSolution:
         limit = self.budget.hard_limit
         return end if limit is None else min(end, max(limit, self.spent))
 
+    @property
+    def payable(self) -> Price:
+        """The dollars an hour that it may spend on all of its nodes."""
+        allowed, limit = Price.per_second(self.allowed), self.budget.max_hourly_rate
+        return allowed if limit is None else min(allowed, limit)
+
     def _most_rate(self) -> float:
         """Dollars a second that the budget's nodes can cost at most: all that it may have, at worst prices."""
         snapshot, there = self.inputs.snapshot, list[int]()

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from charterer.domain.budget import MoveLimits
 from charterer.domain.ids import BudgetId, JobId, PoolId, Rate, RentalId
 from charterer.domain.job import ResizePolicy
-from charterer.domain.money import Money
+from charterer.domain.money import Money, Price
 from charterer.domain.plan import Allocate, Limit, Plan, ReasonCode
 from charterer.domain.profile import PowerLaw
 from charterer.domain.snapshot import Stop
@@ -66,6 +66,17 @@ def test_a_job_that_ends_soon_goes_before_one_that_is_older_and_the_other_says_w
     assert "the room of a100 is shared among 2 waiting jobs by what their time is worth" in text(decided, "long")
     assert "a100 has the only node that spec.maxNodes allows; " in text(decided, "long")
     assert "one more node would be worth $" in text(decided, "long")
+
+
+def test_a_nodes_worth_is_bounded_by_what_the_budget_may_spend() -> None:
+    world = one_node()
+    world.job("long", gpus=8, profile="sft", hours_left=40, age_seconds=100.0)
+    world.job("short", gpus=8, profile="sft", hours_left=1)
+    budget = world.budgets[BudgetId("research")]
+    world.budgets[budget.id] = replace(budget, max_hourly_rate=Price.parse("16"), fixed_rate=Rate(1000.0 / 3600.0))
+    said = text(plan(world.snapshot()), "long")
+    assert "one more node would be worth more to them than the $16.00/h that the budget may spend" in said
+    assert "beyond its price" not in said
 
 
 def test_a_heavy_job_goes_before_one_that_ends_sooner() -> None:
