@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeGuard
 
@@ -26,6 +27,15 @@ MOST_GPUS: Final = 100_000
 _TEMPLATE_BYTES: Final = 256 * 1024
 """Most bytes of a template: a sixth of what etcd takes of one object. It is in the TrainingJob, in each run's object
 and, where it was applied by a client, once more in an annotation."""
+_HOST: Final = (
+    r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*|\[[a-fA-F0-9:]+\])"
+)
+_PART: Final = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_DIGEST: Final = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
+_IMAGE: Final = re.compile(
+    rf"(?:{_HOST}(?::[0-9]+)?/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?(?:@{_DIGEST})?", re.ASCII
+)
+"""Names of images. Source: the grammar in github.com/distribution/reference, by which the kubelet reads them."""
 _OWN_VARIABLES: Final = frozenset(
     {"PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"}
     | {"JAX_COORDINATOR_ADDRESS", "CHARTERER_PROGRESS_URL", "CHARTERER_TOKEN_FILE"}
@@ -235,4 +245,13 @@ def _said(field: str, value: object, what_to_do: str) -> str:
     return f"{_PATH}.{field} is {value!r:.60}: {what_to_do}"
 
 
-_CHECKS: Final = (_bad_gpus, _bad_placement, _bad_grace)
+def _bad_image(spec: Mapping[str, Any]) -> Iterator[str]:
+    """Images that no container runtime can look for, which the API server accepts."""
+    for list_name in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(list_name) or ()):
+            image = container.get("image") if isinstance(container, Mapping) else None
+            if isinstance(image, str) and image and not _IMAGE.fullmatch(image):
+                yield _said(f"{list_name}[{index}].image", image, "write it as registry/name:tag, in small letters")
+
+
+_CHECKS: Final = (_bad_gpus, _bad_placement, _bad_grace, _bad_image)

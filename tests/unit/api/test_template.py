@@ -169,3 +169,30 @@ def test_variables_that_may_be_right_are_left_alone(template: dict[str, Any], in
 def test_only_another_template_has_another_digest() -> None:
     assert digest({"a": 1, "b": [2]}) == digest({"b": [2], "a": 1})
     assert digest({"a": 1, "b": [2]}) != digest({"a": 1, "b": [3]})
+
+
+IMAGES = [
+    "train",
+    "train:1",
+    "acme/sft:v1.2_rc-3",
+    "localhost:5000/a/b__c/d-e.f",
+    "Registry.Example.com:443/team/x@sha256:" + "a" * 64,
+    "MyOrg/train:Latest",
+    "[2001:db8::1]:5000/train",
+    "registry.k8s.io/pause:3.10@sha256:" + "0" * 64,
+]
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_every_name_of_an_image_is_accepted(image: str) -> None:
+    assert template_problem({"spec": {"containers": [{"name": "trainer", "image": image}]}}) == ""
+
+
+@pytest.mark.parametrize(
+    "image", ["my image:latest", "acme/SFT:1", "acme//sft", "sft:", "sft:a:b", "https://acme/sft", "sft@sha256:1"]
+)
+def test_an_image_that_no_runtime_could_look_for_is_refused_before_anything_is_rented(image: str) -> None:
+    said = template_problem({"spec": {"containers": [{"name": "trainer", "image": image}]}})
+    assert (
+        said == f"spec.template.spec.containers[0].image is {image!r}: write it as registry/name:tag, in small letters"
+    )

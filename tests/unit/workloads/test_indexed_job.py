@@ -168,7 +168,9 @@ class TestARunsPods:
         assert (variables["WANDB_MODE"], variables["PET_NNODES"]) == ("offline", "2")
 
     def test_that_come_and_go_are_not_told_a_number_of_pods_that_changes(self) -> None:
-        assert "PET_NNODES" not in _environment(_run(resizePolicy="InPlace"))
+        variables = _environment(_run(resizePolicy="InPlace"))
+        assert "PET_NNODES" not in variables
+        assert variables["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] == "1"
 
     def test_have_a_token_of_their_own_and_their_allocation_as_files(self) -> None:
         spec = _pod(_run())["spec"]
