@@ -27,10 +27,11 @@ from demo.kube import RETRIABLE, Access, Kube, KubeError
 from demo.live import Screen
 from demo.money import micros
 from demo.observer import Observer
-from demo.pace import Json
+from demo.pace import Json, Pace
 from demo.programs import SYSTEM, DemoError, Programs, charterer
 from demo.replay import Replay
 from demo.scenario import Scenario
+from demo.simulated import IDLE_SECONDS
 from demo.summary import Summary
 
 OPERATOR_ACCOUNT = "charterer"
@@ -45,7 +46,7 @@ TO_TRY = (
     "charterer plan  # it is in .venv/bin",
     "charterer explain tj/imagenet-79 -n research",
 )
-"""Commands for whoever looks at the kept demo."""
+"""Commands that look at the kept demo."""
 MEASURED = Path(__file__).parent / "data" / "plain-jobs.json"
 """What `python -m tests.bench.versus_karpenter` measured of plain Jobs on Karpenter."""
 _CHARTS = Path(__file__).resolve().parents[1] / "charts"
@@ -135,7 +136,7 @@ async def run(of: Scenario, kind: str, cloud: str, out: Path, console: Console, 
             console.print(programs.tails(), style="dim", highlight=False, markup=False, soft_wrap=True)
             raise
         if keep:
-            _invite(stage.cluster, console)
+            _invite(stage.cluster, console, of.pace)
             await programs.watch()
         return result
 
@@ -316,7 +317,14 @@ async def _ledger(kube: Kube) -> int:
     return sum(micros(budget.get("status", {}).get("lifetime", "0")) for budget in budgets)
 
 
-def _invite(cluster: Cluster, console: Console) -> None:
+def to_try(pace: Pace) -> tuple[str, ...]:
+    """Commands for whoever looks at the kept demo, whose time runs at that pace."""
+    idle = round(pace.demo_seconds(IDLE_SECONDS))
+    simulate = f"charterer simulate --from-cluster --policy charterer --policy as-asked:{idle}"
+    return (*TO_TRY, f"{simulate}  # ten idle minutes, at the demo's pace")
+
+
+def _invite(cluster: Cluster, console: Console, pace: Pace) -> None:
     console.print("Everything is still running. Try in another terminal (Ctrl-C here stops everything):", style="bold")
-    for line in (f"export KUBECONFIG={cluster.kubeconfig}", *TO_TRY):
+    for line in (f"export KUBECONFIG={cluster.kubeconfig}", *to_try(pace)):
         console.print(f"  {line}", highlight=False, soft_wrap=True)

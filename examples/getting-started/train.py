@@ -30,12 +30,13 @@ def main() -> None:
     with charterer_trainer.run():
         newest = charterer_trainer.latest_checkpoint(given.checkpoints)
         state = json.loads(Path(newest).read_text()) if newest else {"step": 0, "slope": 0.0, "offset": 0.0}
-        print(f"begins at step {state['step']} with {charterer_trainer.allocation()}", flush=True)
+        where = charterer_trainer.allocation() or "no allocation, outside Charterer"
+        print(f"begins at step {state['step']} with {where}", flush=True)
         while state["step"] < given.steps:
             train_step(state)
             time.sleep(given.step_seconds)
             charterer_trainer.report(step=state["step"], total_steps=given.steps, batch=len(POINTS))
-            stop = charterer_trainer.should_stop()
+            stop = charterer_trainer.should_stop(agree=charterer_trainer.any_rank)
             if stop or state["step"] % 500 == 0 or state["step"] == given.steps:
                 save(state, f"{given.checkpoints}/step-{state['step']}.json")
             if stop:

@@ -93,6 +93,8 @@ def test_the_operator_may_read_and_watch_every_kind_that_it_keeps(
         "patch pods/status",
         "create pods/eviction",
         "create services",
+        "get persistentvolumeclaims",
+        "get serviceaccounts",
         "patch nodes",
         "delete nodes",
         "create events.events.k8s.io",
@@ -266,13 +268,54 @@ def test_what_the_notes_tell_the_user_to_apply_is_accepted(installed: ControlPla
         installed.kubectl("create", "--dry-run=server", "-f", "-", input=manifest)
 
 
+def release_status(plane: ControlPlane) -> str:
+    status: str = json.loads(plane.helm("status", "charterer", "-n", NAMESPACE, "-o", "json"))["info"]["status"]
+    return status
+
+
+def objects_of_the_chart(plane: ControlPlane) -> list[str]:
+    """Everything that carries the chart's label, but neither pods nor what controllers make of it."""
+    cluster_wide = "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings"
+    own = "deployments,services,serviceaccounts,configmaps,secrets,roles,rolebindings,networkpolicies,jobs"
+    selected = ("-n", NAMESPACE, "-l", "app.kubernetes.io/name=charterer", "-o", "name")
+    return sorted(plane.kubectl("get", f"{cluster_wide},{own}", *selected).split())
+
+
+def test_an_uninstallation_while_machines_are_rented_is_refused_and_changes_nothing(installed: ControlPlane) -> None:
+    group = {"endpoint": "http://cloud", "group": "a100"}
+    decided = {"pool": "a100", "budget": "vision", "capacityType": "OnDemand", "reserved": "1.00", "fake": group}
+    rental = {
+        "apiVersion": "charterer.dev/v1alpha1",
+        "kind": "GPURental",
+        "metadata": {"name": "a100-1"},
+        "spec": {**decided, "worstHourly": "12.80"},
+    }
+    installed.kubectl("create", "-f", "-", input=json.dumps(rental))
+    before = objects_of_the_chart(installed)
+    with pytest.raises(ControlPlaneError) as refused:
+        installed.helm("uninstall", "charterer", "-n", NAMESPACE)
+    assert "GPURental a100-1" in str(refused.value)
+    assert "run `charterer drain` first" in str(refused.value)
+    assert objects_of_the_chart(installed) == before
+    assert release_status(installed) == "deployed"
+    installed.helm("upgrade", "charterer", str(CHART), "-n", NAMESPACE, "--reuse-values", "--set", "logLevel=DEBUG")
+    assert release_status(installed) == "deployed"
+    with pytest.raises(ControlPlaneError, match="GPURental a100-1"):
+        installed.helm("uninstall", "charterer", "-n", NAMESPACE)
+
+
+def test_without_hooks_an_uninstallation_goes_through_and_leaves_what_the_page_lists(installed: ControlPlane) -> None:
+    installed.helm("uninstall", "charterer", "-n", NAMESPACE, "--no-hooks")
+    assert objects_of_the_chart(installed) == ["configmap/charterer-uninstall", "secret/charterer-progress-tls"]
+    installed.helm("install", "charterer", str(CHART), "-n", NAMESPACE, "--set", "fakeCloud.enabled=true")
+    installed.kubectl("delete", "gpurental", "a100-1")
+
+
 def test_uninstalling_leaves_the_definitions_and_what_users_wrote(installed: ControlPlane) -> None:
     pool = "apiVersion: charterer.dev/v1alpha1\nkind: GPUPool\nmetadata: {name: kept}\nspec:\n"
     pool += "  fake: {endpoint: 'http://cloud', group: a100}\n  maxNodes: 1\n"
     installed.kubectl("apply", "-f", "-", input=pool)
-    # No pod runs here, so the hook that looks for rented machines cannot.
-    installed.helm("uninstall", "charterer", "-n", NAMESPACE, "--no-hooks")
+    installed.helm("uninstall", "charterer", "-n", NAMESPACE)
+    assert objects_of_the_chart(installed) == ["secret/charterer-progress-tls"]
     installed.helm("uninstall", "charterer-crds", "-n", NAMESPACE)
     assert "kept" in installed.kubectl("get", "gpupools")
-    leftovers = installed.kubectl("get", "clusterroles,clusterrolebindings", "-o", "name").split()
-    assert not [name for name in leftovers if name.split("/")[-1].startswith("charterer")]

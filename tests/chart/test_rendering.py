@@ -40,13 +40,12 @@ def test_by_default_there_is_the_operator_and_nothing_else(default: list[Object]
         "ClusterRole/charterer-admin",
         "ClusterRole/charterer-edit",
         "ClusterRole/charterer-runs",
-        "ClusterRole/charterer-uninstall",
         "ClusterRole/charterer-view",
         "ClusterRoleBinding/charterer",
         "ClusterRoleBinding/charterer-runs",
-        "ClusterRoleBinding/charterer-uninstall",
+        "ConfigMap/charterer-uninstall",
+        "ConfigMap/charterer-uninstall",
         "Deployment/charterer",
-        "Job/machines-are-rented-run-charterer-drain-first",
         "NetworkPolicy/charterer",
         "Role/charterer",
         "Role/charterer-stop",
@@ -54,9 +53,10 @@ def test_by_default_there_is_the_operator_and_nothing_else(default: list[Object]
         "Secret/charterer-progress-tls",
         "Service/charterer-progress",
         "ServiceAccount/charterer",
-        "ServiceAccount/charterer-uninstall",
         "ValidatingAdmissionPolicy/charterer-create-pods",
+        "ValidatingAdmissionPolicy/charterer-uninstall",
         "ValidatingAdmissionPolicyBinding/charterer-create-pods",
+        "ValidatingAdmissionPolicyBinding/charterer-uninstall",
     ]
 
 
@@ -113,7 +113,7 @@ def test_every_option_arrives(everything: list[Object]) -> None:
 
 def test_all_containers_run_under_the_restricted_standard_with_a_read_only_root(everything: list[Object]) -> None:
     specs = pod_specs(everything)
-    assert len(specs) == 3
+    assert len(specs) == 2
     for spec in specs:
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -125,17 +125,13 @@ def test_all_containers_run_under_the_restricted_standard_with_a_read_only_root(
             }
 
 
-def test_an_uninstallation_is_refused_by_a_hook_that_may_only_list_rentals(default: list[Object]) -> None:
+def test_the_check_before_an_uninstallation_needs_no_pod_and_can_be_left_out(default: list[Object]) -> None:
     hooks = [o for o in default if "helm.sh/hook" in o["metadata"].get("annotations", {})]
-    assert {o["metadata"]["annotations"]["helm.sh/hook"] for o in hooks} == {"pre-delete"}
-    assert only(hooks, "ClusterRole", "charterer-uninstall")["rules"] == [
-        {"apiGroups": ["charterer.dev"], "resources": ["gpurentals"], "verbs": ["list"]}
+    assert [(hook["kind"], hook["metadata"]["annotations"]["helm.sh/hook"]) for hook in hooks] == [
+        ("ConfigMap", "pre-delete")
     ]
-    job = only(hooks, "Job", "machines-are-rented-run-charterer-drain-first")["spec"]
-    assert job["backoffLimit"] == 0
-    (container,) = job["template"]["spec"]["containers"]
-    assert container["args"] == ["drain", "--check"]
-    assert not [o for o in render("uninstallCheck: false") if "helm.sh/hook" in o["metadata"].get("annotations", {})]
+    without = render("uninstallCheck: false")
+    assert not [o for o in without if o["metadata"]["name"] == "charterer-uninstall"]
 
 
 def test_only_the_leader_gets_progress_and_every_replica_is_scraped(everything: list[Object]) -> None:

@@ -47,6 +47,24 @@ async def test_a_stock_out_cools_the_pool_and_the_next_one_is_tried(bed: Bed) ->
     assert bed.condition(cheap, "Ready")["reason"] == "StockOut"
 
 
+@pytest.mark.groups(group("a100", maxSize=2))
+async def test_a_pool_with_more_nodes_than_its_group_takes_uses_those_that_the_group_takes(bed: Bed) -> None:
+    bed.operator()
+    await bed.pool("a100", maxNodes=50)
+    await bed.budget()
+    await bed.job("large", 12)
+    for name in ("one", "two", "three"):
+        await bed.job(name)
+    await bed.until(lambda: sum(bed.state(name) == "Running" for name in ("one", "two", "three")) == 2)
+    pool = await bed.until(
+        lambda: (raw := bed.mirror.one(POOLS, "a100")) and raw["status"].get("state") == "Full" and raw
+    )
+    assert bed.condition(pool, "Ready")["message"] == "all 2 nodes that its group takes are rented or asked for"
+    assert "the group takes 2: lower maxNodes" in bed.condition(pool, "Preflight")["message"]
+    assert len(bed.rentals()) == 2
+    assert bed.state("large") == "Queued"
+
+
 async def test_a_job_goes_on_elsewhere_when_its_node_object_is_deleted(bed: Bed) -> None:
     bed.operator()
     await bed.pool()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
+
+import pytest
 
 from charterer.cluster.paths import GPU_BUDGETS, GPU_POOLS, NODES, TRAINING_JOBS, Resource
 from tests.testbed.bed import Bed
@@ -20,6 +23,17 @@ async def test_a_job_runs_on_a_rented_node_until_it_completes_and_the_node_goes_
     await bed.complete("train")
     await bed.until(lambda: not bed.rentals())
     assert await bed.launched() == 1
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a process another uid")
+async def test_an_operator_runs_as_a_user_without_a_name(bed: Bed) -> None:
+    bed.operator(nameless=True)
+    await bed.pool()
+    await bed.budget()
+    await bed.job("train", gpus=4)
+    await bed.running("train")
+    await bed.finish("train")
+    await bed.complete("train")
 
 
 async def test_small_jobs_share_a_node(bed: Bed) -> None:

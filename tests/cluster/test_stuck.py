@@ -69,19 +69,16 @@ async def test_a_strangers_pod_keeps_a_machine_only_until_it_may_be_asked_to_lea
     await bed.complete("train")
 
 
-@pytest.mark.parametrize(
-    ("template", "words", "seconds"),
-    [(IMPOSSIBLE, "Unschedulable", 3), (HOST_PATH, "violates PodSecurity", 40)],
-)
+@pytest.mark.parametrize(("template", "words"), [(IMPOSSIBLE, "Unschedulable"), (HOST_PATH, "violates PodSecurity")])
 async def test_a_job_whose_pods_do_not_start_gives_its_machine_back_and_says_why(
-    bed: Bed, template: Mapping[str, Any], words: str, seconds: int
+    bed: Bed, template: Mapping[str, Any], words: str
 ) -> None:
     enforced = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}}
     await bed.kube.merge_patch(NAMESPACES.one(bed.namespace), enforced)
     bed.operator()
     await bed.pool()
     await bed.budget()
-    spec = {"gpus": {"min": 1, "max": 1}, "template": template, "readyTimeoutSeconds": seconds}
+    spec = {"gpus": {"min": 1, "max": 1}, "template": template}
     await bed.create("TrainingJob", "stuck", spec)
     await bed.until(lambda: words in bed.condition(stuck(bed), "PodsReady").get("message", ""))
     await bed.until(lambda: bed.tj("stuck").get("startFailures") == 1)
@@ -93,3 +90,27 @@ async def test_a_job_whose_pods_do_not_start_gives_its_machine_back_and_says_why
     assert words in await warned(bed, "NotStarting", about["metadata"]["uid"])
     await bed.until(lambda: bed.tj("stuck").get("why") == "BackOff")
     await bed.until(lambda: not bed.rentals("Ready"))
+
+
+async def test_nothing_is_rented_for_a_job_that_lacks_a_volume_or_a_name_until_it_has_them(bed: Bed) -> None:
+    services, claims = (f"/api/v1/namespaces/{bed.namespace}/{kind}" for kind in ("services", "persistentvolumeclaims"))
+    strange = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "stuck"}, "spec": {"ports": [{"port": 80}]}}
+    await bed.kube.post(services, strange)
+    bed.operator()
+    await bed.pool()
+    await bed.budget()
+    data = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    template = {"spec": {"containers": [{"name": "trainer", "image": "t"}], "volumes": [data]}}
+    await bed.create("TrainingJob", "stuck", {"gpus": {"min": 1, "max": 1}, "template": template})
+
+    def said() -> str:
+        return bed.condition(stuck(bed), "Admitted").get("message", "")
+
+    await bed.until(lambda: f"Service {bed.namespace}/stuck is somebody else's" in said())
+    await bed.kube.delete(f"{services}/stuck")
+    await bed.until(lambda: f"PersistentVolumeClaim {bed.namespace}/data does not exist" in said())
+    assert not bed.rentals()
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": spec}
+    await bed.kube.post(claims, claim)
+    await bed.until(lambda: said().startswith("paid by"))

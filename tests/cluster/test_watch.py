@@ -36,6 +36,7 @@ from tests.cluster.support import (
 )
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.gate import Gate, kubeconfig_through
+from tests.testbed.storm import StormProxy
 
 CRDS = Path(__file__).parents[2] / "crds"
 
@@ -100,8 +101,9 @@ def watching(
     heartbeat: Heartbeat,
     namespace: str,
     on_relist: Callable[[], object] = lambda: None,
+    on_end: Callable[[], object] = lambda: None,
 ) -> Iterator[Watch]:
-    watch = Watch(access, store, heartbeat, lease="charterer", namespace=namespace, on_relist=on_relist)
+    watch = Watch(access, store, heartbeat, lease="charterer", namespace=namespace, on_relist=on_relist, on_end=on_end)
     watch.start()
     try:
         yield watch
@@ -262,6 +264,44 @@ async def test_a_watch_without_permission_tries_on_and_is_there_once_it_is_grant
         )
         await changes.until(lambda: ObjectKey(namespace, "a") in store.view(store.kinds[0]).objects)
         await asyncio.to_thread(watch.stop)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (400, "BadRequest"),
+        (404, "NotFound"),
+        (405, "MethodNotAllowed"),
+        (409, "Conflict"),
+        (410, "Gone"),
+        (422, "Invalid"),
+    ],
+)
+async def test_a_refused_watch_goes_on_or_ends_as_a_whole_but_is_never_blind(
+    control_plane: ControlPlane, client: Client, status: int, reason: str
+) -> None:
+    """A watch that ends says so at once, and its process is restarted."""
+    namespace = await make_namespace(client)
+    control_plane.kubectl("create", "serviceaccount", "eyes", "--namespace", namespace)
+    binding = ("clusterrolebinding", namespace, "--clusterrole=cluster-admin", f"--serviceaccount={namespace}:eyes")
+    control_plane.kubectl("create", *binding)
+    store, ended = Store([MAPS]), threading.Event()
+    changes = Changes(store)
+    async with StormProxy(control_plane) as proxy:
+        access = credentials.load(proxy.kubeconfig(namespace, "eyes"))
+        with watching(access, store, Heartbeat(), namespace, on_end=ended.set) as watch:
+            await client.post(CONFIG_MAPS.all(namespace), config_map(namespace, "before"))
+            await changes.until(lambda: ObjectKey(namespace, "before") in store.view(MAPS).objects)
+            proxy.refuse_a_watch("configmaps", status, reason)
+            await client.post(CONFIG_MAPS.all(namespace), config_map(namespace, "after"))
+            seen = asyncio.create_task(changes.until(lambda: ObjectKey(namespace, "after") in store.view(MAPS).objects))
+            over = asyncio.create_task(awaited(ended))
+            done, pending = await asyncio.wait({seen, over}, return_when=asyncio.FIRST_COMPLETED, timeout=15)
+            for task in pending:
+                task.cancel()
+            assert done, "it neither sees what changes nor ends"
+            assert watch.alive or ended.is_set()
+            await asyncio.to_thread(watch.stop)
 
 
 async def test_several_kinds_are_watched_side_by_side(control_plane: ControlPlane, client: Client) -> None:

@@ -62,6 +62,10 @@ class World(ABC):
     async def set_quota(self, machines: int) -> None:
         """The account may have so many machines."""
 
+    async def limit_group(self, machines: int) -> int | None:
+        """The pool's group takes so many machines from now on; None where the pool has no group."""
+        return None
+
     @abstractmethod
     async def lose(self, *, takes_effect: bool) -> None:
         """The next ask gets no answer."""
@@ -134,6 +138,10 @@ class FakeWorld(World):
         await self._here.change(retrySeconds=3600, gpuType=own_type)
         await self._here.cloud.admin("PUT", "/quotas", {own_type: machines * 4})
 
+    async def limit_group(self, machines: int) -> int | None:
+        await self._here.change(maxSize=machines)
+        return machines
+
     async def lose(self, *, takes_effect: bool) -> None:
         for method in ("PUT", "POST"):
             await self._here.fault("lost-answer" if takes_effect else "lost-request", method)
@@ -203,6 +211,13 @@ class AwsWorld(World):
 
     async def set_quota(self, machines: int) -> None:
         self._account.quota["on-demand"] = machines * 96
+
+    async def limit_group(self, machines: int) -> int | None:
+        if not self._group:
+            return None
+        for group in self._account.groups.values():
+            group.most = machines
+        return machines
 
     async def lose(self, *, takes_effect: bool) -> None:
         self._account.faults.lose_answer(self._launch, takes_effect=takes_effect)

@@ -11,7 +11,7 @@ import pytest
 from charterer.domain.money import Price
 from charterer.domain.order import RefusalKind
 from charterer.domain.pool import InstanceState
-from charterer.providers.errors import CloudOutcomeUnknown, CloudUnauthorized, Throttled
+from charterer.providers.errors import CloudOutcomeUnknown, CloudUnauthorized, ProviderError, Throttled
 from tests.contract.aws_pools import FLEET, GROUP
 from tests.contract.conftest import OpenAws, OpenMarket
 from tests.contract.every_world import AwsWorld, FakeWorld, World
@@ -123,6 +123,20 @@ async def test_an_exhausted_quota_is_told_as_one(world: World) -> None:
     told = await world.refusals(await world.ask("two"))
     assert {refusal.kind for refusal in told} == {RefusalKind.QUOTA_EXCEEDED}
     assert len(await world.truth()) == 1
+
+
+async def test_a_group_that_is_full_says_so_and_refuses_what_is_too_many_alone(world: World) -> None:
+    told = await world.limit_group(2)
+    assert (await world.survey()).offering.group_size == told
+    await world.ask("one", "two")
+    if told is not None:
+        with pytest.raises(ProviderError) as refused:
+            await world.ask("three")
+        assert refused.value.refuses in (RefusalKind.QUOTA_EXCEEDED, RefusalKind.INVALID_REQUEST)
+        findings = {finding.subject: finding for finding in await world.provider.preflight(world.pool)}
+        assert not findings["size"].well
+        assert "the group takes 2: lower maxNodes" in findings["size"].message
+    assert len(await world.truth()) == 2
 
 
 async def test_ten_minutes_of_throttling_launch_and_end_nothing(world: World) -> None:

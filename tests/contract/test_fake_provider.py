@@ -52,7 +52,8 @@ async def test_a_survey_tells_target_instances_and_offering(market: OpenMarket) 
     await m.raise_to(2)
     survey = await m.survey()
     assert survey.target == 2
-    assert replace(survey.offering, group_id="") == Offering("NVIDIA-A100-SXM4-40GB", 4, "fake.a100-4x", "fake-1a")
+    node = Offering("NVIDIA-A100-SXM4-40GB", 4, "fake.a100-4x", "fake-1a", group_size=8)
+    assert replace(survey.offering, group_id="") == node
     assert survey.offering.group_id
     assert (survey.traits.lag_seconds, survey.traits.listed_seconds, survey.refusals, survey.notices) == (
         0.0,

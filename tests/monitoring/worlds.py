@@ -199,7 +199,7 @@ def _plan(scene: Scene) -> Plan:
         forecast_high=low,
     )
     worth = Price.parse(scene.scarcity)
-    pools = {POOL: PoolVerdict(Limit.MAX_NODES, 6, worth, worth, short=False)}
+    pools = {POOL: PoolVerdict(Limit.MAX_NODES, 6, worth, worth, short=False, payable=Price.parse("100"))}
     return Plan(
         commands=(), budgets={TEAM: verdict}, pools=pools, classes=(), jobs={}, observed_commands=(), again_at=None
     )

@@ -197,7 +197,7 @@ def report(draw: Draw) -> Json:
         "throughput": draw.of(1.0, 0, 5e-324, 1e15),
         "batch": draw.of(64, 1, 10**9),
         "stepSeconds": draw.of(0.1, 1e-6, 86_400.0, 5e-324),
-        "gradSqr": draw.of(1.0, 0.0, 5e-324, 1e30),
+        "gradSqr": draw.of(1.0, 0.0, 5e-324, 1e30, -1e30, -5e-324),
         "gradVar": draw.of(1.0, 0.0, 5e-324, 1e30),
     }
     return {name: value for name, value in fields.items() if draw.random() < 0.7}

@@ -101,7 +101,9 @@ class Bed:
 
     # --- acting ------------------------------------------------------------------------------------------------------
 
-    def operator(self, name: str = "charterer-0", *, killer: Around | None = None, **changes: Any) -> OperatorProcess:
+    def operator(
+        self, name: str = "charterer-0", *, killer: Around | None = None, nameless: bool = False, **changes: Any
+    ) -> OperatorProcess:
         """Start an operator through the gate."""
         kubeconfig = self.plane.service_account_kubeconfig(SYSTEM, "charterer", through_url=self.gate.url)
         settings = app.Settings(
@@ -117,7 +119,8 @@ class Bed:
             timing=LoopTiming(idle_seconds=2.0, batch_idle_seconds=0.1),
             lease=PATIENT,
         )
-        process = OperatorProcess(replace(settings, **changes), self.directory / f"{name}.log", killer, self.adapters)
+        log = self.directory / f"{name}.log"
+        process = OperatorProcess(replace(settings, **changes), log, killer, self.adapters, nameless=nameless)
         self.operators.append(process)
         return process
 

@@ -24,6 +24,7 @@ from charterer.domain.plan import Command
 from charterer.domain.steps import Step
 from charterer.providers.accounts import Adapters, adapter_for
 
+_NAMELESS = 54_321
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
     ["charterer.app", "charterer.providers.fake", "charterer.providers.aws.cloud", "tests.testbed.operators"]
@@ -90,9 +91,21 @@ def _unwrapped(executor: Executor) -> Executor:
     return executor
 
 
-def _main(settings: app.Settings, log: Path, killer: Around | None, adapters: Adapters) -> None:
+def become_nameless() -> None:
+    """Make this process one of a uid that no machine has a name for, as the image's; only root can.
+
+    It may still read the files of who started it.
+    """
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        os.environ.pop(name, None)
+    os.setresuid(_NAMELESS, 0, 0)
+
+
+def _main(settings: app.Settings, log: Path, killer: Around | None, adapters: Adapters, nameless: bool) -> None:
     import logging
 
+    if nameless:
+        become_nameless()
     with log.open("a") as stream:
         os.dup2(stream.fileno(), sys.stdout.fileno())
         os.dup2(stream.fileno(), sys.stderr.fileno())
@@ -105,9 +118,17 @@ class OperatorProcess:
     """One ``charterer run``. ``adapters`` is pickled into it."""
 
     def __init__(
-        self, settings: app.Settings, log: Path, killer: Around | None = None, adapters: Adapters = adapter_for
+        self,
+        settings: app.Settings,
+        log: Path,
+        killer: Around | None = None,
+        adapters: Adapters = adapter_for,
+        *,
+        nameless: bool = False,
     ) -> None:
+        """``nameless``: as a user that /etc/passwd does not have."""
         self.settings = settings
+        self._nameless = nameless
         self.log = log
         self._killer = killer
         self._adapters = adapters
@@ -115,7 +136,9 @@ class OperatorProcess:
 
     def _begin(self) -> multiprocessing.process.BaseProcess:
         process = _FORKS.Process(
-            target=_main, args=(self.settings, self.log, self._killer, self._adapters), daemon=True
+            target=_main,
+            args=(self.settings, self.log, self._killer, self._adapters, self._nameless),
+            daemon=True,
         )
         process.start()
         return process

@@ -72,6 +72,7 @@ class StormProxy:
         self._far = ssl.create_default_context(cafile=str(plane.ca_file))
         self._storm: _Storm | None = None
         self._watches: set[asyncio.Transport] = set()
+        self._next_watch: tuple[str, web.Response] | None = None
         self._url = ""
         self.fates: Counter[Fate] = Counter()
         """What became of the requests since the last storm began, or before the first."""
@@ -113,6 +114,12 @@ class StormProxy:
 
         return asyncio.create_task(pass_over(), name="storm")
 
+    def refuse_a_watch(self, plural: str, status: int, reason: str) -> None:
+        """Cut the watches, and answer the next one of these objects with this."""
+        self._next_watch = plural, _refusal(status, reason)
+        for transport in self._watches:
+            transport.abort()
+
     def kubeconfig(self, namespace: str, account: str) -> Path:
         """Of a service account that reaches the API server through this."""
         return self._plane.service_account_kubeconfig(namespace, account, through_url=self._url)
@@ -120,6 +127,11 @@ class StormProxy:
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         fate = Fate.PASSED if self._storm is None else self._storm.fate(request.method, request.path)
         self.fates[fate] += 1
+        if self._next_watch is not None and request.query.get("watch") == "true":
+            plural, refusal = self._next_watch
+            if request.path.endswith(f"/{plural}"):
+                self._next_watch = None
+                return refusal
         if fate in _REFUSALS:
             return _refusal(*_REFUSALS[fate])
         if fate is Fate.CUT:

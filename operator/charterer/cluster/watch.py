@@ -14,6 +14,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import aiohttp
@@ -33,6 +34,10 @@ INACTIVITY_TIMEOUT: Final = 70.0
 """Seconds without even a bookmark (they come every minute) after which a stream counts as dead."""
 _CONNECT_TIMEOUT: Final = 10.0
 _NEVER_SET: Final = "charterer.dev/never-set"
+_REPEATED: Final = frozenset({401, 403, 429})
+"""Refusals after which kopf asks again."""
+_IDENTITY: Final[Any] = "charterer"
+"""Without it kopf asks for the name of the process's user, which the uid of an image need not have. Nobody reads it."""
 
 
 class Watch:
@@ -64,6 +69,7 @@ class Watch:
         self.ready = threading.Event()
         """Set when kopf has started (its first lists may still be on their way)."""
         self._stop = threading.Event()
+        self._stop_kopf: Callable[[], object] = lambda: None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="charterer-watch", daemon=True)
 
@@ -74,6 +80,7 @@ class Watch:
     def stop(self, timeout: float = 10.0) -> None:
         """Ask it to end and wait for that."""
         self._stop.set()
+        self._stop_kopf()
         self._thread.join(timeout)
 
     @property
@@ -85,22 +92,40 @@ class Watch:
         logging.getLogger("kopf").setLevel(logging.ERROR)  # it logs every event
         logging.getLogger("kopf._cogs.clients").setLevel(logging.CRITICAL)  # and every repeated request, as an error
         try:
-            asyncio.run(self._until_served())
-            kopf.run(
-                registry=self._registry(),
-                settings=self._settings(),
-                clusterwide=True,
-                standalone=True,
-                stop_flag=self._stop,
-                ready_flag=self.ready,
-            )
+            asyncio.run(self._watch())
         except Exception:
             log.exception("the watch failed")
         finally:
+            self._end()
+
+    def _end(self) -> None:
+        """It watches no more. Whoever made it is told once, unless they stopped it."""
+        if not self._ended.is_set():
             self._ended.set()
             if not self._stop.is_set():
                 self._on_end()
-            self._stop.set()  # kopf waits for it in a thread that is not a daemon and would outlive this one
+
+    async def _watch(self) -> None:
+        """Until it is stopped. The flag is this loop's own: for a thread's, kopf would wait also after a failure."""
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+
+        def stop_kopf() -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(stop.set)
+
+        self._stop_kopf = stop_kopf
+        await self._until_served()
+        if self._stop.is_set():
+            return
+        await kopf.operator(
+            registry=self._registry(),
+            settings=self._settings(),
+            clusterwide=True,
+            standalone=True,
+            identity=_IDENTITY,
+            stop_flag=stop,
+            ready_flag=self.ready,
+        )
 
     async def _until_served(self) -> None:
         kinds = [kind.resource for kind in self._store.kinds]
@@ -108,11 +133,19 @@ class Watch:
             await all_served(session, self._access.server, kinds, self._stop.is_set)
 
     async def _on_answer(self, _: object, __: object, params: aiohttp.TraceRequestEndParams) -> None:
-        """Notice the first page of a list."""
-        query, path = params.url.query, params.url.path
-        if params.method != "GET" or "watch" in query or "continue" in query or params.response.status != 200:
+        """Notice the first page of a list, and what ends the watch of a kind.
+
+        kopf gives a kind up after any refusal but those in ``_REPEATED``. Then it stops watching the others too, and
+        may not return.
+        """
+        query, path, status = params.url.query, params.url.path, params.response.status
+        if params.method != "GET" or not any(path.endswith(kind.resource.all()) for kind in self._store.kinds):
             return
-        if not any(path.endswith(kind.resource.all()) for kind in self._store.kinds):
+        if 400 <= status < 500 and status not in _REPEATED:
+            log.error("the API server answered %d to the watch or list of %s", status, path.rpartition("/")[2])
+            self._end()
+            return
+        if "watch" in query or "continue" in query or status != 200:
             return
         if path in self._listed:
             log.info("%s are listed anew: deletions may have been missed", path.rpartition("/")[2])

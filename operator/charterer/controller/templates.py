@@ -10,7 +10,7 @@ from charterer.cluster.client import Client
 from charterer.cluster.errors import ApiError, Forbidden, NotFound
 from charterer.cluster.paths import TRAINING_JOBS
 from charterer.controller.backoff import Backoff
-from charterer.controller.template_trial import TRIALS_AT_ONCE, lacks_right, needs_trial, template_refusal
+from charterer.controller.template_trial import TRIALS_AT_ONCE, Unmet, lacks_right, needs_trial, template_refusal
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job
 from charterer.workloads import RunEnvironment, Workload
@@ -20,13 +20,18 @@ _log = logging.getLogger(__name__)
 _FIRST_RETRY_SECONDS = 1.0
 _LONGEST_RETRY_SECONDS = 30.0
 """Pauses of a job whose dry run had no answer."""
+_UNMET_SECONDS = 10.0
+"""Pause after which a job is tried again that lacked something outside of its template."""
 _FIRST_UNWRITTEN_SECONDS = 300.0
 _LONGEST_UNWRITTEN_SECONDS = 3600.0
 """Pauses of a job whose record is refused, as by an admission policy. Each attempt may rent nodes for it."""
 
 
 class Templates:
-    """Dry runs of jobs' templates, at most one for each generation of a job's spec. ``changed``: called after each."""
+    """Dry runs of jobs' templates: one for each generation of a job's spec, and more while it lacks something else.
+
+    ``changed``: called after each.
+    """
 
     def __init__(
         self, client: Client, workload: Workload, environment: RunEnvironment, changed: Callable[[], None]
@@ -39,6 +44,7 @@ class Templates:
         self._unwritten_backoff: Backoff[JobId] = Backoff(asyncio.get_running_loop().time, _FIRST_UNWRITTEN_SECONDS)
         self._backoff: Backoff[JobId] = Backoff(asyncio.get_running_loop().time, _FIRST_RETRY_SECONDS)
         self._answers: dict[JobId, tuple[int, str]] = {}
+        self._unmet: set[JobId] = set()
         self._asking: dict[JobId, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(TRIALS_AT_ONCE)
 
@@ -59,14 +65,14 @@ class Templates:
                 refused[job.id] = self._unwritten[job.id]
                 continue
             generation, message = self._answers.get(job.id, (-1, ""))
-            if generation != job.generation:
-                refused[job.id] = None
-                if job.id not in self._asking:
-                    self._asking[job.id] = asyncio.create_task(self._try(job), name=f"template/{job.id}")
-            elif message:
-                refused[job.id] = message
+            tried = generation == job.generation
+            if not tried or message:
+                refused[job.id] = message if tried else None
+            if (not tried or job.id in self._unmet) and job.id not in self._asking:
+                self._asking[job.id] = asyncio.create_task(self._try(job), name=f"template/{job.id}")
         for gone in self._answers.keys() - current:
             del self._answers[gone]
+        self._unmet &= current
         for gone in self._unwritten.keys() - current:
             del self._unwritten[gone]
         self._unwritten_backoff.retain(current)
@@ -82,7 +88,13 @@ class Templates:
         try:
             async with self._slots:
                 self._answers[job.id] = (job.generation, await self._verdict(job))
+            self._unmet.discard(job.id)
             self._backoff.succeeded(job.id)
+        except Unmet as unmet:
+            self._answers[job.id] = (job.generation, str(unmet))
+            self._unmet.add(job.id)
+            self._changed()
+            await asyncio.sleep(_UNMET_SECONDS)
         except ApiError as error:
             _log.warning("template of %s/%s not checked, again soon: %s", job.namespace, job.name, error)
             await asyncio.sleep(self._backoff.failed(job.id, _LONGEST_RETRY_SECONDS, error.retry_after))

@@ -166,18 +166,28 @@ class Costs:
     """All that a budget's rentals ever cost, by cause and by namespace, as of ``through``; no amount ever falls.
 
     ``by_pool``: dollars by pool and cause. ``by_namespace``: of them, those with the cause JOB, by the job's namespace.
-    ``lifetime``: that of the balance then, which tells what was folded since.
+    ``lifetime``: that of the balance then, which tells what was folded since. ``before``: the sums by cause when the
+    present period began.
     """
 
     by_pool: Mapping[tuple[PoolId, Cause], Money] = field(default_factory=dict)
     by_namespace: Mapping[str, Money] = field(default_factory=dict)
     through: Instant | None = None
     lifetime: Money = ZERO
+    before: Mapping[Cause, Money] = field(default_factory=dict)
 
     @property
     def total(self) -> Money:
         """The sum over pools and causes."""
         return total(self.by_pool.values())
+
+    @property
+    def by_cause(self) -> Mapping[Cause, Money]:
+        """The sums over pools; only of causes that cost anything."""
+        sums: dict[Cause, Money] = {}
+        for (_, cause), amount in self.by_pool.items():
+            sums[cause] = sums.get(cause, ZERO) + amount
+        return sums
 
 
 @dataclass(frozen=True, slots=True)

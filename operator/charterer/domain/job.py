@@ -145,7 +145,7 @@ class Pod:
 
     ``disrupted``: it has a true DisruptionTarget condition. ``allocation``: its annotation. ``trouble``: why it does
     not run, in Kubernetes' own words (its conditions, its containers' waiting states); empty where those say nothing.
-    ``must_end_by``: when its grace period is over, once it is being deleted.
+    ``must_end_by``: when its grace period is over, once it is being deleted. ``hopeless``: it can never start as it is.
     """
 
     name: str
@@ -165,6 +165,7 @@ class Pod:
     resource_version: str
     trouble: str = ""
     must_end_by: Instant | None = None
+    hopeless: bool = False
 
     @property
     def live(self) -> bool:
@@ -185,6 +186,7 @@ class Run:
     see ``lifecycle.verdict``. ``failed_by_disruption``: it says that it failed because a pod was disrupted.
     ``warning``: the last Warning Event about the object or its pods, known only of a run that takes long to start.
     ``owned``: its TrainingJob controls it; to delete that one without its dependents takes the owner away.
+    ``template``: digest of the template that it was made of; empty where that is not known.
     """
 
     number: int
@@ -203,6 +205,7 @@ class Run:
     failed_by_disruption: bool = False
     warning: str = ""
     owned: bool = True
+    template: str = ""
 
     @property
     def job_name(self) -> str:
@@ -231,16 +234,6 @@ class Run:
         return tuple(index for index in range(self.completions) if index not in proven)
 
 
-@dataclass(frozen=True, slots=True)
-class Orphan:
-    """A run whose TrainingJob no longer exists. ``budget`` pays for its namespace; None if none does."""
-
-    job: JobId
-    namespace: str
-    budget: BudgetId | None
-    run: Run
-
-
 TRUSTED_FRACTION = 0.05
 """Fraction of the work from which on a job's own progress says more about its size than its class does."""
 
@@ -263,6 +256,8 @@ class FinishKind(StrEnum):
     FAILED = "Failed"
 
 
+IN_DOUBT = "CompletedInDoubt"
+"""``Finish.reason`` of a job whose pods all exited with 0 long before its work was done, as its last report says."""
 CANNOT_START = "CannotStart"
 """``Finish.reason`` of a job none of whose last runs ever started."""
 START_ATTEMPTS = 3
@@ -277,6 +272,11 @@ class Finish:
     at: Instant
     reason: str
     message: str
+
+    @property
+    def done(self) -> bool:
+        """Whether the work is done, as far as is known."""
+        return self.kind is FinishKind.COMPLETE and self.reason != IN_DOUBT
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +295,7 @@ class Job:
     GPUs; None before that. ``moves``: when it was moved because that paid, in the 24 h up to the last such move.
     ``earlier_cost``: of runs that are no longer in ``records``. ``start_failures``: the latest runs, in a row, that
     were NOT_STARTED. ``doubts``: what is not believed of ``allocation`` and ``replaced``; it holds no GPUs.
+    ``template``: digest of it.
     """
 
     id: JobId
@@ -338,6 +339,7 @@ class Job:
     earlier_cost: Money = ZERO
     start_failures: int = 0
     doubts: tuple[Doubt, ...] = ()
+    template: str = ""
 
     def believed(self, allocation: Allocation) -> tuple[Placement, ...]:
         """The placements of one of the job's allocations, without those on rentals in ``doubts``."""

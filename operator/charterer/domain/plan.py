@@ -134,12 +134,14 @@ class TargetOutlook:
     """The end that is expected of a job whose targetCompletionTime lies ahead.
 
     ``seconds``: from now to the end on the path that the target takes, as far as the budget pays for it; ``met``:
-    whether that is in time. ``fastest_seconds``: the same on the fastest path of all.
+    whether that is in time. ``fastest_seconds``: the same on the fastest path of all. ``counts``: False where even that
+    is so late that the job is treated as one without a target.
     """
 
     seconds: float
     fastest_seconds: float
     met: bool
+    counts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,8 @@ class PoolVerdict:
 
     ``nodes``: the most it can have, because of ``limit``. ``scarcity``: what an hour of one more GPU would be worth on
     top of its bill; nobody pays it, jobs choose as if they did. ``node_scarcity``: the same for a whole node.
-    ``short``: jobs have to wait for the pool whatever they choose.
+    ``short``: jobs have to wait for the pool whatever they choose. ``payable``: what the budget of these jobs may spend
+    at all.
     """
 
     limit: Limit
@@ -202,6 +205,7 @@ class PoolVerdict:
     scarcity: Price
     node_scarcity: Price
     short: bool
+    payable: Price
 
 
 @dataclass(frozen=True, slots=True)

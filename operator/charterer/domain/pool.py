@@ -126,6 +126,7 @@ class Offering:
     """One node of the pool, as the cloud describes it. ``gpu_type`` as in the label nvidia.com/gpu.product.
 
     ``group_id``: the cloud's own name of the group, which no other group of any account has; empty if it gives none.
+    ``group_size``: the most nodes that the group takes, where the cloud says it.
     """
 
     gpu_type: str
@@ -133,6 +134,7 @@ class Offering:
     instance_type: str
     zone: str
     group_id: str = ""
+    group_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,7 @@ class Pool:
     """A GPUPool as the user declared it, with what was discovered about it.
 
     ``labels``: those of its metadata, by which budgets select pools.
+    ``max_nodes``: as declared, or as many as its group takes, if that is less (``controller.snapshot.offers``).
     ``start_seconds``: from asking for a node to its readiness, as declared: limits on money count on it.
     ``cooled``: what the cloud refused lately, the latest ``until`` last; no node is asked for before that.
     ``reached``: what it refused another pool of the account and would refuse this one too.
@@ -226,6 +229,13 @@ class Pool:
     def gpus_per_node(self) -> int:
         """GPUs of a node; 0 where that is not known."""
         return 0 if self.offering is None else self.offering.gpus_per_node
+
+    @property
+    def most_nodes(self) -> str:
+        """``max_nodes`` in words, with what sets it."""
+        nodes = "the only node" if self.max_nodes == 1 else f"all {self.max_nodes} nodes"
+        by_group = self.offering is not None and self.offering.group_size == self.max_nodes
+        return f"{nodes} that {'its group takes' if by_group else 'spec.maxNodes allows'}"
 
     def pods(self, gpus: int) -> int:
         """The number of pods of a job with ``gpus`` GPUs: one for each whole node, and one for less than a node."""

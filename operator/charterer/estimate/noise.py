@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import exp, log
+from math import exp, isfinite, log
 
 BINS = 64
 """Number of bins of a job's progress: noise may change by one step of the walk in 1.6 % of it, an epoch or two."""
@@ -51,8 +51,11 @@ def bin_at(fraction: float) -> int:
 
 
 def log_noise(grad_sqr: float, grad_var: float, largest_scale: float) -> float | None:
-    """log φ of a report, within what matters; None where nothing was measured (both zero, or not finite)."""
-    if not (grad_sqr >= 0.0 and grad_var >= 0.0) or grad_sqr + grad_var in (0.0, float("inf")):
+    """log φ of a report, within what matters; None where nothing was measured (both zero, or not finite).
+
+    ``grad_sqr`` may be negative, as an estimate without bias is where noise outweighs the gradient: then φ is large.
+    """
+    if not (isfinite(grad_sqr) and isfinite(grad_var) and grad_var >= 0.0) or (grad_sqr <= 0.0 and not grad_var):
         return None
     most = MOST_NOISE_PER_SCALE * largest_scale
     return log(min(max(grad_var / grad_sqr, LEAST_NOISE), most)) if grad_sqr > grad_var / most else log(most)

@@ -47,7 +47,8 @@ def apply_open_period(balance: Balance | None, step: OpenPeriod) -> Balance:
             f"the one that began at {balance.period_start}: plan again"
         )
     history = (*balance.history, PastPeriod(balance.period_start, step.last_spent, step.last_aim))[-PERIODS_KEPT:]
-    return replace(balance, period_start=step.start, settled=ZERO, history=history, carried=step.carried)
+    costs = replace(balance.costs, before=balance.costs.by_cause)
+    return replace(balance, period_start=step.start, settled=ZERO, history=history, carried=step.carried, costs=costs)
 
 
 def apply_prune_folded(balance: Balance, step: PruneFolded) -> Balance:

@@ -113,7 +113,7 @@ def apply_costs(balance: Balance, step: AddCosts) -> Balance:
     for name, amount in sorted(step.added.by_namespace.items()):
         kept = _kept(name, namespaces)
         by_namespace[kept] = by_namespace.get(kept, ZERO) + amount
-    return replace(balance, costs=Costs(by_pool, by_namespace, step.added.through, step.added.lifetime))
+    return replace(balance, costs=Costs(by_pool, by_namespace, step.added.through, step.added.lifetime, costs.before))
 
 
 def _kept(name: str, known: set[str]) -> str:

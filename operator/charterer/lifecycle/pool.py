@@ -8,13 +8,12 @@ What differs between clouds is in ``Survey.traits``.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from charterer.domain.budget import Mode
-from charterer.domain.ids import BudgetId, OrderToken, PoolId, RentalId
-from charterer.domain.money import Price
+from charterer.domain.ids import BudgetId, OrderToken, PoolId
 from charterer.domain.order import Ask, CoolDown, Order, Refusal, RefusalKind, Scope, cool_down
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Instance, InstanceState, Pool, Survey
@@ -35,12 +34,11 @@ from charterer.domain.steps import (
 from charterer.domain.time import Instant
 from charterer.lifecycle.lifetimes import lifetime_to_count
 from charterer.lifecycle.never_ready import last_ready, never_ready
+from charterer.lifecycle.orphans import orphan_name, worst_price
 from charterer.lifecycle.rental import may_terminate, note_missing
 from charterer.lifecycle.starts import new_starts
 from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, draining, vanished
 from charterer.sentences import count, names
-
-_NAME_LIMIT = 253
 
 
 def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | MarkMissing | Wait | None:
@@ -150,7 +148,7 @@ def _match_instances(inventory: _PoolInventory, view: LifecycleView) -> PoolStep
         inventory.pool.id,
         budget,
         instance,
-        _worst_price(inventory.pool, instance),
+        worst_price(inventory.pool, instance),
     )
 
 
@@ -189,22 +187,6 @@ def _payer(rentals: Sequence[Rental], view: LifecycleView) -> BudgetId | None:
     return min((budget.id for budget in budgets if budget.mode is Mode.ENFORCE and not budget.deleting), default=None)
 
 
-def _worst_price(pool: Pool, instance: Instance) -> Price:
-    """The highest price an hour of the instance that is known: quoted or already charged."""
-    quoted = [] if pool.quote is None else [pool.quote.worst]
-    return max([*quoted, *(segment.price for segment in instance.segments)], default=Price(0))
-
-
-def orphan_name(pool: PoolId, instance: Instance) -> RentalId:
-    """``<pool>-o-<instance>``; a hash tells instances apart whose ids an object's name cannot spell."""
-    plain = re.sub(r"[^a-z0-9-]+", "-", instance.id.lower()).strip("-")
-    room = _NAME_LIMIT - len(pool) - len("-o-")
-    if plain != instance.id or len(plain) > room:
-        digest = hashlib.sha256(instance.id.encode()).hexdigest()[:10]
-        plain = f"{plain[: max(room - 11, 0)]}-{digest}".strip("-")
-    return RentalId(f"{pool}-o-{plain}")
-
-
 # --- the orders: the rentals that want a node -------------------------------------------------------------------------
 
 
@@ -218,12 +200,28 @@ def _adjust_orders(inventory: _PoolInventory, view: LifecycleView) -> PoolStep |
         return Cool(pool.id, cool_down(pool.cool_downs, refusal, pool.cooldown_seconds, now, returned, billed=billed))
     closing = cooling is not None or pool.deleting or view.snapshot.stop is not None
     staying = [rental for rental in inventory.rentals if _holds(rental, inventory.survey, view)]
-    wanted = () if closing else _askable(inventory)
+    surplus = inventory.waiting if closing else _surplus(inventory, pool.max_nodes - len(staying))
+    wanted = [rental for rental in _askable(inventory) if rental not in surplus]
     if (withdrawal := _withdrawal(inventory, wanted, staying)) is not None:
         return withdrawal
-    if given_up := [*inventory.leaving, *(inventory.waiting if closing else ())]:
+    if given_up := [*inventory.leaving, *surplus]:
         return CloseUnfulfilled(given_up[0].id, _unfulfilled(given_up[0], pool, view, cooling))
     return _ask(inventory, wanted, staying, view)
+
+
+def _surplus(inventory: _PoolInventory, room: int) -> Sequence[Rental]:
+    """The rentals that wait and for which the pool has no room any more, as after its size was lowered.
+
+    The oldest that fit are kept; of a gang all or none. A cloud that counts would refuse all of them for one too many.
+    """
+    surplus: list[Rental] = []
+    parts = groupby(inventory.waiting, key=lambda rental: rental.id if rental.gang is None else rental.gang.name)
+    for part in [list(rentals) for _, rentals in parts]:
+        if len(part) <= room:
+            room -= len(part)
+        else:
+            surplus += part
+    return surplus
 
 
 def _askable(inventory: _PoolInventory) -> Sequence[Rental]:
@@ -275,16 +273,20 @@ def _waited_for(inventory: _PoolInventory) -> Sequence[Sequence[Rental]]:
 def _refusal(inventory: _PoolInventory) -> Refusal | None:
     """The latest refusal of an order that waits.
 
-    Where the cloud only counts, a refusal belongs to the waiting rentals when it is newer than the oldest of them. This
-    compares two clocks, the cloud's and the API server's. If the cloud's is behind, its first failures are missed, but
-    a group tries again and fails again later. If it is ahead, a rental created just after a cool-down meets the last
-    failure before it, and the pool cools down once more.
+    Where the cloud only counts, a refusal without an order belongs to the waiting rentals when the cloud lacks a node
+    that it wants, and the refusal is newer than the oldest of them. This compares two clocks, the cloud's and the API
+    server's. If the cloud's is behind, its first failures are missed, but a group tries again and fails again later.
+    If it is ahead, a rental created just after a cool-down meets the last failure before it, and the pool cools down
+    once more.
     """
     survey, waiting = inventory.survey, inventory.waiting
-    if not waiting or (survey.target is not None and survey.target <= inventory.counted):
+    if not waiting:
         return None
     oldest, orders = min(rental.created for rental in waiting), {order_token(rental.uid) for rental in waiting}
-    ours = (item for item in survey.refusals if item.order in orders or (item.order is None and item.at > oldest))
+    tries = survey.target is None or survey.target > inventory.counted
+    ours = (
+        item for item in survey.refusals if item.order in orders or (item.order is None and tries and item.at > oldest)
+    )
     return max(ours, key=lambda item: item.at, default=None)
 
 
@@ -366,7 +368,9 @@ def _unfulfilled(rental: Rental, pool: Pool, view: LifecycleView, cooling: CoolD
         return f"GPUPool {pool.id} asks for the same as GPUPool {cooling.by}, which was refused: {cooling.kind}"
     if cooling is not None:
         return f"GPUPool {pool.id} could not give a node: {cooling.kind}"
-    return f"GPUPool {pool.id} is being deleted"
+    if pool.deleting:
+        return f"GPUPool {pool.id} is being deleted"
+    return f"GPUPool {pool.id} has or awaits {pool.most_nodes}"
 
 
 def left_behind(pool: Pool, view: LifecycleView) -> str:

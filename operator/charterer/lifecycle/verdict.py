@@ -3,6 +3,10 @@
 A Job counts a pod that is evicted and exits with 0 as a completed index, and a rank that dies with its machine takes
 its peers down with exit codes of their own. Completion therefore needs the undisturbed Succeeded pod of every index,
 and a failure is the job's own only if every machine of the run was seen healthy after it.
+
+A rank that its peers told to stop gets no signal itself, and may exit with 0. So the exit code 0 of a run that was
+being stopped or resized is believed only if its reports do not say otherwise. Any other code then means that it
+stopped: launchers turn 143 into codes of their own.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from dataclasses import dataclass
 
 from charterer.domain.job import (
     CANNOT_START,
+    IN_DOUBT,
     START_ATTEMPTS,
     Allocation,
     Finish,
@@ -20,6 +25,8 @@ from charterer.domain.job import (
     Placement,
     Pod,
     PodPhase,
+    Progress,
+    ResizePolicy,
     Run,
     RunOutcome,
     RunRecord,
@@ -27,8 +34,8 @@ from charterer.domain.job import (
 from charterer.domain.job_cost import costed
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
-from charterer.domain.steps import RecordRun, Wait
-from charterer.domain.time import Instant, after
+from charterer.domain.steps import RecordRun, RunWarning, Wait
+from charterer.domain.time import Instant, after, seconds_between
 from charterer.lifecycle.view import LifecycleView, must_show, vanished
 from charterer.sentences import count, names
 
@@ -38,12 +45,27 @@ _CLOCK_SKEW_SECONDS = 2
 """Seconds by which the clocks of cloud and cluster may differ when a failure is compared with a survey."""
 _SURVEY_WAIT_SECONDS = 600
 """Seconds that a failed run waits for its cloud to report on its machines before it counts as interrupted."""
+_REPORT_SECONDS = 60.0
+"""Seconds by which the last report may lag behind training: how often it is written to the status."""
+_MOST_SPEEDUP = 2.0
+"""How many times faster than up to its last report a run may have ended its work."""
+_ALMOST_DONE = 0.9
+"""A fraction that may have been done from which on nobody doubts an end that nobody asked for: a script that counts its
+ten epochs from zero never reports more."""
+_DONE = 0.99
+"""The same for a run that was asked to stop, where only the last step may be missing from the report."""
+_RESIZE_SECONDS = 600
+"""Seconds after a resize in place in which an exit with 0 may be its effect: torchrun waits for peers."""
+_KILLED = 137
+"""The exit code after SIGKILL."""
 
 
 @dataclass(frozen=True, slots=True)
 class _RunVerdict:
     outcome: RunOutcome
     message: str
+    warning: RunWarning | None = None
+    finish: str = "Completed"
 
 
 def judge(
@@ -62,18 +84,20 @@ def judge(
     if live:
         return Wait(f"{count(len(live), 'pod')} of {run.name} to end ({names(live)})")
     if run.complete is not None:
-        verdict = _completion(run, run.complete, view)
-    elif run.failed is not None and not run.suspended:
+        verdict = _completion(job, allocation, run, run.complete, view, stopped=stopped)
+    elif run.failed is not None and not run.suspended and (run.failed_by_disruption or not stopped):
         verdict = _failure(allocation, run, run.failed, view)
     else:
-        verdict = _suspended(allocation, run, view)
+        verdict = _suspended(job, allocation, run, view)
     return verdict if isinstance(verdict, Wait) else _record(job, allocation, run, verdict, view)
 
 
-def _completion(run: Run, complete: Instant, view: LifecycleView) -> _RunVerdict | Wait:
+def _completion(
+    job: Job, allocation: Allocation, run: Run, complete: Instant, view: LifecycleView, *, stopped: bool
+) -> _RunVerdict | Wait:
     missing = run.unproven
     if not missing:
-        return _RunVerdict(RunOutcome.COMPLETE, "")
+        return _unless_reports_differ(job, allocation, run, complete, view, stopped=stopped)
     deadline = after(complete, _POD_DELAY_SECONDS)
     if view.snapshot.now < deadline:
         return Wait(f"the Succeeded pod of index {missing[0]} of {run.name}", until=deadline)
@@ -82,6 +106,58 @@ def _completion(run: Run, complete: Instant, view: LifecycleView) -> _RunVerdict
         f"its Job says Complete, but {count(len(missing), 'index')} from {missing[0]} on "
         "left no undisturbed Succeeded pod: a pod that was made to stop exited with 0",
     )
+
+
+def _unless_reports_differ(
+    job: Job, allocation: Allocation, run: Run, complete: Instant, view: LifecycleView, *, stopped: bool
+) -> _RunVerdict:
+    """Complete, as far as the exit code 0 of all pods can be believed. A script that never reports always is."""
+    last = job.progress
+    if last is None or last.run != run.number or last.fraction is None:
+        return _RunVerdict(RunOutcome.COMPLETE, "")
+    said = f"its last report, {max(seconds_between(last.at, complete), 0.0):.0f} s before, says {last.fraction:.1%}"
+    asked = _asked_to_stop(job, allocation, run, complete, view, stopped=stopped)
+    if asked and last.fraction < _DONE:
+        return _RunVerdict(
+            RunOutcome.STOPPED,
+            f"its pods exited with 0 {asked}, but {said} of the work, so the job goes on: a trainer that stops must "
+            "exit with 143 on every rank (docs/progress.md)",
+            RunWarning.STOPPED_WITH_ZERO,
+        )
+    if _may_be_done(last, run, complete) < _ALMOST_DONE:
+        return _RunVerdict(
+            RunOutcome.COMPLETE,
+            f"its pods exited with 0, but {said} of the work. If that was not meant, read its logs and create the job "
+            "again; if it was, let the script report fraction=1 last",
+            finish=IN_DOUBT,
+        )
+    return _RunVerdict(RunOutcome.COMPLETE, "")
+
+
+def _asked_to_stop(
+    job: Job, allocation: Allocation, run: Run, complete: Instant, view: LifecycleView, *, stopped: bool
+) -> str:
+    """Why some rank of the run may have stopped although its work was not done; empty if Charterer asked none to."""
+    if stopped:
+        return "while Charterer was stopping the run"
+    rentals = [view.rental(placement.rental) for placement in allocation.placements]
+    for rental in rentals:
+        survey = None if rental is None else view.survey(rental)
+        for notice in () if survey is None else survey.notices:
+            if rental is not None and notice.instance == rental.instance and notice.certain:
+                return f"when the cloud took back {notice.instance}"
+    if job.resize is ResizePolicy.IN_PLACE and run.started is not None and run.started < allocation.since:
+        seconds = seconds_between(allocation.since, complete)
+        return f"{seconds:.0f} s after the run was resized in place" if seconds <= _RESIZE_SECONDS else ""
+    return ""
+
+
+def _may_be_done(last: Progress, run: Run, at: Instant) -> float:
+    """The fraction that may be done at that time, by what the last report says."""
+    if last.fraction is None or run.started is None or last.at <= run.started:
+        return 1.0
+    since = max(seconds_between(last.at, at), 0.0) + _REPORT_SECONDS
+    return last.fraction * (1.0 + _MOST_SPEEDUP * since / seconds_between(run.started, last.at))
 
 
 def _failure(allocation: Allocation, run: Run, failed: Instant, view: LifecycleView) -> _RunVerdict | Wait:
@@ -113,17 +189,38 @@ def _disruption(allocation: Allocation, run: Run, failed: Instant, view: Lifecyc
 
 
 def _evicted(pods: Sequence[str]) -> str:
-    return f"{names(pods)} {'was' if len(pods) == 1 else 'were'} evicted or preempted by somebody"
+    return f"{names(pods)} {_was(pods)} evicted or preempted by somebody"
 
 
-def _suspended(allocation: Allocation, run: Run, view: LifecycleView) -> _RunVerdict:
+def _was(pods: Sequence[str]) -> str:
+    return "was" if len(pods) == 1 else "were"
+
+
+def _suspended(job: Job, allocation: Allocation, run: Run, view: LifecycleView) -> _RunVerdict:
     """A run that Charterer stopped: interrupted if it lost a machine or a pod to somebody else meanwhile."""
     lost = [placement.rental for placement in allocation.placements if _ended(placement, view)]
     disrupted = [pod.name for pod in run.pods if pod.disrupted]
     if lost or disrupted:
         what = f"the machine of {names(lost)} has ended" if lost else _evicted(disrupted)
         return _RunVerdict(RunOutcome.INTERRUPTED, what)
-    return _stopped(allocation, "")
+    verdict = _stopped(allocation, "")
+    killed = [pod.name for pod in run.pods if _killed_after_grace(pod)]
+    if not killed or verdict.outcome is not RunOutcome.STOPPED:
+        return verdict
+    return _RunVerdict(
+        RunOutcome.STOPPED,
+        f"{names(killed)} did not end within the grace period of {job.grace_seconds} s and {_was(killed)} killed: what "
+        "was done since the last checkpoint is lost. Save and exit at SIGTERM (docs/progress.md), or raise "
+        "terminationGracePeriodSeconds",
+        RunWarning.KILLED_AFTER_GRACE,
+    )
+
+
+def _killed_after_grace(pod: Pod) -> bool:
+    """Whether the kubelet ended the pod by force, because it was told to end and had not when its time was over."""
+    if pod.exit_code != _KILLED or pod.must_end_by is None or pod.finished is None:
+        return False
+    return pod.finished >= pod.must_end_by and not pod.message.startswith("OOMKilled")
 
 
 def _stopped(allocation: Allocation, message: str) -> _RunVerdict:
@@ -187,7 +284,7 @@ def _record(job: Job, allocation: Allocation, run: Run | None, verdict: _RunVerd
         generation=job.generation,
     )
     record = costed(job, record, view.snapshot.rentals)
-    return RecordRun(job.id, record, _finish(job, record, view.snapshot.now))
+    return RecordRun(job.id, record, _finish(job, record, verdict.finish, view.snapshot.now), verdict.warning)
 
 
 def _ended_at(run: Run, now: Instant) -> Instant:
@@ -197,12 +294,14 @@ def _ended_at(run: Run, now: Instant) -> Instant:
     return max((finished(pod) for pod in run.pods), default=now if run.ended is None else run.ended)
 
 
-def _finish(job: Job, record: RunRecord, now: Instant) -> Finish | None:
-    """The job's end if this run ended it: by completing, or by one failure, interruption or missed start too many."""
+def _finish(job: Job, record: RunRecord, completed: str, now: Instant) -> Finish | None:
+    """The job's end if this run ended it: by completing (the word for that is ``completed``), or by one failure,
+    interruption or missed start too many."""
     if job.finish is not None:
         return None
     if record.outcome is RunOutcome.COMPLETE:
-        return Finish(FinishKind.COMPLETE, record.until, "Completed", f"run {record.number} completed")
+        history = f"run {record.number} completed" + (f": {record.message}" if record.message else "")
+        return Finish(FinishKind.COMPLETE, record.until, completed, history)
     if record.outcome is RunOutcome.FAILED and job.failures + 1 > job.backoff_limit:
         history = f"run {record.number} failed, as {job.failures} before it; backoffLimit is {job.backoff_limit}"
         return Finish(FinishKind.FAILED, now, "BackoffLimitExceeded", f"{history}: {record.message}")

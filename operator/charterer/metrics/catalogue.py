@@ -104,7 +104,11 @@ POOL_GPUS = _gauge(
 POOL_NODES = _gauge(
     "charterer_pool_nodes", ("pool", "state"), "Rentals by phase: requested, starting, ready or draining."
 )
-POOL_MAX_NODES = _gauge("charterer_pool_max_nodes", _POOL, "The most nodes the pool may have (spec.maxNodes).")
+POOL_MAX_NODES = _gauge(
+    "charterer_pool_max_nodes",
+    _POOL,
+    "The most nodes the pool may have: spec.maxNodes, or less if its group takes less.",
+)
 POOL_NODE_PRICE = _gauge("charterer_pool_node_price_dollars_per_hour", _POOL, "Price of one node now.")
 POOL_PRICE_TIMESTAMP = _gauge(
     "charterer_pool_price_timestamp_seconds", _POOL, "When the price was read, in seconds since 1970."

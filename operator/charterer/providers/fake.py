@@ -32,7 +32,7 @@ from charterer.providers.errors import (
     UnknownCode,
     WouldTerminate,
 )
-from charterer.providers.provider import Drained, PreflightFinding
+from charterer.providers.provider import Drained, PreflightFinding, size_finding
 
 logger = logging.getLogger(__name__)
 
@@ -183,10 +183,7 @@ class FakeCloud:
         sells = f"{group.get('instanceType')} in {group.get('zone')} at {price.price}"
         found = [PreflightFinding("group", True, f"{_group(pool)} sells {sells}")]
         fits = _decoded(pool, f"GET {path}", lambda: int(group["maxSize"]))
-        if pool.max_nodes > fits:
-            message = f"spec.maxNodes is {pool.max_nodes}, but the group takes at most {fits}: lower maxNodes"
-            found.append(PreflightFinding("size", False, message))
-        return found
+        return [*found, size_finding(pool, fits)]
 
     async def close(self) -> None:
         """Close all connections."""

@@ -120,6 +120,7 @@ def survey(pool: Pool, group: Json, instances: Json, activities: Json) -> Survey
             instance_type=group["instanceType"],
             zone=group["zone"],
             group_id=group["id"],
+            group_size=int(group["maxSize"]),
         ),
     )
 

@@ -33,6 +33,13 @@ class PreflightFinding:
     message: str
 
 
+def size_finding(pool: Pool, group_size: int) -> PreflightFinding:
+    """Whether the pool's group takes as many nodes as its spec allows; what is too many is never asked for."""
+    said = f"spec.maxNodes is {pool.max_nodes}, and the group takes {group_size}"
+    well = pool.max_nodes <= group_size
+    return PreflightFinding("size", well, said if well else f"{said}: lower maxNodes, or raise the group's maximum")
+
+
 class Provider(Protocol):
     """One account of one cloud. Every call may raise a ProviderError.
 

@@ -35,13 +35,13 @@ def _bad(name: str, value: object, wanted: str) -> Refused:
     return Refused(400, "InvalidReport", f"{name}: {shown[:40]} is not {wanted}")
 
 
-def _number(body: Mapping[str, object], name: str, largest: float, wanted: str) -> float | None:
+def _number(body: Mapping[str, object], name: str, largest: float, wanted: str, *, least: float = 0.0) -> float | None:
     value = body.get(name)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _bad(name, value, wanted)
-    if not 0 <= value <= largest:  # nor if it is not a number; an integer may be too large for a float
+    if not least <= value <= largest:  # nor if it is not a number; an integer may be too large for a float
         raise _bad(name, value, wanted)
     return float(value)
 
@@ -68,8 +68,15 @@ def _checkpoint_seconds(body: Mapping[str, object]) -> float | None:
     return _number(body, "checkpointSeconds", _LONGEST_CHECKPOINT_SECONDS, wanted)
 
 
-def _gradient(body: Mapping[str, object], name: str) -> float | None:
-    return _number(body, name, _LARGEST_GRADIENT, f"a number from 0 to {_LARGEST_GRADIENT:g}")
+def _gradient_square(body: Mapping[str, object]) -> float | None:
+    wanted = (
+        f"a number from {-_LARGEST_GRADIENT:g} to {_LARGEST_GRADIENT:g}"  # an estimate without bias may be negative
+    )
+    return _number(body, "gradSqr", _LARGEST_GRADIENT, wanted, least=-_LARGEST_GRADIENT)
+
+
+def _gradient_variance(body: Mapping[str, object]) -> float | None:
+    return _number(body, "gradVar", _LARGEST_GRADIENT, f"a number from 0 to {_LARGEST_GRADIENT:g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +119,8 @@ class ProgressReport:
             throughput=_number(content, "throughput", _LARGEST, f"a number from 0 to {_LARGEST}"),
             batch=_whole(content, "batch", 1, _LARGEST_BATCH),
             step_seconds=_step_seconds(content),
-            grad_sqr=_gradient(content, "gradSqr"),
-            grad_var=_gradient(content, "gradVar"),
+            grad_sqr=_gradient_square(content),
+            grad_var=_gradient_variance(content),
             checkpoint_seconds=_checkpoint_seconds(content),
         )
 

@@ -93,7 +93,7 @@ reports = st.lists(
         step_seconds=st.floats(1e-6, 1e6),
         fraction=st.floats(0.0, 1.0),
         at=st.just(Instant(0)),
-        grad_sqr=st.none() | st.floats(0.0, 1e300),
+        grad_sqr=st.none() | st.floats(-1e300, 1e300),
         grad_var=st.none() | st.floats(0.0, 1e300),
     ),
     max_size=12,

@@ -129,9 +129,34 @@ def test_a_withdrawn_run_is_told_in_its_pods_own_words() -> None:
     world.passes(job.ready_timeout_seconds)
     message = plan(world.snapshot()).jobs[job.id].reason.message
     assert message == "run 1 was not fully running within 600 s: pod train-r1-0: Unschedulable: 0/3 nodes"
-    unwell(world, pods=(), warning="FailedCreate: violates PodSecurity")
+    unwell(world, pods=(), warning="FailedCreate: exceeded quota")
     message = plan(world.snapshot()).jobs[job.id].reason.message
-    assert message == "run 1 was not fully running within 600 s: FailedCreate: violates PodSecurity"
+    assert message == "run 1 was not fully running within 600 s: FailedCreate: exceeded quota"
+
+
+@pytest.mark.parametrize("whose", ["pod", "policy", "volume"])
+def test_a_run_that_can_never_start_gives_its_machine_back_after_seconds(whose: str) -> None:
+    world = simple()
+    world.rental()
+    world.job("train", gpus=8)
+    job = stuck(world)
+    if whose == "pod":
+        words = "container trainer: ErrImageNeverPull: no such image"
+        pods = [replace(one, trouble=words, hopeless=True) for one in world.jobs[job.id].runs[0].pods]
+        unwell(world, pods=pods)
+        words = f"pod train-r1-0: {words}"
+    elif whose == "volume":
+        words = 'FailedMount: MountVolume.SetUp failed for volume "keys" : secret "keys" not found'
+        unwell(world, warning=words)
+    else:
+        words = "FailedCreate: violates PodSecurity"
+        unwell(world, pods=(), warning=words)
+    assert not plan(world.snapshot()).commands  # the scheduler may have seen the node's label a moment late
+    world.passes(10.0)
+    decided = plan(world.snapshot())
+    assert placed(decided) == {"train": 0}
+    assert why(decided, "train") is ReasonCode.NOT_STARTING
+    assert decided.jobs[job.id].reason.message == f"run 1 can never start: {words}"
 
 
 @pytest.mark.parametrize("run", [{"suspended": True, "started": None}, {"started": None}, None])

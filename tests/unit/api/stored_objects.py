@@ -124,6 +124,7 @@ def balance() -> Balance:
             by_namespace={"team": Money(1)},
             through=NOW,
             lifetime=Money(987_654_321),
+            before={cause: Money(number) for number, cause in enumerate(Cause, start=1)},
         ),
     )
 

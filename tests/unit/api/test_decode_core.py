@@ -96,6 +96,39 @@ class TestTrouble:
     ) -> None:
         assert _own(_pod(OURS, {"phase": "Pending", **status})).pod.trouble == words
 
+    @pytest.mark.parametrize(
+        ("waiting", "hopeless"),
+        [
+            ({"reason": "ErrImageNeverPull"}, True),
+            ({"reason": "InvalidImageName"}, True),
+            ({"reason": "CreateContainerConfigError", "message": 'secret "key" not found'}, True),
+            ({"reason": "ErrImagePull", "message": "rpc error: code = NotFound desc = failed to pull image"}, True),
+            ({"reason": "ImagePullBackOff", "message": "Back-off pulling image: rpc error: code = NotFound"}, True),
+            ({"reason": "ImagePullBackOff", "message": "Back-off pulling image: dial tcp: i/o timeout"}, False),
+            ({"reason": "CrashLoopBackOff"}, False),
+            ({"reason": "ContainerCreating"}, False),
+        ],
+    )
+    def test_a_pod_is_hopeless_if_only_an_edit_can_start_it(self, waiting: dict[str, Any], hopeless: bool) -> None:
+        status = {"phase": "Pending", "containerStatuses": [{"name": "trainer", "state": {"waiting": waiting}}]}
+        assert _own(_pod(OURS, status)).pod.hopeless is hopeless
+
+    @pytest.mark.parametrize(
+        ("message", "hopeless"),
+        [
+            ("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector. preemption: 0/3", True),
+            (
+                "0/3 nodes are available: 1 Insufficient memory, 2 node(s) didn't match Pod's node affinity/selector.",
+                False,
+            ),
+            ("0/13 nodes are available: 3 node(s) didn't match Pod's node affinity/selector, 10 node(s) were", False),
+            ("no nodes available to schedule pods", False),
+        ],
+    )
+    def test_a_pod_whose_selector_no_node_matches_is_hopeless(self, message: str, hopeless: bool) -> None:
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        assert _own(_pod(OURS, {"phase": "Pending", "conditions": [condition]})).pod.hopeless is hopeless
+
     def test_a_schedulers_long_sentence_is_cut(self) -> None:
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "x" * 9000}
         assert len(_own(_pod(OURS, {"phase": "Pending", "conditions": [condition]})).pod.trouble) == 512

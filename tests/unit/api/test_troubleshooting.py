@@ -29,6 +29,7 @@ from charterer.domain.job import RunOutcome
 from charterer.domain.order import RefusalKind
 from charterer.domain.plan import ReasonCode
 from charterer.domain.rental import RentalPhase
+from charterer.domain.steps import RunWarning
 from charterer.providers import errors
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -97,6 +98,7 @@ def test_every_word_of_an_enum_has_a_meaning(enum: type[StrEnum], words: Mapping
 
 def test_every_way_in_which_a_run_or_a_launch_ends_has_a_meaning() -> None:
     assert set(RUN_EVENTS) == {f"Run{outcome}" for outcome in RunOutcome}
+    assert set(RunWarning) <= set(EVENT_REASONS)
     assert set(RefusalKind) <= set(CLOUD_REASONS)
 
 

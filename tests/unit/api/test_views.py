@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from charterer.api.models.base import MESSAGE_LIMIT, Condition, ConditionStatus, ConditionType, InvalidObjectView, dump
 from charterer.api.models.gpubudget_status import BudgetState, GPUBudgetView, SpentOn
 from charterer.api.models.gpupool import GPUPoolView, PoolState
@@ -121,6 +123,13 @@ def test_a_pool_shows_its_nodes_and_what_one_more_gpu_would_be_worth() -> None:
         "gpusInUse": 16,
         "scarcityPrice": "0.82",
     }
+
+
+@pytest.mark.parametrize(("price", "shown"), [("0.195191", "0.20"), ("0.000001", "0.01"), ("0", "0.00")])
+def test_the_worth_of_a_gpu_is_shown_in_cents_and_never_as_nothing_where_it_is_something(
+    price: str, shown: str
+) -> None:
+    assert dump(GPUPoolView(scarcity_price=Price.parse(price)))["scarcityPrice"] == shown
 
 
 def test_a_profile_shows_whether_it_can_be_used() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from charterer.cli.shared.cluster import ClusterOptions
 from charterer.cluster.client import Client
-from charterer.cluster.errors import ApiError, BadRequest, Forbidden
+from charterer.cluster.errors import ApiError, BadRequest, Forbidden, NotFound
 from tests.unit.api import values
 
 _T = TypeVar("_T")
@@ -26,10 +26,14 @@ class DryRuns:
     def __init__(self) -> None:
         self.refuses: dict[str, ApiError] = {}
         self.tried: list[str] = []
+        self.strangers: set[str] = set()
+        """Paths of objects that are there and belong to no run."""
         self.most_under_way = 0
         self._under_way = 0
 
     async def get(self, path: str) -> Mapping[str, Any]:
+        if "/trainingjobs/" not in path and path not in self.strangers:
+            raise NotFound("GET", path, 404, "NotFound", "no such object")
         return values.raw_job()
 
     async def post(self, path: str, body: Mapping[str, Any], *, dry_run: bool, strict: bool) -> None:

@@ -10,6 +10,7 @@ from typing import Any, cast
 from charterer.api import decode
 from charterer.cluster.client import Client
 from charterer.cluster.errors import (
+    AlreadyExists,
     ApiError,
     BadRequest,
     Forbidden,
@@ -35,15 +36,20 @@ class Api:
     def __init__(self) -> None:
         self.raw: Mapping[str, Any] | None = RAW
         self.refuses: ApiError | None = None
+        self.others: dict[str, Mapping[str, Any]] = {}
+        """Objects of other kinds by their paths; empty where the operator may not see one."""
         self.seconds = 0.1
         self.tried: list[Mapping[str, Any]] = []
         self.under_way = 0
         self.most_under_way = 0
 
     async def get(self, path: str) -> Mapping[str, Any]:
-        if self.raw is None:
-            raise NotFound("GET", path, 404, "NotFound", "no such job")
-        return self.raw
+        found = self.raw if "/trainingjobs/" in path else self.others.get(path)
+        if found is None:
+            raise NotFound("GET", path, 404, "NotFound", "no such object")
+        if not found:
+            raise Forbidden("GET", path, 403, "Forbidden", "cannot get resource")
+        return found
 
     async def post(self, path: str, body: Mapping[str, Any], *, dry_run: bool, strict: bool) -> None:
         assert (path, dry_run, strict) == ("/apis/batch/v1/namespaces/research/jobs", True, True)
@@ -247,5 +253,83 @@ def test_the_places_of_the_widest_run_need_room_in_the_record_too() -> None:
         assert await gate.answer(JOB) == {}
         wide = replace(JOB, widths=replace(JOB.widths, max=100_000), generation=JOB.generation + 1)
         assert JOB.id in await gate.answer(wide)
+
+    at_the_gate(scene)
+
+
+SERVICE = f"/api/v1/namespaces/research/services/{JOB.name}"
+RUN = f"/apis/batch/v1/namespaces/research/jobs/{JOB.name}-r{JOB.last_run + 1}"
+CLAIM = "/api/v1/namespaces/research/persistentvolumeclaims/data"
+ACCOUNT = "/api/v1/namespaces/research/serviceaccounts/trainer"
+ANYTHING = {"metadata": {"name": "anything"}}
+
+
+def _owned(uid: str) -> Mapping[str, Any]:
+    owner = {"apiVersion": "charterer.dev/v1alpha1", "kind": "TrainingJob", "name": JOB.name, "uid": uid}
+    return {"metadata": {"name": JOB.name, "ownerReferences": [{**owner, "controller": True}]}}
+
+
+def _naming(**spec: Any) -> Mapping[str, Any]:
+    """The job with a template that names other objects."""
+    template = RAW["spec"]["template"]
+    return {**RAW, "spec": {**RAW["spec"], "template": {**template, "spec": {**template["spec"], **spec}}}}
+
+
+def test_nothing_is_rented_for_a_job_whose_service_has_a_name_that_is_taken() -> None:
+    async def scene(gate: Gate) -> None:
+        gate.api.others[SERVICE] = ANYTHING
+        named = f"Service research/{JOB.name} is somebody else's, and runs of the job need that name: delete it, or "
+        assert await gate.answer(JOB) == {JOB.id: named + "create the job under another name"}
+        gate.api.others[SERVICE] = _owned("an earlier job of this name, whose Service will be collected")
+        assert await gate.answer(JOB) == {}
+        assert await gate.answer(replace(JOB, has_service=True)) == {}
+
+    at_the_gate(scene)
+
+
+def test_nothing_is_rented_for_a_job_whose_run_has_a_name_that_is_taken() -> None:
+    async def scene(gate: Gate) -> None:
+        gate.api.refuses = AlreadyExists("POST", "/jobs", 409, "AlreadyExists", "it exists")
+        gate.api.others[RUN] = ANYTHING
+        said = (await gate.answer(JOB))[JOB.id]
+        assert said is not None
+        assert said.startswith(f"Job research/{JOB.name}-r{JOB.last_run + 1} is somebody else's")
+        gate.api.others[RUN] = _owned("an earlier job of this name, whose runs will be collected")
+        assert await gate.answer(replace(JOB, generation=9)) == {JOB.id: None}
+        gate.api.others[RUN] = _owned(JOB.id)
+        assert await gate.answer(replace(JOB, generation=9)) == {}
+
+    at_the_gate(scene)
+
+
+def test_what_a_template_names_is_looked_for_until_it_is_there() -> None:
+    async def scene(gate: Gate) -> None:
+        claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+        gate.api.raw = _naming(serviceAccountName="trainer", volumes=[{"name": "scratch", "emptyDir": {}}, claim])
+        said = (await gate.answer(JOB))[JOB.id]
+        assert said == (
+            "ServiceAccount research/trainer does not exist, and spec.template.spec.serviceAccountName names it: "
+            "create it, or correct the template"
+        )
+        gate.api.others[ACCOUNT] = ANYTHING
+        said = (await gate.answer(JOB))[JOB.id]
+        assert said is not None
+        assert "PersistentVolumeClaim research/data does not exist, and spec.template.spec.volumes[1]." in said
+        gate.api.others[CLAIM] = ANYTHING
+        turns = gate.turns
+        await asyncio.sleep(10.2)
+        assert (gate.templates.refusals([JOB]), gate.turns) == ({}, turns + 1)
+        tried = len(gate.api.tried)
+        assert await gate.answer(JOB) == {}
+        assert len(gate.api.tried) == tried
+
+    at_the_gate(scene)
+
+
+def test_an_operator_without_the_right_to_look_takes_what_a_template_names_to_be_there() -> None:
+    async def scene(gate: Gate) -> None:
+        gate.api.raw = _naming(serviceAccountName="trainer")
+        gate.api.others |= {ACCOUNT: {}, SERVICE: {}}
+        assert await gate.answer(JOB) == {}
 
     at_the_gate(scene)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from demo import scenario
 from demo.money import micros
 from demo.pace import Pace
+from demo.run import to_try
 from demo.scenario import an_hour
 
 moments = st.integers(0, 3 * 365 * 86_400).map(lambda s: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=s))
@@ -106,3 +107,10 @@ def test_a_training_job_asks_for_what_its_owner_asked_within_what_is_measured() 
         gpus = scenario.training_job(hour, job)["spec"]["gpus"]
         assert gpus["min"] <= gpus["preferred"] <= gpus["max"]
         assert gpus["preferred"] == min(job.asked, hour.widest)
+
+
+@pytest.mark.parametrize(("pace", "idle"), [(30, 20), (60, 10)])
+def test_the_simulation_that_a_kept_demo_proposes_waits_ten_idle_minutes_at_the_demos_pace(
+    pace: int, idle: int
+) -> None:
+    assert f"--policy as-asked:{idle} " in to_try(Pace(pace))[-1]

@@ -25,13 +25,14 @@ def test_a_batch_without_noise_gains_nothing_and_one_of_pure_noise_its_scale() -
     assert gain(3.0, 4.0) == pytest.approx((3.0 + 1.0) / (3.0 / 4.0 + 1.0))
 
 
-@pytest.mark.parametrize("pair", [(0.0, 0.0), (math.nan, 1.0), (1.0, math.inf), (-1.0, 1.0)])
+@pytest.mark.parametrize("pair", [(0.0, 0.0), (math.nan, 1.0), (1.0, math.inf), (-1.0, 0.0), (1.0, -1.0)])
 def test_gradient_figures_that_mean_nothing_are_left(pair: tuple[float, float]) -> None:
     assert log_noise(*pair, 32.0) is None
 
 
 def test_a_gradient_of_pure_noise_counts_as_the_most_that_matters() -> None:
     assert log_noise(0.0, 1e-4, 32.0) == pytest.approx(math.log(3200.0))
+    assert log_noise(-1.0, 1e-4, 32.0) == pytest.approx(math.log(3200.0))
 
 
 def test_the_curve_passes_where_reports_are_many() -> None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from charterer.domain.budget import Costs, Mode
 from charterer.domain.ids import StepKey, StepKind
-from charterer.domain.job import Job, Orphan
+from charterer.domain.job import Job
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.snapshot import Node
+from charterer.domain.snapshot import Node, Orphan
 from charterer.domain.steps import CreateService, LabelNode, MarkReady, StopOrphan, Wait
 from charterer.lifecycle import next_steps
 from tests.factory import T0, allocation, at, balance, budget, instance, job, node, pod, rental, run, snapshot, survey

@@ -25,7 +25,8 @@ from charterer.domain.steps import (
     Wait,
     Withdraw,
 )
-from charterer.lifecycle.pool import orphan_name, pool_step
+from charterer.lifecycle.orphans import orphan_name
+from charterer.lifecycle.pool import order_token, pool_step
 from charterer.lifecycle.view import LifecycleView
 from tests.factory import (
     POOL,
@@ -188,6 +189,29 @@ def test_what_was_launched_is_kept_when_the_rest_fails() -> None:
     serving = rental("a100-0", instance())
     failed = survey(instance(), target=2, refusals=(refusal(5),))
     assert step(snapshot(failed, serving, ASKED, COOLING)) == Withdraw(POOL, (), 1)
+
+
+def test_a_call_that_the_cloud_refused_cools_a_pool_that_counts_like_any_other() -> None:
+    refused = refusal(5, kind=RefusalKind.QUOTA_EXCEEDED, code="MaxSizeExceeded", order=order_token(ASKED.uid))
+    done = step(snapshot(survey(refusals=(refused,)), ASKED, LATER))
+    assert isinstance(done, Cool)
+    assert done.cool_down.code == "MaxSizeExceeded"
+
+
+def test_what_the_pool_has_no_room_for_any_more_is_given_up_latest_first_and_the_rest_is_asked_for() -> None:
+    serving, latest = rental("a100-0", instance()), rental("a100-3", created=at(9))
+    lowered = pool(max_nodes=2)
+    closed = step(snapshot(lowered, survey(instance()), serving, ASKED, LATER, latest))
+    assert closed == CloseUnfulfilled(LATER.id, "GPUPool a100 has or awaits all 2 nodes that spec.maxNodes allows")
+    done = step(snapshot(lowered, survey(instance()), serving, ASKED))
+    assert isinstance(done, AskCloud)
+    assert done.ask.at_least == 2
+
+
+def test_a_target_for_more_than_the_pool_may_have_now_is_lowered_to_what_fits() -> None:
+    asked_for = survey(instance(), target=4)
+    serving, latest = rental("a100-0", instance()), rental("a100-3", created=at(9))
+    assert step(snapshot(pool(max_nodes=2), asked_for, serving, ASKED, LATER, latest)) == Withdraw(POOL, (), 2)
 
 
 def test_a_failure_older_than_all_that_wait_is_not_theirs() -> None:

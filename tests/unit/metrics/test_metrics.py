@@ -118,7 +118,7 @@ def test_a_pool_shows_its_price_limit_and_cooldown(metrics: Metrics) -> None:
 def test_a_pool_shows_what_its_room_is_worth(metrics: Metrics) -> None:
     metrics.observe(snapshot(), plan(), state)
     assert value(metrics, "charterer_pool_scarcity_dollars_per_gpu_hour", pool="a100") == 0
-    full = PoolVerdict(Limit.MAX_NODES, 6, Price.parse("0.50"), Price.parse("4"), short=False)
+    full = PoolVerdict(Limit.MAX_NODES, 6, Price.parse("0.50"), Price.parse("4"), False, Price.parse("100"))
     metrics.observe(snapshot(), replace(plan(), pools={PoolId("a100"): full}), state)
     assert value(metrics, "charterer_pool_scarcity_dollars_per_gpu_hour", pool="a100") == 0.5
 

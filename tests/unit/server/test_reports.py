@@ -32,8 +32,8 @@ def test_the_fraction_follows_from_the_steps_where_it_is_not_said() -> None:
 
 
 def test_what_a_class_is_learned_from_is_read() -> None:
-    report = ProgressReport.parse(b'{"batch": 512, "stepSeconds": 0.25, "gradSqr": 0, "gradVar": 3.5}')
-    assert report == ProgressReport(batch=512, step_seconds=0.25, grad_sqr=0.0, grad_var=3.5)
+    report = ProgressReport.parse(b'{"batch": 512, "stepSeconds": 0.25, "gradSqr": -0.5, "gradVar": 3.5}')
+    assert report == ProgressReport(batch=512, step_seconds=0.25, grad_sqr=-0.5, grad_var=3.5)
 
 
 def test_seconds_per_step_follow_from_samples_a_second_where_they_are_not_said() -> None:
@@ -63,7 +63,8 @@ def test_a_whole_number_too_large_for_arithmetic_is_refused_like_any_other(field
         ("stepSeconds", -1),
         ("stepSeconds", 1e6),
         ("stepSeconds", "1"),
-        ("gradSqr", -1),
+        ("gradSqr", -1e31),
+        ("gradVar", -1),
         ("gradVar", 1e31),
         ("gradVar", True),
         ("fraction", 1.01),

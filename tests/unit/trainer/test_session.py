@@ -167,9 +167,9 @@ with charterer_trainer.run():
         "step_seconds=0.0",
         "step_seconds=1e5",
         "throughput=1e17",
-        "grad_sqr=1e31",
         "grad_var=float('inf')",
-        "grad_sqr=-1.0",
+        "grad_sqr=-1e31, grad_var=1.0",
+        "grad_sqr=1.0, grad_var=-1.0",
     ],
 )
 async def test_a_number_that_the_operator_would_refuse_is_left_out_and_the_rest_is_heard(
@@ -182,6 +182,28 @@ with charterer_trainer.run():
 """
     assert (await end(await start(script, charterer.environ)))[0] == 0
     await charterer.fraction(0.5)
+
+
+async def test_a_rank_that_agreed_to_a_stop_ends_as_stopped_although_nobody_told_it() -> None:
+    script = """
+import charterer_trainer
+with charterer_trainer.run():
+    assert not charterer_trainer.should_stop(agree=lambda mine: mine)
+    assert charterer_trainer.should_stop(agree=lambda mine: True)
+    assert charterer_trainer.should_stop()
+"""
+    assert (await end(await start(script, {})))[0] == 143
+
+
+async def test_a_single_rank_asks_nobody() -> None:
+    script = """
+import os, signal, charterer_trainer
+with charterer_trainer.run():
+    assert not charterer_trainer.should_stop(agree=charterer_trainer.any_rank)
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert charterer_trainer.should_stop(agree=charterer_trainer.any_rank)
+"""
+    assert (await end(await start(script, {}))) == (143, "")
 
 
 async def test_a_run_in_another_thread_than_the_main_one_works_without_signals() -> None:
@@ -298,7 +320,11 @@ with charterer_trainer.run() as session:
 
 async def test_jax_is_told_its_coordinator_size_and_rank(charterer: Operator, tmp_path: Path) -> None:
     (tmp_path / "jax.py").write_text(
-        "class distributed:\n    @staticmethod\n    def initialize(**told): print(sorted(told.items()))\n"
+        "class config:\n    jax_enable_preemption_service = True\n"
+        "    @classmethod\n    def update(cls, name, value): setattr(cls, name, value)\n"
+        "class distributed:\n    @staticmethod\n    def initialize(**told):\n"
+        "        assert not config.jax_enable_preemption_service, 'it takes SIGTERM over'\n"
+        "        print(sorted(told.items()))\n"
     )
     script = (
         "import sys; sys.path.insert(0, sys.argv[1]); import charterer_trainer; print(charterer_trainer.init_jax())"

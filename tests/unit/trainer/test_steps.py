@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from charterer_trainer.steps import StepClock
+from charterer_trainer.steps import GradientMean, StepClock
 from tests.unit.server.support import Clock
 from tests.unit.trainer.support import Operator, end, line, operator, start
 
@@ -62,6 +62,15 @@ def test_nothing_is_said_where_nothing_can_be(steps: tuple[tuple[float, object, 
     assert clocked(*steps) == {}
 
 
+def test_gradients_are_averaged_with_their_signs_between_two_posts() -> None:
+    means = GradientMean()
+    for sqr in (-3.0, 1.0, 5.0):
+        means.step({"gradSqr": sqr, "gradVar": 2.0})
+    means.step({"step": 4})
+    assert means.take() == {"gradSqr": 1.0, "gradVar": 2.0}
+    assert means.take() == {}
+
+
 TRAIN = """
 import sys, time
 import charterer_trainer
@@ -71,7 +80,8 @@ with charterer_trainer.run():
     batch, step = 256, 0
     while not charterer_trainer.should_stop():
         step += 1
-        charterer_trainer.report(step=step, total_steps=10**9, batch=batch, grad_sqr=1.0, grad_var=float("nan"))
+        sqr = -1.0 if step % 2 else 3.0
+        charterer_trainer.report(step=step, total_steps=10**9, batch=batch, grad_sqr=sqr, grad_var=2.0)
         told = charterer_trainer.batch()
         if told is not None and told != batch:
             batch = told
@@ -94,8 +104,8 @@ async def test_a_script_that_says_its_batch_size_is_timed_and_told_another(chart
     assert (await end(process))[0] == 143
     timed = [report for report in charterer.adviser.heard if report.step_seconds is not None]
     assert all(0.004 < (report.step_seconds or 0.0) < 1.0 for report in timed)
-    assert {report.grad_sqr for report in timed} == {1.0}
-    assert {report.grad_var for report in timed} == {None}
+    assert all(-1.0 <= (report.grad_sqr or 0.0) <= 3.0 for report in timed)
+    assert {report.grad_var for report in timed} == {2.0}
 
 
 async def test_a_script_that_does_not_ask_for_a_batch_size_runs_as_ever(charterer: Operator) -> None:

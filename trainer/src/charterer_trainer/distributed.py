@@ -1,9 +1,11 @@
-"""Bringing the run's pods together where the framework does not do it from the environment by itself."""
+"""The run's ranks together: they find each other, and agree."""
 
 from __future__ import annotations
 
 import importlib
 import os
+import sys
+from typing import Any
 
 from charterer_trainer.environment import Environment
 from charterer_trainer.session import allocation
@@ -15,6 +17,8 @@ def init_jax() -> bool:
     Returns False, and does not even import JAX, where the run has one pod or Charterer is not there. ``torchrun`` needs
     nothing like it: it reads its ``PET_*`` variables. A job that is resized in place has no number of pods in its
     environment; the newest allocation says it.
+
+    JAX's own preemption service is switched off: it takes SIGTERM over, and ``should_stop()`` would never hear of it.
     """
     environment = Environment.read(os.environ)
     pods = environment.pods
@@ -24,9 +28,38 @@ def init_jax() -> bool:
     if not environment.coordinator or pods < 2:
         return False
     jax = importlib.import_module("jax")
+    if hasattr(jax.config, "jax_enable_preemption_service"):  # younger than the oldest JAX in use
+        jax.config.update("jax_enable_preemption_service", False)
     jax.distributed.initialize(
         coordinator_address=environment.coordinator,
         num_processes=pods,
         process_id=environment.index,
     )
     return True
+
+
+def any_rank(flag: bool) -> bool:
+    """Whether the flag of any rank is true: a collective, by ``torch.distributed`` or JAX, whichever is in use.
+
+    Every rank has to call it equally often. With neither in use there is one rank, and its flag is the answer.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
+        return _any_in_torch(torch, flag)
+    jax = sys.modules.get("jax")
+    if jax is not None and jax.distributed.is_initialized():
+        return _any_in_jax(flag)
+    return flag
+
+
+def _any_in_torch(torch: Any, flag: bool) -> bool:
+    on_gpu = "nccl" in str(torch.distributed.get_backend())
+    flags = torch.tensor(int(flag), device="cuda" if on_gpu else "cpu")
+    torch.distributed.all_reduce(flags, op=torch.distributed.ReduceOp.MAX)
+    return bool(flags.item())
+
+
+def _any_in_jax(flag: bool) -> bool:
+    numpy = importlib.import_module("numpy")
+    gathered = importlib.import_module("jax.experimental.multihost_utils").process_allgather(numpy.array(flag))
+    return bool(gathered.any())

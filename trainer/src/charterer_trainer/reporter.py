@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from charterer_trainer.allocations import Allocation
 from charterer_trainer.checkpoints import saves
 from charterer_trainer.client import Answer, Client, Unanswered
-from charterer_trainer.steps import StepClock
+from charterer_trainer.steps import GradientMean, StepClock
 
 log = logging.getLogger("charterer_trainer")
 
@@ -26,10 +26,10 @@ def _saved() -> dict[str, object]:
 class Reporter:
     """Posts at once when started, then as often as the operator asks, less often while it does not answer.
 
-    Only the newest report is kept, so memory and calls stay bounded however often ``report`` is called. ``stopping``
-    is set once an answer said so, ``tried`` once the first post has ended, well or not. ``allocation``, ``batch`` and
-    ``checkpoint_every`` are as last answered. A process forked from this one (a data loader) has no thread and reports
-    nothing.
+    Only the newest report and the means over the steps before it are kept, so memory and calls stay bounded however
+    often ``report`` is called. ``stopping`` is set once an answer said so, ``tried`` once the first post has ended,
+    well or not. ``allocation``, ``batch`` and ``checkpoint_every`` are as last answered. A process forked from this one
+    (a data loader) has no thread and reports nothing.
     """
 
     def __init__(self, client: Client, base: Mapping[str, object]) -> None:
@@ -39,6 +39,7 @@ class Reporter:
         self._lock = threading.Lock()
         self._newest: Mapping[str, object] | None = None
         self._clock = StepClock()
+        self._gradients = GradientMean()
         self._wake = threading.Event()
         self._closing = False
         self._complained = False
@@ -56,6 +57,7 @@ class Reporter:
         if os.getpid() == self._pid:
             with self._lock:
                 self._clock.step(numbers.get("step"), numbers.get("batch"))
+                self._gradients.step(numbers)
                 self._newest = dict(numbers)
 
     def close(self, seconds: float) -> None:
@@ -78,9 +80,10 @@ class Reporter:
         """Post once; seconds until the next time."""
         with self._lock:
             numbers, self._newest = self._newest, None
-            timed = self._clock.take() if numbers is not None else {}
+            if numbers is not None:
+                numbers = {**self._clock.take(), **numbers, **self._gradients.take()}
         try:
-            answer = self._client.post({**self._base, **_saved(), **timed, **(numbers or {})})
+            answer = self._client.post({**self._base, **_saved(), **(numbers or {})})
         except Unanswered as problem:
             with self._lock:
                 self._newest = self._newest if self._newest is not None else numbers

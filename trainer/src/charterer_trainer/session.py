@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -30,7 +30,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "fraction": (0, float("inf")),
     "batch": (1, 10**9),
     "stepSeconds": (1e-6, 86_400.0),
-    "gradSqr": (0, 1e30),
+    "gradSqr": (-1e30, 1e30),  # an unbiased estimate is negative in many a step
     "gradVar": (0, 1e30),
 }
 """What the operator accepts in a field; in those that are not named, 0 to ``_LARGEST``. It refuses a whole report for
@@ -54,6 +54,7 @@ class Session:
         self._environment = environment
         self._terminated = False
         self._stop_requested = False
+        self._agreed = False
         self._reporter: Reporter | None = None
         if environment.progress_url and environment.local_rank == 0:
             base = {"index": environment.index}
@@ -63,17 +64,24 @@ class Session:
 
     @property
     def stopped(self) -> bool:
-        """Whether the run must end with 143: SIGTERM came, or the operator asked the script to stop."""
-        return self._terminated or self._stop_requested
+        """Whether the run must end with 143: SIGTERM came, the operator asked for a stop, or a rank agreed to one."""
+        return self._terminated or self._stop_requested or self._agreed
 
     def terminate(self) -> None:
         """SIGTERM came. Called by a signal's handler, so it takes no lock."""
         self._terminated = True
 
-    def should_stop(self) -> bool:
-        """True from SIGTERM on, or from the operator's announcement of a stop: save a checkpoint and leave."""
+    def should_stop(self, agree: Callable[[bool], bool] | None = None) -> bool:
+        """True from SIGTERM on, or from the operator's announcement of a stop: save a checkpoint and leave.
+
+        ``agree``: a collective over all ranks, called with this rank's answer, that says whether any rank's is true,
+        such as ``any_rank``. Every rank must call this equally often. What it says is this rank's answer from then on,
+        so each of them leaves at the same step and ends with 143, also those that no signal reached.
+        """
         if self._reporter is not None and self._reporter.stopping.is_set():
             self._stop_requested = True
+        if agree is not None and agree(self.stopped):
+            self._agreed = True
         return self.stopped
 
     def report(
@@ -94,9 +102,10 @@ class Session:
         unit of its SpeedupProfile. With ``batch``, the samples that all GPUs together see in a step, Charterer learns
         how fast the job's class is: from ``step_seconds`` (the mean of the last steps), else from when the steps are
         reported, else from ``throughput`` (then samples a second). ``grad_sqr`` and ``grad_var``, the squared norm of
-        the gradient and the variance of its estimate at the class's own batch size, tell how large a batch may be.
-        Numbers may be numpy or torch scalars; what is no number, or out of range (a gradient that explodes), is left
-        out. The newest call counts: numbers that an earlier one gave, and this one does not, are not sent.
+        the gradient and the variance of its estimate at the class's own batch size, tell how large a batch may be; give
+        both, with their signs: their means since the last post are sent. Numbers may be numpy or torch scalars; what is
+        no number, or out of range (a gradient that explodes), is left out. The newest call
+        counts: numbers that an earlier one gave, and this one does not, are not sent.
         """
         if self._reporter is None:
             return
@@ -114,6 +123,9 @@ class Session:
             number = _number(name, kind, value)
             if number is not None:
                 numbers[name] = min(number, 1.0) if name == "fraction" else number
+        if not {"gradSqr", "gradVar"} <= numbers.keys():
+            numbers.pop("gradSqr", None)
+            numbers.pop("gradVar", None)
         self._reporter.report(numbers)
 
     def allocation(self) -> Allocation | None:
@@ -191,9 +203,9 @@ def batch() -> int | None:
     return _session().batch
 
 
-def should_stop() -> bool:
-    """See Session.should_stop. Ranks must agree before they leave a loop: see docs/progress.md."""
-    return _session().should_stop()
+def should_stop(agree: Callable[[bool], bool] | None = None) -> bool:
+    """See Session.should_stop. With several ranks, ``should_stop(agree=any_rank)``."""
+    return _session().should_stop(agree)
 
 
 def should_checkpoint() -> bool:

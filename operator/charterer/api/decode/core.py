@@ -5,7 +5,8 @@ The object of a run is decoded by its workload (``charterer.workloads``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from charterer.api.decode.departures import departure
@@ -152,6 +153,7 @@ def pod(raw: Raw) -> JobPod | ForeignPod | None:
         resource_version=meta.resource_version,
         trouble="" if finished else pod_trouble(status),
         must_end_by=meta.deleted,
+        hopeless=not finished and _hopeless(status),
     )
     return JobPod(meta.namespace, controller.name, controller.uid, read)
 
@@ -173,17 +175,46 @@ _TROUBLE_LIMIT = 512
 """Characters of what Kubernetes says of a pod that are kept: a scheduler's message can name every node."""
 
 
-def pod_trouble(status: Raw) -> str:
-    """Why a pod does not run, in Kubernetes' own words; empty when nothing in its status says so."""
+_HOPELESS = frozenset({"CreateContainerConfigError", "ErrImageNeverPull", "InvalidImageName"})
+"""Waiting reasons of a container that nothing but an edit can start: of its template, or of what the template names."""
+_NO_SUCH_IMAGE = "code = NotFound"
+"""In the kubelet's words for a failed pull: the registry answered, and does not have the image."""
+_NO_SUCH_LABEL = re.compile(r"0/(\d+) nodes are available: \1 node\(s\) didn't match Pod's node affinity/selector")
+"""In the scheduler's words: not even the nodes that the run was placed on have the labels that its template wants."""
+
+
+def _waiting(status: Raw) -> Iterator[tuple[str, Raw]]:
+    """The containers that wait, by name, and why."""
     for part in ("initContainerStatuses", "containerStatuses"):
         for container in status.get(part) or ():
-            waiting = (container.get("state") or {}).get("waiting") or {}
-            if waiting.get("reason", "") not in _ON_THE_WAY:
-                return f"container {container.get('name')}: {sentence(waiting)}"[:_TROUBLE_LIMIT]
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return sentence(condition)[:_TROUBLE_LIMIT]
-    return ""
+            yield container.get("name", ""), (container.get("state") or {}).get("waiting") or {}
+
+
+def _hopeless(status: Raw) -> bool:
+    return _NO_SUCH_LABEL.match(_unscheduled(status).get("message") or "") is not None or any(
+        waiting.get("reason") in _HOPELESS or _NO_SUCH_IMAGE in (waiting.get("message") or "")
+        for _, waiting in _waiting(status)
+    )
+
+
+def pod_trouble(status: Raw) -> str:
+    """Why a pod does not run, in Kubernetes' own words; empty when nothing in its status says so."""
+    for name, waiting in _waiting(status):
+        if waiting.get("reason", "") not in _ON_THE_WAY:
+            return f"container {name}: {sentence(waiting)}"[:_TROUBLE_LIMIT]
+    return sentence(_unscheduled(status))[:_TROUBLE_LIMIT]
+
+
+def _unscheduled(status: Raw) -> Raw:
+    """The condition by which the scheduler says why the pod has no node; empty where it has one, or says nothing."""
+    return next(
+        (
+            condition
+            for condition in status.get("conditions") or ()
+            if condition.get("type") == "PodScheduled" and condition.get("status") == "False"
+        ),
+        {},
+    )
 
 
 def warning_event(raw: Raw) -> tuple[Instant, str]:

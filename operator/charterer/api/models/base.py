@@ -107,6 +107,10 @@ def _to_cents(money: Money) -> Money:
     return Money((money.micros + _MICROS_PER_CENT // 2) // _MICROS_PER_CENT * _MICROS_PER_CENT)
 
 
+def _up_to_cents(price: Price) -> Price:
+    return Price(-(-price.micros_per_hour // _MICROS_PER_CENT) * _MICROS_PER_CENT)
+
+
 _YEAR_1: Final = -62_135_596_800_000_000
 _YEAR_10000: Final = 253_402_300_800_000_000
 
@@ -202,6 +206,14 @@ Hourly = Annotated[
 ]
 """Dollars an hour as a decimal string."""
 
+HourlyCents = Annotated[
+    Price,
+    _reads(Price, Price.parse, _up_to_cents),
+    PlainSerializer(Price.decimal),
+    WithJsonSchema(_AMOUNT),
+]
+"""As ``Hourly``, rounded up to the cent, so that what is worth anything is never shown as nothing."""
+
 _TIME: Final[Json] = {"type": "string", "format": "date-time"}
 
 Time = Annotated[
@@ -269,6 +281,7 @@ class ConditionType(StrEnum):
     SUSPENDED = "Suspended"
     ON_TARGET = "OnTarget"
     WITHIN_MAX_COST = "WithinMaxCost"
+    TEMPLATE_CURRENT = "TemplateCurrent"
 
 
 class ConditionStatus(StrEnum):

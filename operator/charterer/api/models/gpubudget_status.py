@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Final, Self
 
@@ -81,11 +82,9 @@ class ClassCost(ApiModel):
         )
 
 
-class PoolCosts(ApiModel):
-    """Dollars that the rented nodes of a pool cost, by cause."""
+class CauseCosts(ApiModel):
+    """Dollars that rented nodes cost, by cause."""
 
-    pool: Annotated[str, Field(max_length=253)]
-    """The GPUPool."""
     job: Amount | None = None
     """GPUs that jobs held."""
     starting: Amount | None = None
@@ -96,6 +95,18 @@ class PoolCosts(ApiModel):
     """Nodes from the last job's leaving them to their end."""
     incomplete_gang: Amount | None = None
     """Nodes that came for a job which needs several at once, while too few of them had come."""
+
+    def by_cause(self) -> Mapping[Cause, Money]:
+        """The amounts that are there."""
+        amounts = ((cause, getattr(self, cause.value)) for cause in Cause)
+        return {cause: amount for cause, amount in amounts if amount is not None}
+
+
+class PoolCosts(CauseCosts):
+    """Dollars that the rented nodes of a pool cost, by cause."""
+
+    pool: Annotated[str, Field(max_length=253)]
+    """The GPUPool."""
 
 
 class NamespaceCosts(ApiModel):
@@ -119,6 +130,8 @@ class BudgetCosts(ApiModel):
     rented nodes cost so far."""
     namespaces: Annotated[tuple[NamespaceCosts, ...], Field(max_length=1_000, json_schema_extra=ATOMIC)] = ()
     """Dollars of jobs by namespace; after 500 namespaces, further ones count under (other)."""
+    before_period: CauseCosts | None = None
+    """The sums over all pools when the current period began: what they have grown by since is this period's."""
 
     @classmethod
     def from_domain(cls, costs: Costs) -> Self | None:
@@ -135,20 +148,21 @@ class BudgetCosts(ApiModel):
             namespaces=tuple(
                 NamespaceCosts(namespace=name, job=amount) for name, amount in sorted(costs.by_namespace.items())
             ),
+            before_period=CauseCosts(**{cause.value: amount for cause, amount in sorted(costs.before.items())})
+            if costs.before
+            else None,
         )
 
     def to_domain(self) -> Costs:
         """The sums as they were recorded."""
         return Costs(
             by_pool={
-                (PoolId(item.pool), cause): amount
-                for item in self.pools
-                for cause in Cause
-                if (amount := getattr(item, cause.value)) is not None
+                (PoolId(item.pool), cause): amount for item in self.pools for cause, amount in item.by_cause().items()
             },
             by_namespace={item.namespace: item.job for item in self.namespaces},
             through=self.through,
             lifetime=self.lifetime or ZERO,
+            before={} if self.before_period is None else self.before_period.by_cause(),
         )
 
 

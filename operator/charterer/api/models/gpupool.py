@@ -15,6 +15,7 @@ from charterer.api.models.base import (
     ApiModel,
     Conditions,
     Hourly,
+    HourlyCents,
     Message,
     PrinterColumn,
     ResourceKind,
@@ -145,7 +146,9 @@ class OfferingStatus(ApiModel):
     zone: Annotated[str, Field(max_length=_ZONES_CHARACTERS)]
     """The cloud's name of the zone; several with commas."""
     group_id: Annotated[str, Field(max_length=512)] = ""
-    """The cloud's own identifier of the instance group. Of pools with the same one only the oldest is used."""
+    """The cloud's own identifier of the instance group. Of pools with the same one only one is used."""
+    group_size: Annotated[int, Field(ge=0)] | None = None
+    """Maximum number of nodes of the instance group. The pool has no more, whatever its maxNodes. Absent: not known."""
 
     @classmethod
     def from_domain(cls, offering: Offering) -> Self:
@@ -156,11 +159,13 @@ class OfferingStatus(ApiModel):
             instance_type=offering.instance_type,
             zone=offering.zone,
             group_id=offering.group_id,
+            group_size=offering.group_size,
         )
 
     def to_domain(self) -> Offering:
         """The offering as it was recorded."""
-        return Offering(self.gpu_type, self.gpus_per_node, self.instance_type, self.zone, self.group_id)
+        node = self.gpu_type, self.gpus_per_node, self.instance_type, self.zone
+        return Offering(*node, self.group_id, self.group_size)
 
 
 class QuoteStatus(ApiModel):
@@ -291,9 +296,9 @@ class GPUPoolView(ApiModel):
     """Number of nodes that are ready for pods."""
     gpus_in_use: int | None = None
     """Number of GPUs allocated to jobs."""
-    scarcity_price: Hourly | None = None
+    scarcity_price: HourlyCents | None = None
     """Dollars per hour that one more GPU would be worth on top of its price, if the pool is too small for the jobs that
-    would choose it; otherwise 0. Jobs choose as if they paid it. It is never paid."""
+    would choose it; otherwise 0. Rounded up to the cent. Jobs choose as if they paid it. It is never paid."""
     launches: LaunchesStatus | None = None
     """The pool's refusals and starts, counted; absent before the first one, and where learnWaits is false."""
     interruptions: InterruptionsStatus | None = None

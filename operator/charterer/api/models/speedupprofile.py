@@ -254,6 +254,8 @@ class SpeedupProfileView(ApiModel):
     """The metadata.generation that the view describes."""
     state: ProfileState | None = None
     """Ready or Invalid (a curve cannot be used)."""
+    mean_work: Annotated[int, Field(ge=1, le=1_000_000_000_000)] | None = None
+    """spec.meanWork, rounded to whole seconds."""
     conditions: Conditions = ()
     """Ready, False if a curve cannot be used, with the reason; LoadBorneOut, False while not all of arrivalsPerHour
     counts."""
@@ -286,7 +288,7 @@ SPEEDUP_PROFILE = ResourceKind(
     status=SpeedupProfileStatus,
     columns=(
         PrinterColumn("GPU-Types", ".spec.curves[*].gpuType"),
-        PrinterColumn("Mean-Work(s)", ".spec.meanWork", "number", description="Seconds on the reference"),
+        PrinterColumn("Mean-Work(s)", ".status.meanWork", "integer", description="Seconds on the reference"),
         PrinterColumn("Arrivals/h", ".spec.arrivalsPerHour", "number"),
         PrinterColumn("Restart(s)", ".spec.restartSeconds", "number", description="What a change of width costs"),
         PrinterColumn(

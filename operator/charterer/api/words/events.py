@@ -7,6 +7,7 @@ from typing import Final
 
 from charterer.api.words.meaning import Meaning
 from charterer.domain.job import RunOutcome
+from charterer.domain.steps import RunWarning
 
 EVENT_REASONS: Final[Mapping[str, Meaning]] = {
     "Allocated": Meaning("The job was given GPUs; the message says why these."),
@@ -15,6 +16,15 @@ EVENT_REASONS: Final[Mapping[str, Meaning]] = {
         "A step failed and is tried again, later each time.", "If it goes on, correct what the message names."
     ),
     "Held": Meaning("Others keep a step from being done.", "The message names what: remove it, or wait."),
+    RunWarning.KILLED_AFTER_GRACE: Meaning(
+        "Pods of a run that was stopped did not end in their grace period and were killed: the work since the last "
+        "checkpoint is lost.",
+        "Save and exit at SIGTERM (docs/progress.md), or raise the template's `terminationGracePeriodSeconds`.",
+    ),
+    RunWarning.STOPPED_WITH_ZERO: Meaning(
+        "Pods of a run that was being stopped or resized exited with 0 before the work was done. The job goes on.",
+        "Exit with 143 on every rank after a stop (docs/progress.md).",
+    ),
     "LearnedUnreadable": Meaning("What was learned cannot be read and is learned anew."),
     "NodeReady": Meaning("A rented node is ready."),
     "PriceChanged": Meaning("A person changed a pool's price; it counts from now on."),

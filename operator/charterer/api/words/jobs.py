@@ -23,7 +23,7 @@ JOB_STATES: Final[Mapping[str, Meaning]] = {
     JobState.STOPPING: Meaning("The pods of the job are ending, so that it can write a checkpoint."),
     JobState.SUSPENDED: Meaning("`spec.suspend` is true.", "Set `spec.suspend` to false to let it go on."),
     JobState.INVALID: Meaning(
-        "The API server refuses the pods of the template, or the object cannot be read.",
+        "The template is refused, something that it names is missing, or the object cannot be read.",
         "Correct what the condition `Admitted` names.",
     ),
     JobState.COMPLETE: Meaning("All pods of the last run succeeded."),
@@ -122,7 +122,7 @@ REASONS: Final[Mapping[str, Meaning]] = {
     ReasonCode.DELETED: Meaning("The job is being deleted."),
     ReasonCode.LOST_NODE: Meaning("The machine died, or its node was not ready for too long. The job starts again."),
     ReasonCode.NOT_STARTING: Meaning(
-        "The run was not fully running within `spec.readyTimeoutSeconds`, so it gave its machines back.",
+        "The run was not fully running within `spec.readyTimeoutSeconds`, or can never start: its machines went back.",
         "The condition `PodsReady` has the pods' own words; allow more time if pulling the image takes longer.",
     ),
     ReasonCode.NOT_BELIEVED: Meaning(
@@ -167,6 +167,11 @@ REASONS: Final[Mapping[str, Meaning]] = {
 
 FINISH_REASONS: Final[Mapping[str, Meaning]] = {
     "Completed": Meaning("All pods of the run succeeded."),
+    "CompletedInDoubt": Meaning(
+        "All pods of the run succeeded, long before the work that it had reported was done. The job counts as done.",
+        "Read the logs; if work is missing, create the job again, which goes on from its checkpoint. If the script is "
+        "meant to end early, let it report `fraction=1` last (docs/progress.md).",
+    ),
     "BackoffLimitExceeded": Meaning(
         "More runs failed than `spec.backoffLimit` allows.", "The message has the pod's exit code; read its logs."
     ),

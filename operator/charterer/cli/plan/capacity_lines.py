@@ -48,9 +48,22 @@ def without_in_words(lost: WithoutKind) -> str:
         return (
             f"{without} {jobs} would cost {formatting.whole(lost.more)} a month more ({part:+.0%}) if they were as fast"
         )
+    if lost.slower is None:
+        return f"{without} {jobs} would queue: even their cheapest options left cost more than the amount"
     if not lost.room:
         return f"{without} {jobs} could not be as fast: {_others(lost)} no room for that"
-    return f"{without} {jobs} would take {lost.slower:.3g} times as long at the least"
+    return (
+        f"{without} {jobs} would take {lost.slower:.2f} times as long, {_at_what_cost(lost)}; no amount makes up for it"
+    )
+
+
+def _at_what_cost(lost: WithoutKind) -> str:
+    """The money that the jobs would then cost, beside what they cost now."""
+    part = lost.more_then.dollars / lost.now.dollars if lost.now.micros else 0.0
+    if abs(part) < _NOTHING:
+        return "for the same money"
+    amount, word = (lost.more_then, "more") if part > 0.0 else (-lost.more_then, "less")
+    return f"for {formatting.whole(amount)} a month {word} ({part:+.0%})"
 
 
 def _others(lost: WithoutKind) -> str:
@@ -66,6 +79,7 @@ def without_json(kinds: tuple[WithoutKind, ...]) -> JsonValue:
             "costs": lost.now.decimal(),
             "more": None if lost.more is None else lost.more.decimal(),
             "timesAsLong": lost.slower,
+            "moreThen": lost.more_then.decimal(),
             "otherPoolsHaveRoom": lost.room,
             "jobsPerHourWithoutPool": lost.impossible * 3600.0,
         }

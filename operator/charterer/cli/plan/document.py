@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
+from charterer.cli.plan.action_blocks import actions_now
 from charterer.cli.plan.capacity_lines import capacity_blocks
 from charterer.cli.plan.class_table import class_blocks
+from charterer.cli.plan.difference import difference_blocks
+from charterer.cli.plan.money_table import more_or_less_blocks
+from charterer.cli.plan.overview import overview_blocks
 from charterer.cli.plan.plan_answer import PlanAnswer
+from charterer.cli.plan.spent_table import spent_blocks
 from charterer.cli.shared import formatting
-from charterer.cli.shared.plan_report import Action, ActionKind, PlanReport
+from charterer.cli.shared.plan_report import PlanReport
 from charterer.controller.status.jobs import job_state
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, JobId, Rate
 from charterer.domain.job import Job
-from charterer.domain.money import Money, Price
+from charterer.domain.money import ZERO, Price
 from charterer.domain.plan import Limit, PoolVerdict
 from charterer.domain.snapshot import NO_LIMITS, Snapshot
 from charterer.domain.time import after
 from charterer.policy.budgets.reasons import late, name
 from charterer.policy.budgets.solution import BudgetSolution
-from charterer.policy.explain.frontier import Frontier, FrontierPoint, mean_seconds
+from charterer.policy.explain.frontier import Frontier, mean_seconds
+from charterer.policy.explain.month_sums import MonthSums, assumed
 from charterer.policy.nodes.operator_limits import OperatorRoom, in_words
 from charterer.policy.options.pool_selection import no_pool
-from charterer.policy.solve.exchange_rate import BudgetFit
 from charterer.report.document import (
     Block,
     Document,
@@ -38,136 +42,33 @@ from charterer.report.document import (
     Tone,
     row,
 )
-from charterer.sentences import count, is_or_are
-
-_SIGNS: Mapping[ActionKind, tuple[str, Tone]] = {
-    ActionKind.RENT: ("+", Tone.GOOD),
-    ActionKind.RELEASE: ("-", Tone.BAD),
-    ActionKind.START: ("+", Tone.GOOD),
-    ActionKind.MOVE: ("~", Tone.CHANGED),
-    ActionKind.STOP: ("-", Tone.BAD),
-}
+from charterer.sentences import count
 
 
 def plan_document(
     answer: PlanAnswer, jobs: int, savings: Sequence[Block] = (), pictures: Sequence[Picture] = ()
 ) -> Document:
-    """The plan, or the difference that a what-if makes. At most ``jobs`` jobs are shown (0: all)."""
+    """The plan, or the difference that a what-if makes. At most ``jobs`` jobs are shown (0: all).
+
+    With ``pictures``, for a page: they come first, under a sentence on each budget.
+    """
     report = answer.report
-    blocks: list[Block] = []
+    blocks: list[Block] = [*overview_blocks(answer, pictures)]
     if answer.before is None:
-        blocks += _actions_now(report.actions)
+        blocks += actions_now(report.actions)
     else:
-        blocks += _difference(answer, answer.before)
+        blocks += difference_blocks(answer, answer.before)
     blocks += _budgets(report)
+    blocks += spent_blocks(report)
     blocks += _operator(report.snapshot)
     blocks += _pools(report)
     blocks += class_blocks(report.classes)
     blocks += _jobs(answer, jobs)
-    blocks += _more_or_less(report, pictures)
+    blocks += more_or_less_blocks(report)
     blocks += capacity_blocks(report)
     blocks += savings
     blocks += _problems(report)
     return Document("charterer plan", tuple(blocks))
-
-
-# --- what would be done -----------------------------------------------------------------------------------------------
-
-
-def _actions_now(actions: Sequence[Action]) -> list[Block]:
-    enforced = [action for action in actions if not action.observed]
-    observed = [action for action in actions if action.observed]
-    if not actions:
-        return [Paragraph("Nothing to do: nodes and jobs are as Charterer would have them.", Tone.STRONG)]
-    blocks: list[Block] = []
-    if enforced:
-        blocks += [Heading("Charterer would do now"), _items(enforced)]
-    if observed:
-        blocks += [Heading("Charterer would do this if its budget were not in mode Observe"), _items(observed)]
-    return [*blocks, Paragraph(summary(actions) + ".", Tone.STRONG)]
-
-
-def _items(actions: Iterable[Action]) -> Items:
-    return Items(tuple(Item(_SIGNS[action.kind][0], _sentence(action), _SIGNS[action.kind][1]) for action in actions))
-
-
-def _sentence(action: Action) -> str:
-    what = f"{action.kind} {action.subject}" + (f" {action.what}" if action.what else "")
-    return f"{what}: {action.why}" if action.why else what
-
-
-def summary(actions: Iterable[Action]) -> str:
-    """Counts by kind: ``Nodes: 2 to rent, 1 to release; jobs: 3 to start, 0 to move, 0 to stop``."""
-    counts: Counter[ActionKind] = Counter()
-    for action in actions:
-        counts[action.kind] += action.count
-    nodes, jobs = (
-        ", ".join(f"{counts[kind]} to {kind}" for kind in kinds)
-        for kinds in ((ActionKind.RENT, ActionKind.RELEASE), (ActionKind.START, ActionKind.MOVE, ActionKind.STOP))
-    )
-    return f"Nodes: {nodes}; jobs: {jobs}"
-
-
-# --- what a what-if changes -------------------------------------------------------------------------------------------
-
-
-def _difference(answer: PlanAnswer, before: PlanReport) -> list[Block]:
-    report, added, dropped = answer.report, answer.added, answer.dropped
-    blocks: list[Block] = [Heading("What if"), Items(tuple(Item("*", change) for change in answer.changes))]
-    if added:
-        blocks += [
-            Heading("Then Charterer would also do now"),
-            _items(added),
-            Paragraph(summary(added) + ".", Tone.STRONG),
-        ]
-    if dropped:
-        blocks += [Heading("And it would not do"), _items(dropped)]
-    if not added and not dropped:
-        blocks.append(Paragraph("It would do the same as without that.", Tone.STRONG))
-    solutions_before = {solution.budget.id: solution for solution in before.solutions}
-    columns = (
-        TableColumn("BUDGET"),
-        TableColumn(""),
-        TableColumn("AS IT IS", right=True),
-        TableColumn("WHAT IF", right=True),
-    )
-    rows, unchanged = [], 0
-    for solution in report.solutions:
-        solution_before = solutions_before.get(solution.budget.id)
-        figures_before = {} if solution_before is None else dict(_figures(solution_before, before))
-        figures = [(title, figures_before.get(title, "-"), figure) for title, figure in _figures(solution, report)]
-        changed = [figure for figure in figures if figure[1] != figure[2]]
-        unchanged += not changed
-        for number, (title, figure_before, figure) in enumerate(changed):
-            cell = TableCell(figure, Tone.STRONG)
-            rows.append(row(solution.budget.id if not number else "", title, figure_before, cell))
-    blocks.append(Heading("The difference"))
-    if rows:
-        blocks.append(DocumentTable(columns, tuple(rows)))
-    if unchanged:
-        blocks.append(Paragraph(f"{count(unchanged, 'budget')} {is_or_are(unchanged)} as before.", Tone.FAINT))
-    return blocks
-
-
-def _figures(solution: BudgetSolution, report: PlanReport) -> list[tuple[str, str]]:
-    verdict = report.plan.budgets[solution.budget.id]
-    frontier = report.frontiers[solution.budget.id]
-    return [
-        ("pays per job-hour saved, at most", formatting.rate(verdict.rate)),
-        (
-            "mean completion time of a job",
-            formatting.duration(mean_seconds(solution)) if solution.feasible else "jobs queue",
-        ),
-        ("spends per hour in the long run", formatting.hourly(verdict.planned)),
-        ("forecast for the month", str(verdict.forecast)),
-        ("smallest budget that suffices", "-" if frontier.empty else str(frontier.cheapest)),
-        ("nodes to rent now", str(_rented(report, solution.budget.id))),
-    ]
-
-
-def _rented(report: PlanReport, budget: BudgetId) -> int:
-    commands = (*report.plan.commands, *report.plan.observed_commands)
-    return sum(getattr(command, "budget", None) == budget for command in commands)
 
 
 # --- budgets, classes, jobs -------------------------------------------------------------------------------------------
@@ -198,7 +99,9 @@ def _budgets(report: PlanReport) -> list[Block]:
                 str(budget.amount),
                 str(verdict.spent),
                 str(verdict.forecast),
-                f"{formatting.whole(verdict.forecast_low)} to {formatting.whole(verdict.forecast_high)}",
+                "no history"
+                if report.sums[budget.id].assumed
+                else f"{formatting.whole(verdict.forecast_low)} to {formatting.whole(verdict.forecast_high)}",
                 formatting.hourly(verdict.allowed),
                 formatting.hourly(verdict.planned),
                 formatting.rate(verdict.rate),
@@ -212,7 +115,26 @@ def _budgets(report: PlanReport) -> list[Block]:
         if (rate := report.plan.budgets[solution.budget.id].rate) is not None
     ]
     lines = [Paragraph("; ".join(sentences) + ".")] if sentences else []
-    return [Heading("Budgets"), *lines, DocumentTable(columns, tuple(rows)), *_meaning(rows)]
+    return [Heading("Budgets"), *lines, DocumentTable(columns, tuple(rows)), *_meaning(rows), *_sums(report)]
+
+
+def _sums(report: PlanReport) -> list[Block]:
+    """What the forecasts are made of."""
+    return [
+        Paragraph(_sum_in_words(budget, sums))
+        for budget, sums in report.sums.items()
+        if sums.jobs or sums.spent != ZERO
+    ]
+
+
+def _sum_in_words(budget: BudgetId, sums: MonthSums) -> str:
+    text = f"{budget}: {sums.spent} spent, {sums.in_sight} for {count(sums.jobs, 'job')} in sight, "
+    if not sums.assumed:
+        return f"{text}{sums.to_come} for jobs expected to come."
+    return (
+        f"{text}{sums.to_come} for jobs to come, assumed: there is no history yet. If nothing else comes, the month "
+        f"ends at {sums.without_more_jobs}."
+    )
 
 
 def _for_time(rate: Rate) -> str:
@@ -242,6 +164,8 @@ def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Ton
             these = "its only job cannot" if unfinished == 1 else f"none of its {unfinished} jobs can"
             return f"{these} be given GPUs: see WHY", Tone.BAD
         return "no jobs, and no profile says that any are expected", Tone.FAINT
+    if assumed(solution) and solution.feasible:
+        return "no history yet: as many jobs are assumed to come as are in sight", Tone.PLAIN
     if not solution.feasible:
         allowed = Price.per_second(solution.allowed)
         return f"too small for what is left of the month ({allowed}): jobs queue; {needs}", Tone.BAD
@@ -252,7 +176,9 @@ def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Ton
         why = "pools have no room for more" if short else "nothing faster is worth its price"
         return f"more than can be used: {why}", Tone.PLAIN
     observes = ", only observes" if solution.budget.mode is Mode.OBSERVE else ""
-    return f"used in full{observes}", Tone.PLAIN
+    small = frontier.cheapest > solution.budget.amount
+    whole = f"; a whole month of such jobs needs {frontier.cheapest}" if small else ""
+    return f"used in full{observes}{whole}", Tone.PLAIN
 
 
 def _operator(snapshot: Snapshot) -> list[Block]:
@@ -292,7 +218,10 @@ def pool_in_words(name: str, verdict: PoolVerdict) -> str:
     if not verdict.node_scarcity.micros_per_hour:
         return f"pool {name}: {full}, and jobs have to wait for it"
     least, waits = ("at least ", "; jobs have to wait for it") if verdict.short else ("", "")
-    return f"pool {name}: {full}; one more node is worth {least}{verdict.node_scarcity} beyond its price{waits}"
+    worth = f"{least}{verdict.node_scarcity} beyond its price"
+    if verdict.node_scarcity > verdict.payable:
+        worth = f"more than the {verdict.payable} that its budget may spend"
+    return f"pool {name}: {full}; one more node is worth {worth}{waits}"
 
 
 def shown_jobs(report: PlanReport, before: PlanReport | None = None) -> list[Job]:
@@ -339,54 +268,6 @@ def _job(job: Job, report: PlanReport) -> tuple[TableCell, ...]:
         "-" if left is None else formatting.when(after(report.snapshot.now, left)),
         "" if verdict is None else verdict.reason.message,
     )
-
-
-# --- more or less money -----------------------------------------------------------------------------------------------
-
-
-def _more_or_less(report: PlanReport, pictures: Sequence[Picture]) -> list[Block]:
-    frontiers = {budget: frontier for budget, frontier in report.frontiers.items() if not frontier.empty}
-    if not frontiers:
-        return []
-    blocks: list[Block] = [
-        Heading("What more or less money would buy, in the long run"),
-        Paragraph("A row is an amount for every month from now on, whatever was spent of this one so far.", Tone.FAINT),
-    ]
-    columns = (
-        TableColumn("BUDGET"),
-        TableColumn("TIMES", right=True),
-        TableColumn("A MONTH", right=True),
-        TableColumn("SPENDS", right=True),
-        TableColumn("MEAN JOB", right=True),
-        TableColumn("PAYS/H-SAVED", right=True),
-        TableColumn("ONE MORE $ SAVES", right=True),
-        TableColumn("", elastic=True),
-    )
-    rows = [_bought(budget, point) for budget, frontier in frontiers.items() for point in frontier.times()]
-    blocks.append(DocumentTable(columns, tuple(rows)))
-    for budget, frontier in frontiers.items():
-        ends = (
-            f"pools have room for {formatting.share(frontier.room)} of them, whatever the amount"
-            if frontier.room < 1.0
-            else f"they queue below {frontier.cheapest} a month; above {frontier.fastest} nothing faster is worth it"
-        )
-        blocks.append(Paragraph(f"{budget}: if jobs keep coming at this rate, {ends}.", Tone.FAINT))
-    return [*blocks, *pictures]
-
-
-def _bought(budget: BudgetId, point: FrontierPoint) -> tuple[TableCell, ...]:
-    tone = Tone.STRONG if point.factor == 1.0 else Tone.BAD if point.fit is BudgetFit.INFEASIBLE else Tone.PLAIN
-    texts = (
-        budget,
-        f"{point.factor:g}" if point.factor else "-",
-        str(Money(point.amount.micros)),
-        str(point.spend),
-        formatting.duration(point.mean_seconds),
-        formatting.rate(point.rate),
-        formatting.minutes_per_dollar(point.seconds_per_dollar),
-        formatting.note(point.fit, 1.0 if point.mean_seconds is not None else point.served),
-    )
-    return tuple(TableCell(text, tone) for text in texts)
 
 
 def _problems(report: PlanReport) -> list[Block]:

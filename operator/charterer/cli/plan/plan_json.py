@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from charterer.cli.plan.capacity_lines import without_json
 from charterer.cli.plan.document import shown_jobs
 from charterer.cli.plan.plan_answer import PlanAnswer
+from charterer.cli.plan.spent_table import spent_json
 from charterer.cli.shared.json_values import dollars_json, late_pool_json, option_json, rate_json
 from charterer.cli.shared.output import JsonValue
 from charterer.cli.shared.plan_report import Action, ClassRow, PlanReport
@@ -27,6 +28,15 @@ def plan_json(answer: PlanAnswer) -> dict[str, JsonValue]:
     if answer.before is not None:
         plain["whatIf"] = {
             "changes": list(answer.changes),
+            "effects": [
+                {
+                    "budget": effect.budget,
+                    "meanCompletionSecondsBefore": effect.seconds_before,
+                    "meanCompletionSeconds": effect.seconds,
+                    "moreSpent": effect.more_spent.decimal(),
+                }
+                for effect in answer.effects
+            ],
             "actionsAdded": _actions(answer.added),
             "actionsDropped": _actions(answer.dropped),
             "asItIs": _plain(answer.before),
@@ -77,6 +87,10 @@ def _budget(solution: BudgetSolution, report: PlanReport) -> JsonValue:
         "mode": str(budget.mode),
         "amount": budget.amount.decimal(),
         "spent": verdict.spent.decimal(),
+        "spentFor": spent_json(budget, report),
+        "inSight": report.sums[budget.id].in_sight.decimal(),
+        "toCome": report.sums[budget.id].to_come.decimal(),
+        "assumed": report.sums[budget.id].assumed,
         "committed": verdict.committed.decimal(),
         "forecast": verdict.forecast.decimal(),
         "forecastLow": verdict.forecast_low.decimal(),

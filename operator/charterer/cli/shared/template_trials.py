@@ -19,6 +19,7 @@ from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.template_trial import (
     TRIALS_AT_ONCE,
+    Unmet,
     lacks_right,
     may_run_again,
     needs_trial,
@@ -95,6 +96,8 @@ class _DryRuns:
             return
         try:
             refused = await template_refusal(client, INDEXED_JOB, job, await self._raw(client, job), _NOWHERE)
+        except Unmet as unmet:
+            refused = str(unmet)
         except NotFound:
             return  # the job is gone meanwhile
         except (Unreachable, Unauthorized):

@@ -78,7 +78,7 @@ def simulate(
     Policies:
       charterer                           the operator's planner, once for each --pays
       as-asked[:IDLE-SECONDS]             each job at the width asked for, on nodes of a cluster autoscaler, which
-                                          ends a node after ten idle minutes (its default)
+                                          ends a node after ten idle minutes (its default); as-asked:0 ends it at once
       fixed:NODES[:fifo|shortest|fair]    a fixed number of nodes (in each pool) and a gang queue
       utilisation[:LOW-HIGH]              a fleet that grows and shrinks with its use, in percent (50-80)
 

@@ -195,7 +195,11 @@ policy_options = option_group(
     "policy",
     PolicyOptions,
     click.option(
-        "--policy", "policies", multiple=True, default=("charterer", "as-asked"), help="May be repeated; see above."
+        "--policy",
+        "policies",
+        multiple=True,
+        default=("charterer", "as-asked", "as-asked:0"),
+        help="May be repeated; see above.",
     ),
     click.option(
         "--pays",

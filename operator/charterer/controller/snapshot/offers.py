@@ -1,4 +1,4 @@
-"""The hardware and price of a pool's node: the cloud's last answer, otherwise what was recorded of it.
+"""Hardware and price of a pool's node, and the size of its group: the cloud's last answer, or what was recorded of it.
 
 Prices come from places that are wrong at times. A price that moves by more than a factor of two is held: the one on
 record keeps counting until a person confirms the new one, or another source gives it, too. A spot price moves by more
@@ -33,8 +33,10 @@ def with_offer(pool: Pool, state: ClusterState) -> Pool:
         quote = _paid(pool, listed)
     offering = pool.offering if survey is None else survey.offering
     recorded = offering == pool.offering and (listed is None or _quoted_alike(quote, pool.quote))
+    group_size = None if offering is None else offering.group_size
     return replace(
         pool,
+        max_nodes=pool.max_nodes if group_size is None else min(pool.max_nodes, group_size),
         offering=offering,
         quote=quote,
         quote_on_record=pool.quote,

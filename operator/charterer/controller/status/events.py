@@ -7,7 +7,7 @@ from charterer.api.names import API_VERSION
 from charterer.cluster.events import Recorder
 from charterer.domain.billing import spent
 from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
-from charterer.domain.job import FinishKind, RunOutcome
+from charterer.domain.job import RunOutcome
 from charterer.domain.money import ZERO, Money
 from charterer.domain.plan import Allocate, Command, ReasonCode, Release, Rent
 from charterer.domain.snapshot import Snapshot
@@ -139,9 +139,10 @@ class Events:
     def _run_ended(self, action: RecordRun, snapshot: Snapshot) -> None:
         record = action.record
         note = f"run {record.number} on {count(record.option.gpus, 'GPU')}: {record.message or record.outcome.value}"
-        bad = record.outcome in _BAD
-        self._say(_job(action.job, snapshot), f"Run{record.outcome.value}", note, "RecordRun", warning=bad)
-        if action.finish is not None and action.finish.kind is FinishKind.FAILED:
+        bad = action.warning is not None or record.outcome in _BAD
+        reason = action.warning or f"Run{record.outcome.value}"
+        self._say(_job(action.job, snapshot), reason, note, "RecordRun", warning=bad)
+        if action.finish is not None and not action.finish.done:
             self._say(_job(action.job, snapshot), action.finish.reason, action.finish.message, "Finish", warning=True)
 
     def _say(self, subject: EventSubject | None, reason: str, note: str, action: str, *, warning: bool = False) -> None:

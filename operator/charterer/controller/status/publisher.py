@@ -233,7 +233,12 @@ def _profile_view(
         state = ProfileState.INVALID
         ready = condition(ConditionType.READY, False, problem.reason, problem.message, now, profile.generation)
     borne_out = () if counts is None else (_borne_out(profile, counts, now),)
-    return SpeedupProfileView(observed_generation=profile.generation, state=state, conditions=(ready, *borne_out))
+    return SpeedupProfileView(
+        observed_generation=profile.generation,
+        state=state,
+        mean_work=None if problem is not None or profile.mean_work is None else max(round(profile.mean_work), 1),
+        conditions=(ready, *borne_out),
+    )
 
 
 def _borne_out(profile: Profile, counts: bool, now: Instant) -> Condition:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from charterer.domain.ids import JobId, NodeName
-from charterer.domain.job import Finish, Orphan, Pod, RunRecord
+from charterer.domain.job import Finish, Pod, RunRecord
+from charterer.domain.snapshot import Orphan
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +80,26 @@ class AnnotatePod:
     allocation: str
 
 
+class RunWarning(StrEnum):
+    """What was wrong with a run that Charterer stopped, in a word for its owner."""
+
+    KILLED_AFTER_GRACE = "KilledAfterGrace"
+    STOPPED_WITH_ZERO = "StoppedWithZero"
+
+
 @dataclass(frozen=True, slots=True)
 class RecordRun:
     """Record a run's end in the TrainingJob's status, once an uncached list shows that none of its pods is live.
 
     The same write clears the allocation when it is this run's and takes the run out of ``replaced``, counts a failure
-    (FAILED) or a restart (INTERRUPTED), and sets ``finish``.
+    (FAILED) or a restart (INTERRUPTED), and sets ``finish``. ``warning``: what its owner should correct in a run that
+    was stopped.
     """
 
     job: JobId
     record: RunRecord
     finish: Finish | None
+    warning: RunWarning | None = None
 
 
 @dataclass(frozen=True, slots=True)

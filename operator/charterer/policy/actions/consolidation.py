@@ -24,17 +24,15 @@ from charterer.domain.money import Money
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.time import after, seconds_between
+from charterer.policy.actions.move_gate import Hold, MoveGate
 from charterer.policy.actions.plan_builder import PlanBuilder
-from charterer.policy.actions.resize_limits import MoveGate
 from charterer.policy.actions.triage import KeptRuns
 from charterer.policy.budgets import reasons
 from charterer.policy.budgets.assignment import GroupAssignment
-from charterer.policy.budgets.deadline import MARGIN
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import job_position, next_run
 from charterer.policy.nodes.capacity import FreeNodes
 from charterer.policy.nodes.guests import Guest
-from charterer.policy.nodes.max_cost import max_cost_left, within_max_cost
 from charterer.policy.nodes.node_fit import kind
 from charterer.policy.solve.phase_dp import key_of
 
@@ -74,7 +72,7 @@ class Consolidation:
         self._solution = draft.solution
         self._guests = draft.solution.guests()
         self._displaced = _displaced(draft.solution.groups.values(), running)
-        self._gate = MoveGate(draft.solution.budget, draft.snapshot.now)
+        self._gate = MoveGate(draft.solution, draft.snapshot)
         self._pools = self._find_pools()
 
     def empty_nodes(self) -> None:
@@ -134,11 +132,12 @@ class Consolidation:
         saved = pool.price * (self._busy_seconds(rental) - max(pool.start_seconds, paid))
         if saved <= _FACTOR * restarts or not all(self._may_move(guest) for guest in guests):
             return
-        held = [hold for guest in guests if (hold := self._gate.held(guest.facts.job)) is not None]
-        if held:
-            self._draft.decided.again_at += [hold.until for hold in held if hold.until is not None]
+        if self._stay([self._gate.closed(guest.facts.job, self._share(guest).values) for guest in guests]):
             return
         relocations = self._relocate(pool, rental, guests)
+        if self._stay([self._held(relocation) for relocation in relocations]):
+            self._take(relocations, -1)
+            return
         saved -= self._prolonged(relocations)
         graces: dict[RentalId, int] = {}
         for relocation in relocations:
@@ -151,6 +150,17 @@ class Consolidation:
         for relocation in relocations:
             self._pools[relocation.option.pool].nodes.touched.add(relocation.to)
             self._go(relocation, rental, saved - restarts, relocation.guest.gpus / used)
+
+    def _stay(self, holds: Iterable[Hold | None]) -> bool:
+        """Whether any of the jobs is held; then think again when it may be moved."""
+        held = [hold for hold in holds if hold is not None]
+        self._draft.decided.again_at += [hold.until for hold in held if hold.until is not None]
+        return bool(held)
+
+    def _held(self, relocation: _Relocation) -> Hold | None:
+        """Why a job does not go there now."""
+        share, job = self._share(relocation.guest), relocation.guest.facts.job
+        return self._gate.held(job, share.drawn_values(job), share.position(job), relocation.option)
 
     def _share(self, guest: Guest) -> GroupAssignment:
         return self._solution.shares[guest.facts.key]
@@ -176,7 +186,7 @@ class Consolidation:
 
     def _may_move(self, guest: Guest) -> bool:
         """Whether the job stays as it is in this plan so far, and its own limits allow a restart."""
-        job, now = guest.facts.job, self._draft.snapshot.now
+        job = guest.facts.job
         allocation, verdict = job.allocation, self._draft.decided.verdicts.get(job.id)
         movable = self._solution.groups[guest.facts.key].movable
         if job.id not in movable or job.id in self._displaced:
@@ -186,14 +196,9 @@ class Consolidation:
         if key_of(verdict.option) != key_of(allocation.option):
             return False
         restart = self._share(guest).group.menu.table.restart
-        target = job.target_completion
-        if target is not None and now < target:
-            ends = (guest.left + restart) * (1.0 + MARGIN)
-            if ends > seconds_between(now, target):
-                return False
-        price = allocation.option.price.dollars_per_second
-        left = max_cost_left(job, self._draft.snapshot)
-        return within_max_cost(job, allocation.option, price * (guest.left + restart), left)
+        ends = guest.left + restart
+        dollars = allocation.option.price.dollars_per_second * ends
+        return self._gate.in_time(job, ends) and self._gate.affords(job, allocation.option, dollars)
 
     def _relocate(self, pool: _Pool, rental: RentalId, guests: Sequence[Guest]) -> Sequence[_Relocation]:
         """A hole for each, the smallest that it fits into, the widest first; none if one finds no room."""

@@ -11,22 +11,19 @@ from charterer.domain.money import ZERO
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Verdict
 from charterer.domain.time import after
+from charterer.policy.actions.admission.refusals import no_option
 from charterer.policy.actions.admission.shortage import Shares
+from charterer.policy.actions.move_gate import Hold, MoveGate
 from charterer.policy.actions.plan_builder import PlanBuilder, verdict
-from charterer.policy.actions.resize_limits import Hold, MoveGate, being_measured
-from charterer.policy.actions.reversal_guard import reverses
 from charterer.policy.actions.triage import KeptRuns
 from charterer.policy.budgets import reasons
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import JobFacts, job_position, next_run
 from charterer.policy.jobs.moves import CandidateMove, JobMoves, job_moves
-from charterer.policy.jobs.predicates import reason
-from charterer.policy.nodes.max_cost import max_cost_left, within_max_cost
 from charterer.policy.nodes.node_fit import fit
 from charterer.policy.nodes.placement import GpuClaim
-from charterer.policy.options.option_value import JobPosition, Move, OptionValues, in_place
-from charterer.policy.options.pool_selection import left_out
+from charterer.policy.options.option_value import Move, OptionValues, in_place
 
 _AT_THE_EARLIEST = 1.0
 """Seconds to the next look: what a job reports may lag, and a phase that is all but over stays so until it is heard."""
@@ -47,7 +44,7 @@ class Resizing:
         self._draft = draft
         self._solution = draft.solution
         self._memo = draft.solution.inputs.memo
-        self._gate = MoveGate(draft.solution.budget, draft.snapshot.now)
+        self._gate = MoveGate(draft.solution, draft.snapshot)
 
     def move(self, running: Sequence[KeptRuns], shares: Shares | None) -> None:
         """Jobs that must move first, in order of creation, then those that may gain most.
@@ -58,10 +55,9 @@ class Resizing:
         for kept in running:
             share = self._solution.shares.get(kept.group.key)
             if share is None:
-                others = left_out(self._solution.budget, self._draft.snapshot.pools)
-                text = f"its menu is empty now; it runs on where it is{'; ' if others else ''}{others}"
-                why = reason(ReasonCode.NO_OPTION, text)
                 for job in (facts.job for facts in kept.runners.values()):
+                    why = no_option(self._draft, job)
+                    why = replace(why, message=f"it runs on where it is, but could not start again: {why.message}")
                     self._draft.judge(job, None if job.allocation is None else job.allocation.option, why)
                 continue
             self._judge_runners(kept, share)
@@ -138,11 +134,9 @@ class Resizing:
         )
         verdicts |= found if kept.all else {name: found[name] for name in kept.runners}
         for job in (facts.job for facts in group.targeted if facts.job.id in kept.runners):
-            need = solution.deadline_needs.get(job.id)
-            if need is not None:
-                verdict = verdicts[job.id]
-                why = solution.with_deadline_note(job, verdict.reason)
-                verdicts[job.id] = replace(verdict, reason=why, target=need.outlook)
+            verdict = verdicts[job.id]
+            why = solution.with_deadline_note(job, verdict.reason)
+            verdicts[job.id] = replace(verdict, reason=why, target=solution.outlook(job))
 
     def _force(self, runner: _Resizable) -> None:
         job, forced = runner.moves.facts.job, runner.moves.forced
@@ -164,32 +158,17 @@ class Resizing:
                 continue
             allocation, position = job.allocation, share.position(job)
             assert allocation is not None
-            left = max_cost_left(job, self._draft.snapshot)
-            if left is not None:
-                worst = values.move(allocation.option, candidate.to, position, rented=True).cost.dollars
-                stay = values.staying(allocation.option, position).dollars
-                if not within_max_cost(job, candidate.to, stay + worst, left):
-                    continue
-            held = self._gate.held(job)
-            if held is None and values.is_trial(allocation.option):
-                held = being_measured(allocation, self._draft.snapshot.now)
-            held = held or self._turning(job, allocation, values, position, candidate.to)
+            stay = values.staying(allocation.option, position).dollars
+            worst = values.move(allocation.option, candidate.to, position, rented=True).cost.dollars
+            if not self._gate.affords(job, candidate.to, stay + worst):
+                continue
+            held = self._gate.held(job, values, position, candidate.to)
             if held is not None:
                 self._stay(job, allocation.option, share, candidate.to, held)
                 return
             move = values.move(allocation.option, candidate.to, position, rented=rented)
             if self._go(job, allocation, move.to, self._gain(job, move, allocation, share)):
                 return
-
-    def _turning(
-        self, job: Job, allocation: Allocation, values: OptionValues, position: JobPosition, to: Option
-    ) -> Hold | None:
-        """Why a move has to wait because it would take back the last one."""
-        if not job.moves or self._solution.budget.fixed_rate is not None:
-            return None
-        left = values.staying(allocation.option, position).seconds
-        move = values.move(allocation.option, to, position, rented=False)
-        return reverses(job, allocation, move, values.worth, left, self._draft.snapshot.now)
 
     def _stay(self, job: Job, here: Option, share: GroupAssignment, to: Option, held: Hold) -> None:
         """Say why a move that would pay is not made, and think again when it may be."""

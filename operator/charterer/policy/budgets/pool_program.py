@@ -254,7 +254,9 @@ class PoolProgram:
             forecast=forecast_assigned(solution.pacing, shares, solution.calibration, budget, now),
             scarce={
                 pool: ScarcePool(
-                    scarce.price(budget.id, pool), _verdict(sizes[pool], price, pool in scarce.short), sizes[pool].until
+                    scarce.price(budget.id, pool),
+                    _verdict(sizes[pool], price, pool in scarce.short, solution.payable),
+                    sizes[pool].until,
                 )
                 for pool, price in scarce.prices.items()
                 if price > 0.0 or pool in scarce.short
@@ -262,6 +264,6 @@ class PoolProgram:
         )
 
 
-def _verdict(size: PoolSize, price: float, short: bool) -> PoolVerdict:
+def _verdict(size: PoolSize, price: float, short: bool, payable: Price) -> PoolVerdict:
     node_price = Price.per_second(price * size.gpus_per_node)
-    return PoolVerdict(size.limit, size.nodes, Price.per_second(price), node_price, short)
+    return PoolVerdict(size.limit, size.nodes, Price.per_second(price), node_price, short, payable)

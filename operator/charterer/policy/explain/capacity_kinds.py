@@ -2,7 +2,8 @@
 
 The jobs are those that the budget pays for now: λ_i jobs a second of each group. Without a kind they are solved again,
 with the pools of that kind left out, for the smallest spend at which the (weighted) mean completion time is the same.
-The mean completion time falls as the spend grows, so that spend is found by halving (``exchange_rate.solve``).
+The mean completion time falls as the spend grows, so that spend is found by halving (``exchange_rate.solve``). Where no
+spend is enough, they are solved for what the budget would spend on them: its amount, or what it spends now.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ class WithoutKind:
     """A budget without ``pools``, which are all of a ``kind``: spot, or a GPU type; it has ``others`` more pools.
 
     ``more``: dollars a period that the same jobs would cost beyond ``now``, what they cost with all kinds, if they were
-    as fast; None where they could not be. ``slower``: how many times their mean completion time is then at the least;
-    1 where they could be as fast if the other pools had ``room``. ``impossible``: jobs a second of groups that no other
-    pool can run at all.
+    as fast; None where they could not be, at any cost or because the other pools lack ``room``. ``slower``: how many
+    times as long they would take on average at the budget's amount, for ``more_then`` dollars a period beyond ``now``;
+    1 where they could be as fast, and None where they would queue, because even the cheapest options left cost more.
+    ``impossible``: jobs a second of groups that no other pool can run at all.
     """
 
     kind: str
@@ -45,7 +47,8 @@ class WithoutKind:
     others: int
     now: Money
     more: Money | None
-    slower: float
+    slower: float | None
+    more_then: Money
     room: bool
     impossible: float
 
@@ -110,21 +113,24 @@ def _without(
     now = sum(load.arrivals * load.factor * expected(share)[1] for share, load in present)
     life = sum(load.arrivals * share.group.weight * expected(share)[0] for share, load in present)
     remaining = _RemainingPools([(group, loads[key]) for key, group in groups.items()])
-    slower = remaining.life(remaining.most) / life if life else 1.0
-    as_fast, room, more = slower <= _EQUAL, True, None
+    period = period_seconds(solution)
+    as_fast = remaining.life(remaining.most) <= life * _EQUAL
+    slower: float | None = 1.0
     if as_fast:
         spend = remaining.least_spend(life * _EQUAL)
-        room = fits_into(
-            remaining.uses(spend), {name: gpus for name, gpus in solution.room.items() if name not in pools}
-        )
-        more = Money.of(max(spend - now, 0.0) * period_seconds(solution)) if room else None
+    else:
+        spend = min(max(now, budget.amount.dollars / period), remaining.most)
+        slower = remaining.life(spend) / life if spend >= remaining.least else None
+    free = {name: gpus for name, gpus in solution.room.items() if name not in pools}
+    room = fits_into(remaining.uses(spend), free)
     return WithoutKind(
         kind=kind,
         pools=pools,
         others=others,
-        now=Money.of(now * period_seconds(solution)),
-        more=more,
-        slower=1.0 if as_fast else slower,
+        now=Money.of(now * period),
+        more=Money.of(max(spend - now, 0.0) * period) if as_fast and room else None,
+        slower=slower,
+        more_then=Money.of((spend - now) * period),
         room=room,
         impossible=sum(load.arrivals for key, load in loads.items() if key not in groups),
     )

@@ -7,8 +7,12 @@ from charterer.domain.money import ZERO
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant, after
+from charterer.policy.jobs.hopeless import hopeless
 from charterer.policy.options.market import Market
 from charterer.sentences import count
+
+_HOPELESS_SECONDS = 10.0
+"""Seconds for a run that can never start: a scheduler or a kubelet may see a label or a Secret that much late."""
 
 
 def reason(code: ReasonCode, message: str) -> Reason:
@@ -36,7 +40,8 @@ def not_wanted(job: Job) -> Reason | None:
 def ready_by(job: Job, allocation: Allocation) -> Instant | None:
     """By when all pods of the allocation's run must be running; None when they are, or when the run has ended.
 
-    A run that did not even begin has the same time, from its allocation on, and its predecessor's grace period.
+    A run that did not even begin has the same time, from its allocation on, and its predecessor's grace period. One
+    that can never start has a few seconds.
     """
     run = job.current_run
     if run is not None and run.ended is not None:
@@ -47,7 +52,8 @@ def ready_by(job: Job, allocation: Allocation) -> Instant | None:
     begun = {pod.index for pod in run.pods if pod.phase in (PodPhase.RUNNING, PodPhase.SUCCEEDED)}
     if len(begun) >= len(allocation.placements) or any(pod.phase is PodPhase.FAILED for pod in run.pods):
         return None
-    return after(max(run.started, allocation.since), job.ready_timeout_seconds)
+    seconds = min(_HOPELESS_SECONDS, job.ready_timeout_seconds) if hopeless(run) else job.ready_timeout_seconds
+    return after(max(run.started, allocation.since), seconds)
 
 
 def settled(job: Job) -> bool:

@@ -30,19 +30,22 @@ USEFUL_SECONDS = 600
 START_BOUND_FACTOR = 3
 """Multiple of the pool's start-up time that a reserve covers; slower nodes are not waited for."""
 
+_CENT = 10_000
+"""Micro-dollars."""
 _BOOTING = (RentalPhase.REQUESTED, RentalPhase.STARTING)
 
 
 def reserve(pool: Pool, grace_seconds: int) -> Money:
     """Worst-case cost of a node rented now and released, with its jobs' grace, as soon as it is ready.
 
-    Worst price over the billing minimum or the bound on start-up, whichever is longer, and then the time to drain.
-    ValueError without a quote.
+    Worst price over the billing minimum or the bound on start-up, whichever is longer, and then the time to drain;
+    rounded up to the cent. ValueError without a quote.
     """
     if pool.quote is None:
         raise ValueError(f"GPUPool {pool.id} has no quote: nothing can be reserved for a node of an unknown price")
     start = max(pool.quote.billing_minimum_seconds, START_BOUND_FACTOR * ceil(pool.start_seconds))
-    return pool.quote.worst.cost(start + grace_seconds + MARGIN_SECONDS)
+    worst = pool.quote.worst.cost(start + grace_seconds + MARGIN_SECONDS)
+    return Money(-(-worst.micros // _CENT) * _CENT)
 
 
 def exposure(rental: Rental, grace_seconds: int, lag_seconds: float, now: Instant) -> Money:

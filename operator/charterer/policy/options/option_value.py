@@ -131,6 +131,11 @@ class OptionValues:
         """Whether a job may still choose that option."""
         return key_of(option) in self._at
 
+    def speed(self, option: Option, position: JobPosition) -> float:
+        """How fast the option is in the phase of the position; where it is not on the menu, as fast as it was."""
+        at = self._at.get(key_of(option))
+        return option.speed if at is None else self.menu.stages[self.menu.phase(position.done)][at].speed
+
     def is_trial(self, option: Option) -> bool:
         """Whether the menu offers that option's width to measure it."""
         at = self._at.get(key_of(option))

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 from charterer.domain.ids import InstanceId, OrderToken, PoolId
@@ -85,7 +86,7 @@ class AwsCloud:
     async def quote(self, pool: Pool) -> Quote:
         """The price list's price, or the present spot price, of the dearest type and zone."""
         with _understood(pool.id, "quote", UnknownCode):
-            types, zones, _ = await self._place(pool)
+            types, zones, *_ = await self._place(pool)
             return await self._prices.quote(pool, types, zones)
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
@@ -173,8 +174,8 @@ class AwsCloud:
             return error
 
     async def _survey(self, pool: Pool, rows: Sequence[ListedInstance], asked: Instant) -> Survey:
-        types, zones, group = await self._place(pool)
-        offering = await self._offering(pool, types, zones, group)
+        types, zones, group, size = await self._place(pool)
+        offering = replace(await self._offering(pool, types, zones, group), group_size=size)
         segments = await self._prices.segments(pool, sorted({*types, *(row.type for row in rows)}), rows)
         alive = {row.id for row in rows if row.ended is None}
         ends = await self._blocks.ends_of(pool.id, rows)
@@ -191,14 +192,14 @@ class AwsCloud:
             offering=offering,
         )
 
-    async def _place(self, pool: Pool) -> tuple[Sequence[str], Sequence[str], str]:
-        """The pool's instance types, its zones, and its group's name in the whole world."""
+    async def _place(self, pool: Pool) -> tuple[Sequence[str], Sequence[str], str, int | None]:
+        """The pool's instance types, its zones, its group's name in the whole world, and its group's size."""
         match pool.cloud:
             case AwsFleet() as fleet:
-                return fleet.instance_types, await self._hardware.zones(pool, fleet.subnets), ""
+                return fleet.instance_types, await self._hardware.zones(pool, fleet.subnets), "", None
             case AwsGroup() as group:
                 settings = await self._groups.settings(pool, group)
-                return settings.types, settings.zones, settings.arn
+                return settings.types, settings.zones, settings.arn, settings.size
             case _:
                 raise _not_mine(pool)
 

@@ -31,13 +31,14 @@ _NO_MEMBER: Final = "No managed instance found"
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """A group as EC2 Auto Scaling describes it. ``row``: the whole answer."""
+    """A group as EC2 Auto Scaling describes it. ``size``: its maximum. ``row``: the whole answer."""
 
     arn: str
     zones: Sequence[str]
     subnets: Sequence[str]
     types: Sequence[str]
     tags: dict[str, str]
+    size: int
     row: dict[str, Any]
 
 
@@ -157,6 +158,7 @@ class GroupLauncher:
             subnets=[subnet for subnet in row.get("VPCZoneIdentifier", "").split(",") if subnet],
             types=types,
             tags={tag["Key"]: tag["Value"] for tag in row.get("Tags", ()) if tag.get("PropagateAtLaunch")},
+            size=int(row["MaxSize"]),
             row=dict(row),
         )
 

@@ -17,7 +17,7 @@ from charterer.providers.aws.permissions import CLUSTER_TAG, POOL_TAG, Call
 from charterer.providers.aws.prices import Prices
 from charterer.providers.aws.quotas import Quotas
 from charterer.providers.errors import ProviderError
-from charterer.providers.provider import PreflightFinding
+from charterer.providers.provider import PreflightFinding, size_finding
 
 _CLASSES: Final = {CapacityType.ON_DEMAND: "on-demand", CapacityType.SPOT: "spot"}
 _ABANDON: Final = "spec.aws.abandonAfterSeconds"
@@ -84,6 +84,7 @@ class Preflight:
             checks.append((_ABANDON, lambda: self._abandons(pool, *template_of(pool, settings.row), seconds)))
         whole = [PreflightFinding("group", False, each) for each in wrong]
         whole = whole or [PreflightFinding("group", True, f"{settings.arn} is fit")]
+        whole.append(size_finding(pool, settings.size))
         return [*whole, *[await _finding(subject, check) for subject, check in checks]]
 
     async def _identity(self, pool: Pool) -> PreflightFinding:

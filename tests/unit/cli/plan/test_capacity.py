@@ -10,6 +10,7 @@ from charterer.domain.job import SpotPolicy
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl
 from tests.unit.cli.worlds import charterer_over
+from tests.unit.policy.explain.test_capacity_kinds import two_types
 from tests.worlds import World
 
 
@@ -29,6 +30,22 @@ def test_plan_says_what_the_same_jobs_would_cost_without_spot(monkeypatch: pytes
     assert (lost["kind"], lost["pools"]) == ("spot", ["cheap"])
     # Four times the price is three times the bill more, less what interruptions are expected to cost.
     assert 2.0 < float(lost["more"]) / float(lost["costs"]) < 3.0
+
+
+@pytest.mark.parametrize(
+    ("amount", "says"),
+    [
+        ("7000", "would take 3.07 times as long, for $2,834 a month more (+68%); no amount makes up for it"),
+        ("5000", "would queue: even their cheapest options left cost more than the amount"),
+    ],
+)
+def test_plan_says_how_long_jobs_would_take_for_the_amount_where_no_money_makes_them_as_fast(
+    amount: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = " ".join(charterer_over(two_types(amount), monkeypatch)("plan").stdout.split())
+    assert "without h100 (pool h100) the same jobs would " in said
+    assert says in said
+    assert "at the least" not in said
 
 
 def test_plan_says_nothing_of_kinds_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,11 +103,14 @@ def test_a_pool_whose_nodes_come_late_says_for_how_long_and_after_how_many_refus
     ],
 )
 def test_each_limit_is_named(limit: Limit, nodes: int, said: str) -> None:
-    verdict = PoolVerdict(limit, nodes, Price.parse("1"), Price.parse("8"), short=False)
+    verdict = PoolVerdict(limit, nodes, Price.parse("1"), Price.parse("8"), short=False, payable=Price.parse("8"))
     assert pool_in_words("p", verdict) == said
     short = replace(verdict, short=True)
     assert pool_in_words("p", short) == said.replace("worth", "worth at least") + "; jobs have to wait for it"
     assert pool_in_words("p", replace(short, node_scarcity=Price(0))).endswith(", and jobs have to wait for it")
+    assert pool_in_words("p", replace(verdict, payable=Price.parse("7.50"))) == said.replace(
+        "worth $8.00/h beyond its price", "worth more than the $7.50/h that its budget may spend"
+    )
 
 
 def test_where_pools_have_room_for_a_part_of_the_load_no_amount_is_said_to_suffice(

@@ -126,6 +126,18 @@ def test_a_job_in_a_file_is_tried_too(tmp_path: Path, monkeypatch: pytest.Monkey
     assert api.tried == ["more", "more"]
 
 
+def test_a_name_that_somebody_else_has_taken_is_told_before_the_job_is_created(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(FILE)
+    api = DryRuns()
+    api.strangers.add(f"/api/v1/namespaces/{NAMESPACE}/services/more")
+    refused = over(world_with(), monkeypatch, api, {})("plan", "-f", str(file), "--detailed-exitcode")
+    assert refused.exit_code == 0
+    assert f"Service {NAMESPACE}/more is somebody else's" in refused.stdout
+
+
 def test_a_running_job_whose_file_has_a_refused_template_runs_on_and_that_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,10 +47,10 @@ def test_policies_stand_side_by_side_as_numbers(files: tuple[Path, Path]) -> Non
 
 
 def test_charterer_can_be_made_to_learn_the_curves_and_what_it_is_compared_with_stays(files: tuple[Path, Path]) -> None:
-    known, asked = json.loads(call(files, "--pays", "400", "-o", "json").stdout)
+    known, asked, _ = json.loads(call(files, "--pays", "400", "-o", "json").stdout)
     done = call(files, "--pays", "400", "--learn", "-o", "json")
     assert done.exit_code == 0, done.output
-    learning, same = json.loads(done.stdout)
+    learning, same, _ = json.loads(done.stdout)
     assert [row["learns"] for row in (known, asked, learning, same)] == [False, False, True, False]
     assert same == asked
     assert learning["complete"] == 3
@@ -121,7 +121,7 @@ def test_a_width_that_is_not_faster_is_a_warning_and_a_job_that_asks_for_it_is_t
     files[0].write_text("name,time,application,num_replicas\na,0,sft,32\n")
     done = call(files, "--pays", "400", "-o", "json", "--node-price", "0.01")
     assert done.exit_code == 0, done.output
-    chosen, asked = json.loads(done.stdout)
+    chosen, asked, _ = json.loads(done.stdout)
     assert asked["meanCompletionSeconds"] == pytest.approx(120 + 30 + 500)
     assert chosen["meanCompletionSeconds"] == pytest.approx(120 + 30 + 450)
     assert done.stderr == (
@@ -153,7 +153,7 @@ def test_the_documented_curve_gives_the_same_numbers_in_any_unit_and_as_submissi
     of_history = CliRunner().invoke(main, ["simulate", str(history), *rates])
     of_submissions = CliRunner().invoke(main, ["simulate", str(submitted), "--speeds", str(speeds), *rates])
     assert json.loads(of_history.stdout) == json.loads(of_submissions.stdout)
-    narrow, wide, _ = json.loads(of_history.stdout)
+    narrow, wide, *_ = json.loads(of_history.stdout)
     assert narrow["meanCompletionSeconds"] == pytest.approx(150 + 3600 / 1.9, abs=0.001)
     assert wide["meanCompletionSeconds"] == pytest.approx(150 + 1000, abs=0.001)
     assert wide["dollars"] == pytest.approx(4 * 1150 * 16 / 3600, abs=1e-5)
@@ -229,6 +229,21 @@ def test_how_long_as_asked_keeps_idle_nodes_is_said_and_can_be_set(files: tuple[
     kept, ended = json.loads(call(files, "--policy", "as-asked", "--policy", "as-asked:0", "-o", "json").stdout)
     assert ended["dollars"] < kept["dollars"]
     assert ended["usedGPUHours"] == kept["usedGPUHours"]
+
+
+def test_jobs_as_asked_are_simulated_with_and_without_idle_minutes(files: tuple[Path, Path]) -> None:
+    policies = [run["policy"] for run in json.loads(call(files, "--pays", "4", "-o", "json").stdout)]
+    assert policies == ["charterer", "as-asked", "as-asked:0"]
+
+
+def test_a_history_too_short_for_any_node_to_be_idle_enough_says_so(files: tuple[Path, Path]) -> None:
+    files[1].write_text("application,gpus,seconds\nsft,4,40\nsft,8,30\n")
+    said = "no node is given back before the last job ends. Compare with as-asked:0."
+    assert said not in " ".join(call(files, "--policy", "as-asked").stdout.split())
+    files[0].write_text(WORKLOAD.replace(",600,", ",60,").replace(",900,", ",90,"))
+    shown = " ".join(call(files, "--policy", "as-asked").stdout.split())
+    assert said in shown
+    assert said not in " ".join(call(files, "--policy", "as-asked:20").stdout.split())
 
 
 def test_only_budgets_that_pay_for_the_simulated_jobs_are_drawn() -> None:

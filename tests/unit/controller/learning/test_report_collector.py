@@ -183,7 +183,7 @@ NUMBER = st.floats(1e-6, 86_400.0)
             fraction=st.none() | st.floats(0.0, 1.0),
             batch=st.integers(1, 10**9),
             step_seconds=NUMBER,
-            grad_sqr=st.none() | st.floats(0.0, 1e30),
+            grad_sqr=st.none() | st.floats(-1e30, 1e30),
             grad_var=st.none() | st.floats(0.0, 1e30),
         ),
         min_size=2,

@@ -57,6 +57,13 @@ def test_while_the_cloud_is_silent_the_record_serves() -> None:
     assert silent.offer_recorded
 
 
+def test_a_pool_has_no_more_nodes_than_its_group_takes_also_while_the_cloud_is_silent() -> None:
+    small = replace(survey().offering, group_size=2)
+    assert seen(RECORDED, small, QUOTE).max_nodes == 2
+    assert seen(replace(RECORDED, offering=small), None, None).max_nodes == 2
+    assert seen(RECORDED, replace(small, group_size=50), QUOTE).max_nodes == RECORDED.max_nodes
+
+
 def test_an_answer_that_says_the_same_later_is_on_record() -> None:
     later = replace(QUOTE, as_of=after(NOW, 60.0))
     same = seen(RECORDED, RECORDED.offering, later)

@@ -7,10 +7,11 @@ from typing import cast
 from charterer.api.manifests import EventSubject
 from charterer.cluster.events import Recorder
 from charterer.controller.status.events import Events
+from charterer.domain.job import IN_DOUBT, Finish, FinishKind, RunOutcome, RunRecord
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Reason, ReasonCode, Release
 from charterer.domain.pool import Pool, Quote
-from charterer.domain.steps import OpenPeriod, RecordOffer, SetFinalizer
+from charterer.domain.steps import OpenPeriod, RecordOffer, RecordRun, RunWarning, SetFinalizer
 from charterer.domain.time import Instant
 from tests import factory as make
 
@@ -82,3 +83,16 @@ def test_the_end_of_a_machine_whose_pool_is_gone_is_a_warning() -> None:
     release = Release(make.rental().id, Reason(ReasonCode.POOL_DELETED, 0.0, ZERO, pool.closed_because))
     Events(cast(Recorder, heard)).done(release, make.snapshot(pool, make.rental(machine=make.instance())))
     assert heard.events == [("GPURental", "PoolDeleted", "GPUPool a100 is gone", True)]
+
+
+def test_what_the_owner_of_a_run_should_correct_is_a_warning_with_a_word_of_its_own() -> None:
+    heard = Heard()
+    place = make.allocation()
+    killed = RunRecord(1, RunOutcome.STOPPED, place.option, place.placements, make.T0, make.at(9), "it was killed")
+    events, seen = Events(cast(Recorder, heard)), make.snapshot(job := make.job())
+    events.done(RecordRun(job.id, killed, None, RunWarning.KILLED_AFTER_GRACE), seen)
+    assert heard.events == [("TrainingJob", "KilledAfterGrace", "run 1 on 4 GPUs: it was killed", True)]
+    early = Finish(FinishKind.COMPLETE, make.at(9), IN_DOUBT, "its last report says 7.0%")
+    done = RunRecord(2, RunOutcome.COMPLETE, place.option, place.placements, make.T0, make.at(9), "")
+    events.done(RecordRun(job.id, done, early), seen)
+    assert heard.events[-1] == ("TrainingJob", "CompletedInDoubt", "its last report says 7.0%", True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.api.models.base import Condition
+from charterer.api.models.base import Condition, dump
 from charterer.api.models.trainingjob_status import TrainingJobView
 from charterer.controller.status.publisher import viewed_objects
 from charterer.domain.errors import Problem
@@ -67,6 +67,15 @@ def test_a_job_with_which_planning_fails_says_so() -> None:
     shown = {viewed.key.name: viewed.make(snapshot) for viewed in viewed_objects(snapshot, decided, {})}
     admitted = {name: shown[name].conditions[0].reason for name in ("train", "another")}
     assert admitted == {"train": "PlanningFailed", "another": "Accepted"}
+
+
+def test_a_profile_shows_its_mean_work_in_whole_seconds() -> None:
+    world = a_world()
+    world.profiles[SFT] = replace(world.profiles[SFT], mean_work=226.906667)
+    snapshot = world.snapshot()
+    views = viewed_objects(snapshot, plan_around(snapshot, Memo(), {}).plan, {})
+    (view,) = [viewed.make(snapshot) for viewed in views if viewed.kind.name == "SpeedupProfile"]
+    assert dump(view)["meanWork"] == 227
 
 
 def test_a_profile_says_whether_its_declared_load_counts() -> None:

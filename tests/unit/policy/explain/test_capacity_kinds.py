@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from charterer.domain.ids import PoolId
 from charterer.domain.job import SpotPolicy
+from charterer.domain.money import Money
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl, SpeedCurve
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.capacity_kinds import SPOT, WithoutKind, without_each_kind
+from charterer.policy.explain.frontier import Frontier, mean_seconds
 from charterer.policy.planner import solve_budgets
 from tests.worlds import World
 
@@ -73,6 +76,36 @@ def test_without_the_fastest_gpu_type_no_money_makes_jobs_as_fast() -> None:
     lost = of_kind(world)["h100"]
     assert lost.more is None
     assert lost.slower == pytest.approx(3.0, rel=1e-2)
+
+
+def two_types(amount: str) -> World:
+    """Jobs that run on an A100 at 44 % of their speed on an H100, and widen well on both."""
+    world = World()
+    world.budget(amount=amount)
+    world.pool("a100", price="16", start_seconds=0)
+    world.pool("h100", price="20", start_seconds=0)
+    world.profile(
+        "sft", Amdahl(0.995, 0.44), work_hours=40, arrivals_per_hour=0.1, budget="research", restart_seconds=0,
+        others=[SpeedCurve("h100", Amdahl(0.995, 1.0))],
+    )  # fmt: skip
+    return world
+
+
+@pytest.mark.parametrize("amount", ["6000", "7000", "30000"])
+def test_without_a_faster_type_jobs_take_what_the_plan_gives_them_without_its_pool(amount: str) -> None:
+    world = two_types(amount)
+    lost = of_kind(world)["h100"]
+    assert lost.slower is not None
+    with_it = mean_seconds(solved(world))
+    del world.pools[PoolId("h100")]
+    without_it = Frontier(solved(world)).at(Money.parse(amount)).mean_seconds
+    assert without_it == pytest.approx(lost.slower * (with_it or 0.0))
+    assert lost.slower > 2.0
+
+
+def test_without_a_cheaper_type_an_amount_may_be_too_small_for_all_jobs() -> None:
+    lost = of_kind(two_types("4000"))["h100"]
+    assert (lost.more, lost.slower) == (None, None)
 
 
 def test_what_has_no_room_in_the_other_pools_is_said_so() -> None:

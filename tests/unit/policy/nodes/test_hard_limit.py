@@ -31,6 +31,11 @@ def test_a_pool_without_a_quote_can_reserve_nothing() -> None:
         reserve(replace(world.pool("a100"), quote=None), 60)
 
 
+def test_a_reserve_is_rounded_up_to_the_cent() -> None:
+    world = World()
+    assert reserve(world.pool("a100", price="19.80", start_seconds=60), 61).decimal() == "2.32"
+
+
 def test_exposure_is_what_an_end_costs_and_for_a_booting_node_what_is_left_of_its_reserve() -> None:
     world = World()
     world.budget()

@@ -4,7 +4,7 @@ A new node of S GPUs, of which the narrow jobs that wait want K, bills the rest 
 the next narrow job comes where that takes longer: (S − K)·c·R dollars (c: dollars a second of a GPU; R: the seconds to
 the next job, at least those to start, T, and at most five times as many). No node is rented for them before their
 waiting has cost as much. So waiting in vain costs at most twice what knowing the future would have (ski rental, as in
-``reversal_guard``). With Θ = Σ w·θ and L = Σ w·θ·(waited so far), both over these jobs, they wait if GPUs come free on
+``move_gate``). With Θ = Σ w·θ and L = Σ w·θ·(waited so far), both over these jobs, they wait if GPUs come free on
 a node in use within
 
     ((S − K)·c·R − L) / Θ    seconds.

@@ -83,7 +83,6 @@ class Refusals:
         """That the pool may have no more nodes, or that what is free on them is not in one piece."""
         pool = self._draft.snapshot.pools[option.pool]
         free = sum(gpus for gpus in self._draft.free_nodes(option.pool).ready.free.values() if gpus > 0)
-        nodes = "the only node" if pool.max_nodes == 1 else f"all {pool.max_nodes} nodes"
-        text = f"{pool.id} has {nodes} that spec.maxNodes allows"
+        text = f"{pool.id} has {pool.most_nodes}"
         apart = f", and its {free} free GPUs are not together as the job needs them"
         return f"{text}{apart if free >= option.gpus else ''}"

@@ -19,18 +19,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from charterer.domain.ids import JobId, PoolId
-from charterer.domain.job import Job
+from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.plan import PoolVerdict
+from charterer.policy.actions.move_gate import MoveGate
 from charterer.policy.actions.plan_builder import PlanBuilder
-from charterer.policy.actions.resize_limits import MoveGate
 from charterer.policy.actions.triage import KeptRuns
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.predicates import must_move
 from charterer.policy.nodes.hard_limit import reserve
 from charterer.policy.nodes.holdings import HeldGpus, by_rental, held_by
-from charterer.policy.nodes.max_cost import max_cost_left, within_max_cost
 from charterer.policy.nodes.pool_quota import PoolRoom
 from charterer.policy.nodes.pool_size import pool_sizes
 from charterer.policy.options.option_value import Completion
@@ -78,7 +77,11 @@ class Shares:
             text += f" (another sharing is worth {self.gap:.0%} more at most)"
         if self.any_price:
             return f"{text}; {one} is late for its targetCompletionTime whatever it gets, so it pays any price"
-        return f"{text}; one more node would be worth {verdict.node_scarcity} to {whom}, beyond its price"
+        if verdict.node_scarcity > verdict.payable:
+            worth = f"more to {whom} than the {verdict.payable} that the budget may spend"
+        else:
+            worth = f"{verdict.node_scarcity} to {whom}, beyond its price"
+        return f"{text}; one more node would be worth {worth}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,8 @@ def share_room(
     """The shares of the jobs; None where there is room for what each job of the queue would like best.
 
     ``queue``: the jobs that wait, in their order; ``wanted``: their options, best first. A budget that is too small has
-    no room to share: jobs wait for money there, in their order.
+    no room to share: jobs wait for money there, in their order. Nor is room shared beside another pool that has some,
+    with a job that would stay narrow for life.
     """
     if not queue or not draft.solution.feasible:
         return None
@@ -115,7 +119,20 @@ def share_room(
     best = [wanted[job.id][0].option for job in queue]
     if fits([Way(option.pool, option.gpus, 0.0) for option in best], nodes):
         return None
+    if any(_settles(job, wanted[job.id], nodes) for job in queue):
+        return None
     return _Shortage(draft, rooms, running).solve([_waiting(draft, job, wanted[job.id]) for job in queue])
+
+
+def _settles(job: Job, ways: Sequence[Completion], nodes: Mapping[PoolId, NodeRoom]) -> bool:
+    """Whether the job keeps for life what it is given, while another pool than that of its best way has room for it.
+
+    The value of a second takes for granted that a job that begins narrow becomes wider later.
+    """
+    if job.resize is not ResizePolicy.NEVER:
+        return False
+    others = (way.option for way in ways if way.option.pool != ways[0].option.pool)
+    return any(fits([Way(option.pool, option.gpus, 0.0)], nodes) for option in others)
 
 
 def _first(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
@@ -158,7 +175,7 @@ class _Shortage:
         self._draft = draft
         self._rooms = rooms
         self._running = running
-        self._gate = MoveGate(draft.solution.budget, draft.snapshot.now)
+        self._gate = MoveGate(draft.solution, draft.snapshot)
         self._free = {pool: dict(room.free) for pool, room in rooms.items()}
         self._room_comes_free = self._give_back()
 
@@ -235,7 +252,7 @@ class _Shortage:
             if share is None or not share.group.menu.known:
                 continue
             for name, facts in kept.runners.items():
-                if name in kept.group.movable and self._may_move(facts.job) and facts.job.allocation is not None:
+                if name in kept.group.movable and self._may_move(facts.job, share) and facts.job.allocation is not None:
                     option = facts.job.allocation.option
                     needed = option.gpus * max(share.position(facts.job).left / option.speed, _LEAST)
                     found.append((share.values.worth / needed, name, facts.job, share))
@@ -244,7 +261,7 @@ class _Shortage:
             if candidate is not None:
                 yield candidate
 
-    def _may_move(self, job: Job) -> bool:
+    def _may_move(self, job: Job, share: GroupAssignment) -> bool:
         """Whether it could have fewer GPUs of these pools; what its owner wants is not weighed against others."""
         held, solution = job.allocation, self._draft.solution
         if held is None or not job.remaining or job.id in solution.deadline_needs or held.option.gpus <= job.widths.min:
@@ -252,20 +269,20 @@ class _Shortage:
         room = self._rooms.get(held.option.pool)
         if room is None or not all(place.rental in room.free for place in held.placements):
             return False
-        return self._gate.held(job) is None and not must_move(job, solution.inputs.market)
+        return self._gate.closed(job, share.values) is None and not must_move(job, solution.inputs.market)
 
     def _running_on(self, job: Job, share: GroupAssignment) -> _Candidate | None:
         """The job with its narrower options; None where there are none."""
         assert job.allocation is not None
-        draft, here, held = self._draft, job.allocation.option, by_rental(job.allocation.placements)
-        values, position, left = share.drawn_values(job), share.position(job), max_cost_left(job, draft.snapshot)
+        here, held = job.allocation.option, by_rental(job.allocation.placements)
+        values, position = share.drawn_values(job), share.position(job)
         stay = values.staying(here, position)
         ways, restarts, table = [stay], [0.0], share.group.menu.table
         for to in (way.option for way in values.entering(position)):
-            if to.pool in self._rooms and to.gpus < here.gpus:
+            if to.pool in self._rooms and to.gpus < here.gpus and not self._gate.held(job, values, position, to):
                 move = values.move(here, to, position, rented=False)
                 seconds, dollars = stay.seconds - move.saved_seconds, stay.dollars + move.cost.dollars
-                if within_max_cost(job, to, dollars, left):
+                if self._gate.affords(job, to, dollars):
                     room = stay.room_dollars + move.room_dollars
                     ways.append(Completion(to, seconds, dollars, values.worth * seconds + dollars + room, room))
                     restarts.append(table.change_seconds(table.resizable_pool(here), table.index[key_of(to)]))
@@ -309,7 +326,7 @@ class _Shortage:
             if pool in sizes:
                 size, node = sizes[pool], Price.per_second(worth)
                 gpu = Price.per_second(worth / size.gpus_per_node)
-                found[pool] = PoolVerdict(size.limit, size.nodes, gpu, node, short)
+                found[pool] = PoolVerdict(size.limit, size.nodes, gpu, node, short, draft.solution.payable)
                 if size.until is not None:
                     draft.decided.again_at.append(size.until)
         return found

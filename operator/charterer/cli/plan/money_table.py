@@ -1,0 +1,90 @@
+"""The table of ``charterer plan`` that says what more or less money would buy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from charterer.cli.shared import formatting
+from charterer.cli.shared.plan_report import PlanReport
+from charterer.domain.ids import BudgetId
+from charterer.domain.money import Money
+from charterer.policy.explain.frontier import FrontierPoint
+from charterer.policy.solve.exchange_rate import BudgetFit
+from charterer.report.document import (
+    Block,
+    DocumentTable,
+    Heading,
+    Paragraph,
+    TableCell,
+    TableColumn,
+    Tone,
+)
+
+
+def more_or_less_blocks(report: PlanReport) -> list[Block]:
+    """Rows of amounts for each budget, and the amounts between which money makes a difference."""
+    frontiers = {budget: frontier for budget, frontier in report.frontiers.items() if not frontier.empty}
+    if not frontiers:
+        return []
+    blocks: list[Block] = [
+        Heading("What more or less money would buy, in the long run"),
+        Paragraph("A row is an amount for every month from now on, whatever was spent of this one so far.", Tone.FAINT),
+    ]
+    columns = (
+        TableColumn("BUDGET"),
+        TableColumn("TIMES", right=True),
+        TableColumn("A MONTH", right=True),
+        TableColumn("SPENDS", right=True),
+        TableColumn("MEAN JOB", right=True),
+        TableColumn("PAYS/H-SAVED", right=True),
+        TableColumn("ONE MORE $ SAVES", right=True),
+        TableColumn("", elastic=True),
+    )
+    rows = [
+        _row(budget, point, report.sums[budget].assumed)
+        for budget, frontier in frontiers.items()
+        for point in telling(frontier.times())
+    ]
+    blocks.append(DocumentTable(columns, tuple(rows)))
+    for budget, frontier in frontiers.items():
+        if report.sums[budget].assumed:
+            blocks.append(Paragraph(f"{budget}: {_ASSUMED}", Tone.FAINT))
+            continue
+        ends = (
+            f"pools have room for {formatting.share(frontier.room)} of them, whatever the amount"
+            if frontier.room < 1.0
+            else f"they queue below {frontier.cheapest} a month; above {frontier.fastest} nothing faster is worth it"
+        )
+        blocks.append(Paragraph(f"{budget}: if jobs keep coming at this rate, {ends}.", Tone.FAINT))
+    return blocks
+
+
+def telling(points: Sequence[FrontierPoint]) -> list[FrontierPoint]:
+    """The points without those that repeat a neighbour: of amounts too small only the largest, and of those that leave
+    money over only the smallest. The budget's own amount is always there.
+    """
+    small = [point.factor for point in points if point.fit is BudgetFit.INFEASIBLE]
+    over = [point.factor for point in points if point.fit is BudgetFit.SURPLUS]
+    repeated = {*small[:-1], *over[1:]} - {1.0}
+    return [point for point in points if point.factor not in repeated]
+
+
+_ASSUMED = (
+    "there is no history yet, so as many jobs are assumed to come as are in sight. Whether an amount is enough shows "
+    "when more have come."
+)
+
+
+def _row(budget: BudgetId, point: FrontierPoint, assumed: bool) -> tuple[TableCell, ...]:
+    tone = Tone.STRONG if point.factor == 1.0 else Tone.PLAIN
+    texts = (
+        budget,
+        f"{point.factor:g}" if point.factor else "-",
+        str(Money(point.amount.micros)),
+        str(point.spend),
+        formatting.duration(point.mean_seconds),
+        formatting.rate(point.rate),
+        formatting.minutes_per_dollar(point.seconds_per_dollar),
+        "" if assumed else formatting.note(point.fit, 1.0 if point.mean_seconds is not None else point.served),
+    )
+    return tuple(TableCell(text, tone) for text in texts)
