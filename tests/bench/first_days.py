@@ -1,9 +1,9 @@
 """A budget's first days:  python -m tests.bench.first_days [--seeds 2] [--only steady]
 
-A new budget, a month of jobs, beside the best fixed exchange rate: the one that spends what the amount allows, which only
-somebody who knew all of the month could choose. The loss is θ·hours + dollars above that, at its θ, by the jobs that came
-in the first day, week and month. The worlds are those of ``year`` with jobs in January only; in some of them the first
-jobs wait already when the budget is made, or come in batches.
+A new budget, a month of jobs, beside the best fixed exchange rate: the one that spends what the amount allows, which
+only somebody who knew all of the month could choose. The loss is θ·hours + dollars above that, at its θ, by the jobs
+that came in the first day, week and month. The worlds are those of ``year`` with jobs in January only; in some of them
+the first jobs wait already when the budget is made, or come in batches.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from unittest.mock import patch
 
 from charterer.domain.budget import Budget
 from charterer.domain.ids import Rate
+from charterer.simulate.model.scenario import new_budget
 from charterer.simulate.model.workload import Submission
 from tests.bench import year
 
@@ -72,10 +73,9 @@ def run(world: World, seed: int, theta: float | None) -> Outcome:
     case = replace(
         year.CASES[0], jobs_a_month=world.jobs, dollars=world.dollars, load=lambda day: 1.0 if day < 31 else 0.0
     )
-    made = year.new_budget
 
     def budget(*given: object) -> Budget:
-        new = made(*given)  # type: ignore[arg-type]
+        new = new_budget(*given)  # type: ignore[arg-type]
         return new if theta is None else replace(new, fixed_rate=Rate(theta / _HOUR))
 
     def submission(name: str, at: float, application: str, gpus: int) -> Submission:

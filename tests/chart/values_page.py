@@ -18,9 +18,9 @@ CHART = Path(__file__).resolve().parents[2] / "charts/charterer"
 PAGE = CHART / "README.md"
 HEAD = """# The chart `charterer`
 
-The operator, its rights, and what watches it. Install `charterer-crds` first; [getting started](../../docs/getting-started.md)
-has the commands. `helm show values charts/charterer` prints the values with their comments. Every value is optional, and a
-name that does not exist is refused.
+The operator, its rights, and what watches it. Install `charterer-crds` first;
+[getting started](../../docs/getting-started.md) has the commands. `helm show values charts/charterer` prints the values
+with their comments. Every value is optional, and a name that does not exist is refused.
 
 <!-- made by `python -m tests.chart.values_page` -->
 
