@@ -37,8 +37,8 @@ class GroupDemand:
     """Jobs of one budget that choose alike. ``arrivals``: jobs a second, None when only jobs in sight are known.
 
     ``ceiling``: dollars that a second of a job of weight 1 may cost at most, None for the default.
-    ``counted``: number of jobs that ``arrivals`` rests on, infinite where it is declared. ``active``: number of jobs
-    that want to run. ``work``: mean work of a job, seconds of the reference option.
+    ``counted``: number of jobs that ``arrivals`` rests on, infinite where it is declared. ``assumed``: on jobs in sight
+    alone. ``active``: number of jobs that want to run. ``work``: mean work of a job, seconds of the reference option.
     """
 
     class_id: ClassId
@@ -50,6 +50,7 @@ class GroupDemand:
     arrivals: float | None
     counted: float = inf
     ceiling: Rate | None = None
+    assumed: bool = False
 
     @cached_property
     def hull(self) -> Hull:
@@ -70,6 +71,12 @@ class GroupDemand:
         if self.arrivals is None:
             return Demand(self.hull.slopes, self.hull.rates, float(self.active), self.weight, self.most)
         return Demand(self.hull.slopes, self.hull.money, self.arrivals, self.weight, self.most)
+
+    def with_load(self, arrivals: float) -> GroupDemand:
+        """The group with so many jobs a second, which rest on the jobs in sight where none were counted."""
+        if self.arrivals is not None:
+            return replace(self, arrivals=arrivals)
+        return replace(self, arrivals=arrivals, counted=float(self.active), assumed=True)
 
     def arrivals_per_hour(self, level: int) -> float:
         """Declared or counted; for jobs in sight by Little's law at that corner of the hull."""

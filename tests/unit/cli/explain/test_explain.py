@@ -226,7 +226,8 @@ def test_a_job_that_its_max_cost_does_not_let_start_says_what_it_needs(monkeypat
 def test_the_limits_of_the_jobs_own_are_told_with_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     world = running()
     job = world.jobs[JobId("sft-run")]
-    world.jobs[job.id] = replace(job, target_completion=after(world.now, 60.0), max_cost=Money.parse("1000"))
+    just_missed = after(world.now, 80 * 60.0)
+    world.jobs[job.id] = replace(job, target_completion=just_missed, max_cost=Money.parse("1000"))
     charterer = charterer_over(world, monkeypatch)
     said = charterer("explain", "sft-run").stdout
     assert "Its targetCompletionTime: target 2026-06-16T" in said
@@ -348,7 +349,8 @@ def test_with_a_target_only_what_the_target_pays_is_told(monkeypatch: pytest.Mon
         name: replace(budget, fixed_rate=None, amount=Money.parse("900000")) for name, budget in world.budgets.items()
     }
     job = world.jobs[JobId("sft-run")]
-    world.jobs[job.id] = replace(job, target_completion=after(world.now, 60.0))
+    just_missed = after(world.now, 80 * 60.0)
+    world.jobs[job.id] = replace(job, target_completion=just_missed)
     said = charterer_over(world, monkeypatch)("explain", "sft-run").stdout
     assert "because of its targetCompletionTime, it pays any price." in said
     assert "it pays at most" not in said

@@ -253,10 +253,24 @@ def test_what_another_budget_has_rented_is_not_shared_out() -> None:
     assert {place.rental for place in command.allocation.placements} == {RentalId("a100-1")}
 
 
-def test_a_target_that_nothing_can_meet_makes_no_price_of_a_node() -> None:
+def test_a_target_out_of_reach_puts_no_job_ahead_of_others() -> None:
+    world = one_node()
+    world.job("late", gpus=8, profile="sft", hours_left=40, target_hours=1.0)
+    world.job("short", gpus=8, profile="sft", hours_left=1)
+    decided = plan(world.snapshot())
+    assert placed(decided) == {"short": 8}
+    assert "any price" not in text(decided, "late")
+
+
+def test_a_target_that_is_just_missed_makes_no_price_of_a_node() -> None:
     """Such a job pays any price: the millions of dollars an hour by which it goes first are not a node's worth."""
     world = one_node()
     world.job("late", gpus=8, profile="sft", hours_left=40, target_hours=1.0)
+    target = plan(world.snapshot()).jobs[JobId("late")].target
+    assert target is not None
+    job = world.jobs[JobId("late")]
+    just_missed = after(world.now, 0.97 * target.fastest_seconds)
+    world.jobs[job.id] = replace(job, target_completion=just_missed)
     world.job("short", gpus=8, profile="sft", hours_left=1)
     told = "; one of them is late for its targetCompletionTime whatever it gets, so it pays any price"
     decided = plan(world.snapshot())
