@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from charterer.api.words.meaning import Meaning
-from charterer.domain.job import RunOutcome, RunWarning
+from charterer.domain.job import RunOutcome
+from charterer.domain.steps import RunWarning
 
 EVENT_REASONS: Final[Mapping[str, Meaning]] = {
     "Allocated": Meaning("The job was given GPUs; the message says why these."),

@@ -16,7 +16,7 @@ from charterer.api.manifests import EventSubject
 from charterer.api.models.base import ConditionType
 from charterer.api.models.gpubudget_status import BudgetState
 from charterer.api.models.gpupool import PoolState
-from charterer.api.models.trainingjob_status import JobState
+from charterer.api.models.trainingjob_status import MISLEADING_VARIABLES, JobState
 from charterer.api.names import API_VERSION
 from charterer.cluster.client import RawObject
 from charterer.cluster.events import Recorder
@@ -73,11 +73,19 @@ def transitions(before: _Status, after: _Status) -> Iterator[Transition]:
         now = _condition(after, kind)
         if now and now["reason"] != _condition(before, kind).get("reason"):
             yield Transition(now["reason"], now["message"], warning=True)
+    template = _condition(after, ConditionType.TEMPLATE_CURRENT)
+    if _fails(template) and not _fails(_condition(before, ConditionType.TEMPLATE_CURRENT)):
+        yield Transition(template["reason"], template["message"], warning=False)
+    admitted = _condition(after, ConditionType.ADMITTED)
+    if admitted.get("reason") == MISLEADING_VARIABLES != _condition(before, ConditionType.ADMITTED).get("reason"):
+        yield Transition(MISLEADING_VARIABLES, admitted["message"], warning=True)
     yield from _limits(before, after)
     why = after.get("why", "")
     if after.get("state") == JobState.QUEUED and why in _WAITING and why != before.get("why"):
         message = _condition(after, ConditionType.CAPACITY_AVAILABLE).get("message", "")
         yield Transition(why, message, warning=_WAITING[why])
+    if after.get("state") == JobState.RUNNING and why == ReasonCode.NO_OPTION != before.get("why"):
+        yield Transition(why, _condition(after, ConditionType.CAPACITY_AVAILABLE).get("message", ""), warning=True)
     pods = _condition(after, ConditionType.PODS_READY)
     if pods.get("reason") == ReasonCode.NOT_STARTING != _condition(before, ConditionType.PODS_READY).get("reason"):
         yield Transition(ReasonCode.NOT_STARTING, pods["message"], warning=True)

@@ -339,7 +339,17 @@ def _unavoidable(groups: Iterable[JobGroup], seconds: float) -> float:
 
 
 def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
-    """Solve the budget's θ* for the load of its jobs."""
+    """Solve the budget's θ* for the load of its jobs; where another amount is compared, for that at the real one."""
+    real = inputs.snapshot.real_amounts.get(budget.id)
+    if real is None:
+        return _solve(budget, inputs)
+    return _solve(budget, inputs, _solve(replace(budget, amount=real), inputs).shares)
+
+
+def _solve(
+    budget: Budget, inputs: PlanInputs, load: Mapping[GroupKey, GroupAssignment] | None = None
+) -> BudgetSolution:
+    """``load``: of groups whose arrivals are known, as they come at another amount."""
     snapshot, memo = inputs.snapshot, inputs.memo
     now = snapshot.now
     groups = inputs.groups.get(budget.id, {})
@@ -347,6 +357,8 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     rentals = [here.rentals for here in nodes.values()]
     pacing, calibration, in_period = _pacing_and_calibration(budget, groups.values(), rentals, inputs)
     demands = group_demands(groups, snapshot.profiles, inputs.menus[budget.id], budget, now)
+    if load is not None:
+        demands = {key: group.with_load(load[key].arrivals) if key in load else group for key, group in demands.items()}
     unspent = pacing.aim - pacing.spent
     needs, out_of_reach, reserved = _deadline_needs(
         groups.values(), demands, unspent, inputs, nodes, budget.moves.unlimited

@@ -210,10 +210,8 @@ def test_where_a_job_has_a_ceiling_below_what_the_budget_pays_options_win_at_tha
     }
     world.job("whole", gpus=(64, 64, 64))
     said = charterer_over(world, monkeypatch)("explain", "tj/sft-run").stdout
-    assert (
-        "Budget research pays up to $2,560.00 per job-hour saved. For this job it pays at most $40.00, 20 times" in said
-    )
-    assert re.search(r"would win if for this job the budget pays \S+ per job-hour saved instead of \$40\.00", said)
+    assert "Budget research pays up to $640.00 per job-hour saved. For this job it pays at most $80.00, 5 times" in said
+    assert re.search(r"would win if for this job the budget pays \S+ per job-hour saved instead of \$80\.00", said)
 
 
 def test_a_job_that_its_max_cost_does_not_let_start_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:

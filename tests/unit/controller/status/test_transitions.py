@@ -51,6 +51,23 @@ def test_a_waiting_job_says_once_what_it_waits_for(why: str, warning: bool) -> N
     assert told(waits(why), waits(why, "for something else")) == []
 
 
+def test_an_edit_of_a_running_job_is_answered_once() -> None:
+    had = ("True", "Placed", "the job has its GPUs")
+    before = status("Running", "BudgetOptimal", CapacityAvailable=had)
+    wrong = status("Running", "NoOption", CapacityAvailable=("True", "Placed", "it could not start again"))
+    assert told(before, wrong) == [("NoOption", "it could not start again", True)]
+    assert told(wrong, wrong) == []
+    changed = status("Running", "BudgetOptimal", TemplateCurrent=("False", "TemplateChanged", "pods keep the old one"))
+    assert told(before, changed) == [("TemplateChanged", "pods keep the old one", False)]
+    assert told(changed, changed) == []
+
+
+def test_a_variable_that_a_launcher_sets_is_a_warning_although_the_job_is_admitted() -> None:
+    odd = status("Queued", Admitted=("True", "MisleadingVariables", "MASTER_ADDR is the same for every pod"))
+    assert told({}, odd) == [("MisleadingVariables", "MASTER_ADDR is the same for every pod", True)]
+    assert told(odd, odd) == []
+
+
 @pytest.mark.parametrize("reason", ["NoBudget", "InvalidTemplate"])
 def test_a_job_that_is_not_admitted_is_a_warning(reason: str) -> None:
     refused = status("Invalid", "Invalid", Admitted=("False", reason, "say what to do"))
