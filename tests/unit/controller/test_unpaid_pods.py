@@ -59,10 +59,10 @@ class Told(Recorder):
     """What was recorded."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[EventSubject, str, str]] = []
+        self.heard: list[tuple[EventSubject, str, str]] = []
 
     def record(self, subject: EventSubject, reason: str, note: str, *, action: str, warning: bool = False) -> None:
-        self.said.append((subject, reason, note))
+        self.heard.append((subject, reason, note))
 
 
 class Kept:
@@ -96,7 +96,7 @@ def told(
             await unpaid.look()
 
     asyncio.run(main())
-    return recorder.said
+    return recorder.heard
 
 
 def test_the_owner_of_a_pod_that_has_had_no_node_for_a_minute_is_told_once_what_to_do() -> None:
