@@ -113,6 +113,7 @@ async def test_a_template_that_turns_bad_under_a_running_job_does_not_stop_the_r
     broken = {"spec": {"containers": [_container(imagePullPolicy="Sometimes")]}}
     await _edit(bed, "train", {"template": broken, "gpus": {"min": 1, "preferred": 2, "max": 2}})
     await _admitted(bed, "train", "InvalidTemplate")
+    await _told(bed, TRAINING_JOBS, "train", "TemplateCurrent", "TemplateChanged", "False")
     await _a_good_job_completes(bed)
     assert {pod["metadata"]["labels"]["charterer.dev/run"] for pod in bed.pods("train")} == {"1"}
     await _edit(bed, "train", {"template": {"spec": {"containers": [_container()]}}})

@@ -28,6 +28,8 @@ LABEL_LEARNED: Final = f"{GROUP}/learned"
 
 ANNOTATION_ALLOCATION: Final = f"{GROUP}/allocation"
 
+ANNOTATION_TEMPLATE: Final = f"{GROUP}/template"
+"""On a run's object: the digest of the template that it was made of."""
 ANNOTATION_CONFIRMED_PRICE: Final = f"{GROUP}/confirm-price"
 """On a GPUPool: the cloud's price an hour that a person confirms, in dollars, where it was held."""
 ANNOTATION_STOP: Final = f"{GROUP}/stop"

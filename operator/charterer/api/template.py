@@ -6,13 +6,17 @@ refused by the API server where a rule can say so, and by ``template_problem`` i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeGuard
 
 from charterer.api.metadata import gpus_of, whole_quantity
 from charterer.api.models.base import Json, Rule, rules
 from charterer.api.names import GPU_RESOURCE
 from charterer.api.stored_size import stored_bytes
+from charterer.sentences import names
 
 DEFAULT_GRACE_SECONDS: Final = 30
 """Kubernetes' default of terminationGracePeriodSeconds."""
@@ -23,6 +27,24 @@ MOST_GPUS: Final = 100_000
 _TEMPLATE_BYTES: Final = 256 * 1024
 """Most bytes of a template: a sixth of what etcd takes of one object. It is in the TrainingJob, in each run's object
 and, where it was applied by a client, once more in an annotation."""
+_HOST: Final = (
+    r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*|\[[a-fA-F0-9:]+\])"
+)
+_PART: Final = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_DIGEST: Final = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
+_IMAGE: Final = re.compile(
+    rf"(?:{_HOST}(?::[0-9]+)?/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?(?:@{_DIGEST})?", re.ASCII
+)
+"""Names of images. Source: the grammar in github.com/distribution/reference, by which the kubelet reads them."""
+_OWN_VARIABLES: Final = frozenset(
+    {"PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"}
+    | {"JAX_COORDINATOR_ADDRESS", "CHARTERER_PROGRESS_URL", "CHARTERER_TOKEN_FILE"}
+)
+"""Variables that Charterer sets (``workloads.pod_template``); in a job that is resized in place not ``PET_NNODES``."""
+_OF_EACH_RANK: Final = frozenset(
+    {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "NNODES", "CUDA_VISIBLE_DEVICES"}
+)
+"""Variables that a launcher or the device plugin gives each process."""
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
 _SYSTEM_PRIORITY: Final = "system-"
 _VENDOR: Final = GPU_RESOURCE.rpartition("/")[0] + "/"
@@ -118,6 +140,32 @@ def _too_large(template: Mapping[str, Any]) -> str:
     )
 
 
+def digest(template: Mapping[str, Any]) -> str:
+    """A short text that is another for every other template."""
+    return hashlib.sha256(json.dumps(template, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def misleading_variables(template: Mapping[str, Any], *, in_place: bool) -> str:
+    """Which variables of the trainer's container are not what they seem, and what to do; empty where none is.
+
+    A value that is taken from elsewhere may be right at every width.
+    """
+    containers = (template.get("spec") or {}).get("containers") or [{}]
+    entries = containers[0].get("env") if isinstance(containers[0], Mapping) else None
+    listed = [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
+    literal = [str(entry.get("name")) for entry in listed if "$(" not in str(entry.get("value") or "$(")]
+    replaced = [name for name in literal if name in _OWN_VARIABLES and not (in_place and name == "PET_NNODES")]
+    fixed = [name for name in literal if name in _OF_EACH_RANK]
+    said = [f"{names(replaced)} of the template {_is(replaced)} replaced by Charterer's own"] if replaced else []
+    if fixed:
+        said.append(f"{names(fixed)} {_is(fixed)} the same for every pod and every number of GPUs")
+    return f"{'; '.join(said)}: leave out what the launcher sets (docs/progress.md)" if said else ""
+
+
+def _is(words: Sequence[str]) -> str:
+    return "is" if len(words) == 1 else "are"
+
+
 def trainer_gpus(template: Mapping[str, Any]) -> int:
     """GPUs in the limits of the first container; 0 where there are none or they cannot be read."""
     containers = (template.get("spec") or {}).get("containers") or [{}]
@@ -197,4 +245,13 @@ def _said(field: str, value: object, what_to_do: str) -> str:
     return f"{_PATH}.{field} is {value!r:.60}: {what_to_do}"
 
 
-_CHECKS: Final = (_bad_gpus, _bad_placement, _bad_grace)
+def _bad_image(spec: Mapping[str, Any]) -> Iterator[str]:
+    """Images that no container runtime can look for, which the API server accepts."""
+    for list_name in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(list_name) or ()):
+            image = container.get("image") if isinstance(container, Mapping) else None
+            if isinstance(image, str) and image and not _IMAGE.fullmatch(image):
+                yield _said(f"{list_name}[{index}].image", image, "write it as registry/name:tag, in small letters")
+
+
+_CHECKS: Final = (_bad_gpus, _bad_placement, _bad_grace, _bad_image)

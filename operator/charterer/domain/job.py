@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -111,13 +110,6 @@ class RunOutcome(StrEnum):
     NOT_STARTED = "NotStarted"
 
 
-class RunWarning(StrEnum):
-    """What was wrong with a run that Charterer stopped, in a word for its owner."""
-
-    KILLED_AFTER_GRACE = "KilledAfterGrace"
-    STOPPED_WITH_ZERO = "StoppedWithZero"
-
-
 @dataclass(frozen=True, slots=True)
 class RunRecord:
     """A run that has ended, as recorded in the TrainingJob's status before its Job is released.
@@ -186,20 +178,6 @@ class Pod:
         return self.phase is PodPhase.SUCCEEDED and not self.deleting and not self.disrupted
 
 
-_REFUSED = (
-    "violates PodSecurity",
-    "denied the request",
-    "denied request",
-    "no PriorityClass with name",
-    "pod rejected: RuntimeClass",
-    "error looking up service account",
-)
-"""In the Warning FailedCreate of a Job: Pod Security, a webhook, an admission policy, or something that the template
-names and that is missing. A quota is said otherwise."""
-_NOT_MOUNTED = re.compile(r'FailedMount: .*(secret|configmap) "[^"]+" not found')
-"""The Warning of a pod with a volume of a Secret or ConfigMap that does not exist."""
-
-
 @dataclass(frozen=True, slots=True)
 class Run:
     """The fact: one run's Kubernetes object (see ``workloads``) and its pods, of which ``completions`` must succeed.
@@ -208,6 +186,7 @@ class Run:
     see ``lifecycle.verdict``. ``failed_by_disruption``: it says that it failed because a pod was disrupted.
     ``warning``: the last Warning Event about the object or its pods, known only of a run that takes long to start.
     ``owned``: its TrainingJob controls it; to delete that one without its dependents takes the owner away.
+    ``template``: digest of the template that it was made of; empty where that is not known.
     """
 
     number: int
@@ -226,6 +205,7 @@ class Run:
     failed_by_disruption: bool = False
     warning: str = ""
     owned: bool = True
+    template: str = ""
 
     @property
     def job_name(self) -> str:
@@ -246,13 +226,6 @@ class Run:
         others = len(troubled) - 1
         alike = f" ({others} more like it)" if others else ""
         return f"pod {troubled[0].name}: {troubled[0].trouble}{alike}"
-
-    @property
-    def hopeless(self) -> bool:
-        """Whether it can never start as it is: a pod cannot, or the API server refuses its pods."""
-        if not self.pods:
-            return any(words in self.warning for words in _REFUSED)
-        return _NOT_MOUNTED.match(self.warning) is not None or any(pod.hopeless for pod in self.pods)
 
     @property
     def unproven(self) -> tuple[int, ...]:
@@ -283,8 +256,6 @@ class FinishKind(StrEnum):
     FAILED = "Failed"
 
 
-COMPLETED = "Completed"
-"""``Finish.reason`` of a job that is done."""
 IN_DOUBT = "CompletedInDoubt"
 """``Finish.reason`` of a job whose pods all exited with 0 long before its work was done, as its last report says."""
 CANNOT_START = "CannotStart"
@@ -304,7 +275,7 @@ class Finish:
 
     @property
     def done(self) -> bool:
-        """Whether the job's work is done, as far as is known."""
+        """Whether the work is done, as far as is known."""
         return self.kind is FinishKind.COMPLETE and self.reason != IN_DOUBT
 
 
@@ -324,6 +295,7 @@ class Job:
     GPUs; None before that. ``moves``: when it was moved because that paid, in the 24 h up to the last such move.
     ``earlier_cost``: of runs that are no longer in ``records``. ``start_failures``: the latest runs, in a row, that
     were NOT_STARTED. ``doubts``: what is not believed of ``allocation`` and ``replaced``; it holds no GPUs.
+    ``template``: digest of it.
     """
 
     id: JobId
@@ -367,6 +339,7 @@ class Job:
     earlier_cost: Money = ZERO
     start_failures: int = 0
     doubts: tuple[Doubt, ...] = ()
+    template: str = ""
 
     def believed(self, allocation: Allocation) -> tuple[Placement, ...]:
         """The placements of one of the job's allocations, without those on rentals in ``doubts``."""

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 from charterer.domain.job import (
     CANNOT_START,
-    COMPLETED,
     IN_DOUBT,
     START_ATTEMPTS,
     Allocation,
@@ -31,12 +30,11 @@ from charterer.domain.job import (
     Run,
     RunOutcome,
     RunRecord,
-    RunWarning,
 )
 from charterer.domain.job_cost import costed
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
-from charterer.domain.steps import RecordRun, Wait
+from charterer.domain.steps import RecordRun, RunWarning, Wait
 from charterer.domain.time import Instant, after, seconds_between
 from charterer.lifecycle.view import LifecycleView, must_show, vanished
 from charterer.sentences import count, names
@@ -67,7 +65,7 @@ class _RunVerdict:
     outcome: RunOutcome
     message: str
     warning: RunWarning | None = None
-    finish: str = COMPLETED
+    finish: str = "Completed"
 
 
 def judge(

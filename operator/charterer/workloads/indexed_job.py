@@ -11,7 +11,8 @@ from typing import Any, Final
 from charterer.api.decode.core import optional_instant, sentence, since, training_job_of
 from charterer.api.metadata import ObjectMeta, Raw, true_condition
 from charterer.api.models.base import Json
-from charterer.api.names import API_VERSION, LABEL_JOB, LABEL_JOB_UID, LABEL_RUN
+from charterer.api.names import ANNOTATION_TEMPLATE, API_VERSION, LABEL_JOB, LABEL_JOB_UID, LABEL_RUN
+from charterer.api.template import digest
 from charterer.cluster.paths import JOBS
 from charterer.cluster.store import WatchedKind
 from charterer.domain.ids import JobId
@@ -53,6 +54,7 @@ def decode_job(raw: Raw) -> tuple[JobId, Run] | None:
         pods=(),
         failed_by_disruption=_DISRUPTED in message,
         owned=owner is not None,
+        template=meta.annotations.get(ANNOTATION_TEMPLATE, ""),
     )
     return claimed[0], run
 
@@ -97,6 +99,7 @@ class IndexedJob:
                 "name": run_name(job.name, allocation.run),
                 "namespace": job.namespace,
                 "labels": labels,
+                "annotations": {ANNOTATION_TEMPLATE: digest(training_job["spec"]["template"])},
                 "ownerReferences": [_owner(job)],
             },
             "spec": {

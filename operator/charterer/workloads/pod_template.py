@@ -131,7 +131,9 @@ def _trainer(job: Job, container: Json, allocation: Allocation, environment: Run
 def _environment(job: Job, allocation: Allocation, environment: RunEnvironment) -> list[Json]:
     """A static launch for torchrun (PET_*) and JAX, and what charterer_trainer needs.
 
-    The number of pods is not in it where it can change in place: pods that come later would get the old number.
+    The number of pods is not in it where it can change in place: pods that come later would get the old number. There,
+    torchrun must not share its rendezvous's store with the workers. It would keep the address of its first round, and
+    a pod that joins would wait for another until all agents fail.
     """
     master = f"{run_name(job.name, allocation.run)}-0.{job.name}.{job.namespace}.svc"
     values = {
@@ -146,7 +148,9 @@ def _environment(job: Job, allocation: Allocation, environment: RunEnvironment) 
         "CHARTERER_CA": environment.ca_pem,
         "CHARTERER_TOKEN_FILE": TOKEN_FILE,
     }
-    if job.resize is not ResizePolicy.IN_PLACE:
+    if job.resize is ResizePolicy.IN_PLACE:
+        values["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+    else:
         values["PET_NNODES"] = str(len(allocation.placements))
     index = {"fieldRef": {"fieldPath": f"metadata.annotations['{COMPLETION_INDEX}']"}}
     variables: list[Json] = [{"name": name, "value": value} for name, value in values.items()]

@@ -156,7 +156,8 @@ def test_a_job_that_may_use_no_selected_pool_runs_on_and_is_told_which_are_left_
     decided = plan(world.snapshot())
     assert decided.commands == ()
     assert decided.jobs[JobId("train")].reason.message == (
-        "its menu is empty now; it runs on where it is; GPUBudget research rents only in GPUPools with speed=slow "
+        "it runs on where it is, but could not start again: no GPUPool with a known price offers 8 GPUs of type fast: "
+        "pools have slow; GPUBudget research rents only in GPUPools with speed=slow "
         "(spec.poolSelector), which leaves out fast"
     )
 

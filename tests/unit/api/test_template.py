@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from charterer.api import decode
-from charterer.api.template import grace_seconds, template_problem, trainer_gpus
+from charterer.api.template import digest, grace_seconds, misleading_variables, template_problem, trainer_gpus
 from tests.unit.api import values
 
 TRAINER = {"name": "trainer", "image": "acme/sft:1"}
@@ -131,3 +131,68 @@ def test_no_template_that_the_schema_accepts_breaks_its_reading(spec: dict[str, 
     assert trainer_gpus(template) >= 0
     assert 0 <= grace_seconds(template) <= 86_400
     assert problem == "" or problem.startswith("spec.template.spec.")
+
+
+def env(*names: str, **sources: Any) -> dict[str, Any]:
+    """A template whose trainer has these variables with a value of their own, and others with a source or a value."""
+    own = [{"name": name, "value": "1"} for name in names]
+    listed = [*own, *({"name": name, **source} for name, source in sources.items())]
+    return {"spec": {"containers": [{"name": "trainer", "image": "t", "env": listed}]}}
+
+
+def test_variables_that_charterer_or_a_launcher_sets_are_named_with_what_to_do() -> None:
+    said = misleading_variables(env("PET_NNODES", "MASTER_ADDR", "HF_HOME"), in_place=False)
+    assert said == (
+        "PET_NNODES of the template is replaced by Charterer's own; MASTER_ADDR is the same for every pod and every "
+        "number of GPUs: leave out what the launcher sets (docs/progress.md)"
+    )
+    assert "CUDA_VISIBLE_DEVICES, RANK are the same" in misleading_variables(
+        env("CUDA_VISIBLE_DEVICES", "RANK"), in_place=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("template", "in_place"),
+    [
+        (env("HF_HOME"), False),
+        (env("PET_NNODES"), True),  # which the template of an elastic launch has to set
+        (env(MASTER_ADDR={"value": "$(PET_MASTER_ADDR)"}), False),
+        (env(RANK={"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}), False),
+        ({"spec": {"containers": [{"name": "trainer", "env": "none"}]}}, False),
+        ({"spec": {"containers": [{"name": "trainer", "env": [None, {}, {"name": 7}]}]}}, False),
+    ],
+)
+def test_variables_that_may_be_right_are_left_alone(template: dict[str, Any], in_place: bool) -> None:
+    assert misleading_variables(template, in_place=in_place) == ""
+
+
+def test_only_another_template_has_another_digest() -> None:
+    assert digest({"a": 1, "b": [2]}) == digest({"b": [2], "a": 1})
+    assert digest({"a": 1, "b": [2]}) != digest({"a": 1, "b": [3]})
+
+
+IMAGES = [
+    "train",
+    "train:1",
+    "acme/sft:v1.2_rc-3",
+    "localhost:5000/a/b__c/d-e.f",
+    "Registry.Example.com:443/team/x@sha256:" + "a" * 64,
+    "MyOrg/train:Latest",
+    "[2001:db8::1]:5000/train",
+    "registry.k8s.io/pause:3.10@sha256:" + "0" * 64,
+]
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_every_name_of_an_image_is_accepted(image: str) -> None:
+    assert template_problem({"spec": {"containers": [{"name": "trainer", "image": image}]}}) == ""
+
+
+@pytest.mark.parametrize(
+    "image", ["my image:latest", "acme/SFT:1", "acme//sft", "sft:", "sft:a:b", "https://acme/sft", "sft@sha256:1"]
+)
+def test_an_image_that_no_runtime_could_look_for_is_refused_before_anything_is_rented(image: str) -> None:
+    said = template_problem({"spec": {"containers": [{"name": "trainer", "image": image}]}})
+    assert (
+        said == f"spec.template.spec.containers[0].image is {image!r}: write it as registry/name:tag, in small letters"
+    )

@@ -25,10 +25,11 @@ from charterer.api.words.jobs import FINISH_REASONS, JOB_STATES, REASONS
 from charterer.api.words.meaning import Meaning
 from charterer.api.words.objects import BUDGET_STATES, POOL_STATES, PROFILE_STATES, RENTAL_PHASES
 from charterer.api.words.page import TABLES
-from charterer.domain.job import RunOutcome, RunWarning
+from charterer.domain.job import RunOutcome
 from charterer.domain.order import RefusalKind
 from charterer.domain.plan import ReasonCode
 from charterer.domain.rental import RentalPhase
+from charterer.domain.steps import RunWarning
 from charterer.providers import errors
 
 ROOT = Path(__file__).resolve().parents[3]

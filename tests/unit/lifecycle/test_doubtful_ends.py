@@ -16,10 +16,9 @@ from charterer.domain.job import (
     ResizePolicy,
     Run,
     RunOutcome,
-    RunWarning,
 )
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.steps import RecordRun
+from charterer.domain.steps import RecordRun, RunWarning
 from charterer.lifecycle.run import run_step
 from charterer.lifecycle.view import LifecycleView
 from tests.factory import allocation, at, instance, job, node, notice, pod, rental, run, snapshot, survey

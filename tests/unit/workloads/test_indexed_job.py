@@ -168,7 +168,9 @@ class TestARunsPods:
         assert (variables["WANDB_MODE"], variables["PET_NNODES"]) == ("offline", "2")
 
     def test_that_come_and_go_are_not_told_a_number_of_pods_that_changes(self) -> None:
-        assert "PET_NNODES" not in _environment(_run(resizePolicy="InPlace"))
+        variables = _environment(_run(resizePolicy="InPlace"))
+        assert "PET_NNODES" not in variables
+        assert variables["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] == "1"
 
     def test_have_a_token_of_their_own_and_their_allocation_as_files(self) -> None:
         spec = _pod(_run())["spec"]
@@ -264,3 +266,14 @@ class TestARunReadBack:
         found = INDEXED_JOB.kind.decode(self._raw(OURS, conditions=[condition]))
         assert found is not None
         assert found[1].complete is None
+
+
+def test_a_run_knows_the_template_that_it_was_made_of() -> None:
+    raw = values.raw_job()
+    metadata = {"uid": "run-uid", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    made = _run()
+    found = INDEXED_JOB.kind.decode({**made, "metadata": {**made["metadata"], **metadata}})
+    assert found is not None
+    assert found[1].template == decode.training_job(raw).job.template != ""
+    edited = values.raw_job(template={"spec": {"containers": [{"name": "trainer", "image": "another"}]}})
+    assert decode.training_job(edited).job.template != found[1].template

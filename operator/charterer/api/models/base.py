@@ -281,6 +281,7 @@ class ConditionType(StrEnum):
     SUSPENDED = "Suspended"
     ON_TARGET = "OnTarget"
     WITHIN_MAX_COST = "WithinMaxCost"
+    TEMPLATE_CURRENT = "TemplateCurrent"
 
 
 class ConditionStatus(StrEnum):

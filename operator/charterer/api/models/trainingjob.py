@@ -21,7 +21,15 @@ from charterer.api.models.base import (
 )
 from charterer.api.models.trainingjob_status import TrainingJobRecord, TrainingJobStatus
 from charterer.api.names import GPU_RESOURCE
-from charterer.api.template import MOST_GPUS, TEMPLATE_SCHEMA, grace_seconds, template_problem, trainer_gpus
+from charterer.api.template import (
+    MOST_GPUS,
+    TEMPLATE_SCHEMA,
+    digest,
+    grace_seconds,
+    misleading_variables,
+    template_problem,
+    trainer_gpus,
+)
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import Job, ResizePolicy, SpotPolicy, Widths
 from charterer.domain.money import ZERO
@@ -69,13 +77,15 @@ class DecodedJob:
 
     In ``job``, ``budget`` is None, ``weight`` 1, ``remaining`` None, ``runs`` empty and ``has_service`` False
     until they are joined. ``template_verdict``: why the template of this generation was refused, as the conditions say;
-    empty where it was accepted, None where nobody has tried it yet.
+    empty where it was accepted, None where nobody has tried it yet. ``variables``: what is misleading in the trainer's
+    environment.
     """
 
     job: Job
     priority_class: str
     profile_name: str
     template_verdict: str | None = None
+    variables: str = ""
 
 
 class TrainingJobSpec(ApiModel):
@@ -154,7 +164,8 @@ class TrainingJobSpec(ApiModel):
 
     def to_domain(self, meta: ObjectMeta, record: TrainingJobRecord) -> DecodedJob:
         """The job. What is wrong with its template makes ``Job.invalid``, so that its runs stay in sight."""
-        pod_gpus, refusal = trainer_gpus(self.template), self._problem()
+        pod_gpus, problem = trainer_gpus(self.template), self._problem()
+        refusal = problem
         if record.invalid is not None and record.invalid.generation == meta.generation:
             refusal = record.invalid.message
         job = Job(
@@ -198,8 +209,12 @@ class TrainingJobSpec(ApiModel):
             predicted=record.predicted,
             moves=record.moves,
             earlier_cost=record.earlier_cost or ZERO,
+            template="" if problem else digest(self.template),
         )
-        return DecodedJob(job, self.priority_class_name or "", self.profile_name or "")
+        variables = (
+            "" if problem else misleading_variables(self.template, in_place=self.resize_policy is ResizePolicy.IN_PLACE)
+        )
+        return DecodedJob(job, self.priority_class_name or "", self.profile_name or "", variables=variables)
 
     def _problem(self) -> str:
         """Why the job cannot be run as it is written, empty if it can."""

@@ -49,6 +49,8 @@ RUN_MESSAGE_BYTES: Final = 1_024
 """Most bytes of what is known about the end of a run."""
 INVALID_TEMPLATE: Final = "InvalidTemplate"
 """The reason of the condition Admitted of a job whose template was refused."""
+MISLEADING_VARIABLES: Final = "MisleadingVariables"
+"""The reason of the condition Admitted of a job whose template sets variables that somebody else sets."""
 
 
 _Gpus = Annotated[int, Field(ge=1, le=MOST_GPUS)]
@@ -379,7 +381,8 @@ class TrainingJobView(ApiModel):
     """The reason why the job has the GPUs that it has, as one CamelCase word; the conditions give the sentence."""
     conditions: Conditions = ()
     """Admitted, CapacityAvailable, PodsReady, Resizing, BudgetLimited, Complete, Failed, Suspended; with a
-    targetCompletionTime OnTarget, with a maxCost WithinMaxCost."""
+    targetCompletionTime OnTarget, with a maxCost WithinMaxCost; while pods run with an older template
+    TemplateCurrent."""
 
 
 class TrainingJobStatus(TrainingJobView, TrainingJobRecord):

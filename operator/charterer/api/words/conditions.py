@@ -18,7 +18,7 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "The prices of all pools are known and recent.", "If False: see the condition `Ready` of the GPUPools."
     ),
     ConditionType.OVERLAPS: Meaning(
-        "Another budget selects one of the budget's namespaces too; the oldest budget pays.",
+        "Other budgets select namespaces of this one, too. The message says who pays. None counts what others pay.",
         "Change `spec.namespaceSelector` of one of them.",
     ),
     ConditionType.STOPPED: Meaning(
@@ -55,6 +55,10 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
     ConditionType.WITHIN_MAX_COST: Meaning(
         "The job is expected to end before its `spec.maxCost` is spent.",
         "If False: raise `spec.maxCost`, or the job is stopped before its end.",
+    ),
+    ConditionType.TEMPLATE_CURRENT: Meaning(
+        "If False: pods run with an older template than the job's. Absent otherwise.",
+        "The next run has the new template; suspend the job and resume it to begin that at once.",
     ),
     ConditionType.SUSPENDED: Meaning("The job is suspended, and no pod of it is left."),
 }
@@ -93,6 +97,10 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "InvalidTemplate": Meaning(
         "The template is refused, or something that its pods need is missing or taken by somebody else.",
         "Correct what the message names. What is missing is looked for again every 10 seconds.",
+    ),
+    "MisleadingVariables": Meaning(
+        "The template sets variables that Charterer, a launcher or the device plugin sets for each process.",
+        "Leave the variables out that the message names (docs/progress.md).",
     ),
     "NamespaceShared": Meaning(
         "Two budgets select one namespace; the message names it.", "Change `spec.namespaceSelector` of one of them."
@@ -140,8 +148,13 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "Steady": Meaning("The job does not change its width."),
     "SuspendRequested": Meaning("`spec.suspend` is true."),
     "TargetMissed": Meaning(
-        "`spec.targetCompletionTime` cannot be met, or has passed; the message says when the job ends instead.",
+        "`spec.targetCompletionTime` cannot be met, or has passed. The message says when the job ends instead, and "
+        "whether the target still counts.",
         "Move the target, widen `spec.gpus` or `spec.gpuTypes`, or raise the budget where the message names it.",
+    ),
+    "TemplateChanged": Meaning(
+        "The template was changed while pods run; they keep the one that they began with.",
+        "The next run has the new one; suspend the job and resume it to begin that at once.",
     ),
     "Undecodable": Meaning("The object cannot be read.", "Correct what the message names, or report it as a bug."),
     "UnknownTimeZone": Meaning("`spec.timeZone` is no IANA name.", "Write a name such as Europe/Berlin."),

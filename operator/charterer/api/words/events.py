@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from charterer.api.words.meaning import Meaning
-from charterer.domain.job import RunOutcome, RunWarning
+from charterer.domain.job import RunOutcome
+from charterer.domain.steps import RunWarning
 
 EVENT_REASONS: Final[Mapping[str, Meaning]] = {
     "Allocated": Meaning("The job was given GPUs; the message says why these."),
@@ -26,6 +27,10 @@ EVENT_REASONS: Final[Mapping[str, Meaning]] = {
     ),
     "LearnedUnreadable": Meaning("What was learned cannot be read and is learned anew."),
     "NodeReady": Meaning("A rented node is ready."),
+    "NotATrainingJob": Meaning(
+        "A pod with GPUs has had no node for a minute, in a namespace whose budget rents nodes for TrainingJobs only.",
+        "Put the pod's template into `spec.template` of a TrainingJob, or give the pod a node by other means.",
+    ),
     "PriceChanged": Meaning("A person changed a pool's price; it counts from now on."),
     "Recovered": Meaning("The object can be used again."),
     "Releasing": Meaning("A rental is given back; the message says why."),

@@ -19,7 +19,7 @@ from charterer.controller.snapshot.node_notices import node_notices, with_notice
 from charterer.controller.snapshot.offers import believed, with_offer
 from charterer.controller.snapshot.paid_prices import paid, recorded_segments
 from charterer.controller.snapshot.payers import overlaps_of, payers_of
-from charterer.controller.snapshot.problems import without_profile, without_weight
+from charterer.controller.snapshot.problems import with_misleading_variables, without_profile, without_weight
 from charterer.controller.snapshot.refused_alike import refused_alike
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
@@ -88,6 +88,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
             *state.problems,
             *without_profile(state, jobs, profiles),
             *memo(without_weight, state.jobs, payers),
+            *memo(with_misleading_variables, state.jobs),
             *memo(not_believed, jobs),
         ),
         orphans=memo(_orphans, state.runs, decoded, state.problems, payers),

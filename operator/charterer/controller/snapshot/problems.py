@@ -1,4 +1,5 @@
-"""Names in jobs that nothing has: profiles that do not exist, priority classes that their budget does not weigh."""
+"""What is odd in jobs that run all the same: profiles that do not exist, priority classes that their budget does not
+weigh, variables that somebody else sets."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from charterer.api.decode import DecodedJob
+from charterer.api.models.trainingjob_status import MISLEADING_VARIABLES
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.domain.budget import Budget
@@ -44,6 +46,16 @@ def without_weight(jobs: Mapping[ObjectKey, DecodedJob], payers: Mapping[str, Bu
             field, reason = "spec.priorityClassName", "PriorityClassUnknown"
             problems.append(Problem("TrainingJob", job.namespace, job.name, field, reason, message))
     return problems
+
+
+def with_misleading_variables(jobs: Mapping[ObjectKey, DecodedJob]) -> Sequence[Problem]:
+    """Problems of jobs whose template sets what Charterer or a launcher sets."""
+    field = "spec.template.spec.containers[0].env"
+    return [
+        Problem("TrainingJob", found.job.namespace, found.job.name, field, MISLEADING_VARIABLES, found.variables)
+        for found in jobs.values()
+        if found.variables
+    ]
 
 
 def _no_profile(job: Job, name: str, problems: Iterable[Problem]) -> Problem:

@@ -109,7 +109,7 @@ def _conditions(
             ConditionType.CAPACITY_AVAILABLE,
             placed if job.finish is None else None,
             "Placed" if placed else why or "NotNeeded",
-            "the job has its GPUs" if placed else message,
+            _capacity_message(placed, verdict),
         ),
         observed(ConditionType.PODS_READY, ready, _pods_reason(job, ready=ready), _pods_message(job)),
         observed(
@@ -126,10 +126,25 @@ def _conditions(
             "",
         ),
     ]
+    run = job.current_run
+    if run is not None and run.ended is None and run.template not in ("", job.template):
+        message = (
+            f"the pods of {run.name} keep the template that it began with; the next run has the new one. To begin that "
+            "now, set spec.suspend to true and, when the job is Suspended, to false"
+        )
+        conditions.append(observed(ConditionType.TEMPLATE_CURRENT, False, "TemplateChanged", message))
     if job.finish is not None:
         kind = ConditionType.COMPLETE if job.finish.kind is FinishKind.COMPLETE else ConditionType.FAILED
         conditions.append(observed(kind, True, job.finish.reason, job.finish.message, now=job.finish.at))
     return tuple(conditions)
+
+
+def _capacity_message(placed: bool, verdict: Verdict | None) -> str:
+    if not placed:
+        return "" if verdict is None else verdict.reason.message
+    if verdict is not None and verdict.reason.code is ReasonCode.NO_OPTION:
+        return f"the job has its GPUs: {verdict.reason.message}"
+    return "the job has its GPUs"
 
 
 def _admitted(job: Job, problems: Sequence[Problem], now: Instant) -> Condition:

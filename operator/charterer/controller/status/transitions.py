@@ -16,7 +16,7 @@ from charterer.api.manifests import EventSubject
 from charterer.api.models.base import ConditionType
 from charterer.api.models.gpubudget_status import BudgetState
 from charterer.api.models.gpupool import PoolState
-from charterer.api.models.trainingjob_status import JobState
+from charterer.api.models.trainingjob_status import MISLEADING_VARIABLES, JobState
 from charterer.api.names import API_VERSION
 from charterer.cluster.client import RawObject
 from charterer.cluster.events import Recorder
@@ -65,19 +65,27 @@ def transitions(before: _Status, after: _Status) -> Iterator[Transition]:
     if _fails(_condition(before, ConditionType.READY)) and ready.get("status") == "True":
         yield Transition("Recovered", ready.get("message") or "ready again", warning=False)
     within = _condition(after, ConditionType.WITHIN_BUDGET)
-    if _fails(within) and not _fails(_condition(before, ConditionType.WITHIN_BUDGET)):
-        yield Transition(within["reason"], within["message"], warning=True)
     if after.get("state") == BudgetState.OVERSPENT != before.get("state"):
         yield Transition(BudgetState.OVERSPENT, within.get("message", ""), warning=True)
+    elif _fails(within) and not _fails(_condition(before, ConditionType.WITHIN_BUDGET)):
+        yield Transition(within["reason"], within["message"], warning=True)
     for kind in (ConditionType.STOPPED, ConditionType.PRICE_HELD):
         now = _condition(after, kind)
         if now and now["reason"] != _condition(before, kind).get("reason"):
             yield Transition(now["reason"], now["message"], warning=True)
+    template = _condition(after, ConditionType.TEMPLATE_CURRENT)
+    if _fails(template) and not _fails(_condition(before, ConditionType.TEMPLATE_CURRENT)):
+        yield Transition(template["reason"], template["message"], warning=False)
+    admitted = _condition(after, ConditionType.ADMITTED)
+    if admitted.get("reason") == MISLEADING_VARIABLES != _condition(before, ConditionType.ADMITTED).get("reason"):
+        yield Transition(MISLEADING_VARIABLES, admitted["message"], warning=True)
     yield from _limits(before, after)
     why = after.get("why", "")
     if after.get("state") == JobState.QUEUED and why in _WAITING and why != before.get("why"):
         message = _condition(after, ConditionType.CAPACITY_AVAILABLE).get("message", "")
         yield Transition(why, message, warning=_WAITING[why])
+    if after.get("state") == JobState.RUNNING and why == ReasonCode.NO_OPTION != before.get("why"):
+        yield Transition(why, _condition(after, ConditionType.CAPACITY_AVAILABLE).get("message", ""), warning=True)
     pods = _condition(after, ConditionType.PODS_READY)
     if pods.get("reason") == ReasonCode.NOT_STARTING != _condition(before, ConditionType.PODS_READY).get("reason"):
         yield Transition(ReasonCode.NOT_STARTING, pods["message"], warning=True)
@@ -113,7 +121,10 @@ def _fails(condition: Mapping[str, str]) -> bool:
 
 
 class TransitionEvents:
-    """Records an Event for each transition. ``clock``: steady, in seconds."""
+    """Records an Event for each transition, unless what was done has been told by the same word just before.
+
+    ``clock``: steady, in seconds.
+    """
 
     def __init__(self, recorder: Recorder, clock: Callable[[], float] = time.monotonic) -> None:
         self._recorder = recorder
@@ -125,7 +136,7 @@ class TransitionEvents:
         metadata = before["metadata"]
         subject = EventSubject(API_VERSION, kind, metadata.get("namespace", ""), metadata["name"], metadata["uid"])
         for began in transitions(before.get("status") or {}, status):
-            if self._is_news(metadata["uid"], began.reason):
+            if self._is_news(metadata["uid"], began.reason) and not self._recorder.said(subject, began.reason):
                 note = began.note or began.reason
                 self._recorder.record(subject, began.reason, note, action="Observe", warning=began.warning)
 

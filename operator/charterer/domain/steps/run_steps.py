@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from charterer.domain.ids import JobId, NodeName
-from charterer.domain.job import Finish, Pod, RunRecord, RunWarning
+from charterer.domain.job import Finish, Pod, RunRecord
 from charterer.domain.snapshot import Orphan
 
 
@@ -77,6 +78,13 @@ class AnnotatePod:
     job: JobId
     pod: Pod
     allocation: str
+
+
+class RunWarning(StrEnum):
+    """What was wrong with a run that Charterer stopped, in a word for its owner."""
+
+    KILLED_AFTER_GRACE = "KilledAfterGrace"
+    STOPPED_WITH_ZERO = "StoppedWithZero"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from charterer.domain.money import ZERO
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Verdict
 from charterer.domain.time import after
+from charterer.policy.actions.admission.refusals import no_option
 from charterer.policy.actions.admission.shortage import Shares
 from charterer.policy.actions.move_gate import Hold, MoveGate
 from charterer.policy.actions.plan_builder import PlanBuilder, verdict
@@ -20,11 +21,9 @@ from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import JobFacts, job_position, next_run
 from charterer.policy.jobs.moves import CandidateMove, JobMoves, job_moves
-from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.node_fit import fit
 from charterer.policy.nodes.placement import GpuClaim
 from charterer.policy.options.option_value import Move, OptionValues, in_place
-from charterer.policy.options.pool_selection import left_out
 
 _AT_THE_EARLIEST = 1.0
 """Seconds to the next look: what a job reports may lag, and a phase that is all but over stays so until it is heard."""
@@ -56,10 +55,9 @@ class Resizing:
         for kept in running:
             share = self._solution.shares.get(kept.group.key)
             if share is None:
-                others = left_out(self._solution.budget, self._draft.snapshot.pools)
-                text = f"its menu is empty now; it runs on where it is{'; ' if others else ''}{others}"
-                why = reason(ReasonCode.NO_OPTION, text)
                 for job in (facts.job for facts in kept.runners.values()):
+                    why = no_option(self._draft, job)
+                    why = replace(why, message=f"it runs on where it is, but could not start again: {why.message}")
                     self._draft.judge(job, None if job.allocation is None else job.allocation.option, why)
                 continue
             self._judge_runners(kept, share)
@@ -136,11 +134,9 @@ class Resizing:
         )
         verdicts |= found if kept.all else {name: found[name] for name in kept.runners}
         for job in (facts.job for facts in group.targeted if facts.job.id in kept.runners):
-            need = solution.deadline_needs.get(job.id)
-            if need is not None:
-                verdict = verdicts[job.id]
-                why = solution.with_deadline_note(job, verdict.reason)
-                verdicts[job.id] = replace(verdict, reason=why, target=need.outlook)
+            verdict = verdicts[job.id]
+            why = solution.with_deadline_note(job, verdict.reason)
+            verdicts[job.id] = replace(verdict, reason=why, target=solution.outlook(job))
 
     def _force(self, runner: _Resizable) -> None:
         job, forced = runner.moves.facts.job, runner.moves.forced

@@ -15,6 +15,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after, format_minute, format_second
 from charterer.policy.budgets.inputs import PlanInputs
 from charterer.policy.jobs.groups import JobGroup
+from charterer.policy.jobs.hopeless import hopeless
 from charterer.policy.jobs.job_facts import JobFacts
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.jobs.rest import NOT_BEFORE_ITS_RECORD
@@ -141,7 +142,7 @@ def _file_if_displaced(facts: JobFacts, result: JobTriage, threats: _Threats, sn
         return True
     run = job.current_run
     message = f"run {job.allocation.run} was not fully running within {job.ready_timeout_seconds:.0f} s"
-    if run is not None and run.hopeless:
+    if run is not None and hopeless(run):
         message = f"run {job.allocation.run} can never start"
     if run is not None and run.trouble:
         message += f": {run.trouble}"

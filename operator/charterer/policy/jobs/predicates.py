@@ -7,6 +7,7 @@ from charterer.domain.money import ZERO
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant, after
+from charterer.policy.jobs.hopeless import hopeless
 from charterer.policy.options.market import Market
 from charterer.sentences import count
 
@@ -51,7 +52,7 @@ def ready_by(job: Job, allocation: Allocation) -> Instant | None:
     begun = {pod.index for pod in run.pods if pod.phase in (PodPhase.RUNNING, PodPhase.SUCCEEDED)}
     if len(begun) >= len(allocation.placements) or any(pod.phase is PodPhase.FAILED for pod in run.pods):
         return None
-    seconds = min(_HOPELESS_SECONDS, job.ready_timeout_seconds) if run.hopeless else job.ready_timeout_seconds
+    seconds = min(_HOPELESS_SECONDS, job.ready_timeout_seconds) if hopeless(run) else job.ready_timeout_seconds
     return after(max(run.started, allocation.since), seconds)
 
 

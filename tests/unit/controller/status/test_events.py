@@ -7,11 +7,11 @@ from typing import cast
 from charterer.api.manifests import EventSubject
 from charterer.cluster.events import Recorder
 from charterer.controller.status.events import Events
-from charterer.domain.job import IN_DOUBT, Finish, FinishKind, RunOutcome, RunRecord, RunWarning
+from charterer.domain.job import IN_DOUBT, Finish, FinishKind, RunOutcome, RunRecord
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Reason, ReasonCode, Release
 from charterer.domain.pool import Pool, Quote
-from charterer.domain.steps import OpenPeriod, RecordOffer, RecordRun, SetFinalizer
+from charterer.domain.steps import OpenPeriod, RecordOffer, RecordRun, RunWarning, SetFinalizer
 from charterer.domain.time import Instant
 from tests import factory as make
 

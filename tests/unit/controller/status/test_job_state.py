@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from charterer.api.models.trainingjob_status import JobState
 from charterer.controller.status.jobs import job_state, job_view
 from charterer.domain.job import CANNOT_START, IN_DOUBT, Finish, FinishKind, Job, PodPhase, Progress, Run
+from charterer.domain.money import ZERO
+from charterer.domain.plan import Reason, ReasonCode, Verdict
 from tests.factory import allocation, at, job, pod, run, snapshot
 
 
@@ -53,3 +57,31 @@ def test_a_job_that_ended_early_shows_how_far_it_says_it_came() -> None:
     complete = next(condition for condition in shown.conditions if condition.type == "Complete")
     assert (shown.state, shown.why, shown.progress_percent) == (JobState.COMPLETE, IN_DOUBT, 7)
     assert (complete.status, complete.reason, complete.message) == ("True", IN_DOUBT, early.message)
+
+
+OLD = run(1, pod(), template="the old one")
+
+
+def test_pods_that_keep_an_older_template_are_told_of_until_they_end() -> None:
+    edited = job(allocation=allocation(), runs=(OLD,), last_run=1, template="the new one")
+    shown = [
+        found for found in job_view(edited, None, (), snapshot(edited)).conditions if found.type == "TemplateCurrent"
+    ]
+    assert [(found.status, found.reason) for found in shown] == [("False", "TemplateChanged")]
+    assert "the pods of sft-r1 keep the template that it began with; the next run has the new one" in shown[0].message
+    for template, last in [
+        ("the old one", OLD),
+        ("the new one", run(1, pod())),
+        ("the new one", replace(OLD, failed=at(9))),
+    ]:
+        one = job(allocation=allocation(), runs=(last,), last_run=1, template=template)
+        assert "TemplateCurrent" not in {found.type for found in job_view(one, None, (), snapshot(one)).conditions}
+
+
+def test_a_running_job_that_no_pool_fits_any_more_says_so_where_it_says_that_it_has_its_gpus() -> None:
+    one = placed(run(1, pod()))
+    why = Verdict(None, Reason(ReasonCode.NO_OPTION, 0.0, ZERO, "pools have A100"), None)
+    shown = next(
+        found for found in job_view(one, why, (), snapshot(one)).conditions if found.type == "CapacityAvailable"
+    )
+    assert (shown.status, shown.message) == ("True", "the job has its GPUs: pools have A100")

@@ -1,4 +1,4 @@
-"""A priority class that the budget does not weigh is told."""
+"""What is odd in a job that runs all the same is told."""
 
 from __future__ import annotations
 
@@ -33,3 +33,12 @@ def test_a_job_is_told_when_its_priority_class_has_no_weight(
     problems = observe(state, world.now).problems
     assert [problem.field for problem in problems] == (["spec.priorityClassName"] if told else [])
     assert all("has no weight in GPUBudget research" in problem.message for problem in problems)
+
+
+def test_a_job_is_told_which_variables_of_its_template_are_misleading() -> None:
+    world = World()
+    job = world.job("train", gpus=4)
+    odd = DecodedJob(job, "", "", variables="MASTER_ADDR is the same for every pod")
+    (problem,) = observe(replace(seen_of(world), jobs={ObjectKey(NAMESPACE, "train"): odd}), world.now).problems
+    assert (problem.reason, problem.name) == ("MisleadingVariables", "train")
+    assert (problem.field, problem.message) == ("spec.template.spec.containers[0].env", odd.variables)
