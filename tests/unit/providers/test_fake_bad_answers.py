@@ -15,16 +15,16 @@ from charterer.providers.fake import FakeCloud
 from tests.factory import pool
 
 BAD = {
-    "not-utf-8": (b'{"now": "\xff\xfe"}', {}),
-    "nested": (b"[" * 200_000, {}),
-    "too-long": (b" " * (17 * 2**20), {}),
-    "inflates": (gzip.compress(b" " * (40 * 2**20)), {"Content-Encoding": "gzip"}),
+    "not-utf-8": (b'{"now": "\xff\xfe"}', {}, "no JSON object"),
+    "nested": (b"[" * 200_000, {}, "no JSON object"),
+    "too-long": (b" " * (17 * 2**20), {}, "longer than"),
+    "inflates": (gzip.compress(b" " * (40 * 2**20)), {"Content-Encoding": "gzip"}, "x1f"),
 }
 
 
 @pytest.mark.parametrize("what", BAD)
 async def test_an_answer_that_cannot_be_read_is_an_error_of_its_pool_only(what: str) -> None:
-    body, headers = BAD[what]
+    body, headers, words = BAD[what]
 
     async def answer(request: web.Request) -> web.Response:
         if "/bad" in request.path:
@@ -42,4 +42,5 @@ async def test_an_answer_that_cannot_be_read_is_an_error_of_its_pool_only(what: 
     assert isinstance(bad, ProviderError)
     assert isinstance(good, ProviderError)
     assert good.code == "GroupNotFound"
+    assert words in str(bad)
     assert len(str(bad)) < 1000
