@@ -172,8 +172,9 @@ def rendered(summary: Summary) -> RenderableType:
         Text(_columns(summary)),
         Text(
             f"Times are workload time. The workload ran {summary.factor} times faster here and took "
-            f"{summary.demo_seconds:.0f} s, while Kubernetes and the operator ran at their normal speed. Dollars are "
-            f"real: the cloud's prices were {summary.factor}-fold.",
+            f"{summary.demo_seconds:.0f} s, while Kubernetes and the operator ran at their normal speed. No "
+            f"machine was real and nothing was paid: prices were {summary.factor} times as high as the workload's, so "
+            "that a job costs the same dollars in less time.",
         ),
         Text(
             f"{summary.narrowed} jobs ran on fewer GPUs than would have been fastest, because the budget pays for "

@@ -72,11 +72,44 @@ def unit_of(metric: str) -> str:
     return "currencyUSD" if "_dollars" in name else "s" if name.endswith("_seconds") else "none"
 
 
-def test_the_axis_of_every_panel_has_the_unit_of_all_its_metrics() -> None:
+def unit_of_query(expression: str) -> str:
+    """Grafana's word for the unit of a query; a ratio of metrics with one unit has none."""
+    units = {unit_of(name) for name in re.findall(r"charterer_\w+", expression)} - {"none"} or {"none"}
+    assert len(units) == 1, expression
+    return "percentunit" if " / " in expression else units.pop()
+
+
+def unit_shown(panel: Object, target: Object) -> str:
+    """The unit with which the panel shows the query: of its own column or frame, else the panel's."""
+    config: Object = panel["fieldConfig"]
+    renamed = [step["options"]["renameByName"] for step in panel.get("transformations", []) if step["id"] == "organize"]
+    names = {target["refId"], *(name.get(f"Value #{target['refId']}") for name in renamed)}
+    for override in config["overrides"]:
+        if override["matcher"]["options"] in names:
+            units = [each["value"] for each in override["properties"] if each["id"] == "unit"]
+            return str(units[0])
+    return str(config["defaults"]["unit"])
+
+
+def test_every_query_of_the_dashboard_is_shown_with_the_unit_of_its_metrics() -> None:
     for panel in panels():
-        metrics = {name for target in panel.get("targets", []) for name in re.findall(r"charterer_\w+", target["expr"])}
-        units = {unit_of(name) for name in metrics if name != "charterer_leader" or len(metrics) == 1}
-        assert units == ({panel["fieldConfig"]["defaults"]["unit"]} if metrics else set()), panel["title"]
+        for target in panel.get("targets", []):
+            assert unit_of_query(target["expr"]) == unit_shown(panel, target), panel["title"]
+
+
+def test_budgets_of_other_sizes_share_no_axis_of_dollars() -> None:
+    for panel in panels():
+        by_budget = [target for target in panel.get("targets", []) if "{{budget}}" in target["legendFormat"]]
+        if by_budget and panel["fieldConfig"]["defaults"]["unit"] == "currencyUSD":
+            assert panel["fieldConfig"]["defaults"]["custom"]["scaleDistribution"]["type"] == "log", panel["title"]
+
+
+def test_the_dashboard_begins_with_what_was_spent_of_what_may_be_and_by_whom() -> None:
+    row, spent, namespaces, budgets = panels()[:4]
+    assert [row["type"], spent["type"], namespaces["type"], budgets["type"]] == ["row", "stat", "table", "table"]
+    assert [target["legendFormat"] for target in spent["targets"]] == ["spent", "of", "part"]
+    assert all("by (namespace)" in target["expr"] for target in namespaces["targets"])
+    assert all("by (budget)" in target["expr"] for target in budgets["targets"])
 
 
 def test_no_two_panels_of_the_dashboard_lie_on_each_other() -> None:

@@ -1,8 +1,9 @@
 """The pools to act for: those that are declared, those of which only rentals are left, and which of them is first.
 
 Two GPUPools may mean the same machines. They would take each other's machines for ones that nobody asked for, and set
-one target against each other; so only the oldest acts. What tells them apart is what the cloud says (its identifier of
-the group, and the machines it lists), and how the group is written only where it has said nothing.
+one target against each other; so only one acts, the first by ``precedence``. What tells them apart is what the cloud
+says (its identifier of the group, and the machines it lists), and how the group is written only where it has said
+nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from charterer.cluster.store import ObjectKey
 from charterer.domain.ids import PoolId
 from charterer.domain.pool import AwsFleet, AwsGroup, Cloud, FakeGroup, NodeClaims, Pool, Survey
 from charterer.domain.rental import Rental
+from charterer.domain.time import Instant
 
 
 def known_pools(
@@ -36,16 +38,24 @@ def known_pools(
 
 
 def first_come(pools: Mapping[PoolId, Pool], surveys: Mapping[PoolId, Survey]) -> Mapping[PoolId, Pool]:
-    """The pools, those marked ``taken_by`` that have the same machines as an older one."""
+    """The pools with their offers, those marked ``taken_by`` that have the same machines as one before them."""
     holders: dict[Hashable, PoolId] = {}
     found: dict[PoolId, Pool] = {}
-    for pool in sorted(pools.values(), key=lambda pool: (pool.gone, pool.created, pool.uid, pool.id)):
+    for pool in sorted(pools.values(), key=precedence):
         keys = list(_identities(pool, surveys.get(pool.id)))
         holder = next((holders[key] for key in keys if key in holders), None)
         for key in keys:
             holders.setdefault(key, holder or pool.id)
         found[pool.id] = pool if holder is None else replace(pool, taken_by=holder)
     return {name: found[name] for name in pools}
+
+
+def precedence(pool: Pool) -> tuple[bool, bool, Instant, PoolId]:
+    """By age, and by name among pools created in the same second; but first those for which a cloud has ever answered.
+
+    A pool with a wrong capacity type, group or host must not keep another one from the machines that it cannot use.
+    """
+    return pool.gone, pool.offering is None, pool.created, pool.id
 
 
 def _identities(pool: Pool, survey: Survey | None) -> Iterable[Hashable]:

@@ -134,12 +134,14 @@ class TargetOutlook:
     """The end that is expected of a job whose targetCompletionTime lies ahead.
 
     ``seconds``: from now to the end on the path that the target takes, as far as the budget pays for it; ``met``:
-    whether that is in time. ``fastest_seconds``: the same on the fastest path of all.
+    whether that is in time. ``fastest_seconds``: the same on the fastest path of all. ``counts``: False where even that
+    is so late that the job is treated as one without a target.
     """
 
     seconds: float
     fastest_seconds: float
     met: bool
+    counts: bool = True
 
 
 @dataclass(frozen=True, slots=True)

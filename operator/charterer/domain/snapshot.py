@@ -11,7 +11,7 @@ from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Job, Run
-from charterer.domain.money import Price
+from charterer.domain.money import Money, Price
 from charterer.domain.pool import NodeTaint, Pool, Survey
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
@@ -100,7 +100,8 @@ class Snapshot:
     nothing is rented or ended there. ``problems``: mistakes found while joining objects. ``orphans``: runs of jobs that
     no longer exist. ``overlaps``: a sentence for each budget that selects a namespace together with another one.
     ``unread_nodes``: nodes with live pods of runs whose TrainingJobs cannot be read. ``stop``: None unless a person has
-    stopped the operator.
+    stopped the operator. ``real_amounts``: of budgets whose real amount is compared with another one; how many jobs
+    come follows from the real one in both.
     """
 
     now: Instant
@@ -117,6 +118,7 @@ class Snapshot:
     unread_nodes: frozenset[NodeName] = frozenset()
     stop: Stop | None = None
     limits: OperatorLimits = NO_LIMITS
+    real_amounts: Mapping[BudgetId, Money] = field(default_factory=dict)
 
     def unread_rental(self, pool: PoolId) -> Problem | None:
         """The problem of a GPURental of the pool, by its name, whose object is there and cannot be read.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import floor, inf, log2
 from textwrap import fill
 from typing import TYPE_CHECKING, Literal
 
@@ -19,16 +19,34 @@ _STEPS = 160
 _LEAST, _MOST = 0.25, 4.0
 _TITLE_CHARACTERS = 38
 """Characters of a line of a title that fit above a diagram."""
+_MOST_TICKS = 7
+"""Amounts that can be written beside each other."""
+_ROUNDING = 1e-9
 _UNITS = (("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
 
 
 @dataclass(frozen=True, slots=True)
 class FrontierCurve:
-    """One budget's frontier ``of``; ``before``: another to compare with, such as the present one for a what-if."""
+    """One budget's frontier ``of``; ``before``: another to compare with, such as the present one for a what-if.
+
+    ``asked``: another amount that a what-if asks about on the same frontier.
+    """
 
     name: str
     of: Frontier
     before: Frontier | None = None
+    asked: Money | None = None
+
+    @property
+    def base(self) -> float:
+        """The amount; without any, the smallest one that suffices."""
+        return self.of.amount.dollars or self.of.cheapest.dollars
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The dollars that are drawn: from a quarter to four times the amount, and as far as what is asked about."""
+        asked = self.base if self.asked is None else self.asked.dollars or self.base
+        return min(self.base * _LEAST, asked / 1.5), max(self.base * _MOST, asked * 1.5)
 
 
 def draw(curves: Sequence[FrontierCurve], as_format: str) -> bytes:
@@ -51,10 +69,9 @@ def caption(curve: FrontierCurve) -> str:
     )
 
 
-def _sampled(frontier: Frontier) -> list[FrontierPoint]:
-    base = frontier.amount.dollars or frontier.cheapest.dollars
-    ratio = _MOST / _LEAST
-    return [frontier.at(Money.of(base * _LEAST * ratio ** (step / _STEPS))) for step in range(_STEPS + 1)]
+def _sampled(frontier: Frontier, span: tuple[float, float]) -> list[FrontierPoint]:
+    low, high = span
+    return [frontier.at(Money.of(low * (high / low) ** (step / _STEPS))) for step in range(_STEPS + 1)]
 
 
 def _title(curve: FrontierCurve, says: str) -> str:
@@ -111,55 +128,62 @@ def _draw_lines(
     nothing: str,
 ) -> None:
     """Draw the frontiers and the point of the amount; ``nothing`` stands where no height is finite."""
+    axes.set_xscale("log")
+    axes.set_xlim(*curve.span)
     looks = [(curve.of, BLUE, 0, "in the long run")]
     if curve.before is not None:
         looks = [(curve.before, GREY, 1, "as it is"), (curve.of, BLUE, 0, "what-if")]
     finite = False
     for frontier, colour, dash, label in looks:
-        points = [(point.amount.dollars, height(point)) for point in _sampled(frontier)]
+        points = [(point.amount.dollars, height(point)) for point in _sampled(frontier, curve.span)]
         finite = finite or any(value < inf for _, value in points)
         axes.plot(*zip(*points, strict=True), color=colour, ls=DASHES[dash], lw=1.8, label=label, drawstyle=drawstyle)
     if not finite:
         axes.text(0.5, 0.5, nothing, transform=axes.transAxes, ha="center", va="center")
         axes.set_yticks([], minor=False)
         axes.set_yticks([], minor=True)
-    _draw_amount(axes, curve.of, height)
+    if curve.asked is None:
+        _draw_amount(axes, curve.of, curve.of.amount, height, VERMILION, "the amount")
+    else:
+        _draw_amount(axes, curve.of, curve.of.amount, height, GREY, "as it is")
+        _draw_amount(axes, curve.of, curve.asked, height, VERMILION, "what if")
 
 
 def _unit(curve: FrontierCurve) -> tuple[str, float]:
     """The unit in which the longest finite time is at least 2, and its seconds; hours where there is none."""
     frontiers = (curve.of,) if curve.before is None else (curve.of, curve.before)
-    times = [point.mean_seconds or 0.0 for frontier in frontiers for point in _sampled(frontier)]
+    times = [point.mean_seconds or 0.0 for frontier in frontiers for point in _sampled(frontier, curve.span)]
     longest = max(times) or 2.0 * 3600.0
     return next((unit for unit in _UNITS if longest >= 2.0 * unit[1]), _UNITS[-1])
 
 
-def _draw_amount(axes: Axes, frontier: Frontier, height: Callable[[FrontierPoint], float]) -> None:
-    point = frontier.at(frontier.amount)
+def _draw_amount(
+    axes: Axes, frontier: Frontier, amount: Money, height: Callable[[FrontierPoint], float], colour: str, words: str
+) -> None:
+    point = frontier.at(amount)
     value = height(point)
-    amount = _thousands(point.amount.dollars)
-    if not frontier.amount.micros:
-        axes.text(0.02, 0.95, "the amount is $0", transform=axes.transAxes, color=VERMILION, va="top")
+    label = f"{words}, {_thousands(amount.dollars)}"
+    if not amount.micros:
+        axes.text(0.02, 0.95, f"{words} is $0", transform=axes.transAxes, color=colour, va="top")
     elif value < inf:
-        axes.plot([point.amount.dollars], [value], "o", color=VERMILION, ms=7, label=f"the amount, {amount}", zorder=3)
+        axes.plot([amount.dollars], [value], "o", color=colour, ms=7, label=label, zorder=3)
     else:
         why = "jobs queue" if point.mean_seconds is None else "nothing more to save"
-        label = f"at the amount, {amount}: {why}"
-        axes.axvline(point.amount.dollars, color=VERMILION, ls=DASHES[1], lw=1.6, label=label)
+        axes.axvline(amount.dollars, color=colour, ls=DASHES[1], lw=1.6, label=f"{label}: {why}")
 
 
 def _amounts(axes: Axes, curve: FrontierCurve) -> None:
     """The axis of dollars; the range in which jobs queue is shaded, and the legend is below, clear of the curve."""
     frontier = curve.of
-    base = frontier.amount.dollars or frontier.cheapest.dollars
     cheapest, fastest = frontier.cheapest.dollars, frontier.fastest.dollars
-    low, high = base * _LEAST, base * _MOST
-    axes.set_xscale("log")
-    axes.set_xlim(low, high)
-    ticks = [base * factor for factor in (0.25, 0.5, 1.0, 2.0, 4.0)]
+    low, high = curve.span
+    halvings, doublings = floor(log2(curve.base / low) + _ROUNDING), floor(log2(high / curve.base) + _ROUNDING)
+    every = -(-(halvings + doublings + 1) // _MOST_TICKS)
+    ticks = [curve.base * 2.0**power for power in range(-halvings, doublings + 1, every)]
     axes.set_xticks(ticks, [_thousands(tick) for tick in ticks])
     axes.set_xticks([], minor=True)
-    axes.set_xlabel("budget (US dollars a month; each tick is twice the one before)")
+    times = "twice" if every == 1 else f"{2**every} times"
+    axes.set_xlabel(f"budget (US dollars a month; each tick is {times} the one before)")
     if cheapest > low:
         axes.axvspan(low, min(cheapest, high), color=GREY, alpha=0.18, lw=0, label="too small: jobs queue")
     if fastest < high:

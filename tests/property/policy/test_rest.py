@@ -98,12 +98,13 @@ def still_worlds(draw: st.DrawFn) -> World:
         nodes=st.sampled_from([1, 2, 100]),
     )
     nodes = draw(st.lists(node, min_size=2, max_size=3))
+    widths: st.SearchStrategy[int | tuple[int, int, int]] = st.sampled_from([1, 4, 8, (1, 1, 8), (1, 4, 16)])
     return still_world(
         draw(st.sampled_from([300.0, 1000.0, 2365.0, 5000.0, 20_000.0])),
         {f"type-{number}": each for number, each in enumerate(nodes)},
         draw(st.integers(1, 5)),
         draw(st.sampled_from([2.0, 20.0, 150.0, 1000.0])),
-        draw(st.sampled_from([1, 4, 8, (1, 1, 8), (1, 4, 16)])),
+        draw(widths),
     )
 
 

@@ -22,7 +22,7 @@ def test_thirty_seconds_are_not_bought_for_a_hundred_dollars() -> None:
     assert [command.pool for command in decided.commands if isinstance(command, Rent)] == ["cheap"]
     (verdict,) = decided.budgets.values()
     assert verdict.rate is not None
-    assert verdict.rate * 3600 == pytest.approx(20 * 12.80)
+    assert verdict.rate * 3600 == pytest.approx(5 * 40)
 
 
 def test_a_new_budget_starts_two_jobs_that_it_can_pay_many_times_over_at_once() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from charterer.cluster.store import ObjectKey
 from charterer.controller.known_pools import first_come, known_pools
 from charterer.domain.ids import PoolId
@@ -36,9 +38,15 @@ class TestPoolsOfTheSameMachines:
         both = [make.pool(**_with_group(pool)) for pool in (RENAMED, NAMED)]
         assert taken(*both) == {"renamed": "a100"}
 
-    def test_the_uid_decides_between_pools_created_in_the_same_second(self) -> None:
-        both = [make.pool(**_with_group(pool) | {"created": make.at(0)}) for pool in (NAMED, RENAMED)]
-        assert taken(*both) == {"a100": "renamed"}
+    def test_the_name_decides_between_pools_created_in_the_same_second(self) -> None:
+        both = [make.pool(**_with_group(pool) | {"created": make.at(0)}) for pool in (RENAMED, NAMED)]
+        assert taken(*both) == {"renamed": "a100"}
+
+    def test_a_pool_for_which_the_cloud_never_answered_keeps_no_other_from_the_machines(self) -> None:
+        older = replace(NAMED, offering=None)
+        younger = replace(RENAMED, cloud=NAMED.cloud)
+        assert taken(older, younger) == {"a100": "renamed"}
+        assert taken(older, replace(younger, offering=None)) == {"renamed": "a100"}
 
     def test_a_url_written_otherwise_is_the_same_before_the_cloud_has_answered(self) -> None:
         for url in ("http://CLOUD", "http://cloud:80/", "HTTP://cloud./"):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from matplotlib.lines import Line2D
 
+from charterer.domain.money import Money
 from charterer.domain.profile import Amdahl
 from charterer.policy.explain.frontier import Frontier
 from charterer.policy.planner import solve_budgets
@@ -58,7 +60,7 @@ def test_amounts_are_written_in_three_digits_and_every_diagram_names_its_budget(
 
 
 def test_where_the_amount_has_no_point_the_picture_says_why() -> None:
-    assert ">at the amount, $10: jobs queue<" in shown(FrontierCurve("nlp", frontier("10")))
+    assert ">the amount, $10: jobs queue<" in shown(FrontierCurve("nlp", frontier("10")))
     assert ">the amount is $0<" in shown(FrontierCurve("nlp", frontier("0")))
     assert ">the amount, $40.0k<" in shown(FrontierCurve("nlp", frontier("40000")))
 
@@ -78,10 +80,10 @@ def test_every_word_can_be_read_whatever_the_amount_and_the_name(amount: str, mo
 
 @pytest.mark.parametrize("amount", ["20000", "40000", "60000", "150000"])
 def test_ticks_are_plain_numbers_and_there_are_several(amount: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    curve = FrontierCurve("nlp", frontier(amount))
+    assert "\N{MULTIPLICATION SIGN}" not in shown(curve)
     figures = written_figures(monkeypatch)
-    text = shown(FrontierCurve("nlp", frontier(amount)))
-    assert "mathdefault" not in text
-    assert "\N{MULTIPLICATION SIGN}" not in text
+    draw([curve], "svg")
     (figure,) = figures
     low, high = figure.axes[1].get_ylim()
     assert 2 <= sum(low <= tick <= high for tick in figure.axes[1].get_yticks()) <= 12
@@ -93,7 +95,7 @@ def test_every_word_of_a_legend_has_its_mark(monkeypatch: pytest.MonkeyPatch) ->
     (figure,) = figures
     for axes in figure.axes:
         handles, labels = axes.get_legend_handles_labels()
-        drawn = [not isinstance(handle, Line2D) or len(handle.get_xdata()) > 0 for handle in handles]
+        drawn = [not isinstance(handle, Line2D) or np.size(handle.get_xdata()) > 0 for handle in handles]
         assert all(drawn), labels
 
 
@@ -106,6 +108,23 @@ def test_where_jobs_queue_at_all_amounts_the_diagram_says_so_and_has_no_scale() 
 def test_both_lines_of_a_what_if_are_named_in_both_diagrams() -> None:
     text = shown(FrontierCurve("nlp", frontier("40000"), frontier("20000")))
     assert [text.count(f">{words}<") for words in ("as it is", "what-if")] == [2, 2]
+
+
+@pytest.mark.parametrize("asked", ["24000", "20000000", "1", "0"])
+def test_another_amount_is_a_point_on_the_same_line(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    curve = FrontierCurve("nlp", frontier("40000"), asked=Money.parse(asked))
+    text = shown(curve)
+    assert text.count(">as it is, $40.0k") == 2
+    assert text.count(">what if") == 2
+    figures = written_figures(monkeypatch)
+    draw([curve], "svg")
+    (figure,) = figures
+    assert unreadable(figure) == []
+    for axes in figure.axes:
+        assert sum(np.size(line.get_xdata()) > 2 for line in axes.lines) == 1
+        low, high = axes.get_xlim()
+        assert low <= 40_000 <= high
+        assert low <= (float(asked) or 40_000) <= high
 
 
 def test_without_a_curve_there_is_nothing_to_draw() -> None:

@@ -203,8 +203,9 @@ class GPUBudgetSpec(ApiModel):
     max_hourly_rate: SpecHourly | None = None
     """Maximum dollars per hour that all nodes rented for this budget may cost together."""
     max_pays_per_hour_saved: SpecHourly | None = None
-    """Maximum dollars paid to complete a job of weight 1 an hour earlier. Absent: 20 times what an hour of the job's
-    cheapest option costs. Money that buys nothing below this price stays unspent."""
+    """Maximum dollars paid to complete a job of weight 1 an hour earlier. Absent: 5 times what an hour of the
+    job costs at its preferred number of GPUs in the dearest GPUPool that it may use. Money that buys nothing below this
+    price stays unspent."""
     opening_spend: SpecAmount | None = None
     """Dollars that were already spent in the month in which this budget is created."""
     weights: Annotated[

@@ -146,7 +146,7 @@ class OfferingStatus(ApiModel):
     zone: Annotated[str, Field(max_length=_ZONES_CHARACTERS)]
     """The cloud's name of the zone; several with commas."""
     group_id: Annotated[str, Field(max_length=512)] = ""
-    """The cloud's own identifier of the instance group. Of pools with the same one only the oldest is used."""
+    """The cloud's own identifier of the instance group. Of pools with the same one only one is used."""
     group_size: Annotated[int, Field(ge=0)] | None = None
     """Maximum number of nodes of the instance group. The pool has no more, whatever its maxNodes. Absent: not known."""
 

@@ -18,7 +18,7 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "The prices of all pools are known and recent.", "If False: see the condition `Ready` of the GPUPools."
     ),
     ConditionType.OVERLAPS: Meaning(
-        "Another budget selects one of the budget's namespaces too; the oldest budget pays.",
+        "Other budgets select namespaces of this one, too. The message says who pays. None counts what others pay.",
         "Change `spec.namespaceSelector` of one of them.",
     ),
     ConditionType.STOPPED: Meaning(
@@ -148,7 +148,8 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "Steady": Meaning("The job does not change its width."),
     "SuspendRequested": Meaning("`spec.suspend` is true."),
     "TargetMissed": Meaning(
-        "`spec.targetCompletionTime` cannot be met, or has passed; the message says when the job ends instead.",
+        "`spec.targetCompletionTime` cannot be met, or has passed. The message says when the job ends instead, and "
+        "whether the target still counts.",
         "Move the target, widen `spec.gpus` or `spec.gpuTypes`, or raise the budget where the message names it.",
     ),
     "TemplateChanged": Meaning(

@@ -50,7 +50,8 @@ POOL_STATES: Final[Mapping[str, Meaning]] = {
         "Add a pool in another zone, raise the quota, or correct what the condition `Ready` names.",
     ),
     PoolState.GROUP_TAKEN: Meaning(
-        "Another GPUPool means the same machines, and only the older one acts.", "Delete one of the two."
+        "Another GPUPool means the same machines, and only one acts: the oldest that its cloud has ever answered for.",
+        "Delete one of the two.",
     ),
     PoolState.GROUP_NOT_FOUND: Meaning("The cloud has no such instance group.", "Correct the group in `spec`."),
     PoolState.CAPACITY_TYPE_DIFFERS: Meaning(

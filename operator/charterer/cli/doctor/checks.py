@@ -11,14 +11,14 @@ from charterer.cli.shared.formatting import when
 from charterer.cli.shared.leader import MAY_LEAD_SECONDS, LeaderSeen
 from charterer.cluster.client import RawObject
 from charterer.controller.snapshot.cluster_state import ClusterState
-from charterer.controller.snapshot.payers import budgets_by_namespace, payers_of
+from charterer.controller.snapshot.payers import budgets_by_namespace, in_words, overlaps_among, payers_of
 from charterer.controller.status.conditions import stop_in_words
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.pool import Pool
 from charterer.domain.snapshot import NO_LIMITS, OperatorLimits, Stop
-from charterer.policy.nodes.operator_limits import in_words
+from charterer.policy.nodes import operator_limits
 from charterer.policy.options.pool_selection import no_pool
-from charterer.sentences import count
+from charterer.sentences import count, names
 
 _NAMED = 5
 """Namespaces named in one sentence; of more, the number is said."""
@@ -74,7 +74,9 @@ def check_stopped(stop: Stop | None) -> Iterable[Finding]:
 def check_limits(limits: OperatorLimits) -> Iterable[Finding]:
     """The operator's own limits."""
     if limits != NO_LIMITS:
-        yield Finding("limits", "the operator", f"may have {in_words(limits)} in all (chart values limits)")
+        yield Finding(
+            "limits", "the operator", f"may have {operator_limits.in_words(limits)} in all (chart values limits)"
+        )
 
 
 def check_held_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:
@@ -166,16 +168,13 @@ def check_budgets(state: ClusterState, raw: Iterable[RawObject]) -> Iterable[Fin
         selected = [name for name, selecting in by_namespace.items() if budget in selecting]
         paid = [name for name in selected if by_namespace[name][0] is budget]
         yield from _budget(budget, selected, paid, lacking, objects.get(budget.id, {}))
-    shared: dict[tuple[str, ...], list[str]] = {}
-    for name, selecting in by_namespace.items():
-        if len(selecting) > 1:
-            shared.setdefault(tuple(budget.id for budget in selecting), []).append(name)
-    for payers, names in sorted(shared.items()):
+    if shared := overlaps_among(state.budgets, state.namespaces):
+        said = [(each, f"{_namespaces(each.namespaces)}: {each.payer()}") for each in shared]
         yield Finding(
             "budgets",
-            f"GPUBudgets {', '.join(payers)}",
-            f"all select {_namespaces(names)}; the oldest, {payers[0]}, pays",
-            "change a namespaceSelector so that each namespace has one budget",
+            f"GPUBudgets {names({budget.id for each in shared for budget in each.budgets}, _NAMED)}",
+            f"select the same namespaces: {in_words(said)}",
+            "change a namespaceSelector so that each namespace has one budget: no budget counts what another one pays",
         )
 
 
@@ -244,7 +243,7 @@ def _remedy(sentence: str, plural: str) -> str:
     return f"{sentence[:1].lower()}{sentence[1:].rstrip('.')}" or f"kubectl describe {plural}"
 
 
-def _namespaces(names: Sequence[str]) -> str:
-    if len(names) > _NAMED:
-        return f"{len(names)} namespaces"
-    return f"namespace{'' if len(names) == 1 else 's'} {', '.join(sorted(names))}"
+def _namespaces(those: Sequence[str]) -> str:
+    if len(those) > _NAMED:
+        return f"{len(those)} namespaces"
+    return f"namespace{'' if len(those) == 1 else 's'} {', '.join(sorted(those))}"

@@ -24,7 +24,7 @@ from charterer.policy.explain.alternatives import Alternative, Alternatives, Lef
 from charterer.policy.explain.ruled_out import RuledOut
 from charterer.policy.explain.speed_evidence import Basis
 from charterer.policy.nodes.pool_quota import LaunchWait
-from charterer.policy.options.menu import CEILING_FACTOR
+from charterer.policy.options.ceiling import FACTOR
 from charterer.policy.options.pool_selection import left_out
 from charterer.report.document import (
     Block,
@@ -141,8 +141,8 @@ def _pays(explanation: Explanation) -> str:
     if paid := _for_target(explanation):
         text += f" For this job, because of its targetCompletionTime, it pays {paid}."
     elif most := _at_most(explanation):
-        cheapest = f"{CEILING_FACTOR:g} times what an hour of its cheapest option costs"
-        text += f" For this job it pays at most {most}, {cheapest}."
+        asked = f"{FACTOR:g} times what an hour of it costs as asked for"
+        text += f" For this job it pays at most {most}, {asked}."
     return text if budget.feasible else f"{text} It is too small for the cheapest options of all its jobs: jobs queue."
 
 

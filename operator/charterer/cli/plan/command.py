@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -204,9 +204,19 @@ def _plan(state: ClusterState, changed: ClusterState, what_if: WhatIf, namespace
     """The plan, and with a what-if also the plan without it."""
     if not what_if:
         return PlanAnswer(plan_report(_snapshot_with_budget(state, now)))
-    report = plan_report(apply_figures(_snapshot_with_budget(changed, now), what_if))
-    before = plan_report(snapshot_of(state, now))
-    return PlanAnswer(report, before, tuple(what_if_sentences(what_if, before.snapshot, namespace)))
+    now_there, asked = snapshot_of(state, now), apply_figures(_snapshot_with_budget(changed, now), what_if)
+    real = {
+        name: budget.amount
+        for name, budget in now_there.budgets.items()
+        if name in asked.budgets and asked.budgets[name].amount != budget.amount
+    }
+    before, report = (plan_report(replace(each, real_amounts=real)) for each in (now_there, asked))
+    changes = tuple(what_if_sentences(what_if, before.snapshot, namespace))
+    if what_if.objects or what_if.prices:
+        return PlanAnswer(report, before, changes)
+    budgets = report.snapshot.budgets
+    same = {name: frontier.of_amount(budgets[name].amount) for name, frontier in before.frontiers.items()}
+    return PlanAnswer(replace(report, frontiers=same), before, changes, only_amounts=True)
 
 
 def _savings(reading: ClusterReading, cluster: ClusterOptions) -> tuple[SavingsEstimate, ...]:
@@ -249,6 +259,13 @@ def _curves(answer: PlanAnswer) -> list[FrontierCurve]:
     curves = []
     for budget, frontier in answer.report.frontiers.items():
         before = befores.get(budget)
-        if not frontier.empty:
-            curves.append(FrontierCurve(budget, frontier, None if before is None or before.empty else before))
+        if frontier.empty:
+            continue
+        if before is None or before.empty:
+            curves.append(FrontierCurve(budget, frontier))
+        elif answer.only_amounts:
+            asked = frontier.amount if frontier.amount != before.amount else None
+            curves.append(FrontierCurve(budget, before, asked=asked))
+        else:
+            curves.append(FrontierCurve(budget, frontier, before))
     return curves

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from charterer.cli.plan.action_blocks import action_items, summary
-from charterer.cli.plan.plan_answer import PlanAnswer
+from charterer.cli.plan.plan_answer import AmountEffect, PlanAnswer
 from charterer.cli.shared import formatting
 from charterer.cli.shared.plan_report import PlanReport
 from charterer.domain.ids import BudgetId
@@ -27,6 +27,7 @@ from charterer.sentences import count, is_or_are
 def difference_blocks(answer: PlanAnswer, before: PlanReport) -> list[Block]:
     report, added, dropped = answer.report, answer.added, answer.dropped
     blocks: list[Block] = [Heading("What if"), Items(tuple(Item("*", change) for change in answer.changes))]
+    blocks += effect_paragraphs(answer)
     if added:
         blocks += [
             Heading("Then Charterer would also do now"),
@@ -60,6 +61,38 @@ def difference_blocks(answer: PlanAnswer, before: PlanReport) -> list[Block]:
     if unchanged:
         blocks.append(Paragraph(f"{count(unchanged, 'budget')} {is_or_are(unchanged)} as before.", Tone.FAINT))
     return blocks
+
+
+def effect_paragraphs(answer: PlanAnswer) -> list[Block]:
+    """A sentence on each budget that is asked about at another amount."""
+    return [Paragraph(_in_words(effect), Tone.STRONG) for effect in answer.effects]
+
+
+def _in_words(effect: AmountEffect) -> str:
+    """Hours first, then dollars."""
+    money = f"{effect.budget}: {abs(effect.part):.0%} {'more' if effect.part > 0.0 else 'less'} money"
+    spent = "as much is spent"
+    if abs(effect.more_spent.dollars) >= _LEAST_DOLLARS:
+        more = effect.more_spent.micros > 0
+        amount = formatting.whole(effect.more_spent if more else -effect.more_spent)
+        spent = f"{amount} {'more' if more else 'less'} is spent"
+    return f"{money}: {_sooner(effect)} for the rest of this month, and {spent} by its end."
+
+
+def _sooner(effect: AmountEffect) -> str:
+    if effect.seconds is None:
+        return "jobs queue" if effect.seconds_before is not None else "jobs still queue"
+    if effect.seconds_before is None:
+        return f"jobs no longer queue, and take {formatting.duration(effect.seconds)} on average"
+    saved = effect.seconds_before - effect.seconds
+    if abs(saved) < _LEAST_SECONDS:
+        return "jobs end as early as now" if effect.part < 0.0 else "jobs end no earlier: nothing faster is worth it"
+    return f"jobs end {formatting.duration(abs(saved))} {'earlier' if saved > 0.0 else 'later'} on average"
+
+
+_LEAST_SECONDS = 1.0
+_LEAST_DOLLARS = 0.5
+"""Differences below which nothing has changed."""
 
 
 def _figures(solution: BudgetSolution, report: PlanReport) -> list[tuple[str, str]]:

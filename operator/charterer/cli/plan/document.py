@@ -16,15 +16,16 @@ from charterer.cli.shared import formatting
 from charterer.cli.shared.plan_report import PlanReport
 from charterer.controller.status.jobs import job_state
 from charterer.domain.budget import Mode
-from charterer.domain.ids import JobId, Rate
+from charterer.domain.ids import BudgetId, JobId, Rate
 from charterer.domain.job import Job
-from charterer.domain.money import Price
+from charterer.domain.money import ZERO, Price
 from charterer.domain.plan import Limit, PoolVerdict
 from charterer.domain.snapshot import NO_LIMITS, Snapshot
 from charterer.domain.time import after
 from charterer.policy.budgets.reasons import late, name
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import Frontier, mean_seconds
+from charterer.policy.explain.month_sums import MonthSums, assumed
 from charterer.policy.nodes.operator_limits import OperatorRoom, in_words
 from charterer.policy.options.pool_selection import no_pool
 from charterer.report.document import (
@@ -52,7 +53,7 @@ def plan_document(
     With ``pictures``, for a page: they come first, under a sentence on each budget.
     """
     report = answer.report
-    blocks: list[Block] = [*overview_blocks(report, pictures)]
+    blocks: list[Block] = [*overview_blocks(answer, pictures)]
     if answer.before is None:
         blocks += actions_now(report.actions)
     else:
@@ -98,7 +99,9 @@ def _budgets(report: PlanReport) -> list[Block]:
                 str(budget.amount),
                 str(verdict.spent),
                 str(verdict.forecast),
-                f"{formatting.whole(verdict.forecast_low)} to {formatting.whole(verdict.forecast_high)}",
+                "no history"
+                if report.sums[budget.id].assumed
+                else f"{formatting.whole(verdict.forecast_low)} to {formatting.whole(verdict.forecast_high)}",
                 formatting.hourly(verdict.allowed),
                 formatting.hourly(verdict.planned),
                 formatting.rate(verdict.rate),
@@ -112,7 +115,26 @@ def _budgets(report: PlanReport) -> list[Block]:
         if (rate := report.plan.budgets[solution.budget.id].rate) is not None
     ]
     lines = [Paragraph("; ".join(sentences) + ".")] if sentences else []
-    return [Heading("Budgets"), *lines, DocumentTable(columns, tuple(rows)), *_meaning(rows)]
+    return [Heading("Budgets"), *lines, DocumentTable(columns, tuple(rows)), *_meaning(rows), *_sums(report)]
+
+
+def _sums(report: PlanReport) -> list[Block]:
+    """What the forecasts are made of."""
+    return [
+        Paragraph(_sum_in_words(budget, sums))
+        for budget, sums in report.sums.items()
+        if sums.jobs or sums.spent != ZERO
+    ]
+
+
+def _sum_in_words(budget: BudgetId, sums: MonthSums) -> str:
+    text = f"{budget}: {sums.spent} spent, {sums.in_sight} for {count(sums.jobs, 'job')} in sight, "
+    if not sums.assumed:
+        return f"{text}{sums.to_come} for jobs expected to come."
+    return (
+        f"{text}{sums.to_come} for jobs to come, assumed: there is no history yet. If nothing else comes, the month "
+        f"ends at {sums.without_more_jobs}."
+    )
 
 
 def _for_time(rate: Rate) -> str:
@@ -142,6 +164,8 @@ def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Ton
             these = "its only job cannot" if unfinished == 1 else f"none of its {unfinished} jobs can"
             return f"{these} be given GPUs: see WHY", Tone.BAD
         return "no jobs, and no profile says that any are expected", Tone.FAINT
+    if assumed(solution) and solution.feasible:
+        return "no history yet: as many jobs are assumed to come as are in sight", Tone.PLAIN
     if not solution.feasible:
         allowed = Price.per_second(solution.allowed)
         return f"too small for what is left of the month ({allowed}): jobs queue; {needs}", Tone.BAD
@@ -152,7 +176,9 @@ def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Ton
         why = "pools have no room for more" if short else "nothing faster is worth its price"
         return f"more than can be used: {why}", Tone.PLAIN
     observes = ", only observes" if solution.budget.mode is Mode.OBSERVE else ""
-    return f"used in full{observes}", Tone.PLAIN
+    small = frontier.cheapest > solution.budget.amount
+    whole = f"; a whole month of such jobs needs {frontier.cheapest}" if small else ""
+    return f"used in full{observes}{whole}", Tone.PLAIN
 
 
 def _operator(snapshot: Snapshot) -> list[Block]:

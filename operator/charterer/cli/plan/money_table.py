@@ -40,9 +40,16 @@ def more_or_less_blocks(report: PlanReport) -> list[Block]:
         TableColumn("ONE MORE $ SAVES", right=True),
         TableColumn("", elastic=True),
     )
-    rows = [_row(budget, point) for budget, frontier in frontiers.items() for point in telling(frontier.times())]
+    rows = [
+        _row(budget, point, report.sums[budget].assumed)
+        for budget, frontier in frontiers.items()
+        for point in telling(frontier.times())
+    ]
     blocks.append(DocumentTable(columns, tuple(rows)))
     for budget, frontier in frontiers.items():
+        if report.sums[budget].assumed:
+            blocks.append(Paragraph(f"{budget}: {_ASSUMED}", Tone.FAINT))
+            continue
         ends = (
             f"pools have room for {formatting.share(frontier.room)} of them, whatever the amount"
             if frontier.room < 1.0
@@ -62,7 +69,13 @@ def telling(points: Sequence[FrontierPoint]) -> list[FrontierPoint]:
     return [point for point in points if point.factor not in repeated]
 
 
-def _row(budget: BudgetId, point: FrontierPoint) -> tuple[TableCell, ...]:
+_ASSUMED = (
+    "there is no history yet, so as many jobs are assumed to come as are in sight. Whether an amount is enough shows "
+    "when more have come."
+)
+
+
+def _row(budget: BudgetId, point: FrontierPoint, assumed: bool) -> tuple[TableCell, ...]:
     tone = Tone.STRONG if point.factor == 1.0 else Tone.PLAIN
     texts = (
         budget,
@@ -72,6 +85,6 @@ def _row(budget: BudgetId, point: FrontierPoint) -> tuple[TableCell, ...]:
         formatting.duration(point.mean_seconds),
         formatting.rate(point.rate),
         formatting.minutes_per_dollar(point.seconds_per_dollar),
-        formatting.note(point.fit, 1.0 if point.mean_seconds is not None else point.served),
+        "" if assumed else formatting.note(point.fit, 1.0 if point.mean_seconds is not None else point.served),
     )
     return tuple(TableCell(text, tone) for text in texts)

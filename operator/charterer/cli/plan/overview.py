@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from charterer.cli.plan.difference import effect_paragraphs
+from charterer.cli.plan.plan_answer import PlanAnswer
 from charterer.cli.shared import formatting
 from charterer.cli.shared.plan_report import PlanReport
 from charterer.domain.money import Money
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import FrontierPoint
 from charterer.report.document import Block, Paragraph, Picture, Tone
+from charterer.sentences import count
 
 _MORE, _LESS = 1.2, 0.8
 """Multiples of the amount that the sentence tells of: a fifth more, and a fifth less."""
 
 
-def overview_blocks(report: PlanReport, pictures: Sequence[Picture]) -> list[Block]:
-    """A sentence on each budget and the pictures; nothing for media that show none."""
+def overview_blocks(answer: PlanAnswer, pictures: Sequence[Picture]) -> list[Block]:
+    """What a what-if changes, or else a sentence on each budget, and the pictures; nothing for media that show none."""
     if not pictures:
         return []
-    return [*(Paragraph(_sentence(solution, report), Tone.STRONG) for solution in report.solutions), *pictures]
+    report = answer.report
+    sentences = (Paragraph(_sentence(solution, report), Tone.STRONG) for solution in report.solutions)
+    return [*(effect_paragraphs(answer) or sentences), *pictures]
 
 
 def _sentence(solution: BudgetSolution, report: PlanReport) -> str:
@@ -29,6 +34,10 @@ def _sentence(solution: BudgetSolution, report: PlanReport) -> str:
     frontier = report.frontiers[budget.id]
     if frontier.empty or not budget.amount.micros:
         return f"{spent}."
+    sums = report.sums[budget.id]
+    if sums.assumed:
+        ends = f"If nothing else comes, it ends at {sums.without_more_jobs}"
+        return f"{spent}, with {count(sums.jobs, 'job')} in sight. {ends}; what comes is not known yet."
     now = frontier.at(budget.amount)
     return (
         f"{spent}. In the long run {_takes(now)} for this amount; "

@@ -1,19 +1,42 @@
-"""The answer of ``charterer plan``: a plan and, for a what-if, the plan without it."""
+"""The answer of ``charterer plan``: a plan and, for a what-if, the plan without it and what it changes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from charterer.cli.shared.plan_report import Action, PlanReport
+from charterer.domain.ids import BudgetId
+from charterer.domain.money import Money
+from charterer.policy.explain.frontier import mean_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class AmountEffect:
+    """The effect of another amount on the rest of this month. ``part``: of its own that the budget has more or less.
+
+    ``seconds`` and ``seconds_before``: mean completion time of its jobs; None while they queue. ``more_spent``: dollars
+    of the month's forecast.
+    """
+
+    budget: BudgetId
+    part: float
+    seconds_before: float | None
+    seconds: float | None
+    more_spent: Money
 
 
 @dataclass(frozen=True, slots=True)
 class PlanAnswer:
-    """``report``: the plan, with the what-if if there is one. ``before``: without it. ``changes``: it in sentences."""
+    """``report``: the plan, with the what-if if there is one. ``before``: without it. ``changes``: it in sentences.
+
+    ``only_amounts``: whether the what-if changes nothing else, so that the jobs are the same.
+    """
 
     report: PlanReport
     before: PlanReport | None = None
     changes: tuple[str, ...] = ()
+    only_amounts: bool = False
 
     @property
     def added(self) -> list[Action]:
@@ -31,3 +54,22 @@ class PlanAnswer:
     def changes_anything(self) -> bool:
         """Whether anything would be done; with a what-if, whether it makes a difference to that."""
         return bool(self.added or self.dropped)
+
+    @property
+    def effects(self) -> Iterable[AmountEffect]:
+        """The effect on each budget whose jobs are the same and whose amount is another."""
+        if self.before is None or not self.only_amounts:
+            return
+        before = {solution.budget.id: solution for solution in self.before.solutions}
+        for solution in self.report.solutions:
+            name, own = solution.budget.id, before[solution.budget.id]
+            real, asked = own.budget.amount, solution.budget.amount
+            if real == asked or not real.micros or self.report.frontiers[name].empty:
+                continue
+            yield AmountEffect(
+                budget=name,
+                part=asked.micros / real.micros - 1.0,
+                seconds_before=mean_seconds(own),
+                seconds=mean_seconds(solution),
+                more_spent=self.report.plan.budgets[name].forecast - self.before.plan.budgets[name].forecast,
+            )

@@ -28,6 +28,15 @@ def plan_json(answer: PlanAnswer) -> dict[str, JsonValue]:
     if answer.before is not None:
         plain["whatIf"] = {
             "changes": list(answer.changes),
+            "effects": [
+                {
+                    "budget": effect.budget,
+                    "meanCompletionSecondsBefore": effect.seconds_before,
+                    "meanCompletionSeconds": effect.seconds,
+                    "moreSpent": effect.more_spent.decimal(),
+                }
+                for effect in answer.effects
+            ],
             "actionsAdded": _actions(answer.added),
             "actionsDropped": _actions(answer.dropped),
             "asItIs": _plain(answer.before),
@@ -79,6 +88,9 @@ def _budget(solution: BudgetSolution, report: PlanReport) -> JsonValue:
         "amount": budget.amount.decimal(),
         "spent": verdict.spent.decimal(),
         "spentFor": spent_json(budget, report),
+        "inSight": report.sums[budget.id].in_sight.decimal(),
+        "toCome": report.sums[budget.id].to_come.decimal(),
+        "assumed": report.sums[budget.id].assumed,
         "committed": verdict.committed.decimal(),
         "forecast": verdict.forecast.decimal(),
         "forecastLow": verdict.forecast_low.decimal(),

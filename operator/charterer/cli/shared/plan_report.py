@@ -18,6 +18,7 @@ from charterer.policy.budgets import reasons
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.capacity_kinds import WithoutKind, without_each_kind
 from charterer.policy.explain.frontier import Frontier, expected
+from charterer.policy.explain.month_sums import MonthSums, month_sums
 from charterer.policy.nodes.pool_quota import LaunchWait, launch_waits
 from charterer.policy.nodes.rental_index import rental_index
 from charterer.policy.options.menu_key import MenuKey
@@ -88,6 +89,14 @@ class PlanReport:
         """The worth of each kind of capacity to each budget; only of those that have more than one kind."""
         found = {solution.budget.id: without_each_kind(solution) for solution in self.solutions}
         return {budget: kinds for budget, kinds in found.items() if kinds}
+
+    @cached_property
+    def sums(self) -> Mapping[BudgetId, MonthSums]:
+        """What each budget's forecast is made of."""
+        return {
+            solution.budget.id: month_sums(solution, self.plan.budgets[solution.budget.id].forecast)
+            for solution in self.solutions
+        }
 
     @cached_property
     def _job_problems(self) -> Mapping[tuple[str, str], Sequence[Problem]]:

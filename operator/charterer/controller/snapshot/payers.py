@@ -3,42 +3,100 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from charterer.api.decode import DecodedNamespace
 from charterer.cluster.store import ObjectKey
-from charterer.domain.budget import Budget
+from charterer.domain.budget import Budget, Mode
 from charterer.domain.ids import BudgetId
+from charterer.domain.time import Instant
+from charterer.sentences import is_or_are, names
+
+_SAID = 5
+"""Overlaps told one by one; of more, the number of namespaces is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Namespaces that the same budgets select; ``budgets``: two at least, the one that pays first."""
+
+    namespaces: Sequence[str]
+    budgets: Sequence[Budget]
+
+    def payer(self, reader: BudgetId | None = None) -> str:
+        """Who pays and why. ``reader``: the budget whose condition it is in."""
+        first, second = self.budgets[:2]
+        who = "this budget" if first.id == reader else first.id
+        why = "being the oldest"
+        if second.created == first.created:
+            why = "being the first by name of those created in the same second"
+            if first.mode is Mode.OBSERVE and second.mode is Mode.ENFORCE:
+                why = "since of those created in the same second one that only observes comes first"
+        what = "pays" if first.mode is Mode.ENFORCE else "counts, and nothing is rented (mode Observe)"
+        return f"{who} {what}, {why}"
+
+    def for_reader(self, reader: BudgetId) -> str:
+        """A sentence for one of the budgets."""
+        are = f"namespace{'' if len(self.namespaces) == 1 else 's'} {names(self.namespaces, _SAID)}"
+        others = names((budget.id for budget in self.budgets if budget.id != reader), _SAID)
+        return f"{are} {is_or_are(len(self.namespaces))} also selected by {others}; {self.payer(reader)}"
 
 
 def budgets_by_namespace(
     budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, DecodedNamespace]
 ) -> Mapping[str, Sequence[Budget]]:
-    """The budgets that select each namespace, the oldest first."""
-    by_age = sorted(budgets.values(), key=lambda budget: (budget.created, budget.id))
+    """The budgets that select each namespace, the one that pays first."""
+    in_order = sorted(budgets.values(), key=_precedence)
     return {
-        namespace.name: [budget for budget in by_age if budget.selector.matches(namespace.labels)]
+        namespace.name: [budget for budget in in_order if budget.selector.matches(namespace.labels)]
         for namespace in namespaces.values()
     }
+
+
+def _precedence(budget: Budget) -> tuple[Instant, bool, BudgetId]:
+    """By age. Of those created in the same second nobody knows which was applied first: there a budget that only
+    observes is first, so that nothing is rented for its namespaces by accident, and then the name decides.
+    """
+    return budget.created, budget.mode is not Mode.OBSERVE, budget.id
 
 
 def payers_of(
     budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, DecodedNamespace]
 ) -> Mapping[str, Budget]:
-    """The budget that pays for each namespace: the oldest one that selects it."""
+    """The budget that pays for each namespace."""
     selecting = budgets_by_namespace(budgets, namespaces)
     return {namespace: candidates[0] for namespace, candidates in selecting.items() if candidates}
+
+
+def overlaps_among(
+    budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, DecodedNamespace]
+) -> Sequence[Overlap]:
+    """The namespaces that several budgets select, together where these are the same budgets."""
+    shared: dict[tuple[BudgetId, ...], Overlap] = {}
+    for namespace, candidates in sorted(budgets_by_namespace(budgets, namespaces).items()):
+        if len(candidates) > 1:
+            key = tuple(budget.id for budget in candidates)
+            before = shared[key].namespaces if key in shared else ()
+            shared[key] = Overlap((*before, namespace), candidates)
+    return list(shared.values())
 
 
 def overlaps_of(
     budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, DecodedNamespace]
 ) -> Mapping[BudgetId, str]:
-    """For each budget that selects a namespace together with another one: a sentence on the first such namespace."""
-    sentences: dict[BudgetId, str] = {}
-    for namespace, candidates in sorted(budgets_by_namespace(budgets, namespaces).items()):
-        selecting = [budget.id for budget in candidates]
-        for budget in selecting if len(selecting) > 1 else ():
-            others = ", ".join(other for other in selecting if other != budget)
-            pays = "this budget" if budget == selecting[0] else selecting[0]
-            text = f"namespace {namespace} is also selected by {others}; {pays} pays, being the oldest"
-            sentences.setdefault(budget, text)
-    return sentences
+    """For each budget that selects a namespace together with another one: what it shares, and who pays there."""
+    shared: dict[BudgetId, list[Overlap]] = {}
+    for overlap in overlaps_among(budgets, namespaces):
+        for budget in overlap.budgets:
+            shared.setdefault(budget.id, []).append(overlap)
+    return {
+        budget: in_words([(overlap, overlap.for_reader(budget)) for overlap in those])
+        for budget, those in shared.items()
+    }
+
+
+def in_words(said: Sequence[tuple[Overlap, str]]) -> str:
+    """The sentences about the first overlaps, and in how many more namespaces there are any."""
+    more = sum(len(overlap.namespaces) for overlap, _ in said[_SAID:])
+    end = [f"and so on for {more} more"] if more else []
+    return "; ".join([*(text for _, text in said[:_SAID]), *end])

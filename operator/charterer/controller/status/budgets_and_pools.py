@@ -17,7 +17,7 @@ from charterer.domain.errors import Problem
 from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Allocate, BudgetVerdict, Plan, ReasonCode, Rent
-from charterer.domain.pool import InstanceState, Pool
+from charterer.domain.pool import InstanceState, Pool, acting_pool
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, format_instant, format_minute, seconds_between
@@ -282,10 +282,10 @@ def _pool_state(
             message = f"being deleted: its {_ended(rentals)}; waits until the cloud's list can show no machine of them"
             return PoolState.DELETING, "Draining", message
         return PoolState.DELETING, "Draining", _waits_for_rentals(rentals)
-    if pool.taken_by is not None:
+    if pool.taken_by is not None and (pool.offering is not None or error is None):
         message = (
-            f"the cloud says that its group is that of GPUPool {pool.taken_by}, which is older, so nothing is rented "
-            "here: delete one of the two"
+            f"the cloud says that its group is that of GPUPool {pool.taken_by}, {_precedes(pool, snapshot)}, so "
+            "nothing is rented here: delete one of the two"
         )
         return PoolState.GROUP_TAKEN, "GroupTaken", message
     if error is not None:
@@ -306,3 +306,13 @@ def _pool_state(
     if live >= pool.max_nodes:
         return PoolState.FULL, "MaxNodesReached", f"{pool.most_nodes} are rented or asked for"
     return PoolState.READY, "Available", ""
+
+
+def _precedes(pool: Pool, snapshot: Snapshot) -> str:
+    """Why the pool that acts for its machines does so."""
+    acting = snapshot.pools.get(acting_pool(pool.id, snapshot.pools))
+    if acting is not None and acting.offering is not None and pool.offering is None:
+        return "for which the cloud answered first"
+    if acting is not None and acting.created == pool.created:
+        return "which was created in the same second and comes first by name"
+    return "which is older"

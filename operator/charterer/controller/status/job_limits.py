@@ -8,7 +8,7 @@ from charterer.api.models.base import Condition, ConditionType
 from charterer.controller.status.conditions import condition
 from charterer.domain.job import Finish, FinishKind, Job
 from charterer.domain.money import Money
-from charterer.domain.plan import ReasonCode, Verdict
+from charterer.domain.plan import ReasonCode, TargetOutlook, Verdict
 from charterer.domain.time import Instant, after, format_minute, seconds_between
 from charterer.policy.budgets.reasons import format_duration, name
 from charterer.policy.nodes.max_cost import stop_cost, within_max_cost
@@ -52,6 +52,8 @@ def _to_target(job: Job, target: Instant, verdict: Verdict | None, now: Instant)
     wanted = f"target {format_minute(target)}"
     outlook = None if verdict is None else verdict.target
     seconds = None if verdict is None else verdict.remaining_seconds
+    if outlook is not None and not outlook.counts:
+        return False, TARGET_MISSED, _out_of_reach(wanted, target, outlook, seconds, now)
     if outlook is not None and (seconds is None or not outlook.met or outlook.seconds < seconds):
         seconds = outlook.seconds  # of the path that the target needs; the job's own may end before that
     ends = None if seconds is None else after(now, seconds)
@@ -75,6 +77,14 @@ def _to_target(job: Job, target: Instant, verdict: Verdict | None, now: Instant)
         TARGET_MISSED,
         f"{missed} with what is left of the budget: the fastest path for that {late}; {fastest}",
     )
+
+
+def _out_of_reach(wanted: str, target: Instant, outlook: TargetOutlook, seconds: float | None, now: Instant) -> str:
+    """Of a target that counts as none; ``seconds``: until the job's expected end without it."""
+    fastest = after(now, outlook.fastest_seconds)
+    late = f"the fastest path ends {format_minute(fastest)}, {_later(target, fastest)} it"
+    ends = "" if seconds is None else f", and is expected to end {format_minute(after(now, seconds))}"
+    return f"{wanted} cannot be met: {late}; so the job is treated as one without a target{ends}"
 
 
 def max_cost_condition(job: Job, verdict: Verdict | None, cost: Money, now: Instant) -> Condition | None:

@@ -272,8 +272,7 @@ class PlanBuilder:
 
     def judge(self, job: Job, option: Option | None, why: Reason) -> None:
         """Keep the verdict on the job."""
-        need = self.solution.deadline_needs.get(job.id)
-        self.decided.verdicts[job.id] = verdict(job, option, why, None if need is None else need.outlook)
+        self.decided.verdicts[job.id] = verdict(job, option, why, self.solution.outlook(job))
 
     def free_nodes(self, pool: PoolId) -> FreeNodes:
         """The pool's nodes as this plan has left them so far."""

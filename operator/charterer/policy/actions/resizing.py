@@ -134,11 +134,9 @@ class Resizing:
         )
         verdicts |= found if kept.all else {name: found[name] for name in kept.runners}
         for job in (facts.job for facts in group.targeted if facts.job.id in kept.runners):
-            need = solution.deadline_needs.get(job.id)
-            if need is not None:
-                verdict = verdicts[job.id]
-                why = solution.with_deadline_note(job, verdict.reason)
-                verdicts[job.id] = replace(verdict, reason=why, target=need.outlook)
+            verdict = verdicts[job.id]
+            why = solution.with_deadline_note(job, verdict.reason)
+            verdicts[job.id] = replace(verdict, reason=why, target=solution.outlook(job))
 
     def _force(self, runner: _Resizable) -> None:
         job, forced = runner.moves.facts.job, runner.moves.forced

@@ -2,6 +2,8 @@
 
 A target is a wish within the budget: the dollars of its path beyond the cheapest are set aside before what a second is
 worth to the others is solved for. They must be left in the period, and all limits of the budget apply.
+
+A target that is out of reach counts as none: otherwise a time that nobody can keep would be a priority over all others.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from charterer.policy.solve.bisection import bisect
 
 MARGIN = 0.1
 """Fraction of its time by which a path must end before the target to be entered; staying on it needs no margin.
-Measured speeds vary by a few percent from one report to the next, and a job must not move back and forth for that."""
+Measured speeds vary by a few percent from one report to the next, and a job must not move back and forth for that. As
+much too late is the fastest path of a job whose target still counts: what is lost by a moment is not given up."""
 _STARTS, _SETBACKS = 4.0, 2.0
 """What the reserve on nodes that are taken back is for, instead of the margin; who stays there needs a start less. Of
 the rules that were tried on traces with 15 to 100 % of slack this one was within 2 % of the optimum by dynamic
@@ -36,7 +39,7 @@ _HALVINGS = 16
 
 @dataclass(frozen=True, slots=True)
 class DeadlineNeed:
-    """A job with a target. ``worth``: dollars that a second of it is worth at least.
+    """A job with a target, ``left`` seconds from now. ``worth``: dollars that a second of it is worth at least.
 
     ``ends``: seconds in which its path is expected to end; ``met``: whether that is in time. ``extra``: dollars that
     the path costs beyond the cheapest. ``fastest``: seconds that the fastest path of all takes. ``spare``: seconds
@@ -46,6 +49,7 @@ class DeadlineNeed:
     """
 
     job: Job
+    left: float
     worth: float
     ends: float
     extra: float
@@ -56,6 +60,15 @@ class DeadlineNeed:
     postpones: bool = False
 
     @property
+    def out_of_reach(self) -> bool:
+        """Whether even the fastest path ends so late that the target counts as none.
+
+        A job whose target does not count moves to slower nodes, which makes it later; one whose target counts goes on
+        as fast as it can. So a job that was near the line moves away from it, on either side.
+        """
+        return self.fastest > (1.0 + MARGIN) * self.left
+
+    @property
     def at_any_price(self) -> bool:
         """Whether only time counts, because even the fastest path ends too late."""
         return not self.met and self.ends <= self.fastest
@@ -63,7 +76,7 @@ class DeadlineNeed:
     @property
     def outlook(self) -> TargetOutlook:
         """The end that is expected."""
-        return TargetOutlook(self.ends, self.fastest, self.met)
+        return TargetOutlook(self.ends, self.fastest, self.met, counts=not self.out_of_reach)
 
     def note(self, now: Instant) -> str:
         """The sentence about the target."""
@@ -74,6 +87,8 @@ class DeadlineNeed:
         end = format_minute(after(now, self.ends))
         if self.ends > self.fastest:
             return f"{words} cannot be met with what is left of the budget: the fastest path for that ends {end}"
+        if self.out_of_reach:
+            return f"{words} cannot be met, so it counts as none: the fastest path ends {end}"
         return f"{words} cannot be met: the fastest path ends {end}"
 
 
@@ -105,8 +120,11 @@ def deadline_need(
         spare = max(slow.spare(left), 0.0) if slow.interrupted else 0.0
         ends = min(slow.seconds, left)
         return DeadlineNeed(
-            job, paths.least, ends, 0.0, True, fast.seconds, spare, may_wait=True, postpones=slow.interrupted
+            job, left, paths.least, ends, 0.0, True, fast.seconds, spare, may_wait=True, postpones=slow.interrupted
         )
+    late = DeadlineNeed(job, left, paths.least, fast.seconds, 0.0, False, fast.seconds)
+    if late.out_of_reach:
+        return late
     worth = paths.turn(lambda end: end.within(left))[1] if fast.within(left) else paths.most
     end = paths.end(worth)
     too_dear = end.dollars - slow.dollars > money
@@ -114,7 +132,7 @@ def deadline_need(
         worth = paths.turn(lambda end: end.dollars - slow.dollars > money)[0]
         end = paths.end(worth)
     extra = max(end.dollars - slow.dollars, 0.0)
-    need = DeadlineNeed(job, worth, end.seconds, extra, end.seconds <= left, fast.seconds)
+    need = DeadlineNeed(job, left, worth, end.seconds, extra, end.seconds <= left, fast.seconds)
     stays = not moves or job.resize is ResizePolicy.NEVER
     if too_dear or stays or end.interrupted or not slow.interrupted:
         return need

@@ -23,7 +23,7 @@ from charterer.policy.budgets.arrivals import Arrivals, arrivals
 from charterer.policy.budgets.declared_load import Evidence, believed_arrivals, believed_work, evidence
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.jobs.groups import JobGroup
-from charterer.policy.options.menu import Menu, Menus, default_ceiling
+from charterer.policy.options.menu import Menu, Menus
 from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.solve.exchange_rate import Demand
 from charterer.policy.solve.hull import Hull
@@ -37,8 +37,8 @@ class GroupDemand:
     """Jobs of one budget that choose alike. ``arrivals``: jobs a second, None when only jobs in sight are known.
 
     ``ceiling``: dollars that a second of a job of weight 1 may cost at most, None for the default.
-    ``counted``: number of jobs that ``arrivals`` rests on, infinite where it is declared. ``active``: number of jobs
-    that want to run. ``work``: mean work of a job, seconds of the reference option.
+    ``counted``: number of jobs that ``arrivals`` rests on, infinite where it is declared. ``assumed``: on jobs in sight
+    alone. ``active``: number of jobs that want to run. ``work``: mean work of a job, seconds of the reference option.
     """
 
     class_id: ClassId
@@ -50,6 +50,7 @@ class GroupDemand:
     arrivals: float | None
     counted: float = inf
     ceiling: Rate | None = None
+    assumed: bool = False
 
     @cached_property
     def hull(self) -> Hull:
@@ -59,7 +60,7 @@ class GroupDemand:
     @property
     def most(self) -> Rate:
         """Dollars that a second of a job of weight 1 may cost at most."""
-        return default_ceiling(self.hull) if self.ceiling is None else self.ceiling
+        return self.menu.ceiling if self.ceiling is None else self.ceiling
 
     def worth(self, rate: Rate) -> float:
         """Dollars that a second of one of the jobs is worth at an exchange rate."""
@@ -70,6 +71,12 @@ class GroupDemand:
         if self.arrivals is None:
             return Demand(self.hull.slopes, self.hull.rates, float(self.active), self.weight, self.most)
         return Demand(self.hull.slopes, self.hull.money, self.arrivals, self.weight, self.most)
+
+    def with_load(self, arrivals: float) -> GroupDemand:
+        """The group with so many jobs a second, which rest on the jobs in sight where none were counted."""
+        if self.arrivals is not None:
+            return replace(self, arrivals=arrivals)
+        return replace(self, arrivals=arrivals, counted=float(self.active), assumed=True)
 
     def arrivals_per_hour(self, level: int) -> float:
         """Declared or counted; for jobs in sight by Little's law at that corner of the hull."""

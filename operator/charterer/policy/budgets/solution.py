@@ -10,7 +10,7 @@ from charterer.domain.ids import JobId, PoolId, Rate, RentalId
 from charterer.domain.job import Job
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.period import period_bounds, period_end
-from charterer.domain.plan import Allocate, BudgetVerdict, ClassVerdict, PathVerdict, PoolVerdict, Reason
+from charterer.domain.plan import Allocate, BudgetVerdict, ClassVerdict, PathVerdict, PoolVerdict, Reason, TargetOutlook
 from charterer.domain.rental import has_machine
 from charterer.domain.time import Instant, seconds_between
 from charterer.policy.budgets import forecast_inputs
@@ -55,7 +55,8 @@ class BudgetSolution:
 
     ``pacing``: what ``allowed`` comes from. ``calibration``: of predicted costs by the jobs seen.
     ``forecast``: of the period's spend. ``room``: GPUs that other budgets leave it, by pool; ``scarce``: the pools that
-    have a price (both by ``shared_pools``). ``deadline_needs``: of the jobs whose target lies ahead.
+    have a price (both by ``shared_pools``). ``deadline_needs``: of the jobs whose target lies ahead; ``out_of_reach``:
+    of those whose target counts as none.
     """
 
     budget: Budget
@@ -78,6 +79,7 @@ class BudgetSolution:
     room: Mapping[PoolId, float] = field(default_factory=dict)
     scarce: Mapping[PoolId, ScarcePool] = field(default_factory=dict)
     deadline_needs: Mapping[JobId, DeadlineNeed] = field(default_factory=dict)
+    out_of_reach: Mapping[JobId, DeadlineNeed] = field(default_factory=dict)
 
     def deadline_values(self, job: Job) -> OptionValues | None:
         """The menu's values for a job whose target needs more than its group is given; None for any other job."""
@@ -97,8 +99,16 @@ class BudgetSolution:
 
     def with_deadline_note(self, job: Job, why: Reason) -> Reason:
         """The reason with a note on the job's target, if it has one."""
-        need = self.deadline_needs.get(job.id)
+        need = self._told_of(job)
         return why if need is None else replace(why, message=f"{why.message}; {need.note(self.now)}")
+
+    def outlook(self, job: Job) -> TargetOutlook | None:
+        """What is expected of the job's target; None without one that lies ahead."""
+        need = self._told_of(job)
+        return None if need is None else need.outlook
+
+    def _told_of(self, job: Job) -> DeadlineNeed | None:
+        return self.deadline_needs.get(job.id) or self.out_of_reach.get(job.id)
 
     def share(self, job: Job) -> GroupAssignment | None:
         """The assignment of the job's group; None when nothing is on its menu."""
@@ -244,13 +254,15 @@ def _deadline_needs(
     inputs: PlanInputs,
     nodes: Mapping[PoolId, PoolNodes],
     moves: bool,
-) -> tuple[dict[JobId, DeadlineNeed], float]:
-    """The jobs whose targets lie ahead, the oldest first, and the dollars to be set aside for those not yet running.
+) -> tuple[dict[JobId, DeadlineNeed], dict[JobId, DeadlineNeed], float]:
+    """The jobs whose targets lie ahead, the oldest first: those that count, those out of reach; and the dollars to be
+    set aside for those not yet running.
 
     ``money``: dollars of the period that are not spent. The pacing has what running jobs will still cost already.
     ``moves``: whether running jobs may be moved at any time.
     """
     needs: dict[JobId, DeadlineNeed] = {}
+    out_of_reach: dict[JobId, DeadlineNeed] = {}
     reserved, now = 0.0, inputs.snapshot.now
     targeted = sorted([facts for group in groups for facts in group.targeted], key=lambda facts: facts.order)
     waits = _launch_waits(inputs, nodes) if targeted else {}
@@ -260,10 +272,12 @@ def _deadline_needs(
             continue
         left = max(money - reserved, 0.0)
         need = deadline_need(job, demand.menu, job_position(job, demand.work), now, left, waits, moves=moves)
-        if need is not None:
+        if need is not None and need.out_of_reach:
+            out_of_reach[job.id] = need
+        elif need is not None:
             needs[job.id] = need
             reserved += need.extra if job.allocation is None else 0.0
-    return needs, reserved
+    return needs, out_of_reach, reserved
 
 
 def _launch_waits(inputs: PlanInputs, nodes: Mapping[PoolId, PoolNodes]) -> Mapping[PoolId, float]:
@@ -325,7 +339,17 @@ def _unavoidable(groups: Iterable[JobGroup], seconds: float) -> float:
 
 
 def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
-    """Solve the budget's θ* for the load of its jobs."""
+    """Solve the budget's θ* for the load of its jobs; where another amount is compared, for that at the real one."""
+    real = inputs.snapshot.real_amounts.get(budget.id)
+    if real is None:
+        return _solve(budget, inputs)
+    return _solve(budget, inputs, _solve(replace(budget, amount=real), inputs).shares)
+
+
+def _solve(
+    budget: Budget, inputs: PlanInputs, load: Mapping[GroupKey, GroupAssignment] | None = None
+) -> BudgetSolution:
+    """``load``: of groups whose arrivals are known, as they come at another amount."""
     snapshot, memo = inputs.snapshot, inputs.memo
     now = snapshot.now
     groups = inputs.groups.get(budget.id, {})
@@ -333,8 +357,12 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     rentals = [here.rentals for here in nodes.values()]
     pacing, calibration, in_period = _pacing_and_calibration(budget, groups.values(), rentals, inputs)
     demands = group_demands(groups, snapshot.profiles, inputs.menus[budget.id], budget, now)
+    if load is not None:
+        demands = {key: group.with_load(load[key].arrivals) if key in load else group for key, group in demands.items()}
     unspent = pacing.aim - pacing.spent
-    needs, reserved = _deadline_needs(groups.values(), demands, unspent, inputs, nodes, budget.moves.unlimited)
+    needs, out_of_reach, reserved = _deadline_needs(
+        groups.values(), demands, unspent, inputs, nodes, budget.moves.unlimited
+    )
     allowed = max(allowed_rate(pacing) - reserved / pacing.horizon, 0.0)
     committable = max(pacing.committable - reserved, 0.0)
     if budget.fixed_rate is None:
@@ -369,4 +397,5 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
         calibration=calibration,
         forecast=forecast,
         deadline_needs=needs,
+        out_of_reach=out_of_reach,
     )

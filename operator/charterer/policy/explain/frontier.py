@@ -71,14 +71,19 @@ class Frontier:
     solved with that room (``shared_pools``), and so are the ends. ``amount_for`` alone asks the bills only.
     """
 
-    def __init__(self, solution: BudgetSolution) -> None:
+    def __init__(self, solution: BudgetSolution, amount: Money | None = None) -> None:
+        """``amount``: another than the budget's own, of which multiples are asked about."""
         self._solution = solution
-        self.amount = solution.budget.amount
+        self.amount = solution.budget.amount if amount is None else amount
         self.period_seconds = period_seconds(solution)
         self._groups = [share.group for share in solution.shares.values()]
         self._demands = _demands(solution)
         self._loads = [share.arrivals for share in solution.shares.values()]
         self.empty = not sum(self._loads)
+
+    def of_amount(self, amount: Money) -> Frontier:
+        """The same frontier, as seen from another amount."""
+        return Frontier(self._solution, amount)
 
     @cached_property
     def cheapest(self) -> Money:

@@ -13,6 +13,7 @@ from charterer.domain.option import Option
 from charterer.domain.pool import Pool
 from charterer.domain.profile import Profile
 from charterer.incremental import Remember, directly
+from charterer.policy.options.ceiling import default_ceiling
 from charterer.policy.options.market import Market, market, market_of
 from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.options.sources import OptionSource, WholeWidths, curves_of
@@ -22,15 +23,7 @@ from charterer.policy.solve.phase_dp import InPlaceResize, OptionTable
 
 SOURCE: OptionSource = WholeWidths()
 """Where the planner's options come from."""
-CEILING_FACTOR = 20.0
-"""Dollars paid at most to end a job an hour earlier, as a multiple of what an hour of its cheapest option costs. A job
-with 5 % of serial work is still widened to 19 times its narrowest width: √(20·0.95/0.05), Amdahl's law."""
 _NONE: QuarantinedWidths = frozenset()
-
-
-def default_ceiling(hull: Hull) -> Rate:
-    """Dollars that a second of a job of weight 1 may cost where its budget does not say."""
-    return Rate(CEILING_FACTOR * hull.rates[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +32,8 @@ class Menu:
 
     ``narrower``: only when the budget's limits force it (no curve is known). ``known``: whether speeds are measured; if
     not, every option has the speed of its share of ``preferred``. ``rigid``: whether the job has one width only.
-    ``table``: the same options as numbers.
+    ``table``: the same options as numbers. ``ceiling``: dollars that a second of a job of weight 1 may cost where its
+    budget does not say.
     """
 
     stages: tuple[tuple[Option, ...], ...]
@@ -48,6 +42,7 @@ class Menu:
     known: bool
     rigid: bool
     table: OptionTable
+    ceiling: Rate
 
     @property
     def options(self) -> tuple[Option, ...]:
@@ -93,12 +88,14 @@ def build_menu(
         until = tuple(phase.until for phase in profile.phases)
         nodes = {offer.pool: offer.gpus_per_node for offer, _ in market.open_to(key.gpu_types, key.spot)}
         in_place = InPlaceResize(profile.resize_seconds, nodes) if key.elastic else None
-        return Menu(stages, until, (), True, rigid, OptionTable.of(stages, curves.restart_seconds, in_place))
+        table = OptionTable.of(stages, curves.restart_seconds, in_place)
+        return Menu(stages, until, (), True, rigid, table, default_ceiling(stages[0], key.preferred))
     options = [candidate.stages[0] for candidate in candidates]
     widest = max([option.gpus for option in options], default=0)
     chosen = tuple(option for option in options if option.gpus == widest)
     narrower = tuple(option for option in options if option.gpus < widest)
-    return Menu((chosen,), (1.0,), narrower, False, rigid, OptionTable.of((chosen,), curves.restart_seconds))
+    table = OptionTable.of((chosen,), curves.restart_seconds)
+    return Menu((chosen,), (1.0,), narrower, False, rigid, table, default_ceiling(chosen, key.preferred))
 
 
 def _failed(key: MenuKey, profile: Profile | None, market: Market) -> QuarantinedWidths:
@@ -147,5 +144,6 @@ class Menus:
 
         ``ceiling``: dollars that a second of a job of weight 1 may cost; None for the default.
         """
-        whole = self._remember(Menu.hull, self.menu(key), work)
-        return self._remember(Hull.below, whole, weight * (default_ceiling(whole) if ceiling is None else ceiling))
+        menu = self.menu(key)
+        whole = self._remember(Menu.hull, menu, work)
+        return self._remember(Hull.below, whole, weight * (menu.ceiling if ceiling is None else ceiling))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from charterer.api.decode import DecodedNamespace
 from charterer.cli.doctor.checks import Finding, Right
 from charterer.cli.doctor.command import DoctorReading, examine, read_for_doctor
 from charterer.cli.main import main
@@ -20,6 +21,7 @@ from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import ZERO, Price
 from charterer.domain.snapshot import OperatorLimits
+from charterer.domain.time import after
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import NAMESPACE, World
 
@@ -127,9 +129,30 @@ def test_two_budgets_of_one_namespace_are_told_with_the_one_that_pays() -> None:
     world.budget("ai-org", amount="10")
     older = min(world.budgets.values(), key=lambda budget: (budget.created, budget.id)).id
     (finding,) = wrong(replace(reading, state=seen_of(world)))
-    assert finding.text == f"all select namespace {NAMESPACE}; the oldest, {older}, pays"
+    assert finding.text.startswith(f"select the same namespaces: namespace {NAMESPACE}: {older} pays, being the")
     found = examine(replace(reading, state=seen_of(world)))
     assert [each.subject for each in found if "a month" in each.text] == [f"GPUBudget {older}"]
+
+
+def test_a_budget_over_all_namespaces_is_one_finding_with_what_each_one_pays() -> None:
+    world, reading = healthy()
+    state = seen_of(world)
+    (research,) = state.budgets.values()
+    teams = {f"t{number}": Selector((("team", f"t{number}"),), ()) for number in range(7)}
+    selecting = {**teams, "company": Selector((), ())}
+    budgets = [
+        replace(research, id=BudgetId(name), created=after(research.created, number), selector=selector)
+        for number, (name, selector) in enumerate(selecting.items())
+    ]
+    namespaces = {ObjectKey("", name): DecodedNamespace(name, {"team": name}) for name in teams}
+    many = replace(state, budgets={ObjectKey("", b.id): b for b in budgets}, namespaces=namespaces, jobs={})
+    (finding,) = wrong(replace(reading, state=many))
+    assert finding.subject == "GPUBudgets company, t0, t1, t2, t3 and 3 more"
+    assert finding.text.startswith(
+        "select the same namespaces: namespace t0: t0 pays, being the oldest; namespace t1: "
+    )
+    assert finding.text.endswith("; and so on for 2 more")
+    assert "no budget counts what another one pays" in finding.remedy
 
 
 def test_a_budget_that_says_that_it_cannot_pay_is_not_well() -> None:

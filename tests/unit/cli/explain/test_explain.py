@@ -210,10 +210,8 @@ def test_where_a_job_has_a_ceiling_below_what_the_budget_pays_options_win_at_tha
     }
     world.job("whole", gpus=(64, 64, 64))
     said = charterer_over(world, monkeypatch)("explain", "tj/sft-run").stdout
-    assert (
-        "Budget research pays up to $2,560.00 per job-hour saved. For this job it pays at most $40.00, 20 times" in said
-    )
-    assert re.search(r"would win if for this job the budget pays \S+ per job-hour saved instead of \$40\.00", said)
+    assert "Budget research pays up to $640.00 per job-hour saved. For this job it pays at most $80.00, 5 times" in said
+    assert re.search(r"would win if for this job the budget pays \S+ per job-hour saved instead of \$80\.00", said)
 
 
 def test_a_job_that_its_max_cost_does_not_let_start_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +226,8 @@ def test_a_job_that_its_max_cost_does_not_let_start_says_what_it_needs(monkeypat
 def test_the_limits_of_the_jobs_own_are_told_with_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     world = running()
     job = world.jobs[JobId("sft-run")]
-    world.jobs[job.id] = replace(job, target_completion=after(world.now, 60.0), max_cost=Money.parse("1000"))
+    just_missed = after(world.now, 80 * 60.0)
+    world.jobs[job.id] = replace(job, target_completion=just_missed, max_cost=Money.parse("1000"))
     charterer = charterer_over(world, monkeypatch)
     said = charterer("explain", "sft-run").stdout
     assert "Its targetCompletionTime: target 2026-06-16T" in said
@@ -350,7 +349,8 @@ def test_with_a_target_only_what_the_target_pays_is_told(monkeypatch: pytest.Mon
         name: replace(budget, fixed_rate=None, amount=Money.parse("900000")) for name, budget in world.budgets.items()
     }
     job = world.jobs[JobId("sft-run")]
-    world.jobs[job.id] = replace(job, target_completion=after(world.now, 60.0))
+    just_missed = after(world.now, 80 * 60.0)
+    world.jobs[job.id] = replace(job, target_completion=just_missed)
     said = charterer_over(world, monkeypatch)("explain", "sft-run").stdout
     assert "because of its targetCompletionTime, it pays any price." in said
     assert "it pays at most" not in said

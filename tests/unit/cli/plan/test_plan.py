@@ -352,20 +352,6 @@ def test_the_page_holds_everything_and_loads_nothing(tmp_path: Path, monkeypatch
     assert "PAYS/H-SAVED is the most that it pays to end a job one hour earlier" in file.read_text()
 
 
-def test_the_page_begins_with_a_sentence_on_each_budget_and_its_picture(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "plan.html"
-    charterer_over(busy(), monkeypatch)("plan", "--html", str(file))
-    body = file.read_text().partition("<body>")[2]
-    top = body[: body.index("<h2>")]
-    assert "<svg" in top
-    assert top.index("research has spent $") < top.index("<svg")
-    assert "In the long run" in top
-    assert body.count("<svg") == 1
-    assert 'class="bad">too small' not in body
-
-
 def test_without_matplotlib_it_is_said_how_to_get_it_before_anything_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

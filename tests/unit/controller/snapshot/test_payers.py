@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from charterer.api.decode import DecodedNamespace
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.payers import overlaps_of, payers_of
-from charterer.domain.budget import Budget, Selector
+from charterer.domain.budget import Budget, Mode, Selector
 from charterer.domain.ids import BudgetId
 from tests import factory
 
@@ -31,6 +33,39 @@ def test_the_oldest_budget_pays_and_both_are_told_that_they_select_one_namespace
         "vision": "namespace ai is also selected by org; this budget pays, being the oldest",
         "org": "namespace ai is also selected by vision; vision pays, being the oldest",
     }
+
+
+def test_of_budgets_created_in_the_same_second_one_that_only_observes_counts_and_nothing_is_rented() -> None:
+    enforcing = factory.budget(id=BudgetId("ai-org"), selector=Selector((), ()))
+    observing = replace(enforcing, id=BudgetId("nlp"), mode=Mode.OBSERVE)
+    both = {ObjectKey("", each.id): each for each in (enforcing, observing)}
+    namespaces = {ObjectKey("", "ai"): DecodedNamespace("ai", {})}
+    assert payers_of(both, namespaces)["ai"].id == "nlp"
+    why = "since of those created in the same second one that only observes comes first"
+    assert overlaps_of(both, namespaces)[enforcing.id] == (
+        f"namespace ai is also selected by nlp; nlp counts, and nothing is rented (mode Observe), {why}"
+    )
+    both[ObjectKey("", "nlp")] = enforcing_too = replace(observing, mode=Mode.ENFORCE)
+    assert payers_of(both, namespaces)["ai"].id == "ai-org"
+    assert overlaps_of(both, namespaces)[enforcing_too.id] == (
+        "namespace ai is also selected by ai-org; ai-org pays, being the first by name of those created in the same "
+        "second"
+    )
+
+
+def test_a_budget_that_overlaps_with_many_names_the_first_and_says_how_many_more_there_are() -> None:
+    teams = {f"t{number}": Selector((("team", f"t{number}"),), ()) for number in range(7)}
+    many = budgets(**teams, company=Selector((), ()))
+    namespaces = {ObjectKey("", name): DecodedNamespace(name, {"team": name}) for name in teams}
+    said = overlaps_of(many, namespaces)[BudgetId("company")]
+    told = [f"namespace t{n} is also selected by t{n}; t{n} pays, being the oldest" for n in range(5)]
+    assert said == "; ".join([*told, "and so on for 2 more"])
+
+
+def test_namespaces_that_the_same_budgets_select_are_told_together() -> None:
+    namespaces = {ObjectKey("", name): DecodedNamespace(name, {"team": "vision"}) for name in ("ai", "ml")}
+    said = overlaps_of(budgets(vision=Selector((TEAM,), ()), org=Selector((), ())), namespaces)[BudgetId("vision")]
+    assert said == "namespaces ai, ml are also selected by org; this budget pays, being the oldest"
 
 
 def test_budgets_that_share_no_namespace_are_told_nothing() -> None:

@@ -89,7 +89,14 @@ def test_a_cloud_that_does_not_answer_is_unreachable() -> None:
 def test_a_pool_that_another_one_acts_for_names_it() -> None:
     state, reason, message = shown(make.pool(taken_by=OTHER))
     assert (state, reason) == ("GroupTaken", "GroupTaken")
-    assert "GPUPool other" in message
+    assert "GPUPool other, which is older" in message
+
+
+def test_a_pool_that_the_cloud_contradicts_says_so_though_another_one_acts_for_its_group() -> None:
+    error = InvalidRequest(make.POOL, "GET /v1/groups/g", "CapacityTypeDiffers", "the group sells OnDemand")
+    state, _, message = shown(make.pool(taken_by=OTHER, offering=None), error)
+    assert state == "CapacityTypeDiffers"
+    assert "the group sells OnDemand" in message
 
 
 def test_a_pool_that_cools_because_of_another_ones_refusal_names_it() -> None:

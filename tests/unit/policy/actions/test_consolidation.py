@@ -58,9 +58,9 @@ def test_all_jobs_of_a_node_move_into_the_holes_of_another_and_say_why() -> None
     why = decided.jobs[JobId("one")].reason
     assert why.code is ReasonCode.NODE_EMPTIED
     assert why.message == (
-        "1 GPU on a100: from a100-2 to a100-1, so that a100-2 can be given back, which saves $158.42, restarts included"
+        "1 GPU on a100: from a100-2 to a100-1, so that a100-2 can be given back, which saves $159.17, restarts included"
     )
-    assert sum(command.reason.money.micros for command in decided.commands) == pytest.approx(-158.42e6, rel=1e-4)
+    assert sum(command.reason.money.micros for command in decided.commands) == pytest.approx(-159.17e6, rel=1e-4)
 
 
 def test_the_node_is_given_back_once_it_is_empty_and_nothing_is_taken_back() -> None:

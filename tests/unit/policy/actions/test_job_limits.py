@@ -63,10 +63,51 @@ def test_a_target_gets_the_least_that_meets_it() -> None:
     assert option_of(aims(world("3000"), target_completion=after(World().now, 400 * 3600.0))) == plain
 
 
-def test_a_target_that_no_path_meets_is_said_so() -> None:
-    made = aims(world("60000"), target_completion=after(World().now, 600.0))
-    message = starts(made).jobs[JOB].reason.message
-    assert "cannot be met: the fastest path ends" in message
+def test_a_target_that_no_path_meets_counts_as_none_and_is_said_so() -> None:
+    made = aims(world("6000"), target_completion=after(World().now, 600.0))
+    assert option_of(made) == option_of(world("6000"))
+    verdict = starts(made).jobs[JOB]
+    assert "cannot be met, so it counts as none: the fastest path ends" in verdict.reason.message
+    assert verdict.target is not None
+    assert not verdict.target.counts
+
+
+def test_a_target_that_is_missed_by_little_still_counts() -> None:
+    impossible = plan(aims(world("3000"), target_completion=after(World().now, 1.0)).snapshot()).jobs[JOB].target
+    assert impossible is not None
+    late = aims(world("3000"), target_completion=after(World().now, 0.97 * impossible.fastest_seconds))
+    verdict = plan(late.snapshot()).jobs[JOB]
+    assert verdict.target is not None
+    assert (verdict.target.met, verdict.target.counts) == (False, True)
+    assert option_of(late) > option_of(world("3000"))
+
+
+def test_a_job_that_falls_behind_its_target_for_good_moves_once_and_then_rests() -> None:
+    made = aims(world("3000"), target_completion=after(World().now, 8 * 3600.0))
+    starts(made)
+    fast, runs = option_of(made), set()
+    for turn in range(12):
+        made.passes(600.0)
+        job = made.jobs[JOB]
+        assert job.allocation is not None
+        done = 0.0 if turn < 6 else seconds_between(job.created, made.now) * job.allocation.option.speed
+        made.jobs[JOB] = replace(job, remaining=40 * 3600 - 0.5 * done * (1.02 if turn % 2 else 0.98))
+        made.carry_out(plan(made.snapshot()))
+        made.everything_starts()
+        runs.add(made.jobs[JOB].last_run)
+    assert len(runs) <= 3
+    assert option_of(made) <= fast
+
+
+def test_a_target_out_of_reach_makes_no_running_job_narrower() -> None:
+    made = world("6000")
+    made.job("late", gpus=(1, 8, 64), profile="sft")
+    without = made.snapshot()
+    late = JobId("late")
+    made.jobs[late] = replace(made.jobs[late], target_completion=after(made.now, 600.0))
+    with_target = plan(made.snapshot())
+    assert [type(command) for command in with_target.commands] == [type(command) for command in plan(without).commands]
+    assert with_target.jobs[JOB].option == plan(without).jobs[JOB].option
 
 
 def test_a_target_that_has_passed_changes_nothing() -> None:
@@ -84,12 +125,13 @@ def test_what_a_target_takes_is_taken_from_the_others() -> None:
 
 @settings(max_examples=25)
 @given(st.floats(2, 60), st.floats(2, 60), st.sampled_from(["100", "3000", "6000"]))
-def test_a_tighter_target_never_makes_a_job_slower(one: float, other: float, amount: str) -> None:
-    tight, loose = (
-        option_of(aims(world(amount), target_completion=after(World().now, hours * 3600.0)))
-        for hours in sorted((one, other))
-    )
-    assert tight >= loose
+def test_a_tighter_target_in_reach_never_makes_a_job_slower(one: float, other: float, amount: str) -> None:
+    worlds = [
+        aims(world(amount), target_completion=after(World().now, hours * 3600.0)) for hours in sorted((one, other))
+    ]
+    verdict = plan(worlds[0].snapshot()).jobs[JOB]
+    tight, loose = map(option_of, worlds)
+    assert tight >= loose or (verdict.target is not None and not verdict.target.counts)
 
 
 def test_a_target_does_not_lift_the_hourly_limit() -> None:

@@ -56,7 +56,7 @@ def wanted(decided: Plan) -> str:
     return option.pool
 
 
-@pytest.mark.parametrize(("amount", "hours", "times"), [(RICH, 1.0, 1), (RICH, 20.0, 2)])
+@pytest.mark.parametrize(("amount", "hours", "times"), [(RICH, 1.0, 1), (RICH, 20.0, 3)])
 def test_the_dearer_pool_is_rented_once_the_expected_wait_costs_more_than_it(
     amount: str, hours: float, times: int
 ) -> None:

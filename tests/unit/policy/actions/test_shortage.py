@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from unittest.mock import patch
 
+import pytest
+
 from charterer.domain.budget import MoveLimits
 from charterer.domain.ids import BudgetId, JobId, PoolId, Rate, RentalId
 from charterer.domain.job import ResizePolicy
@@ -54,6 +56,32 @@ def test_where_there_are_nodes_for_all_nothing_is_shared_out() -> None:
     world = a_wide_job_runs(one_node(max_nodes=2))
     with patch(SHARE_OUT, side_effect=AssertionError("there is room")):
         plan(world.snapshot())
+
+
+def beside_a_dearer_pool(resize: ResizePolicy, nodes: int) -> World:
+    """Two jobs want the one node that is left of the cheap pool; the dearer pool has so many nodes."""
+    world = one_node()
+    world.pool("dear", gpus=8, price="20", gpu_type="a100", max_nodes=nodes)
+    for number in range(2):
+        world.job(f"job-{number}", gpus=(2, 8, 8), profile="sft", resize=resize, age_seconds=float(number))
+    return world
+
+
+@pytest.mark.parametrize(
+    ("resize", "nodes", "shared"),
+    [
+        (ResizePolicy.NEVER, 5, False),
+        (ResizePolicy.NEVER, 0, True),
+        (ResizePolicy.RESTART, 5, True),
+    ],
+    ids=["it is never resized, and another pool has room", "no pool has room", "it can become wider later"],
+)
+def test_room_is_not_shared_with_a_job_that_would_stay_narrow_for_life_beside_a_pool_with_room(
+    resize: ResizePolicy, nodes: int, shared: bool
+) -> None:
+    with patch(SHARE_OUT, side_effect=share_out) as asked:
+        plan(beside_a_dearer_pool(resize, nodes).snapshot())
+    assert bool(asked.call_count) is shared
 
 
 def test_a_job_that_ends_soon_goes_before_one_that_is_older_and_the_other_says_why_it_waits() -> None:
@@ -225,10 +253,24 @@ def test_what_another_budget_has_rented_is_not_shared_out() -> None:
     assert {place.rental for place in command.allocation.placements} == {RentalId("a100-1")}
 
 
-def test_a_target_that_nothing_can_meet_makes_no_price_of_a_node() -> None:
+def test_a_target_out_of_reach_puts_no_job_ahead_of_others() -> None:
+    world = one_node()
+    world.job("late", gpus=8, profile="sft", hours_left=40, target_hours=1.0)
+    world.job("short", gpus=8, profile="sft", hours_left=1)
+    decided = plan(world.snapshot())
+    assert placed(decided) == {"short": 8}
+    assert "any price" not in text(decided, "late")
+
+
+def test_a_target_that_is_just_missed_makes_no_price_of_a_node() -> None:
     """Such a job pays any price: the millions of dollars an hour by which it goes first are not a node's worth."""
     world = one_node()
     world.job("late", gpus=8, profile="sft", hours_left=40, target_hours=1.0)
+    target = plan(world.snapshot()).jobs[JobId("late")].target
+    assert target is not None
+    job = world.jobs[JobId("late")]
+    just_missed = after(world.now, 0.97 * target.fastest_seconds)
+    world.jobs[job.id] = replace(job, target_completion=just_missed)
     world.job("short", gpus=8, profile="sft", hours_left=1)
     told = "; one of them is late for its targetCompletionTime whatever it gets, so it pays any price"
     decided = plan(world.snapshot())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.domain.ids import PoolId
+from charterer.domain.ids import PoolId, Rate
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.policy.options.menu import Menu
@@ -20,7 +20,7 @@ def option(gpus: int, speed: float, price: str = "3600", pool: str = "a") -> Opt
 
 
 def menu(*stages: tuple[Option, ...], until: tuple[float, ...] = (1.0,), restart: float = 30.0) -> Menu:
-    return Menu(stages, until, (), True, False, OptionTable.of(stages, restart))
+    return Menu(stages, until, (), True, False, OptionTable.of(stages, restart), Rate(0.0))
 
 
 def test_a_move_is_charged_its_restart_in_seconds_and_dollars() -> None:
@@ -45,7 +45,9 @@ def test_a_resize_in_place_is_charged_what_it_takes_and_anything_else_a_restart(
     other = option(8, 1.8, pool="b")
     stage = (one, two, four, other)
     elastic = InPlaceResize(2.0, {PoolId("a"): 4, PoolId("b"): 4})
-    values = OptionValues(Menu((stage,), (1.0,), (), True, False, OptionTable.of((stage,), 30.0, elastic)), 3.0)
+    values = OptionValues(
+        Menu((stage,), (1.0,), (), True, False, OptionTable.of((stage,), 30.0, elastic), Rate(0.0)), 3.0
+    )
     left = JobPosition(9000.0)
     for here, to, seconds in (
         (two, four, 2.0),
@@ -73,7 +75,7 @@ def test_the_quick_search_finds_exactly_the_moves_that_gain(
     options = tuple(option(gpus, speed) for gpus, speed in found)
     in_place = None if resize is None else InPlaceResize(min(resize, restart), {PoolId("a"): 4})
     ways = OptionTable.of((options,), restart, in_place)
-    here, values = options[0], OptionValues(Menu((options,), (1.0,), (), True, False, ways), worth)
+    here, values = options[0], OptionValues(Menu((options,), (1.0,), (), True, False, ways, Rate(0.0)), worth)
     paying = values.paying(here, JobPosition(work))
     expected = [values.move(here, to, JobPosition(work), rented=False) for to in options[1:]]
     sure = {move.to for move in expected if move.gain > 1e-6 * work}

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from charterer.domain.ids import JobId, PoolId
-from charterer.domain.job import Job
+from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.plan import PoolVerdict
@@ -109,7 +109,8 @@ def share_room(
     """The shares of the jobs; None where there is room for what each job of the queue would like best.
 
     ``queue``: the jobs that wait, in their order; ``wanted``: their options, best first. A budget that is too small has
-    no room to share: jobs wait for money there, in their order.
+    no room to share: jobs wait for money there, in their order. Nor is room shared beside another pool that has some,
+    with a job that would stay narrow for life.
     """
     if not queue or not draft.solution.feasible:
         return None
@@ -118,7 +119,20 @@ def share_room(
     best = [wanted[job.id][0].option for job in queue]
     if fits([Way(option.pool, option.gpus, 0.0) for option in best], nodes):
         return None
+    if any(_settles(job, wanted[job.id], nodes) for job in queue):
+        return None
     return _Shortage(draft, rooms, running).solve([_waiting(draft, job, wanted[job.id]) for job in queue])
+
+
+def _settles(job: Job, ways: Sequence[Completion], nodes: Mapping[PoolId, NodeRoom]) -> bool:
+    """Whether the job keeps for life what it is given, while another pool than that of its best way has room for it.
+
+    The value of a second takes for granted that a job that begins narrow becomes wider later.
+    """
+    if job.resize is not ResizePolicy.NEVER:
+        return False
+    others = (way.option for way in ways if way.option.pool != ways[0].option.pool)
+    return any(fits([Way(option.pool, option.gpus, 0.0)], nodes) for option in others)
 
 
 def _first(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:

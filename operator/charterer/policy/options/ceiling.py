@@ -1,0 +1,34 @@
+"""What an hour of a job may cost where its budget does not say: a multiple of what an hour of it costs as asked for.
+
+    γ = 5 · k · max_p min(c_p, 4 · c_q)      k: the GPUs that its owner prefers, c_p: a GPU's price in pool p,
+                                             q: the cheapest pool whose GPUs are at least as fast as those of p
+
+What a job's time is worth does not depend on what the cheapest node costs: a cheap pool that is added, or becomes
+cheaper, leaves γ where it is, so that jobs do not become slower in the other pools while money is left. A pool that is
+dearer than one as fast counts for four times that price at most, as on-demand nodes beside spot nodes do: a pool of an
+absurd price does not make every job's time absurdly dear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from charterer.domain.ids import PoolId, Rate
+from charterer.domain.option import Option
+
+FACTOR = 5.0
+"""Dollars paid at most to end a job an hour earlier, as a multiple of an hour of it as asked for."""
+_DEARER = 4.0
+"""Multiple of the price of GPUs as fast up to which a pool's price counts: spot nodes cost a quarter or more."""
+
+
+def default_ceiling(options: Iterable[Option], preferred: int) -> Rate:
+    """Dollars that a second of a job of weight 1 may cost where its budget does not say; 0 without options."""
+    asked: dict[PoolId, Option] = {}
+    for option in options:
+        other = asked.get(option.pool)
+        if other is None or abs(option.gpus - preferred) < abs(other.gpus - preferred):
+            asked[option.pool] = option
+    gpus = [(each.price.dollars_per_second / each.gpus, each.speed / each.gpus) for each in asked.values()]
+    counted = [min(price, _DEARER * min(other for other, fast in gpus if fast >= speed)) for price, speed in gpus]
+    return Rate(FACTOR * preferred * max(counted, default=0.0))

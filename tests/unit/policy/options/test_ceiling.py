@@ -1,0 +1,77 @@
+"""What an hour of a job may cost where its budget does not say: no cheap pool lowers it, and none of an absurd price
+makes every job's time absurdly dear."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from charterer.domain.ids import PoolId
+from charterer.domain.money import Price
+from charterer.domain.option import Option
+from charterer.domain.profile import Amdahl
+from charterer.policy.options.ceiling import default_ceiling
+from charterer.policy.planner import solve_budgets
+from tests.worlds import World
+
+PRICES = st.sampled_from(["0.40", "1.00", "2.48", "4.00", "9.00"])
+
+
+def sold(pool: str, gpu_hour: str, speed: float = 1.0) -> list[Option]:
+    """One to eight GPUs of a pool, each as fast as ``speed`` GPUs of the reference."""
+    return [Option(PoolId(pool), gpus, speed * gpus, Price.parse(gpu_hour).share(gpus, 1)) for gpus in (1, 2, 4, 8)]
+
+
+def hourly(options: list[Option], preferred: int = 4) -> float:
+    return default_ceiling(options, preferred) * 3600.0
+
+
+def test_it_is_five_times_an_hour_of_the_job_as_asked_for() -> None:
+    assert hourly(sold("a", "2.00")) == pytest.approx(5 * 4 * 2.0)
+    assert hourly(sold("a", "2.00"), preferred=16) == pytest.approx(5 * 16 * 2.0)
+
+
+@given(PRICES, st.sampled_from(["0.10", "0.25", "0.40"]), st.sampled_from([0.1, 1.0, 3.0]))
+def test_a_cheap_pool_does_not_lower_it(price: str, cheap: str, speed: float) -> None:
+    if float(price) <= 4 * float(cheap):
+        assert hourly(sold("a", price) + sold("spot", cheap, speed)) >= hourly(sold("a", price)) * (1 - 1e-9)
+
+
+def test_a_cheaper_price_of_a_slower_type_is_no_measure_for_a_fast_one() -> None:
+    assert hourly(sold("h100", "4.00", 10.0) + sold("t4", "0.10")) == pytest.approx(hourly(sold("h100", "4.00", 10.0)))
+
+
+def test_a_pool_of_an_absurd_price_counts_for_four_times_one_that_is_as_fast() -> None:
+    assert hourly(sold("a", "2.00") + sold("b", "900.00")) == pytest.approx(4 * hourly(sold("a", "2.00")))
+
+
+def zones(prices: list[str], nodes: int) -> World:
+    """Much money, jobs that could use many GPUs, and zones that sell the same GPUs; the first one has few nodes."""
+    world = World()
+    world.budget(amount="900000")
+    world.profile("sft", Amdahl(0.95, 1.0), gpu_type="a100", work_hours=40)
+    for number, price in enumerate(prices):
+        world.pool(f"zone-{number}", price=price, gpu_type="a100", max_nodes=nodes if number == 0 else 100)
+    for number in range(6):
+        world.job(f"job-{number}", gpus=(1, 4, 64), profile="sft")
+    return world
+
+
+def mean_seconds(world: World) -> float:
+    (solution,) = solve_budgets(world.snapshot())
+    (share,) = solution.shares.values()
+    return sum(path_share.fraction * path_share.seconds for path_share in share.path_shares)
+
+
+@settings(max_examples=20)
+@given(
+    prices=st.lists(st.sampled_from(["4.00", "8.00", "12.00", "16.00"]), min_size=1, max_size=2),
+    nodes=st.sampled_from([2, 4, 100]),
+)
+def test_with_money_left_a_further_cheaper_zone_or_more_nodes_make_no_job_slower(prices: list[str], nodes: int) -> None:
+    before = mean_seconds(zones(["16.00", *prices], nodes))
+    assert mean_seconds(zones(["16.00", *prices], 2 * nodes)) <= before * 1.01
+    assert mean_seconds(zones(["16.00", *prices, "4.00"], nodes)) <= before * 1.01
+    dearest = mean_seconds(zones(["16.00", "16.00"], nodes))
+    assert mean_seconds(zones(["4.00", "16.00"], nodes)) <= dearest * 1.01
