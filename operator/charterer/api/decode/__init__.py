@@ -16,7 +16,14 @@ from charterer.api.decode.core import (
     warning_event,
     was_killed,
 )
-from charterer.api.decode.foreign import ForeignJob, ForeignWorker, foreign_job, foreign_worker
+from charterer.api.decode.foreign import (
+    ForeignJob,
+    ForeignWorker,
+    HomelessPod,
+    foreign_job,
+    foreign_worker,
+    homeless_pod,
+)
 from charterer.api.decode.own import budget, pool, profile, rental, training_job
 from charterer.api.metadata import conditions
 from charterer.api.models.trainingjob import DecodedJob
@@ -27,11 +34,13 @@ __all__ = [
     "ForeignJob",
     "ForeignPod",
     "ForeignWorker",
+    "HomelessPod",
     "JobPod",
     "budget",
     "conditions",
     "foreign_job",
     "foreign_worker",
+    "homeless_pod",
     "namespace",
     "node",
     "pod",
