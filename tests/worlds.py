@@ -110,7 +110,7 @@ class World(Declared):
                 self._rented(command, self.now)
             case Release(rental, why):
                 self.rentals[rental] = replace(
-                    self.rentals[rental], phase=RentalPhase.DRAINING, released_because=why.message
+                    self.rentals[rental], phase=RentalPhase.DRAINING, released_because=why.code, released=self.now
                 )
             case Allocate(name, allocation, _, predicted):
                 job = self.jobs[name]

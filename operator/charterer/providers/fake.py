@@ -43,6 +43,8 @@ _MUTATION_SECONDS: Final = 10.0
 _READ_PAUSES: Final = (0.2, 0.8)
 """Seconds before a read's second and third try; the last failure is raised."""
 _TARGET_TRIES: Final = 3
+_ANSWER_BYTES: Final = 16 * 2**20
+"""The longest answer that is read: many thousands of instances."""
 
 T = TypeVar("T")
 
@@ -215,11 +217,15 @@ class FakeCloud:
         call = f"{method} {path}"
         lost = Transient if method == "GET" else CloudOutcomeUnknown
         if self._session is None:
-            self._session = aiohttp.ClientSession(headers=self._headers, middlewares=(_never_resend,))
+            headers = {
+                **self._headers,
+                "Accept-Encoding": "identity",
+            }  # what a compressed answer inflates to is unbounded
+            self._session = aiohttp.ClientSession(headers=headers, middlewares=(_never_resend,), auto_decompress=False)
         timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=_CONNECT_SECONDS)
         try:
             async with self._session.request(method, self._endpoint + path, json=body, timeout=timeout) as answer:
-                text = await answer.text()
+                received = await _bounded(answer)
                 status, retry_after = answer.status, answer.headers.get("Retry-After")
         except aiohttp.InvalidURL as error:
             message = f"spec.fake.endpoint {self._endpoint!r} is no URL; write it like http://host:port"
@@ -231,11 +237,14 @@ class FakeCloud:
             raise lost(pool.id, call, "TimeOut", f"no answer within {seconds:.0f} s") from error
         except (_AnswerLost, aiohttp.ClientError) as error:
             raise lost(pool.id, call, "AnswerLost", str(error)) from error
-        decoded = _json_object(text)
+        if received is None:
+            message = f"the answer is longer than {_ANSWER_BYTES} bytes"
+            raise (UnknownCode if method == "GET" else lost)(pool.id, call, "AnswerTooLong", message)
+        decoded = _json_object(received)
         if status >= 400:
             raise _refusal(pool, call, status, retry_after, decoded)
         if decoded is None:
-            raise UnknownCode(pool.id, call, f"HTTP {status}", f"the answer is no JSON object: {text[:200]!r}")
+            raise UnknownCode(pool.id, call, f"HTTP {status}", f"the answer is no JSON object: {received[:200]!r}")
         return decoded
 
 
@@ -268,10 +277,21 @@ def _traits(pool: Pool, group: answers.Json) -> Traits:
     return _decoded(pool, f"GET {_group_path(pool)}", lambda: answers.traits(group))
 
 
-def _json_object(text: str) -> dict[str, Any] | None:
+async def _bounded(answer: aiohttp.ClientResponse) -> bytes | None:
+    """The answer's body; None if it is too long, of which no more is read."""
+    body = bytearray()
+    async for part in answer.content.iter_any():
+        body += part
+        if len(body) > _ANSWER_BYTES:
+            answer.close()
+            return None
+    return bytes(body)
+
+
+def _json_object(body: bytes) -> dict[str, Any] | None:
     try:
-        value = json.loads(text)
-    except ValueError:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 

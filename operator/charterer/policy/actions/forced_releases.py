@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from charterer.domain.ids import RentalId
 from charterer.domain.plan import Reason, ReasonCode
-from charterer.domain.rental import Rental
+from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Stop
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.jobs.predicates import reason
@@ -14,7 +14,23 @@ from charterer.policy.nodes.lost_nodes import NodeDoubt, hanging, lost, never_re
 
 
 def forced_releases(draft: PlanBuilder) -> Mapping[RentalId, Reason]:
-    """The budget's rentals that must end now, and why."""
+    """The budget's rentals that must end now, and why; those that drain too patiently for its hard limit among them."""
+    return _draining_too_long(draft) | _of_staying(draft)
+
+
+def _draining_too_long(draft: PlanBuilder) -> dict[RentalId, Reason]:
+    """Where the hard limit is near: rentals released for another reason, which pods of others may keep for an hour."""
+    if not draft.purse.must_release:
+        return {}
+    return {
+        rental.id: _hard_limit(draft)
+        for nodes in draft.solution.nodes.values()
+        for rental in nodes.rentals.live
+        if rental.phase is RentalPhase.DRAINING and rental.released_because != ReasonCode.HARD_LIMIT
+    }
+
+
+def _of_staying(draft: PlanBuilder) -> dict[RentalId, Reason]:
     staying = [rental for nodes in draft.solution.nodes.values() for rental in nodes.rentals.staying.values()]
     why_all = _why_all(draft)
     if why_all is not None:
@@ -33,8 +49,11 @@ def _why_all(draft: PlanBuilder) -> Reason | None:
         return reason(ReasonCode.STOPPED, "a person has the operator drained: all nodes are ended")
     if budget.deleting:
         return reason(ReasonCode.BUDGET_DELETED, f"GPUBudget {budget.id} is being deleted")
-    if not purse.must_release:
-        return None
+    return _hard_limit(draft) if purse.must_release else None
+
+
+def _hard_limit(draft: PlanBuilder) -> Reason:
+    budget, purse = draft.solution.budget, draft.purse
     text = f"{purse.spent} are spent and {purse.committed} committed of a hard limit of {budget.hard_limit}"
     return reason(ReasonCode.HARD_LIMIT, f"{text}: all nodes are ended before it is reached")
 

@@ -13,9 +13,10 @@ from charterer.domain.billing import accrued
 from charterer.domain.ids import JobId, RentalId
 from charterer.domain.job_cost import job_cost
 from charterer.domain.money import Money, Price, total
+from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import PriceSegment
 from charterer.domain.profile import Amdahl
-from charterer.domain.rental import RentalPhase
+from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.time import Instant, after, seconds_between
 from charterer.policy import plan
 from charterer.policy.nodes.hard_limit import MARGIN_SECONDS
@@ -23,10 +24,15 @@ from tests.worlds import World
 
 LATEST_PLAN_SECONDS = 45.0
 """The longest time between two plans; the loop looks every 15 s."""
+STRANGERS_KEEP_SECONDS = 4200.0
+"""How long pods of others may keep a released machine (an hour, and then ten minutes to leave)."""
 
 
 class Slow:
-    """A cloud that launches late, starts slowly, raises prices to the worst, and ends as late as it is allowed to."""
+    """A cloud that launches late, starts slowly, raises prices to the worst, and ends as late as it is allowed to.
+
+    Pods that Charterer did not start stay on the machines that are ``taken`` as long as they may.
+    """
 
     def __init__(self, world: World, seed: int) -> None:
         self.world = world
@@ -34,6 +40,7 @@ class Slow:
         self.asked_to_end: dict[RentalId, Instant] = {}
         self.asked_to_stop: dict[JobId, Instant] = {}
         self.wrong_by = 0.0
+        self.taken: set[RentalId] = set()
 
     def turn(self) -> None:
         """One plan, carried out, and what happens until the next."""
@@ -72,6 +79,13 @@ class Slow:
                     self.world.stops(job.id)
                     del self.asked_to_stop[job.id]
 
+    def is_taken(self, rental: Rental) -> None:
+        """Pods of others hold all GPUs of this ready rental."""
+        assert rental.node is not None
+        node = self.world.nodes[rental.node]
+        self.world.nodes[node.name] = replace(node, foreign_gpus=node.gpus)
+        self.taken.add(rental.id)
+
     def _price(self, worst: Price) -> Price:
         return Price(int(worst.micros_per_hour * self.draw.uniform(0.3, 1.0)))
 
@@ -90,6 +104,8 @@ class Slow:
         ]
         grace = max((job.grace_seconds for job in users), default=0)
         waited = seconds_between(since, self.world.now)
+        if name in self.taken and rental.released_because != ReasonCode.HARD_LIMIT:
+            waited -= STRANGERS_KEEP_SECONDS
         if waited >= grace:
             for job in users:
                 self.world.stops(job.id)
@@ -118,6 +134,24 @@ def test_spend_never_exceeds_the_hard_limit(seed: int, limit: str, jobs: int, mi
     for _ in range(400):
         slow.turn()
         assert total(accrued(rental, world.now) for rental in world.rentals.values()) <= hard_limit
+
+
+@settings(max_examples=8)
+@given(seed=st.integers(0, 10**6), limit=st.sampled_from(["40", "60", "100"]), grace=st.sampled_from([0, 900]))
+def test_pods_of_others_that_keep_released_machines_do_not_break_the_hard_limit(
+    seed: int, limit: str, grace: int
+) -> None:
+    world = World()
+    world.budget(amount="90000", hard_limit=limit)
+    world.pool("a100", price="20", start_seconds=200)
+    world.job("train", gpus=8, grace_seconds=grace)
+    slow = Slow(world, seed)
+    world.rental(age=0.0)
+    for _ in range(4):
+        slow.is_taken(world.rental(age=0.0))
+    for _ in range(200):
+        slow.turn()
+        assert total(accrued(rental, world.now) for rental in world.rentals.values()) <= Money.parse(limit)
 
 
 @settings(max_examples=16)
