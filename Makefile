@@ -44,6 +44,11 @@ lint: $(READY) ## Check style, types, layers and that generated files are fresh
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m charterer.api.schema --check crds charts/charterer-crds/templates
+	$(BIN)/python -m tests.chart.values_page --check
+	$(BIN)/zizmor --offline --quiet .github
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
 
 prometheus: $(READY) ## Find Prometheus on PATH or build it, for the tests of alerts (once per machine, minutes)
 	@$(BIN)/python -m tests.testbed.prometheus

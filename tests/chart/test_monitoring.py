@@ -26,10 +26,15 @@ def alerts(groups: list[Object]) -> list[Object]:
 def test_the_rules_are_those_of_the_file_with_links_to_where_runbooks_are_published(everything: list[Object]) -> None:
     rule = only(everything, "PrometheusRule", "charterer")
     assert rule["metadata"]["labels"]["release"] == "prometheus"
-    text = (CHART / "rules.yaml").read_text().replace("docs/runbooks/", "https://example.org/runbooks/")
+    text = (
+        (CHART / "rules.yaml")
+        .read_text()
+        .replace("runbook: docs/runbooks/", "runbook_url: https://example.org/runbooks/")
+    )
     assert rule["spec"] == yaml.safe_load(text)
     here = only(render("prometheusRule: {enabled: true}"), "PrometheusRule", "charterer")
     assert here["spec"] == yaml.safe_load((CHART / "rules.yaml").read_text())
+    assert not [alert for alert in alerts(here["spec"]["groups"]) if "runbook_url" in alert["annotations"]]
 
 
 def test_the_dashboard_is_where_grafanas_sidecar_looks(everything: list[Object]) -> None:
@@ -42,7 +47,7 @@ def test_the_dashboard_is_where_grafanas_sidecar_looks(everything: list[Object])
 def test_every_alert_has_a_page_that_is_named_after_it_and_every_page_an_alert() -> None:
     rules = alerts(yaml.safe_load((CHART / "rules.yaml").read_text())["groups"])
     titles = {page.name: page.read_text().splitlines()[0] for page in RUNBOOKS.glob("*.md")}
-    linked = {rule["annotations"]["runbook_url"].removeprefix("docs/runbooks/"): f"# {rule['alert']}" for rule in rules}
+    linked = {rule["annotations"]["runbook"].removeprefix("docs/runbooks/"): f"# {rule['alert']}" for rule in rules}
     assert linked == titles
 
 

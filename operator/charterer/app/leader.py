@@ -52,6 +52,7 @@ from charterer.controller.status.transitions import TransitionEvents
 from charterer.controller.status.view_writer import ViewWriter
 from charterer.controller.surveys import Surveys, pools_in, pools_in_motion
 from charterer.controller.templates import Templates
+from charterer.controller.unpaid_pods import UnpaidPods
 from charterer.domain.ids import StepKey
 from charterer.domain.snapshot import Stop
 from charterer.domain.time import Instant, instant
@@ -134,6 +135,7 @@ class Leader:
             settings.limits,
         )
 
+        self._unpaid = UnpaidPods(client, store, self._recorder, self._now)
         self._preflights = Preflights(self._accounts, partial(pools_in, store), self._awake.set, source.last_or_none)
 
         # Learning
@@ -193,6 +195,7 @@ class Leader:
             tasks.create_task(self._renewals.run(), name="renewals")
             tasks.create_task(self.resync.run(), name="resync")
             tasks.create_task(self._warnings.run(self._source.last_or_none), name="warnings")
+            tasks.create_task(self._unpaid.run(), name="unpaid pods")
             tasks.create_task(self._recorder.run(), name="events")
             tasks.create_task(self._views.run(), name="views")
             tasks.create_task(self._progress.run(), name="progress")

@@ -95,6 +95,11 @@ class Recorder:
             self._series.popitem(last=False)
         self._pending.set()
 
+    def said(self, subject: EventSubject, reason: str) -> bool:
+        """Whether an event about ``subject`` with that reason was recorded in the last ``WINDOW`` seconds."""
+        began = (series.began for key, series in self._series.items() if (key.subject, key.reason) == (subject, reason))
+        return any(self._clock() - at < WINDOW for at in began)
+
     @property
     def waiting(self) -> int:
         """New events that are still to be sent."""

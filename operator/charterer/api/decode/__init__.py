@@ -6,7 +6,14 @@ field, value and what to do. Nothing outside ``api`` looks into raw objects.
 """
 
 from charterer.api.decode.core import DecodedNamespace, ForeignPod, JobPod, namespace, node, pod, service, warning_event
-from charterer.api.decode.foreign import ForeignJob, ForeignWorker, foreign_job, foreign_worker
+from charterer.api.decode.foreign import (
+    ForeignJob,
+    ForeignWorker,
+    HomelessPod,
+    foreign_job,
+    foreign_worker,
+    homeless_pod,
+)
 from charterer.api.decode.own import budget, pool, profile, rental, training_job
 from charterer.api.metadata import conditions
 from charterer.api.models.trainingjob import DecodedJob
@@ -17,11 +24,13 @@ __all__ = [
     "ForeignJob",
     "ForeignPod",
     "ForeignWorker",
+    "HomelessPod",
     "JobPod",
     "budget",
     "conditions",
     "foreign_job",
     "foreign_worker",
+    "homeless_pod",
     "namespace",
     "node",
     "pod",

@@ -10,6 +10,8 @@ from charterer.api.names import GPU_TYPE_LABEL, LABEL_JOB_UID, LABEL_PROFILE
 from charterer.domain.job import PodPhase
 from charterer.domain.time import Instant
 
+_DEFAULT_SCHEDULER = "default-scheduler"
+
 
 @dataclass(frozen=True, slots=True)
 class ForeignJob:
@@ -49,6 +51,44 @@ class ForeignWorker:
     live: bool
     succeeded: bool
     started: Instant | None
+
+
+@dataclass(frozen=True, slots=True)
+class HomelessPod:
+    """A pod with GPUs that is not Charterer's and for which the default scheduler has found no node ``since`` then.
+
+    ``manager``: apiVersion, kind, name and uid of the object that manages it, or its own where none does.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    gpus: int
+    since: Instant
+    manager: tuple[str, str, str, str]
+
+
+def homeless_pod(raw: Raw) -> HomelessPod | None:
+    """A pod for which there is no node; None for one that is bound, gated, going away or another scheduler's."""
+    meta = ObjectMeta.of("Pod", raw)
+    spec, status = raw.get("spec") or {}, raw.get("status") or {}
+    gpus = _gpus(spec)
+    told = [each for each in status.get("conditions") or () if each.get("type") == "PodScheduled"]
+    homeless = [each for each in told if each.get("status") == "False" and each.get("reason") == "Unschedulable"]
+    others = LABEL_JOB_UID not in meta.labels and spec.get("schedulerName", _DEFAULT_SCHEDULER) == _DEFAULT_SCHEDULER
+    if gpus < 1 or not homeless or not others or meta.deleting or spec.get("nodeName"):
+        return None
+    owners = [owner for owner in raw["metadata"].get("ownerReferences") or () if owner.get("controller")]
+    own = {"apiVersion": "v1", "kind": "Pod", "name": meta.name, "uid": meta.uid}
+    manager = owners[0] if owners else own
+    return HomelessPod(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        gpus=gpus,
+        since=optional_instant(homeless[0], "lastTransitionTime") or meta.created,
+        manager=(manager["apiVersion"], manager["kind"], manager["name"], manager["uid"]),
+    )
 
 
 def foreign_job(raw: Raw) -> ForeignJob | None:

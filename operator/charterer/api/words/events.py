@@ -27,6 +27,10 @@ EVENT_REASONS: Final[Mapping[str, Meaning]] = {
     ),
     "LearnedUnreadable": Meaning("What was learned cannot be read and is learned anew."),
     "NodeReady": Meaning("A rented node is ready."),
+    "NotATrainingJob": Meaning(
+        "A pod with GPUs has had no node for a minute, in a namespace whose budget rents nodes for TrainingJobs only.",
+        "Put the pod's template into `spec.template` of a TrainingJob, or give the pod a node by other means.",
+    ),
     "PriceChanged": Meaning("A person changed a pool's price; it counts from now on."),
     "Recovered": Meaning("The object can be used again."),
     "Releasing": Meaning("A rental is given back; the message says why."),

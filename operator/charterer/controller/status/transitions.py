@@ -65,10 +65,10 @@ def transitions(before: _Status, after: _Status) -> Iterator[Transition]:
     if _fails(_condition(before, ConditionType.READY)) and ready.get("status") == "True":
         yield Transition("Recovered", ready.get("message") or "ready again", warning=False)
     within = _condition(after, ConditionType.WITHIN_BUDGET)
-    if _fails(within) and not _fails(_condition(before, ConditionType.WITHIN_BUDGET)):
-        yield Transition(within["reason"], within["message"], warning=True)
     if after.get("state") == BudgetState.OVERSPENT != before.get("state"):
         yield Transition(BudgetState.OVERSPENT, within.get("message", ""), warning=True)
+    elif _fails(within) and not _fails(_condition(before, ConditionType.WITHIN_BUDGET)):
+        yield Transition(within["reason"], within["message"], warning=True)
     for kind in (ConditionType.STOPPED, ConditionType.PRICE_HELD):
         now = _condition(after, kind)
         if now and now["reason"] != _condition(before, kind).get("reason"):
@@ -121,7 +121,10 @@ def _fails(condition: Mapping[str, str]) -> bool:
 
 
 class TransitionEvents:
-    """Records an Event for each transition. ``clock``: steady, in seconds."""
+    """Records an Event for each transition, unless what was done has been told by the same word just before.
+
+    ``clock``: steady, in seconds.
+    """
 
     def __init__(self, recorder: Recorder, clock: Callable[[], float] = time.monotonic) -> None:
         self._recorder = recorder
@@ -133,7 +136,7 @@ class TransitionEvents:
         metadata = before["metadata"]
         subject = EventSubject(API_VERSION, kind, metadata.get("namespace", ""), metadata["name"], metadata["uid"])
         for began in transitions(before.get("status") or {}, status):
-            if self._is_news(metadata["uid"], began.reason):
+            if self._is_news(metadata["uid"], began.reason) and not self._recorder.said(subject, began.reason):
                 note = began.note or began.reason
                 self._recorder.record(subject, began.reason, note, action="Observe", warning=began.warning)
 

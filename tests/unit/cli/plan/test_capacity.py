@@ -16,11 +16,11 @@ from tests.worlds import World
 
 def test_plan_says_what_the_same_jobs_would_cost_without_spot(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
-    world.budget(amount="60000")
+    world.budget(amount="60000", ceiling="40")
     world.pool("ours", gpu_type="a100", price="16", start_seconds=0)
     world.pool("cheap", gpu_type="a100", price="4", start_seconds=0, capacity=CapacityType.SPOT)
     world.profile("sft", Amdahl(0.95, 1.0), gpu_type="a100", work_hours=40, arrivals_per_hour=0.5, restart_seconds=0)
-    world.job("one", gpus=(1, 8, 64), profile="sft", spot=SpotPolicy.ALLOWED)
+    world.job("one", gpus=(1, 8, 16), profile="sft", spot=SpotPolicy.ALLOWED)
     charterer = charterer_over(world, monkeypatch)
     said = " ".join(charterer("plan").stdout.split())
     assert "without spot (pool cheap) the same jobs would cost $" in said
@@ -35,7 +35,7 @@ def test_plan_says_what_the_same_jobs_would_cost_without_spot(monkeypatch: pytes
 @pytest.mark.parametrize(
     ("amount", "says"),
     [
-        ("7000", "would take 3.07 times as long, for $2,834 a month more (+68%); no amount makes up for it"),
+        ("7000", "would take 2.27 times as long, for $2,994 a month more (+82%); no amount makes up for it"),
         ("5000", "would queue: even their cheapest options left cost more than the amount"),
     ],
 )

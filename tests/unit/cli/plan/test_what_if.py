@@ -85,7 +85,7 @@ spec: {maxNodes: 100, fake: {endpoint: "http://cloud", group: a100}}
     [
         (BUDGET % "{matchLabels: {gpu: h100}}", "selects no GPUPool: it asks for gpu=h100; the GPUPools are a100"),
         (BUDGET % "{matchLabels: {gpu: h100}}", "can rent nothing: spec.poolSelector selects no GPUPool"),
-        (BUDGET % "{matchLabels: {gpu: a100}}" + "---" + POOL % "{gpu: a100}", "+ rent 2 nodes of a100"),
+        (BUDGET % "{matchLabels: {gpu: a100}}" + "---" + POOL % "{gpu: a100}", "+ rent 4 nodes of a100"),
     ],
 )
 def test_a_pool_selector_can_be_tried_with_labels_from_files(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, cast
 
 import pytest
 
 from charterer.api.manifests import EventSubject
+from charterer.cluster.client import Client
 from charterer.cluster.events import Recorder
 from charterer.controller.status.transitions import TransitionEvents, transitions
 
@@ -100,7 +102,7 @@ def test_what_has_an_event_of_its_own_is_not_told_twice(state: str) -> None:
 def test_an_overspent_budget_is_a_warning() -> None:
     over = status("Overspent", Ready=("True", "Enforcing", ""), WithinBudget=("False", "ForecastExceedsAmount", "$2"))
     begun = told(status("Ready", Ready=("True", "Enforcing", ""), WithinBudget=("True", "OnCourse", "")), over)
-    assert begun == [("ForecastExceedsAmount", "$2", True), ("Overspent", "$2", True)]
+    assert begun == [("Overspent", "$2", True)]
     assert told(over, over) == []
 
 
@@ -122,6 +124,9 @@ def test_what_goes_back_and_forth_is_told_every_ten_minutes_at_most() -> None:
         def record(self, subject: EventSubject, reason: str, note: str, *, action: str, warning: bool) -> None:
             heard.append((subject, reason))
 
+        def said(self, subject: EventSubject, reason: str) -> bool:
+            return False
+
     events = TransitionEvents(cast(Recorder, Heard()), lambda: now)
     job = {"metadata": {"name": "sft", "namespace": "research", "uid": "u"}, "status": {}}
     for minute in range(11):
@@ -130,6 +135,21 @@ def test_what_goes_back_and_forth_is_told_every_ten_minutes_at_most() -> None:
     assert [reason for _, reason in heard] == ["WaitingForBudget"] * 2
     subject = heard[0][0]
     assert (subject.kind, subject.namespace, subject.name, subject.uid) == ("TrainingJob", "research", "sft", "u")
+
+
+def test_what_was_done_and_told_is_not_told_again_as_what_is_seen() -> None:
+    async def main() -> None:
+        recorder = Recorder(cast(Client, None), instance="pod-0")
+        events = TransitionEvents(recorder)
+        stopped, other = ({"metadata": {"name": n, "namespace": "ai", "uid": n}, "status": {}} for n in ("one", "two"))
+        subject = EventSubject("charterer.dev/v1alpha1", "TrainingJob", "ai", "one", "one")
+        recorder.record(subject, "MaxCost", "it has cost $5: raise spec.maxCost", action="Allocate", warning=True)
+        events.shown("TrainingJob", stopped, waits("MaxCost", "it cannot start for $5: raise spec.maxCost"))
+        assert recorder.waiting == 1
+        events.shown("TrainingJob", other, waits("MaxCost"))
+        assert recorder.waiting == 2
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize(

@@ -23,14 +23,14 @@ def solved(world: World) -> BudgetSolution:
 
 def spot_beside_on_demand(amount: str = "60000", spot: SpotPolicy = SpotPolicy.ALLOWED, max_nodes: int = 100) -> World:
     world = World()
-    world.budget(amount=amount)
+    world.budget(amount=amount, ceiling="1000")
     world.pool("ours", gpu_type="a100", price="16", start_seconds=0, max_nodes=max_nodes)
     world.pool("cheap", gpu_type="a100", price="4", start_seconds=0, capacity=CapacityType.SPOT)
     world.profile(
         "sft", Amdahl(0.95, 1.0), gpu_type="a100", work_hours=40, arrivals_per_hour=0.5, restart_seconds=0,
         budget="research",
     )  # fmt: skip
-    world.job("one", gpus=(1, 8, 64), profile="sft", spot=spot)
+    world.job("one", gpus=(1, 8, 32), profile="sft", spot=spot)
     return world
 
 

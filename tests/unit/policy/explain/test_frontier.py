@@ -50,13 +50,13 @@ def test_above_the_fastest_options_a_surplus_stays_unspent_and_buys_nothing() ->
     assert twice.mean_seconds == pytest.approx(40 * 3600 * (0.05 + 0.95 / 64))
 
 
-def test_no_budget_pays_more_than_twenty_times_the_cheapest_hour_unless_it_says_so() -> None:
+def test_no_budget_pays_more_than_five_times_an_hour_as_asked_for_unless_it_says_so() -> None:
     frontier = Frontier(stood(busy(ceiling=None)))
     twice = frontier.at(Money(frontier.fastest.micros * 2))
     assert twice.fit is BudgetFit.SURPLUS
-    assert twice.rate * 3600 == pytest.approx(20 * 2.0)
-    # From 16 to 32 GPUs an hour costs 16·32·$2·0.05/0.95 = $54, from 8 to 16 $13.
-    assert twice.mean_seconds == pytest.approx(40 * 3600 * (0.05 + 0.95 / 16))
+    assert twice.rate * 3600 == pytest.approx(5 * 8 * 2.0)
+    # From 24 to 32 GPUs an hour costs 24·32·$2·0.05/0.95 = $81, from 16 to 24 $40.
+    assert twice.mean_seconds == pytest.approx(40 * 3600 * (0.05 + 0.95 / 24))
 
 
 def test_a_ceiling_of_its_own_bounds_what_a_budget_pays() -> None:

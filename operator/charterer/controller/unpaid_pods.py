@@ -1,0 +1,114 @@
+"""Pods with GPUs that are in a budget's namespaces, belong to no TrainingJob, and get no node: their owners are told.
+
+Nobody else would say it: the budget pays for TrainingJobs only, and the scheduler says that there is no node. Nothing
+is said of a pod that may get a node without Charterer: one of another scheduler, one for which an autoscaler makes a
+node, or one that fits on a node that Charterer has not rented.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from charterer.api import decode
+from charterer.api.decode import HomelessPod
+from charterer.api.manifests import EventSubject
+from charterer.api.names import LABEL_JOB_UID
+from charterer.cluster import kinds
+from charterer.cluster.client import Client
+from charterer.cluster.errors import ApiError
+from charterer.cluster.events import Recorder
+from charterer.cluster.paths import EVENTS, PODS
+from charterer.cluster.store import Store
+from charterer.controller.snapshot.payers import payers_of
+from charterer.domain.budget import Budget, Mode
+from charterer.domain.time import Instant, seconds_between
+from charterer.sentences import count
+
+_log = logging.getLogger(__name__)
+
+NOT_A_TRAINING_JOB: Final = "NotATrainingJob"
+"""The Event's reason."""
+_LOOK_SECONDS: Final = 60.0
+"""Seconds between two looks."""
+_PATIENCE_SECONDS: Final = 60.0
+"""Seconds for which a pod must have had no node: autoscalers announce theirs within a few."""
+_TOLD_AT_ONCE: Final = 20
+"""Owners told in one look; the others follow in the next."""
+_REMEMBERED: Final = 1_000
+"""Owners that are not told again by this process."""
+_SERVED: Final = frozenset({"TriggeredScaleUp", "Nominated"})
+"""Reasons of the Events by which the Cluster Autoscaler and Karpenter say that they make a node for a pod."""
+
+
+class UnpaidPods:
+    """Tells each owner once, by an Event, until ``run`` is cancelled. ``now``: the trusted clock."""
+
+    def __init__(self, client: Client, store: Store, recorder: Recorder, now: Callable[[], Instant]) -> None:
+        self._client = client
+        self._store = store
+        self._recorder = recorder
+        self._now = now
+        self._told: OrderedDict[str, None] = OrderedDict()
+        """Owners, by uid."""
+
+    async def run(self) -> None:
+        """Look again and again."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            try:
+                await self.look()
+            except ApiError as error:
+                _log.info("pods without a node not read, again soon: %s", error)
+
+    async def look(self) -> None:
+        """Tell owners of pods that are homeless now. Raises ApiError."""
+        paid = self._paid()
+        if not paid:
+            return
+        listing = await self._client.list(
+            PODS.all(), labels=f"!{LABEL_JOB_UID}", fields="status.phase=Pending,spec.nodeName="
+        )
+        room = max(self._others_nodes(), default=0)
+        homeless = {
+            pod.manager[3]: pod
+            for pod in filter(None, map(decode.homeless_pod, listing.items))
+            if pod.namespace in paid
+            and pod.gpus > room
+            and pod.manager[3] not in self._told
+            and seconds_between(pod.since, self._now()) > _PATIENCE_SECONDS
+        }
+        for pod in list(homeless.values())[:_TOLD_AT_ONCE]:
+            if not await self._served(pod):
+                self._tell(pod, paid[pod.namespace])
+
+    def _paid(self) -> Mapping[str, Budget]:
+        """The namespaces for whose TrainingJobs nodes are rented, and the budgets that pay."""
+        budgets = self._store.view(kinds.GPU_BUDGETS).objects
+        payers = payers_of(budgets, self._store.view(kinds.NAMESPACES).objects)
+        return {name: budget for name, budget in payers.items() if budget.mode is Mode.ENFORCE and not budget.deleting}
+
+    def _others_nodes(self) -> Iterator[int]:
+        """The GPUs of each node that Charterer has not rented: a pod may wait for one of these."""
+        rented = {rental.node for rental in self._store.view(kinds.GPU_RENTALS).objects.values()}
+        return (node.gpus for node in self._store.view(kinds.NODES).objects.values() if node.name not in rented)
+
+    async def _served(self, pod: HomelessPod) -> bool:
+        """Whether an autoscaler has said that it makes a node for the pod."""
+        listing = await self._client.list(EVENTS.all(pod.namespace), fields=f"regarding.uid={pod.uid}")
+        return any(raw.get("reason") in _SERVED for raw in listing.items)
+
+    def _tell(self, pod: HomelessPod, budget: Budget) -> None:
+        api_version, kind, name, uid = pod.manager
+        note = (
+            f"pod {pod.name} asks for {count(pod.gpus, 'GPU')}, and there is no node for it. GPUBudget {budget.id} "
+            "rents nodes for TrainingJobs only: put the pod's template into spec.template of a TrainingJob"
+        )
+        subject = EventSubject(api_version, kind, pod.namespace, name, uid)
+        self._recorder.record(subject, NOT_A_TRAINING_JOB, note, action="Look")
+        self._told[uid] = None
+        while len(self._told) > _REMEMBERED:
+            self._told.popitem(last=False)
