@@ -228,6 +228,16 @@ async def test_pods_leave_a_node_that_is_not_heard_of_after_30_seconds_whatever_
     assert {"operator": "Exists"} in tolerations
 
 
+async def test_a_trainer_that_has_to_be_killed_after_its_grace_period_is_told_of(bed: Bed) -> None:
+    await _ground(bed)
+    deaf = {"testbed.charterer.dev/stop-exit-code": "137", "testbed.charterer.dev/stop-delay": "6s"}
+    await bed.job("train", annotations=deaf)  # whose grace period is 5 s
+    await bed.running("train")
+    await _edit(bed, "train", {"suspend": True})
+    await bed.until(lambda: _outcomes(bed, "train") == ["Stopped"])
+    assert "did not end within the grace period of 5 s and was killed" in bed.tj("train")["runs"][0]["message"]
+
+
 # --- in place ---------------------------------------------------------------------------------------------------------
 
 
@@ -250,6 +260,20 @@ async def test_a_run_that_changes_in_place_keeps_its_lowest_ranks_and_changes_bo
     assert (bed.run("train"), _outcomes(bed, "train")) == (1, [])
     await bed.finish("train")
     await bed.complete("train")
+
+
+async def test_ranks_that_exit_with_0_because_a_peer_was_taken_in_place_do_not_complete_the_job(bed: Bed) -> None:
+    await _ground(bed)
+    await bed.job("train", gpus=12, resizePolicy="InPlace")
+    await bed.running("train")
+    reported = {"run": 1, "fraction": 0.07, "at": bed.pods("train")[0]["status"]["startTime"]}
+    await bed.kube.merge_patch(TRAINING_JOBS.status("train", bed.namespace), {"status": {"progress": reported}})
+    await bed.until(lambda: bed.tj("train").get("progressPercent") == 7)
+    await _resized(bed, "train", 8)
+    await bed.finish("train")
+    await bed.until(lambda: _outcomes(bed, "train") == ["Stopped"])
+    assert "its last report" in bed.tj("train")["runs"][0]["message"]
+    await bed.until(lambda: bed.run("train") == 2)
 
 
 def _by_index(bed: Bed, job: str) -> dict[int, str]:

@@ -25,7 +25,9 @@ SPEEDUP_PROFILES: Final[WatchedKind[Profile]] = WatchedKind("SpeedupProfile", pa
 GPU_BUDGETS: Final[WatchedKind[Budget]] = WatchedKind("GPUBudget", paths.GPU_BUDGETS, decode.budget)
 GPU_POOLS: Final[WatchedKind[Pool]] = WatchedKind("GPUPool", paths.GPU_POOLS, decode.pool)
 GPU_RENTALS: Final[WatchedKind[Rental]] = WatchedKind("GPURental", paths.GPU_RENTALS, decode.rental)
-PODS: Final[WatchedKind[decode.JobPod | decode.ForeignPod]] = WatchedKind("Pod", paths.PODS, decode.pod)
+PODS: Final[WatchedKind[decode.JobPod | decode.ForeignPod]] = WatchedKind(
+    "Pod", paths.PODS, decode.pod, outlives=decode.was_killed
+)
 NODES: Final[WatchedKind[Node]] = WatchedKind("Node", paths.NODES, decode.node)
 SERVICES: Final[WatchedKind[JobId]] = WatchedKind("Service", paths.SERVICES, decode.service, labels=LABEL_JOB_UID)
 NAMESPACES: Final[WatchedKind[decode.DecodedNamespace]] = WatchedKind("Namespace", paths.NAMESPACES, decode.namespace)

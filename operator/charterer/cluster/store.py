@@ -30,6 +30,9 @@ TOMBSTONES_KEPT = 20_000
 More than are deleted in the minutes that the longest list takes, also when thousands of jobs end at once.
 """
 
+DEPARTED_KEPT = 1_000
+"""Number of deleted objects of a kind whose last values are kept: what they say is used within seconds."""
+
 
 class ObjectKey(NamedTuple):
     """An object's namespace, empty for cluster-scoped kinds, and name."""
@@ -43,6 +46,7 @@ class WatchedKind(Generic[V]):
     """A watched kind. ``decode`` makes the kept value, None for an object of no interest, or raises InvalidObject.
 
     Only objects that match ``labels`` and ``fields`` (selectors) are asked for. ``name`` is the CamelCase kind.
+    ``outlives``: whether the last value of a deleted object is kept (``KindView.departed``); None: of no object.
     """
 
     name: str
@@ -50,18 +54,21 @@ class WatchedKind(Generic[V]):
     decode: Callable[[Mapping[str, Any]], V | None]
     labels: str = ""
     fields: str = ""
+    outlives: Callable[[V], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class KindView(Generic[V]):
     """All objects of a kind at one moment, immutable. ``version`` grows with every change of the kind.
 
-    An object is in ``objects`` or in ``problems`` (it could not be decoded), never in both.
+    An object is in ``objects`` or in ``problems`` (it could not be decoded), never in both. ``departed``: the last
+    values of the latest deleted objects that outlive their deletion, by uid; the same mapping while none is added.
     """
 
     version: int
     objects: Mapping[ObjectKey, V]
     problems: Mapping[ObjectKey, Problem]
+    departed: Mapping[str, V]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,7 @@ class _CacheEntry:
 @dataclass(slots=True)
 class _KindCache:
     entries: dict[ObjectKey, _CacheEntry] = field(default_factory=dict)
+    departed: Mapping[str, Any] = field(default_factory=dict)
     version: int = 0
     view: KindView[Any] | None = None
     events: int = 0
@@ -158,6 +166,7 @@ class Store:
             if entry is None or entry.uid != uid:
                 return False
             del cache.entries[key]
+            _outlive(kind, cache, entry)
             self._changed(cache)
         return True
 
@@ -195,7 +204,9 @@ class Store:
                 problems = {
                     key: entry.value for key, entry in cache.entries.items() if isinstance(entry.value, Problem)
                 }
-                cache.view = KindView(cache.version, MappingProxyType(objects), MappingProxyType(problems))
+                cache.view = KindView(
+                    cache.version, MappingProxyType(objects), MappingProxyType(problems), cache.departed
+                )
             return cast("KindView[V]", cache.view)
 
     def get(self, kind: WatchedKind[V], name: str, namespace: str = "") -> V | None:
@@ -272,6 +283,14 @@ def _decoded(kind: WatchedKind[Any], key: ObjectKey, raw: Mapping[str, Any]) -> 
         log.exception("%s %s/%s cannot be decoded", kind.name, key.namespace, key.name)
         message = f"the operator cannot read this object ({type(error).__name__}: {error}); please report it"
         return Problem(kind.name, key.namespace, key.name, "", "Undecodable", message)
+
+
+def _outlive(kind: WatchedKind[Any], cache: _KindCache, deleted: _CacheEntry) -> None:
+    """Keep the last value of a deleted object if its kind says so."""
+    if kind.outlives is None or isinstance(deleted.value, Problem) or not kind.outlives(deleted.value):
+        return
+    latest = [*cache.departed.items(), (deleted.uid, deleted.value)][-DEPARTED_KEPT:]
+    cache.departed = MappingProxyType(dict(latest))
 
 
 def _stats(cache: _KindCache, now: float) -> KindStats:

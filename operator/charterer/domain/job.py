@@ -186,7 +186,8 @@ class Run:
     see ``lifecycle.verdict``. ``failed_by_disruption``: it says that it failed because a pod was disrupted.
     ``warning``: the last Warning Event about the object or its pods, known only of a run that takes long to start.
     ``owned``: its TrainingJob controls it; to delete that one without its dependents takes the owner away.
-    ``template``: digest of the template that it was made of; empty where that is not known.
+    ``template``: digest of the template that it was made of; empty where that is not known. ``departed``: its pods that
+    were killed and are gone.
     """
 
     number: int
@@ -206,6 +207,7 @@ class Run:
     warning: str = ""
     owned: bool = True
     template: str = ""
+    departed: tuple[Pod, ...] = ()
 
     @property
     def job_name(self) -> str:

@@ -163,11 +163,13 @@ class BudgetVerdict:
     """The verdict on a budget.
 
     ``rate``: θ in dollars per second of job life; None without money, or without any job that it could be paid for.
-    ``planned``: the price of the classes' chosen options in the long
-    run. ``allowed``: the price that may be committed to from now on (``policy.budgets.pacing``). ``feasible``: the
-    cheapest options fit in ``allowed``. ``spent`` counts folded and running rentals up to now, ``committed`` the worst
-    case of what is rented already. ``forecast``: expected spend at the period's end; nine periods in ten end between
-    ``forecast_low`` and ``forecast_high`` (``policy.budgets.spend_forecast``).
+    ``planned``: the price of the classes' chosen options in the long run, where ``feasible`` no more than all nodes
+    that it may have can cost. ``allowed``: the price that may be committed to from now on
+    (``policy.budgets.pacing``). ``feasible``: no job waits for money, because the cheapest options fit in
+    ``allowed``, or because those of the jobs in sight fit into what may be committed: then ``planned`` may exceed
+    ``allowed``. ``spent`` counts folded and running rentals up to now, ``committed`` the worst case of what is rented
+    already. ``forecast``: expected spend at the period's end; nine periods in ten end between ``forecast_low`` and
+    ``forecast_high`` (``policy.budgets.spend_forecast``).
     """
 
     rate: Rate | None

@@ -61,6 +61,7 @@ class Gang:
 class Rental:
     """A GPURental. ``reserved`` is its worst-case cost held back from the hard limit until it has ended.
 
+    ``named``: when the cloud's reply named its instance.
     ``missing_since``: the cloud's time of the first list that should have shown its instance and did not.
     ``worst`` is the most it can cost an hour; ``launched``, ``ended`` and ``segments`` come from the cloud.
     ``released_because``: why it drains; ``released``: since when. ``node`` and ``provider_id`` are known once adopted.
@@ -92,6 +93,7 @@ class Rental:
     released_because: str
     deleting: bool
     missing_since: Instant | None = None
+    named: Instant | None = None
     released: Instant | None = None
     held_by: str = ""
     gang: Gang | None = None

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from math import ceil
 
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, OrderToken, PoolId
@@ -24,6 +25,7 @@ from charterer.domain.steps import (
     CloseUnfulfilled,
     Cool,
     CountLifetime,
+    MarkEnded,
     MarkMissing,
     PoolStep,
     RecordOffer,
@@ -31,7 +33,7 @@ from charterer.domain.steps import (
     Wait,
     Withdraw,
 )
-from charterer.domain.time import Instant
+from charterer.domain.time import Instant, seconds_between
 from charterer.lifecycle.lifetimes import lifetime_to_count
 from charterer.lifecycle.never_ready import last_ready, never_ready
 from charterer.lifecycle.orphans import orphan_name, worst_price
@@ -41,7 +43,7 @@ from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, draining, va
 from charterer.sentences import count, names
 
 
-def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | MarkMissing | Wait | None:
+def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | MarkMissing | MarkEnded | Wait | None:
     """The pool's next step, what it waits for, or None when all is well or the machines are another pool's."""
     pool = view.snapshot.pools[pool_id]
     if pool.taken_by is not None:
@@ -59,6 +61,8 @@ def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | MarkMissing | 
 def _to_record(inventory: _PoolInventory) -> CountLifetime | RecordOffer | None:
     """The step that records what nothing waits for: a lifetime that ended, the cloud's offer, or how nodes started."""
     pool = inventory.pool
+    if pool.gone:
+        return None  # there is no object to record it in
     if (ended := lifetime_to_count(pool, inventory.rentals)) is not None:
         return ended
     if pool.deleting:
@@ -121,9 +125,11 @@ def _gang_by_gang(rentals: Sequence[Rental]) -> Sequence[Rental]:
 # --- matching: everything that the cloud bills gets a rental ---------------------------------------------------------
 
 
-def _match_instances(inventory: _PoolInventory, view: LifecycleView) -> PoolStep | MarkMissing | Wait | None:
+def _match_instances(
+    inventory: _PoolInventory, view: LifecycleView
+) -> PoolStep | MarkMissing | MarkEnded | Wait | None:
     for rental in inventory.rentals:
-        if (step := _match_named(rental, inventory.survey, view)) is not None:
+        if (step := _match_named(rental, inventory.pool, inventory.survey, view)) is not None:
             return step
     if not inventory.unclaimed:
         return None
@@ -144,7 +150,7 @@ def _match_instances(inventory: _PoolInventory, view: LifecycleView) -> PoolStep
             "create a GPUBudget in mode Enforce to pay for it until it is ended"
         )
     return RecordOrphan(
-        orphan_name(inventory.pool.id, instance),
+        orphan_name(inventory.pool.id, inventory.survey.offering.group_id, instance),
         inventory.pool.id,
         budget,
         instance,
@@ -152,7 +158,9 @@ def _match_instances(inventory: _PoolInventory, view: LifecycleView) -> PoolStep
     )
 
 
-def _match_named(rental: Rental, survey: Survey, view: LifecycleView) -> PoolStep | MarkMissing | None:
+def _match_named(
+    rental: Rental, pool: Pool, survey: Survey, view: LifecycleView
+) -> PoolStep | MarkMissing | MarkEnded | None:
     """The step of a rental that names an instance of which nothing is on record yet.
 
     The cloud's reply named it, or the rental was made for an orphan.
@@ -165,8 +173,21 @@ def _match_named(rental: Rental, survey: Survey, view: LifecycleView) -> PoolSte
     if (noted := note_missing(rental, instance, survey, view.snapshot.now)) is not None:
         return noted
     if vanished(rental, instance, survey):
-        return CloseUnfulfilled(rental.id, f"instance {rental.instance} left the cloud's list before it was read")
+        return _ended_unread(rental, pool)
     return None
+
+
+def _ended_unread(rental: Rental, pool: Pool) -> MarkEnded | None:
+    """The end of an instance that left the list before anything of it was read.
+
+    It was launched, so it costs something: its worst price from when it was known until it was missing, and no less
+    than the billing minimum.
+    """
+    if rental.missing_since is None:
+        return None
+    least = 0 if pool.quote is None else pool.quote.billing_minimum_seconds
+    seconds = max(ceil(seconds_between(rental.named or rental.created, rental.missing_since)), least)
+    return MarkEnded(rental.id, rental.missing_since, rental.worst.cost(seconds), estimated=True)
 
 
 def _taker(inventory: _PoolInventory, instance: Instance) -> Rental | None:

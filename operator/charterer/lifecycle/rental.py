@@ -55,11 +55,18 @@ def rental_step(rental_id: RentalId, view: LifecycleView) -> RentalStep | Wait |
         return MarkMissing(rental.id, None)
     if rental.instance is None or rental.phase is RentalPhase.REQUESTED:
         return Wait(f"an instance of GPUPool {rental.pool}")
-    if (step := cloud_update(rental, view)) is not None:
-        return step
-    if draining(rental):
-        return None if _left_alone(rental, view) else _drain(rental, view)
-    return _start(rental, view)
+    update = cloud_update(rental, view)
+    if not draining(rental) or _left_alone(rental, view):
+        return update or (None if draining(rental) else _start(rental, view))
+    if update is not None and (not isinstance(update, Refresh) or _node_unknown(rental)):
+        return update
+    step = _drain(rental, view)
+    return update if update is not None and isinstance(step, Wait) else step
+
+
+def _node_unknown(rental: Rental) -> bool:
+    """Whether nothing is on record by which its Node could be found, and with it the pods there."""
+    return rental.node is None and not rental.provider_id
 
 
 def _left_alone(rental: Rental, view: LifecycleView) -> bool:
@@ -252,7 +259,7 @@ def _settle(rental: Rental, view: LifecycleView, also_wait_for: str = "") -> Ren
             f"GPUBudget {rental.budget}, which is gone: create it again to account for "
             f"{'nothing' if rental.cost is None else rental.cost}, or delete GPURental {rental.id}"
         )
-    if rental.deleting and budget.created > (rental.created if rental.ended is None else rental.ended):
+    if rental.deleting and budget.created > max(rental.created, rental.ended or rental.created):
         return Wait(also_wait_for) if also_wait_for else _forget(rental, view)  # a former budget of this name paid
     balance = budget.balance
     if balance is None:

@@ -42,7 +42,7 @@ from charterer.sentences import count, names
 _POD_DELAY_SECONDS = 10
 """Seconds by which a pod's event may come after its Job's: the two kinds are watched by separate streams."""
 _CLOCK_SKEW_SECONDS = 2
-"""Seconds by which the clocks of cloud and cluster may differ when a failure is compared with a survey."""
+"""Seconds by which the clocks of two machines may differ when what one of them says is compared with the other."""
 _SURVEY_WAIT_SECONDS = 600
 """Seconds that a failed run waits for its cloud to report on its machines before it counts as interrupted."""
 _REPORT_SECONDS = 60.0
@@ -204,7 +204,7 @@ def _suspended(job: Job, allocation: Allocation, run: Run, view: LifecycleView) 
         what = f"the machine of {names(lost)} has ended" if lost else _evicted(disrupted)
         return _RunVerdict(RunOutcome.INTERRUPTED, what)
     verdict = _stopped(allocation, "")
-    killed = [pod.name for pod in run.pods if _killed_after_grace(pod)]
+    killed = [pod.name for pod in (*run.pods, *run.departed) if _killed_after_grace(pod)]
     if not killed or verdict.outcome is not RunOutcome.STOPPED:
         return verdict
     return _RunVerdict(
@@ -220,7 +220,8 @@ def _killed_after_grace(pod: Pod) -> bool:
     """Whether the kubelet ended the pod by force, because it was told to end and had not when its time was over."""
     if pod.exit_code != _KILLED or pod.must_end_by is None or pod.finished is None:
         return False
-    return pod.finished >= pod.must_end_by and not pod.message.startswith("OOMKilled")
+    early = seconds_between(pod.finished, pod.must_end_by)
+    return early <= _CLOCK_SKEW_SECONDS and not pod.message.startswith("OOMKilled")
 
 
 def _stopped(allocation: Allocation, message: str) -> _RunVerdict:

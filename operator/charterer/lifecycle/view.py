@@ -227,10 +227,13 @@ def must_show(survey: Survey, since: Instant) -> bool:
 
 
 def missing(rental: Rental, instance: Instance | None, survey: Survey) -> bool:
-    """Whether the list must show the rental's instance and lacks it."""
+    """Whether the list must show the rental's instance and lacks it.
+
+    An instance of which only the cloud's reply is known is younger than the reply, however old its rental is.
+    """
     if rental.instance is None or instance is not None:
         return False
-    return must_show(survey, rental.created if rental.launched is None else rental.launched)
+    return must_show(survey, rental.launched or rental.named or rental.created)
 
 
 def vanished(rental: Rental, instance: Instance | None, survey: Survey) -> bool:

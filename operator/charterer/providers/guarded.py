@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final, TypeAlias, TypeVar
 
@@ -27,6 +27,7 @@ from charterer.providers.errors import (
 )
 from charterer.providers.fleet import Fleet
 from charterer.providers.provider import Drained, PreflightFinding, Provider
+from charterer.providers.recordable import recordable
 
 _log = logging.getLogger(__name__)
 
@@ -94,7 +95,10 @@ class Guarded:
     # --- reads --------------------------------------------------------------------------------------------------------
 
     async def survey(self, pools: Sequence[Pool]) -> Mapping[PoolId, Survey | ProviderError]:
-        """As the adapter answers; each pool counts as one call. What fails as a whole is every pool's error."""
+        """As the adapter answers; each pool counts as one call. What fails as a whole is every pool's error.
+
+        What cannot be recorded of a machine is left out.
+        """
         began = _clock()
         try:
             async with self._reads:
@@ -102,12 +106,24 @@ class Guarded:
                 answers = await _within(self._guards.calls.survey, pools[0].id, "survey", self._adapter.survey(pools))
         except ProviderError as error:
             answers = {pool.id: error.about(pool.id) for pool in pools}
+        told = dict(answers)
         for pool in pools:
             answer = answers[pool.id]
             self._record("survey", answer, began)
             if isinstance(answer, Survey):
+                told[pool.id] = answer = self._recordable(answer)
                 self._fleet.surveyed(self, pool, answer, began)
-        return answers
+        return told
+
+    def _recordable(self, survey: Survey) -> Survey:
+        """The survey without what cannot be recorded of its machines, which is logged once."""
+        read = [recordable(instance, survey.asked) for instance in survey.instances]
+        problems = [f"{item.id[:253]} has {' and '.join(faults)}" for item, faults in read if faults]
+        if (content := "; ".join(problems)) != self._logged.get((survey.pool, "survey"), ""):
+            self._logged[survey.pool, "survey"] = content
+            if problems:
+                _log.error("GPUPool %s: the cloud says what cannot be true: instance %s", survey.pool, content)
+        return replace(survey, instances=tuple([item for item, _ in read])) if problems else survey
 
     async def quote(self, pool: Pool) -> Quote:
         """As the adapter answers. UnusablePrice where it is no price, unless the pool's spec says what a node costs."""

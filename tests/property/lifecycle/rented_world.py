@@ -25,6 +25,7 @@ from charterer.domain.pool import (
     Instance,
     Pool,
     Survey,
+    acting_pool,
 )
 from charterer.domain.rental import Gang, Rental, RentalPhase, by_gang
 from charterer.domain.snapshot import Node, Snapshot
@@ -222,15 +223,13 @@ class World:
                 assert not self._unrecorded_on(step.node), "ended a machine that was in use"
                 self.cloud.terminate(step.instance.id)
             case Cool():
-                if step.pool in self.pools:
-                    pool = self.pools[step.pool]
-                    self.pools[step.pool] = replace(pool, cooled=with_cool_down(pool.cooled, step.cool_down))
+                pool = self._pool(step.pool, decided)
+                self.pools[step.pool] = replace(pool, cooled=with_cool_down(pool.cooled, step.cool_down))
             case RecordOffer():
-                if step.pool in self.pools:
-                    pool = self.pools[step.pool]
-                    self.pools[step.pool] = replace(pool, answers=reduce(with_start, step.starts, pool.answers))
+                pool = self._pool(step.pool, decided)
+                self.pools[step.pool] = replace(pool, answers=reduce(with_start, step.starts, pool.answers))
             case CountLifetime():
-                self._count_lifetime(step)
+                self._count_lifetime(step, self._pool(step.pool, decided))
             case Fold() | OpenPeriod() | PruneFolded() | AddCosts():
                 self._keep_books(step)
             case SetFinalizer():
@@ -240,15 +239,20 @@ class World:
             case _:
                 self._change_rental(step, decided)
 
-    def _count_lifetime(self, step: CountLifetime) -> None:
-        if step.pool in self.pools:
-            pool = self.pools[step.pool]
-            node = EndedNode(step.uid, step.hours, step.at, step.taken, step.others, step.announced)
-            counted = with_ended(pool.lifetimes, node)
-            if counted is not pool.lifetimes:
-                assert (step.pool, step.uid) not in self.lifetimes, "counted a node twice"
-                self.lifetimes.add((step.pool, step.uid))
-            self.pools[step.pool] = replace(pool, lifetimes=without_rentals(counted, step.there))
+    def _pool(self, name: PoolId, decided: Snapshot) -> Pool:
+        """The object that a record is written to."""
+        assert not decided.pools[name].gone, "a record of a pool whose object is gone"
+        if name not in self.pools:
+            raise Stale
+        return self.pools[name]
+
+    def _count_lifetime(self, step: CountLifetime, pool: Pool) -> None:
+        node = EndedNode(step.uid, step.hours, step.at, step.taken, step.others, step.announced)
+        counted = with_ended(pool.lifetimes, node)
+        if counted is not pool.lifetimes:
+            assert (step.pool, step.uid) not in self.lifetimes, "counted a node twice"
+            self.lifetimes.add((step.pool, step.uid))
+        self.pools[step.pool] = replace(pool, lifetimes=without_rentals(counted, step.there))
 
     def _ask(self, step: AskCloud, decided: Snapshot) -> None:
         asked = [self._fresh(order.rental, decided) for order in step.ask.orders]
@@ -264,7 +268,7 @@ class World:
         reply = self.cloud.ask(step.ask)
         for order in step.ask.orders:
             if order.token in reply.launched and not self.dies_after_asking:
-                self.write(self.rentals[order.rental], instance=reply.launched[order.token])
+                self.write(self.rentals[order.rental], instance=reply.launched[order.token], named=self.now())
 
     def _keep_books(self, step: Fold | OpenPeriod | PruneFolded | AddCosts) -> None:
         try:
@@ -317,8 +321,9 @@ class World:
         match step:
             case RecordOrphan():
                 if step.rental in self.rentals:
-                    return
+                    raise Stale
                 pool = decided.pools[step.pool]
+                self._unnamed(step.instance, pool.id, decided)
                 about: dict[str, Any] = {
                     "pool": pool.id,
                     "cloud": pool.cloud,
@@ -329,6 +334,7 @@ class World:
                 self.rentals[step.rental] = orphan
             case Adopt(rental=name, instance=machine):
                 rental = self._fresh(name, decided)
+                self._unnamed(machine, rental.pool, decided, but=name)
                 self._belongs(machine, rental)
                 phase = RentalPhase.STARTING if rental.phase is RentalPhase.REQUESTED else rental.phase
                 self.write(rental, phase=phase, missing_since=None, **_told(machine))
@@ -353,6 +359,13 @@ class World:
                 self.rentals.pop(step.rental, None)
             case _:
                 raise AssertionError(f"no rental's step: {step}")
+
+    def _unnamed(self, machine: Instance, pool: PoolId, decided: Snapshot, but: RentalId | None = None) -> None:
+        """Stale if a rental names the machine by now, of this pool or of one with the same machines."""
+        acting = acting_pool(pool, decided.pools)
+        for rental in self.rentals.values():
+            if rental.instance == machine.id and rental.id != but and acting_pool(rental.pool, decided.pools) == acting:
+                raise Stale
 
     def _belongs(self, machine: Instance, rental: Rental) -> None:
         assert self.adopted.setdefault(machine.id, rental.uid) == rental.uid, "adopted twice"

@@ -94,6 +94,7 @@ def rentals() -> dict[str, Rental]:
         released=after(NOW, 90.0),
         held_by="other/pod",
         missing_since=after(NOW, 95.0),
+        named=after(NOW, 2.0),
     )
     ended = replace(draining, phase=RentalPhase.ENDED, ended=after(NOW, 100.0), cost=Money(333_334))
     return {

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from charterer.cluster.paths import CONFIG_MAPS, PODS
-from charterer.cluster.store import ObjectKey, Store, WatchedKind
+from charterer.cluster.store import DEPARTED_KEPT, ObjectKey, Store, WatchedKind
 from charterer.domain.errors import InvalidObject, Problem
 
 
@@ -237,3 +237,28 @@ def test_threads_that_put_at_the_same_time_lose_nothing(store: Store) -> None:
     for thread in threads:
         thread.join()
     assert shown(store) == {f"o{n}": "3" for n in range(500)}
+
+
+class TestDeparted:
+    def test_the_last_value_of_a_deleted_object_is_kept_if_its_kind_says_so(self) -> None:
+        kind: WatchedKind[str] = WatchedKind("ConfigMap", CONFIG_MAPS, decode, outlives=lambda value: value == "killed")
+        store = Store([kind])
+        for name, value in {"a": "killed", "b": "done", "c": "bad"}.items():
+            store.put(kind, raw(name, value="running"))
+            store.put(kind, raw(name, version=2, value=value))
+        assert not store.view(kind).departed
+        for name in ("a", "b", "c"):
+            store.remove(kind, raw(name, version=3))
+        departed = store.view(kind).departed
+        assert departed == {"uid-a": "killed"}
+        store.put(kind, raw("d"))
+        assert store.view(kind).departed is departed
+
+    def test_only_the_latest_of_them_are_kept(self) -> None:
+        kind: WatchedKind[str] = WatchedKind("ConfigMap", CONFIG_MAPS, decode, outlives=lambda value: True)
+        store = Store([kind])
+        for number in range(DEPARTED_KEPT + 1):
+            store.put(kind, raw(str(number)))
+            store.remove(kind, raw(str(number)))
+        departed = store.view(kind).departed
+        assert (len(departed), "uid-0" in departed, f"uid-{DEPARTED_KEPT}" in departed) == (DEPARTED_KEPT, False, True)

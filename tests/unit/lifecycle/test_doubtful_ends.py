@@ -147,7 +147,7 @@ def test_a_run_that_was_evicted_while_it_was_stopped_counts_as_interrupted_when_
     assert recorded(stopping(evicted)).record.outcome is RunOutcome.INTERRUPTED
 
 
-KILLED = pod(phase=PodPhase.FAILED, exit_code=137, finished=at(1031), deleting=True, must_end_by=at(1030))
+KILLED = pod(phase=PodPhase.FAILED, exit_code=137, finished=at(1029), deleting=True, must_end_by=at(1030))
 
 
 def test_a_trainer_that_was_killed_after_its_grace_period_lost_work_and_its_owner_is_told() -> None:
@@ -157,6 +157,10 @@ def test_a_trainer_that_was_killed_after_its_grace_period_lost_work_and_its_owne
         "sft-r1-0 did not end within the grace period of 30 s and was killed: what was done since the last checkpoint "
         "is lost. Save and exit at SIGTERM (docs/progress.md), or raise terminationGracePeriodSeconds"
     )
+
+
+def test_a_trainer_that_was_killed_and_whose_pod_is_gone_is_told_of_as_well() -> None:
+    assert recorded(stopping(run(1, departed=(KILLED,), suspended=True))).warning is RunWarning.KILLED_AFTER_GRACE
 
 
 @pytest.mark.parametrize(

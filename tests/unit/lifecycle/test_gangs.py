@@ -12,7 +12,17 @@ from charterer.domain.order import Order, RefusalKind, Traits
 from charterer.domain.pool import Survey
 from charterer.domain.rental import Gang, Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.steps import Adopt, AskCloud, CloseUnfulfilled, Cool, MarkMissing, PoolStep, Wait, Withdraw
+from charterer.domain.steps import (
+    Adopt,
+    AskCloud,
+    CloseUnfulfilled,
+    Cool,
+    MarkEnded,
+    MarkMissing,
+    PoolStep,
+    Wait,
+    Withdraw,
+)
 from charterer.lifecycle.pool import order_token, pool_step
 from charterer.lifecycle.view import LifecycleView
 from tests import factory as make
@@ -30,7 +40,7 @@ def survey(*instances: Any, traits: Traits = NAMED, **changes: Any) -> Survey:
     return replace(make.survey(*instances, traits=traits, **changes), target=None)
 
 
-def step(snapshot: Snapshot) -> PoolStep | MarkMissing | Wait | None:
+def step(snapshot: Snapshot) -> PoolStep | MarkMissing | MarkEnded | Wait | None:
     return pool_step(POOL, LifecycleView.of(snapshot))
 
 
@@ -125,7 +135,7 @@ def test_the_rest_of_a_gang_is_not_waited_for_longer_than_a_start_takes(traits: 
     there = launched(MEMBERS[0], "i1")
     machine = instance(order=TOKENS[0])
 
-    def at_second(seconds: float) -> PoolStep | MarkMissing | Wait | None:
+    def at_second(seconds: float) -> PoolStep | MarkMissing | MarkEnded | Wait | None:
         asked: dict[str, Any] = {"asked": seconds, "traits": traits, "ordered": frozenset(TOKENS[1:])}
         cloud = make.survey(machine, target=3, **asked) if traits is COUNTED else survey(machine, **asked)
         return step(snapshot(cloud, there, *MEMBERS[1:], now=at(seconds)))

@@ -10,7 +10,7 @@ import pytest
 from charterer.domain.order import RefusalKind, cool_down
 from charterer.domain.pool import CapacityType, Pool
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.steps import Cool, MarkMissing, PoolStep, Wait
+from charterer.domain.steps import Cool, MarkEnded, MarkMissing, PoolStep, Wait
 from charterer.lifecycle.pool import pool_step
 from charterer.lifecycle.view import LifecycleView
 from tests.factory import POOL, at, instance, pool, refusal, rental, snapshot, survey
@@ -27,7 +27,7 @@ def given_up(number: int, created: float, because: str = "LostNode", **changes: 
     return rental(f"a100-{number}", machine, **(fields | changes))
 
 
-def step(there: Pool, *rentals: Rental, now: float) -> PoolStep | MarkMissing | Wait | None:
+def step(there: Pool, *rentals: Rental, now: float) -> PoolStep | MarkMissing | MarkEnded | Wait | None:
     machines = [
         instance(row.instance, launched=row.launched) for row in rentals if row.instance and row.launched is not None
     ]

@@ -17,6 +17,7 @@ from charterer.domain.steps import (
     AskCloud,
     CloseUnfulfilled,
     Cool,
+    MarkEnded,
     MarkMissing,
     PoolStep,
     RecordOrphan,
@@ -43,7 +44,7 @@ def survey(*instances: Any, traits: Traits = NAMED, **changes: Any) -> Survey:
     return replace(make.survey(*instances, traits=traits, **changes), target=None)
 
 
-def step(snapshot: Snapshot) -> PoolStep | MarkMissing | Wait | None:
+def step(snapshot: Snapshot) -> PoolStep | MarkMissing | MarkEnded | Wait | None:
     return pool_step(POOL, LifecycleView.of(snapshot))
 
 
@@ -108,7 +109,7 @@ def test_an_instance_that_the_reply_named_is_not_asked_for_again_and_is_missed_w
     assert step(snapshot(survey(machine, traits=REPLYING), named)) == Adopt(ASKED.id, machine)
     assert step(snapshot(survey(traits=REPLYING, asked=60), named, now=at(60))) == MarkMissing(ASKED.id, at(60))
     lost = replace(named, missing_since=at(60))
-    assert isinstance(step(snapshot(survey(traits=REPLYING, asked=120), lost)), CloseUnfulfilled)
+    assert isinstance(step(snapshot(survey(traits=REPLYING, asked=120), lost)), MarkEnded)
 
 
 def test_an_instance_that_the_reply_named_is_not_missed_because_of_a_list_from_before_the_reply() -> None:

@@ -18,6 +18,8 @@ from charterer.domain.steps import (
     AskCloud,
     CloseUnfulfilled,
     Cool,
+    CountLifetime,
+    MarkEnded,
     MarkMissing,
     PoolStep,
     RecordOffer,
@@ -53,7 +55,7 @@ LEAVING = replace(ASKED, phase=RentalPhase.DRAINING, released_because="not neede
 COOLING = pool(cooled=cooled(at(700)))
 
 
-def step(snapshot: Snapshot) -> PoolStep | MarkMissing | Wait | None:
+def step(snapshot: Snapshot) -> PoolStep | MarkMissing | MarkEnded | Wait | None:
     return pool_step(POOL, LifecycleView.of(snapshot))
 
 
@@ -152,11 +154,28 @@ def test_only_its_own_rental_adopts_an_orphan() -> None:
     assert step(snapshot(survey(instance()), ASKED, orphan)) == Adopt(orphan.id, instance())
 
 
-def test_an_orphan_whose_instance_left_the_list_unread_is_closed() -> None:
+def test_an_instance_that_left_the_list_unread_is_paid_for_from_when_it_was_known() -> None:
     orphan = rental("a100-o-i1", instance=InstanceId("i1"))
     assert step(snapshot(survey(asked=560), orphan, now=at(560))) == MarkMissing(orphan.id, at(560))
-    assert isinstance(step(snapshot(survey(asked=600), replace(orphan, missing_since=at(560)))), CloseUnfulfilled)
+    missing = replace(orphan, missing_since=at(560))
+    closed = step(snapshot(survey(asked=600), missing))
+    assert closed == MarkEnded(orphan.id, at(560), orphan.worst.cost(560), estimated=True)
+    least = step(snapshot(survey(asked=600), replace(missing, created=at(559))))
+    assert least == MarkEnded(orphan.id, at(560), orphan.worst.cost(60), estimated=True)
     assert step(snapshot(survey(asked=4), orphan)) is None
+
+
+def test_a_list_as_old_as_the_order_does_not_lack_its_instance_however_old_the_rental_is() -> None:
+    named = rental("a100-1", instance=InstanceId("i1"), named=at(600))
+    assert step(snapshot(survey(asked=604), named, now=at(604))) is None
+    assert step(snapshot(survey(asked=606), named, now=at(606))) == MarkMissing(named.id, at(606))
+
+
+def test_nothing_is_recorded_of_a_pool_whose_object_is_gone() -> None:
+    over = rental("a100-1", instance(), phase=RentalPhase.ENDED, ended=at(300), cost=PRICE.cost(300))
+    left = pool(gone=True, deleting=True)
+    assert isinstance(step(snapshot(survey(ended(instance(), at(300))), over)), CountLifetime)
+    assert step(snapshot(survey(ended(instance(), at(300)), target=0), over, left)) is None
 
 
 def test_an_instance_of_an_ended_rental_is_not_adopted_again() -> None:
@@ -278,10 +297,16 @@ def test_nothing_is_asked_for_a_budget_that_only_observes_but_what_came_is_adopt
 
 def test_orphans_have_names_that_the_cluster_takes_and_that_never_meet() -> None:
     odd = [instance("i_1"), instance("I-1"), instance("i-1"), instance("/sub/x" * 80)]
-    found = [orphan_name(POOL, item) for item in odd]
+    found = [orphan_name(POOL, "", item) for item in odd]
     assert len(set(found)) == 4
     assert found[2] == "a100-o-i-1"
     assert all(len(name) <= 253 and name.replace("-", "").isalnum() and name == name.lower() for name in found)
+
+
+def test_an_orphan_has_one_name_for_all_pools_of_its_group_and_another_one_in_another_group() -> None:
+    names = {orphan_name(PoolId(name), "group-1", instance("i1")) for name in ("a100", "renamed")}
+    assert len(names) == 1
+    assert orphan_name(POOL, "group-2", instance("i1")) not in names
 
 
 def test_an_offer_that_is_not_on_record_is_recorded_once_nothing_else_is_to_be_done() -> None:

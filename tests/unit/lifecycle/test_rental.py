@@ -108,6 +108,19 @@ def test_a_machine_with_more_prices_than_a_record_takes_is_ended_all_the_same() 
     assert isinstance(step(snapshot(full, survey(replace(MACHINE, segments=changes)), CORDONED)), Terminate)
 
 
+def test_a_machine_is_ended_whether_or_not_what_the_cloud_says_of_it_can_be_recorded() -> None:
+    dearer = replace(MACHINE, segments=(*MACHINE.segments, PriceSegment(at(60), Price.parse("40"))))
+    listed = survey(dearer)
+    assert isinstance(step(snapshot(DRAINING, listed, node())), Cordon)
+    assert isinstance(step(snapshot(DRAINING, listed, CORDONED)), Terminate)
+    busy = job(runs=(run(1, pod()),))
+    assert step(snapshot(DRAINING, listed, CORDONED, busy)) == Refresh(DRAINING.id, dearer)
+    stopping = replace(dearer, state=InstanceState.STOPPING)
+    assert step(snapshot(DRAINING, survey(stopping), CORDONED)) == Refresh(DRAINING.id, stopping)
+    unknown = replace(DRAINING, node=None, provider_id="")
+    assert isinstance(step(snapshot(unknown, SEEN, CORDONED)), Refresh)
+
+
 def test_a_machine_that_was_stopped_and_started_again_costs_from_its_first_launch() -> None:
     assert step(snapshot(READY, survey(replace(MACHINE, launched=at(200))), node())) is None
     done = step(snapshot(READY, survey(replace(DEAD, launched=at(200))), node()))
@@ -272,6 +285,13 @@ def test_a_rental_that_got_nothing_is_folded_with_nothing_and_forgotten() -> Non
     assert isinstance(done, Fold)
     assert (done.in_period, done.whole) == (ZERO, ZERO)
     assert step(snapshot(nothing, survey(), FOLDED)) == Forget(nothing.id)
+
+
+def test_a_rental_of_the_budget_itself_is_folded_whatever_the_clouds_clock_says_of_its_end() -> None:
+    deleted = replace(OVER, deleting=True, created=at(3700))
+    ahead = budget(balance=balance(), created=at(3600))
+    assert isinstance(step(snapshot(deleted, LONG_AFTER, ahead)), Fold)
+    assert step(snapshot(replace(deleted, created=at(0)), LONG_AFTER, ahead)) == Forget(OVER.id)
 
 
 def test_what_ended_after_the_period_waits_for_the_next_one() -> None:

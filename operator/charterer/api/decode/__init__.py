@@ -5,7 +5,17 @@ Unknown fields are ignored. What cannot be read raises ``domain.errors.InvalidOb
 field, value and what to do. Nothing outside ``api`` looks into raw objects.
 """
 
-from charterer.api.decode.core import DecodedNamespace, ForeignPod, JobPod, namespace, node, pod, service, warning_event
+from charterer.api.decode.core import (
+    DecodedNamespace,
+    ForeignPod,
+    JobPod,
+    namespace,
+    node,
+    pod,
+    service,
+    warning_event,
+    was_killed,
+)
 from charterer.api.decode.foreign import (
     ForeignJob,
     ForeignWorker,
@@ -40,4 +50,5 @@ __all__ = [
     "service",
     "training_job",
     "warning_event",
+    "was_killed",
 ]

@@ -158,6 +158,15 @@ def pod(raw: Raw) -> JobPod | ForeignPod | None:
     return JobPod(meta.namespace, controller.name, controller.uid, read)
 
 
+_KILLED = 137
+"""The exit code after SIGKILL."""
+
+
+def was_killed(pod: JobPod | ForeignPod) -> bool:
+    """Whether it is a pod of a run that was told to end and was killed: it is gone a moment after that can be seen."""
+    return isinstance(pod, JobPod) and pod.pod.deleting and pod.pod.exit_code == _KILLED
+
+
 _LAST_WORDS_BYTES = 768
 """Bytes of a failed container's last lines that are kept: what an error ends with, and small enough for a status."""
 

@@ -105,6 +105,7 @@ class GPURentalSpec(CloudChoice):
             ready=record.ready_at,
             ended=record.ended_at,
             missing_since=record.missing_since,
+            named=record.named_at,
             cost=record.cost,
             released_because=record.released_because,
             deleting=meta.deleting,
@@ -152,6 +153,8 @@ class GPURentalRecord(ApiModel):
     """When the node was first ready for pods."""
     ended_at: Time | None = None
     """When billing ended."""
+    named_at: Time | None = None
+    """When the cloud named the machine in its reply, which is before its list shows it."""
     missing_since: Time | None = None
     """When the cloud's list first lacked the machine. It counts as ended when a later list lacks it too."""
     segments: Annotated[tuple[SegmentStatus, ...], Field(max_length=SEGMENTS_KEPT, json_schema_extra=ATOMIC)] = ()
@@ -179,6 +182,7 @@ class GPURentalRecord(ApiModel):
             ready_at=rental.ready,
             ended_at=rental.ended,
             missing_since=rental.missing_since,
+            named_at=rental.named,
             segments=tuple(SegmentStatus.from_domain(segment) for segment in rental.segments),
             billing_minimum_seconds=rental.billing_minimum_seconds,
             cost=rental.cost,

@@ -65,11 +65,12 @@ class DecidedObjects:
         return [self.rental(rental.id) for rental in by_gang(self.snapshot().rentals.values()).get(name, ())]
 
     def rental_of(self, instance: InstanceId, pool: PoolId) -> Rental | None:
-        """The rental that names this instance of the pool, or of another one with the same machines."""
-        snapshot = self.snapshot()
-        acting = acting_pool(pool, snapshot.pools)
-        named = (rental for rental in snapshot.rentals.values() if rental.instance == instance)
-        return next((rental for rental in named if acting_pool(rental.pool, snapshot.pools) == acting), None)
+        """The rental in the store that names this instance of the pool, or of another one with the same machines."""
+        pools = self.snapshot().pools
+        acting = acting_pool(pool, pools)
+        rentals = self._store.view(kinds.GPU_RENTALS).objects.values()
+        named = (rental for rental in rentals if rental.instance == instance)
+        return next((rental for rental in named if acting_pool(rental.pool, pools) == acting), None)
 
     def budget(self, budget: BudgetId) -> Budget:
         """The budget as the store has it, which may be newer than the decision.

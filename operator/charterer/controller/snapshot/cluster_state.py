@@ -26,6 +26,7 @@ class ClusterState:
 
     A mapping of the store in which nothing has changed is the same object as in the state before. ``refusals``: why a
     job's template was refused, None while it is being tried. ``progress``: the last report received of a job.
+    ``departed``: pods that were killed when they were told to end, and are gone, by uid.
     ``warnings``: the last Warning Event about a run that takes long to start, by the uid of its object. ``stop``: how
     the operator is stopped; ``limits``: its own.
     """
@@ -46,6 +47,7 @@ class ClusterState:
     refusals: Mapping[JobId, str | None]
     progress: Mapping[JobId, Progress]
     warnings: Mapping[str, str] = field(default_factory=dict)
+    departed: Mapping[str, JobPod | ForeignPod] = field(default_factory=dict)
     stop: Stop | None = None
     limits: OperatorLimits = NO_LIMITS
 
@@ -80,6 +82,7 @@ def cluster_state(
         refusals=refusals,
         progress=progress,
         warnings=warnings,
+        departed=view(kinds.PODS).departed,
         limits=limits,
     )
     return stopped_in(state, namespace)

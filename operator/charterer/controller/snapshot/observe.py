@@ -24,7 +24,7 @@ from charterer.controller.snapshot.refused_alike import refused_alike
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
-from charterer.domain.job import TRUSTED_FRACTION, Job, Progress, Run
+from charterer.domain.job import TRUSTED_FRACTION, Job, Pod, Progress, Run
 from charterer.domain.pool import Pool, Survey
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
@@ -64,7 +64,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     pools = memo.stable(_pools(state, now, memo), "pools")
     profiles = memo.stable(memo(_paid, state.profiles, payers), "profiles")
     decoded = memo(_by_id, state.jobs)
-    own = memo(_own_runs, state.runs, decoded, state.warnings)
+    own = memo(_own_runs, state.runs, decoded, state.warnings, state.departed)
     pods = memo.grouped(_controller_of, _pod_order, state.pods)
     runs = memo.grouped(_job_of, _run_order, memo.each(_with_pods, (own, pods)))
     trials, services = memo(_trials, state.refusals), memo(_with_service, state.services, decoded)
@@ -286,15 +286,26 @@ def _paid(profiles: Mapping[ObjectKey, Profile], payers: Mapping[str, Budget]) -
 
 
 def _own_runs(
-    runs: Mapping[ObjectKey, _OwnedRun], decoded: Mapping[JobId, DecodedJob], warnings: Mapping[str, str]
+    runs: Mapping[ObjectKey, _OwnedRun],
+    decoded: Mapping[JobId, DecodedJob],
+    warnings: Mapping[str, str],
+    departed: Mapping[str, JobPod | ForeignPod],
 ) -> Mapping[_Controller, _OwnedRun]:
-    """The runs whose jobs are there and own them, as what controls pods; each with the last warning about it."""
+    """The runs whose jobs are there and own them, as what controls pods; each with the last warning about it, and with
+    its pods that are gone although they say something."""
+    gone: dict[_Controller | None, list[Pod]] = {}
+    for pod in departed.values():
+        if isinstance(pod, JobPod):
+            gone.setdefault(_controller_of(pod), []).append(pod.pod)
     own = {}
     for key, owned in runs.items():
         job, run = owned
         if run.owned and _is_there(job, key.namespace, decoded):
-            warned = (job, replace(run, warning=warnings[run.uid])) if run.uid in warnings else owned
-            own[_Controller(key.namespace, run.uid)] = warned
+            controller = _Controller(key.namespace, run.uid)
+            if run.uid in warnings or controller in gone:
+                pods = tuple(gone.get(controller, ()))
+                owned = job, replace(run, warning=warnings.get(run.uid, ""), departed=pods)
+            own[controller] = owned
     return own
 
 

@@ -158,6 +158,8 @@ class Resizing:
                 continue
             allocation, position = job.allocation, share.position(job)
             assert allocation is not None
+            if share.mixes_both(allocation.option, candidate.to) and values.worth <= share.path_shares[-1].values.worth:
+                continue
             stay = values.staying(allocation.option, position).dollars
             worst = values.move(allocation.option, candidate.to, position, rented=True).cost.dollars
             if not self._gate.affords(job, candidate.to, stay + worst):

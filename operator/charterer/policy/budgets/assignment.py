@@ -8,6 +8,7 @@ from zlib import crc32
 
 from charterer.domain.ids import Rate
 from charterer.domain.job import Job
+from charterer.domain.option import Option
 from charterer.incremental import Remember
 from charterer.policy.budgets.cost_calibration import CostCalibration
 from charterer.policy.budgets.demand import GroupDemand
@@ -17,6 +18,7 @@ from charterer.policy.jobs.job_facts import job_position
 from charterer.policy.options.option_value import JobPosition, OptionValues
 from charterer.policy.solve.exchange_rate import Solution
 from charterer.policy.solve.hull import Hull, Path
+from charterer.policy.solve.phase_dp import key_of
 
 _NUDGE = 1e-6
 """Fraction by which a second's worth is moved off a tie of two corners, so that jobs choose the one given to them."""
@@ -87,6 +89,11 @@ class GroupAssignment:
     def drawn_values(self, job: Job) -> OptionValues:
         """The values for a job whose path does not show which share it took: drawn by its id, always the same."""
         return draw_path_share(job, self.path_shares).values if self.mixes else self.values
+
+    def mixes_both(self, one: Option, other: Option) -> bool:
+        """Whether the class is mixed of jobs on the one and jobs on the other for life: both are as good for each."""
+        alone = {key_of(each.path[0]) for each in self.path_shares if len(each.path) == 1}
+        return {key_of(one), key_of(other)} <= alone
 
     def job_stream(self, key: GroupKey, calibration: CostCalibration) -> JobStream:
         """The group's jobs to come; where arrivals are not counted, they are counted from the jobs in sight."""

@@ -9,15 +9,17 @@ from typing import Any, cast
 import pytest
 
 from charterer.cluster import kinds
+from charterer.cluster.errors import AlreadyExists
+from charterer.cluster.store import ObjectKey
 from charterer.controller.execute.context import ExecutionContext
 from charterer.controller.execute.decided import DecidedObjects, Stale
-from charterer.controller.execute.rental_steps import ask_cloud
-from charterer.domain.ids import InstanceId, PoolId
+from charterer.controller.execute.rental_steps import adopt, ask_cloud, record_orphan
+from charterer.domain.ids import InstanceId, PoolId, RentalId
 from charterer.domain.money import ZERO
 from charterer.domain.order import Ask, Order, Reply
 from charterer.domain.pool import Pool
 from charterer.domain.rental import Gang, Rental, RentalPhase
-from charterer.domain.steps import AskCloud
+from charterer.domain.steps import Adopt, AskCloud, RecordOrphan
 from charterer.lifecycle.pool import order_token
 from tests import factory as make
 
@@ -34,17 +36,29 @@ class Scene:
     def __init__(self, *decided: Rental, now: tuple[Rental, ...] = (), pools: tuple[Pool, ...] = ()) -> None:
         stored = {(kinds.GPU_RENTALS, rental.id): rental for rental in now or decided}
         snapshot = make.snapshot(*decided, *pools)
-        store = SimpleNamespace(get=lambda kind, name, namespace="": stored.get((kind, name), make.pool()))
+        objects = {ObjectKey("", rental.id): rental for rental in now or decided}
+        store = SimpleNamespace(
+            get=lambda kind, name, namespace="": stored.get((kind, name), make.pool()),
+            view=lambda kind: SimpleNamespace(objects=objects),
+        )
         self.asked: list[Ask] = []
         self.recorded: list[Rental] = []
         self.context = cast(
             ExecutionContext,
-            SimpleNamespace(decided=DecidedObjects(cast(Any, store), lambda: snapshot), clouds=self, objects=self),
+            SimpleNamespace(
+                decided=DecidedObjects(cast(Any, store), lambda: snapshot),
+                clouds=self,
+                objects=self,
+                now=lambda: make.at(7),
+            ),
         )
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
         self.asked.append(ask)
         return REPLY
+
+    async def create(self, kind: object, body: object) -> None:
+        raise AlreadyExists("POST", "/gpurentals", 409, "AlreadyExists", "it is there")
 
     async def record_rental(self, rental: Rental) -> None:
         self.recorded.append(rental)
@@ -53,7 +67,10 @@ class Scene:
 async def test_the_instances_of_a_reply_are_recorded() -> None:
     scene = Scene(ASKED, LATER)
     await ask_cloud(scene.context, STEP)
-    assert scene.recorded == [replace(ASKED, instance=InstanceId("i1")), replace(LATER, instance=InstanceId("i2"))]
+    assert scene.recorded == [
+        replace(ASKED, instance=InstanceId("i1"), named=make.at(7)),
+        replace(LATER, instance=InstanceId("i2"), named=make.at(7)),
+    ]
 
 
 async def test_an_instance_that_has_a_rental_closes_the_one_that_asked_for_it() -> None:
@@ -87,3 +104,21 @@ async def test_a_gang_is_not_asked_for_where_another_of_its_rentals_has_changed(
     with pytest.raises(Stale):
         await ask_cloud(scene.context, AskCloud(make.POOL, Ask((Order(TOKENS[1], LATER.id),), 2, together=True)))
     assert scene.asked == []
+
+
+async def test_an_instance_that_a_rental_has_named_since_is_not_adopted_by_another_and_gets_no_second_rental() -> None:
+    scene = Scene(ASKED, now=(ASKED, ORPHAN))
+    machine = make.instance("i2")
+    with pytest.raises(Stale):
+        await adopt(scene.context, Adopt(ASKED.id, machine))
+    found = RecordOrphan(RentalId("other-o-i2"), make.POOL, ORPHAN.budget, machine, ORPHAN.worst)
+    with pytest.raises(Stale):
+        await record_orphan(scene.context, found)
+    assert scene.recorded == []
+
+
+async def test_an_orphan_that_another_pool_of_the_group_has_just_created_is_decided_anew() -> None:
+    scene = Scene(ASKED)
+    found = RecordOrphan(RentalId("other-o-i2"), make.POOL, ORPHAN.budget, make.instance("i2"), ORPHAN.worst)
+    with pytest.raises(Stale):
+        await record_orphan(scene.context, found)

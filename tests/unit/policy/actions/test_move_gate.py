@@ -14,6 +14,8 @@ from charterer.domain.profile import CurveSource, Origin, Phase, PowerLaw, Speed
 from charterer.domain.time import after
 from charterer.policy import plan
 from charterer.policy.jobs.exploration_budget import TRIAL_SECONDS
+from charterer.policy.planner import solve_budgets
+from tests.property.policy.test_rest import TWO, still_world
 from tests.scenarios.policy.stories import placed
 from tests.worlds import World
 
@@ -125,3 +127,11 @@ def test_at_a_fixed_exchange_rate_nothing_turns_it_and_a_job_goes_back_at_once()
     budget = world.budgets[BudgetId("research")]
     world.budgets[budget.id] = replace(budget, fixed_rate=Rate(0.01 / 3600.0))
     assert placed(plan(world.snapshot())) == {"train": 1}
+
+
+def test_of_two_options_between_which_its_class_is_mixed_each_is_as_good_for_a_job() -> None:
+    (solution,) = solve_budgets(still_world(2365.0, TWO, 3, 1000.0).snapshot())
+    (share,) = solution.shares.values()
+    slow, fast = (path_share.path[0] for path_share in share.path_shares)
+    assert share.mixes_both(slow, fast)
+    assert not share.mixes_both(slow, replace(fast, gpus=2))
