@@ -139,7 +139,8 @@ class Watch:
         may not return.
         """
         query, path, status = params.url.query, params.url.path, params.response.status
-        if params.method != "GET" or not any(path.endswith(kind.resource.all()) for kind in self._store.kinds):
+        watched = (LEASES, *(kind.resource for kind in self._store.kinds))
+        if params.method != "GET" or not any(path.endswith(resource.all()) for resource in watched):
             return
         if 400 <= status < 500 and status not in _REPEATED:
             log.error("the API server answered %d to the watch or list of %s", status, path.rpartition("/")[2])
