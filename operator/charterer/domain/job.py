@@ -14,9 +14,6 @@ from charterer.domain.time import Instant
 RUN_LABEL_PREFIX = "run.charterer.dev/"
 """Node labels ``run.charterer.dev/<first 8 of the job's uid>: r<run>`` carry out a placement (``Job.run_label``)."""
 
-MOST_PODS = 4_000
-"""Most pods of a run, to bound the size of its record: 32,000 GPUs on nodes of eight."""
-
 
 def run_name(job_name: str, run: int) -> str:
     """The name of a run and of its Kubernetes object; its pods are ``<run name>-<index>``."""

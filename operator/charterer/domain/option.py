@@ -11,6 +11,9 @@ from charterer.domain.money import ZERO, Money, Price
 GPU = "nvidia.com/gpu"
 """The extended resource of whole GPUs, as NVIDIA's device plugin names it."""
 
+MOST_PODS = 4_000
+"""Most pods of a run, to bound the size of its record: 32,000 GPUs on nodes of eight."""
+
 
 @dataclass(frozen=True, slots=True)
 class Interruptions:

@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from math import ceil
 
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, OrderToken, PoolId
@@ -33,11 +32,11 @@ from charterer.domain.steps import (
     Wait,
     Withdraw,
 )
-from charterer.domain.time import Instant, seconds_between
+from charterer.domain.time import Instant
 from charterer.lifecycle.lifetimes import lifetime_to_count
 from charterer.lifecycle.never_ready import last_ready, never_ready
 from charterer.lifecycle.orphans import orphan_name, worst_price
-from charterer.lifecycle.rental import may_terminate, note_missing
+from charterer.lifecycle.rental import ended_unread, may_terminate, note_missing
 from charterer.lifecycle.starts import new_starts
 from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, draining, vanished
 from charterer.sentences import count, names
@@ -173,21 +172,8 @@ def _match_named(
     if (noted := note_missing(rental, instance, survey, view.snapshot.now)) is not None:
         return noted
     if vanished(rental, instance, survey):
-        return _ended_unread(rental, pool)
+        return ended_unread(rental, pool)
     return None
-
-
-def _ended_unread(rental: Rental, pool: Pool) -> MarkEnded | None:
-    """The end of an instance that left the list before anything of it was read.
-
-    It was launched, so it costs something: its worst price from when it was known until it was missing, and no less
-    than the billing minimum.
-    """
-    if rental.missing_since is None:
-        return None
-    least = 0 if pool.quote is None else pool.quote.billing_minimum_seconds
-    seconds = max(ceil(seconds_between(rental.named or rental.created, rental.missing_since)), least)
-    return MarkEnded(rental.id, rental.missing_since, rental.worst.cost(seconds), estimated=True)
 
 
 def _taker(inventory: _PoolInventory, instance: Instance) -> Rental | None:

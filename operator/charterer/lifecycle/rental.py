@@ -6,6 +6,8 @@ of the machine is removed after that. The functions of this file are in the orde
 
 from __future__ import annotations
 
+from math import ceil
+
 from charterer.domain.billing import accrued, accrued_in
 from charterer.domain.budget import FOLDED_KEPT
 from charterer.domain.ids import RentalId
@@ -13,7 +15,7 @@ from charterer.domain.job import PodPhase, run_name
 from charterer.domain.money import ZERO
 from charterer.domain.period import period_end
 from charterer.domain.plan import ReasonCode
-from charterer.domain.pool import Instance, InstanceState, Survey
+from charterer.domain.pool import Instance, InstanceState, Pool, Survey
 from charterer.domain.rental import SEGMENTS_KEPT, Rental, RentalPhase
 from charterer.domain.snapshot import Stop
 from charterer.domain.steps import (
@@ -32,7 +34,7 @@ from charterer.domain.steps import (
     Terminate,
     Wait,
 )
-from charterer.domain.time import Instant, after
+from charterer.domain.time import Instant, after, seconds_between
 from charterer.lifecycle.view import COUNTED_STATES, BoundPod, LifecycleView, draining, missing, must_show, vanished
 from charterer.sentences import count, names
 
@@ -102,6 +104,19 @@ def cloud_update(rental: Rental, view: LifecycleView) -> Refresh | MarkEnded | M
         return None
     ended = survey.asked if instance.ended is None else instance.ended
     return MarkEnded(rental.id, ended, accrued(rental, ended), estimated=instance.ended is None)
+
+
+def ended_unread(rental: Rental, pool: Pool) -> MarkEnded | None:
+    """The end of an instance that left the list before anything of it was read.
+
+    It was launched, so it costs something: its worst price from when it was known until it was missing, and no less
+    than the billing minimum.
+    """
+    if rental.missing_since is None:
+        return None
+    least = 0 if pool.quote is None else pool.quote.billing_minimum_seconds
+    seconds = max(ceil(seconds_between(rental.named or rental.created, rental.missing_since)), least)
+    return MarkEnded(rental.id, rental.missing_since, rental.worst.cost(seconds), estimated=True)
 
 
 def _differs_from_record(instance: Instance, rental: Rental) -> bool:

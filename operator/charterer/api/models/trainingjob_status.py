@@ -26,7 +26,6 @@ from charterer.api.stored_size import cut, stored_bytes
 from charterer.api.template import MOST_GPUS
 from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.job import (
-    MOST_PODS,
     Allocation,
     Finish,
     FinishKind,
@@ -37,7 +36,7 @@ from charterer.domain.job import (
     RunRecord,
 )
 from charterer.domain.money import ZERO, total
-from charterer.domain.option import Option
+from charterer.domain.option import MOST_PODS, Option
 
 MOVES_KEPT: Final = 1_000
 """Number of resizes that a status keeps: the largest maxPerJobPerDay."""

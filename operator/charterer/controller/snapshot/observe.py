@@ -43,8 +43,7 @@ class _Controller(NamedTuple):
     uid: str
 
 
-_OwnedRun = tuple[JobId, Run]
-"""A run with the uid of its TrainingJob, as it says."""
+_OwnedRun = tuple[JobId, Run]  # a run with the uid of its TrainingJob, as it says
 _Pods = tuple[JobPod | ForeignPod, ...]
 """The pods of one controller, by their indices; or those that are of no run."""
 

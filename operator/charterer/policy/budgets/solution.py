@@ -53,10 +53,9 @@ class BudgetSolution:
     ``bid``: what a second is worth to the budget with room for all in the pools; the highest bid acts first.
     ``feasible``: no job has to wait for money. ``committable``: dollars that may be committed to jobs that wait.
 
-    ``pacing``: what ``allowed`` comes from. ``calibration``: of predicted costs by the jobs seen.
-    ``forecast``: of the period's spend. ``room``: GPUs that other budgets leave it, by pool; ``scarce``: the pools that
-    have a price (both by ``shared_pools``). ``deadline_needs``: of the jobs whose target lies ahead; ``out_of_reach``:
-    of those whose target counts as none.
+    ``pacing``: what ``allowed`` comes from. ``calibration``: of predicted costs. ``forecast``: of the period's spend.
+    ``room``: GPUs that other budgets leave it, by pool; ``scarce``: the pools that have a price (both ``shared_pools``).
+    ``deadline_needs``: of the jobs whose target lies ahead; ``out_of_reach``: of those whose target counts as none.
     """
 
     budget: Budget

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from charterer.domain.job import MOST_PODS, Widths
+from charterer.domain.job import Widths
 from charterer.domain.money import Price
-from charterer.domain.option import Interruptions, Option
+from charterer.domain.option import MOST_PODS, Interruptions, Option
 from charterer.domain.profile import Profile
 from charterer.gpu_types import relative_speeds
 from charterer.policy.options.interruptions import DEFAULT_CHECKPOINT_SECONDS, RunTimes, interruptions

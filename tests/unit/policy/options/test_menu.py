@@ -8,8 +8,9 @@ from itertools import pairwise
 import pytest
 
 from charterer.domain.ids import ClassId
-from charterer.domain.job import MOST_PODS, SpotPolicy, Widths
+from charterer.domain.job import SpotPolicy, Widths
 from charterer.domain.nodes.hazard import Hazard
+from charterer.domain.option import MOST_PODS
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
 from charterer.policy.options.market import market, pool_offer
