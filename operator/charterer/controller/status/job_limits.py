@@ -80,7 +80,7 @@ def _to_target(job: Job, target: Instant, verdict: Verdict | None, now: Instant)
 
 
 def _out_of_reach(wanted: str, target: Instant, outlook: TargetOutlook, seconds: float | None, now: Instant) -> str:
-    """Of a target that counts as none; ``seconds``: to the expected end without it."""
+    """The sentence on a target that counts as none; ``seconds``: to the expected end without it."""
     fastest = after(now, outlook.fastest_seconds)
     late = f"the fastest path ends {format_minute(fastest)}, {_later(target, fastest)} it"
     ends = "" if seconds is None else f", and is expected to end {format_minute(after(now, seconds))}"

@@ -54,7 +54,7 @@ class BudgetSolution:
     ``feasible``: no job has to wait for money. ``committable``: dollars that may be committed to jobs that wait.
 
     ``pacing``: what ``allowed`` comes from. ``calibration``: of predicted costs. ``forecast``: of the period's spend.
-    ``room``: GPUs that other budgets leave it, by pool; ``scarce``: the pools that have a price (both ``shared_pools``).
+    ``room``: GPUs that other budgets leave it, by pool; ``scarce``: the pools with a price (both ``shared_pools``).
     ``deadline_needs``: of the jobs whose target lies ahead; ``out_of_reach``: of those whose target counts as none.
     """
 
