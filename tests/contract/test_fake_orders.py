@@ -120,4 +120,4 @@ async def test_a_preflight_says_what_the_group_sells_and_what_does_not_fit(marke
     sells, size = await m.provider.preflight(m.pool)
     assert (sells.well, size.well) == (True, False)
     assert "fake.a100-4x in fake-1a at $12.80" in sells.message
-    assert f"spec.maxNodes is {m.pool.max_nodes}, but the group takes at most 3" in size.message
+    assert f"spec.maxNodes is {m.pool.max_nodes}, and the group takes 3" in size.message

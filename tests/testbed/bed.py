@@ -166,12 +166,21 @@ class Bed:
         self.plane.kubectl("apply", "-f", "-", input=text)
 
     async def finish(self, job: str, exit_code: int = 0, *, index: int | None = None) -> None:
-        """The training processes of the job's live pods (or the one at ``index``) end with this code."""
+        """The training processes of the job's live pods (or the one at ``index``) end with this code.
+
+        A pod that fails takes its peers down: they may be gone before it is their turn.
+        """
+        told = 0
         for pod in self.pods(job):
             at = pod["metadata"]["annotations"].get("batch.kubernetes.io/job-completion-index")
             if pod["status"].get("phase") == "Running" and index in (None, int(at)):
                 patch = {"metadata": {"annotations": {EXIT_CODE: str(exit_code)}}}
-                await self.kube.merge_patch(PODS.one(pod["metadata"]["name"], self.namespace), patch)
+                try:
+                    await self.kube.merge_patch(PODS.one(pod["metadata"]["name"], self.namespace), patch)
+                except NotFound:
+                    if not told:
+                        raise
+                told += 1
 
     async def fault(self, kind: str, times: int = 1, **match: str) -> None:
         """The cloud's next so many calls that match (``method``, ``path``) go wrong in this way."""
