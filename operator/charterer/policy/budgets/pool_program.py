@@ -1,30 +1,24 @@
 """The linear program of budgets that share pools, round after round, and what each budget gets of it.
 
-Two things take more than one round:
-
-- Jobs in sight (``demand``) are N, not λ: with other options they take longer, and then λ = N / a is smaller. Each
-  round corrects λ by the secant through the last two, on a logarithmic scale. A λ beyond the interval between those
-  that were too small and those that were too large is not tried, but the middle: where options change, λ jumps.
-- Only some of the paths over several phases are in the program. Each round adds the one that each group would take at
-  the prices found, if it is better (column generation).
-
-After ``_ROUNDS`` the last answer stands: it fits into the pools and budgets for the λ it was found with.
+Only some of the paths over several phases are in the program. Each round adds the one that each group would take at the
+prices found, if it is better (column generation). After ``_ROUNDS`` the last answer stands: it fits into the pools and
+budgets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from math import exp, inf, log
+from dataclasses import dataclass, replace
 
 from charterer.domain.ids import BudgetId, PoolId, Rate
 from charterer.domain.money import Price
-from charterer.domain.plan import PoolVerdict
+from charterer.domain.plan import ArrivalsBasis, PoolVerdict
 from charterer.domain.time import Instant
 from charterer.policy.budgets.assignment import GroupAssignment, PathShare
 from charterer.policy.budgets.demand import GroupDemand
+from charterer.policy.budgets.plausible_loads import spend_factor
 from charterer.policy.budgets.pool_usage import PathUsage, expected_use, lp_column, path_usages, sum_uses
-from charterer.policy.budgets.solution import BudgetSolution, ScarcePool, forecast_assigned, spend_factor
+from charterer.policy.budgets.solution import BudgetSolution, ScarcePool, forecast_assigned
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.nodes.pool_size import PoolSize
 from charterer.policy.options.option_value import JobPosition, OptionValues, ScarcityCharge
@@ -35,8 +29,6 @@ from charterer.policy.solve.scarcity import LpClass, LpColumn, ScarceSolution, s
 
 _ROUNDS = 8
 """Programs solved at most: loads and paths are usually settled after two or three, and seldom after seven."""
-_SETTLED = 0.02
-"""A change of λ by a smaller fraction moves less than one job of fifty."""
 _BETTER = 1e-6
 """Fraction by which a path must be better to be worth another round."""
 _CHARGED = 0.75
@@ -63,15 +55,21 @@ class BudgetOutcome:
 
 
 def holding_factor(solution: BudgetSolution, key: GroupKey, group: GroupDemand) -> float:
-    """Seconds for which the group's jobs hold GPUs for each one predicted; 1 for jobs in sight: theirs is observed."""
-    return 1.0 if group.arrivals is None else solution.calibration.of(key[0]).value
+    """Jobs a second that hold GPUs for each one that the money has to be enough for.
+
+    κ corrects the seconds of jobs to come; how many jobs hold GPUs now is observed.
+    """
+    if not group.load:
+        return 1.0
+    value = 1.0 if group.basis is ArrivalsBasis.ASSUMED else solution.calibration.of(key[0]).value
+    return value * group.present / group.load
 
 
 @dataclass(slots=True)
 class _GroupProgram:
     """A group in the program. ``spend_factor``, ``holding_factor``: dollars paid, GPU-seconds held per predicted one.
 
-    ``load``: jobs a second. ``tried``: logarithms of loads and of the loads that they led to.
+    ``load``: jobs a second.
     """
 
     solution: BudgetSolution
@@ -82,7 +80,6 @@ class _GroupProgram:
     holding_factor: float
     usages: list[PathUsage]
     paths: set[Path]
-    tried: list[tuple[float, float]] = field(default_factory=list)
 
     @classmethod
     def of(cls, solution: BudgetSolution, key: GroupKey, assignment: GroupAssignment) -> _GroupProgram:
@@ -94,7 +91,7 @@ class _GroupProgram:
             solution=solution,
             key=key,
             group=group,
-            load=assignment.arrivals,
+            load=assignment.group.load,
             spend_factor=spend_factor(key, group, solution.calibration),
             holding_factor=holding_factor(solution, key, group),
             usages=[*usages],
@@ -116,31 +113,6 @@ class _GroupProgram:
             ]
         group = self.group
         return LpClass(self.solution.budget.id, self.load * self.spend_factor, group.weight, group.most, columns)
-
-    def unsettled(self, mix: Mapping[int, float]) -> float:
-        """The fraction by which the load of jobs in sight is another one with the paths that they are given."""
-        return 0.0 if self.group.arrivals is not None else abs(exp(self._aim(mix) - log(self.load)) - 1.0)
-
-    def reload(self, mix: Mapping[int, float]) -> None:
-        """Correct the load of jobs in sight to the paths that they are given."""
-        if self.group.arrivals is not None:
-            return
-        load, aim = log(self.load), self._aim(mix)
-        slope = 0.0
-        if self.tried:
-            last_load, last_aim = self.tried[-1]
-            slope = min((aim - last_aim) / (load - last_load), 0.0) if load != last_load else 0.0
-        self.tried.append((load, aim))
-        found = load + (aim - load) / (1.0 - slope if self.tried[1:] else 2.0)
-        least = max((tried for tried, led in self.tried if led > tried), default=-inf)
-        most = min((tried for tried, led in self.tried if led <= tried), default=inf)
-        if -inf < least < most < inf and not least < found < most:
-            found = (least + most) / 2.0
-        self.load = exp(found)
-
-    def _aim(self, mix: Mapping[int, float]) -> float:
-        """The logarithm of the load that jobs in sight have on these paths."""
-        return log(self.group.active / sum(share * self.usages[at].column.seconds for at, share in mix.items()))
 
     def extend(self, worth: float, charge: ScarcityCharge) -> bool:
         """Add the path that a new job would take at these prices; whether it is new and better than all others."""
@@ -196,15 +168,11 @@ class PoolProgram:
         self._groups = [
             _GroupProgram.of(solution, key, share) for solution in solutions for key, share in solution.shares.items()
         ]
-        for number in range(_ROUNDS):
+        for _ in range(_ROUNDS):
             self._solution = solve_scarce([group.lp_class() for group in self._groups], budgets, room)
-            rows = list(zip(self._groups, self._solution.mixes, strict=True))
             extended = [group.extend(*group.terms(self._solution)) for group in self._groups]
-            changes = max([group.unsettled(mix) for group, mix in rows], default=0.0)
-            if number + 1 == _ROUNDS or (not any(extended) and changes <= _SETTLED):
+            if not any(extended):
                 break
-            for group, mix in rows:
-                group.reload(mix)
 
     def _of(self, budget: BudgetId) -> list[tuple[_GroupProgram, Mapping[int, float], float]]:
         """The budget's groups with their mixtures, and the fraction of each that is served."""
@@ -251,7 +219,7 @@ class PoolProgram:
             planned=scarce.spends[budget.id],
             feasible=scarce.fits[budget.id] is not BudgetFit.INFEASIBLE,
             shares=shares,
-            forecast=forecast_assigned(solution.pacing, shares, solution.calibration, budget, now),
+            forecast=forecast_assigned(solution.pacing, shares, solution.calibration, budget, solution.arrivals),
             scarce={
                 pool: ScarcePool(
                     scarce.price(budget.id, pool),

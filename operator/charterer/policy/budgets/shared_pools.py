@@ -92,7 +92,7 @@ def _uses(solution: BudgetSolution) -> dict[PoolId, float]:
                 (path_share.fraction, use_of(path_share.path, path_share.seconds, share.group))
                 for path_share in share.path_shares
             ),
-            share.arrivals * holding_factor(solution, key, share.group) * served,
+            share.group.load * holding_factor(solution, key, share.group) * served,
         )
         for key, share in solution.shares.items()
     )

@@ -20,10 +20,11 @@ from charterer.domain.period import period_bounds
 from charterer.domain.time import after, seconds_between
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.demand import GroupDemand
+from charterer.policy.budgets.plausible_loads import spending
 from charterer.policy.budgets.pool_program import BudgetOutcome, holding_factor
 from charterer.policy.budgets.pool_usage import expected_use, fits_into, sum_uses, use_of
 from charterer.policy.budgets.shared_pools import budget_outcome
-from charterer.policy.budgets.solution import BudgetSolution, spending
+from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.solve.bisection import bisect
 from charterer.policy.solve.exchange_rate import BudgetFit, Demand, Solution, solve, spend_rate
 
@@ -73,6 +74,7 @@ class Frontier:
 
     def __init__(self, solution: BudgetSolution, amount: Money | None = None) -> None:
         """``amount``: another than the budget's own, of which multiples are asked about."""
+        solution = solution.in_the_long_run()
         self._solution = solution
         self.amount = solution.budget.amount if amount is None else amount
         self.period_seconds = period_seconds(solution)
