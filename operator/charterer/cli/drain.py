@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,7 +35,7 @@ _LOOK_SECONDS = 2.0
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("gpupools.yaml"),
     show_default=True,
-    help="File for the deleted GPUPools, to apply them again later.",
+    help="File for the deleted GPUPools, to apply them again later. If it exists, it gets a number.",
 )
 @click.option("--wait", type=click.IntRange(min=0), default=1800, show_default=True, help="Seconds to wait.")
 @cluster_options
@@ -58,10 +59,9 @@ def drain(check: bool, yes: bool, save: Path, wait: int, cluster: ClusterOptions
     pools = call(cluster, pools_to_delete)
     if pools and not yes:
         click.confirm(f"Delete GPUPools {_names(pools)}, stop their jobs and end their machines?", abort=True)
-    if pools:
-        _save(pools, save)
+    saved = _save(pools, save) if pools else save
     call(cluster, lambda client: delete_and_wait(client, pools, wait))
-    again = f"; kubectl apply -f {save} brings the pools back" if pools else ""
+    again = f"; kubectl apply -f {saved} brings the pools back" if pools else ""
     click.echo(f"nothing is rented any more{again}")
 
 
@@ -114,8 +114,12 @@ async def delete_and_wait(client: Client, pools: Sequence[RawObject], seconds: f
         )
 
 
-def _save(pools: Sequence[RawObject], file: Path) -> None:
-    """Write manifests of the pools; an existing file is left alone, because it may be all that is left of others."""
+def _save(pools: Sequence[RawObject], file: Path) -> Path:
+    """Write manifests of the pools; returns where.
+
+    An existing file is left alone, because it may be all that is left of others: the next number that is free is taken.
+    ClickException where nothing can be written; nothing has been deleted then.
+    """
     plain = [
         {
             "apiVersion": pool["apiVersion"],
@@ -125,13 +129,18 @@ def _save(pools: Sequence[RawObject], file: Path) -> None:
         }
         for pool in pools
     ]
-    try:
-        with file.open("x") as out:
-            yaml.safe_dump_all(plain, out, sort_keys=False)
-    except FileExistsError as error:
-        raise click.ClickException(f"{file} exists: name another file with --save") from error
-    except OSError as error:
-        raise click.ClickException(f"{file} cannot be written: {error.strerror or error}") from error
+    for number in itertools.count(1):
+        free = file if number == 1 else file.with_name(f"{file.stem}-{number}{file.suffix}")
+        try:
+            with free.open("x") as out:
+                yaml.safe_dump_all(plain, out, sort_keys=False)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            why = f"{free} cannot be written: {error.strerror or error}"
+            raise click.ClickException(f"{why}. Nothing was deleted: name another file with --save") from error
+        return free
+    raise AssertionError("there is always another number")
 
 
 def _kept(metadata: RawObject) -> RawObject:

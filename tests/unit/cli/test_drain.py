@@ -110,13 +110,24 @@ def test_without_consent_nothing_is_deleted(monkeypatch: pytest.MonkeyPatch, tmp
     assert (done.exit_code, list(cluster.pools), file.exists()) == (1, ["a100"], False)
 
 
-def test_a_file_that_exists_is_not_overwritten_and_nothing_is_deleted(
+def test_a_file_that_exists_is_not_overwritten_the_next_number_is_taken(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     cluster, file = Cluster(pool("a100")), tmp_path / "pools.yaml"
     file.write_text("kept")
+    (tmp_path / "pools-2.yaml").write_text("kept, too")
     done = ran(cluster, monkeypatch, "--yes", "--save", str(file))
-    assert (done.exit_code, list(cluster.pools), file.read_text()) == (1, ["a100"], "kept")
+    assert (done.exit_code, cluster.pools, file.read_text()) == (0, {}, "kept")
+    third = tmp_path / "pools-3.yaml"
+    assert f"kubectl apply -f {third} brings the pools back" in done.output
+    assert [kept["metadata"]["name"] for kept in yaml.safe_load_all(third.read_text())] == ["a100"]
+
+
+def test_nothing_is_deleted_where_the_pools_cannot_be_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    cluster = Cluster(pool("a100"))
+    done = ran(cluster, monkeypatch, "--yes", "--save", str(tmp_path / "nowhere" / "pools.yaml"))
+    assert (done.exit_code, list(cluster.pools)) == (1, ["a100"])
+    assert "Nothing was deleted: name another file with --save" in done.output
 
 
 def test_nothing_is_begun_while_nobody_would_end_the_machines(monkeypatch: pytest.MonkeyPatch) -> None:
