@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from charterer.domain.ids import PoolId
 from charterer.incremental import Memo
-from charterer.policy.budgets.pool_program import holding_factor
 from charterer.policy.budgets.pool_usage import expected_use, lp_column, sum_uses
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.nodes.pool_size import PoolSize, pool_sizes
@@ -34,7 +33,7 @@ def held(found: list[BudgetSolution]) -> dict[PoolId, float]:
                 (taken.fraction, lp_column(taken.path, share.group.menu, share.group.work).use)
                 for taken in share.path_shares
             ],
-            share.arrivals * holding_factor(solution, key, share.group),
+            share.group.held(share.mean_seconds, solution.calibration.of(key[0]).value),
         )
         for solution in found
         for key, share in solution.shares.items()

@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from math import exp, inf, log, sqrt
+from math import exp, log, sqrt
 
 from charterer.domain.budget import ClassHistory
 from charterer.domain.ids import ClassId, PoolId
@@ -24,8 +24,8 @@ from charterer.domain.steps import CountedJob
 from charterer.domain.time import Instant, after, parse_instant, seconds_between
 from charterer.ledger.class_history import learn
 from charterer.policy.actions.admission.queue_order import next_in_queue
-from charterer.policy.budgets.arrivals import Arrivals, arrivals
-from charterer.policy.budgets.cost_calibration import CostFactor, corrected, cost_factor, usual_squared_cv
+from charterer.policy.budgets.arrivals import Arrivals, SeenJobs, expected_arrivals
+from charterer.policy.budgets.cost_calibration import CostFactor, cost_factor, usual_squared_cv
 from charterer.policy.budgets.pacing import PacingState, allowed_rate
 from charterer.policy.budgets.spend_forecast import Forecast, JobStream, SpendBounds, forecast
 from charterer.policy.jobs.committed_cost import NOTHING, CommittedCost
@@ -235,10 +235,11 @@ class World:
         if self.planned is not None and now < self.planned.at + LOOKS_AGAIN:
             return self.planned
         at, price = after(START, now), self.case.price(now / DAY)
-        demands, cost_factors, in_sight = [], [], False
+        demands, cost_factors = [], []
         usual_variation = usual_squared_cv(
             job_class.experience for job_class in self.classes if job_class.experience is not None
         )
+        money, came = self.account(now), self.arrivals(at)
         for number, job_class in enumerate(self.classes):
             menu = job_class.menu(price)
             under_way = [job for job in self.running if job.of is job_class]
@@ -248,18 +249,14 @@ class World:
                 sum((job.committed(now, factor.value) for job in under_way), NOTHING),
                 usual_variation,
             )
-            coming = self.arrivals(job_class, at)
-            if coming is None:
-                in_sight = True
-                demands.append(
-                    Demand(menu.slopes, menu.rates, float(len(under_way) + (number == arriving)), 1.0, DEAREST)
-                )
-            else:
-                demands.append(corrected(Demand(menu.slopes, menu.money, coming.rate, 1.0, DEAREST), learned.value))
+            life = min(menu.seconds[len(menu.seconds) // 2], money.horizon)
+            coming = came.of(job_class.id) * (1.0 - life / 2.0 / money.horizon) * learned.value
+            left = sum(max(job.ends - now, 0.0) / (job.ends - job.begins) for job in under_way)
+            standing = (left + (number == arriving)) / money.horizon
+            demands.append(Demand(menu.slopes, menu.money, coming + standing, 1.0, DEAREST))
             cost_factors.append(learned)
-        money = self.account(now)
         new_plan = _Plan(now, solve(demands, allowed_rate(money)), demands, cost_factors, money)
-        self.planned = None if in_sight else new_plan
+        self.planned = new_plan if came.counted else None
         if self.case.moves:
             self._move(new_plan, now)
         return new_plan
@@ -273,16 +270,21 @@ class World:
                     job.takes(option, now)
                     heappush(self.ends, (job.ends, id(job), job))
 
-    def arrivals(self, job_class: _Class, at: Instant) -> Arrivals | None:
-        return arrivals(
-            job_class.experience, [after(START, job.begins) for job in self.running if job.of is job_class], at
-        )
+    def arrivals(self, at: Instant) -> Arrivals:
+        seen = {
+            job_class.id: SeenJobs(
+                job_class.experience, [after(START, job.begins) for job in self.running if job.of is job_class]
+            )
+            for job_class in self.classes
+        }
+        cheapest = sum(job_class.share * job_class.menu(job_class.priced).money[0] for job_class in self.classes)
+        return expected_arrivals(self.amount, START, seen, cheapest, at)
 
     def forecast(self, now: float) -> Forecast:
         self.planned = None
         plan = self.plan(now)
         solution, money = plan.solution, plan.money
-        streams, spread, absent = [], 0.0, False
+        streams, spread, came = [], 0.0, self.arrivals(after(START, now))
         for number, (job_class, learned) in enumerate(zip(self.classes, plan.cost_factors, strict=True)):
             menu, level = job_class.menu(job_class.priced), solution.levels[number]
             mix = solution.mix if number == solution.mixed else 0.0
@@ -295,22 +297,18 @@ class World:
             )
             dollars = menu.money[level] + mix * (menu.money[min(level + 1, len(menu.money) - 1)] - menu.money[level])
             seconds = menu.seconds[level] * learned.value
-            coming = self.arrivals(job_class, after(START, now))
-            if coming is None:
-                absent |= not under_way
-                coming = Arrivals(len(under_way) / seconds, float(len(under_way)))
             streams.append(
                 JobStream(
-                    coming.rate,
+                    came.of(job_class.id),
                     dollars * learned.value,
                     seconds,
                     learned.squared_cv,
-                    coming.jobs,
+                    came.jobs,
                     learned.error,
                 )
             )
         most = sum(demand.load * demand.spends[-1] for demand in plan.demands)
-        return forecast(money, streams, SpendBounds(inf if absent else most), sqrt(spread), self.past)
+        return forecast(money, streams, SpendBounds(most), sqrt(spread), self.past)
 
     # --- the world's part ---
 

@@ -3,7 +3,8 @@
 A new budget, a month of jobs, beside the best fixed exchange rate: the one that spends what the amount allows, which
 only somebody who knew all of the month could choose. The loss is θ·hours + dollars above that, at its θ, by the jobs
 that came in the first day, week and month. The worlds are those of ``year`` with jobs in January only; in some of them
-the first jobs wait already when the budget is made, or come in batches.
+the first jobs wait already when the budget is made, or come in batches. While there are jobs, a plan is made once an
+hour at least (the operator makes one each minute), so that a job that turns out to be large is seen.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ from unittest.mock import patch
 
 from charterer.domain.budget import Budget
 from charterer.domain.ids import Rate
+from charterer.domain.plan import Plan
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import after
+from charterer.incremental import Memo
+from charterer.policy.planner import plan
 from charterer.simulate.model.scenario import new_budget
 from charterer.simulate.model.workload import Submission
 from tests.bench import year
@@ -81,8 +87,15 @@ def run(world: World, seed: int, theta: float | None) -> Outcome:
     def submission(name: str, at: float, application: str, gpus: int) -> Submission:
         return Submission(name, world.comes(int(name.split("-")[1]), at), application, gpus)
 
+    def planned(snapshot: Snapshot) -> Plan:
+        found, latest = plan(snapshot, memo), after(snapshot.now, _HOUR)
+        if all(job.finish for job in snapshot.jobs.values()):
+            return found
+        return replace(found, again_at=min(found.again_at or latest, latest))
+
+    memo = Memo()
     with patch.object(year, "new_budget", budget), patch.object(year, "Submission", submission):
-        result = year.simulated(case, seed, year.Watch().plan, _DAYS)
+        result = year.simulated(case, seed, planned, _DAYS)
     jobs = [
         (
             job.submitted / _HOUR,

@@ -200,11 +200,14 @@ class Watch:
         if balance.period_start != self._period:
             self._period = balance.period_start
             self._forecasts.append({})
+        if verdict.forecast is None:
+            return planned
         days = seconds_between(balance.period_start, snapshot.now) / DAY
         for day in ASKED_ON:
             if day <= days:
-                low, high = verdict.forecast_low.dollars, verdict.forecast_high.dollars
-                self._forecasts[-1].setdefault(day, Forecast(verdict.forecast.dollars, low, high))
+                told = verdict.forecast
+                expected, low, high = (amount.dollars for amount in (told.expected, told.low, told.high))
+                self._forecasts[-1].setdefault(day, Forecast(expected, low, high))
         return planned
 
     def by_month(self, months: int) -> list[tuple[tuple[int, Forecast], ...]]:

@@ -13,7 +13,15 @@ from charterer.domain.budget import Cause, Costs
 from charterer.domain.ids import InstanceId, JobId, NodeName, PoolId, Rate, RentalId
 from charterer.domain.job import Finish, FinishKind, Job, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price
-from charterer.domain.plan import BudgetVerdict, Limit, Plan, PoolVerdict
+from charterer.domain.plan import (
+    ArrivalsBasis,
+    ArrivalsVerdict,
+    BudgetVerdict,
+    ForecastVerdict,
+    Limit,
+    Plan,
+    PoolVerdict,
+)
 from charterer.domain.pool import Quote
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot, Stop
@@ -194,9 +202,10 @@ def _plan(scene: Scene) -> Plan:
         feasible=scene.feasible,
         spent=Money.parse(scene.spent),
         committed=Money.parse(scene.spent),
-        forecast=low,
-        forecast_low=low,
-        forecast_high=low,
+        in_sight=Money.parse("100"),
+        to_come=Money.parse("200"),
+        arrivals=ArrivalsVerdict(0.5, ArrivalsBasis.COUNTED, 3, 20),
+        forecast=ForecastVerdict(low, low, low),
     )
     worth = Price.parse(scene.scarcity)
     pools = {POOL: PoolVerdict(Limit.MAX_NODES, 6, worth, worth, short=False, payable=Price.parse("100"))}

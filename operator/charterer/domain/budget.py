@@ -223,6 +223,10 @@ class Balance:
         return job_uid in self.counted or (through is not None and finished <= through)
 
 
+OPENING_SECONDS = 3_600.0
+"""The jobs that come up to this age of a budget waited for it: they say nothing of how often jobs come."""
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """A GPUBudget with its balance. ``balance`` is None until the first period has been opened in status.
@@ -265,6 +269,10 @@ class Budget:
     def begins_after(self, now: Instant) -> bool:
         """Whether its period has not begun by this clock, so that what is spent now could not be accounted for."""
         return self.balance is not None and now < self.balance.period_start
+
+    def is_opening(self, created: Instant) -> bool:
+        """Whether a job that was created then waited for the budget."""
+        return seconds_between(self.created, created) <= OPENING_SECONDS
 
     @property
     def aim(self) -> Money:

@@ -158,6 +158,36 @@ class Verdict:
     target: TargetOutlook | None = None
 
 
+class ArrivalsBasis(StrEnum):
+    """What an arrival rate rests on."""
+
+    ASSUMED = "Assumed"
+    COUNTED = "Counted"
+    DECLARED = "Declared"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivalsVerdict:
+    """How often a budget's jobs come: ``per_hour`` of all classes. ``jobs``: in sight; ``batches``: that were seen.
+
+    Jobs that come within an hour of each other are one batch.
+    """
+
+    per_hour: float
+    basis: ArrivalsBasis
+    jobs: int
+    batches: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastVerdict:
+    """The spend ``expected`` at the period's end; nine periods in ten end between ``low`` and ``high``."""
+
+    expected: Money
+    low: Money
+    high: Money
+
+
 @dataclass(frozen=True, slots=True)
 class BudgetVerdict:
     """The verdict on a budget.
@@ -168,8 +198,10 @@ class BudgetVerdict:
     (``policy.budgets.pacing``). ``feasible``: no job waits for money, because the cheapest options fit in
     ``allowed``, or because those of the jobs in sight fit into what may be committed: then ``planned`` may exceed
     ``allowed``. ``spent`` counts folded and running rentals up to now, ``committed`` the worst case of what is rented
-    already. ``forecast``: expected spend at the period's end; nine periods in ten end between ``forecast_low`` and
-    ``forecast_high`` (``policy.budgets.spend_forecast``).
+    already. Until the period's end, ``in_sight`` is what running and waiting jobs still cost as they are planned, and
+    ``to_come`` what the jobs of ``arrivals`` are expected to cost. ``forecast``: of the spend at the period's end
+    (``policy.budgets.spend_forecast``), to which ``spent``, ``in_sight`` and ``to_come`` add up; None while the
+    arrivals are assumed.
     """
 
     rate: Rate | None
@@ -178,9 +210,15 @@ class BudgetVerdict:
     feasible: bool
     spent: Money
     committed: Money
-    forecast: Money
-    forecast_low: Money
-    forecast_high: Money
+    in_sight: Money
+    to_come: Money
+    arrivals: ArrivalsVerdict
+    forecast: ForecastVerdict | None
+
+    @property
+    def expected(self) -> Money:
+        """The dollars at the period's end: the forecast, or while there is none what the assumed arrivals give."""
+        return self.spent + self.in_sight + self.to_come
 
 
 class Limit(StrEnum):

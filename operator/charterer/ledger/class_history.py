@@ -22,11 +22,11 @@ CLASSES_KEPT = 1_000
 def learn(history: ClassHistory | None, job: CountedJob) -> ClassHistory:
     """The sums with one more job; a job that was predicted to cost nothing counts as an arrival only."""
     before = (history or ClassHistory(0.0, 0.0, 0.0, 0.0, job.created, job.finished)).aged(job.finished)
-    age = seconds_between(job.created, before.at)
+    age, arrived = seconds_between(job.created, before.at), 0.0 if job.opening else 1.0
     with_arrival = replace(
         before,
-        arrivals=before.arrivals + decay(age, HISTORY_HALF_LIFE_SECONDS),
-        recent_arrivals=before.recent_arrivals + decay(age, WEEK_SECONDS),
+        arrivals=before.arrivals + arrived * decay(age, HISTORY_HALF_LIFE_SECONDS),
+        recent_arrivals=before.recent_arrivals + arrived * decay(age, WEEK_SECONDS),
         since=min(before.since, job.created),
     )
     predicted, actual = job.predicted.dollars, job.actual.dollars

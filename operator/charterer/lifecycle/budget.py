@@ -39,7 +39,7 @@ def budget_step(budget_id: BudgetId, view: LifecycleView) -> BudgetStep | Wait |
     forgotten = budget.balance.folded - existing
     few = len(forgotten) < _MANY_FORGOTTEN
     if few and (jobs := view.uncounted.get(budget.id)):
-        return CountJobs(budget.id, tuple(_counted(job, view) for job in jobs))
+        return CountJobs(budget.id, tuple(_counted(job, budget, view) for job in jobs))
     if few and (added := _costs(budget, budget.balance, view)) is not None:
         return added
     return PruneFolded(budget.id, tuple(sorted(forgotten))) if forgotten else None
@@ -78,11 +78,13 @@ def _costs(budget: Budget, balance: Balance, view: LifecycleView) -> AddCosts | 
     return next_costs(budget.id, balance, view.rentals_of_budget.get(budget.id, ()), view.snapshot)
 
 
-def _counted(job: Job, view: LifecycleView) -> CountedJob:
+def _counted(job: Job, budget: Budget, view: LifecycleView) -> CountedJob:
     assert job.finish is not None
     assert job.predicted is not None
     actual = job_cost(job, view.snapshot.rentals, view.snapshot.now)
-    return CountedJob(job.id, job.statistics, job.predicted, actual, job.created, job.finish.at)
+    return CountedJob(
+        job.id, job.statistics, job.predicted, actual, job.created, job.finish.at, budget.is_opening(job.created)
+    )
 
 
 def _recorded_up_to(rental: Rental, boundary: Instant, view: LifecycleView) -> bool:

@@ -49,7 +49,19 @@ BUDGET_COMMITTED = _gauge(
     _BUDGET,
     "Spent in the period so far, and the worst case still to be spent on what is rented.",
 )
-BUDGET_FORECAST = _gauge("charterer_budget_forecast_dollars", _BUDGET, "Expected spend at the end of the period.")
+BUDGET_IN_SIGHT = _gauge(
+    "charterer_budget_in_sight_dollars",
+    _BUDGET,
+    "What running and waiting jobs are planned to cost until the end of the period.",
+)
+BUDGET_TO_COME = _gauge(
+    "charterer_budget_to_come_dollars", _BUDGET, "What jobs to come are expected to cost until the end of the period."
+)
+BUDGET_FORECAST = _gauge(
+    "charterer_budget_forecast_dollars",
+    _BUDGET,
+    "Expected spend at the end of the period; absent until it is known how often jobs come.",
+)
 BUDGET_FORECAST_LOW = _gauge(
     "charterer_budget_forecast_low_dollars", _BUDGET, "Lower end of the 90 % interval of the forecast."
 )
@@ -227,6 +239,8 @@ FROM_SNAPSHOT = (
     BUDGET_AIM,
     BUDGET_SPENT,
     BUDGET_COMMITTED,
+    BUDGET_IN_SIGHT,
+    BUDGET_TO_COME,
     BUDGET_FORECAST,
     BUDGET_FORECAST_LOW,
     BUDGET_FORECAST_HIGH,

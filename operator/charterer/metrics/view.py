@@ -91,15 +91,18 @@ def _budgets(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
         for spec, value in (
             (catalogue.BUDGET_SPENT, verdict.spent.dollars),
             (catalogue.BUDGET_COMMITTED, verdict.committed.dollars),
-            (catalogue.BUDGET_FORECAST, verdict.forecast.dollars),
-            (catalogue.BUDGET_FORECAST_LOW, verdict.forecast_low.dollars),
-            (catalogue.BUDGET_FORECAST_HIGH, verdict.forecast_high.dollars),
+            (catalogue.BUDGET_IN_SIGHT, verdict.in_sight.dollars),
+            (catalogue.BUDGET_TO_COME, verdict.to_come.dollars),
             (catalogue.BUDGET_PLANNED_RATE, verdict.planned.dollars_per_hour),
             (catalogue.BUDGET_ALLOWED_RATE, verdict.allowed.dollars_per_hour),
             (catalogue.BUDGET_EXCHANGE_RATE, (verdict.rate or 0.0) * _SECONDS_PER_HOUR),
             (catalogue.BUDGET_FEASIBLE, float(verdict.feasible)),
         ):
             collected[spec.name].add(value, budget=name)
+        if verdict.forecast is not None:
+            collected[catalogue.BUDGET_FORECAST.name].add(verdict.forecast.expected.dollars, budget=name)
+            collected[catalogue.BUDGET_FORECAST_LOW.name].add(verdict.forecast.low.dollars, budget=name)
+            collected[catalogue.BUDGET_FORECAST_HIGH.name].add(verdict.forecast.high.dollars, budget=name)
 
 
 def _costs(budget: Budget, collected: Mapping[str, _Family]) -> None:

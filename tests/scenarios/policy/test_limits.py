@@ -104,7 +104,7 @@ def test_a_job_that_loses_its_node_and_has_no_money_for_another_keeps_none_from_
 
 
 def test_a_job_of_a_class_without_a_rate_is_told_what_it_costs_and_what_may_be_committed() -> None:
-    world = simple(amount="720")  # of which ten days may be committed
+    world = simple(amount="480")  # of which ten days may be committed
     for name, hours in (("first", 10.0), ("second", 20.0)):
         world.job(name, gpus=8, hours_left=hours)
     said = plan(world.snapshot()).jobs[JobId("second")].reason.message
@@ -226,7 +226,7 @@ def test_jobs_never_share_a_node_with_another_budgets_jobs() -> None:
 
 
 def test_the_budget_that_pays_most_for_a_second_gets_the_last_node() -> None:
-    world = simple(amount="3000")
+    world = simple(amount="130")
     world.budget("rich", amount="600000")
     world.pool("a100", max_nodes=1)
     world.job("poor", gpus=(1, 4, 8), profile="sft")

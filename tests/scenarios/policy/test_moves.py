@@ -12,8 +12,8 @@ from tests.scenarios.policy.stories import WIDE, placed, rents, settle, simple, 
 from tests.worlds import World
 
 
-def running_narrow(resize: ResizePolicy, hours_left: float) -> World:
-    world = simple(amount="11520")
+def running_narrow(resize: ResizePolicy, hours_left: float, amount: str = "11520") -> World:
+    world = simple(amount=amount)
     world.rental()
     world.job("train", gpus=WIDE, profile="sft", resize=resize, hours_left=hours_left)
     world.runs_on("train", "a100-1", gpus=2, speed=2**0.9)
@@ -43,7 +43,7 @@ def test_a_never_job_keeps_its_width() -> None:
 
 
 def test_a_job_runs_on_while_the_nodes_it_moves_to_boot() -> None:
-    world = running_narrow(ResizePolicy.RESTART, 40.0)
+    world = running_narrow(ResizePolicy.RESTART, 40.0, amount="170")
     decided = plan(world.snapshot())
     assert placed(decided) == {}
     assert rents(decided) == ["a100-2"]

@@ -8,7 +8,7 @@ from charterer.domain.job import Allocation, Job, Placement, Pod, PodPhase, Prog
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.order import CoolDown
-from charterer.domain.plan import BudgetVerdict, Plan
+from charterer.domain.plan import ArrivalsBasis, ArrivalsVerdict, BudgetVerdict, ForecastVerdict, Plan
 from charterer.domain.pool import Offering, Pool, PriceSegment, Quote
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
@@ -86,9 +86,10 @@ def plan() -> Plan:
         feasible=True,
         spent=Money.parse("1234.56"),
         committed=Money.parse("24"),
-        forecast=Money.parse("58000"),
-        forecast_low=Money.parse("57000"),
-        forecast_high=Money.parse("59000"),
+        in_sight=Money.parse("100"),
+        to_come=Money.parse("200"),
+        arrivals=ArrivalsVerdict(0.5, ArrivalsBasis.COUNTED, 3, 20),
+        forecast=ForecastVerdict(Money.parse("58000"), Money.parse("57000"), Money.parse("59000")),
     )
     return Plan(
         commands=(), budgets={TEAM: verdict}, pools={}, classes=(), jobs={}, observed_commands=(), again_at=None

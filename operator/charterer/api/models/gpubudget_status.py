@@ -24,6 +24,7 @@ from charterer.api.models.machine_state import PackedStatistics, packed
 from charterer.domain.budget import FOLDED_KEPT, PERIODS_KEPT, Balance, Cause, ClassHistory, Costs, PastPeriod
 from charterer.domain.ids import ClassId, PoolId
 from charterer.domain.money import ZERO, Money
+from charterer.domain.plan import ArrivalsBasis, ArrivalsVerdict
 from charterer.domain.time import after
 from charterer.ledger.class_history import UIDS_KEPT_SECONDS
 
@@ -291,6 +292,23 @@ class BudgetState(StrEnum):
     DELETING = "Deleting"
 
 
+class ArrivalsStatus(ApiModel):
+    """How often the budget's jobs come."""
+
+    per_hour: Annotated[str, Field(max_length=20)]
+    """Jobs an hour, of all classes."""
+    basis: ArrivalsBasis
+    """Assumed (from the amount, as long as too few jobs were seen), Counted (after a day and ten batches) or Declared
+    (spec.arrivalsPerHour of the SpeedupProfiles)."""
+    batches: Annotated[int, Field(ge=0)]
+    """Number of batches of jobs seen lately: jobs that come within an hour of each other are one."""
+
+    @classmethod
+    def from_domain(cls, arrivals: ArrivalsVerdict) -> Self:
+        """The arrivals as they are shown."""
+        return cls(per_hour=f"{arrivals.per_hour:.3g}", basis=arrivals.basis, batches=arrivals.batches)
+
+
 class GPUBudgetView(ApiModel):
     """The budget's present state, for people. Dollars are rounded to the cent."""
 
@@ -304,8 +322,14 @@ class GPUBudgetView(ApiModel):
     """Dollars spent in the current period, running nodes included."""
     committed: Cents | None = None
     """Dollars that the current period will cost at most if nothing more is rented."""
+    in_sight: Cents | None = None
+    """Dollars that running and waiting jobs are planned to cost from now until the end of the period."""
+    to_come: Cents | None = None
+    """Dollars that the jobs of arrivals are expected to cost until the end of the period."""
+    arrivals: ArrivalsStatus | None = None
+    """How often jobs come."""
     forecast: Cents | None = None
-    """Dollars expected to be spent by the end of the period."""
+    """Dollars expected to be spent by the end of the period. Absent while the arrivals are assumed."""
     forecast_low: Cents | None = None
     """Lower end of the 90 % interval of forecast."""
     forecast_high: Cents | None = None

@@ -111,6 +111,11 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
         "Raise `spec.maxNodes`, or the maximum of the group: the message says which.",
     ),
     "NoCloud": Meaning("The pool names no cloud, or more than one.", "Give exactly one."),
+    "NoHistory": Meaning(
+        "Too few jobs were seen to say how often they come, so there is no forecast: what the amount was made for is "
+        "assumed. A day and ten batches of jobs are needed.",
+        "Nothing. Who knows how many jobs come can declare it: `spec.arrivalsPerHour` of the SpeedupProfile.",
+    ),
     "NoPrice": Meaning(
         "Of a GPUPool: its price is not known. Of a GPUBudget: no pool has a known price, so nothing can be rented.",
         "Do what the condition `Ready` of the GPUPool says, or set `spec.price.hourly`.",

@@ -165,7 +165,7 @@ def _for_target(explanation: Explanation) -> str:
 
 
 def _mixes(explanation: Explanation) -> str:
-    """For a class whose jobs take several paths, so that budget and pools are used in full."""
+    """For a class whose jobs take several paths, so that pools that are too small are used in full."""
     solution = explanation.solution
     share = None if solution is None else solution.share(explanation.job)
     if solution is None or share is None or not share.mixes:
@@ -173,12 +173,7 @@ def _mixes(explanation: Explanation) -> str:
     begin = " and ".join(
         f"{formatting.share(part.fraction)} of them on {name(part.path[0])}" for part in share.path_shares
     )
-    if solution.scarce:
-        return f"New jobs of its class begin {begin}: with this mix the pools that are too small are used in full."
-    return (
-        f"New jobs of its class begin {begin}: "
-        "at this rate all of them are equally good, and with this mix the budget is used in full."
-    )
+    return f"New jobs of its class begin {begin}: with this mix the pools that are too small are used in full."
 
 
 def work_left(job: Job, options: Alternatives) -> str:

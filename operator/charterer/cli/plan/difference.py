@@ -105,7 +105,7 @@ def _figures(solution: BudgetSolution, report: PlanReport) -> list[tuple[str, st
             formatting.duration(mean_seconds(solution)) if solution.feasible else "jobs queue",
         ),
         ("spends per hour in the long run", formatting.hourly(verdict.planned)),
-        ("forecast for the month", str(verdict.forecast)),
+        ("forecast for the month", "no history" if verdict.forecast is None else str(verdict.forecast.expected)),
         ("smallest budget that suffices", "-" if frontier.empty else str(frontier.cheapest)),
         ("nodes to rent now", str(_rented(report, solution.budget.id))),
     ]

@@ -19,7 +19,7 @@ from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, JobId, Rate
 from charterer.domain.job import Job
 from charterer.domain.money import ZERO, Price
-from charterer.domain.plan import Limit, PoolVerdict
+from charterer.domain.plan import ForecastVerdict, Limit, PoolVerdict
 from charterer.domain.snapshot import NO_LIMITS, Snapshot
 from charterer.domain.time import after
 from charterer.policy.budgets.reasons import late, name
@@ -98,10 +98,7 @@ def _budgets(report: PlanReport) -> list[Block]:
                 budget.mode,
                 str(budget.amount),
                 str(verdict.spent),
-                str(verdict.forecast),
-                "no history"
-                if report.sums[budget.id].assumed
-                else f"{formatting.whole(verdict.forecast_low)} to {formatting.whole(verdict.forecast_high)}",
+                *_forecast(verdict.forecast),
                 formatting.hourly(verdict.allowed),
                 formatting.hourly(verdict.planned),
                 formatting.rate(verdict.rate),
@@ -116,6 +113,12 @@ def _budgets(report: PlanReport) -> list[Block]:
     ]
     lines = [Paragraph("; ".join(sentences) + ".")] if sentences else []
     return [Heading("Budgets"), *lines, DocumentTable(columns, tuple(rows)), *_meaning(rows), *_sums(report)]
+
+
+def _forecast(forecast: ForecastVerdict | None) -> tuple[str, str]:
+    if forecast is None:
+        return "no history", "-"
+    return str(forecast.expected), f"{formatting.whole(forecast.low)} to {formatting.whole(forecast.high)}"
 
 
 def _sums(report: PlanReport) -> list[Block]:
@@ -165,13 +168,15 @@ def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Ton
             return f"{these} be given GPUs: see WHY", Tone.BAD
         return "no jobs, and no profile says that any are expected", Tone.FAINT
     if assumed(solution) and solution.feasible:
-        return "no history yet: as many jobs are assumed to come as are in sight", Tone.PLAIN
+        return "no history yet: how many jobs come is assumed", Tone.PLAIN
+    kept_up = frontier.cheapest.dollars <= solution.allowed * frontier.period_seconds
     if not solution.feasible:
         allowed = Price.per_second(solution.allowed)
-        return f"too small for what is left of the month ({allowed}): jobs queue; {needs}", Tone.BAD
-    if solution.planned > solution.allowed * (1.0 + 1e-9):
+        why = "; the jobs that are there cost more than that" if kept_up else f"; {needs}"
+        return f"too small for what is left of the month ({allowed}): jobs queue{why}", Tone.BAD
+    if not kept_up:
         return f"no job has to wait for money now, but if jobs keep coming at this rate, {needs}", Tone.PLAIN
-    if solution.planned < solution.allowed * (1.0 - 1e-9):
+    if solution.surplus:
         short = any(scarce.verdict.short for scarce in solution.scarce.values())
         why = "pools have no room for more" if short else "nothing faster is worth its price"
         return f"more than can be used: {why}", Tone.PLAIN

@@ -70,8 +70,7 @@ def telling(points: Sequence[FrontierPoint]) -> list[FrontierPoint]:
 
 
 _ASSUMED = (
-    "there is no history yet, so as many jobs are assumed to come as are in sight. Whether an amount is enough shows "
-    "when more have come."
+    "there is no history yet, so how many jobs come is assumed. Whether an amount is enough shows when more have come."
 )
 
 

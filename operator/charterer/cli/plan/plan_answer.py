@@ -71,5 +71,5 @@ class PlanAnswer:
                 part=asked.micros / real.micros - 1.0,
                 seconds_before=mean_seconds(own),
                 seconds=mean_seconds(solution),
-                more_spent=self.report.plan.budgets[name].forecast - self.before.plan.budgets[name].forecast,
+                more_spent=self.report.plan.budgets[name].expected - self.before.plan.budgets[name].expected,
             )

@@ -82,19 +82,24 @@ def _actions(actions: Iterable[Action]) -> JsonValue:
 
 def _budget(solution: BudgetSolution, report: PlanReport) -> JsonValue:
     budget, verdict = solution.budget, report.plan.budgets[solution.budget.id]
+    forecast = verdict.forecast
     return {
         "name": budget.id,
         "mode": str(budget.mode),
         "amount": budget.amount.decimal(),
         "spent": verdict.spent.decimal(),
         "spentFor": spent_json(budget, report),
-        "inSight": report.sums[budget.id].in_sight.decimal(),
-        "toCome": report.sums[budget.id].to_come.decimal(),
-        "assumed": report.sums[budget.id].assumed,
         "committed": verdict.committed.decimal(),
-        "forecast": verdict.forecast.decimal(),
-        "forecastLow": verdict.forecast_low.decimal(),
-        "forecastHigh": verdict.forecast_high.decimal(),
+        "inSight": verdict.in_sight.decimal(),
+        "toCome": verdict.to_come.decimal(),
+        "arrivals": {
+            "perHour": verdict.arrivals.per_hour,
+            "basis": str(verdict.arrivals.basis),
+            "batches": verdict.arrivals.batches,
+        },
+        "forecast": None if forecast is None else forecast.expected.decimal(),
+        "forecastLow": None if forecast is None else forecast.low.decimal(),
+        "forecastHigh": None if forecast is None else forecast.high.decimal(),
         "allowedPerHour": verdict.allowed.decimal(),
         "plannedPerHour": verdict.planned.decimal(),
         "paysPerHourSaved": rate_json(verdict.rate),

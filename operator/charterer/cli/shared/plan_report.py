@@ -93,10 +93,7 @@ class PlanReport:
     @cached_property
     def sums(self) -> Mapping[BudgetId, MonthSums]:
         """What each budget's forecast is made of."""
-        return {
-            solution.budget.id: month_sums(solution, self.plan.budgets[solution.budget.id].forecast)
-            for solution in self.solutions
-        }
+        return {solution.budget.id: month_sums(self.plan.budgets[solution.budget.id]) for solution in self.solutions}
 
     @cached_property
     def _job_problems(self) -> Mapping[tuple[str, str], Sequence[Problem]]:

@@ -6,7 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from charterer.api.models.base import Condition, ConditionType
-from charterer.api.models.gpubudget_status import ATTRIBUTIONS_SHOWN, BudgetState, GPUBudgetView, SpentOn
+from charterer.api.models.gpubudget_status import (
+    ATTRIBUTIONS_SHOWN,
+    ArrivalsStatus,
+    BudgetState,
+    GPUBudgetView,
+    SpentOn,
+)
 from charterer.api.models.gpupool import GPUPoolView, PoolState
 from charterer.api.models.pool_statistics import InterruptionsStatus, LaunchesStatus
 from charterer.api.names import ANNOTATION_CONFIRMED_PRICE
@@ -16,13 +22,14 @@ from charterer.domain.budget import Budget, Mode
 from charterer.domain.errors import Problem
 from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO, Money, Price
-from charterer.domain.plan import Allocate, BudgetVerdict, Plan, ReasonCode, Rent
+from charterer.domain.plan import Allocate, BudgetVerdict, ForecastVerdict, Plan, ReasonCode, Rent
 from charterer.domain.pool import InstanceState, Pool, acting_pool
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, format_instant, format_minute, seconds_between
 from charterer.ledger.attribution import attribute
 from charterer.ledger.balance import current_rate
+from charterer.policy.budgets.reasons import no_history
 from charterer.policy.options.pool_selection import no_pool
 from charterer.providers.errors import ProviderError
 from charterer.providers.provider import PreflightFinding
@@ -42,15 +49,19 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
     """The view of a budget as of now, without its attribution; the transition times of its conditions are still to be
     set (``dated``)."""
     verdict = plan.budgets.get(budget.id)
+    forecast = None if verdict is None else verdict.forecast
     rentals, waiting = tally.rentals_of_budget.get(budget.id, ()), tally.waiting.get(budget.id, 0)
     return GPUBudgetView(
         observed_generation=budget.generation,
         state=_budget_state(budget, snapshot, verdict, waiting),
         spent=None if verdict is None else verdict.spent,
         committed=None if verdict is None else verdict.committed,
-        forecast=None if verdict is None else verdict.forecast,
-        forecast_low=None if verdict is None else verdict.forecast_low,
-        forecast_high=None if verdict is None else verdict.forecast_high,
+        in_sight=None if verdict is None else verdict.in_sight,
+        to_come=None if verdict is None else verdict.to_come,
+        arrivals=None if verdict is None else ArrivalsStatus.from_domain(verdict.arrivals),
+        forecast=None if forecast is None else forecast.expected,
+        forecast_low=None if forecast is None else forecast.low,
+        forecast_high=None if forecast is None else forecast.high,
         remaining=None if verdict is None else budget.aim - verdict.spent,
         hourly=current_rate(budget.id, rentals),
         pays_per_hour_saved=None if verdict is None or verdict.rate is None else Money.of(verdict.rate * 3600),
@@ -88,10 +99,7 @@ def _budget_conditions(
     observed = partial(condition, now=snapshot.now, generation=budget.generation)
     conditions = [observed(ConditionType.READY, *_budget_ready(budget, snapshot, plan, rentals, waiting))]
     if verdict is not None:
-        within = verdict.forecast_low <= budget.aim
-        message = f"forecast {verdict.forecast} of {budget.aim}{_interval(verdict)}"
-        reason = "OnCourse" if within else "ForecastExceedsAmount"
-        conditions.append(observed(ConditionType.WITHIN_BUDGET, within, reason, message))
+        conditions.append(observed(ConditionType.WITHIN_BUDGET, *_within_budget(budget, verdict)))
     overlap = snapshot.overlaps.get(budget.id)
     if overlap is not None:
         conditions.append(observed(ConditionType.OVERLAPS, True, "NamespaceShared", overlap))
@@ -158,8 +166,18 @@ def _fault(kind: str, name: str, plan: Plan) -> Problem | None:
     return next((problem for problem in plan.problems if (problem.kind, problem.name) == (kind, name)), None)
 
 
-def _interval(verdict: BudgetVerdict) -> str:
-    low, high = verdict.forecast_low, verdict.forecast_high
+def _within_budget(budget: Budget, verdict: BudgetVerdict) -> tuple[bool | None, str, str]:
+    """Whether the period can end within the amount, the reason and the message."""
+    if verdict.forecast is None:
+        message = f"{no_history(verdict)} of {budget.aim}"
+        return (False, "ForecastExceedsAmount", message) if verdict.spent > budget.aim else (None, "NoHistory", message)
+    forecast = verdict.forecast
+    message = f"forecast {forecast.expected} of {budget.aim}{_interval(forecast)}"
+    return (True, "OnCourse", message) if forecast.low <= budget.aim else (False, "ForecastExceedsAmount", message)
+
+
+def _interval(forecast: ForecastVerdict) -> str:
+    low, high = forecast.low, forecast.high
     return "" if low == high else f"; nine months in ten like this one end between {low} and {high}"
 
 

@@ -37,9 +37,22 @@ _log = logging.getLogger(__name__)
 
 AnyView = TrainingJobView | GPUBudgetView | GPUPoolView | SpeedupProfileView | InvalidObjectView
 
-_DOLLARS = frozenset({"committed", "cost", "forecast", "forecastHigh", "forecastLow", "hourly", "remaining", "spent"})
+_DOLLARS = frozenset(
+    {
+        "committed",
+        "cost",
+        "forecast",
+        "forecastHigh",
+        "forecastLow",
+        "hourly",
+        "inSight",
+        "remaining",
+        "spent",
+        "toCome",
+    }
+)
 _NUMBERS = _DOLLARS | frozenset(
-    {"attribution", "eta", "message", "paysPerHourSaved", "progressPercent", "scarcityPrice"}
+    {"attribution", "eta", "message", "paysPerHourSaved", "perHour", "progressPercent", "scarcityPrice"}
 )
 """Fields that drift while nothing happens; written when the time has come, and by more than the least change."""
 _NOTHING = ("0.00", 0)

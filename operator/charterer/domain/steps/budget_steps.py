@@ -29,7 +29,10 @@ class OpenPeriod:
 
 @dataclass(frozen=True, slots=True)
 class CountedJob:
-    """A finished job: the ``actual`` cost of its GPUs, and the one ``predicted`` when it first got some."""
+    """A finished job: the ``actual`` cost of its GPUs, and the one ``predicted`` when it first got some.
+
+    ``opening``: it waited for its budget, and is no arrival.
+    """
 
     uid: str
     class_id: ClassId
@@ -37,6 +40,7 @@ class CountedJob:
     actual: Money
     created: Instant
     finished: Instant
+    opening: bool = False
 
 
 @dataclass(frozen=True, slots=True)

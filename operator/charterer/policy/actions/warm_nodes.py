@@ -25,10 +25,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from math import ceil, log1p
 
-from charterer.domain.ids import ClassId, PoolId
+from charterer.domain.ids import PoolId
 from charterer.domain.pool import Pool
 from charterer.domain.time import Instant, after
-from charterer.policy.budgets.arrivals import first_arrivals
 from charterer.policy.budgets.solution import BudgetSolution
 
 
@@ -101,34 +100,22 @@ def streams(
     solution: BudgetSolution, pool: PoolId, gpus_per_node: int, rented: Counter[PoolId], hole: int = 0
 ) -> list[ExpectedArrivals]:
     """The jobs that may come to the pool and need idle nodes: of each group in sight, and of classes remembered."""
-    remembered = _remembered(solution)
-    active: Counter[ClassId] = Counter()
-    for key, share in solution.shares.items():
-        active[key[0]] += share.group.active
     found: list[ExpectedArrivals] = []
-    for key, share in solution.shares.items():
-        group, known = share.group, remembered.get(key[0], 0.0)
-        rate = known * group.active / active[key[0]] if group.arrivals is None and known else share.arrivals
+    for share in solution.shares.values():
+        group = share.group
         found += [
             ExpectedArrivals(
-                rate * taken.fraction, ceil(taken.path[0].gpus / gpus_per_node), group.worth(solution.rate)
+                group.foreseen * taken.fraction, ceil(taken.path[0].gpus / gpus_per_node), group.worth(solution.rate)
             )
             for taken in share.path_shares
             if taken.path[0].pool == pool and taken.path[0].gpus > hole
         ]
     nodes = rented.total()
-    absent = sum(rate for name, rate in remembered.items() if name not in active)
+    present = {key[0] for key in solution.shares}
+    absent = sum(solution.arrivals.of(name) for name in solution.arrivals.parts if name not in present)
     if absent and nodes and not hole:
         found.append(ExpectedArrivals(absent * rented[pool] / nodes, 1, solution.rate))
     return found
-
-
-def _remembered(solution: BudgetSolution) -> dict[ClassId, float]:
-    """Jobs a second that come, by class, as far as finished ones tell."""
-    balance = solution.budget.balance
-    known = {} if balance is None else balance.class_history
-    found = {name: first_arrivals(history, solution.now) for name, history in known.items()}
-    return {name: arrivals.rate for name, arrivals in found.items() if arrivals is not None}
 
 
 def _last_sign(solution: BudgetSolution) -> Instant | None:

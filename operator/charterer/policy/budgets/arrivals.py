@@ -1,39 +1,86 @@
-"""The arrival rate of a class: each job counts once, finished or not, still there or deleted long ago.
+"""How often a budget's jobs come, from its first job on: a rate that no exchange rate changes.
 
-Finished jobs are in the budget's history (``ledger.class_history``), all others are in sight. A Poisson process whose
-rate drifts: counts fade, and what they say is a Gamma posterior (discounted conjugate updating: Harvey and Fernandes
-1989). A weight that halves in a month tells what is usual; that is the prior, worth ``PRIOR_JOBS`` jobs, of the count
-whose weights halve in a week:
+Finished jobs are in the budget's history (``ledger.class_history``), all others are in sight; each counts once. A
+Poisson process whose rate drifts: counts fade, and what they say is a Gamma posterior (discounted conjugate updating:
+Harvey and Fernandes 1989). The prior is what the owner's amount was made for. A weight that halves in a month tells
+what is usual, and that in turn is the prior of the count whose weights halve in a week:
 
-    λ = (n₀ + S_w) / (n₀ / λ_m + E_w)        λ_m = S_m / E_m
+    λ₀ = max(amount / (R₀·m) − opening, a quarter of that) / 30 days      m: mean dollars of a job
+    λ_m = (a₀·s + S_m) / (a₀·s / λ₀ + E_m)
+    λ = (n₀·s + S_w) / (n₀·s / λ_m + E_w) after the first day, λ_m before
 
-S are the faded counts without the first job, since a clock that starts with an arrival would see one too many; E is
-the time since then, faded alike. So a class of many jobs follows a changing load within a week, and one of few is not
-at the mercy of the last week's.
+m is at the cheapest width and, as what a job's time is worth, in no cheaper a pool than usual (``options.ceiling``): a
+cheap pool that is added does not mean that more jobs come.
+
+S are faded counts and E the faded time since the budget was made. The jobs of its first hour are its opening: a stock
+that waited for it, in no count. Jobs that come together are one event: e batches were seen, of s jobs each. So a sweep
+of twenty jobs is no load of twenty jobs an hour.
+
+Each class has the part of λ that it has of the jobs seen, whatever became of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp2, log, sqrt
+from math import exp2, inf, log
 
-from charterer.domain.budget import HISTORY_HALF_LIFE_SECONDS, WEEK_SECONDS, ClassHistory, decay
+from charterer.domain.budget import (
+    HISTORY_HALF_LIFE_SECONDS,
+    OPENING_SECONDS,
+    WEEK_SECONDS,
+    ClassHistory,
+    decay,
+)
+from charterer.domain.ids import ClassId
 from charterer.domain.time import Instant, seconds_between
 
-LEAST_SECONDS = 86_400.0
-"""Seconds of history below which nothing is counted: a cycle of hours."""
-LEAST_JOBS = 5.0
-"""Jobs of a faded month below which nothing is counted: the jobs in sight say more of those to come."""
-PRIOR_JOBS = LEAST_JOBS
+PRIOR_BATCHES = 5.0
+"""a₀ = n₀: batches that the owner's amount is worth, and the usual rate beside the last week's."""
+AMOUNT_FACTOR = 2.0
+"""R₀: the owner's amount divided by what the load that it was made for usually costs at the least. In simulated months
+1.5 and 4 lose as little; an owner who knows better says how many jobs come (``arrivalsPerHour``)."""
+BATCH_SECONDS = 3_600.0
+"""Jobs that come within this time of a batch's first are of that batch."""
+HISTORY_BATCHES = 10
+"""Batches from which on, after a day, a rate counts as counted."""
+_DAY = 86_400.0
+_MONTH = 30 * _DAY
+_LEAST_PART = 0.25
+"""Part of λ₀ that an opening, however large, leaves."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenJobs:
+    """The jobs of one class that were seen: those in the history, and when those came that are not in it."""
+
+    known: ClassHistory | None
+    created: Sequence[Instant]
+
+    def count(self, now: Instant) -> float:
+        """How many, with weights that halve in a month."""
+        before = 0.0 if self.known is None else self.known.aged(now).arrivals
+        return before + _faded(_ages(self.created, now), HISTORY_HALF_LIFE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """``rate``: jobs a second. ``jobs``: number of jobs it rests on; its relative standard error is 1 / √jobs."""
+    """``rate``: jobs a second of all classes. ``parts``: of it by class. ``batches``: how many were seen.
+
+    ``jobs``: number of jobs that the rate rests on, the prior's included. ``counted``: whether it is a history and no
+    assumption. ``opening``: jobs in sight of the budget's first hour.
+    """
 
     rate: float
+    parts: Mapping[ClassId, float]
+    batches: float
     jobs: float
+    counted: bool
+    opening: int
+
+    def of(self, class_id: ClassId) -> float:
+        """Jobs a second of one class."""
+        return self.rate * self.parts.get(class_id, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,79 +92,84 @@ class SeenLately:
 
     def rate(self, least_seconds: float) -> float:
         """Jobs a second, if they are taken to have come within ``least_seconds`` at least."""
-        return self.jobs / _Count(0.0, max(self.elapsed, least_seconds), WEEK_SECONDS).seconds
+        return self.jobs / _exposure(max(self.elapsed, least_seconds), WEEK_SECONDS)
 
 
-def arrivals(known: ClassHistory | None, created: Sequence[Instant], now: Instant) -> Arrivals | None:
-    """From the history, and ``created`` of the jobs that are not in it; None for too few, or not for long enough."""
-    return _counted(known, created, now, LEAST_SECONDS, LEAST_JOBS)
+def expected_arrivals(
+    amount: float, opened: Instant, seen: Mapping[ClassId, SeenJobs], usual: float, now: Instant
+) -> Arrivals:
+    """The arrivals of a budget's classes. ``amount``: dollars a month, 0 where it says nothing of the load.
 
-
-def first_arrivals(known: ClassHistory | None, now: Instant) -> Arrivals | None:
-    """From the history alone, however little it is: from the second job on."""
-    return _counted(known, (), now, 1.0, 1.0)
+    ``opened``: when the budget was made. ``usual``: m, dollars.
+    """
+    age = max(seconds_between(opened, now), 1.0)
+    ages = sorted(_ages([at for jobs in seen.values() for at in jobs.created], now))
+    came = [since for since in ages if since < age - OPENING_SECONDS]
+    opening = len(ages) - len(came)
+    histories = [jobs.known.aged(now) for jobs in seen.values() if jobs.known is not None]
+    month = _faded(came, HISTORY_HALF_LIFE_SECONDS) + sum(history.arrivals for history in histories)
+    week = _faded(came, WEEK_SECONDS) + sum(history.recent_arrivals for history in histories)
+    apart = _batches(came)
+    size = len(came) / apart if came else 1.0
+    batches = max(float(apart), month / size)
+    prior = PRIOR_BATCHES * size
+    owner = _owners_rate(amount, usual, opening)
+    monthly = _posterior(prior, owner, month, _exposure(age, HISTORY_HALF_LIFE_SECONDS))
+    rate = monthly if age < _DAY else _posterior(prior, monthly, week, _exposure(age, WEEK_SECONDS))
+    counts = {class_id: jobs.count(now) for class_id, jobs in seen.items()}
+    whole = sum(counts.values())
+    return Arrivals(
+        rate=rate,
+        parts={class_id: count / whole for class_id, count in counts.items()} if whole else {},
+        batches=batches,
+        jobs=PRIOR_BATCHES + batches,
+        counted=batches >= HISTORY_BATCHES and age >= _DAY,
+        opening=opening,
+    )
 
 
 def seen_lately(known: ClassHistory | None, created: Sequence[Instant], now: Instant) -> SeenLately | None:
     """The arrivals seen of a class; None where no job ever was."""
-    first = _first(known, created)
-    if first is None:
-        return None
-    week = _week(_ages(created, now), None if known is None else known.aged(now))
-    return SeenLately(week, max(seconds_between(first, now), 0.0))
-
-
-def _counted(
-    known: ClassHistory | None, created: Sequence[Instant], now: Instant, least_seconds: float, least_jobs: float
-) -> Arrivals | None:
-    first = _first(known, created)
-    if first is None:
-        return None
-    elapsed = seconds_between(first, now)
-    if elapsed < least_seconds:
-        return None
-    before = None if known is None else known.aged(now)
-    ages = _ages(created, now)
-    month = _faded(ages, HISTORY_HALF_LIFE_SECONDS) + (0.0 if before is None else before.arrivals)
-    if month < least_jobs:
-        return None
-    usual = _Count(month, elapsed, HISTORY_HALF_LIFE_SECONDS)
-    lately = _Count(_week(ages, before), elapsed, WEEK_SECONDS)
-    if not usual.jobs:
-        return None
-    usually = usual.jobs / usual.seconds
-    rate = (PRIOR_JOBS + lately.jobs) / (PRIOR_JOBS / usually + lately.seconds)
-    shrunk = PRIOR_JOBS / (PRIOR_JOBS + usually * lately.seconds)
-    error = shrunk / sqrt(rate * usual.memory) + (1.0 - shrunk) / sqrt(rate * lately.memory)
-    return Arrivals(rate, 1.0 / error**2)
-
-
-def _first(known: ClassHistory | None, created: Sequence[Instant]) -> Instant | None:
-    """When the first job was seen, in the history or since; None where none was."""
     begun = [*created] if known is None or not known.arrivals else [known.since, *created]
-    return min(begun, default=None)
+    if not begun:
+        return None
+    week = _faded(_ages(created, now), WEEK_SECONDS) + (0.0 if known is None else known.aged(now).recent_arrivals)
+    return SeenLately(week, max(seconds_between(min(begun), now), 0.0))
+
+
+def _batches(ages: Sequence[float]) -> int:
+    """Number of batches of jobs of these ages, the youngest first."""
+    number, first = 0, inf
+    for age in reversed(ages):
+        if first - age > BATCH_SECONDS:
+            number, first = number + 1, age
+    return number
+
+
+def _owners_rate(amount: float, usual: float, opening: int) -> float:
+    """λ₀."""
+    if usual <= 0.0:
+        return 0.0
+    meant = max(amount, 0.0) / (AMOUNT_FACTOR * usual)
+    return max(meant - opening, _LEAST_PART * meant) / _MONTH
+
+
+def _posterior(prior_jobs: float, prior_rate: float, jobs: float, seconds: float) -> float:
+    """Jobs a second, by ``jobs`` seen in that time, and a prior; by what was seen alone where the prior is silent."""
+    if prior_rate <= 0.0:
+        return jobs / seconds
+    return (prior_jobs + jobs) / (prior_jobs / prior_rate + seconds)
 
 
 def _ages(created: Sequence[Instant], now: Instant) -> list[float]:
     return [max(seconds_between(at, now), 0.0) for at in created]
 
 
-def _week(ages: Sequence[float], before: ClassHistory | None) -> float:
-    """The jobs of these ages and of the history, aged to now, with weights that halve in a week."""
-    return _faded(ages, WEEK_SECONDS) + (0.0 if before is None else before.recent_arrivals)
-
-
 def _faded(ages: Sequence[float], half_life: float) -> float:
     per_second = -1.0 / half_life
-    return sum(exp2(age * per_second) for age in ages)
+    return sum([exp2(age * per_second) for age in ages])
 
 
-class _Count:
-    """A faded count without its first job: ``jobs`` in ``seconds``, as sure as one that never fades of ``memory``."""
-
-    def __init__(self, count: float, elapsed: float, half_life: float) -> None:
-        mean_life = half_life / log(2.0)
-        gone = decay(elapsed, half_life)
-        self.jobs = max(count - gone, 0.0)
-        self.seconds = mean_life * (1.0 - gone)
-        self.memory = 2.0 * mean_life * (1.0 - gone) / (1.0 + gone)
+def _exposure(elapsed: float, half_life: float) -> float:
+    """Seconds that passed in ``elapsed``, faded as counts are."""
+    return half_life / log(2.0) * (1.0 - decay(elapsed, half_life))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zlib import crc32
 
 from charterer.domain.ids import Rate
@@ -71,16 +71,37 @@ class GroupAssignment:
         return self.path_shares[0].values
 
     @property
+    def mean_seconds(self) -> float:
+        """Mean seconds of a new job over all its paths."""
+        return sum(path_share.fraction * path_share.seconds for path_share in self.path_shares)
+
+    @property
     def arrivals(self) -> float:
-        """Jobs a second; of jobs in sight by Little's law, at the mean of their paths."""
-        if self.group.arrivals is not None:
-            return self.group.arrivals
-        return self.group.active / sum(share.fraction * share.seconds for share in self.path_shares)
+        """Jobs a second to come."""
+        return self.group.arrivals
 
     @property
     def spend(self) -> float:
-        """Dollars a second in the long run, if all its jobs take the cheapest path."""
-        return self.arrivals * self.dollars
+        """Dollars a second over the budget's horizon, if all its jobs take the cheapest path."""
+        return self.group.spend(self.seconds, self.dollars, kappa=1.0, overhead=1.0)
+
+    def in_sight(self, seconds: float) -> float:
+        """Dollars that its jobs in sight will cost within that time."""
+        group = self.group
+        if not group.active:
+            return 0.0
+        life = self.seconds * group.in_sight / group.active
+        return group.in_sight * self.dollars * (1.0 if life <= seconds else seconds / life)
+
+    def to_come(self, seconds: float) -> float:
+        """Dollars that the jobs that come within that time will cost within it; those of the last hours end later."""
+        if self.seconds <= seconds:
+            return self.arrivals * self.dollars * (seconds - self.seconds / 2.0)
+        return self.arrivals * self.dollars * seconds**2 / 2.0 / self.seconds
+
+    def in_the_long_run(self) -> GroupAssignment:
+        """The same paths of the jobs to come, for ever."""
+        return replace(self, group=self.group.in_the_long_run())
 
     def position(self, job: Job) -> JobPosition:
         """The job's position by what it reported; at its class's mean size where it reports nothing."""
@@ -96,15 +117,14 @@ class GroupAssignment:
         return {key_of(one), key_of(other)} <= alone
 
     def job_stream(self, key: GroupKey, calibration: CostCalibration) -> JobStream:
-        """The group's jobs to come; where arrivals are not counted, they are counted from the jobs in sight."""
+        """The group's jobs to come."""
         factor, group = calibration.of(key[0]), self.group
-        seconds = self.seconds * factor.value
         return JobStream(
-            arrivals=group.active / seconds if group.arrivals is None else group.arrivals,
+            arrivals=group.arrivals,
             dollars=self.dollars * calibration.factor(key[0]),
-            seconds=seconds,
+            seconds=self.seconds * factor.value,
             squared_cv=factor.squared_cv,
-            counted=float(group.active) if group.arrivals is None else group.counted,
+            counted=group.counted,
             cost_factor_error=factor.error,
         )
 

@@ -11,7 +11,7 @@ cost, also while they wait for other GPUs: otherwise short jobs would be counted
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import sqrt
 
 from charterer.domain.budget import Budget, ClassHistory
@@ -21,7 +21,6 @@ from charterer.domain.time import Instant
 from charterer.policy.jobs.committed_cost import NOTHING, CommittedCost
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.nodes.rental_index import PoolRentals
-from charterer.policy.solve.exchange_rate import Demand
 
 PSEUDO_JOBS = 3.0
 """Jobs that cost what was predicted, as the prior of κ."""
@@ -84,14 +83,6 @@ def _squared_cv(classes: Iterable[ClassHistory], prior: float) -> float:
             jobs += history.jobs
             total += history.jobs * max(history.squares * history.predicted / history.actual**2 - 1.0, 0.0)
     return total / jobs
-
-
-def corrected(demand: Demand, factor: float) -> Demand:
-    """The demand at the dollars really paid. Time is as wrong as money, so the cost of a second stays as it is.
-
-    For the same reason κ does not apply to the demand of jobs in sight, which is in dollars a second already.
-    """
-    return replace(demand, load=demand.load * factor)
 
 
 # --- of all classes of a budget ---------------------------------------------------------------------------------------

@@ -1,22 +1,31 @@
 """Deadlines (spec.targetCompletionTime): what a second must be worth at least for a job's path to end in time.
 
-A target is a wish within the budget: the dollars of its path beyond the cheapest are set aside before what a second is
-worth to the others is solved for. They must be left in the period, and all limits of the budget apply.
+A target is a wish within the budget. The dollars of its path beyond what a second is worth to the budget's jobs anyway
+are set aside, and that worth is solved for again. They must be left in the period, and all limits of the budget apply.
 
 A target that is out of reach counts as none: otherwise a time that nobody can keep would be a priority over all others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
-from charterer.domain.ids import PoolId
+from charterer.domain.budget import Budget
+from charterer.domain.ids import JobId, PoolId, Rate
 from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.option import Option
 from charterer.domain.plan import TargetOutlook
+from charterer.domain.rental import has_machine
 from charterer.domain.time import Instant, after, format_minute, seconds_between
+from charterer.policy.budgets.demand import GroupDemand
+from charterer.policy.budgets.inputs import PlanInputs
+from charterer.policy.jobs.group_key import GroupKey
+from charterer.policy.jobs.groups import JobGroup
+from charterer.policy.jobs.job_facts import job_position
+from charterer.policy.nodes.pool_nodes import PoolNodes
+from charterer.policy.nodes.pool_quota import launch_waits
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import JobPosition, OptionValues
 from charterer.policy.solve.bisection import bisect
@@ -90,6 +99,68 @@ class DeadlineNeed:
         if self.out_of_reach:
             return f"{words} cannot be met, so it counts as none: the fastest path ends {end}"
         return f"{words} cannot be met: the fastest path ends {end}"
+
+
+def deadline_needs(
+    groups: Iterable[JobGroup],
+    demands: Mapping[GroupKey, GroupDemand],
+    money: float,
+    inputs: PlanInputs,
+    nodes: Mapping[PoolId, PoolNodes],
+    budget: Budget,
+) -> tuple[dict[JobId, DeadlineNeed], dict[JobId, DeadlineNeed]]:
+    """The jobs of a budget whose targets lie ahead, the oldest first: those that count, and those out of reach.
+
+    ``money``: dollars of the period that are not spent.
+    """
+    needs: dict[JobId, DeadlineNeed] = {}
+    out_of_reach: dict[JobId, DeadlineNeed] = {}
+    now = inputs.snapshot.now
+    targeted = sorted([facts for group in groups for facts in group.targeted], key=lambda facts: facts.order)
+    waits = _launch_waits(inputs, nodes) if targeted else {}
+    for facts in targeted:
+        job, demand = facts.job, demands.get(facts.key)
+        if demand is None:
+            continue
+        position = job_position(job, demand.work)
+        need = deadline_need(job, demand.menu, position, now, max(money, 0.0), waits, moves=budget.moves.unlimited)
+        if need is not None and need.out_of_reach:
+            out_of_reach[job.id] = need
+        elif need is not None:
+            needs[job.id] = need
+            money -= need.extra
+    return needs, out_of_reach
+
+
+def beyond_given(
+    needs: Mapping[JobId, DeadlineNeed],
+    demands: Mapping[GroupKey, GroupDemand],
+    rate: Rate,
+    inputs: PlanInputs,
+    nodes: Mapping[PoolId, PoolNodes],
+) -> dict[JobId, DeadlineNeed]:
+    """The needs with the ``extra`` beyond what the jobs' groups are given at an exchange rate anyway."""
+    waits = _launch_waits(inputs, nodes) if any(need.extra for need in needs.values()) else {}
+    found: dict[JobId, DeadlineNeed] = {}
+    for name, need in needs.items():
+        group = demands[inputs.facts[name].key]
+        worth = group.worth(rate)
+        if not need.extra or need.worth <= worth:
+            found[name] = replace(need, extra=0.0)
+            continue
+        paths = _Paths(need.job, group.menu, job_position(need.job, group.work), waits)
+        given = paths.end(max(worth, paths.least)).dollars - paths.end(paths.least).dollars
+        found[name] = replace(need, extra=max(need.extra - max(given, 0.0), 0.0))
+    return found
+
+
+def _launch_waits(inputs: PlanInputs, nodes: Mapping[PoolId, PoolNodes]) -> Mapping[PoolId, float]:
+    """Seconds until a pool gives a node, of pools in which the budget has no machine that is free or boots."""
+    there = {
+        name for name, here in nodes.items() if any(map(has_machine, here.rentals.booting)) or any(here.free.values())
+    }
+    waits = launch_waits(inputs.snapshot, inputs.rentals)
+    return {name: wait.seconds for name, wait in waits.items() if name not in there}
 
 
 def deadline_need(

@@ -9,7 +9,7 @@ classes. So ``arrivalsPerHour`` and ``meanWork`` count only up to a bound:
 - work: up to ``SEEN_FACTOR`` times the dollars of the dearest job that was seen, of a job in sight what it has cost so
   far, and those of ``PRIOR_SECONDS`` on the cheapest path.
 
-Jobs in sight count anyway, by Little's law as if nothing were declared. So a class is weighed by at most about five
+Jobs in sight count anyway, with the work that they have left. So a class is weighed by at most about five
 times what its own jobs cost, whatever it declares, and many classes of one namespace by no more than all their jobs.
 """
 

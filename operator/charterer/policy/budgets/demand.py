@@ -1,11 +1,11 @@
-"""The load on a budget: its jobs in groups that choose alike, how often a job of each arrives and how much work it is.
+"""The load on a budget: its jobs in groups that choose alike, what is in sight of them, and how often more come.
 
-A group is a class, a menu and a weight. Its load is one of two things (docs/theory/policy.md, section 5):
+A group is a class, a menu and a weight. Its load has two parts (docs/theory/policy.md, section 5), which together cost
+what the budget has over the horizon H (``pacing``):
 
-- λ, arrivals a second: as the profile declares it, as far as jobs bear that out (``declared_load``), or counted
-  (``arrivals``) once there is enough history. It spends λ·m.
-- the number of jobs in sight, where there is no history: they spend m / a a second each for as long as they live, so
-  the committed rate itself is what meets the allowed rate. By Little's law that is the load λ = N / a.
+- the jobs in sight, running and waiting: a stock. What work they have left, in jobs of the mean size, over H.
+- the jobs to come: λ a second (``arrivals``, or as the profile declares it as far as jobs bear that out:
+  ``declared_load``), without what those of the last hours will cost after H.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from math import inf
 
 from charterer.domain.budget import Balance, Budget, ClassHistory
 from charterer.domain.ids import ClassId, Rate
+from charterer.domain.plan import ArrivalsBasis
 from charterer.domain.profile import Profile
 from charterer.domain.time import Instant
-from charterer.policy.budgets.arrivals import Arrivals, arrivals
+from charterer.policy.budgets.arrivals import Arrivals, SeenJobs, expected_arrivals
 from charterer.policy.budgets.declared_load import Evidence, believed_arrivals, believed_work, evidence
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.jobs.groups import JobGroup
@@ -34,11 +35,12 @@ DEFAULT_WORK_SECONDS = 4 * 3600.0
 
 @dataclass(frozen=True)
 class GroupDemand:
-    """Jobs of one budget that choose alike. ``arrivals``: jobs a second, None when only jobs in sight are known.
+    """Jobs of one budget that choose alike. ``arrivals``: jobs a second, which rest on ``basis``.
 
-    ``ceiling``: dollars that a second of a job of weight 1 may cost at most, None for the default.
-    ``counted``: number of jobs that ``arrivals`` rests on, infinite where it is declared. ``assumed``: on jobs in sight
-    alone. ``active``: number of jobs that want to run. ``work``: mean work of a job, seconds of the reference option.
+    ``in_sight``: the work that its jobs have left, in jobs of the mean size ``work`` (seconds of the reference option).
+    ``horizon``: H, seconds. ``ceiling``: dollars that a second of a job of weight 1 may cost at most, None for the
+    default. ``counted``: number of jobs that ``arrivals`` rests on, infinite where it is declared. ``active``: number
+    of jobs that want to run.
     """
 
     class_id: ClassId
@@ -47,10 +49,12 @@ class GroupDemand:
     frontier: Callable[[], Hull]
     work: float
     active: int
-    arrivals: float | None
+    arrivals: float
+    in_sight: float
+    horizon: float
+    basis: ArrivalsBasis
     counted: float = inf
     ceiling: Rate | None = None
-    assumed: bool = False
 
     @cached_property
     def hull(self) -> Hull:
@@ -66,22 +70,53 @@ class GroupDemand:
         """Dollars that a second of one of the jobs is worth at an exchange rate."""
         return min(rate, self.most) * self.weight
 
-    def demand(self) -> Demand:
-        """The group as the solver sees it."""
-        if self.arrivals is None:
-            return Demand(self.hull.slopes, self.hull.rates, float(self.active), self.weight, self.most)
-        return Demand(self.hull.slopes, self.hull.money, self.arrivals, self.weight, self.most)
+    @property
+    def foreseen(self) -> float:
+        """Jobs a second that are counted on to come: none as long as that is assumed."""
+        return 0.0 if self.basis is ArrivalsBasis.ASSUMED else self.arrivals
 
-    def with_load(self, arrivals: float) -> GroupDemand:
-        """The group with so many jobs a second, which rest on the jobs in sight where none were counted."""
-        if self.arrivals is not None:
-            return replace(self, arrivals=arrivals)
-        return replace(self, arrivals=arrivals, counted=float(self.active), assumed=True)
+    def coming(self, seconds: float) -> float:
+        """Jobs to come, a second, without what they cost after the horizon. ``seconds``: of a job's life.
 
-    def arrivals_per_hour(self, level: int) -> float:
-        """Declared or counted; for jobs in sight by Little's law at that corner of the hull."""
-        rate = self.active / self.hull.seconds[level] if self.arrivals is None else self.arrivals
-        return rate * 3600.0
+        Of those of the last life before the horizon's end, half is paid for later.
+        """
+        horizon = self.horizon
+        return self.arrivals * (1.0 - seconds / 2.0 / horizon if seconds <= horizon else horizon / 2.0 / seconds)
+
+    def standing(self, seconds: float) -> float:
+        """The jobs in sight as jobs a second, without what they cost after the horizon; a new one takes ``seconds``."""
+        if not self.active:
+            return 0.0
+        left = seconds * self.in_sight / self.active
+        return self.in_sight / max(self.horizon, left)
+
+    def held(self, seconds: float, kappa: float) -> float:
+        """Jobs a second that hold GPUs, for ``seconds`` each.
+
+        As they come, ``kappa`` seconds for each one predicted; as long as that is assumed those in sight, by Little's
+        law.
+        """
+        if self.basis is ArrivalsBasis.ASSUMED and self.horizon < inf:
+            return self.active / seconds
+        return self.arrivals * kappa
+
+    def in_the_long_run(self) -> GroupDemand:
+        """The group without the jobs in sight: those to come, for ever."""
+        return replace(self, active=0, in_sight=0.0, horizon=inf)
+
+    def spend(self, seconds: float, dollars: float, kappa: float, overhead: float, coming: float = 1.0) -> float:
+        """Dollars a second over the horizon, if a new job of the group takes ``seconds`` and ``dollars``.
+
+        ``kappa``, ``overhead``: dollars really paid for each of a job to come, of a job in sight (whose reports say
+        what is left). ``coming``: jobs to come for each expected one.
+        """
+        return dollars * (coming * kappa * self.coming(seconds) + overhead * self.standing(seconds))
+
+    def demand(self, kappa: float, overhead: float, coming: float = 1.0) -> Demand:
+        """The group as the solver sees it; for the arguments see ``spend``."""
+        points = zip(self.hull.seconds, self.hull.money, strict=True)
+        spends = [self.spend(seconds, dollars, kappa, overhead, coming) for seconds, dollars in points]
+        return Demand(self.hull.slopes, spends, 1.0, self.weight, self.most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +124,14 @@ class _ClassLoad:
     """The load of all of a budget's jobs of one class.
 
     ``jobs``: how many exist, finished ones included. ``work``: mean work of one, seconds of the reference
-    option. ``arrivals``: declared or counted; None where only jobs in sight are known. ``found``: the evidence for the
-    load that ``profile`` declares; None where it declares none.
+    option. ``seen``: those that say how often such jobs come. ``found``: the evidence for the load that ``profile``
+    declares; None where it declares none.
     """
 
     profile: Profile | None
     jobs: int
     work: float
-    arrivals: Arrivals | None
+    seen: SeenJobs
     found: Evidence | None
 
     @classmethod
@@ -113,35 +148,56 @@ class _ClassLoad:
         declares = profile is not None and (profile.claims_arrivals or profile.claims_work)
         found = evidence(groups, known, created, now) if declares else None
         jobs = sum([len(group.members) for group in groups])
-        return cls(profile, jobs, _mean_work(profile, groups), _arrivals(profile, known, created, found, now), found)
+        return cls(profile, jobs, _mean_work(profile, groups), SeenJobs(known, created), found)
 
     def demand(
-        self, key: GroupKey, class_id: ClassId, active: int, fraction: float, menus: Menus, ceiling: Rate | None
+        self,
+        key: GroupKey,
+        group: JobGroup | None,
+        class_id: ClassId,
+        menus: Menus,
+        ceiling: Rate | None,
+        horizon: float,
     ) -> GroupDemand | None:
-        """The demand of the group that has ``fraction`` of the class's jobs, of which ``active`` want to run.
-
-        None without any option, and without active jobs where no arrival rate is known.
-        """
+        """The demand of a group of the class, in which no jobs are to come yet; None without any option."""
         _, menu_key, weight = key
         menu = menus.menu(menu_key)
-        if not menu.options or (self.arrivals is None and not active):
+        if not menu.options:
             return None
-        demand = GroupDemand(
+        active = 0 if group is None else group.active
+        in_sight = 0.0 if group is None else (group.left + (group.active - group.known) * self.work) / self.work
+        return GroupDemand(
             class_id=class_id,
             weight=weight,
             menu=menu,
             frontier=partial(menus.hull, menu_key, self.work, weight, ceiling),
             work=self.work,
             active=active,
-            arrivals=None,
+            arrivals=0.0,
+            in_sight=in_sight,
+            horizon=horizon,
+            basis=ArrivalsBasis.ASSUMED,
+            counted=0.0,
             ceiling=ceiling,
         )
-        if self.arrivals is None:
-            return demand
-        demand = replace(demand, arrivals=self.arrivals.rate * fraction, counted=self.arrivals.jobs)
-        if self.profile is None or self.found is None:
-            return demand
-        return _borne_out(demand, self.profile, self.found, fraction)
+
+    def with_arrivals(self, demand: GroupDemand, class_id: ClassId, came: Arrivals, fraction: float) -> GroupDemand:
+        """The demand with the jobs to come: of the class's the group's ``fraction``."""
+        if self.profile is not None and self.profile.arrivals_per_hour is not None:
+            return self._as_declared(demand, self.profile, self.profile.arrivals_per_hour / 3600.0 * fraction, fraction)
+        basis = ArrivalsBasis.COUNTED if came.counted else ArrivalsBasis.ASSUMED
+        return replace(demand, arrivals=came.of(class_id) * fraction, counted=came.jobs, basis=basis)
+
+    def _as_declared(self, demand: GroupDemand, profile: Profile, rate: float, fraction: float) -> GroupDemand:
+        """As far as what was seen bears it out; a class of which no job was seen declares in vain."""
+        found, counted = self.found, rate
+        if profile.claims_arrivals and (found is None or found.seen is None):
+            return replace(demand, arrivals=0.0, counted=inf, basis=ArrivalsBasis.DECLARED)
+        if found is not None and profile.claims_arrivals and found.seen is not None:
+            counted = min(counted, believed_arrivals(found.seen, demand.hull) * fraction)
+        if found is not None and profile.claims_work:
+            counted *= believed_work(demand.hull, found.dearest)
+        return replace(demand, arrivals=counted, counted=inf, basis=ArrivalsBasis.DECLARED)
 
 
 def _mean_work(profile: Profile | None, groups: Sequence[JobGroup]) -> float:
@@ -151,19 +207,28 @@ def _mean_work(profile: Profile | None, groups: Sequence[JobGroup]) -> float:
     return sum([group.left for group in groups]) / known if known else DEFAULT_WORK_SECONDS
 
 
-def group_demands(
+@dataclass(frozen=True, slots=True)
+class BudgetLoad:
+    """All that a budget's jobs ask of it: the demand of each group, and how often jobs of all classes come."""
+
+    groups: Mapping[GroupKey, GroupDemand]
+    arrivals: Arrivals
+
+
+def budget_load(
     groups: Mapping[GroupKey, JobGroup],
     profiles: Mapping[ClassId, Profile],
     menus: Menus,
     budget: Budget,
+    horizon: float,
     now: Instant,
-) -> dict[GroupKey, GroupDemand]:
-    """The demand of each group of one budget's jobs, finished ones included, in order of their first job.
+) -> BudgetLoad:
+    """The load of one budget's jobs, finished ones included, by group in order of their first job.
 
-    A group without any option is left out, and so is one without active jobs unless its profile declares how often
-    jobs arrive and how much work they are, or its history says so. The budget's balance remembers the jobs that are
-    gone. Classes of which no job exists count by what their profile declares or the balance remembers; otherwise the
-    first jobs of a month would be given all of its money.
+    A group without any option is left out, and so is one without active jobs of which none is expected, or whose jobs
+    have no profile and too little in common. The budget's
+    balance remembers the jobs that are gone. Classes of which no job exists count by what their profile declares or the
+    balance remembers; otherwise the first jobs of a month would be given all of its money.
     """
     balance = budget.balance
     ceiling = budget.rate_ceiling if budget.fixed_rate is None else budget.fixed_rate
@@ -171,55 +236,51 @@ def group_demands(
     in_class: dict[ClassId, list[JobGroup]] = {}
     for key, group in groups.items():
         in_class.setdefault(key[0], []).append(group)
+    for profile in profiles.values():
+        if profile.budget == budget.id and profile.id not in in_class and profile.mean_work is not None:
+            in_class[profile.id] = []
     loads = {
         class_id: _ClassLoad.of(profiles.get(class_id), members, balance, history.get(class_id), now)
         for class_id, members in in_class.items()
     }
-    demands: dict[GroupKey, GroupDemand | None] = {}
-    for key, group in groups.items():
-        load, class_id = loads[key[0]], group.members[0].job.class_id
-        demands[key] = load.demand(key, class_id, group.active, len(group.members) / load.jobs, menus, ceiling)
-    for profile in profiles.values():
-        if profile.budget == budget.id and profile.id not in in_class and profile.mean_work is not None:
-            load = _ClassLoad.of(profile, (), balance, history.get(profile.id), now)
-            key = (profile.id, MenuKey(profile.id, 1, 1, profile.widest), 1.0)  # on anything that its curves cover
-            demands[key] = load.demand(key, profile.id, 0, 1.0, menus, ceiling)
-    return {key: demand for key, demand in demands.items() if demand is not None}
+    of_class: list[tuple[GroupKey, JobGroup | None, ClassId]] = [
+        (key, group, group.members[0].job.class_id) for key, group in groups.items()
+    ]
+    of_class += [(_any_key(profiles[name]), None, name) for name, members in in_class.items() if not members]
+    demands = {
+        key: demand
+        for key, group, name in of_class
+        if (demand := loads[key[0]].demand(key, group, name, menus, ceiling, horizon)) is not None
+    }
+    fractions = {key: len(group.members) / loads[key[0]].jobs for key, group in groups.items()}
+    fractions |= {key: 1.0 for key, group, _ in of_class if group is None}
+    seen = {class_id: SeenJobs(known, ()) for class_id, known in history.items()}
+    seen |= {class_id: load.seen for class_id, load in loads.items()}
+    amount = budget.amount.dollars if budget.fixed_rate is None else 0.0
+    usual = _usual_dollars(demands, loads, fractions, now) if amount > 0.0 else 0.0
+    came = expected_arrivals(amount, budget.created, seen, usual, now)
+    found = {key: loads[key[0]].with_arrivals(demand, key[0], came, fractions[key]) for key, demand in demands.items()}
+    return BudgetLoad(
+        {key: group for key, group in found.items() if group.active or (group.arrivals and key[0] in profiles)}, came
+    )
 
 
-def _arrivals(
-    profile: Profile | None,
-    known: ClassHistory | None,
-    created: Sequence[Instant],
-    found: Evidence | None,
+def _any_key(profile: Profile) -> GroupKey:
+    """The key of a class of which no job exists: on anything that its curves cover."""
+    return profile.id, MenuKey(profile.id, 1, 1, profile.widest), 1.0
+
+
+def _usual_dollars(
+    demands: Mapping[GroupKey, GroupDemand],
+    loads: Mapping[ClassId, _ClassLoad],
+    fractions: Mapping[GroupKey, float],
     now: Instant,
-) -> Arrivals | None:
-    """Declared or counted; None for jobs without a profile, which have too little in common.
-
-    ``found``: of a class that declares something; one of which no job was seen declares in vain.
-    """
-    if profile is None:
-        return None
-    if profile.arrivals_per_hour is None:
-        return arrivals(known, created, now)
-    in_vain = profile.claims_arrivals and (found is None or found.seen is None)
-    return None if in_vain or not profile.arrivals_per_hour else Arrivals(profile.arrivals_per_hour / 3600.0, inf)
-
-
-def _borne_out(demand: GroupDemand, profile: Profile, found: Evidence, fraction: float) -> GroupDemand:
-    """The demand with what its class declares as far as ``found`` bears it out, at least that of the jobs in sight.
-
-    ``fraction``: of the class's jobs that are the group's.
-    """
-    if demand.arrivals is None:
-        return demand
-    counted, hull = demand.arrivals, demand.hull
-    if profile.claims_arrivals and found.seen is not None:
-        counted = min(counted, believed_arrivals(found.seen, hull) * fraction)
-    if profile.claims_work:
-        in_sight = demand.active / hull.seconds[0]
-        counted = max(counted * believed_work(hull, found.dearest), min(counted, in_sight))
-    return replace(demand, arrivals=counted)
+) -> float:
+    """m: mean dollars that a job that was seen usually costs at the least; 0 where none was."""
+    counts = {key: loads[key[0]].seen.count(now) * fractions[key] for key in demands}
+    whole = sum(counts.values())
+    dollars = {key: max(demand.work * demand.menu.usual, demand.hull.money[0]) for key, demand in demands.items()}
+    return sum(counts[key] * dollars[key] for key in demands) / whole if whole else 0.0
 
 
 def _uncounted(groups: Iterable[JobGroup], balance: Balance | None) -> list[Instant]:

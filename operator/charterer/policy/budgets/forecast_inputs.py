@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 
 from charterer.domain.budget import Balance
-from charterer.domain.time import Instant
-from charterer.policy.budgets.arrivals import arrivals
+from charterer.policy.budgets.arrivals import Arrivals
 from charterer.policy.budgets.cost_calibration import CostCalibration
 from charterer.policy.budgets.pacing import PacingState
 from charterer.policy.budgets.spend_forecast import Forecast, JobStream, SpendBounds, forecast, remembered
@@ -23,7 +22,7 @@ def forecast_budget(
     most: float,
     calibration: CostCalibration,
     balance: Balance | None,
-    now: Instant,
+    came: Arrivals,
 ) -> Forecast:
     """The forecast of a budget whose groups' jobs come as ``streams`` and spend ``most`` dollars a second at most.
 
@@ -32,9 +31,9 @@ def forecast_budget(
     in_sight = {key[0] for key in streams}
     history = {} if balance is None else balance.class_history
     absent = [
-        remembered(known, calibration.of(class_id).squared_cv, calibration.overhead, coming)
+        remembered(known, calibration.of(class_id).squared_cv, calibration.overhead, came.of(class_id), came.jobs)
         for class_id, known in history.items()
-        if class_id not in in_sight and (coming := arrivals(known, (), now)) is not None
+        if class_id not in in_sight and came.of(class_id)
     ]
     bounds = SpendBounds(inf if any(stream.spends for stream in absent) else most)
     periods = () if balance is None else balance.history[-_PERIODS:]

@@ -1,11 +1,10 @@
-"""How many dollars a second a budget may commit itself to from now on (docs/theory/budgets.md has the reasoning).
+"""How many dollars a second a budget may plan with from now on (docs/theory/budgets.md has the reasoning).
 
-    allowed = b + B / h        b: the period's aim, spread evenly over it       h: the horizon over which B is paid back
-    B = b·(time since it opened) − spent − (r − b)·min(L / max(r, b), h / 2)
+    allowed = M / h,   M = aim − spent + b·(h − left) = b·h + B        B = b·(time since it opened) − spent
 
-r is what is being spent a second now and L what running jobs will still cost: for L / r seconds they spend r where the
-plan has b. That is committed already, and counted now instead of when it has been spent. Of more than half a horizon
-it is no commitment: jobs that can be resized follow θ, and a correction must stay smaller than what it corrects.
+b is the period's aim, spread evenly over it, and ``left`` the time until its end. h is the horizon: that time, but two
+days at least. M is all the money there is for it, also for what running jobs will still cost: they are in the load
+(``demand``), so that it makes no difference to the exchange rate which jobs already run.
 """
 
 from __future__ import annotations
@@ -16,11 +15,12 @@ from charterer.domain.budget import Budget
 from charterer.domain.money import Money
 from charterer.domain.time import Instant, seconds_between
 
-HORIZON_SECONDS = 10 * 86_400.0
-"""Seconds over which a balance is paid back: longer than a week, whose quiet weekend is no surplus, and short enough to
-make up for all but 5 % (e⁻³) in a month."""
 LEAST_HORIZON_SECONDS = 2 * 86_400.0
 """Seconds below which the horizon does not shrink: the last jobs of a period would bear all of the correction."""
+CARRIED_HORIZON_SECONDS = 30 * 86_400.0
+"""The horizon of money that is carried over: no period's end is ahead of it."""
+COMMITTED_AHEAD_SECONDS = 10 * 86_400.0
+"""Seconds ahead whose money may be committed to jobs where it is too little for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +55,14 @@ class PacingState:
         return horizon(self.seconds - self.elapsed, self.carried_fraction)
 
     @property
-    def committed_excess(self) -> float:
-        """Dollars that running jobs will spend beyond the target for that time; negative if less."""
-        most = max(self.rate, self.target_rate)
-        return (self.rate - self.target_rate) * min(self.left / most, self.horizon / 2) if most else 0.0
-
-    @property
     def balance(self) -> float:
-        """B: dollars of the target up to now that are neither spent nor committed; negative: a deficit."""
-        return self.target_rate * self.elapsed - self.spent - self.committed_excess
+        """B: dollars of the target up to now that are not spent; negative: a deficit."""
+        return self.target_rate * self.elapsed - self.spent
 
     @property
     def coming(self) -> float:
         """Seconds ahead whose money may be committed to jobs now: of the present period, ten days at most."""
-        return min(max(self.seconds - self.elapsed, 0.0), HORIZON_SECONDS)
+        return min(max(self.seconds - self.elapsed, 0.0), COMMITTED_AHEAD_SECONDS)
 
     @property
     def committable(self) -> float:
@@ -95,15 +89,14 @@ def pacing_state(budget: Budget, spent: Money, period: tuple[Instant, Instant], 
 
 
 def horizon(time_left: float, carried_fraction: float = 0.0) -> float:
-    """h: seconds over which a balance is paid back.
+    """h: seconds for which the money that is left has to last.
 
-    What will be carried over has the whole horizon; what is lost at the end of the period has until then.
+    What will be carried over lasts longer than to the end of the period; what is lost there does not.
     """
-    until_the_end = time_left if time_left < HORIZON_SECONDS else HORIZON_SECONDS
-    until_the_end = until_the_end if until_the_end > LEAST_HORIZON_SECONDS else LEAST_HORIZON_SECONDS
+    until_the_end = max(time_left, LEAST_HORIZON_SECONDS)
     if not carried_fraction:
         return until_the_end
-    return 1.0 / (carried_fraction / HORIZON_SECONDS + (1.0 - carried_fraction) / until_the_end)
+    return 1.0 / (carried_fraction / CARRIED_HORIZON_SECONDS + (1.0 - carried_fraction) / until_the_end)
 
 
 def allowed_rate(pacing: PacingState) -> float:

@@ -2,13 +2,14 @@
 
 Two things take more than one round:
 
-- Jobs in sight (``demand``) are N, not λ: with other options they take longer, and then λ = N / a is smaller. Each
-  round corrects λ by the secant through the last two, on a logarithmic scale. A λ beyond the interval between those
-  that were too small and those that were too large is not tried, but the middle: where options change, λ jumps.
+- How many jobs a second the money and the pools have to be enough for depends on how long a job takes (``demand``),
+  and so on the paths that are chosen. Each round corrects the seconds by the secant through the last two, on a
+  logarithmic scale. Seconds beyond the interval between those that were too few and those that were too many are not
+  tried, but the middle: where options change, they jump.
 - Only some of the paths over several phases are in the program. Each round adds the one that each group would take at
   the prices found, if it is better (column generation).
 
-After ``_ROUNDS`` the last answer stands: it fits into the pools and budgets for the λ it was found with.
+After ``_ROUNDS`` the last answer stands: it fits into the pools and budgets for the seconds it was found with.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from charterer.domain.time import Instant
 from charterer.policy.budgets.assignment import GroupAssignment, PathShare
 from charterer.policy.budgets.demand import GroupDemand
 from charterer.policy.budgets.pool_usage import PathUsage, expected_use, lp_column, path_usages, sum_uses
-from charterer.policy.budgets.solution import BudgetSolution, ScarcePool, forecast_assigned, spend_factor
+from charterer.policy.budgets.solution import BudgetSolution, ScarcePool, forecast_assigned
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.nodes.pool_size import PoolSize
 from charterer.policy.options.option_value import JobPosition, OptionValues, ScarcityCharge
@@ -36,7 +37,7 @@ from charterer.policy.solve.scarcity import LpClass, LpColumn, ScarceSolution, s
 _ROUNDS = 8
 """Programs solved at most: loads and paths are usually settled after two or three, and seldom after seven."""
 _SETTLED = 0.02
-"""A change of λ by a smaller fraction moves less than one job of fifty."""
+"""A change of the load by a smaller fraction moves less than one job of fifty."""
 _BETTER = 1e-6
 """Fraction by which a path must be better to be worth another round."""
 _CHARGED = 0.75
@@ -62,24 +63,17 @@ class BudgetOutcome:
     served: float
 
 
-def holding_factor(solution: BudgetSolution, key: GroupKey, group: GroupDemand) -> float:
-    """Seconds for which the group's jobs hold GPUs for each one predicted; 1 for jobs in sight: theirs is observed."""
-    return 1.0 if group.arrivals is None else solution.calibration.of(key[0]).value
-
-
 @dataclass(slots=True)
 class _GroupProgram:
-    """A group in the program. ``spend_factor``, ``holding_factor``: dollars paid, GPU-seconds held per predicted one.
+    """A group in the program. ``seconds``: of a job, by which its jobs a second are counted.
 
-    ``load``: jobs a second. ``tried``: logarithms of loads and of the loads that they led to.
+    ``tried``: logarithms of seconds and of the seconds that they led to.
     """
 
     solution: BudgetSolution
     key: GroupKey
     group: GroupDemand
-    load: float
-    spend_factor: float
-    holding_factor: float
+    seconds: float
     usages: list[PathUsage]
     paths: set[Path]
     tried: list[tuple[float, float]] = field(default_factory=list)
@@ -94,17 +88,25 @@ class _GroupProgram:
             solution=solution,
             key=key,
             group=group,
-            load=assignment.arrivals,
-            spend_factor=spend_factor(key, group, solution.calibration),
-            holding_factor=holding_factor(solution, key, group),
+            seconds=assignment.mean_seconds,
             usages=[*usages],
             paths=set() if hull is None else {usage.path for usage in usages},
         )
 
     @property
+    def paid(self) -> float:
+        """Jobs a second that the money has to be enough for."""
+        return self._paid(self.seconds)
+
+    @property
+    def held(self) -> float:
+        """Jobs a second that the pools have to be large enough for."""
+        return self._held(self.seconds)
+
+    @property
     def held_per_dollar(self) -> float:
         """GPU-seconds held for each dollar's worth predicted: the program's uses are scaled by it."""
-        return self.holding_factor / self.spend_factor
+        return self.held / self.paid if self.paid else 1.0
 
     def lp_class(self) -> LpClass:
         """The class with the load that dollars are counted with; its room is scaled to what is held of it."""
@@ -114,33 +116,39 @@ class _GroupProgram:
             columns = [
                 replace(column, use={pool: amount * held for pool, amount in column.use.items()}) for column in columns
             ]
-        group = self.group
-        return LpClass(self.solution.budget.id, self.load * self.spend_factor, group.weight, group.most, columns)
+        return LpClass(self.solution.budget.id, self.paid, self.group.weight, self.group.most, columns)
 
     def unsettled(self, mix: Mapping[int, float]) -> float:
-        """The fraction by which the load of jobs in sight is another one with the paths that they are given."""
-        return 0.0 if self.group.arrivals is not None else abs(exp(self._aim(mix) - log(self.load)) - 1.0)
+        """The fraction by which the load is another one with the paths that the jobs are given."""
+        seconds = self._led_to(mix)
+        changes = ((self.paid, self._paid(seconds)), (self.held, self._held(seconds)))
+        return max(abs(new / old - 1.0) if old else 0.0 for old, new in changes)
 
     def reload(self, mix: Mapping[int, float]) -> None:
-        """Correct the load of jobs in sight to the paths that they are given."""
-        if self.group.arrivals is not None:
-            return
-        load, aim = log(self.load), self._aim(mix)
+        """Correct the seconds to those of the paths that the jobs are given."""
+        tried, led = log(self.seconds), log(self._led_to(mix))
         slope = 0.0
         if self.tried:
-            last_load, last_aim = self.tried[-1]
-            slope = min((aim - last_aim) / (load - last_load), 0.0) if load != last_load else 0.0
-        self.tried.append((load, aim))
-        found = load + (aim - load) / (1.0 - slope if self.tried[1:] else 2.0)
-        least = max((tried for tried, led in self.tried if led > tried), default=-inf)
-        most = min((tried for tried, led in self.tried if led <= tried), default=inf)
+            last_tried, last_led = self.tried[-1]
+            slope = min((led - last_led) / (tried - last_tried), 0.0) if tried != last_tried else 0.0
+        self.tried.append((tried, led))
+        found = tried + (led - tried) / (1.0 - slope if self.tried[1:] else 2.0)
+        least = max((before for before, after in self.tried if after > before), default=-inf)
+        most = min((before for before, after in self.tried if after <= before), default=inf)
         if -inf < least < most < inf and not least < found < most:
             found = (least + most) / 2.0
-        self.load = exp(found)
+        self.seconds = exp(found)
 
-    def _aim(self, mix: Mapping[int, float]) -> float:
-        """The logarithm of the load that jobs in sight have on these paths."""
-        return log(self.group.active / sum(share * self.usages[at].column.seconds for at, share in mix.items()))
+    def _led_to(self, mix: Mapping[int, float]) -> float:
+        """Mean seconds of a job on these paths."""
+        return sum(share * self.usages[at].column.seconds for at, share in mix.items())
+
+    def _paid(self, seconds: float) -> float:
+        calibration = self.solution.calibration
+        return self.group.spend(seconds, 1.0, calibration.factor(self.key[0]), calibration.overhead)
+
+    def _held(self, seconds: float) -> float:
+        return self.group.held(seconds, self.solution.calibration.of(self.key[0]).value)
 
     def extend(self, worth: float, charge: ScarcityCharge) -> bool:
         """Add the path that a new job would take at these prices; whether it is new and better than all others."""
@@ -216,7 +224,7 @@ class PoolProgram:
         return sum_uses(
             expected_use(
                 ((share, group.usages[at].column.use) for at, share in mix.items()),
-                group.load * group.holding_factor * served,
+                group.held * served,
             )
             for group, mix, served in self._of(budget)
         )
@@ -224,16 +232,16 @@ class PoolProgram:
     def outcome(self, budget: BudgetId) -> BudgetOutcome:
         """The budget's result."""
         rows = self._of(budget)
-        load = sum(group.load for group, _, _ in rows)
-        served = sum(group.load * fraction for group, _, fraction in rows) / load
+        load = sum(group.paid for group, _, _ in rows)
+        served = sum(group.paid * fraction for group, _, fraction in rows) / load
         seconds = sum(
-            group.load * share * group.usages[at].column.seconds for group, mix, _ in rows for at, share in mix.items()
+            group.paid * share * group.usages[at].column.seconds for group, mix, _ in rows for at, share in mix.items()
         )
         return BudgetOutcome(
             fit=self._solution.fits[budget],
             rate=self._solution.rates[budget],
             spend=sum(
-                group.load * group.spend_factor * fraction * share * group.usages[at].column.money
+                group.paid * fraction * share * group.usages[at].column.money
                 for group, mix, fraction in rows
                 for at, share in mix.items()
             ),
@@ -250,8 +258,9 @@ class PoolProgram:
             rate=scarce.rates[budget.id],
             planned=scarce.spends[budget.id],
             feasible=scarce.fits[budget.id] is not BudgetFit.INFEASIBLE,
+            surplus=scarce.fits[budget.id] is BudgetFit.SURPLUS,
             shares=shares,
-            forecast=forecast_assigned(solution.pacing, shares, solution.calibration, budget, now),
+            forecast=forecast_assigned(solution.pacing, shares, solution.calibration, budget, solution.arrivals),
             scarce={
                 pool: ScarcePool(
                     scarce.price(budget.id, pool),

@@ -8,7 +8,7 @@ from charterer.domain.ids import PoolId, Rate
 from charterer.domain.job import Job, SpotPolicy
 from charterer.domain.money import ZERO, Money
 from charterer.domain.option import Option
-from charterer.domain.plan import Reason, ReasonCode
+from charterer.domain.plan import BudgetVerdict, Reason, ReasonCode
 from charterer.domain.pool import CapacityType, Pool
 from charterer.domain.time import format_minute
 from charterer.policy.nodes.pool_quota import LaunchWait
@@ -48,6 +48,17 @@ def late(pool: PoolId, wait: LaunchWait) -> str:
         told.append(f"{between}, measured in {expected.hours:.0f} hours like this one")
     reason = f" ({'; '.join(told)})" if told else ""
     return f"{pool} is expected to give a node only after {format_duration(wait.seconds)}{reason}"
+
+
+def no_history(verdict: BudgetVerdict) -> str:
+    """``assumed: 9 jobs in sight, 1 batch; no history. If nothing else comes, the month ends at $562.00``."""
+    came = verdict.arrivals
+    batches = f"{came.batches} batch{'' if came.batches == 1 else 'es'}"
+    ends = verdict.spent + verdict.in_sight
+    return (
+        f"assumed: {count(came.jobs, 'job')} in sight, {batches}; no history. If nothing else comes, the month ends at "
+        f"{ends}"
+    )
 
 
 def pays(rate: Rate) -> str:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.snapshot import Snapshot
-from charterer.policy.budgets.pool_program import BudgetOutcome, PoolProgram, holding_factor
+from charterer.policy.budgets.pool_program import BudgetOutcome, PoolProgram
 from charterer.policy.budgets.pool_usage import expected_use, fits_into, sum_uses, use_of
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.nodes.pool_size import pool_sizes
@@ -92,7 +92,7 @@ def _uses(solution: BudgetSolution) -> dict[PoolId, float]:
                 (path_share.fraction, use_of(path_share.path, path_share.seconds, share.group))
                 for path_share in share.path_shares
             ),
-            share.arrivals * holding_factor(solution, key, share.group) * served,
+            share.group.held(share.mean_seconds, solution.calibration.of(key[0]).value) * served,
         )
         for key, share in solution.shares.items()
     )

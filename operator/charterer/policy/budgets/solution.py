@@ -10,28 +10,39 @@ from charterer.domain.ids import JobId, PoolId, Rate, RentalId
 from charterer.domain.job import Job
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.period import period_bounds, period_end
-from charterer.domain.plan import Allocate, BudgetVerdict, ClassVerdict, PathVerdict, PoolVerdict, Reason, TargetOutlook
-from charterer.domain.rental import has_machine
+from charterer.domain.plan import (
+    Allocate,
+    ArrivalsBasis,
+    ArrivalsVerdict,
+    BudgetVerdict,
+    ClassVerdict,
+    ForecastVerdict,
+    PathVerdict,
+    PoolVerdict,
+    Reason,
+    TargetOutlook,
+)
 from charterer.domain.time import Instant, seconds_between
 from charterer.policy.budgets import forecast_inputs
+from charterer.policy.budgets.arrivals import Arrivals
 from charterer.policy.budgets.assignment import GroupAssignment, assign, assign_at_rate
-from charterer.policy.budgets.cost_calibration import CostCalibration, calibrate, corrected
-from charterer.policy.budgets.deadline import DeadlineNeed, deadline_need
-from charterer.policy.budgets.demand import GroupDemand, group_demands
+from charterer.policy.budgets.cost_calibration import CostCalibration, calibrate
+from charterer.policy.budgets.deadline import DeadlineNeed, beyond_given, deadline_needs
+from charterer.policy.budgets.demand import budget_load
 from charterer.policy.budgets.inputs import PlanInputs
 from charterer.policy.budgets.pacing import PacingState, allowed_rate, pacing_state
+from charterer.policy.budgets.plausible_loads import in_sight_fits, solve_for_plausible_loads
 from charterer.policy.budgets.spend_forecast import Forecast
 from charterer.policy.jobs.committed_cost import ClassInProgress
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.jobs.groups import JobGroup
-from charterer.policy.jobs.job_facts import job_facts, job_position, told_to_stop
+from charterer.policy.jobs.job_facts import job_facts, told_to_stop
 from charterer.policy.nodes.accrued_cost import spent
 from charterer.policy.nodes.guests import Guest, all_guests, guests
 from charterer.policy.nodes.pool_nodes import PoolNodes
-from charterer.policy.nodes.pool_quota import launch_waits
 from charterer.policy.nodes.rental_index import PoolRentals
 from charterer.policy.options.option_value import OptionValues
-from charterer.policy.solve.exchange_rate import BudgetFit, Demand, solve
+from charterer.policy.solve.exchange_rate import BudgetFit
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +62,12 @@ class BudgetSolution:
     """One budget at one instant. ``allowed`` and ``planned`` are dollars a second; ``rate`` is θ*.
 
     ``bid``: what a second is worth to the budget with room for all in the pools; the highest bid acts first.
-    ``feasible``: no job has to wait for money. ``committable``: dollars that may be committed to jobs that wait.
+    ``feasible``: no job has to wait for money. ``surplus``: more money makes nothing faster.
+    ``committable``: dollars that may be committed to jobs that wait.
 
-    ``pacing``: what ``allowed`` comes from. ``calibration``: of predicted costs. ``forecast``: of the period's spend.
-    ``room``: GPUs that other budgets leave it, by pool; ``scarce``: the pools with a price (both ``shared_pools``).
+    ``pacing``: what ``allowed`` comes from. ``calibration``: of predicted costs. ``arrivals``: of all classes.
+    ``forecast``: of the period's spend. ``room``: GPUs that other budgets leave it, by pool; ``scarce``: those with a
+    price (both ``shared_pools``).
     ``deadline_needs``: of the jobs whose target lies ahead; ``out_of_reach``: of those whose target counts as none.
     """
 
@@ -70,15 +83,22 @@ class BudgetSolution:
     rate: Rate
     bid: Rate
     feasible: bool
+    surplus: bool
     committable: float
     shares: Mapping[GroupKey, GroupAssignment]
     pacing: PacingState
     calibration: CostCalibration
+    arrivals: Arrivals
     forecast: Forecast
     room: Mapping[PoolId, float] = field(default_factory=dict)
     scarce: Mapping[PoolId, ScarcePool] = field(default_factory=dict)
     deadline_needs: Mapping[JobId, DeadlineNeed] = field(default_factory=dict)
     out_of_reach: Mapping[JobId, DeadlineNeed] = field(default_factory=dict)
+
+    def in_the_long_run(self) -> BudgetSolution:
+        """The budget as its jobs come, for ever: what it gives them now, without those in sight."""
+        shares = {key: share.in_the_long_run() for key, share in self.shares.items() if share.arrivals}
+        return replace(self, shares=shares)
 
     def deadline_values(self, job: Job) -> OptionValues | None:
         """The menu's values for a job whose target needs more than its group is given; None for any other job."""
@@ -140,10 +160,13 @@ class BudgetSolution:
         """The budget's verdict."""
         penniless = self.budget.amount <= ZERO and self.budget.fixed_rate is None
         most = self._most_rate()
-        low, expected, high = (
-            self._within_limits(dollars, most)
-            for dollars in (self.forecast.low, self.forecast.expected, self.forecast.high)
-        )
+        arrivals, forecast = self.arrivals_verdict(), None
+        in_sight, to_come = self._to_be_spent()
+        if arrivals.basis is not ArrivalsBasis.ASSUMED:
+            forecast = self.forecast_verdict()
+            left = max(forecast.expected - self.spent, ZERO)
+            in_sight = min(in_sight, left)
+            to_come = left - in_sight
         return BudgetVerdict(
             rate=None if penniless or not self.shares else self.rate,
             planned=Price.per_second(min(self.planned, most) if self.feasible else self.planned),
@@ -151,10 +174,42 @@ class BudgetSolution:
             feasible=self.feasible,
             spent=self.spent,
             committed=committed,
-            forecast=expected,
-            forecast_low=low,
-            forecast_high=high,
+            in_sight=in_sight,
+            to_come=to_come,
+            arrivals=arrivals,
+            forecast=forecast,
         )
+
+    def forecast_verdict(self) -> ForecastVerdict:
+        """The forecast, as far as limits and pools let it come true; also where it rests on assumed arrivals."""
+        most = self._most_rate()
+        low, expected, high = (
+            self._within_limits(dollars, most)
+            for dollars in (self.forecast.low, self.forecast.expected, self.forecast.high)
+        )
+        return ForecastVerdict(expected=expected, low=low, high=high)
+
+    def arrivals_verdict(self) -> ArrivalsVerdict:
+        """The arrivals of all classes: assumed as long as those of one are."""
+        came, groups = self.arrivals, [share.group for share in self.shares.values()]
+        absent = set(came.parts) - {group.class_id for group in groups}
+        bases = {group.basis for group in groups if group.arrivals}
+        basis = ArrivalsBasis.COUNTED if came.counted else ArrivalsBasis.ASSUMED
+        if bases == {ArrivalsBasis.DECLARED}:
+            basis = ArrivalsBasis.DECLARED
+        return ArrivalsVerdict(
+            per_hour=3600.0 * sum([*(group.arrivals for group in groups), *(came.of(name) for name in absent)]),
+            basis=basis,
+            jobs=sum(group.active for group in groups),
+            batches=round(came.batches) + (came.opening > 0),
+        )
+
+    def _to_be_spent(self) -> tuple[Money, Money]:
+        """Dollars of the jobs in sight and of those to come, until the period's end."""
+        seconds = max(seconds_between(self.now, self.period_end), 0.0)
+        in_sight = self.calibration.overhead * sum(share.in_sight(seconds) for share in self.shares.values())
+        to_come = sum(share.to_come(seconds) * self.calibration.factor(key[0]) for key, share in self.shares.items())
+        return Money.of(in_sight), Money.of(to_come)
 
     def _within_limits(self, dollars: float, most: float) -> Money:
         """A forecast of dollars beside the opening spend, as far as limits and pools let it come true.
@@ -220,98 +275,19 @@ def _of_this_period(budget: Budget, now: Instant) -> Budget:
     return replace(budget, balance=None) if over else budget
 
 
-def spend_factor(key: GroupKey, group: GroupDemand, calibration: CostCalibration) -> float:
-    """Dollars paid for each dollar of the group's demand. Jobs in sight cost their price a second, without κ."""
-    return calibration.overhead if group.arrivals is None else calibration.factor(key[0])
-
-
-def spending(key: GroupKey, group: GroupDemand, calibration: CostCalibration) -> Demand:
-    """The group's demand as the solver sees it, corrected to the dollars that are really paid."""
-    return corrected(group.demand(), spend_factor(key, group, calibration))
-
-
 def forecast_assigned(
     pacing: PacingState,
     shares: Mapping[GroupKey, GroupAssignment],
     calibration: CostCalibration,
     budget: Budget,
-    now: Instant,
+    came: Arrivals,
 ) -> Forecast:
     """The forecast of the budget at what its groups are given."""
     streams = {key: share.job_stream(key, calibration) for key, share in shares.items()}
     most = sum(
-        demand.load * demand.spends[-1]
-        for demand in (spending(key, share.group, calibration) for key, share in shares.items())
+        share.group.demand(calibration.factor(key[0]), calibration.overhead).spends[-1] for key, share in shares.items()
     )
-    return forecast_inputs.forecast_budget(pacing, streams, most, calibration, budget.balance, now)
-
-
-def _deadline_needs(
-    groups: Iterable[JobGroup],
-    demands: Mapping[GroupKey, GroupDemand],
-    money: float,
-    inputs: PlanInputs,
-    nodes: Mapping[PoolId, PoolNodes],
-    moves: bool,
-) -> tuple[dict[JobId, DeadlineNeed], dict[JobId, DeadlineNeed], float]:
-    """The jobs whose targets lie ahead, the oldest first: those that count, those out of reach; and the dollars to be
-    set aside for those not yet running.
-
-    ``money``: dollars of the period that are not spent. The pacing has what running jobs will still cost already.
-    ``moves``: whether running jobs may be moved at any time.
-    """
-    needs: dict[JobId, DeadlineNeed] = {}
-    out_of_reach: dict[JobId, DeadlineNeed] = {}
-    reserved, now = 0.0, inputs.snapshot.now
-    targeted = sorted([facts for group in groups for facts in group.targeted], key=lambda facts: facts.order)
-    waits = _launch_waits(inputs, nodes) if targeted else {}
-    for facts in targeted:
-        job, demand = facts.job, demands.get(facts.key)
-        if demand is None:
-            continue
-        left = max(money - reserved, 0.0)
-        need = deadline_need(job, demand.menu, job_position(job, demand.work), now, left, waits, moves=moves)
-        if need is not None and need.out_of_reach:
-            out_of_reach[job.id] = need
-        elif need is not None:
-            needs[job.id] = need
-            reserved += need.extra if job.allocation is None else 0.0
-    return needs, out_of_reach, reserved
-
-
-def _launch_waits(inputs: PlanInputs, nodes: Mapping[PoolId, PoolNodes]) -> Mapping[PoolId, float]:
-    """Seconds until a pool gives a node, of pools in which the budget has no machine that is free or boots."""
-    there = {
-        name for name, here in nodes.items() if any(map(has_machine, here.rentals.booting)) or any(here.free.values())
-    }
-    waits = launch_waits(inputs.snapshot, inputs.rentals)
-    return {name: wait.seconds for name, wait in waits.items() if name not in there}
-
-
-def _in_sight_fits(
-    groups: Mapping[GroupKey, JobGroup],
-    demands: Mapping[GroupKey, GroupDemand],
-    calibration: CostCalibration,
-    pacing: PacingState,
-    allowed: float,
-    committable: float,
-) -> bool:
-    """Whether no job has to wait for money although the jobs in sight would spend too much if others always followed.
-
-    Nothing says that others follow jobs of which no arrival rate is known. So those that wait only have to cost no more
-    than may be committed, beside what the other groups spend on their cheapest options in that time.
-    """
-    counted = sum(
-        demand.arrivals * demand.hull.money[0] * calibration.factor(key[0])
-        for key, demand in demands.items()
-        if demand.arrivals is not None
-    )
-    waiting = sum(
-        len(groups[key].waiting) * demand.hull.money[0] * calibration.factor(key[0])
-        for key, demand in demands.items()
-        if demand.arrivals is None
-    )
-    return counted <= allowed and waiting + counted * pacing.coming <= committable
+    return forecast_inputs.forecast_budget(pacing, streams, most, calibration, budget.balance, came)
 
 
 def _pacing_and_calibration(
@@ -339,44 +315,34 @@ def _unavoidable(groups: Iterable[JobGroup], seconds: float) -> float:
 
 def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     """Solve the budget's θ* for the load of its jobs; where another amount is compared, for that at the real one."""
-    real = inputs.snapshot.real_amounts.get(budget.id)
-    if real is None:
-        return _solve(budget, inputs)
-    return _solve(budget, inputs, _solve(replace(budget, amount=real), inputs).shares)
-
-
-def _solve(
-    budget: Budget, inputs: PlanInputs, load: Mapping[GroupKey, GroupAssignment] | None = None
-) -> BudgetSolution:
-    """``load``: of groups whose arrivals are known, as they come at another amount."""
     snapshot, memo = inputs.snapshot, inputs.memo
     now = snapshot.now
     groups = inputs.groups.get(budget.id, {})
     nodes = {pool: here for (payer, pool), here in inputs.nodes.items() if payer == budget.id}
     rentals = [here.rentals for here in nodes.values()]
     pacing, calibration, in_period = _pacing_and_calibration(budget, groups.values(), rentals, inputs)
-    demands = group_demands(groups, snapshot.profiles, inputs.menus[budget.id], budget, now)
-    if load is not None:
-        demands = {key: group.with_load(load[key].arrivals) if key in load else group for key, group in demands.items()}
-    unspent = pacing.aim - pacing.spent
-    needs, out_of_reach, reserved = _deadline_needs(
-        groups.values(), demands, unspent, inputs, nodes, budget.moves.unlimited
-    )
-    allowed = max(allowed_rate(pacing) - reserved / pacing.horizon, 0.0)
-    committable = max(pacing.committable - reserved, 0.0)
+    meant = replace(budget, amount=snapshot.real_amounts.get(budget.id, budget.amount))
+    load = budget_load(groups, snapshot.profiles, inputs.menus[budget.id], meant, pacing.horizon, now)
+    demands = load.groups
+    needs, out_of_reach = deadline_needs(groups.values(), demands, pacing.aim - pacing.spent, inputs, nodes, budget)
+    allowed = allowed_rate(pacing)
     if budget.fixed_rate is None:
-        solution = solve([spending(key, group, calibration) for key, group in demands.items()], allowed)
+        solution = solve_for_plausible_loads(load, calibration, pacing.horizon, allowed)
+        needs = beyond_given(needs, demands, solution.rate, inputs, nodes)
+        if reserved := sum(need.extra for need in needs.values()):
+            allowed = max(allowed - reserved / pacing.horizon, 0.0)
+            solution = solve_for_plausible_loads(load, calibration, pacing.horizon, allowed)
         shares = {key: assign(group, solution, number, memo) for number, (key, group) in enumerate(demands.items())}
-        rate, planned = solution.rate, solution.spend
-        feasible = solution.fit is not BudgetFit.INFEASIBLE or _in_sight_fits(
-            groups, demands, calibration, pacing, allowed, committable
-        )
-        forecast = forecast_assigned(pacing, shares, calibration, budget, now)
+        rate, planned, surplus = solution.rate, solution.spend, solution.fit is BudgetFit.SURPLUS
+        feasible = solution.fit is not BudgetFit.INFEASIBLE or in_sight_fits(load, calibration, allowed)
+        forecast = forecast_assigned(pacing, shares, calibration, budget, load.arrivals)
     else:
         shares = {key: assign_at_rate(group, budget.fixed_rate, memo) for key, group in demands.items()}
-        rate, planned, feasible = budget.fixed_rate, sum(share.spend for share in shares.values()), True
+        rate, planned, surplus = budget.fixed_rate, sum(share.spend for share in shares.values()), False
+        feasible = True
         streams = [share.job_stream(key, calibration) for key, share in shares.items()]
         forecast = forecast_inputs.forecast_at_fixed_rate(pacing, streams, calibration)
+    waiting = sum(need.extra for need in needs.values() if need.job.allocation is None)
     return BudgetSolution(
         budget=budget,
         inputs=inputs,
@@ -390,10 +356,12 @@ def _solve(
         rate=rate,
         bid=rate,
         feasible=feasible,
-        committable=committable,
+        surplus=surplus,
+        committable=max(pacing.committable - waiting, 0.0),
         shares=shares,
         pacing=pacing,
         calibration=calibration,
+        arrivals=load.arrivals,
         forecast=forecast,
         deadline_needs=needs,
         out_of_reach=out_of_reach,

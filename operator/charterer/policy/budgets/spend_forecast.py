@@ -34,7 +34,6 @@ from math import exp, inf, log, sqrt
 from statistics import NormalDist
 
 from charterer.domain.budget import ClassHistory
-from charterer.policy.budgets.arrivals import Arrivals
 from charterer.policy.budgets.pacing import PacingState, horizon
 
 HOLDS = 0.9
@@ -71,10 +70,10 @@ class JobStream:
         return self.arrivals * self.dollars
 
 
-def remembered(known: ClassHistory, squared_cv: float, overhead: float, coming: Arrivals) -> JobStream:
+def remembered(known: ClassHistory, squared_cv: float, overhead: float, arrivals: float, counted: float) -> JobStream:
     """The stream of a class of which no job is in sight: at what its jobs have cost."""
     dollars = overhead * known.actual / known.jobs if known.jobs else 0.0
-    return JobStream(coming.rate, dollars, 0.0, squared_cv, coming.jobs, sqrt(squared_cv / max(known.jobs, 1.0)))
+    return JobStream(arrivals, dollars, 0.0, squared_cv, counted, sqrt(squared_cv / max(known.jobs, 1.0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,14 +205,8 @@ def _path(pacing: PacingState, left: float, bounds: SpendBounds) -> list[tuple[f
 
 
 def _to_come(pacing: PacingState, left: float, path: Sequence[tuple[float, float]]) -> float:
-    """Dollars spent from now on: all that is committed to on the path and before, without what still runs at the end.
-
-    The excess of what runs now (``PacingState.committed_excess``) is committed to already; what runs at the end is in
-    proportion to the rate then. Both are counted equally far ahead: a rate that nothing corrects is spent as it is.
-    """
-    step, last = left / _STEPS, path[-1][0]
-    at_end = replace(pacing, rate=last, left=pacing.left * last / (pacing.rate or 1.0))
-    return sum(commits for commits, _ in path) * step + pacing.committed_excess - at_end.committed_excess
+    """Dollars spent from now on: all that is planned with on the path."""
+    return sum(commits for commits, _ in path) * left / _STEPS
 
 
 def _of_running(pacing: PacingState, left: float) -> float:

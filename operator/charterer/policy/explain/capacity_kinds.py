@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Money
 from charterer.domain.pool import CapacityType, Pool
-from charterer.policy.budgets.demand import GroupDemand, group_demands
-from charterer.policy.budgets.pool_program import holding_factor
+from charterer.policy.budgets.demand import GroupDemand, budget_load
 from charterer.policy.budgets.pool_usage import fits_into, sum_uses
-from charterer.policy.budgets.solution import BudgetSolution, spend_factor
+from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import expected, period_seconds, seconds_at, use_at
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.solve.bisection import bisect
@@ -70,14 +69,15 @@ def without_each_kind(solution: BudgetSolution) -> tuple[WithoutKind, ...]:
 
     Only kinds that leave something: with a single kind there is nothing to compare. Empty while jobs queue.
     """
-    shares = {key: share for key, share in solution.shares.items() if share.arrivals}
+    solution = solution.in_the_long_run()
+    shares = solution.shares
     if not shares or not solution.feasible:
         return ()
     loads = {
         key: _Load(
             share.arrivals,
-            spend_factor(key, share.group, solution.calibration),
-            holding_factor(solution, key, share.group),
+            solution.calibration.factor(key[0]),
+            solution.calibration.of(key[0]).value,
         )
         for key, share in shares.items()
     }
@@ -107,8 +107,8 @@ def _without(
 ) -> WithoutKind:
     snapshot, budget = solution.inputs.snapshot, solution.budget
     menus = solution.inputs.menus[budget.id].without(pools)
-    demands = group_demands(solution.groups, snapshot.profiles, menus, budget, solution.now)
-    groups = {key: group for key, group in demands.items() if key in loads}
+    left = budget_load(solution.groups, snapshot.profiles, menus, budget, solution.pacing.horizon, solution.now)
+    groups = {key: group.in_the_long_run() for key, group in left.groups.items() if key in loads}
     present = [(solution.shares[key], loads[key]) for key in groups]
     now = sum(load.arrivals * load.factor * expected(share)[1] for share, load in present)
     life = sum(load.arrivals * share.group.weight * expected(share)[0] for share, load in present)

@@ -4,8 +4,7 @@ In the long run a budget of A dollars a period of P seconds allows b = A / P. ``
 of each group's hull at that rate, and with λ_i jobs a second of a_i seconds the mean completion time is Σ λ·a / Σ λ.
 A dollar more saves 1 / θ seconds of (weighted) job life: that is what θ means, and a property test holds it to it.
 
-λ_i is as the group's load says; for jobs in sight it is what Little's law gives at the options they have now, so that
-the mean stays one over the same jobs however much is spent on them (docs/theory/policy.md, section 5).
+λ_i is how often the group's jobs come; jobs in sight are no part of the long run (docs/theory/policy.md, section 5).
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from charterer.domain.period import period_bounds
 from charterer.domain.time import after, seconds_between
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.demand import GroupDemand
-from charterer.policy.budgets.pool_program import BudgetOutcome, holding_factor
+from charterer.policy.budgets.pool_program import BudgetOutcome
 from charterer.policy.budgets.pool_usage import expected_use, fits_into, sum_uses, use_of
 from charterer.policy.budgets.shared_pools import budget_outcome
-from charterer.policy.budgets.solution import BudgetSolution, spending
+from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.solve.bisection import bisect
 from charterer.policy.solve.exchange_rate import BudgetFit, Demand, Solution, solve, spend_rate
 
@@ -73,6 +72,7 @@ class Frontier:
 
     def __init__(self, solution: BudgetSolution, amount: Money | None = None) -> None:
         """``amount``: another than the budget's own, of which multiples are asked about."""
+        solution = solution.in_the_long_run()
         self._solution = solution
         self.amount = solution.budget.amount if amount is None else amount
         self.period_seconds = period_seconds(solution)
@@ -147,9 +147,7 @@ class Frontier:
     def _fits(self, solution: Solution, served: float) -> bool:
         """Whether the pools have room for what is then held, by those who are served."""
         uses = [
-            use_at(
-                solution, at, share.group, share.arrivals * holding_factor(self._solution, key, share.group) * served
-            )
+            use_at(solution, at, share.group, share.arrivals * self._solution.calibration.of(key[0]).value * served)
             for at, (key, share) in enumerate(self._solution.shares.items())
         ]
         return fits_into(sum_uses(uses), self._solution.room)
@@ -201,7 +199,10 @@ def expected(share: GroupAssignment) -> tuple[float, float]:
 
 def _demands(solution: BudgetSolution) -> list[Demand]:
     """The groups as the planner's own solver sees them: as dear as they turned out to be."""
-    return [spending(key, share.group, solution.calibration) for key, share in solution.shares.items()]
+    calibration = solution.calibration
+    return [
+        share.group.demand(calibration.factor(key[0]), calibration.overhead) for key, share in solution.shares.items()
+    ]
 
 
 def period_seconds(solution: BudgetSolution) -> float:

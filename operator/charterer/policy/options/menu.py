@@ -13,7 +13,7 @@ from charterer.domain.option import Option
 from charterer.domain.pool import Pool
 from charterer.domain.profile import Profile
 from charterer.incremental import Remember, directly
-from charterer.policy.options.ceiling import default_ceiling
+from charterer.policy.options.ceiling import default_ceiling, usual_dollars
 from charterer.policy.options.market import Market, market, market_of
 from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.options.sources import OptionSource, WholeWidths, curves_of
@@ -33,7 +33,7 @@ class Menu:
     ``narrower``: only when the budget's limits force it (no curve is known). ``known``: whether speeds are measured; if
     not, every option has the speed of its share of ``preferred``. ``rigid``: whether the job has one width only.
     ``table``: the same options as numbers. ``ceiling``: dollars that a second of a job of weight 1 may cost where its
-    budget does not say.
+    budget does not say. ``usual``: dollars that a second's work of the reference option usually costs at the least.
     """
 
     stages: tuple[tuple[Option, ...], ...]
@@ -43,6 +43,7 @@ class Menu:
     rigid: bool
     table: OptionTable
     ceiling: Rate
+    usual: float = 0.0
 
     @property
     def options(self) -> tuple[Option, ...]:
@@ -89,13 +90,15 @@ def build_menu(
         nodes = {offer.pool: offer.gpus_per_node for offer, _ in market.open_to(key.gpu_types, key.spot)}
         in_place = InPlaceResize(profile.resize_seconds, nodes) if key.elastic else None
         table = OptionTable.of(stages, curves.restart_seconds, in_place)
-        return Menu(stages, until, (), True, rigid, table, default_ceiling(stages[0], key.preferred))
+        ceiling, usual = default_ceiling(stages[0], key.preferred), usual_dollars(stages[0], key.preferred)
+        return Menu(stages, until, (), True, rigid, table, ceiling, usual)
     options = [candidate.stages[0] for candidate in candidates]
     widest = max([option.gpus for option in options], default=0)
     chosen = tuple(option for option in options if option.gpus == widest)
     narrower = tuple(option for option in options if option.gpus < widest)
     table = OptionTable.of((chosen,), curves.restart_seconds)
-    return Menu((chosen,), (1.0,), narrower, False, rigid, table, default_ceiling(chosen, key.preferred))
+    ceiling, usual = default_ceiling(chosen, key.preferred), usual_dollars(chosen, key.preferred)
+    return Menu((chosen,), (1.0,), narrower, False, rigid, table, ceiling, usual)
 
 
 def _failed(key: MenuKey, profile: Profile | None, market: Market) -> QuarantinedWidths:

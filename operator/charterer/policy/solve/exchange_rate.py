@@ -84,6 +84,14 @@ def solve(demands: Sequence[Demand], allowed: float) -> Solution:
     return Solution(BudgetFit.MET, Rate(rate), levels, None, 0.0, spend)
 
 
+def solution_at(demands: Sequence[Demand], theta: Rate) -> Solution:
+    """What classes take at an exchange rate, with every tie taken; the surplus where all have their fastest."""
+    levels = [bisect_right(demand.slopes, theta * demand.weight) for demand in demands]
+    fastest = all(level == len(demand.slopes) for level, demand in zip(levels, demands, strict=True))
+    fit = BudgetFit.SURPLUS if fastest else BudgetFit.MET
+    return Solution(fit, theta, levels, None, 0.0, _spend(demands, levels))
+
+
 def spend_rate(demands: Sequence[Demand], theta: Rate) -> float:
     """Long-run dollars per second at an exchange rate, with every tie taken: non-decreasing in θ."""
     return _spend(demands, [bisect_right(demand.slopes, theta * demand.weight) for demand in demands])

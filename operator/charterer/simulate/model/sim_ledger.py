@@ -47,7 +47,8 @@ class SimLedger:
         budget = self.budget(now)
         assert budget.balance is not None
         assert job.predicted is not None
-        counted = CountedJob(job.id, job.statistics, job.predicted, job_cost(job, {}, now), job.created, now)
+        cost, opening = job_cost(job, {}, now), budget.is_opening(job.created)
+        counted = CountedJob(job.id, job.statistics, job.predicted, cost, job.created, now, opening)
         balance = apply_count(budget.balance, CountJobs(budget.id, (counted,)))
         self._budget = replace(budget, balance=balance)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from charterer.domain.profile import Amdahl, SpeedCurve
+from charterer.policy.budgets.pool_program import PoolProgram
 from charterer.policy.budgets.pool_usage import path_usages
 from charterer.policy.planner import plan
 from tests.crowds import held, rooms_of, stood
@@ -59,8 +60,9 @@ def test_no_pool_is_exceeded_and_only_full_ones_have_a_price(world: World) -> No
     room, uses = rooms_of(world), held(found)
     for pool, much in uses.items():
         assert much <= room[pool].gpus * (1.0 + 1e-7)
-    for solution in found:
-        assert solution.planned <= solution.allowed * (1.0 + 1e-7)
+    world.pools = {name: replace(pool, max_nodes=10_000) for name, pool in world.pools.items()}
+    for solution, alone in zip(found, stood(world), strict=True):
+        assert solution.planned <= max(solution.allowed, alone.planned) * (1.0 + 1e-7)
         for pool, scarce in solution.scarce.items():
             assert scarce.price > 0.0
             assert uses[pool] == pytest.approx(room[pool].gpus, rel=1e-6)
@@ -82,8 +84,13 @@ def test_rooms_that_do_not_bind_change_nothing(world: World) -> None:
 @settings(max_examples=40)
 @given(worlds(budgets=1))
 def test_one_budget_gets_the_least_time_that_its_money_and_the_room_allow(world: World) -> None:
-    (solution,) = stood(world)
-    if not solution.feasible or not solution.scarce or any(scarce.verdict.short for scarce in solution.scarce.values()):
+    (found,) = stood(world)
+    if not found.feasible or not found.scarce or any(scarce.verdict.short for scarce in found.scarce.values()):
+        return
+    long_run = found.in_the_long_run()
+    program = PoolProgram([long_run], {pool: float(each.gpus) for pool, each in rooms_of(world).items()})
+    solution = program.read(long_run, rooms_of(world), world.now)
+    if not solution.feasible or any(scarce.verdict.short for scarce in solution.scarce.values()):
         return
     shares = list(solution.shares.items())
     ways = [
@@ -94,7 +101,7 @@ def test_one_budget_gets_the_least_time_that_its_money_and_the_room_allow(world:
     room = rooms_of(world)
     rows = [[shares[number][1].arrivals * way.money for number, way in ways]]
     rows += [[shares[number][1].arrivals * way.use.get(pool, 0.0) for number, way in ways] for pool in room]
-    limits = [solution.allowed, *(float(each.gpus) for each in room.values())]
+    limits = [max(solution.allowed, long_run.planned), *(float(each.gpus) for each in room.values())]
     best = linprog(
         [shares[number][1].arrivals * (way.seconds + way.money / CEILING) for number, way in ways],
         A_ub=rows,

@@ -116,14 +116,24 @@ def test_a_suspended_job_gets_no_gpus_and_no_options(monkeypatch: pytest.MonkeyP
     assert "Its options" not in stdout
 
 
+def full_pool() -> World:
+    """A cheap pool with too little room for five jobs, and a dearer one."""
+    world = World()
+    world.budget(amount="1000")
+    world.pool("near", price="16", max_nodes=2)
+    world.pool("far", price="24")
+    curve = SpeedCurve("far", Amdahl(0.97, 1.05))
+    world.profile("sft", Amdahl(0.97, 1.0), gpu_type="near", work_hours=40, others=[curve])
+    for number in range(5):
+        world.job(f"j{number}", gpus=(1, 8, 32), profile="sft")
+    return world
+
+
 def test_a_class_that_mixes_says_for_which_part_of_its_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = world_at()
-    world.budgets = {
-        name: replace(budget, fixed_rate=None, amount=Money.parse("40000")) for name, budget in world.budgets.items()
-    }
-    stdout = charterer_over(world, monkeypatch)("explain", "sft-run").stdout
-    assert re.search(r"New jobs of its class begin \d+% of them on \S.* and \d+% of them on \S.*: at this rate", stdout)
-    assert "as good" in stdout
+    stdout = charterer_over(full_pool(), monkeypatch)("explain", "j0").stdout
+    assert re.search(
+        r"New jobs of its class begin \d+% of them on \S.* and \d+% of them on \S.*: with this mix", stdout
+    )
 
 
 def test_a_width_where_runs_failed_is_named_with_the_end_of_its_pause(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,15 +177,7 @@ def test_a_job_may_be_named_as_kubectl_names_it(prefix: str, monkeypatch: pytest
 
 
 def test_room_in_a_full_pool_stands_beside_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World()
-    world.budget(amount="60000")
-    world.pool("near", price="16", max_nodes=2)
-    world.pool("far", price="24")
-    curve = SpeedCurve("far", Amdahl(0.97, 1.05))
-    world.profile("sft", Amdahl(0.97, 1.0), gpu_type="near", work_hours=40, others=[curve])
-    for number in range(5):
-        world.job(f"j{number}", gpus=(1, 8, 32), profile="sft")
-    charterer = charterer_over(world, monkeypatch)
+    charterer = charterer_over(full_pool(), monkeypatch)
     shown = charterer("explain", "j0", "--all").stdout
     assert "near is full, so a GPU-hour there counts $" in shown or "$16.00 + $" in shown
     rows = json.loads(charterer("explain", "j0", "-o", "json").stdout)["options"]

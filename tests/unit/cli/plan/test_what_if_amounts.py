@@ -12,7 +12,7 @@ from charterer.domain.profile import Amdahl
 from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World
 
-AMOUNT = 20_000
+AMOUNT = 5_000
 
 
 def young(jobs: int = 9) -> World:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ import pytest
 from charterer.api.models.base import dump
 from charterer.controller.status.publisher import viewed_objects
 from charterer.domain.budget import EVERYTHING, Selector
+from charterer.domain.ids import ClassId
 from charterer.domain.profile import Amdahl
 from charterer.policy.planner import plan
-from tests.worlds import World
+from tests.worlds import NAMESPACE, World
 
 
 def status(world: World, kind: str = "GPUBudget") -> Mapping[str, Any]:
@@ -83,3 +85,39 @@ def test_a_budget_without_pools_does_not_say_that_their_prices_are_missing(selec
     shown = next(each for each in status(world)["conditions"] if each["type"] == "PriceDataFresh")
     assert (shown["status"], shown["reason"]) == ("Unknown", "NoPool")
     assert told in shown["message"]
+
+
+def within(world: World) -> Mapping[str, Any]:
+    found: Mapping[str, Any]
+    (found,) = [each for each in status(world)["conditions"] if each["type"] == "WithinBudget"]
+    return found
+
+
+def test_a_budget_without_history_shows_what_it_assumes_and_no_forecast() -> None:
+    world = a_world("60000", jobs=9)
+    shown = status(world)
+    assert shown["arrivals"]["basis"] == "Assumed"
+    assert shown["arrivals"]["batches"] == 1
+    assert not {"forecast", "forecastLow", "forecastHigh"} & set(shown)
+    assert float(shown["inSight"]) > 0.0
+    condition = within(world)
+    assert (condition["status"], condition["reason"]) == ("Unknown", "NoHistory")
+    assert condition["message"].startswith("assumed: 9 jobs in sight, 1 batch; no history. If nothing else comes, the")
+    assert "nine months in ten" not in condition["message"]
+
+
+def test_a_budget_whose_jobs_are_declared_has_a_forecast() -> None:
+    world = a_world("60000", jobs=1)
+    name = ClassId(NAMESPACE, "sft")
+    world.profiles[name] = replace(world.profiles[name], arrivals_per_hour=0.5)
+    shown = status(world)
+    assert shown["arrivals"] == {"perHour": "0.5", "basis": "Declared", "batches": 1}
+    sums = [float(shown[field]) for field in ("spent", "inSight", "toCome")]
+    assert sum(sums) == pytest.approx(float(shown["forecast"]), abs=0.05)
+    assert within(world)["reason"] == "OnCourse"
+
+
+def test_a_budget_without_history_that_spent_more_than_it_has_is_not_within_it() -> None:
+    world = a_world("60000", jobs=1)
+    world.budget(amount="60000", spent="60001")
+    assert (within(world)["status"], within(world)["reason"]) == ("False", "ForecastExceedsAmount")

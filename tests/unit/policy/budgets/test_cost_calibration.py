@@ -16,10 +16,9 @@ from charterer.domain.profile import Amdahl
 from charterer.domain.time import after
 from charterer.incremental import Memo
 from charterer.policy import plan
-from charterer.policy.budgets.cost_calibration import calibrate, corrected, cost_factor, usual_squared_cv
+from charterer.policy.budgets.cost_calibration import calibrate, cost_factor, usual_squared_cv
 from charterer.policy.budgets.inputs import plan_inputs
 from charterer.policy.jobs.committed_cost import NOTHING, ClassInProgress, CommittedCost
-from charterer.policy.solve.exchange_rate import Demand
 from tests.worlds import MID_MONTH, World
 
 AS_PREDICTED = ClassHistory(10.0, 1_000.0, 1_000.0, 1_000.0, MID_MONTH, MID_MONTH)
@@ -63,11 +62,6 @@ def test_a_class_of_few_jobs_is_taken_to_be_as_unequal_as_all_classes_are() -> N
     assert cost_factor(None, NOTHING, usual).squared_cv == usual
     assert 0.7 * usual < cost_factor(AS_PREDICTED, NOTHING, usual).squared_cv < usual
     assert cost_factor(replace(AS_PREDICTED, jobs=3_000.0), NOTHING, usual).squared_cv < 0.02 * usual
-
-
-def test_a_correction_changes_what_is_spent_and_not_what_a_second_costs() -> None:
-    demand = corrected(Demand((1.0, 2.0), (1.0, 2.0, 4.0), 3.0, 1.0, 9.0), 1.5)
-    assert (demand.load, demand.slopes, demand.spends) == (4.5, (1.0, 2.0), (1.0, 2.0, 4.0))
 
 
 def running() -> World:

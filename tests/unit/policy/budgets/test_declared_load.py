@@ -73,7 +73,7 @@ def test_one_small_job_of_a_class_that_declares_a_gigantic_load_leaves_others_th
 
 def test_the_same_load_taken_at_its_word_starves_the_others() -> None:
     world = honest()
-    claims(world)
+    claims(world, arrivals=1e3, work_hours=100.0)
     world.profiles[GREEDY] = replace(world.profiles[GREEDY], claims_arrivals=False, claims_work=False)
     world.job("bait", gpus=1, profile="greedy")
     decided = plan(world.snapshot())
@@ -83,13 +83,13 @@ def test_the_same_load_taken_at_its_word_starves_the_others() -> None:
 
 def test_a_load_that_jobs_bear_out_counts_as_it_was_declared() -> None:
     world = honest()
-    claims(world, arrivals=0.5, work_hours=0.05)
+    claims(world, arrivals=0.5, work_hours=0.04)
     for number in range(4):
         world.job(f"j{number}", gpus=1, profile="greedy", age_seconds=number * 7200.0)
     assert counted(plan(world.snapshot())) == pytest.approx(0.5)
 
 
-def test_a_declared_load_grows_with_what_its_job_has_cost_from_that_of_the_job_itself() -> None:
+def test_a_declared_load_grows_with_what_its_job_has_cost() -> None:
     world = honest()
     claims(world, arrivals=1.0, work_hours=10.0)
     world.rental()
@@ -98,7 +98,7 @@ def test_a_declared_load_grows_with_what_its_job_has_cost_from_that_of_the_job_i
     first = counted(plan(world.snapshot()))
     world.passes(6 * 3600.0)
     later = counted(plan(world.snapshot()))
-    assert first == pytest.approx(0.1, rel=0.05)
+    assert first == pytest.approx(300.0 / 36_000.0, rel=0.05)
     assert later == pytest.approx(2.0 / 6.17, rel=0.05)
 
 
@@ -212,6 +212,7 @@ def test_jobs_of_many_declared_classes_weigh_at_most_five_times_as_much_as_thems
             began = replace(job.allocation, since=after(world.now, -age))
             world.jobs[job.id] = replace(job, allocation=began)
         shares = next(iter(solve_budgets(world.snapshot()))).shares.values()
-        return sum(share.arrivals * share.group.hull.money[0] for share in shares if share.group.class_id.name != "sft")
+        groups = [share.group for share in shares if share.group.class_id.name != "sft"]
+        return sum(group.demand(kappa=1.0, overhead=1.0).spends[0] for group in groups)
 
     assert load(declared=True) <= 5.0 * load(declared=False)

@@ -2,53 +2,91 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.domain.budget import Balance, ClassHistory
+from charterer.domain.budget import Balance, Budget, ClassHistory
 from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.job import Finish, FinishKind
 from charterer.domain.money import Price
 from charterer.domain.option import Option
+from charterer.domain.plan import ArrivalsBasis
 from charterer.domain.profile import Amdahl
 from charterer.domain.time import after
 from charterer.incremental import Memo
 from charterer.policy.actions.admission.queue_order import by_dollars, by_value, next_in_queue
-from charterer.policy.budgets.demand import GroupDemand, group_demands
+from charterer.policy.budgets.demand import BudgetLoad, GroupDemand, budget_load
 from charterer.policy.budgets.inputs import plan_inputs
+from charterer.policy.jobs.group_key import GroupKey
+from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.options.menu import Menus
 from tests.worlds import MID_MONTH, World
 
 DAY = 86_400.0
 
 
+HORIZON = 15 * DAY
+
+
+def load_of(world: World, budget: Budget, groups: Mapping[GroupKey, JobGroup], menus: Menus) -> BudgetLoad:
+    return budget_load(groups, world.profiles, menus, budget, HORIZON, world.now)
+
+
 def grouped(world: World) -> list[GroupDemand]:
     budget = world.budget()
     known = plan_inputs(world.snapshot(), Memo())
-    return list(
-        group_demands(
-            known.groups.get(BudgetId("research"), {}),
-            world.profiles,
-            known.menus[BudgetId("research")],
-            budget,
-            world.now,
-        ).values()
-    )
+    groups = known.groups.get(BudgetId("research"), {})
+    return list(load_of(world, budget, groups, known.menus[BudgetId("research")]).groups.values())
 
 
-def test_without_history_the_load_is_the_jobs_in_sight_at_their_price() -> None:
+def test_the_jobs_in_sight_are_a_stock_of_the_work_that_they_have_left() -> None:
     world = World()
     world.pool()
     world.profile("sft", Amdahl(0.9, 1.0), work_hours=10)
-    for number in range(3):
-        world.job(f"j{number}", gpus=8, profile="sft")
+    world.job("new", gpus=8, profile="sft")
+    world.job("half", gpus=8, profile="sft", hours_left=5.0)
     (group,) = grouped(world)
-    demand = group.demand()
-    assert group.arrivals is None
-    assert demand.load * demand.spends[0] == pytest.approx(3 * 16 / 3600)
+    assert group.basis is ArrivalsBasis.ASSUMED
+    assert group.in_sight == pytest.approx(1.5)
+    assert group.standing(1.0) * HORIZON == pytest.approx(1.5)
+
+
+def test_work_beyond_the_horizon_is_paid_for_later() -> None:
+    world = World()
+    world.pool()
+    world.profile("sft", Amdahl(0.0, 1.0), work_hours=720)
+    world.job("long", gpus=1, profile="sft")
+    (group,) = grouped(world)
+    spends = group.demand(kappa=1.0, overhead=1.0, coming=0.0).spends
+    for seconds, dollars, spent in zip(group.hull.seconds, group.hull.money, spends, strict=True):
+        assert spent * HORIZON == pytest.approx(dollars * min(1.0, HORIZON / seconds))
+    assert group.hull.seconds[0] > HORIZON
+
+
+def test_kappa_corrects_the_jobs_to_come_and_the_overhead_those_in_sight() -> None:
+    world = World()
+    world.pool()
+    world.profile("sft", Amdahl(0.9, 1.0), work_hours=10)
+    world.job("new", gpus=8, profile="sft")
+    (group,) = grouped(world)
+    plain, sure = group.demand(kappa=1.0, overhead=1.0), group.demand(kappa=1.0, overhead=1.0, coming=0.0)
+    corrected = group.demand(kappa=3.0, overhead=2.0)
+    assert corrected.slopes == plain.slopes
+    for found, all_, in_sight in zip(corrected.spends, plain.spends, sure.spends, strict=True):
+        assert found == pytest.approx(3.0 * (all_ - in_sight) + 2.0 * in_sight)
+
+
+def test_in_the_long_run_there_are_only_jobs_to_come() -> None:
+    world = World()
+    world.pool()
+    world.profile("sft", Amdahl(0.9, 1.0), work_hours=10)
+    world.job("new", gpus=8, profile="sft")
+    (group,) = grouped(world)
+    assert group.in_the_long_run().coming(1e9) == group.arrivals > 0.0
 
 
 def test_a_declared_class_of_which_no_job_has_come_yet_counts_for_its_own_budget_only() -> None:
@@ -56,10 +94,10 @@ def test_a_declared_class_of_which_no_job_has_come_yet_counts_for_its_own_budget
     world.pool()
     made = world.profile("sft", Amdahl(0.9, 1.0), work_hours=10, arrivals_per_hour=4.0, budget="research")
     menus = Menus(world.profiles, world.pools)
-    (group,) = group_demands({}, world.profiles, menus, world.budget(), world.now).values()
-    assert (group.class_id, group.active) == (made.id, 0)
-    assert group.arrivals_per_hour(0) == pytest.approx(4.0)
-    assert not group_demands({}, world.profiles, menus, world.budget("another"), world.now)
+    (group,) = load_of(world, world.budget(), {}, menus).groups.values()
+    assert (group.class_id, group.active, group.basis) == (made.id, 0, ArrivalsBasis.DECLARED)
+    assert group.arrivals * 3600.0 == pytest.approx(4.0)
+    assert not load_of(world, world.budget("another"), {}, menus).groups
 
 
 def test_declared_arrivals_are_shared_by_the_groups_of_a_class() -> None:
@@ -69,7 +107,7 @@ def test_declared_arrivals_are_shared_by_the_groups_of_a_class() -> None:
     for number in range(3):
         world.job(f"j{number}", gpus=8, profile="sft")
     world.job("heavy", gpus=8, profile="sft", weight=2.0)
-    rates = {group.weight: group.arrivals_per_hour(0) for group in grouped(world)}
+    rates = {group.weight: group.arrivals * 3600.0 for group in grouped(world)}
     assert rates == pytest.approx({1.0: 3.0, 2.0: 1.0})
 
 
@@ -80,35 +118,33 @@ def test_a_class_whose_jobs_are_all_gone_is_planned_for_as_the_balance_remembers
     gone = ClassHistory(60.0, 1.0, 1.0, 1.0, after(MID_MONTH, -1e8), MID_MONTH, 2 * 43.28, 2 * 10.1)
     budget = world.budget()
     assert budget.balance is not None
-    balance = replace(budget.balance, class_history={profile.id: gone})
-    menus = Menus(world.profiles, world.pools)
-    (group,) = group_demands({}, world.profiles, menus, replace(budget, balance=balance), world.now).values()
-    assert group.active == 0
-    assert group.arrivals_per_hour(0) * 24 == pytest.approx(2.0, rel=0.01)
+    old = replace(
+        budget, created=after(MID_MONTH, -1e8), balance=replace(budget.balance, class_history={profile.id: gone})
+    )
+    (group,) = load_of(world, old, {}, Menus(world.profiles, world.pools)).groups.values()
+    assert (group.active, group.basis) == (0, ArrivalsBasis.COUNTED)
+    assert group.arrivals * DAY == pytest.approx(2.0, rel=0.1)
     assert 20 < group.counted < 100
 
 
 def test_a_finished_job_that_the_balance_has_counted_does_not_count_again() -> None:
     world = World()
     world.pool()
-    budget = world.budget()
-    balance = budget.balance
-    assert balance is not None
     world.profile("sft", Amdahl(0.9, 1.0), work_hours=10)
     for number in range(10):
         job = world.job(f"j{number}", gpus=8, profile="sft", age_seconds=2 * DAY * (number + 1) / 10)
         world.jobs[job.id] = replace(job, last_run=1, finish=Finish(FinishKind.COMPLETE, MID_MONTH, "Completed", ""))
+    budget = replace(world.budget(amount="0"), created=after(MID_MONTH, -3 * DAY))
+    balance = budget.balance
+    assert balance is not None
     known = plan_inputs(world.snapshot(), Memo())
+    cohorts, menus = known.groups[BudgetId("research")], known.menus[BudgetId("research")]
 
-    def rate(of: Balance) -> float | None:
-        cohorts = known.groups[BudgetId("research")]
-        found = group_demands(
-            cohorts, world.profiles, known.menus[BudgetId("research")], replace(budget, balance=of), world.now
-        )
-        return next((group.arrivals for group in found.values()), None)
+    def rate(of: Balance) -> float:
+        return load_of(world, replace(budget, balance=of), cohorts, menus).arrivals.rate
 
-    assert rate(balance) == pytest.approx(9 / (2 * DAY), rel=0.01)
-    assert rate(replace(balance, counted_through=MID_MONTH)) is None
+    assert rate(balance) == pytest.approx(10 / (3 * DAY), rel=0.1)
+    assert rate(replace(balance, counted_through=MID_MONTH)) == 0.0
 
 
 def test_every_class_with_a_job_that_wants_to_run_is_there() -> None:

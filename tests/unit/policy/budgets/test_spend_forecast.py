@@ -14,13 +14,13 @@ from charterer.domain.ids import BudgetId
 from charterer.domain.job import Progress, ResizePolicy
 from charterer.domain.money import Money
 from charterer.domain.period import period_bounds
-from charterer.domain.plan import BudgetVerdict
+from charterer.domain.plan import ForecastVerdict
 from charterer.domain.profile import Amdahl
 from charterer.domain.time import after, seconds_between
 from charterer.policy import plan
-from charterer.policy.budgets.arrivals import Arrivals
 from charterer.policy.budgets.pacing import PacingState
 from charterer.policy.budgets.spend_forecast import CompoundPoisson, JobStream, SpendBounds, forecast, remembered
+from charterer.policy.planner import solve_budgets
 from tests.bench import budgets
 from tests.worlds import MID_MONTH, World
 
@@ -160,21 +160,21 @@ def test_a_job_spends_by_then_no_more_than_it_costs_and_no_faster_than_it_can(
 
 def test_a_class_of_which_no_job_is_in_sight_is_remembered() -> None:
     known = ClassHistory(43.0, 500.0, 430.0, 500.0, after(MID_MONTH, -1e9), MID_MONTH)
-    stream = remembered(known, 2.0, 1.1, Arrivals(1 / DAY, 40.0))
+    stream = remembered(known, 2.0, 1.1, 1 / DAY, 40.0)
     assert (stream.arrivals, stream.counted) == (1 / DAY, 40.0)
     assert stream.dollars == pytest.approx(11.0)
 
 
-def told(**changes: float) -> BudgetVerdict:
+def told(**changes: float) -> ForecastVerdict:
     world = World()
     world.budget(amount="11520")
     world.pool()
     world.profile("sft", Amdahl(0.9, 1.0), work_hours=10, arrivals_per_hour=changes.get("arrivals", 1.0))
     world.job("train", gpus=(1, 8, 32), profile="sft")
-    return next(iter(plan(world.snapshot()).budgets.values()))
+    return solve_budgets(world.snapshot())[0].forecast_verdict()
 
 
-def of_a_running_job(resize: ResizePolicy, fraction: float | None, hard_limit: str | None = None) -> BudgetVerdict:
+def of_a_running_job(resize: ResizePolicy, fraction: float | None, hard_limit: str | None = None) -> ForecastVerdict:
     """The verdict on a budget of $5,000 with one job that will still cost $20,000, at $16 an hour."""
     world = World()
     world.budget(amount="5000", hard_limit=hard_limit)
@@ -188,27 +188,27 @@ def of_a_running_job(resize: ResizePolicy, fraction: float | None, hard_limit: s
     world.jobs[job.id] = replace(
         job, resize=resize, progress=progress, remaining=remaining, predicted=Money.parse("20000")
     )
-    return plan(world.snapshot()).budgets[BudgetId("research")]
+    return solve_budgets(world.snapshot())[0].forecast_verdict()
 
 
 def test_what_a_job_that_is_never_resized_will_still_spend_by_its_report_is_certain() -> None:
     told = of_a_running_job(ResizePolicy.NEVER, 0.3)
-    assert told.forecast_low.dollars == pytest.approx(told.spent.dollars + 16 * 24 * 15, rel=1e-3)
-    assert told.forecast_low <= told.forecast <= told.forecast_high
-    assert of_a_running_job(ResizePolicy.NEVER, 0.3, hard_limit="5000").forecast_low == Money.parse("5000")
+    assert told.low.dollars == pytest.approx(16 + 16 * 24 * 15, rel=1e-3)
+    assert told.low <= told.expected <= told.high
+    assert of_a_running_job(ResizePolicy.NEVER, 0.3, hard_limit="5000").low == Money.parse("5000")
     for other in (of_a_running_job(ResizePolicy.NEVER, None), of_a_running_job(ResizePolicy.RESTART, 0.3)):
-        assert other.forecast_low.dollars < 5_000
+        assert other.low.dollars < 5_000
 
 
 def test_what_a_job_that_has_reported_still_costs_is_less_uncertain() -> None:
     silent, reported = (of_a_running_job(ResizePolicy.RESTART, fraction) for fraction in (None, 0.3))
-    assert reported.forecast_high.dollars < silent.forecast_high.dollars / 2
+    assert reported.high.dollars < silent.high.dollars / 2
 
 
 def test_the_plan_says_what_it_promises() -> None:
     verdict = told()
-    assert verdict.forecast_low < verdict.forecast < verdict.forecast_high
-    assert verdict.forecast.dollars == pytest.approx(11_520, rel=0.02)
+    assert verdict.low < verdict.expected < verdict.high
+    assert verdict.expected.dollars == pytest.approx(11_520, rel=0.02)
 
 
 def test_over_simulated_years_months_keep_to_the_budget_and_intervals_hold() -> None:
@@ -225,11 +225,11 @@ def test_no_forecast_is_above_the_hard_limit_that_is_never_exceeded() -> None:
     world.budget(amount="1000", hard_limit="1000")
     world.pool(gpus=8, price="16")
     world.job("train", gpus=8)
-    limited = plan(world.snapshot()).budgets[BudgetId("research")]
-    assert limited.forecast_low <= limited.forecast <= limited.forecast_high == Money.parse("1000")
+    limited = solve_budgets(world.snapshot())[0].forecast_verdict()
+    assert limited.low <= limited.expected <= limited.high == Money.parse("1000")
     world.budget(amount="1000")
-    free = plan(world.snapshot()).budgets[BudgetId("research")]
-    assert free.forecast_high > Money.parse("1000")
+    free = solve_budgets(world.snapshot())[0].forecast_verdict()
+    assert free.high > Money.parse("1000")
 
 
 @pytest.mark.parametrize(("nodes", "hourly"), [(2, None), (100, "32")])
@@ -244,5 +244,6 @@ def test_no_forecast_is_above_what_the_nodes_that_there_may_be_can_cost(nodes: i
     snapshot = world.snapshot()
     left = seconds_between(snapshot.now, period_bounds("UTC", snapshot.now)[1]) / 3600.0
     verdict = plan(snapshot).budgets[BudgetId("research")]
-    assert verdict.forecast_low <= verdict.forecast <= verdict.forecast_high <= Money.of(32.0 * left)
+    told = solve_budgets(snapshot)[0].forecast_verdict()
+    assert told.low <= told.expected <= told.high <= Money.of(32.0 * left)
     assert not verdict.feasible or verdict.planned.dollars_per_hour <= 32.0

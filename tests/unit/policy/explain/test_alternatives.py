@@ -100,13 +100,6 @@ def test_the_price_that_is_said_to_change_the_choice_does_so_at_todays_rate() ->
             assert chosen_width(repriced, "new") == width
 
 
-def test_two_paths_that_a_class_mixes_are_as_good_as_each_other() -> None:
-    world = world_with("30000")
-    world.job("new", gpus=(1, 8, 32), profile="sft")
-    (equal,) = [row for row in weighed(world, "new").rows if row.rank is Rank.EQUAL]
-    assert equal.per_hour_saved == pytest.approx(standing_of(world).rate * 3600, rel=1e-4)
-
-
 def running(rate: float = 8.0, progress: float = 0.5) -> World:
     world = waiting(rate)
     for _ in range(3):

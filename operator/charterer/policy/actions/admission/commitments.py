@@ -8,7 +8,7 @@ from charterer.domain.ids import JobId
 from charterer.domain.job import Job
 from charterer.domain.money import Price
 from charterer.domain.option import Option
-from charterer.domain.plan import Allocate
+from charterer.domain.plan import Allocate, ArrivalsBasis
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.triage import KeptRuns
 from charterer.policy.budgets import reasons
@@ -87,9 +87,9 @@ class Commitments:
         return f"it costs {option.price}, other jobs {used}, and the budget may spend {allowed} now"
 
     def _is_expected(self, group: GroupKey) -> bool:
-        """Whether the arrival rate of the group's class is known."""
+        """Whether the arrival rate of the group's class is known, and no assumption."""
         share = self._solution.shares.get(group)
-        return share is not None and share.group.arrivals is not None
+        return share is not None and share.group.basis is not ArrivalsBasis.ASSUMED
 
     def _cost(self, job: Job) -> float:
         """Dollars that the job is expected to cost on the cheapest way to its end."""

@@ -236,7 +236,7 @@ class HoleWaits:
             return known
         size = self._size(pool)
         rate = sum(
-            share.arrivals * taken.fraction
+            share.group.foreseen * taken.fraction
             for share in self._solution.shares.values()
             for taken in share.path_shares
             if taken.path[0].pool == pool and taken.path[0].gpus < size
