@@ -32,7 +32,7 @@ from charterer.providers.accounts import Accounts, Environment
 from charterer.providers.aws.calls import Answer, Params
 from charterer.providers.aws.cloud import AwsCloud
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG, Call
-from charterer.providers.provider import Drained, Provider
+from charterer.providers.provider import NONE_KNOWN, Drained, Provider
 from tests import factory
 from tests.clouds.aws.account import Account, Clock, Group
 from tests.clouds.aws.operations import OPERATIONS
@@ -120,7 +120,9 @@ class _World:
                 account.launch(_TYPE, "subnet-a", sold, "", {**tags, **order})
         self.moving: Counter[PoolId] = Counter()
         accounts = Accounts({}, adapter=self._adapter)
-        self.surveys = Surveys(accounts, lambda: self.pools, self._in_motion, lambda: None, SurveyPace())
+        self.surveys = Surveys(
+            accounts, lambda: self.pools, self._in_motion, lambda: NONE_KNOWN, lambda: None, SurveyPace()
+        )
         self.preflights = Preflights(accounts, lambda: self.pools, lambda: None, lambda: None)
         self.renewals = Renewals(accounts, lambda: self.pools, SurveyPace().quiet_seconds)
         self.clouds = CloudWriter(accounts, self.surveys)

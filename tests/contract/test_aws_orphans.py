@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.domain.ids import RentalId
+from charterer.domain.ids import InstanceId, RentalId
 from charterer.domain.plan import Release
+from charterer.domain.pool import InstanceState, Survey
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.steps import Adopt, MarkEnded, RecordOrphan, Refresh, Terminate
 from charterer.domain.time import instant
@@ -15,8 +16,9 @@ from charterer.lifecycle import next_steps
 from charterer.policy import plan
 from charterer.providers.aws.listing import LAG_SECONDS, gang_tags
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG
+from charterer.providers.errors import InvalidRequest
 from tests import factory as make
-from tests.contract.aws_pools import CLUSTER, TYPE, AwsMarket, orders
+from tests.contract.aws_pools import CLUSTER, GROUP, TYPE, AwsMarket, orders
 from tests.contract.conftest import OpenAws
 
 OURS = {CLUSTER_TAG: CLUSTER, POOL_TAG: "aws"}
@@ -73,3 +75,25 @@ async def test_an_instance_whose_rental_was_never_written_is_ended_too(aws: Open
     m.account.start_by_hand(TYPE, "subnet-a", OURS | tags)
     assert await surveys_until_settled(m) <= LAG_SECONDS / SURVEY_SECONDS + 4
     assert m.truth() == []
+
+
+@pytest.mark.parametrize("fleet", [True, False], ids=["fleet", "group"])
+async def test_a_machine_on_record_is_told_of_although_its_tags_are_gone(aws: OpenAws, *, fleet: bool) -> None:
+    """Whoever removes tags removes no machine: it is billed, so that its rental stays."""
+    m = aws() if fleet else aws(GROUP)
+    await m.ask("one")
+    m.account.clock.advance(2 * LAG_SECONDS)
+    ((machine, _),) = (await m.held()).items()
+    m.machines[0].tags.clear()
+    known = {m.pool.id: [InstanceId(machine), InstanceId("i-00000000000000000")]}
+    survey = (await m.provider.survey([m.pool], known))[m.pool.id]
+    assert isinstance(survey, Survey)
+    (listed,) = survey.instances
+    assert (listed.id, listed.state) == (machine, InstanceState.RUNNING)
+    with pytest.raises(InvalidRequest, match="is not tagged as of this cluster and pool"):
+        await m.terminate(machine)
+    m.account.end(machine)
+    m.account.clock.advance(60.0)
+    survey = (await m.provider.survey([m.pool], known))[m.pool.id]
+    assert isinstance(survey, Survey)
+    assert [each.state for each in survey.instances] == [InstanceState.ENDED]

@@ -50,7 +50,7 @@ from charterer.controller.status.events import Events
 from charterer.controller.status.publisher import StatusPublisher
 from charterer.controller.status.transitions import TransitionEvents
 from charterer.controller.status.view_writer import ViewWriter
-from charterer.controller.surveys import Surveys, pools_in, pools_in_motion
+from charterer.controller.surveys import Surveys, machines_on_record, pools_in, pools_in_motion
 from charterer.controller.templates import Templates
 from charterer.controller.unpaid_pods import UnpaidPods
 from charterer.domain.ids import StepKey
@@ -120,7 +120,9 @@ class Leader:
 
         # Observing
         moving = partial(pools_in_motion, store)
-        self._surveys = Surveys(self._accounts, partial(pools_in, store), moving, self._awake.set, settings.surveys)
+        known = partial(machines_on_record, store)
+        pools = partial(pools_in, store)
+        self._surveys = Surveys(self._accounts, pools, moving, known, self._awake.set, settings.surveys)
         self._renewals = Renewals(self._accounts, partial(pools_to_renew, store), settings.surveys.quiet_seconds)
         templates = Templates(client, INDEXED_JOB, environment, self._awake.set)
         self._warnings = RunWarnings(client, self._awake.set)

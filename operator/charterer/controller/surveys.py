@@ -24,6 +24,7 @@ from charterer.domain.time import Instant
 from charterer.providers.accounts import Accounts
 from charterer.providers.errors import ProviderError
 from charterer.providers.guarded import Guarded
+from charterer.providers.provider import KnownMachines
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +48,15 @@ def pools_in(store: Store) -> Mapping[PoolId, Pool]:
 def pools_in_motion(store: Store) -> frozenset[PoolId]:
     """Pools with a rental that is in motion."""
     return frozenset(rental.pool for rental in store.view(kinds.GPU_RENTALS).objects.values() if in_motion(rental))
+
+
+def machines_on_record(store: Store) -> KnownMachines:
+    """The machines of rentals that have not ended, by pool."""
+    known: dict[PoolId, list[InstanceId]] = {}
+    for rental in store.view(kinds.GPU_RENTALS).objects.values():
+        if rental.instance is not None and rental.phase is not RentalPhase.ENDED:
+            known.setdefault(rental.pool, []).append(rental.instance)
+    return known
 
 
 def in_motion(rental: Rental) -> bool:
@@ -99,9 +109,10 @@ class _UnlistedAnswers:
 class Surveys:
     """Keeps ``latest``, ``quotes`` and ``errors`` current until ``run`` is cancelled.
 
-    For the running event loop's thread only, whose clock it uses. ``pools`` and ``moving`` give the pools there are and
-    those in motion. ``changed`` is called after an answer that differs from the one before in more than its time, and
-    after every answer about a pool in motion (its next step may depend on time alone).
+    For the running event loop's thread only, whose clock it uses. ``pools``, ``moving`` and ``known`` give the pools
+    there are, those in motion, and the machines on record. ``changed`` is called after an answer that differs from the
+    one before in more than its time, and after every answer about a pool in motion (its next step may depend on time
+    alone).
     """
 
     def __init__(
@@ -109,12 +120,14 @@ class Surveys:
         accounts: Accounts,
         pools: Callable[[], Mapping[PoolId, Pool]],
         moving: Callable[[], frozenset[PoolId]],
+        known: Callable[[], KnownMachines],
         changed: Callable[[], None],
         pace: SurveyPace,
     ) -> None:
         self._accounts = accounts
         self._pools = pools
         self._moving = moving
+        self._known = known
         self._changed = changed
         self._clock = asyncio.get_running_loop().time
         self._pace = pace
@@ -236,7 +249,7 @@ class Surveys:
         self._clouds |= {pool.id: pool.cloud for pool in pools}
         began = self._clock()
         answers, _ = await asyncio.gather(
-            account.survey(pools), asyncio.gather(*(self._quote(account, pool) for pool in pools))
+            account.survey(pools, self._known()), asyncio.gather(*(self._quote(account, pool) for pool in pools))
         )
         self._clouds |= {pool.id: pool.cloud for pool in pools}  # so that ``keep`` drops answers that came too late
         for pool in pools:

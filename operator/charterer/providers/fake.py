@@ -32,7 +32,7 @@ from charterer.providers.errors import (
     UnknownCode,
     WouldTerminate,
 )
-from charterer.providers.provider import Drained, PreflightFinding, size_finding
+from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, PreflightFinding, size_finding
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +89,9 @@ class FakeCloud:
         self._session: aiohttp.ClientSession | None = None
         self._room = asyncio.Semaphore(_SURVEYS_AT_ONCE)
 
-    async def survey(self, pools: Sequence[Pool]) -> Mapping[PoolId, Survey | ProviderError]:
+    async def survey(
+        self, pools: Sequence[Pool], known: KnownMachines = NONE_KNOWN
+    ) -> Mapping[PoolId, Survey | ProviderError]:
         """Three reads for each pool, eight pools at a time."""
         surveys = await asyncio.gather(*(self._survey_or_error(pool) for pool in pools))
         return {pool.id: survey for pool, survey in zip(pools, surveys, strict=True)}

@@ -26,7 +26,7 @@ from charterer.providers.errors import (
     UnusablePrice,
 )
 from charterer.providers.fleet import Fleet
-from charterer.providers.provider import Drained, PreflightFinding, Provider
+from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, PreflightFinding, Provider
 from charterer.providers.recordable import recordable
 
 _log = logging.getLogger(__name__)
@@ -94,7 +94,9 @@ class Guarded:
 
     # --- reads --------------------------------------------------------------------------------------------------------
 
-    async def survey(self, pools: Sequence[Pool]) -> Mapping[PoolId, Survey | ProviderError]:
+    async def survey(
+        self, pools: Sequence[Pool], known: KnownMachines = NONE_KNOWN
+    ) -> Mapping[PoolId, Survey | ProviderError]:
         """As the adapter answers; each pool counts as one call. What fails as a whole is every pool's error.
 
         What cannot be recorded of a machine is left out.
@@ -103,7 +105,8 @@ class Guarded:
         try:
             async with self._reads:
                 began = _clock()
-                answers = await _within(self._guards.calls.survey, pools[0].id, "survey", self._adapter.survey(pools))
+                asking = self._adapter.survey(pools, known)
+                answers = await _within(self._guards.calls.survey, pools[0].id, "survey", asking)
         except ProviderError as error:
             answers = {pool.id: error.about(pool.id) for pool in pools}
         told = dict(answers)

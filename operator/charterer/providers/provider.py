@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from types import MappingProxyType
+from typing import Final, Protocol
 
 from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.order import Ask, Reply
@@ -40,6 +41,11 @@ def size_finding(pool: Pool, group_size: int) -> PreflightFinding:
     return PreflightFinding("size", well, said if well else f"{said}: lower maxNodes, or raise the group's maximum")
 
 
+KnownMachines = Mapping[PoolId, Collection[InstanceId]]
+"""Ids of machines by pool."""
+NONE_KNOWN: Final[KnownMachines] = MappingProxyType({})
+
+
 class Provider(Protocol):
     """One account of one cloud. Every call may raise a ProviderError.
 
@@ -47,8 +53,14 @@ class Provider(Protocol):
     whether it took effect it raises OutcomeUnknown: look before repeating it.
     """
 
-    async def survey(self, pools: Sequence[Pool]) -> Mapping[PoolId, Survey | ProviderError]:
-        """The cloud's answer for each pool, or why it could not be asked: one pool's error hides no other pool."""
+    async def survey(
+        self, pools: Sequence[Pool], known: KnownMachines = NONE_KNOWN
+    ) -> Mapping[PoolId, Survey | ProviderError]:
+        """The cloud's answer for each pool, or why it could not be asked: one pool's error hides no other pool.
+
+        ``known``: machines that are on record as running. The answer has those that the cloud still has, whatever
+        became of the marks by which it finds others.
+        """
         ...
 
     async def quote(self, pool: Pool) -> Quote:

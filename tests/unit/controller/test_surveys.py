@@ -16,7 +16,7 @@ from charterer.domain.rental import RentalPhase
 from charterer.domain.time import Instant
 from charterer.providers.accounts import Accounts
 from charterer.providers.errors import CloudUnreachable, ProviderError
-from charterer.providers.provider import Drained, PreflightFinding
+from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, PreflightFinding
 from tests.factory.pools import COUNTED, LAG, OFFERING, PRICE, fake_group, instance, pool, rental
 from tests.virtual_time import clock, run_for, run_in_virtual_time
 
@@ -44,7 +44,9 @@ class Cloud:
         self.asked: list[tuple[float, frozenset[PoolId]]] = []
         self.quoted: list[float] = []
 
-    async def survey(self, pools: Sequence[Pool]) -> Mapping[PoolId, Survey | ProviderError]:
+    async def survey(
+        self, pools: Sequence[Pool], known: KnownMachines = NONE_KNOWN
+    ) -> Mapping[PoolId, Survey | ProviderError]:
         asked = clock()
         self.asked.append((asked, frozenset(pool.id for pool in pools)))
         await asyncio.sleep(self.seconds)
@@ -91,6 +93,7 @@ class Sky:
             Accounts({}, adapter=lambda pool, environ: self.clouds[fake_group(pool).endpoint]),
             lambda: self.pools,
             lambda: frozenset(self.moving),
+            lambda: NONE_KNOWN,
             lambda: self.changes.append(clock()),
             SurveyPace(QUIET, MOVING, QUOTED),
         )

@@ -15,7 +15,7 @@ from charterer.providers.errors import (
     ProviderError,
 )
 from charterer.providers.guarded import CallLimits, Guarded, Guards
-from charterer.providers.provider import Drained, PreflightFinding
+from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, PreflightFinding
 from tests import factory as make
 
 POOL = make.pool()
@@ -36,7 +36,9 @@ class SlowCloud:
         self.surveys: dict[PoolId, Survey] = {}
         self.reply = Reply()
 
-    async def survey(self, pools: Sequence[Pool]) -> Mapping[PoolId, Survey | ProviderError]:
+    async def survey(
+        self, pools: Sequence[Pool], known: KnownMachines = NONE_KNOWN
+    ) -> Mapping[PoolId, Survey | ProviderError]:
         await self._call("survey")
         return {pool.id: self.surveys.get(pool.id, make.survey(pool=pool.id)) for pool in pools}
 

@@ -19,7 +19,7 @@ from charterer.providers.aws.calls import Answer, Calls, Params, Sdk, Sleep
 from charterer.providers.aws.fleet import FleetLauncher
 from charterer.providers.aws.group import GroupLauncher
 from charterer.providers.aws.hardware import AwsHardware
-from charterer.providers.aws.listing import LAG_SECONDS, LISTED_SECONDS, ListedInstance, instances_of
+from charterer.providers.aws.listing import LAG_SECONDS, LISTED_SECONDS, ListedInstance, instances_named, instances_of
 from charterer.providers.aws.notices import Notices
 from charterer.providers.aws.permissions import CLUSTER_TAG, POOL_TAG, Call
 from charterer.providers.aws.preflight import Preflight
@@ -33,7 +33,7 @@ from charterer.providers.errors import (
     Transient,
     UnknownCode,
 )
-from charterer.providers.provider import Drained, PreflightFinding
+from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, PreflightFinding
 
 _log = logging.getLogger(__name__)
 
@@ -71,17 +71,30 @@ class AwsCloud:
         self._groups = GroupLauncher(self._calls, clock, sleep)
         self._preflight = Preflight(self._calls, self._hardware, self._groups, self._prices)
 
-    async def survey(self, pools: Sequence[Pool]) -> Mapping[PoolId, Survey | ProviderError]:
+    async def survey(
+        self, pools: Sequence[Pool], known: KnownMachines = NONE_KNOWN
+    ) -> Mapping[PoolId, Survey | ProviderError]:
         """One list of instances for all pools, and what each pool needs beside it. Raises where the list fails."""
         if not pools:
             return {}
         first = pools[0].id
         with _understood(first, "survey", Transient):
             rows, asked = await instances_of(self._calls, first, await self._cluster(first))
+            rows = [*rows, *await self._without_our_tags(pools, known, rows)]
             self._renewals.listed(rows, asked)
         unheard = await self._hear(pools, asked)
         answers = await asyncio.gather(*(self._survey_or_error(pool, rows, asked, unheard) for pool in pools))
         return {pool.id: answer for pool, answer in zip(pools, answers, strict=True)}
+
+    async def _without_our_tags(
+        self, pools: Sequence[Pool], known: KnownMachines, rows: Sequence[ListedInstance]
+    ) -> Sequence[ListedInstance]:
+        """Known instances that no tag finds any more, as far as EC2 still has them: they are billed like any other."""
+        listed = {row.id for row in rows if row.pool}
+        lost = {machine: pool.id for pool in pools for machine in known.get(pool.id, ()) if machine not in listed}
+        if not lost:
+            return ()
+        return [replace(row, pool=lost[row.id]) for row in await instances_named(self._calls, pools[0].id, list(lost))]
 
     async def quote(self, pool: Pool) -> Quote:
         """The price list's price, or the present spot price, of the dearest type and zone."""

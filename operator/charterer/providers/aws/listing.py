@@ -20,6 +20,8 @@ LISTED_SECONDS: Final = 3600.0
 BILLING_MINIMUM: Final = 60
 """Seconds; Linux instances are billed by the second."""
 _PAGE: Final = 1000
+_VALUES: Final = 200
+"""Values that a filter takes at most."""
 _TOKENS_IN_A_TAG: Final = 7
 _MOST_GANG_TAGS: Final = 40
 MOST_TOGETHER: Final = _TOKENS_IN_A_TAG * _MOST_GANG_TAGS
@@ -96,6 +98,17 @@ async def instances_of(
     reservations, asked = await calls.pages(pool, Call.DESCRIBE_INSTANCES, params, "Reservations")
     rows = [_listed(row) for reservation in reservations for row in reservation["Instances"]]
     return recognised(rows, asked), asked
+
+
+async def instances_named(calls: Calls, pool: PoolId, names: Sequence[InstanceId]) -> Sequence[ListedInstance]:
+    """The instances with these ids, as far as EC2 knows them. ``pool``: the pool that errors name."""
+    rows: list[ListedInstance] = []
+    for start in range(0, len(names), _VALUES):
+        filters = [{"Name": "instance-id", "Values": names[start : start + _VALUES]}]
+        params = {"Filters": filters, "MaxResults": _PAGE}
+        reservations, _ = await calls.pages(pool, Call.DESCRIBE_INSTANCES, params, "Reservations")
+        rows += [_listed(row) for reservation in reservations for row in reservation["Instances"]]
+    return rows
 
 
 def _listed(row: Mapping[str, Any]) -> ListedInstance:

@@ -38,7 +38,7 @@ from charterer.providers.karpenter.claims import CLAIMS, Claim, ClaimStage, clai
 from charterer.providers.karpenter.node_class import NodeClasses
 from charterer.providers.karpenter.objects import CallFailure, Objects, ObjectsError
 from charterer.providers.karpenter.preflight import findings
-from charterer.providers.provider import Drained, PreflightFinding
+from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, PreflightFinding
 
 _log = logging.getLogger(__name__)
 
@@ -82,16 +82,23 @@ class KarpenterCloud:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    async def survey(self, pools: Sequence[Pool]) -> Mapping[PoolId, Survey | ProviderError]:
+    async def survey(
+        self, pools: Sequence[Pool], known: KnownMachines = NONE_KNOWN
+    ) -> Mapping[PoolId, Survey | ProviderError]:
         """One list of all claims, and for those that were refused what Events say."""
+        claims: dict[PoolId, list[Claim]] = defaultdict(list)
         try:
             listed = await self._objects.list(CLAIMS, labels=LABEL_POOL)
+            found = [Claim.of(raw) for raw in listed.items]
+            names = {claim.meta.name for claim in found}
+            for pool in pools:
+                for name in set(known.get(pool.id, ())) - names:
+                    if (unlabelled := await self._claim(name)) is not None:
+                        claims[pool.id].append(unlabelled)
         except ObjectsError as error:
             return {pool.id: _error(pool, error) for pool in pools}
         self._asked = listed.at
-        claims: dict[PoolId, list[Claim]] = defaultdict(list)
-        for raw in listed.items:
-            claim = Claim.of(raw)
+        for claim in found:
             claims[claim.pool].append(claim)
         self._forget_all_but({claim.meta.uid for of_pool in claims.values() for claim in of_pool})
         answers = await asyncio.gather(*(self._answer(pool, claims[pool.id], listed.at) for pool in pools))

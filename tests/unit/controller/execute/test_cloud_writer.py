@@ -26,6 +26,7 @@ from charterer.providers.errors import (
     Throttled,
     UnknownCode,
 )
+from charterer.providers.provider import NONE_KNOWN, KnownMachines
 from tests import factory as make
 from tests.unit.providers.slow_cloud import NAMED, SlowCloud
 from tests.virtual_time import run_in_virtual_time
@@ -45,7 +46,9 @@ class RefusingCloud(SlowCloud):
         self.refusal = error
         self.surveys = {make.POOL: replace(make.survey(traits=NAMED), target=None)}
 
-    async def survey(self, pools: Sequence[Pool]) -> Mapping[PoolId, Survey | ProviderError]:
+    async def survey(
+        self, pools: Sequence[Pool], known: KnownMachines = NONE_KNOWN
+    ) -> Mapping[PoolId, Survey | ProviderError]:
         if self.silent and "survey" in self.sent:
             raise self.refusal
         return await super().survey(pools)
@@ -61,6 +64,7 @@ async def steps_after(cloud: RefusingCloud) -> list[object]:
         accounts,
         lambda: {POOL.id: POOL},
         lambda: frozenset({POOL.id}),
+        lambda: NONE_KNOWN,
         lambda: None,
         SurveyPace(),
     )
