@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from charterer.cluster.paths import JOBS
 from charterer.domain.snapshot import OperatorLimits
@@ -145,6 +146,29 @@ async def test_a_budget_that_only_observes_has_a_plan_with_a_detailed_exit_code_
     assert "if its budget were not in mode Observe" in planned.out
     assert "+ rent 1 node of a100" in planned.out
     assert await bed.launched() == 0
+
+
+async def test_commands_act_as_the_user_that_a_flag_or_the_kubeconfig_says(bed: Bed) -> None:
+    """As for kubectl: who administers a cluster tries a command as somebody who may do less."""
+    await bed.pool()
+    await bed.budget()
+    admin, alice = bed.plane.kubeconfig, f"alice-{bed.namespace}"
+    by_flag = await charterer(admin, "plan", "--as", alice)
+    assert (by_flag.code, by_flag.out) == (1, "")
+    assert f'User "{alice}" cannot list resource' in by_flag.err
+    entries = yaml.safe_load(admin.read_text())
+    entries["users"][0]["user"]["as"] = alice
+    by_file = admin.with_name(f"{alice}.kubeconfig")
+    by_file.write_text(yaml.safe_dump(entries))
+    for command in (("plan",), ("stop", "-n", bed.namespace), ("doctor",)):
+        refused = await charterer(by_file, *command)
+        assert refused.code == 1, command
+        assert any(word in refused.err + refused.out for word in (alice, "may not")), command
+    viewer = f"viewers-{bed.namespace}"
+    bed.plane.kubectl("create", "clusterrolebinding", viewer, "--clusterrole=charterer-view", f"--group={viewer}")
+    assert (await charterer(admin, "plan", "--as", alice, "--as-group", "others", "--as-group", viewer)).code == 0
+    nobody = await charterer(admin, "plan", "--as-group", viewer)
+    assert (nobody.code, "set --as, too" in nobody.err) == (1, True)
 
 
 async def test_what_cannot_be_read_or_found_is_one_clear_line_and_exit_code_1(bed: Bed, tmp_path: Path) -> None:

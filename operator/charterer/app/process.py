@@ -25,7 +25,7 @@ from charterer.app.settings import Settings
 from charterer.app.until_answered import until_answered
 from charterer.cluster import credentials
 from charterer.cluster.client import Client
-from charterer.cluster.credentials import Access
+from charterer.cluster.credentials import Access, NoAccess
 from charterer.cluster.heartbeat import Heartbeat
 from charterer.cluster.lease import Lease
 from charterer.cluster.paths import LEASES
@@ -59,6 +59,8 @@ async def run(
     Raises NoAccess when no cluster can be found. When the lead is lost the process ends at once with status 1.
     """
     access = credentials.load(settings.kubeconfig, settings.context)
+    if access.impersonates:
+        raise NoAccess("the operator acts as itself: take `as` from the user of its kubeconfig")
     replica = _Replica(settings, access, wrap, adapters)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+from urllib.parse import quote
 
 import aiohttp
 import yaml
@@ -47,6 +48,28 @@ class NotSent(aiohttp.ClientConnectionError):
 
 
 @dataclass(frozen=True, slots=True)
+class Impersonation:
+    """The identity that requests ask for instead of their own (kubectl's --as, ``as`` of a kubeconfig's user)."""
+
+    user: str = ""
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """The headers of every request. NoAccess where a user is missing: the API server would take the own one."""
+        if not self.user:
+            if self.groups or self.uid or self.extra:
+                raise NoAccess("groups, a uid or extra fields are to be impersonated without a user: set --as, too")
+            return []
+        extra = [(f"Impersonate-Extra-{quote(key)}", value) for key, values in self.extra.items() for value in values]
+        uid = [("Impersonate-Uid", self.uid)] if self.uid else []
+        groups = [("Impersonate-Group", group) for group in self.groups]
+        return [("Impersonate-User", self.user), *groups, *uid, *extra]
+
+
+@dataclass(frozen=True, slots=True)
 class Credential:
     """This process's identity now: the ``Authorization`` header, if any, and the TLS context."""
 
@@ -68,8 +91,10 @@ class Access:
         namespace: str = "default",
         rereads: bool = False,
         clock: Callable[[], float] = time.monotonic,
+        acting_as: Impersonation = Impersonation(),
     ) -> None:
         self.namespace = namespace
+        self._impersonation = acting_as.headers
         self._source, self._fill, self._rereads, self._clock = source, fill, rereads, clock
         self._lock = threading.Lock()
         # A thread of its own: those of the event loop may all be waiting for a cloud.
@@ -83,6 +108,11 @@ class Access:
     def configuration(self) -> Configuration:
         """The package's configuration of now, for server, proxy and the like; credentials come from ``credential``."""
         return self._configuration
+
+    @property
+    def impersonates(self) -> bool:
+        """Whether requests ask for another identity."""
+        return bool(self._impersonation)
 
     @property
     def server(self) -> str:
@@ -157,7 +187,7 @@ class Access:
             middlewares=(authorize,),
             trace_configs=list(traces),
             proxy=self.proxy,
-            headers={"User-Agent": "charterer"},
+            headers=[("User-Agent", "charterer"), *self._impersonation],
         )
 
     def _load(self) -> tuple[Configuration, ssl.SSLContext]:
@@ -177,15 +207,17 @@ class Access:
         return " ".join(words)
 
 
-def load(kubeconfig: Path | None = None, context: str | None = None) -> Access:
+def load(
+    kubeconfig: Path | None = None, context: str | None = None, acting_as: Impersonation = Impersonation()
+) -> Access:
     """The access a process has: ``kubeconfig`` if given, else the pod's service account, else the default kubeconfig.
 
     Runs the credential plug-in if there is one. Raises NoAccess.
     """
     if kubeconfig is not None:
-        return from_kubeconfig([kubeconfig], context)
+        return from_kubeconfig([kubeconfig], context, acting_as=acting_as)
     if context is None and (SERVICE_ACCOUNT / "token").exists() and os.environ.get("KUBERNETES_SERVICE_HOST"):
-        return from_service_account(os.environ, SERVICE_ACCOUNT)
+        return from_service_account(os.environ, SERVICE_ACCOUNT, acting_as=acting_as)
     from_environment = os.environ.get("KUBECONFIG", "")
     paths = [Path(part) for part in from_environment.split(os.pathsep) if part] or [Path.home() / ".kube" / "config"]
     existing = [path for path in paths if path.exists()]
@@ -194,11 +226,15 @@ def load(kubeconfig: Path | None = None, context: str | None = None) -> Access:
             f"no kubeconfig at {', '.join(map(str, paths))} and no service account at {SERVICE_ACCOUNT}: "
             "pass --kubeconfig, set KUBECONFIG, or run in a pod with a mounted service account token"
         )
-    return from_kubeconfig(existing, context)
+    return from_kubeconfig(existing, context, acting_as=acting_as)
 
 
 def from_service_account(
-    environment: Mapping[str, str], directory: Path, *, clock: Callable[[], float] = time.monotonic
+    environment: Mapping[str, str],
+    directory: Path,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    acting_as: Impersonation = Impersonation(),
 ) -> Access:
     """The access of a pod: the server from its environment, token, CA and namespace from the mounted directory."""
 
@@ -213,13 +249,21 @@ def from_service_account(
         namespace=namespace.read_text().strip() if namespace.exists() else "default",
         rereads=True,
         clock=clock,
+        acting_as=acting_as,
     )
 
 
 def from_kubeconfig(
-    paths: list[Path], context: str | None = None, *, clock: Callable[[], float] = time.monotonic
+    paths: list[Path],
+    context: str | None = None,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    acting_as: Impersonation = Impersonation(),
 ) -> Access:
-    """The access of one context (the current one if None) of kubeconfig files; of equal names the first file's wins."""
+    """The access of one context (the current one if None) of kubeconfig files; of equal names the first file's wins.
+
+    ``acting_as``: instead of the user that the file says to impersonate.
+    """
     source = "kubeconfig " + ", ".join(map(str, paths))
     files = os.pathsep.join(map(str, paths))
     with _explained(source):
@@ -248,7 +292,19 @@ def from_kubeconfig(
             )
 
     rereads = bool(user.get("tokenFile"))  # the loader reads it once
-    return Access(source, fill, namespace=entry.get("namespace") or "default", rereads=rereads, clock=clock)
+    namespace = entry.get("namespace") or "default"
+    chosen_identity = acting_as if acting_as != Impersonation() else _impersonation(user)
+    return Access(source, fill, namespace=namespace, rereads=rereads, clock=clock, acting_as=chosen_identity)
+
+
+def _impersonation(user: Mapping[str, Any]) -> Impersonation:
+    """What a user entry of a kubeconfig says."""
+    return Impersonation(
+        user.get("as") or "",
+        tuple(user.get("as-groups") or ()),
+        user.get("as-uid") or "",
+        user.get("as-user-extra") or {},
+    )
 
 
 def _merged(files: str) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ from charterer.cli.shared.option_groups import option_group
 from charterer.cli.shared.output import announce_when_slow
 from charterer.cluster import credentials
 from charterer.cluster.client import Client
-from charterer.cluster.credentials import Access, NoAccess
+from charterer.cluster.credentials import Access, Impersonation, NoAccess
 from charterer.cluster.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import OtherJobs, read_cluster, read_other_jobs
@@ -43,15 +43,17 @@ class ClusterReading:
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """Which cluster: a context of a kubeconfig, None for the default."""
+    """Which cluster, and as whom: a context of a kubeconfig, None for the default."""
 
     kubeconfig: Path | None = None
     context: str | None = None
+    as_user: str = ""
+    as_groups: tuple[str, ...] = ()
 
     def access(self) -> Access:
         """Address and credentials. ClickException where there are none."""
         try:
-            return credentials.load(self.kubeconfig, self.context)
+            return credentials.load(self.kubeconfig, self.context, Impersonation(self.as_user, self.as_groups))
         except NoAccess as error:
             raise click.ClickException(str(error)) from error
 
@@ -65,6 +67,8 @@ cluster_options = option_group(
         help="Default: $KUBECONFIG, or ~/.kube/config, as for kubectl.",
     ),
     click.option("--context", help="Context of the kubeconfig. Default: its current one."),
+    click.option("--as", "as_user", default="", help="User to impersonate, as for kubectl."),
+    click.option("--as-group", "as_groups", multiple=True, help="Group to impersonate; may be repeated."),
 )
 """The options that say which cluster, passed as ``cluster``."""
 
