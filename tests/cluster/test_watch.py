@@ -242,6 +242,7 @@ async def test_each_renewal_of_the_lease_comes_back_as_a_heartbeat(bed: Bed) -> 
     assert bed.heartbeat.lag() > 0
     bed.gate.open()
     await bed.heartbeat.caught_up()
+    await bed.client.delete(LEASES.one("charterer", bed.namespace))
 
 
 async def test_a_watch_without_permission_tries_on_and_is_there_once_it_is_granted(

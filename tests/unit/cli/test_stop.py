@@ -18,16 +18,21 @@ from charterer.domain.snapshot import Stop
 
 
 class Cluster:
-    """An API server with the Lease of an operator in namespace ``operators``, or without one."""
+    """An API server with the Leases of operators that lead, or led, in some namespaces."""
 
-    def __init__(self, *, leases: bool = True, fails: type[Forbidden | NotFound] | None = None) -> None:
-        self.leases = leases
+    def __init__(
+        self, *led: str, leads: tuple[str, ...] = ("operators",), fails: type[Forbidden | NotFound] | None = None
+    ) -> None:
+        self.leases = [(name, "charterer-0") for name in leads] + [(name, "") for name in led]
         self.fails = fails
         self.patched: list[tuple[str, Any]] = []
 
     async def list(self, path: str, *, fields: str) -> Listing:
-        lease = {"metadata": {"namespace": "operators"}, "spec": {"renewTime": "2026-01-01T00:00:00Z"}}
-        return Listing((lease,) if self.leases else (), 1)
+        found = [
+            {"metadata": {"namespace": name}, "spec": {"holderIdentity": holder, "renewTime": f"20{26 + at}-01-01"}}
+            for at, (name, holder) in enumerate(self.leases)
+        ]
+        return Listing(tuple(found), 1)
 
     async def merge_patch(self, path: str, body: dict[str, Any]) -> None:
         if self.fails is not None:
@@ -59,12 +64,25 @@ def test_a_drain_asks_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_missing_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    none = ran(Cluster(leases=False), monkeypatch, "stop")
+    none = ran(Cluster(leads=()), monkeypatch, "stop")
     assert "no operator has ever run here: name its namespace with --namespace" in none.output
     assert "no Namespace x" in ran(Cluster(fails=NotFound), monkeypatch, "stop", "-n", "x").output
     refused = ran(Cluster(fails=Forbidden), monkeypatch, "stop", "-n", "x")
     assert (refused.exit_code, "bind Role charterer-stop" in refused.output) == (1, True)
-    assert Cluster(leases=False).patched == []
+
+
+def test_of_several_leases_the_only_held_one_is_the_operators_and_none_is_chosen_of_two(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever may create Leases in some namespace cannot turn the switch aside: `edit` has that right."""
+    moved = Cluster("a-former-one")
+    assert "Namespace operators is annotated" in ran(moved, monkeypatch, "stop").output
+    given_up = Cluster("older", "newer", leads=())
+    assert "Namespace newer is annotated" in ran(given_up, monkeypatch, "stop").output
+    forged = Cluster(leads=("operators", "somebody"))
+    refused = ran(forged, monkeypatch, "stop")
+    assert (refused.exit_code, "namespaces operators, somebody: name the one" in refused.output) == (1, True)
+    assert forged.patched == []
 
 
 def test_the_doctor_says_that_the_operator_is_stopped_and_that_a_price_is_held() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -84,15 +84,37 @@ def as_operated(state: ClusterState, leader: LeaderSeen | None) -> ClusterState:
 
 
 async def operator_namespace(client: Client) -> str:
-    """The namespace of the operator that led last; empty where none ever did. Raises ApiError."""
-    lease = await _latest_lease(client)
-    return "" if lease is None else str(lease["metadata"]["namespace"])
+    """The namespace of the operator that led last; empty where none ever did.
+
+    Whoever may create a Lease can name it as the operator's. So where Leases of several namespaces are held, none is
+    chosen. Raises ApiError; ClickException where several are held.
+    """
+    leases = await _leases(client)
+    held = {lease["metadata"]["namespace"] for lease in leases if (lease.get("spec") or {}).get("holderIdentity")}
+    if len(held) > 1:
+        raise click.ClickException(
+            f"operators seem to run in the namespaces {', '.join(sorted(held))}: name the one that is meant with "
+            "--namespace, and delete the Lease charterer of those where none runs"
+        )
+    return held.pop() if held else _namespace_of(_latest(leases))
+
+
+async def _leases(client: Client) -> Sequence[RawObject]:
+    """The Leases of that name, in whatever namespace the operator is."""
+    return (await client.list(LEASES.all(), fields=f"metadata.name={LEASE}")).items
 
 
 async def _latest_lease(client: Client) -> RawObject | None:
-    """The Lease of that name that was renewed last, in whatever namespace the operator is."""
-    leases = (await client.list(LEASES.all(), fields=f"metadata.name={LEASE}")).items
+    return _latest(await _leases(client))
+
+
+def _latest(leases: Sequence[RawObject]) -> RawObject | None:
+    """The one that was renewed last."""
     return max(leases, key=lambda lease: (lease.get("spec") or {}).get("renewTime") or "", default=None)
+
+
+def _namespace_of(lease: RawObject | None) -> str:
+    return "" if lease is None else str(lease["metadata"]["namespace"])
 
 
 def _limits(lease: RawObject, where: str) -> OperatorLimits:
