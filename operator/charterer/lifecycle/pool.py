@@ -29,6 +29,7 @@ from charterer.domain.steps import (
     PoolStep,
     RecordOffer,
     RecordOrphan,
+    Reopen,
     Wait,
     Withdraw,
 )
@@ -54,14 +55,17 @@ def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | MarkMissing | 
     step = _match_instances(inventory, view) or _adjust_orders(inventory, view)
     if step is not None and not isinstance(step, Wait):
         return step
-    return _to_record(inventory) or step
+    return _to_record(inventory, view) or step
 
 
-def _to_record(inventory: _PoolInventory) -> CountLifetime | RecordOffer | None:
-    """The step that records what nothing waits for: a lifetime that ended, the cloud's offer, or how nodes started."""
+def _to_record(inventory: _PoolInventory, view: LifecycleView) -> Reopen | CountLifetime | RecordOffer | None:
+    """The step that records what nothing waits for: that the offer is back, a lifetime that ended, what the cloud
+    offers, or how nodes started."""
     pool = inventory.pool
     if pool.gone:
         return None  # there is no object to record it in
+    if over := _disproved(inventory, view):
+        return Reopen(pool.id, over)
     if (ended := lifetime_to_count(pool, inventory.rentals)) is not None:
         return ended
     if pool.deleting:
@@ -202,7 +206,7 @@ def _adjust_orders(inventory: _PoolInventory, view: LifecycleView) -> PoolStep |
     refusal = _refusal(inventory) or _given_up(inventory, now) or never_ready(pool, inventory.rentals, now)
     cooling = pool.cooling(now)
     if refusal is not None and cooling is None and not pool.deleting:
-        returned = _offer_returned(refusal, inventory, view)
+        returned = _offer_returned(refusal.kind, inventory, view)
         billed = bool(_waited_for(inventory))
         return Cool(pool.id, cool_down(pool.cool_downs, refusal, pool.cooldown_seconds, now, returned, billed=billed))
     closing = cooling is not None or pool.deleting or view.snapshot.stop is not None
@@ -248,12 +252,22 @@ def _askable(inventory: _PoolInventory) -> Sequence[Rental]:
     return [rental for rental in complete if rental.gang is None or len(on_record[rental.gang.name]) == 1]
 
 
-def _offer_returned(refusal: Refusal, inventory: _PoolInventory, view: LifecycleView) -> Instant | None:
+def _disproved(inventory: _PoolInventory, view: LifecycleView) -> frozenset[Instant]:
+    """When the pool's cool-downs that are over began, if the offer was seen to be back since.
+
+    The nodes that showed it may be given back a minute later: without a record the pool would be in doubt again.
+    """
+    over = [each for each in inventory.pool.cooled if each.until <= view.snapshot.now]
+    returned = {kind: _offer_returned(kind, inventory, view) for kind in {each.kind for each in over}}
+    return frozenset(each.since for each in over if (back := returned[each.kind]) is not None and back > each.since)
+
+
+def _offer_returned(kind: RefusalKind, inventory: _PoolInventory, view: LifecycleView) -> Instant | None:
     """When a launch showed last that the offer is back, or a ready node that the pool's machines can be ready.
 
     Machines of incomplete gangs show nothing.
     """
-    if refusal.kind is RefusalKind.NEVER_READY:
+    if kind is RefusalKind.NEVER_READY:
         return last_ready(inventory.rentals)
     in_vain = incomplete_gangs(inventory.rentals, view.snapshot.jobs)
     useful = (rental for rental in inventory.rentals if rental.gang is None or rental.gang.name not in in_vain)

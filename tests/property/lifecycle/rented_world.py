@@ -51,6 +51,7 @@ from charterer.domain.steps import (
     RecordOffer,
     RecordOrphan,
     Refresh,
+    Reopen,
     SetFinalizer,
     Step,
     Terminate,
@@ -225,6 +226,10 @@ class World:
             case Cool():
                 pool = self._pool(step.pool, decided)
                 self.pools[step.pool] = replace(pool, cooled=with_cool_down(pool.cooled, step.cool_down))
+            case Reopen():
+                pool = self._pool(step.pool, decided)
+                left = tuple([each for each in pool.cooled if each.since not in step.since])
+                self.pools[step.pool] = replace(pool, cooled=left)
             case RecordOffer():
                 pool = self._pool(step.pool, decided)
                 self.pools[step.pool] = replace(pool, answers=reduce(with_start, step.starts, pool.answers))

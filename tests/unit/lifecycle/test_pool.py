@@ -24,9 +24,11 @@ from charterer.domain.steps import (
     PoolStep,
     RecordOffer,
     RecordOrphan,
+    Reopen,
     Wait,
     Withdraw,
 )
+from charterer.domain.time import after
 from charterer.lifecycle.orphans import orphan_name
 from charterer.lifecycle.pool import order_token, pool_step
 from charterer.lifecycle.view import LifecycleView
@@ -193,6 +195,20 @@ def test_a_failed_launch_cools_the_pool_then_lowers_the_target_then_closes_the_r
     closed = step(snapshot(survey(target=0, refusals=(refusal(5),)), ASKED, COOLING))
     assert isinstance(closed, CloseUnfulfilled)
     assert "StockOut" in closed.because
+
+
+def test_a_machine_launched_after_a_cool_down_ends_its_doubt_for_good() -> None:
+    """Were it only while the machine is there, one that is given back would put the pool in doubt again."""
+    doubtful = pool(cooled=cooled(at(500)), offer_recorded=True)
+    (refused,) = doubtful.cooled
+    came = rental("a100-0", instance(launched=after(refused.since, 1)), phase=RentalPhase.STARTING)
+    seen = snapshot(doubtful, survey(instance()), came)
+    assert step(seen) == Reopen(POOL, frozenset({refused.since}))
+    assert step(replace(seen, pools={POOL: pool(cooled=(), offer_recorded=True)})) is None
+    before = rental("a100-0", instance(launched=after(refused.since, -1)), phase=RentalPhase.STARTING)
+    assert step(snapshot(doubtful, survey(instance()), before)) is None
+    holds = pool(cooled=cooled(at(700)), offer_recorded=True)
+    assert step(snapshot(holds, survey(instance()), came)) is None
 
 
 def test_what_waits_in_a_pool_that_another_ones_refusal_reaches_is_closed_and_not_asked_for_again() -> None:

@@ -40,6 +40,7 @@ from charterer.domain.steps import (
     PruneFolded,
     RecordOffer,
     RecordOrphan,
+    Reopen,
     Refresh,
     SetFinalizer,
     Withdraw,
@@ -102,6 +103,14 @@ async def cool(context: ExecutionContext, step: Cool) -> ActionOutcome:
     pool, new = context.decided.pool(step.pool), step.cool_down
     answers = with_refusal(pool.answers, new.since) if new.kind in LACKS else pool.answers
     await context.objects.record_pool(replace(pool, cooled=with_cool_down(pool.cooled, new), answers=answers))
+    return ActionOutcome.DONE
+
+
+async def reopen(context: ExecutionContext, step: Reopen) -> ActionOutcome:
+    """Forget the refusals since which the cloud has launched nodes."""
+    pool = context.decided.pool(step.pool)
+    left = tuple([each for each in pool.cooled if each.since not in step.since])
+    await context.objects.record_pool(replace(pool, cooled=left))
     return ActionOutcome.DONE
 
 
@@ -289,6 +298,7 @@ RENTAL_HANDLERS: Mapping[type, Handler] = {
     AskCloud: ask_cloud,
     Withdraw: withdraw,
     Cool: cool,
+    Reopen: reopen,
     Adopt: adopt,
     RecordOffer: record_offer,
     CountLifetime: count_lifetime,

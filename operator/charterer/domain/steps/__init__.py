@@ -18,6 +18,7 @@ from charterer.domain.steps.pool_steps import (
     PoolStep,
     RecordOffer,
     RecordOrphan,
+    Reopen,
     Withdraw,
 )
 from charterer.domain.steps.rental_steps import (
@@ -87,6 +88,7 @@ __all__ = [
     "RecordRun",
     "Refresh",
     "RentalStep",
+    "Reopen",
     "ResizeRun",
     "RunStep",
     "RunWarning",

@@ -41,6 +41,14 @@ class Cool:
 
 
 @dataclass(frozen=True, slots=True)
+class Reopen:
+    """Take out of the pool's status the cool-downs that began at these times: nodes were launched since."""
+
+    pool: PoolId
+    since: frozenset[Instant]
+
+
+@dataclass(frozen=True, slots=True)
 class Adopt:
     """Write into the rental's status that this instance is its own (phase Starting; a Draining one stays Draining)."""
 
@@ -99,4 +107,4 @@ class CountLifetime:
     there: tuple[str, ...]
 
 
-PoolStep = AskCloud | Withdraw | Cool | Adopt | RecordOrphan | CloseUnfulfilled | RecordOffer | CountLifetime
+PoolStep = AskCloud | Withdraw | Cool | Reopen | Adopt | RecordOrphan | CloseUnfulfilled | RecordOffer | CountLifetime

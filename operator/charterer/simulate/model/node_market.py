@@ -165,7 +165,6 @@ class NodeMarket:
         self.micros_per_hour = 0
         self.gpus = 0
         self.rented_total = 0
-        self._launched: dict[PoolId, Instant] = {}
         self.version = 0
         for name in self.models:
             self._learn(name, now)
@@ -187,13 +186,13 @@ class NodeMarket:
             pool = self.pools[order.pool]
             if pool.cooling(now) is not None:  # orders of one moment are refused together, as the operator counts them
                 return None
-            launched = self._launched.get(order.pool)
-            cooled = cool_down(pool.cooled, refusal, model.cooldown_seconds, now, launched)
+            cooled = cool_down(pool.cooled, refusal, model.cooldown_seconds, now, None)
             answers, rows = with_refusal(pool.answers, now), with_cool_down(pool.cooled, cooled)
             self.pools = {**self.pools, order.pool: replace(pool, cooled=rows, answers=answers)}
             return None
         self.rented_total += 1
-        self._launched[order.pool] = now
+        if self.pools[order.pool].cooled:
+            self.pools = {**self.pools, order.pool: replace(self.pools[order.pool], cooled=())}
         self.live[order.pool] += 1
         self.rented[order.pool] += 1
         self.gpus += model.gpus_per_node

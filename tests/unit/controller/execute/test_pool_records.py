@@ -9,11 +9,11 @@ from typing import Any, cast
 import pytest
 
 from charterer.controller.execute.context import ExecutionContext
-from charterer.controller.execute.rental_steps import cool, record_offer
+from charterer.controller.execute.rental_steps import cool, record_offer, reopen
 from charterer.domain.nodes.waits import NO_ANSWERS, NodeStart
 from charterer.domain.order import RefusalKind, cool_down
 from charterer.domain.pool import Pool
-from charterer.domain.steps import Cool, RecordOffer
+from charterer.domain.steps import Cool, RecordOffer, Reopen
 from tests import factory as make
 
 POOL = make.pool(answers=NO_ANSWERS)
@@ -43,6 +43,16 @@ async def test_a_refusal_for_lack_of_nodes_is_counted_and_a_mistake_is_not(kind:
     [pool] = scene.recorded
     assert pool.cooled == (new,)
     assert sum(pool.answers.refused) == counts
+
+
+async def test_cool_downs_since_which_nodes_were_launched_are_forgotten_and_others_are_not() -> None:
+    scene = Scene()
+    over, holds = (replace(make.cooled(make.at(second))[0], where=f"{second}") for second in (600, 900))
+    cooling = replace(POOL, cooled=(over, holds))
+    scene.context.decided.pool = lambda name: cooling  # type: ignore[method-assign]
+    await reopen(scene.context, Reopen(POOL.id, frozenset({over.since})))
+    [pool] = scene.recorded
+    assert pool.cooled == (holds,)
 
 
 async def test_the_starts_of_nodes_are_counted_with_the_offer() -> None:

@@ -106,6 +106,25 @@ def test_a_smaller_stock_takes_no_node_that_is_not_spot() -> None:
     assert result.mean_completion_seconds == pytest.approx(250.0)
 
 
+def test_a_node_given_after_a_cool_down_ends_the_doubt_although_it_is_returned() -> None:
+    """As in the operator: otherwise the same node may be rented and returned without end."""
+    market = NodeMarket((replace(NODE, stock=1, cooldown_seconds=10.0),), BEGIN)
+    (pool,) = market.pools
+    orders = [
+        Rent(RentalId(f"r{n}"), pool, BudgetId("b"), ZERO, NODE.hourly, Reason(ReasonCode.DEMAND, 0.0, ZERO, ""))
+        for n in range(3)
+    ]
+    first = market.rent(orders[0], BEGIN)
+    assert first is not None
+    assert market.rent(orders[1], BEGIN) is None
+    assert market.pools[pool].cooled
+    market.end(first, after(BEGIN, 1.0))
+    later = market.rent(orders[2], after(BEGIN, 15.0))
+    assert later is not None
+    market.end(later, after(BEGIN, 16.0))
+    assert market.pools[pool].cooled == ()
+
+
 @pytest.mark.parametrize("limit", ["stock", "quota"])
 def test_the_planner_is_refused_above_the_present_limit_and_comes_back_when_it_grows(limit: str) -> None:
     changes: dict[str, Any] = {limit: 1, f"later_{limit}": ((100.0, 2),)}
