@@ -40,8 +40,8 @@ from charterer.domain.steps import (
     PruneFolded,
     RecordOffer,
     RecordOrphan,
-    Reopen,
     Refresh,
+    Reopen,
     SetFinalizer,
     Withdraw,
 )
