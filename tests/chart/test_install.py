@@ -257,17 +257,17 @@ def test_a_template_that_leaves_no_room_for_a_status_is_refused(installed: Contr
     name = "large"
     person(installed, name, "edit")
     installed.kubectl("create", "-f", "-", input=training_job(name, words="x" * 950_000))
-    for words in ("x" * 1_000_001, "\N{GREEK SMALL LETTER ALPHA}" * 500_001):
+    for words in ("x" * 1_000_001, "\N{GREEK SMALL LETTER ALPHA}" * 500_001, "x" * 1_560_000):
         with pytest.raises(ControlPlaneError, match=r"spec\.template has more than 1,000,000 bytes"):
             installed.kubectl("replace", "-f", "-", input=training_job(name, words=words))
 
 
 def test_a_stolen_token_of_the_operator_changes_no_image_of_a_pod(installed: ControlPlane, operator: Path) -> None:
     installed.kubectl("create", "-f", "-", input=pod("victim", NAMESPACE))
-    patch = ("patch", "pod", "victim", "-n", NAMESPACE, "--kubeconfig", str(operator), "--type=merge", "-p")
+    patch = ("patch", "pod", "victim", "-n", NAMESPACE, "--kubeconfig", str(operator), "--type=json", "-p")
     with pytest.raises(ControlPlaneError, match="nothing of their spec"):
-        installed.kubectl(*patch, json.dumps({"spec": {"containers": [{"name": "t", "image": "evil:1"}]}}))
-    installed.kubectl(*patch, json.dumps({"metadata": {"labels": {"charterer.dev/leader": "true"}}}))
+        installed.kubectl(*patch, '[{"op": "replace", "path": "/spec/containers/0/image", "value": "evil:1"}]')
+    installed.kubectl(*patch, '[{"op": "add", "path": "/metadata/labels", "value": {"charterer.dev/leader": "true"}}]')
 
 
 def refused_in_time(plane: ControlPlane, words: tuple[str, ...], body: str) -> str:
@@ -304,7 +304,7 @@ def test_with_keep_off_only_pods_of_runs_tolerate_the_taint_of_charterers_nodes(
         installed.kubectl(*stranger, input=pod("ordinary", name, tolerations=[{"key": "other", "operator": "Exists"}]))
         installed.kubectl("create", "-f", "-", input=pod("agent", "kube-system", **tolerant))
         installed.kubectl("create", "-f", "-", "--kubeconfig", str(operator), input=batch_job("run", name, run, **tolerant))
-        installed.kubectl("wait", "--for=create", "pod", "-l", "charterer.dev/job-uid", "-n", name, "--timeout=30s")
+        installed.kubectl("wait", "--for=jsonpath={.status.active}=1", "job/run", "-n", name, "--timeout=30s")
     finally:
         installed.helm(*upgrade, "keepOff.taint=")
 
