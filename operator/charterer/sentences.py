@@ -24,7 +24,7 @@ def names(items: Iterable[str], most: int = 3) -> str:
 
 
 def visible(text: str) -> str:
-    r"""The text with every character that a terminal would obey instead of showing it written as an escape (``\u001b``).
+    r"""The text with each character that a terminal would obey instead of showing it as an escape (``\u001b``).
 
     These are the control characters (C0 but for line break and tab, DEL, C1), those that change the direction of a line
     (Unicode Standard Annex 9), breaks of lines and paragraphs, and those without width.

@@ -289,7 +289,7 @@ def test_with_keep_off_only_pods_of_runs_tolerate_the_taint_of_charterers_nodes(
     installed.kubectl("wait", "--for=jsonpath={.rules}", "clusterrole/edit", "--timeout=20s")
     upgrade = ("upgrade", "charterer", str(CHART), "-n", NAMESPACE, "--reuse-values", "--set")
     installed.helm(*upgrade, "keepOff.taint=example.com/rented")
-    tolerant = {"tolerations": [{"key": "example.com/rented", "operator": "Exists"}]}
+    tolerant: dict[str, Any] = {"tolerations": [{"key": "example.com/rented", "operator": "Exists"}]}
     run = {"labels": {"charterer.dev/job-uid": "of-some-job"}}
     try:
         assert "example.com/rented" in refused_in_time(installed, stranger, pod("a", name, **tolerant))
@@ -303,7 +303,9 @@ def test_with_keep_off_only_pods_of_runs_tolerate_the_taint_of_charterers_nodes(
         assert "only Charterer makes Jobs with the label" in refused_in_time(installed, stranger, job)
         installed.kubectl(*stranger, input=pod("ordinary", name, tolerations=[{"key": "other", "operator": "Exists"}]))
         installed.kubectl("create", "-f", "-", input=pod("agent", "kube-system", **tolerant))
-        installed.kubectl("create", "-f", "-", "--kubeconfig", str(operator), input=batch_job("run", name, run, **tolerant))
+        installed.kubectl(
+            "create", "-f", "-", "--kubeconfig", str(operator), input=batch_job("run", name, run, **tolerant)
+        )
         installed.kubectl("wait", "--for=jsonpath={.status.active}=1", "job/run", "-n", name, "--timeout=30s")
     finally:
         installed.helm(*upgrade, "keepOff.taint=")

@@ -136,7 +136,9 @@ def test_the_check_before_an_uninstallation_needs_no_pod_and_can_be_left_out(def
     assert not [o for o in without if o["metadata"]["name"] == "charterer-uninstall"]
 
 
-def test_pods_of_others_are_kept_off_only_where_a_taint_is_named(default: list[Object], everything: list[Object]) -> None:
+def test_pods_of_others_are_kept_off_only_where_a_taint_is_named(
+    default: list[Object], everything: list[Object]
+) -> None:
     policies = {o["metadata"]["name"] for o in default if o["kind"].startswith("ValidatingAdmission")}
     assert not policies & {"charterer-keep-off", "charterer-runs"}
     policy = only(everything, "ValidatingAdmissionPolicy", "charterer-keep-off")

@@ -95,7 +95,7 @@ async def _pods_by_run(client: Client, job: Job) -> Mapping[int, Sequence[_PodLo
     """The pods that a run of the job controls, by uid: whoever may create pods may write any label into them."""
     labels = f"{LABEL_JOB_UID}={job.id}"
     listed = (await client.list(INDEXED_JOB.kind.resource.all(job.namespace), labels=labels)).items
-    runs = [read for raw in listed if (read := INDEXED_JOB.kind.decode(raw)) is not None]
+    runs = [found for raw in listed if (found := INDEXED_JOB.kind.decode(raw)) is not None]
     numbers = {run.uid: run.number for owner, run in runs if owner == job.id and run.owned}
     pods: dict[int, list[_PodLog]] = {}
     for raw in (await client.list(PODS.all(job.namespace), labels=labels)).items:

@@ -49,15 +49,15 @@ def abridged(segments: tuple[PriceSegment, ...], launched: Instant, most: int) -
     """The segments, at most so many: the oldest of more are two that cost the same to the micro-dollar.
 
     These hold the average price for the same whole seconds, and in the last hour what is lacking, since a price that
-    holds for an hour can be any whole number of micro-dollars. The oldest are taken by half of ``most`` (at least 4) at a
-    time, so that one more segment seldom changes the first ones.
+    holds for an hour can cost any whole number of micro-dollars. The oldest are taken by half of ``most`` (which is at
+    least 4) at a time, so that one more segment seldom changes the first ones.
     """
     if len(segments) <= most:
         return segments
     block = most // 2
     number = -((most - 2 - len(segments)) // block) * block
     paid, seconds = ZERO, 0
-    for segment, following in zip(segments[:number], segments[1 : number + 1], strict=True):
+    for segment, following in pairwise(segments[: number + 1]):
         lasted = _lasted(segment, following, launched)
         paid, seconds = paid + segment.price.cost(lasted), seconds + lasted
     begun, rest = segments[number].since, segments[number:]

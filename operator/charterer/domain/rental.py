@@ -18,7 +18,7 @@ from charterer.domain.time import Instant, after
 
 SEGMENTS_KEPT: Final = 2_000
 """Most price segments on record: years of spot prices that change some times a day. The oldest of more are summed up
-(``billing.abridged``). Where ``spec.price`` was changed meanwhile, there may be more; then the last one on record goes on."""
+(``billing.abridged``). A changed ``spec.price`` may make more of them; then the last one on record goes on."""
 SHORTEST_WAIT_SECONDS: Final = 30.0
 """Seconds for which an incomplete gang is waited for at least: clouds launch machines, or refuse them, one by one."""
 

@@ -44,7 +44,7 @@ _POD_UID = "authentication.kubernetes.io/pod-uid"
 _REFUSAL_SECONDS = 10.0
 """How long Kubernetes' "no" is remembered: short, because a token may be used in the second before it is valid."""
 _REFUSALS = 1_000
-"""How many tokens that were refused are remembered: more than are asked about within _REFUSAL_SECONDS, but for floods."""
+"""How many refused tokens are remembered: more than are asked about in _REFUSAL_SECONDS, but for floods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,9 @@ class Authenticator:
             return known
         task = self._asking.get(key)
         if task is None:
-            wait = 0.0 if known is not None and known is accepted else self._limits.wait_seconds(claims.pod_uid, address)
+            wait = (
+                0.0 if known is not None and known is accepted else self._limits.wait_seconds(claims.pod_uid, address)
+            )
             if wait:
                 message = f"too many tokens from {address} that Kubernetes has not accepted before"
                 raise Refused(429, "TooManyTokens", message, retry_after=math.ceil(wait))

@@ -14,7 +14,6 @@ from charterer.cluster.client import Client, Listing
 from charterer.cluster.errors import BadRequest, NotFound
 from tests.unit.api import values
 
-
 UID, NAME = values.UID, values.raw_job()["metadata"]["name"]
 
 

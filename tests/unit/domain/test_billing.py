@@ -145,7 +145,9 @@ def test_price_segments_that_are_summed_up_cost_the_same(
 ) -> None:
     """However many there are, before the launch too, of less than a second or of many hours."""
     starts = [*accumulate(gaps, initial=0)]
-    segments = tuple(PriceSegment(Instant(T0 + since), Price(price)) for since, price in zip(starts, prices, strict=False))
+    segments = tuple(
+        PriceSegment(Instant(T0 + since), Price(price)) for since, price in zip(starts, prices, strict=False)
+    )
     born = Instant(T0 + min(launched, starts[-1]))
     few = abridged(segments, born, 6)
     assert len(few) <= 6

@@ -87,7 +87,12 @@ def test_what_a_terminal_would_obey_is_shown_instead(width: int | None) -> None:
     """A termination message that clears the screen, rings, turns the line around and hides characters."""
     evil = "\x1b[2J\x07\x9b1m\r\x7f\u202eokay\u2066\u200b\ufeff"
     shown = r"\u001b[2J\u0007\u009b1m\u000d\u007f\u202eokay\u2066\u200b\ufeff"
-    blocks = Heading(evil), Paragraph(evil), Items((Item("+", evil),)), DocumentTable(COLUMNS, (row(evil, "", "", evil),))
+    blocks = (
+        Heading(evil),
+        Paragraph(evil),
+        Items((Item("+", evil),)),
+        DocumentTable(COLUMNS, (row(evil, "", "", evil),)),
+    )
     text = TextRenderer(width, colour=False).render(Document(evil, blocks))
     assert text.count(shown) == 5
     assert text.isascii()

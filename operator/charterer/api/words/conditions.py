@@ -22,7 +22,7 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "Change `spec.namespaceSelector` of one of them.",
     ),
     ConditionType.LEFT_RUNNING: Meaning(
-        "The budget's mode is Observe, and nodes are rented: they go on costing money, and no limit of the budget holds.",
+        "The budget's mode is Observe, and nodes are rented: they go on costing money, and no limit of it holds.",
         "Set `spec.mode: Enforce`, which uses them or gives them back; `charterer stop --drain` ends all nodes.",
     ),
     ConditionType.STOPPED: Meaning(

@@ -206,8 +206,8 @@ def _left_running(budget: Budget, rentals: Sequence[Rental]) -> str:
     hourly = Price(sum(rental.price.micros_per_hour for rental in left))
     return (
         f"mode Observe ends nothing: {count(len(left), 'node')} ({names(rental.id for rental in left)}) "
-        f"{'costs' if len(left) == 1 else 'cost'} {hourly}, and no limit of this budget holds, spec.hardLimit included; set "
-        "spec.mode: Enforce, which uses them or gives them back, or end all nodes: charterer stop --drain"
+        f"{'costs' if len(left) == 1 else 'cost'} {hourly}, and no limit of this budget holds, not even the hard one: "
+        "set spec.mode: Enforce, which uses them or gives them back, or end all nodes: charterer stop --drain"
     )
 
 
