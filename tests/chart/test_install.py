@@ -256,7 +256,9 @@ def test_who_may_write_training_jobs_but_not_create_pods_writes_no_template(inst
 def test_a_template_that_leaves_no_room_for_a_status_is_refused(installed: ControlPlane) -> None:
     name = "large"
     person(installed, name, "edit")
-    installed.kubectl("create", "-f", "-", input=training_job(name, words="x" * 950_000))
+    job = json.loads(training_job(name, words="x" * 950_000))
+    job["spec"]["template"]["spec"] |= {"nodeName": None, "hostNetwork": False, "activeDeadlineSeconds": 3}
+    installed.kubectl("create", "-f", "-", input=json.dumps(job))
     for words in ("x" * 1_000_001, "\N{GREEK SMALL LETTER ALPHA}" * 500_001, "x" * 1_560_000):
         with pytest.raises(ControlPlaneError, match=r"spec\.template has more than 1,000,000 bytes"):
             installed.kubectl("replace", "-f", "-", input=training_job(name, words=words))
