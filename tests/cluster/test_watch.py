@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -273,16 +274,9 @@ async def test_a_watch_without_permission_tries_on_and_is_there_once_it_is_grant
         (404, "NotFound", "configmaps", False),
         (405, "MethodNotAllowed", "configmaps", False),
         (409, "Conflict", "configmaps", False),
-        (410, "Gone", "configmaps", False),
-        (410, "Gone", "leases", False),
-        (410, "Gone", "namespaces", False),
         (422, "Invalid", "configmaps", False),
-        (410, "Expired", "configmaps", True),
-        (410, "Expired", "leases", True),
-        (410, "Expired", "namespaces", True),
-        (500, "InternalError", "configmaps", True),
-        (500, "InternalError", "leases", True),
-        (500, "InternalError", "namespaces", True),
+        *product([410], ["Expired"], ["configmaps", "leases", "namespaces"], [False, True]),
+        *product([500], ["InternalError"], ["configmaps", "leases", "namespaces"], [True]),
     ],
 )
 async def test_a_watch_that_fails_goes_on_or_ends_as_a_whole_but_is_never_blind(
