@@ -22,6 +22,8 @@ from tests.testbed.gate import Gate, kubeconfig_through
 
 QUICK = LeaseTimes(duration=2.0, renew=0.3, retry=0.1, renew_deadline=1.2)
 PATIENT = LeaseTimes(duration=60.0, renew=0.3, retry=0.1, renew_deadline=40.0)
+NAME = "elected"
+"""No operator's: commands find the operator by Leases named charterer, in whatever namespace."""
 
 
 class Candidate:
@@ -41,7 +43,7 @@ class Candidate:
         self.ahead = 0.0
         self.lease = Lease(
             credentials.load(kubeconfig),
-            "charterer",
+            NAME,
             namespace,
             pod,
             on_gained=self.gained.set,
@@ -83,7 +85,7 @@ def behind(control_plane: ControlPlane, gate: Gate, tmp_path: Path) -> Path:
 
 
 async def _spec(client: Client, namespace: str) -> Any:
-    return (await client.get(LEASES.one("charterer", namespace)))["spec"]
+    return (await client.get(LEASES.one(NAME, namespace)))["spec"]
 
 
 @pytest.mark.parametrize("second", ["another", "pod-0"])
@@ -129,7 +131,7 @@ async def test_a_dead_leader_is_followed_once_its_lease_was_seen_unchanged_for_i
     spec = {"holderIdentity": "dead", "leaseDurationSeconds": 2, "renewTime": "2100-01-01T00:00:00.000000Z"}
     await client.post(
         LEASES.all(namespace),
-        {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "charterer"}, "spec": spec},
+        {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": NAME}, "spec": spec},
     )
     heir = Candidate(control_plane.kubeconfig, namespace, "heir")
     began = time.monotonic()
@@ -183,7 +185,7 @@ async def test_a_deposed_leader_finds_out_at_its_next_renewal(
     leader.lease.start()
     await awaited(leader.gained)
     usurper = Candidate(control_plane.kubeconfig, namespace, "leader").lease.identity
-    await client.merge_patch(LEASES.one("charterer", namespace), {"spec": {"holderIdentity": usurper}})
+    await client.merge_patch(LEASES.one(NAME, namespace), {"spec": {"holderIdentity": usurper}})
     await awaited(leader.lost, 5)
     assert leader.why == f"the Lease is held by {usurper}"
     assert (await _spec(client, namespace))["holderIdentity"] == usurper
@@ -197,9 +199,9 @@ async def test_a_leader_whose_lease_somebody_touched_or_deleted_goes_on(
     await awaited(leader.gained)
     for disturb in ("touch", "delete"):
         if disturb == "touch":
-            await client.merge_patch(LEASES.one("charterer", namespace), {"metadata": {"labels": {"touched": "yes"}}})
+            await client.merge_patch(LEASES.one(NAME, namespace), {"metadata": {"labels": {"touched": "yes"}}})
         else:
-            await client.delete(LEASES.one("charterer", namespace))
+            await client.delete(LEASES.one(NAME, namespace))
         before = leader.lease.deadline()
         async with asyncio.timeout(10):
             while leader.lease.deadline() == before:
