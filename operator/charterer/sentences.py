@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
+from typing import Final
 
 
 def count(amount: int, word: str) -> str:
@@ -19,3 +21,26 @@ def names(items: Iterable[str], most: int = 3) -> str:
     """The first few of them and how many more there are, for a sentence."""
     listed = sorted(items)
     return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")
+
+
+def visible(text: str) -> str:
+    r"""The text with each character that a terminal would obey instead of showing it as an escape (``\u001b``).
+
+    These are the control characters (C0 but for line break and tab, DEL, C1), those that change the direction of a line
+    (Unicode Standard Annex 9), breaks of lines and paragraphs, and those without width.
+    """
+    return text.translate(_OBEYED)
+
+
+_OBEYED: Final = {
+    code: f"\\u{code:04x}"
+    for code in chain(
+        set(range(0x20)) - {ord("\n"), ord("\t")},
+        range(0x7F, 0xA0),
+        (0x061C, 0xFEFF),
+        range(0x200B, 0x2010),
+        range(0x2028, 0x202F),
+        range(0x2060, 0x2070),
+    )
+}
+"""Escapes by code point. They are those of JSON, in which such characters stand only in strings."""

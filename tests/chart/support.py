@@ -37,6 +37,7 @@ affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: []
 priorityClassName: system-cluster-critical
 podAnnotations: {a: b}
 podLabels: {team: platform}
+keepOff: {taint: example.com/rented, exceptNamespaces: [kube-system, logging]}
 metrics: {enabled: true, from: [{namespaceSelector: {matchLabels: {name: prometheus}}}]}
 serviceAccount: {annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::1:role/charterer"}}
 serviceMonitor: {enabled: true, interval: 15s, labels: {release: prometheus}}

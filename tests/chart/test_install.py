@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -205,8 +207,24 @@ def person(plane: ControlPlane, name: str, *roles: str) -> Path:
     return plane.service_account_kubeconfig(name, name)
 
 
-def training_job(namespace: str, image: str = "train:1") -> str:
-    spec = {"gpus": {"min": 1, "max": 8}, "template": {"spec": {"containers": [{"name": "t", "image": image}]}}}
+def pod(name: str, namespace: str, metadata: Mapping[str, Any] | None = None, **spec: Any) -> str:
+    made = {"name": name, "namespace": namespace, **(metadata or {})}
+    containers = {"containers": [{"name": "t", "image": "train:1"}]}
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": containers | spec})
+
+
+def batch_job(name: str, namespace: str, metadata: Mapping[str, Any], **spec: Any) -> str:
+    """A Job with these metadata and these fields of its pods."""
+    template = json.loads(pod(name, namespace, metadata, **spec))
+    whole = {"restartPolicy": "Never", **template["spec"]}
+    body = {"template": {"metadata": dict(metadata), "spec": whole}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": template["metadata"], "spec": body}
+    return json.dumps(job)
+
+
+def training_job(namespace: str, image: str = "train:1", words: str = "") -> str:
+    container = {"name": "t", "image": image, **({"args": [words]} if words else {})}
+    spec = {"gpus": {"min": 1, "max": 8}, "template": {"spec": {"containers": [container]}}}
     metadata = {"name": "train", "namespace": namespace}
     job = {"apiVersion": "charterer.dev/v1alpha1", "kind": "TrainingJob", "metadata": metadata, "spec": spec}
     return json.dumps(job)
@@ -233,6 +251,66 @@ def test_who_may_write_training_jobs_but_not_create_pods_writes_no_template(inst
     installed.kubectl("replace", "-f", "-", *as_deputy, input=training_job(name, "train:2"))
     installed.kubectl("delete", "trainingjob", "train", "-n", name, *as_deputy)
     installed.kubectl("create", "-f", "-", *as_deputy, input=training_job(name))
+
+
+def test_a_template_that_leaves_no_room_for_a_status_is_refused(installed: ControlPlane) -> None:
+    name = "large"
+    person(installed, name, "edit")
+    job = json.loads(training_job(name, words="x" * 950_000))
+    job["spec"]["template"]["spec"] |= {"nodeName": None, "hostNetwork": False, "activeDeadlineSeconds": 3}
+    installed.kubectl("create", "-f", "-", input=json.dumps(job))
+    for words in ("x" * 1_000_001, "\N{GREEK SMALL LETTER ALPHA}" * 500_001, "x" * 1_560_000):
+        with pytest.raises(ControlPlaneError, match=r"spec\.template has more than 1,000,000 bytes"):
+            installed.kubectl("replace", "-f", "-", input=training_job(name, words=words))
+
+
+def test_a_stolen_token_of_the_operator_changes_no_image_of_a_pod(installed: ControlPlane, operator: Path) -> None:
+    installed.kubectl("create", "-f", "-", input=pod("victim", NAMESPACE))
+    patch = ("patch", "pod", "victim", "-n", NAMESPACE, "--kubeconfig", str(operator), "--type=json", "-p")
+    with pytest.raises(ControlPlaneError, match="nothing of their spec"):
+        installed.kubectl(*patch, '[{"op": "replace", "path": "/spec/containers/0/image", "value": "evil:1"}]')
+    installed.kubectl(*patch, '[{"op": "add", "path": "/metadata/labels", "value": {"charterer.dev/leader": "true"}}]')
+
+
+def refused_in_time(plane: ControlPlane, words: tuple[str, ...], body: str) -> str:
+    """What the API server says against it, once a policy that was just made is known to it."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        try:
+            plane.kubectl(*words, "--dry-run=server", input=body)
+        except ControlPlaneError as error:
+            return str(error)
+    raise AssertionError(f"accepted for 30 s: {body}")
+
+
+def test_with_keep_off_only_pods_of_runs_tolerate_the_taint_of_charterers_nodes(
+    installed: ControlPlane, operator: Path
+) -> None:
+    name = "stranger"
+    stranger = ("create", "-f", "-", "--kubeconfig", str(person(installed, name, "edit")))
+    installed.kubectl("wait", "--for=jsonpath={.rules}", "clusterrole/edit", "--timeout=20s")
+    upgrade = ("upgrade", "charterer", str(CHART), "-n", NAMESPACE, "--reuse-values", "--set")
+    installed.helm(*upgrade, "keepOff.taint=example.com/rented")
+    tolerant: dict[str, Any] = {"tolerations": [{"key": "example.com/rented", "operator": "Exists"}]}
+    run = {"labels": {"charterer.dev/job-uid": "of-some-job"}}
+    try:
+        assert "example.com/rented" in refused_in_time(installed, stranger, pod("a", name, **tolerant))
+        everything = pod("b", name, tolerations=[{"operator": "Exists"}])
+        for body in (everything, pod("c", name, run, **tolerant)):
+            with pytest.raises(ControlPlaneError, match="that no TrainingJob made may not tolerate"):
+                installed.kubectl(*stranger, input=body)
+        with pytest.raises(ControlPlaneError, match=r"may not name their node \(spec.nodeName\)"):
+            installed.kubectl(*stranger, input=pod("d", name, nodeName="gpu-1"))
+        job = batch_job("e", name, run, **tolerant)
+        assert "only Charterer makes Jobs with the label" in refused_in_time(installed, stranger, job)
+        installed.kubectl(*stranger, input=pod("ordinary", name, tolerations=[{"key": "other", "operator": "Exists"}]))
+        installed.kubectl("create", "-f", "-", input=pod("agent", "kube-system", **tolerant))
+        installed.kubectl(
+            "create", "-f", "-", "--kubeconfig", str(operator), input=batch_job("run", name, run, **tolerant)
+        )
+        installed.kubectl("wait", "--for=jsonpath={.status.active}=1", "job/run", "-n", name, "--timeout=30s")
+    finally:
+        installed.helm(*upgrade, "keepOff.taint=")
 
 
 def test_edit_includes_jobs_and_view_reads_them(installed: ControlPlane) -> None:

@@ -54,8 +54,10 @@ def test_by_default_there_is_the_operator_and_nothing_else(default: list[Object]
         "Service/charterer-progress",
         "ServiceAccount/charterer",
         "ValidatingAdmissionPolicy/charterer-create-pods",
+        "ValidatingAdmissionPolicy/charterer-operator",
         "ValidatingAdmissionPolicy/charterer-uninstall",
         "ValidatingAdmissionPolicyBinding/charterer-create-pods",
+        "ValidatingAdmissionPolicyBinding/charterer-operator",
         "ValidatingAdmissionPolicyBinding/charterer-uninstall",
     ]
 
@@ -132,6 +134,17 @@ def test_the_check_before_an_uninstallation_needs_no_pod_and_can_be_left_out(def
     ]
     without = render("uninstallCheck: false")
     assert not [o for o in without if o["metadata"]["name"] == "charterer-uninstall"]
+
+
+def test_pods_of_others_are_kept_off_only_where_a_taint_is_named(
+    default: list[Object], everything: list[Object]
+) -> None:
+    policies = {o["metadata"]["name"] for o in default if o["kind"].startswith("ValidatingAdmission")}
+    assert not policies & {"charterer-keep-off", "charterer-runs"}
+    policy = only(everything, "ValidatingAdmissionPolicy", "charterer-keep-off")
+    (excepted,) = policy["spec"]["matchConstraints"]["namespaceSelector"]["matchExpressions"]
+    assert (excepted["operator"], excepted["values"]) == ("NotIn", ["kube-system", "logging"])
+    assert "'example.com/rented'" in policy["spec"]["variables"][1]["expression"]
 
 
 def test_only_the_leader_gets_progress_and_every_replica_is_scraped(everything: list[Object]) -> None:

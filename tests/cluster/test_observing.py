@@ -89,7 +89,7 @@ async def test_a_standby_is_well_and_ready_and_does_not_lead(bed: Bed) -> None:
     await bed.running("next")
     status, told = await _get(standby, "/healthz")
     assert (status, (await _metrics(standby))[_of("charterer_leader")]) == (200, 0)
-    assert "charterer-0 leads" in told
+    assert "standing by; charterer-0_" in told
     assert (await _get(standby, "/readyz"))[0] == 200
 
 

@@ -113,13 +113,13 @@ async def tls_from_secret(client: Client, name: str) -> TlsMaterial:
 
 async def refusal(guard: Authenticator, token: str) -> Refused:
     with pytest.raises(Refused) as refused:
-        await guard.authenticate(f"Bearer {token}")
+        await guard.authenticate(f"Bearer {token}", "10.0.0.1")
     return refused.value
 
 
 async def test_kubernetes_vouches_for_the_token_of_a_training_pod(control_plane: ControlPlane, client: Client) -> None:
     pod = make_pod(control_plane, "vouched", token_audience(JOB))
-    caller = await authenticator(client, pod).authenticate(f"Bearer {pod.token}")
+    caller = await authenticator(client, pod).authenticate(f"Bearer {pod.token}", "10.0.0.1")
     assert (caller.job, caller.pod, caller.pod_uid) == (JOB, "vouched", pod.uid)
 
 
@@ -147,12 +147,12 @@ async def test_the_token_dies_with_its_pod_even_while_the_directory_still_knows_
 ) -> None:
     pod = make_pod(control_plane, "deleted", token_audience(JOB))
     guard = authenticator(client, pod, cache_seconds=0.0)
-    await guard.authenticate(f"Bearer {pod.token}")
+    await guard.authenticate(f"Bearer {pod.token}", "10.0.0.1")
     control_plane.kubectl("delete", "pod", "deleted", "-n", NAMESPACE, "--grace-period=0", "--force")
     async with asyncio.timeout(30):
         while True:  # the API server itself may remember a token for ten seconds
             try:
-                await guard.authenticate(f"Bearer {pod.token}")
+                await guard.authenticate(f"Bearer {pod.token}", "10.0.0.1")
             except Refused as refused:
                 told = refused
                 break

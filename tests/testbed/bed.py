@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence, Sized
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -120,9 +121,18 @@ class Bed:
             lease=PATIENT,
         )
         log = self.directory / f"{name}.log"
-        process = OperatorProcess(replace(settings, **changes), log, killer, self.adapters, nameless=nameless)
+        wanted = replace(settings, **changes)
+        free = partial(self._free_lease, name)
+        process = OperatorProcess(wanted, log, killer, self.adapters, nameless=nameless, begins=free)
         self.operators.append(process)
         return process
+
+    def _free_lease(self, name: str) -> None:
+        """Take the Lease from a dead operator of this name, as if the time for which it holds had passed."""
+        words = ("lease", "charterer", "-n", SYSTEM)
+        holder = self.plane.kubectl("get", *words, "--ignore-not-found", "-o", "jsonpath={.spec.holderIdentity}")
+        if holder.startswith(f"{name}_"):
+            self.plane.kubectl("patch", *words, "--type=merge", "-p", '{"spec": {"holderIdentity": ""}}')
 
     async def create(self, kind: str, name: str, spec: Mapping[str, object], **metadata: object) -> RawObject:
         """Create one of Charterer's objects."""

@@ -115,7 +115,7 @@ def _main(settings: app.Settings, log: Path, killer: Around | None, adapters: Ad
 
 
 class OperatorProcess:
-    """One ``charterer run``. ``adapters`` is pickled into it."""
+    """One ``charterer run``. ``adapters`` is pickled into it. ``begins`` is called before each start."""
 
     def __init__(
         self,
@@ -125,6 +125,7 @@ class OperatorProcess:
         adapters: Adapters = adapter_for,
         *,
         nameless: bool = False,
+        begins: Callable[[], None] = lambda: None,
     ) -> None:
         """``nameless``: as a user that /etc/passwd does not have."""
         self.settings = settings
@@ -132,9 +133,11 @@ class OperatorProcess:
         self.log = log
         self._killer = killer
         self._adapters = adapters
+        self._begins = begins
         self._process = self._begin()
 
     def _begin(self) -> multiprocessing.process.BaseProcess:
+        self._begins()
         process = _FORKS.Process(
             target=_main,
             args=(self.settings, self.log, self._killer, self._adapters, self._nameless),

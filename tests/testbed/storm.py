@@ -7,6 +7,7 @@ storm of one seed is much the same each time, in whatever order the requests arr
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import ssl
 from collections import Counter
@@ -117,6 +118,13 @@ class StormProxy:
     def refuse_a_watch(self, plural: str, status: int, reason: str) -> None:
         """Cut the watches, and answer the next one of these objects with this."""
         self._next_watch = plural, _refusal(status, reason)
+        for transport in self._watches:
+            transport.abort()
+
+    def fail_a_watch(self, plural: str, status: int, reason: str) -> None:
+        """Cut the watches, and end the next one of these objects by an event that says this; its own status is 200."""
+        event = {"type": "ERROR", "object": json.loads(_refusal(status, reason).text or "")}
+        self._next_watch = plural, web.Response(text=f"{json.dumps(event, separators=(',', ':'))}\n")
         for transport in self._watches:
             transport.abort()
 

@@ -153,7 +153,7 @@ class _Replica:
         label = LeaderLabel(unfenced, settings.namespace, settings.pod_name)
         labelling = asyncio.create_task(label.run(), name="label")
         stack.callback(labelling.cancel)
-        _log.info("waiting for the lead of Lease %s/charterer as %s", settings.namespace, settings.pod_name)
+        _log.info("waiting for the lead of Lease %s/charterer as %s", settings.namespace, self._lease.identity)
         await self._gained.wait()
         self._metrics.leading(True)
         _log.info("leading")

@@ -11,14 +11,15 @@ from typing import Any
 import click
 
 from charterer.api import decode
-from charterer.api.names import COMPLETION_INDEX, LABEL_JOB_UID, LABEL_RUN
+from charterer.api.names import LABEL_JOB_UID
 from charterer.cli.shared.cluster import ClusterOptions, call, cluster_options
 from charterer.cli.shared.job_name import job_name
-from charterer.cluster.client import Client, RawObject
+from charterer.cluster.client import Client
 from charterer.cluster.errors import ApiError, BadRequest, NotFound
 from charterer.cluster.paths import PODS, TRAINING_JOBS
 from charterer.domain.job import Job, RunRecord, run_name
-from charterer.sentences import count
+from charterer.sentences import count, visible
+from charterer.workloads import INDEXED_JOB
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,15 @@ class LogOptions:
     run: int | None = None
     follow: bool = False
     tail: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _PodLog:
+    """A pod of a run, and the container that trains in it."""
+
+    name: str
+    index: int
+    container: str
 
 
 @click.command()
@@ -64,13 +74,10 @@ async def print_logs(client: Client, name: str, namespace: str, options: LogOpti
     except NotFound as error:
         raise click.ClickException(f"no TrainingJob {name!r} in namespace {namespace}; -n names another") from error
     job = decode.training_job(raw).job
-    listing = await client.list(PODS.all(namespace), labels=f"{LABEL_JOB_UID}={job.id}")
-    runs: dict[int, list[RawObject]] = {}
-    for pod in listing.items:
-        runs.setdefault(int(pod["metadata"]["labels"].get(LABEL_RUN) or 0), []).append(pod)
+    runs = await _pods_by_run(client, job)
     number = options.run or max(runs, default=job.last_run)
     if number in runs:
-        pods = sorted(runs[number], key=_index)
+        pods = sorted(runs[number], key=lambda pod: pod.index)
         _note(f"{run_name(name, number)}: {count(len(pods), 'pod')}")
         await _print_pods(client, namespace, pods, options)
         return
@@ -84,25 +91,35 @@ async def print_logs(client: Client, name: str, namespace: str, options: LogOpti
         _note(f"{namespace}/{name} has no pods: {_waits(job, raw)}")
 
 
-def _index(pod: RawObject) -> int:
-    return int((pod["metadata"].get("annotations") or {}).get(COMPLETION_INDEX) or 0)
+async def _pods_by_run(client: Client, job: Job) -> Mapping[int, Sequence[_PodLog]]:
+    """The pods that a run of the job controls, by uid: whoever may create pods may write any label into them."""
+    labels = f"{LABEL_JOB_UID}={job.id}"
+    listed = (await client.list(INDEXED_JOB.kind.resource.all(job.namespace), labels=labels)).items
+    runs = [found for raw in listed if (found := INDEXED_JOB.kind.decode(raw)) is not None]
+    numbers = {run.uid: run.number for owner, run in runs if owner == job.id and run.owned}
+    pods: dict[int, list[_PodLog]] = {}
+    for raw in (await client.list(PODS.all(job.namespace), labels=labels)).items:
+        read = decode.pod(raw)
+        if isinstance(read, decode.JobPod) and read.controller_uid in numbers:
+            pod = _PodLog(read.pod.name, read.pod.index, raw["spec"]["containers"][0]["name"])
+            pods.setdefault(numbers[read.controller_uid], []).append(pod)
+    return pods
 
 
-async def _print_pods(client: Client, namespace: str, pods: Sequence[RawObject], options: LogOptions) -> None:
+async def _print_pods(client: Client, namespace: str, pods: Sequence[_PodLog], options: LogOptions) -> None:
     query = {"follow": "true"} if options.follow else {}
     query |= {} if options.tail is None else {"tailLines": str(options.tail)}
 
-    async def print_pod(pod: RawObject) -> None:
-        name = pod["metadata"]["name"]
-        prefix = f"[{_index(pod)}] " if len(pods) > 1 else ""
-        wanted = query | {"container": str(pod["spec"]["containers"][0]["name"])}
+    async def print_pod(pod: _PodLog) -> None:
+        prefix = f"[{pod.index}] " if len(pods) > 1 else ""
+        wanted = query | {"container": pod.container}
         try:
-            async for line in client.lines(f"{PODS.one(name, namespace)}/log", query=wanted):
-                click.echo(prefix + line)
+            async for line in client.lines(f"{PODS.one(pod.name, namespace)}/log", query=wanted):
+                _print(line, prefix)
         except (BadRequest, NotFound) as error:
-            _note(f"{prefix}{name}: {error.message}")
+            _note(f"{prefix}{pod.name}: {error.message}")
         except ApiError as error:
-            _note(f"{prefix}{name}: its node does not answer: {error.message}")
+            _note(f"{prefix}{pod.name}: its node does not answer: {error.message}")
 
     if options.follow:
         await asyncio.gather(*map(print_pod, pods))
@@ -113,7 +130,7 @@ async def _print_pods(client: Client, namespace: str, pods: Sequence[RawObject],
 
 def _print_record(name: str, record: RunRecord) -> None:
     _note(f"{run_name(name, record.number)} has ended ({record.outcome.value}), and its pods are gone. What is kept:")
-    click.echo(record.message or "nothing: it printed no error")
+    _print(record.message or "nothing: it printed no error")
 
 
 def _waits(job: Job, raw: Mapping[str, Any]) -> str:
@@ -124,6 +141,16 @@ def _waits(job: Job, raw: Mapping[str, Any]) -> str:
     return f"it is {status.get('state') or 'new'}{why}; see charterer explain {job.name} -n {job.namespace}"
 
 
+def _print(text: str, prefix: str = "") -> None:
+    """What a container printed: as it is, but on a terminal without what the terminal would obey.
+
+    Of a line that a progress bar wrote again and again, a terminal shows the last state.
+    """
+    if sys.stdout.isatty():
+        text = "\n".join(visible(line.rstrip("\r").rpartition("\r")[2]) for line in text.split("\n"))
+    click.echo(prefix + text, color=True)
+
+
 def _note(text: str) -> None:
     """A message that is not a line of a log goes to stderr."""
-    click.echo(text, file=sys.stderr)
+    click.echo(visible(text), file=sys.stderr)

@@ -33,7 +33,9 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
     "--kubeconfig", type=click.Path(path_type=Path), envvar="KUBECONFIG", help="Default: the service account."
 )
 @click.option("--context", help="Context of the kubeconfig. Default: its current one.")
-@click.option("--pod-name", envvar="POD_NAME", default=socket.gethostname, help="Identity in the leader election.")
+@click.option(
+    "--pod-name", envvar="POD_NAME", default=socket.gethostname, help="Begins its identity in the leader election."
+)
 @click.option(
     "--namespace",
     envvar="POD_NAMESPACE",

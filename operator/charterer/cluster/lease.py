@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -40,10 +41,11 @@ class Lease:
     """Candidate for, and holder of, one Lease.
 
     ``on_gained()`` is called once, ``on_lost(why)`` at most once and only after it; both from threads of this object.
-    After ``on_lost`` the process must end at once: another may lead from then on. ``identity`` is the pod's name, so
-    that a container that starts again takes over from itself without waiting. ``annotations``: what the holder says of
-    itself on the Lease. ``silence``: seconds for which the process got no answer from the API server to what it asked
-    otherwise.
+    After ``on_lost`` the process must end at once: another may lead from then on. ``identity`` is the name of the
+    ``pod`` and a part of this process's own, after an underscore, which no name of a pod has: two processes that take
+    themselves for one pod do not both lead, and a container that starts again waits like any other candidate.
+    ``annotations``: what the holder says of itself on the Lease. ``silence``: seconds for which the process got no
+    answer from the API server to what it asked otherwise.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class Lease:
         access: Access,
         name: str,
         namespace: str,
-        identity: str,
+        pod: str,
         *,
         on_gained: Callable[[], None],
         on_lost: Callable[[str], None],
@@ -61,10 +63,9 @@ class Lease:
         times: LeaseTimes | None = None,
         clock: Callable[[], float] = steady,
     ) -> None:
-        if not identity:
-            raise ValueError("the identity must not be empty: an empty holderIdentity means that nobody leads")
         self._times = times or LeaseTimes()
-        self._name, self._namespace, self._identity = name, namespace, identity
+        self._name, self._namespace = name, namespace
+        self.identity = f"{pod}_{secrets.token_hex(4)}"
         self._on_gained, self._on_lost, self._heartbeat, self._clock = on_gained, on_lost, heartbeat, clock
         self._annotations = dict(annotations)
         self._silence = silence
@@ -72,7 +73,7 @@ class Lease:
         self._acquired = ""
         self._outdated = False
         self._lock = threading.Lock()
-        self._election = Election(identity, self._times)
+        self._election = Election(self.identity, self._times)
         self._stopping = threading.Event()
         self._renewer = threading.Thread(target=self._renew, name="charterer-lease", daemon=True)
         self._watchdog = threading.Thread(target=self._watch_clock, name="charterer-lease-clock", daemon=True)
@@ -149,7 +150,7 @@ class Lease:
         one and the answer was lost."""
         asked = self._clock()
         try:
-            raw = self._put(self._election.record, self._identity)
+            raw = self._put(self._election.record, self.identity)
         except (Conflict, AlreadyExists, NotFound):
             self._outdated = True
             return False
@@ -180,7 +181,7 @@ class Lease:
             self._election.renewed(record, asked, self._clock())
         self._renewed(record)
         if gained:
-            log.info("%s leads: it holds the Lease %s/%s", self._identity, self._namespace, self._name)
+            log.info("%s leads: it holds the Lease %s/%s", self.identity, self._namespace, self._name)
             self._on_gained()
 
     def _renewed(self, record: LeaseRecord) -> None:
@@ -228,7 +229,7 @@ class Lease:
                 return
             self._election.resign()
         self._stopping.set()
-        log.error("%s leads no more: %s", self._identity, why)
+        log.error("%s leads no more: %s", self.identity, why)
         self._on_lost(why)
 
 

@@ -34,8 +34,8 @@ INACTIVITY_TIMEOUT: Final = 70.0
 """Seconds without even a bookmark (they come every minute) after which a stream counts as dead."""
 _CONNECT_TIMEOUT: Final = 10.0
 _NEVER_SET: Final = "charterer.dev/never-set"
-_REPEATED: Final = frozenset({401, 403, 429})
-"""Refusals after which kopf asks again."""
+_KOPF_TASKS: Final = "kopf._core.reactor."
+"""Loggers of the tasks that kopf keeps up its watches with."""
 _IDENTITY: Final[Any] = "charterer"
 """Without it kopf asks for the name of the process's user, which the uid of an image need not have. Nobody reads it."""
 
@@ -91,12 +91,15 @@ class Watch:
     def _run(self) -> None:
         logging.getLogger("kopf").setLevel(logging.ERROR)  # it logs every event
         logging.getLogger("kopf._cogs.clients").setLevel(logging.CRITICAL)  # and every repeated request, as an error
+        failures = _Failures(self._end)
+        logging.getLogger("kopf").addHandler(failures)
         try:
             asyncio.run(self._watch())
         except Exception:
             log.exception("the watch failed")
         finally:
             self._end()
+            logging.getLogger("kopf").removeHandler(failures)
 
     def _end(self) -> None:
         """It watches no more. Whoever made it is told once, unless they stopped it."""
@@ -133,20 +136,11 @@ class Watch:
             await all_served(session, self._access.server, kinds, self._stop.is_set)
 
     async def _on_answer(self, _: object, __: object, params: aiohttp.TraceRequestEndParams) -> None:
-        """Notice the first page of a list, and what ends the watch of a kind.
-
-        kopf gives a kind up after any refusal but those in ``_REPEATED``. Then it stops watching the others too, and
-        may not return.
-        """
-        query, path, status = params.url.query, params.url.path, params.response.status
-        watched = (LEASES, *(kind.resource for kind in self._store.kinds))
-        if params.method != "GET" or not any(path.endswith(resource.all()) for resource in watched):
+        """Notice the first page of a list."""
+        query, path = params.url.query, params.url.path
+        if "watch" in query or "continue" in query or params.method != "GET" or params.response.status != 200:
             return
-        if 400 <= status < 500 and status not in _REPEATED:
-            log.error("the API server answered %d to the watch or list of %s", status, path.rpartition("/")[2])
-            self._end()
-            return
-        if "watch" in query or "continue" in query or status != 200:
+        if not any(path.endswith(kind.resource.all()) for kind in self._store.kinds):
             return
         if path in self._listed:
             log.info("%s are listed anew: deletions may have been missed", path.rpartition("/")[2])
@@ -210,6 +204,22 @@ class Watch:
                 settings.watching.field_selectors[where] = kind.fields
         settings.watching.field_selectors[LEASES.group, LEASES.version, LEASES.plural] = self._lease
         return settings
+
+
+class _Failures(logging.Handler):
+    """Hears of it when kopf gives up the watch of a kind: after most refusals, or an error that a stream ends with.
+
+    kopf then stops watching the other kinds too, and may not return. It tells nobody else but its log.
+    """
+
+    def __init__(self, on_failure: Callable[[], object]) -> None:
+        super().__init__(logging.ERROR)
+        self._on_failure = on_failure
+        self._thread = threading.get_ident()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.name.startswith(_KOPF_TASKS) and record.thread == self._thread:
+            self._on_failure()
 
 
 class _WatchBackoff:

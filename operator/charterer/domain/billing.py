@@ -9,13 +9,15 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from charterer.domain.budget import Budget
-from charterer.domain.money import ZERO, Money, total
+from charterer.domain.money import ZERO, Money, Price, total
 from charterer.domain.period import period_bounds
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental
 from charterer.domain.time import Instant
 
 _MICROS = 1_000_000
+_HOUR = 3_600
+"""Seconds of the time that prices are for."""
 
 
 def cost(segments: Sequence[PriceSegment], billing_minimum_seconds: int, launched: Instant, ended: Instant) -> Money:
@@ -33,11 +35,40 @@ def cost(segments: Sequence[PriceSegment], billing_minimum_seconds: int, launche
     known = [segments[0], *(segment for segment in segments[1:] if segment.since <= ended)]
     amount = ZERO
     for segment, following in pairwise(known):
-        lasted = max(following.since, launched) - max(segment.since, launched)
-        seconds = min(max(lasted // _MICROS, 0), left)
+        seconds = min(_lasted(segment, following, launched), left)
         amount += segment.price.cost(seconds)
         left -= seconds
     return amount + known[-1].price.cost(left)
+
+
+def _lasted(segment: PriceSegment, following: PriceSegment, launched: Instant) -> int:
+    return max((max(following.since, launched) - max(segment.since, launched)) // _MICROS, 0)
+
+
+def abridged(segments: tuple[PriceSegment, ...], launched: Instant, most: int) -> tuple[PriceSegment, ...]:
+    """The segments, at most so many: the oldest of more are two that cost the same to the micro-dollar.
+
+    These hold the average price for the same whole seconds, and in the last hour what is lacking, since a price that
+    holds for an hour can cost any whole number of micro-dollars. The oldest are taken by half of ``most`` (which is at
+    least 4) at a time, so that one more segment seldom changes the first ones.
+    """
+    if len(segments) <= most:
+        return segments
+    block = most // 2
+    number = -((most - 2 - len(segments)) // block) * block
+    paid, seconds = ZERO, 0
+    for segment, following in pairwise(segments[: number + 1]):
+        lasted = _lasted(segment, following, launched)
+        paid, seconds = paid + segment.price.cost(lasted), seconds + lasted
+    begun, rest = segments[number].since, segments[number:]
+    end = min(seconds, _HOUR)
+    average = Price(paid.micros * _HOUR // seconds) if seconds else Price(0)
+    lacking = paid - average.cost(seconds - end)
+    last = Price((lacking.micros * _HOUR + end // 2) // end) if end else average
+    since = Instant(begun - seconds * _MICROS)
+    if seconds == end:
+        return (PriceSegment(since, last), *rest)
+    return (PriceSegment(since, average), PriceSegment(Instant(begun - end * _MICROS), last), *rest)
 
 
 def accrued(rental: Rental, now: Instant) -> Money:

@@ -17,7 +17,8 @@ from charterer.domain.pool import CapacityType, Cloud, Instance, PriceSegment
 from charterer.domain.time import Instant, after
 
 SEGMENTS_KEPT: Final = 2_000
-"""Most price segments on record: years of spot prices that change some times a day. The last one then goes on."""
+"""Most price segments on record: years of spot prices that change some times a day. The oldest of more are summed up
+(``billing.abridged``). A changed ``spec.price`` may make more of them; then the last one on record goes on."""
 SHORTEST_WAIT_SECONDS: Final = 30.0
 """Seconds for which an incomplete gang is waited for at least: clouds launch machines, or refuse them, one by one."""
 

@@ -2,8 +2,9 @@
 
 Each step adds what was spent since the last one, shared out by who held the GPUs meanwhile, and nothing is ever taken
 back: the sums can be read as counters. An amount that turns out too high afterwards (a machine had ended some seconds
-before the cloud said so) is made up for by adding less later. So when all rentals are folded, the sums are ``lifetime``
-to the micro-dollar, or more by what is still to be made up for.
+before the cloud said so) is made up for by adding less later, to whatever costs something then: one pool keeps what
+was too much, and another may lack it. So when all rentals are folded, the sums are ``lifetime`` to the micro-dollar, or
+more by what is still to be made up for.
 """
 
 from __future__ import annotations

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from charterer.domain.billing import abridged
 from charterer.domain.money import MOST_HOURLY_DOLLARS, Price
 from charterer.domain.pool import Instance, PriceSegment
+from charterer.domain.rental import SEGMENTS_KEPT
 from charterer.domain.time import Instant, after
 
 _UNBELIEVABLE: Final = Price.parse(str(MOST_HOURLY_DOLLARS))
@@ -24,6 +26,8 @@ _LONGEST_LIFE_SECONDS: Final = 20 * 366 * 86_400.0
 def recordable(instance: Instance, asked: Instant) -> tuple[Instance, Sequence[str]]:
     """The instance without what cannot be recorded of it, and a sentence about each such value.
 
+    More price segments than a record takes become fewer that cost the same.
+
     Without a price the quotes say what it costs. ``asked``: the cloud's time of the list.
     """
     faults: list[str] = []
@@ -32,6 +36,8 @@ def recordable(instance: Instance, asked: Instant) -> tuple[Instance, Sequence[s
         wrong = next(segment.price for segment in instance.segments if segment not in segments)
         faults.append(f"a price of {wrong}")
         within = replace(within, segments=segments)
+    if (fewer := abridged(within.segments, within.launched, SEGMENTS_KEPT)) is not within.segments:
+        within = replace(within, segments=fewer)
     if not 0 <= instance.billing_minimum_seconds <= _LONGEST_MINIMUM_SECONDS:
         faults.append(f"a billing minimum of {instance.billing_minimum_seconds} s")
         within = replace(within, billing_minimum_seconds=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from textwrap import wrap
 
 from charterer.report.document import (
@@ -18,6 +19,7 @@ from charterer.report.document import (
     TableColumn,
     Tone,
 )
+from charterer.sentences import visible
 
 _GAP = "  "
 _LEAST_ELASTIC = 24
@@ -35,7 +37,10 @@ _STYLES = {
 
 
 class TextRenderer:
-    """``width`` None: one unbroken line for each row, for programs that read them."""
+    """``width`` None: one unbroken line for each row, for programs that read them.
+
+    Much of the text is foreign, such as what a container printed; characters that a terminal obeys become escapes.
+    """
 
     def __init__(self, width: int | None, *, colour: bool) -> None:
         self._width = width
@@ -49,7 +54,7 @@ class TextRenderer:
     def _block(self, block: Block) -> str:
         match block:
             case Heading(text):
-                return f"\n{self._styled(text, Tone.STRONG)}"
+                return f"\n{self._styled(visible(text), Tone.STRONG)}"
             case Paragraph(text, tone):
                 return "\n".join(self._styled(line, tone) for line in self._wrapped(text, 0))
             case Items(items):
@@ -66,11 +71,14 @@ class TextRenderer:
         return "\n".join(self._styled(line, item.tone) for line in begun)
 
     def _wrapped(self, text: str, indent: int) -> list[str]:
+        text = visible(text)
         if self._width is None:
             return [text]
         return wrap(text, max(self._width - indent, _LEAST_ELASTIC), break_long_words=False) or [""]
 
     def _table(self, table: DocumentTable) -> str:
+        shown = [tuple(TableCell(visible(cell.text), cell.tone) for cell in row) for row in table.rows]
+        table = replace(table, rows=tuple(shown))
         kept = self._columns(table)
         columns = [table.columns[at] for at in kept]
         rows = [[row[at] for at in kept] for row in table.rows]

@@ -131,7 +131,7 @@ def progress_app(
     body_seconds = (limits or ServerLimits()).request_seconds
 
     async def post(request: web.Request) -> web.StreamResponse:
-        caller = await authenticator.authenticate(request.headers.get("Authorization"))
+        caller = await authenticator.authenticate(request.headers.get("Authorization"), request.remote or "")
         wait = pods.wait_seconds(caller.pod_uid)
         if wait:
             raise Refused(429, "TooManyReports", f"pod {caller.pod} reports too often", retry_after=math.ceil(wait))

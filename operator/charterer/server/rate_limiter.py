@@ -1,4 +1,4 @@
-"""A limit on how often each pod may call: a token bucket for each, for a bounded number of pods."""
+"""A limit on how often each of many may do something: a token bucket for each, for a bounded number of them."""
 
 from __future__ import annotations
 

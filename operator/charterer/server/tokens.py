@@ -3,7 +3,8 @@
 Kubernetes verifies the token (TokenReview). It counts only if it is bound to a pod, and that pod belongs to the job's
 current run as the directory says at the moment of the call: a deleted pod is out at once, whatever is cached.
 Before Kubernetes is asked, the unverified claims are read, because they name the job and because a stranger's token
-must not cost the API server a call.
+must not cost the API server a call. Uids of jobs and pods are no secret, so a forged token can name such a pod: tokens
+that Kubernetes has not accepted before are asked about only at a limited rate.
 """
 
 from __future__ import annotations
@@ -14,20 +15,25 @@ import binascii
 import hashlib
 import json
 import logging
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from charterer.api.names import token_audience
 from charterer.domain.ids import JobId
 from charterer.server.directory import CurrentRun, JobDirectory
 from charterer.server.errors import Refused
+from charterer.server.rate_limiter import RateLimiter
 
 log = logging.getLogger(__name__)
 
 PostReview = Callable[[Mapping[str, object]], Awaitable[Mapping[str, object]]]
 """Creates a TokenReview (authentication.k8s.io/v1): its JSON body in, the API server's JSON answer out."""
+
+_K = TypeVar("_K", str, bytes)
 
 _AUDIENCE_PREFIX = token_audience(JobId(""))
 _MAX_TOKEN_CHARACTERS = 8_192
@@ -37,6 +43,8 @@ _POD_NAME = "authentication.kubernetes.io/pod-name"
 _POD_UID = "authentication.kubernetes.io/pod-uid"
 _REFUSAL_SECONDS = 10.0
 """How long Kubernetes' "no" is remembered: short, because a token may be used in the second before it is valid."""
+_REFUSALS = 1_000
+"""How many refused tokens are remembered: more than are asked about in _REFUSAL_SECONDS, but for floods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +67,9 @@ class _Claims:
 
 @dataclass(frozen=True, slots=True)
 class _TokenVerdict:
-    """The answer of Kubernetes about a token, and until when (on the authenticator's clock) it is believed."""
+    """The answer of Kubernetes about a token, by its hash, and until when (on the authenticator's clock) it counts."""
 
+    key: bytes
     caller: Caller | None
     why_not: str
     until: float
@@ -130,10 +139,32 @@ def _read_review(answer: Mapping[str, object], job: JobId) -> tuple[Caller | Non
     return Caller(job, str(names[0]), str(uids[0])), ""
 
 
+@dataclass(frozen=True, slots=True)
+class ReviewLimits:
+    """How often tokens that were never accepted are asked about.
+
+    ``address``: of one client address, which may be a node's behind which many pods are. ``pod``: of one claimed pod,
+    by each address, so that forged tokens do not keep the pod itself from bringing a new one.
+    """
+
+    address: RateLimiter
+    pod: RateLimiter
+
+    @classmethod
+    def usual(cls, clock: Callable[[], float] = time.monotonic) -> ReviewLimits:
+        """For pods that bring a new token every hour, and all at once after the operator has started."""
+        return cls(RateLimiter(rate=5.0, burst=100, clock=clock), RateLimiter(rate=0.2, burst=5, clock=clock))
+
+    def wait_seconds(self, pod_uid: str, address: str) -> float:
+        """0 when one more token may be asked about, which is then counted; otherwise the seconds until then."""
+        return self.pod.wait_seconds(f"{address} {pod_uid}") or self.address.wait_seconds(address)
+
+
 class Authenticator:
     """Turns the header Authorization into a Caller, asking Kubernetes once per token and ``cache_seconds``.
 
-    What is remembered is bounded by ``cache_size`` tokens (kept as hashes), and never outlives a token. At most
+    Of each pod the last accepted token is remembered, as a hash, of at most ``cache_size`` pods; what was refused is
+    remembered apart from these, so that forged tokens drive out no honest one. No verdict outlives its token. At most
     ``concurrent_reviews`` questions are open at a time; the same token asked twice at once is one question.
     """
 
@@ -155,17 +186,22 @@ class Authenticator:
         self._slots = asyncio.Semaphore(concurrent_reviews)
         self._clock = clock
         self._wall_clock = wall_clock
-        self._verdicts: OrderedDict[bytes, _TokenVerdict] = OrderedDict()
+        self._limits = ReviewLimits.usual(clock)
+        self._accepted: OrderedDict[str, _TokenVerdict] = OrderedDict()
+        self._refused: OrderedDict[bytes, _TokenVerdict] = OrderedDict()
         self._asking: dict[bytes, asyncio.Task[_TokenVerdict]] = {}
 
-    async def authenticate(self, authorization: str | None) -> Caller:
-        """The pod behind the header; Refused with 401 (who?), 403 (not that one), 503 (Kubernetes not reached)."""
+    async def authenticate(self, authorization: str | None, address: str) -> Caller:
+        """The pod behind the header of a request from ``address``.
+
+        Refused with 401 (who?), 403 (not that one), 429 (too many tokens), 503 (Kubernetes not reached).
+        """
         token = _bearer(authorization)
         claims = _claims(token)
         self._admit(claims.job, claims.pod_uid)
         if claims.expires is not None and claims.expires <= self._wall_clock():
             raise _unauthenticated("the token has expired; read its file anew at each call")
-        verdict = await self._verdict(token, claims)
+        verdict = await self._verdict(token, claims, address)
         if verdict.caller is None:
             raise _unauthenticated(verdict.why_not)
         self._admit(verdict.caller.job, verdict.caller.pod_uid)
@@ -179,14 +215,22 @@ class Authenticator:
             raise Refused(403, "NotCurrentRun", f"pod {pod_uid} is not of run {run.number}, the job's current run")
         return run
 
-    async def _verdict(self, token: str, claims: _Claims) -> _TokenVerdict:
+    async def _verdict(self, token: str, claims: _Claims, address: str) -> _TokenVerdict:
         key = hashlib.sha256(token.encode()).digest()
-        verdict = self._verdicts.get(key)
-        if verdict is not None and verdict.until > self._clock():
-            self._verdicts.move_to_end(key)
-            return verdict
+        accepted = self._accepted.get(claims.pod_uid)
+        known = accepted if accepted is not None and accepted.key == key else self._refused.get(key)
+        if known is not None and known.until > self._clock():
+            if known is accepted:
+                self._accepted.move_to_end(claims.pod_uid)
+            return known
         task = self._asking.get(key)
         if task is None:
+            wait = (
+                0.0 if known is not None and known is accepted else self._limits.wait_seconds(claims.pod_uid, address)
+            )
+            if wait:
+                message = f"too many tokens from {address} that Kubernetes has not accepted before"
+                raise Refused(429, "TooManyTokens", message, retry_after=math.ceil(wait))
             task = asyncio.create_task(self._ask(key, token, claims))
             self._asking[key] = task
             task.add_done_callback(lambda done: self._asked(key, done))
@@ -210,9 +254,19 @@ class Authenticator:
         seconds = self._cache_seconds if caller is not None else _REFUSAL_SECONDS
         if claims.expires is not None:
             seconds = min(seconds, claims.expires - self._wall_clock())
-        verdict = _TokenVerdict(caller, why_not, self._clock() + seconds)
-        self._verdicts[key] = verdict
-        self._verdicts.move_to_end(key)
-        while len(self._verdicts) > self._cache_size:
-            self._verdicts.popitem(last=False)
+        verdict = _TokenVerdict(key, caller, why_not, self._clock() + seconds)
+        if caller is not None:
+            _remember(self._accepted, caller.pod_uid, verdict, self._cache_size)
+        else:
+            if claims.pod_uid in self._accepted and self._accepted[claims.pod_uid].key == key:
+                del self._accepted[claims.pod_uid]
+            _remember(self._refused, key, verdict, _REFUSALS)
         return verdict
+
+
+def _remember(verdicts: OrderedDict[_K, _TokenVerdict], key: _K, verdict: _TokenVerdict, size: int) -> None:
+    """Add one as the latest; the longest unused goes when there are more than ``size``."""
+    verdicts[key] = verdict
+    verdicts.move_to_end(key)
+    while len(verdicts) > size:
+        verdicts.popitem(last=False)

@@ -14,23 +14,40 @@ from charterer.cluster.client import Client, Listing
 from charterer.cluster.errors import BadRequest, NotFound
 from tests.unit.api import values
 
+UID, NAME = values.UID, values.raw_job()["metadata"]["name"]
 
-def pod(run: int, index: int) -> dict[str, Any]:
-    return {
-        "metadata": {
-            "name": f"sft-r{run}-{index}",
-            "labels": {"charterer.dev/run": str(run)},
-            "annotations": {"batch.kubernetes.io/job-completion-index": str(index)},
-        },
-        "spec": {"containers": [{"name": "trainer"}, {"name": "sidecar"}]},
-    }
+
+def owned(name: str, kind: str, owner: str, owner_uid: str, **meta: Any) -> dict[str, Any]:
+    group = "batch/v1" if kind == "Job" else "charterer.dev/v1alpha1"
+    reference = {"apiVersion": group, "kind": kind, "name": owner, "uid": owner_uid, "controller": True}
+    times = {"resourceVersion": "7", "creationTimestamp": "2026-01-31T12:00:00Z"}
+    return {"metadata": {"name": name, "uid": f"uid-{name}", **times, "ownerReferences": [reference], **meta}}
+
+
+def batch_job(run: int, owner_uid: str = UID) -> dict[str, Any]:
+    labels = {"charterer.dev/job-uid": UID, "charterer.dev/run": str(run)}
+    return owned(f"{NAME}-r{run}", "TrainingJob", NAME, owner_uid, labels=labels)
+
+
+def pod(run: int, index: object, name: str = "", job_uid: str = "", label: str = "") -> dict[str, Any]:
+    """A pod of a run's Job, unless ``job_uid`` is another's; labels say what they like."""
+    made = owned(
+        name or f"{NAME}-r{run}-{index}",
+        "Job",
+        f"{NAME}-r{run}",
+        job_uid or f"uid-{NAME}-r{run}",
+        labels={"charterer.dev/job-uid": UID, "charterer.dev/run": label or str(run)},
+        annotations={"batch.kubernetes.io/job-completion-index": str(index)},
+    )
+    return made | {"spec": {"containers": [{"name": "trainer"}, {"name": "sidecar"}]}}
 
 
 class Api:
-    """One TrainingJob, its pods, and their logs by name; a pod without logs has not started."""
+    """One TrainingJob with two runs, its pods, and their logs by name; a pod without logs has not started."""
 
     def __init__(self, status: Mapping[str, Any], *pods: dict[str, Any], **logs: str) -> None:
         self.raw = {**values.raw_job(), "status": status}
+        self.jobs = (batch_job(1), batch_job(2), batch_job(99, "of somebody else"))
         self.pods = pods
         self.logs = {name.replace("_", "-"): text for name, text in logs.items()}
         self.asked: list[Mapping[str, str]] = []
@@ -42,18 +59,17 @@ class Api:
 
     async def list(self, path: str, *, labels: str) -> Listing:
         assert labels == f"charterer.dev/job-uid={self.raw['metadata']['uid']}"
-        return Listing(self.pods, 1)
+        return Listing(self.jobs if path.endswith("/jobs") else self.pods, 1)
 
     async def lines(self, path: str, *, query: Mapping[str, str]) -> AsyncIterator[str]:
         self.asked.append(query)
         name = path.split("/")[-2]
         if name not in self.logs:
             raise BadRequest("GET", path, 400, "BadRequest", "container trainer is waiting to start")
-        for line in self.logs[name].splitlines():
+        for line in self.logs[name].removesuffix("\n").split("\n"):
             yield line
 
 
-NAME = values.raw_job()["metadata"]["name"]
 PLACES = [{"rental": "a100-1", "gpus": 4}]
 FAILED = {
     "number": 1,
@@ -90,6 +106,29 @@ def test_a_pod_that_has_not_started_does_not_hide_the_others(capsys: pytest.Capt
     lines, said = printed(Api({}, pod(2, 0), pod(2, 1), sft_r2_1="one"), capsys)
     assert lines == ["[1] one"]
     assert "[0] sft-r2-0: container trainer is waiting to start" in said
+
+
+def test_only_pods_of_runs_that_the_job_controls_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Labels, names and owners as somebody with the right to create pods writes them into his own."""
+    forged = [
+        pod(99, 0),
+        pod(2, 0, name="labels", job_uid="uid-of-a-job-that-is-none"),
+        pod(2, 0, name="no-number", job_uid="another", label="x"),
+        pod(2, "x", name="no-index"),
+    ]
+    api = Api({}, pod(2, 0, label="x"), *forged, sft_r99_0="bad", sft_r2_0="good", labels="bad", no_number="bad")
+    lines, said = printed(api, capsys)
+    assert lines == ["good"]
+    assert "sft-r2: 1 pod" in said
+
+
+def test_a_terminal_shows_control_characters_and_a_pipe_gets_them(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = Api({}, pod(2, 0), sft_r2_0="\x1b[2Jnothing wrong\u202e\n 10%|#\r 20%|##\n")
+    assert printed(api, capsys)[0] == ["\x1b[2Jnothing wrong\u202e", " 10%|#", " 20%|##"]
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert printed(api, capsys)[0] == ["\\u001b[2Jnothing wrong\\u202e", " 20%|##"]
 
 
 def test_when_the_pods_are_gone_the_kept_lines_are_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import accumulate
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from charterer.domain.billing import accrued, accrued_in, cost, spent
+from charterer.domain.billing import abridged, accrued, accrued_in, cost, spent
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.period import period_bounds, period_end
 from charterer.domain.pool import PriceSegment
@@ -128,3 +131,29 @@ def test_a_period_keeps_its_length_when_the_time_zone_is_changed() -> None:
     tokyo = period_bounds("Asia/Tokyo", moment(2026, 3, 10))[0]
     assert period_end("UTC", tokyo) == moment(2026, 4, 1)
     assert period_end("Asia/Tokyo", tokyo) == moment(2026, 3, 31, 15)
+
+
+@given(
+    gaps=st.lists(st.integers(0, 9_000_000_000), min_size=8, max_size=40),
+    prices=st.lists(st.integers(0, 10**8), min_size=41, max_size=41),
+    launched=st.integers(0, 10**10),
+    later=st.integers(0, 10**11),
+    minimum=st.integers(0, 10**5),
+)
+def test_price_segments_that_are_summed_up_cost_the_same(
+    gaps: list[int], prices: list[int], launched: int, later: int, minimum: int
+) -> None:
+    """However many there are, before the launch too, of less than a second or of many hours."""
+    starts = [*accumulate(gaps, initial=0)]
+    segments = tuple(
+        PriceSegment(Instant(T0 + since), Price(price)) for since, price in zip(starts, prices, strict=False)
+    )
+    born = Instant(T0 + min(launched, starts[-1]))
+    few = abridged(segments, born, 6)
+    assert len(few) <= 6
+    assert few[-1] == segments[-1]
+    ended = Instant(segments[-1].since + later)
+    assert cost(few, 0, born, ended) == cost(segments, 0, born, ended)
+    assert cost(few, minimum, born, ended) == cost(segments, minimum, born, ended)
+    longer = (*segments, PriceSegment(ended, Price(1)))
+    assert cost(abridged(longer, born, 6), 0, born, ended) == cost(longer, 0, born, ended)

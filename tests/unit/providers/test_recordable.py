@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from charterer.api.models.gpurental import GPURentalRecord
+from charterer.domain.billing import accrued, cost
 from charterer.domain.ids import NodeName
 from charterer.domain.money import Price
 from charterer.domain.pool import PriceSegment, Survey
@@ -49,6 +50,16 @@ def test_a_machine_within_bounds_is_handed_over_as_it_is() -> None:
     assert recordable(GOOD, ASKED) == (GOOD, [])
     old = replace(GOOD, launched=after(ASKED, -366 * 86_400))
     assert recordable(old, ASKED) == (old, [])
+
+
+def test_more_prices_than_a_record_takes_cost_what_the_bill_says() -> None:
+    changes = tuple(PriceSegment(make.at(60.5 * number), Price(12_345_679 + number)) for number in range(2_500))
+    within, faults = recordable(replace(GOOD, segments=changes), ASKED)
+    adopted = make.rental(machine=within)
+    assert GPURentalRecord.model_validate(GPURentalRecord.from_domain(adopted).model_dump(mode="json", by_alias=True))
+    now = make.at(60.5 * 2_600)
+    assert accrued(adopted, now) == cost(changes, GOOD.billing_minimum_seconds, GOOD.launched, now)
+    assert faults == []
 
 
 def test_one_machine_out_of_bounds_hides_no_other_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -82,6 +82,23 @@ def test_colour_marks_whole_cells_and_leaves_the_alignment_as_it_is() -> None:
     assert coloured[-1].replace("\x1b[31m", "").replace("\x1b[0m", "") == lines(None)[-1]
 
 
+@pytest.mark.parametrize("width", [None, 200])
+def test_what_a_terminal_would_obey_is_shown_instead(width: int | None) -> None:
+    """A termination message that clears the screen, rings, turns the line around and hides characters."""
+    evil = "\x1b[2J\x07\x9b1m\r\x7f\u202eokay\u2066\u200b\ufeff"
+    shown = r"\u001b[2J\u0007\u009b1m\u000d\u007f\u202eokay\u2066\u200b\ufeff"
+    blocks = (
+        Heading(evil),
+        Paragraph(evil),
+        Items((Item("+", evil),)),
+        DocumentTable(COLUMNS, (row(evil, "", "", evil),)),
+    )
+    text = TextRenderer(width, colour=False).render(Document(evil, blocks))
+    assert text.count(shown) == 5
+    assert text.isascii()
+    assert text.replace("\n", "").isprintable()
+
+
 def test_a_row_of_the_wrong_length_is_refused() -> None:
     with pytest.raises(ValueError, match="row 0 has 1 cells for 4 columns"):
         DocumentTable(COLUMNS, (row("a"),))

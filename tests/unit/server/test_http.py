@@ -179,6 +179,24 @@ async def test_a_pod_that_calls_too_often_is_429_until_it_has_waited(endpoint: E
     assert (await endpoint.post(b"{}"))[0] == 200
 
 
+async def test_reports_go_on_while_another_address_sends_forged_tokens(endpoint: Endpoint) -> None:
+    """The forger names the job and its live pod, whose uids are no secret, and signs nothing."""
+    forged = [token(salt=f"forged {number}") for number in range(300)]
+    endpoint.reviewer.revoked.update(forged)
+    assert endpoint.site is not None
+    url = f"http://127.0.0.1:{endpoint.site.port}/v1/progress"
+    statuses = []
+    stranger = aiohttp.TCPConnector(local_addr=("127.0.0.2", 0))
+    async with aiohttp.ClientSession(connector=stranger) as session:
+        for number, each in enumerate(forged):
+            async with session.post(url, data=b"{}", headers={"Authorization": bearer(each)}) as answer:
+                statuses.append(answer.status)
+            if number % 100 == 50:
+                assert (await endpoint.post(b'{"fraction": 0.4}'))[0] == 200
+    assert (statuses.count(401), statuses.count(429)) == (5, 295)
+    assert endpoint.reviewer.asked.count(token()) == 1
+
+
 async def _answer(endpoint: Endpoint, request: bytes) -> str:
     """What the server answers to these bytes until it closes the connection, which it does by itself."""
     assert endpoint.site is not None

@@ -268,6 +268,7 @@ class ConditionType(StrEnum):
     PRICE_DATA_FRESH = "PriceDataFresh"
     LOAD_BORNE_OUT = "LoadBorneOut"
     OVERLAPS = "Overlaps"
+    LEFT_RUNNING = "LeftRunning"
     STOPPED = "Stopped"
     PRICE_HELD = "PriceHeld"
     PREFLIGHT = "Preflight"

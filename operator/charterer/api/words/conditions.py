@@ -21,6 +21,10 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "Other budgets select namespaces of this one, too. The message says who pays. None counts what others pay.",
         "Change `spec.namespaceSelector` of one of them.",
     ),
+    ConditionType.LEFT_RUNNING: Meaning(
+        "The budget's mode is Observe, and nodes are rented: they go on costing money, and no limit of it holds.",
+        "Set `spec.mode: Enforce`, which uses them or gives them back; `charterer stop --drain` ends all nodes.",
+    ),
     ConditionType.STOPPED: Meaning(
         "A person has stopped the operator: nothing is rented, and with the reason `Drained` all nodes are ended.",
         "`charterer resume` lets it rent again.",
@@ -127,6 +131,10 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     ),
     "NotLimited": Meaning("Money does not limit the job."),
     "NotReady": Meaning("Not all pods are ready.", "The message has the pods' own words."),
+    "NoLimitHolds": Meaning(
+        "Nodes were rented when the budget's mode became Observe; the message names them and what they cost an hour.",
+        "Set `spec.mode: Enforce`, which uses them or gives them back; `charterer stop --drain` ends all nodes.",
+    ),
     "NotRequested": Meaning("The job is not to be suspended."),
     "NothingRented": Meaning("The operator was stopped and rents nothing; what runs goes on.", "`charterer resume`."),
     "OnCourse": Meaning("The period can end within the amount: the forecast's interval is not above it."),

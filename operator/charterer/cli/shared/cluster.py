@@ -22,6 +22,7 @@ from charterer.cluster.errors import ApiError, Forbidden, NotFound, Unauthorized
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import OtherJobs, read_cluster, read_other_jobs
 from charterer.domain.time import Instant
+from charterer.sentences import visible
 
 ROLE: Final = "charterer-view"
 
@@ -106,7 +107,7 @@ def call(cluster: ClusterOptions, use: Callable[[Client], Awaitable[_T]]) -> _T:
     try:
         return asyncio.run(with_client())
     except ApiError as error:
-        raise click.ClickException(_explained(error, access)) from error
+        raise click.ClickException(visible(_explained(error, access))) from error
 
 
 def read_with(cluster: ClusterOptions, reader: Callable[[Client], Awaitable[_T]]) -> _T:

@@ -30,7 +30,7 @@ _SECOND_LOOK_SECONDS: Final = 7.0
 class LeaderSeen:
     """The operator that leads, or last led. ``trouble``: why nobody acts; empty while somebody leads.
 
-    ``holder`` and ``namespace`` are empty where there is no Lease. ``limits``: its own.
+    ``holder``, the pod that leads, and ``namespace`` are empty where there is no Lease. ``limits``: its own.
     """
 
     holder: str = ""
@@ -51,7 +51,7 @@ async def find_leader(
     spec = lease.get("spec") or {}
     namespace = lease["metadata"]["namespace"]
     where = f"the operator's Lease in namespace {namespace}"
-    leader = LeaderSeen(spec.get("holderIdentity") or "", namespace, limits=_limits(lease, where))
+    leader = LeaderSeen((spec.get("holderIdentity") or "").partition("_")[0], namespace, limits=_limits(lease, where))
     if not leader.holder:
         return replace(leader, trouble=f"{where} was given up: nobody acts on this")
     age = _age(spec, now())

@@ -18,6 +18,7 @@ import yaml
 
 from charterer.report.document import Document, Paragraph, Tone
 from charterer.report.text import TextRenderer
+from charterer.sentences import visible
 
 JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 """A value that JSON and YAML can express."""
@@ -40,9 +41,10 @@ def emit(document: Document, plain: JsonValue, output: str) -> None:
     """Print to stdout in one of FORMATS."""
     match output:
         case "json":
-            click.echo(json.dumps(plain, indent=2, ensure_ascii=False))
+            click.echo(visible(json.dumps(plain, indent=2, ensure_ascii=False)))
         case "yaml":
-            click.echo(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), nl=False)
+            text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+            click.echo(visible(text) if sys.stdout.isatty() else text, nl=False)
         case _:
             renderer = TextRenderer(screen_width(), colour=wants_colour())
             click.echo(renderer.render(document).lstrip("\n"), nl=False, color=True)

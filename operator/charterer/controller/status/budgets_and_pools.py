@@ -24,7 +24,7 @@ from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Allocate, BudgetVerdict, ForecastVerdict, Plan, ReasonCode, Rent
 from charterer.domain.pool import InstanceState, Pool, acting_pool
-from charterer.domain.rental import RentalPhase
+from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, format_instant, format_minute, seconds_between
 from charterer.ledger.attribution import attribute
@@ -33,7 +33,7 @@ from charterer.policy.budgets.reasons import no_history
 from charterer.policy.options.pool_selection import no_pool
 from charterer.providers.errors import ProviderError
 from charterer.providers.provider import PreflightFinding
-from charterer.sentences import count
+from charterer.sentences import count, names
 
 _ERROR_STATES = {
     "GroupNotFound": PoolState.GROUP_NOT_FOUND,
@@ -66,7 +66,7 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
         hourly=current_rate(budget.id, rentals),
         pays_per_hour_saved=None if verdict is None or verdict.rate is None else Money.of(verdict.rate * 3600),
         attribution=(),
-        conditions=_budget_conditions(budget, snapshot, plan, len(rentals), waiting),
+        conditions=_budget_conditions(budget, snapshot, plan, rentals, waiting),
     )
 
 
@@ -93,16 +93,18 @@ def _budget_state(budget: Budget, snapshot: Snapshot, verdict: BudgetVerdict | N
 
 
 def _budget_conditions(
-    budget: Budget, snapshot: Snapshot, plan: Plan, rentals: int, waiting: int
+    budget: Budget, snapshot: Snapshot, plan: Plan, rentals: Sequence[Rental], waiting: int
 ) -> tuple[Condition, ...]:
     verdict = plan.budgets.get(budget.id)
     observed = partial(condition, now=snapshot.now, generation=budget.generation)
-    conditions = [observed(ConditionType.READY, *_budget_ready(budget, snapshot, plan, rentals, waiting))]
+    conditions = [observed(ConditionType.READY, *_budget_ready(budget, snapshot, plan, len(rentals), waiting))]
     if verdict is not None:
         conditions.append(observed(ConditionType.WITHIN_BUDGET, *_within_budget(budget, verdict)))
     overlap = snapshot.overlaps.get(budget.id)
     if overlap is not None:
         conditions.append(observed(ConditionType.OVERLAPS, True, "NamespaceShared", overlap))
+    if left := _left_running(budget, rentals):
+        conditions.append(observed(ConditionType.LEFT_RUNNING, True, "NoLimitHolds", left))
     return (*conditions, _prices(budget, snapshot), *stopped(snapshot, budget.generation))
 
 
@@ -193,6 +195,19 @@ def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
     return (
         f"mode Observe: nothing is rented or changed; for {count(waiting, 'waiting job')} it would rent "
         f"{count(rent, 'more node')} and place {count(len(place), 'job')} now"
+    )
+
+
+def _left_running(budget: Budget, rentals: Sequence[Rental]) -> str:
+    """Which nodes a budget that only observes has, and that nothing bounds what they cost; empty where it has none."""
+    left = [rental for rental in rentals if rental.phase is not RentalPhase.ENDED]
+    if budget.mode is not Mode.OBSERVE or not left:
+        return ""
+    hourly = Price(sum(rental.price.micros_per_hour for rental in left))
+    return (
+        f"mode Observe ends nothing: {count(len(left), 'node')} ({names(rental.id for rental in left)}) "
+        f"{'costs' if len(left) == 1 else 'cost'} {hourly}, and no limit of this budget holds, not even the hard one: "
+        "set spec.mode: Enforce, which uses them or gives them back, or end all nodes: charterer stop --drain"
     )
 
 

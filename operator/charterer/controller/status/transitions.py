@@ -69,7 +69,7 @@ def transitions(before: _Status, after: _Status) -> Iterator[Transition]:
         yield Transition(BudgetState.OVERSPENT, within.get("message", ""), warning=True)
     elif _fails(within) and not _fails(_condition(before, ConditionType.WITHIN_BUDGET)):
         yield Transition(within["reason"], within["message"], warning=True)
-    for kind in (ConditionType.STOPPED, ConditionType.PRICE_HELD):
+    for kind in (ConditionType.STOPPED, ConditionType.PRICE_HELD, ConditionType.LEFT_RUNNING):
         now = _condition(after, kind)
         if now and now["reason"] != _condition(before, kind).get("reason"):
             yield Transition(now["reason"], now["message"], warning=True)

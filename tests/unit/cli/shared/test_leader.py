@@ -17,7 +17,9 @@ from tests.unit.controller.snapshot.test_offers import STATE
 from tests.worlds import MID_MONTH
 
 
-def lease(age: float, version: str = "1", holder: str = "charterer-0", namespace: str = "operators") -> dict[str, Any]:
+def lease(
+    age: float, version: str = "1", holder: str = "charterer-0_1f2e3d4c", namespace: str = "operators"
+) -> dict[str, Any]:
     return {
         "metadata": {"namespace": namespace, "resourceVersion": version},
         "spec": {"holderIdentity": holder, "renewTime": format_instant(after(MID_MONTH, -age))},

@@ -10,9 +10,10 @@ import pytest
 
 from charterer.api.models.base import dump
 from charterer.controller.status.publisher import viewed_objects
-from charterer.domain.budget import EVERYTHING, Selector
+from charterer.domain.budget import EVERYTHING, Mode, Selector
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import Amdahl
+from charterer.domain.rental import RentalPhase
 from charterer.policy.planner import plan
 from tests.worlds import NAMESPACE, World
 
@@ -121,3 +122,18 @@ def test_a_budget_without_history_that_spent_more_than_it_has_is_not_within_it()
     world = a_world("60000", jobs=1)
     world.budget(amount="60000", spent="60001")
     assert (within(world)["status"], within(world)["reason"]) == ("False", "ForecastExceedsAmount")
+
+
+def test_a_budget_that_only_observes_names_the_nodes_that_it_leaves_running() -> None:
+    world = World()
+    world.budget(mode=Mode.OBSERVE)
+    world.pool(gpus=8, price="16")
+    assert "LeftRunning" not in {shown["type"] for shown in status(world)["conditions"]}
+    for _ in range(3):
+        ended = world.rental()
+    world.rentals[ended.id] = replace(ended, phase=RentalPhase.ENDED)
+    (left,) = [shown for shown in status(world)["conditions"] if shown["type"] == "LeftRunning"]
+    assert (left["status"], left["reason"]) == ("True", "NoLimitHolds")
+    assert "2 nodes (a100-1, a100-2) cost $32.00/h, and no limit of this budget holds" in left["message"]
+    world.budget(mode=Mode.ENFORCE)
+    assert "LeftRunning" not in {shown["type"] for shown in status(world)["conditions"]}

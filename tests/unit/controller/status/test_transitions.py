@@ -114,6 +114,9 @@ def test_a_price_that_is_held_and_an_operator_that_is_stopped_are_warnings_once(
     assert told(held, held) == told(held, status("Ready")) == []
     assert told(status("Ready"), stopped) == [("NothingRented", "a person", True)]
     assert told(stopped, drained) == [("Drained", "a person", True)]
+    left = status("Observing", LeftRunning=("True", "NoLimitHolds", "2 nodes cost $3.00/h"))
+    assert told(status("Observing"), left) == [("NoLimitHolds", "2 nodes cost $3.00/h", True)]
+    assert told(left, status("Observing", LeftRunning=("True", "NoLimitHolds", "1 node costs $1.50/h"))) == []
 
 
 def test_what_goes_back_and_forth_is_told_every_ten_minutes_at_most() -> None:
