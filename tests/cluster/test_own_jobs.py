@@ -1,4 +1,4 @@
-"""Somebody who has ``edit`` in one namespace, and nothing else, asks why: of their own jobs, and sees nothing of others."""
+"""Somebody who has only ``edit`` in one namespace asks why: of their own jobs, and sees nothing of others."""
 
 from __future__ import annotations
 

@@ -89,10 +89,10 @@ def check_preflights(raw: Iterable[RawObject]) -> Iterable[Finding]:
 
 def skipped_checks(rights: Iterable[Right], role: str) -> Finding:
     """The checks that were left out, because they need the rights that the caller lacks."""
-    missing = ", ".join(right.resource for right in rights if not right.allowed)
+    missing = names(right.resource for right in rights if not right.allowed)
     text = (
-        f"leader, pools, prices, budgets, namespaces: you may not list {missing} in the whole cluster; somebody with "
-        f"ClusterRole {role} everywhere can run them"
+        f"leader, pools, prices, budgets and namespaces: you may not list {missing} in the whole cluster; somebody "
+        f"with a ClusterRoleBinding to {role} can run them"
     )
     return Finding("skipped", "the checks of", text, skipped=True)
 

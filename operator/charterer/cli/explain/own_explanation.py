@@ -29,6 +29,9 @@ from charterer.report.document import (
 from charterer.sentences import is_or_are
 
 
+_MAY_HAVE_OPTIONS = (JobState.QUEUED, JobState.STARTING, JobState.RUNNING, JobState.RESIZING)
+
+
 def own_document(own: OwnJob, now: Instant, *, every: bool) -> Document:
     """What the status says of the job; ``every``: also the options that are both slower and dearer than its own."""
     view = own.view
@@ -44,7 +47,7 @@ def own_document(own: OwnJob, now: Instant, *, every: bool) -> Document:
         blocks.append(Paragraph(f"{LIMITS[limit.type]}: {limit.message}.", tone))
     if view.options:
         blocks += _options(view.options, every=every)
-    elif own.job is not None and own.job.wants_to_run and view.state is not None:
+    elif view.options_as_of is None and view.budget is not None and view.state in _MAY_HAVE_OPTIONS:
         blocks.append(Paragraph("Its options are not compared yet: ask again in half a minute.", Tone.FAINT))
     return Document(f"charterer explain {own.namespace}/{own.name}", tuple(blocks))
 

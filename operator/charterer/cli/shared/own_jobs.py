@@ -82,7 +82,7 @@ def own_jobs(cluster: ClusterOptions, namespace: str | None) -> OwnJobs:
 async def read_own_jobs(client: Client, namespace: str) -> OwnJobs:
     """The same with a client. Raises ApiError."""
     items = (await client.list(TRAINING_JOBS.all(namespace))).items
-    return OwnJobs(namespace, sorted((_seen(raw) for raw in items), key=lambda job: job.name), wall_clock())
+    return OwnJobs(namespace, sorted((seen_job(raw) for raw in items), key=lambda job: job.name), wall_clock())
 
 
 async def _read_one(client: Client, name: str, namespace: str) -> OwnJobs:
@@ -92,10 +92,11 @@ async def _read_one(client: Client, name: str, namespace: str) -> OwnJobs:
         there = await client.list(TRAINING_JOBS.all(namespace))
         hint = similar_names(name, [item["metadata"]["name"] for item in there.items])
         raise click.ClickException(f"no TrainingJob {name!r} in namespace {namespace}: {hint}") from error
-    return OwnJobs(namespace, (_seen(raw),), wall_clock())
+    return OwnJobs(namespace, (seen_job(raw),), wall_clock())
 
 
-def _seen(raw: RawObject) -> OwnJob:
+def seen_job(raw: RawObject) -> OwnJob:
+    """A job as the API server has it. ClickException for a status that this version cannot read."""
     namespace, name = raw["metadata"]["namespace"], raw["metadata"]["name"]
     try:
         view = TrainingJobView.model_validate(raw.get("status") or {})

@@ -108,7 +108,7 @@ def test_checks_that_need_rights_in_the_whole_cluster_are_one_skipped_line_and_n
     runs = seen(JobState.RUNNING, Admitted=("True", "Accepted", "paid"), PodsReady=("True", "AllReady", ""))
     skipped, jobs = examine(own(runs))
     assert (skipped.skipped, skipped.remedy) == (True, "")
-    assert "you may not list nodes, pods in the whole cluster; somebody with ClusterRole charterer-view" in skipped.text
+    assert "you may not list nodes, pods in the whole cluster; somebody with a ClusterRoleBinding to" in skipped.text
     assert (jobs.subject, jobs.text) == ("namespace team", "has 1 TrainingJob that needs nothing")
     text = TextRenderer(None, colour=False).render(doctor_document((skipped, jobs)))
     assert "-- skipped: " in text
