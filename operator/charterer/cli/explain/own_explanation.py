@@ -28,7 +28,6 @@ from charterer.report.document import (
 )
 from charterer.sentences import is_or_are
 
-
 _MAY_HAVE_OPTIONS = (JobState.QUEUED, JobState.STARTING, JobState.RUNNING, JobState.RESIZING)
 
 

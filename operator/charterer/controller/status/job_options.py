@@ -27,7 +27,7 @@ RULED_OUT = "ruled out"
 _FRESH_SECONDS = 30.0
 """Seconds for which options are shown again while the decision is the same: as often as numbers are written."""
 _COMPARED_A_SECOND = 1_000
-"""Options compared a second at most, over all jobs: two hundredths of the thread's time."""
+"""Options compared a second at most, over all jobs: 20 to 60 ms of the thread, the less the more options a job has."""
 
 _ROWS: TypeAdapter[tuple[ComparedOption, ...]] = TypeAdapter(tuple[ComparedOption, ...])
 
