@@ -100,7 +100,7 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
         else:
             commands += draft.decided.commands
             verdicts |= draft.decided.verdicts
-    solutions = tuple([draft.solution for draft in drafts])
+    solutions = [draft.solution for draft in drafts]
     again_at |= {
         scarce.until for solution in solutions for scarce in solution.scarce.values() if scarce.until is not None
     }
@@ -113,7 +113,7 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
         observed_commands=tuple(observed),
         again_at=min([at for at in again_at | quota.cooled if at > snapshot.now], default=None),
     )
-    return SolvedPlan(made, solutions)
+    return SolvedPlan(made, tuple(solutions))
 
 
 def _solve_without_leaving(drafts: Sequence[PlanBuilder], triages: Sequence[JobTriage]) -> None:
