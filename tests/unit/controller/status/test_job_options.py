@@ -79,7 +79,8 @@ def test_the_options_are_those_of_explain(state: str) -> None:
 
 def test_of_many_options_the_best_at_the_budgets_rate_are_shown_with_the_jobs_own() -> None:
     world = a_world()
-    world.pool("dear", gpus=8, price="160", gpu_type="a100")
+    world.pool("a-dear-one", gpus=8, price="160", gpu_type="a100")
+    world.pools = dict(sorted(world.pools.items()))
     made, of = planned(world, JobOptions())
     shown = of("job0").rows
     assert len(shown) == OPTIONS_SHOWN
@@ -89,7 +90,7 @@ def test_of_many_options_the_best_at_the_budgets_rate_are_shown_with_the_jobs_ow
     )
     assert explained is not None
     assert len(explained.rows) == 14
-    assert sum(row.pool == "dear" for row in shown) == 1
+    assert sum(row.pool == "a-dear-one" for row in shown) == 1
 
 
 def finished(job: Job, world: World) -> Job:
