@@ -81,6 +81,7 @@ def test_of_many_options_the_best_at_the_budgets_rate_are_shown_with_the_jobs_ow
     world = a_world()
     world.pool("a-dear-one", gpus=8, price="160", gpu_type="a100")
     world.pools = dict(sorted(world.pools.items()))
+    world = running(world)
     made, of = planned(world, JobOptions())
     shown = of("job0").rows
     assert len(shown) == OPTIONS_SHOWN
