@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -21,6 +22,8 @@ from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.alternatives import Alternative, Rank, compared_options, new_draft
 from charterer.policy.explain.ruled_out import RuledOut, ruled_out
 from charterer.policy.solve.phase_dp import key_of
+
+_log = logging.getLogger(__name__)
 
 RULED_OUT = "ruled out"
 """The verdict on an option that the job may not have."""
@@ -78,17 +81,20 @@ class JobOptions:
         wants = None if verdict.option is None else key_of(verdict.option)
         decision = job.generation, has, wants, verdict.reason.code
         kept = self._kept.get(job.id)
-        same = kept is not None and kept.decision == decision
-        if kept is None or not same or seconds_between(kept.as_of, now) >= _FRESH_SECONDS:
-            if self._may_compare(now):
+        if kept is not None and kept.decision != decision:
+            del self._kept[job.id]
+            kept = None
+        fresh = kept is not None and seconds_between(kept.as_of, now) < _FRESH_SECONDS
+        if not fresh and self._may_compare(now):
+            rows: tuple[ComparedOption, ...] = ()
+            try:
                 rows = self._compared(job, verdict, solution)
-                self._kept[job.id] = _Kept(decision, _ROWS.dump_json(rows), now)
-                return ShownOptions(rows, now)
-            if not same:
-                self._kept.pop(job.id, None)
-                return NO_OPTIONS
-        assert kept is not None
-        return ShownOptions(_ROWS.validate_json(kept.rows), kept.as_of)
+            except Exception:  # the rest of the view is shown anyway
+                if kept is None:
+                    _log.exception("options of TrainingJob %s/%s; please report it", job.namespace, job.name)
+            self._kept[job.id] = _Kept(decision, _ROWS.dump_json(rows, exclude_none=True), now)
+            return ShownOptions(rows, now)
+        return NO_OPTIONS if kept is None else ShownOptions(_ROWS.validate_json(kept.rows), kept.as_of)
 
     def _may_compare(self, now: Instant) -> bool:
         passed = 0.0 if self._looked is None else max(seconds_between(self._looked, now), 0.0)
@@ -100,8 +106,9 @@ class JobOptions:
         draft = self._drafts.get(solution.budget.id)
         if draft is None:
             draft = self._drafts[solution.budget.id] = new_draft(solution)
+        self._left -= 1
         found, pools = compared_options(job, verdict, draft, OPTIONS_SHOWN), draft.snapshot.pools
-        self._left -= max(found.compared, 1)
+        self._left -= found.compared
         if found.rows:
             return tuple([_compared(row, verdict, pools.get(row.option.pool)) for row in found.rows])
         selected = draft.snapshot.pools_of(solution.budget)

@@ -125,7 +125,7 @@ def test_options_are_compared_again_after_half_a_minute_or_when_the_decision_is_
 
 
 def test_only_so_many_are_compared_a_second_and_the_others_follow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_options, "_COMPARED_A_SECOND", 14)
+    monkeypatch.setattr(job_options, "_COMPARED_A_SECOND", 16)
     world, options = a_world(jobs=5), JobOptions()
     _, of = planned(world, options)
     names = [f"job{number}" for number in range(5)]
@@ -168,6 +168,20 @@ def test_a_job_that_can_have_no_option_shows_what_rules_each_out_in_the_pools_of
     assert {row.verdict for row in dear} == {"ruled out"}
     assert all(row.message.startswith("spec.maxCost: it needs $") for row in dear)
     assert {row.pool for row in (*dear, no_type)} == {PoolId("a100")}
+
+
+def test_options_that_cannot_be_compared_stop_nothing_else_and_are_reported_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: object) -> None:
+        raise KeyError("no such option")
+
+    monkeypatch.setattr(job_options, "compared_options", fails)
+    world, options = a_world(), JobOptions()
+    for _ in range(3):
+        assert planned(world, options)[1]("job0") == ShownOptions((), world.now)
+        world.passes(31.0)
+    assert [line.getMessage() for line in caplog.records] == ["options of TrainingJob team/job0; please report it"]
 
 
 def test_without_a_plan_nothing_is_compared() -> None:
