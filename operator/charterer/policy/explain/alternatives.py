@@ -23,6 +23,7 @@ from charterer.policy.actions.admission.hole_waits import HoleWaits
 from charterer.policy.actions.gangs import GangMarks
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.budgets.assignment import GroupAssignment
+from charterer.policy.budgets.reasons import to_the_end
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.speed_evidence import Basis, basis, reports
 from charterer.policy.nodes.capacity import Capacity
@@ -159,10 +160,7 @@ class ComparedOptions:
 
 
 def new_draft(solution: BudgetSolution) -> PlanBuilder:
-    """The budget's part of a plan in which nothing is decided, for which options of its jobs are compared.
-
-    Comparing changes nothing in it, so one serves for all jobs of the budget.
-    """
+    """The budget's part of a plan in which nothing is decided. Comparing changes nothing in it: one serves all jobs."""
     inputs = solution.inputs
     capacity = Capacity(inputs.snapshot, inputs.holdings, inputs.nodes, inputs.ends)
     gangs = GangMarks(inputs.rentals.by_pool.values(), inputs.snapshot)
@@ -275,7 +273,10 @@ class _Weighing:
     def points(self, values: OptionValues, position: JobPosition) -> dict[OptionKey, _OptionPoint]:
         """Seconds and dollars from now to the end on every option, the chosen one included."""
         if not self._runs:
-            return {key_of(completion.option): self._entering(completion) for completion in values.entering(position)}
+            ways = values.entering(position)
+            if all(key_of(way.option) != key_of(self._chosen) for way in ways):  # it was given less than it asks for
+                ways = [*ways, to_the_end(self._chosen, values, position)]
+            return {key_of(way.option): self._entering(way) for way in ways}
         stay = values.staying(self._chosen, position)
         points = {key_of(stay.option): _OptionPoint(stay.option, stay.seconds, stay.dollars, stay.room_dollars)}
         for option in values.menu.options:

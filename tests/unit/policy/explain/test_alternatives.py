@@ -189,6 +189,18 @@ def test_a_limit_that_forbids_nodes_is_not_called_a_full_pool(
     assert {row.nodes for row in found.rows} == {says}
 
 
+def test_a_job_that_is_given_less_than_it_asks_for_has_its_own_option_among_the_others() -> None:
+    world = world_with()
+    world.job("unknown", gpus=(1, 8, 32))
+    snapshot = world.snapshot()
+    name = JobId("unknown")
+    verdict = replace(plan(snapshot).jobs[name], option=Option(PoolId("a100"), 4, 0.5, Price.parse("8")))
+    found = alternatives(snapshot.jobs[name], verdict, new_draft(standing_of(world)))
+    assert found is not None
+    assert found.chosen.option.gpus == 4
+    assert [row.option.gpus for row in found.rows if row.rank is not Rank.CHOSEN] == [8]
+
+
 def test_what_a_speed_rests_on_is_told_for_each_width() -> None:
     world = world_with()
     world.pool("h100", gpus=8, price="50")
