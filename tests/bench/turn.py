@@ -26,6 +26,7 @@ from charterer.cluster.kinds import AnyKind
 from charterer.cluster.store import ObjectKey, Store, StoredVersion
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.observe import observe
+from charterer.controller.status.job_options import JobOptions
 from charterer.controller.status.publisher import viewed_objects
 from charterer.controller.status.view_writer import ViewWriter
 from charterer.domain.ids import RentalId
@@ -38,7 +39,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import after
 from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps
-from charterer.policy.planner import plan
+from charterer.policy.planner import SolvedPlan, plan, solved_plan
 from tests.stored import as_stored
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import World
@@ -166,6 +167,7 @@ class Turns:
     stepped: Memo = field(default_factory=Memo)
     viewed: Memo = field(default_factory=Memo)
     writer: ViewWriter = field(default_factory=status_writer)
+    options: JobOptions = field(default_factory=JobOptions)
 
     async def turn(self) -> tuple[Plan, Mapping[str, float]]:
         """The plan, and the seconds of each part."""
@@ -177,17 +179,18 @@ class Turns:
 
         snapshot = observe(self.state, self.world.now, self.seen)
         mark()
-        decided = plan(snapshot, self.memo)
+        made = solved_plan(snapshot, self.memo)
         mark()
-        await self._publish(snapshot, decided)
+        await self._publish(snapshot, made)
         mark()
         self.steps, self.waits = next_steps(snapshot, self.stepped)
         mark()
         seconds = [later - earlier for earlier, later in pairwise(times)]
-        return decided, dict(zip(_PARTS, seconds, strict=True))
+        return made.plan, dict(zip(_PARTS, seconds, strict=True))
 
-    async def _publish(self, snapshot: Snapshot, decided: Plan) -> None:
-        self.writer.show(viewed_objects(snapshot, decided, {}, self.viewed), snapshot)
+    async def _publish(self, snapshot: Snapshot, made: SolvedPlan) -> None:
+        self.options.planned(snapshot, made.solutions)
+        self.writer.show(viewed_objects(snapshot, made.plan, {}, self.viewed, options=self.options), snapshot)
         await self.writer.write_due()
 
     async def after(self, event: Callable[[World, int], None], number: int) -> Mapping[str, float]:

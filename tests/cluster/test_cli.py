@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import json
-import sys
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,32 +13,8 @@ import yaml
 
 from charterer.cluster.paths import JOBS
 from charterer.domain.snapshot import OperatorLimits
+from tests.cluster.commands import charterer
 from tests.testbed.bed import Bed, group
-
-_CHARTERER = "from charterer.cli import main; main()"
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-async def charterer(kubeconfig: Path, *arguments: str) -> Ran:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", _CHARTERER, *arguments, "--kubeconfig", str(kubeconfig)),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await process.communicate()
-    return Ran(process.returncode or 0, out.decode(), err.decode())
 
 
 def person(bed: Bed, *, role: str | None = "charterer-view") -> Path:

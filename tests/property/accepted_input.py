@@ -12,16 +12,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 from charterer.api import decode
 from charterer.api.decode import DecodedJob
 from charterer.api.models import learned_record
 from charterer.api.models.base import dump
-from charterer.api.models.trainingjob_status import TrainingJobRecord
+from charterer.api.models.trainingjob_status import TrainingJobRecord, TrainingJobView
 from charterer.cluster.store import ObjectKey
 from charterer.controller.learning.digest import digest
 from charterer.controller.learning.report_collector import ReportCollector
 from charterer.controller.snapshot.observe import observe
+from charterer.controller.status import job_options
+from charterer.controller.status.job_options import JobOptions
 from charterer.controller.status.publisher import viewed_objects
 from charterer.domain.budget import Balance
 from charterer.domain.errors import InvalidObject
@@ -34,7 +37,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after, format_instant
 from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps
-from charterer.policy.planner import plan
+from charterer.policy.planner import solved_plan
 from charterer.server.errors import Refused
 from charterer.server.progress import ProgressBoard, ProgressReport
 from tests.factory.declared import NAMESPACE
@@ -227,6 +230,7 @@ class AcceptedWorld:
     """A world of accepted objects that was drawn from a seed, and lives on turn by turn."""
 
     def __init__(self, seed: int) -> None:
+        self.options = JobOptions()
         self.draw = draw = Draw(seed)
         self.world = world = World()
         self.memo, self.looks, self.steps = Memo(), Memo(), Memo()
@@ -284,7 +288,11 @@ class AcceptedWorld:
     def turn(self) -> None:
         """A look, a plan, its intents and their records, the next steps, and what is shown."""
         before = self.look()
-        decided = plan(before, self.memo)
+        made = solved_plan(before, self.memo)
+        decided = made.plan
+        self.options.planned(before, made.solutions)
+        with patch.object(job_options._log, "exception", side_effect=AssertionError):
+            self.compared(before, decided)
         for command in decided.commands:
             if isinstance(command, Allocate):
                 record = TrainingJobRecord.from_domain(
@@ -299,6 +307,12 @@ class AcceptedWorld:
         now = self.look()
         next_steps(now, self.steps)
         self.shown(now, decided)
+
+    def compared(self, snapshot: Snapshot, decided: Plan) -> None:
+        """The options of all jobs."""
+        for job in snapshot.jobs.values():
+            shown = self.options.of(job, decided.jobs.get(job.id), snapshot.now)
+            check("TrainingJob", dump(TrainingJobView(options=shown.rows, options_as_of=shown.as_of)))
 
     def shown(self, snapshot: Snapshot, decided: Plan) -> None:
         """The views of all objects."""

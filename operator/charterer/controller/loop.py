@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,6 +23,7 @@ from charterer.domain.steps import Step, Wait
 from charterer.domain.time import Instant, after, seconds_between
 from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps
+from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.set_aside import Faults, PlanAroundFaults, plan_around
 from charterer.providers.errors import ProviderError, Throttled
 
@@ -61,8 +62,8 @@ class LoopTiming:
 class TurnObserver(Protocol):
     """Receives what each turn decides and does, to publish it: metrics, status views, Events."""
 
-    def planned(self, snapshot: Snapshot, decided: Plan, seconds: float) -> None:
-        """A plan was made; it took that many seconds."""
+    def planned(self, snapshot: Snapshot, decided: Plan, solutions: Sequence[BudgetSolution], seconds: float) -> None:
+        """A plan was made from these solutions (none: it failed); it took that many seconds."""
 
     def done(self, action: Command | Step, outcome: ActionOutcome, message: str) -> None:
         """A command or step was carried out, was found stale, or failed with ``message``."""
@@ -160,7 +161,7 @@ class Loop:
         self._faults = made.faults
         self._failed = made.error is not None
         try:
-            self._observer.planned(snapshot, made.plan, self._clock() - began)
+            self._observer.planned(snapshot, made.plan, made.solutions, self._clock() - began)
         except Exception as error:
             self._log_once("publishing", error)
             self._failed = True

@@ -9,7 +9,7 @@ those that only observe come last, so that what they would do takes nothing from
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, RentalId
@@ -31,12 +31,25 @@ from charterer.policy.nodes.capacity import Capacity
 from charterer.policy.nodes.pool_quota import PoolQuota
 
 
+@dataclass(frozen=True, slots=True)
+class SolvedPlan:
+    """A plan, and the solution of each budget, in the order in which they acted."""
+
+    plan: Plan
+    solutions: tuple[BudgetSolution, ...]
+
+
 def plan(snapshot: Snapshot, memo: Memo | None = None) -> Plan:
     """Decide what to rent, release and allocate now, why, and when to plan again if nothing happens before.
 
     ``plan(snapshot, memo) == plan(snapshot)`` whatever was planned with the memo before; what did not change between
     two plans with one memo is the same object in both.
     """
+    return solved_plan(snapshot, memo).plan
+
+
+def solved_plan(snapshot: Snapshot, memo: Memo | None = None) -> SolvedPlan:
+    """The same plan with the solutions that it was made from."""
     memo = Memo() if memo is None else memo
     with memo.turn():
         return _plan(plan_inputs(snapshot, memo))
@@ -56,7 +69,7 @@ def _solve_budgets(inputs: PlanInputs) -> list[BudgetSolution]:
     )
 
 
-def _plan(inputs: PlanInputs) -> Plan:
+def _plan(inputs: PlanInputs) -> SolvedPlan:
     snapshot, memo = inputs.snapshot, inputs.memo
     solutions = _solve_budgets(inputs)
     capacity = Capacity(snapshot, inputs.holdings, inputs.nodes, inputs.ends)
@@ -91,7 +104,7 @@ def _plan(inputs: PlanInputs) -> Plan:
     again_at |= {
         scarce.until for solution in solutions for scarce in solution.scarce.values() if scarce.until is not None
     }
-    return Plan(
+    made = Plan(
         commands=tuple(commands),
         budgets=budgets,
         pools=_short_pools(drafts, solutions),
@@ -100,6 +113,7 @@ def _plan(inputs: PlanInputs) -> Plan:
         observed_commands=tuple(observed),
         again_at=min([at for at in again_at | quota.cooled if at > snapshot.now], default=None),
     )
+    return SolvedPlan(made, tuple(solutions))
 
 
 def _solve_without_leaving(drafts: Sequence[PlanBuilder], triages: Sequence[JobTriage]) -> None:

@@ -24,7 +24,8 @@ from charterer.domain.profile import Phase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after
 from charterer.incremental import Memo
-from charterer.policy.planner import plan
+from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.planner import SolvedPlan, solved_plan
 
 FIRST_PAUSE_SECONDS = 300.0
 """Seconds after which an object that was set aside is tried again; twice as many after each further failure."""
@@ -65,11 +66,15 @@ Faults = Mapping[PlannedObject, Fault]
 
 @dataclass(frozen=True, slots=True)
 class PlanAroundFaults:
-    """A plan; the objects that it was made without; and why there is none, if it failed for no single object."""
+    """A plan; the objects that it was made without; and why there is none, if it failed for no single object.
+
+    ``solutions``: of the budgets, as the plan was made from them.
+    """
 
     plan: Plan
     faults: Faults
     error: Exception | None = None
+    solutions: tuple[BudgetSolution, ...] = ()
 
 
 def plan_around(snapshot: Snapshot, memo: Memo, faults: Faults) -> PlanAroundFaults:
@@ -80,7 +85,7 @@ def plan_around(snapshot: Snapshot, memo: Memo, faults: Faults) -> PlanAroundFau
     if due is not None:
         fault = known.pop(due)
         try:
-            return _around(plan(without(snapshot, known), memo), known, snapshot)
+            return _around(solved_plan(without(snapshot, known), memo), known, snapshot)
         except Exception as error:
             known[due] = _fault(due, error, min(2 * fault.pause, LAST_PAUSE_SECONDS), snapshot)
     trials = _Trials(snapshot, memo)
@@ -100,13 +105,13 @@ class _Trials:
         self._snapshot = snapshot
         self._memo = memo
         self._left = _MOST_TRIALS
-        self.decided: Plan | None = None
+        self.decided: SolvedPlan | None = None
 
     def failure(self, left_out: Iterable[PlannedObject]) -> Exception | None:
         """Why no plan can be made without these objects; None when one was made."""
         self._left -= 1
         try:
-            self.decided = plan(without(self._snapshot, left_out), self._memo)
+            self.decided = solved_plan(without(self._snapshot, left_out), self._memo)
         except Exception as error:
             return error
         return None
@@ -201,10 +206,11 @@ def _silent(job: Job, *, refused: bool) -> Job:
     )
 
 
-def _around(plan: Plan, faults: Faults, snapshot: Snapshot) -> PlanAroundFaults:
+def _around(solved: SolvedPlan, faults: Faults, snapshot: Snapshot) -> PlanAroundFaults:
     """The plan with the problem of each object that was set aside, which is the reason of the jobs concerned too."""
+    plan = solved.plan
     if not faults:
-        return PlanAroundFaults(plan, faults)
+        return PlanAroundFaults(plan, faults, solutions=solved.solutions)
     concerned = {job.id: fault.problem for job in snapshot.jobs.values() if (fault := _of_job(job, faults)) is not None}
     verdicts = {
         name: replace(verdict, reason=_no_plan(concerned[name].message)) if name in concerned else verdict
@@ -212,7 +218,8 @@ def _around(plan: Plan, faults: Faults, snapshot: Snapshot) -> PlanAroundFaults:
     }
     instants = [fault.until for fault in faults.values()] + ([] if plan.again_at is None else [plan.again_at])
     problems = tuple(fault.problem for fault in faults.values())
-    return PlanAroundFaults(replace(plan, jobs=verdicts, problems=problems, again_at=min(instants)), faults)
+    told = replace(plan, jobs=verdicts, problems=problems, again_at=min(instants))
+    return PlanAroundFaults(told, faults, solutions=solved.solutions)
 
 
 def _nothing(faults: Faults, snapshot: Snapshot, error: Exception) -> PlanAroundFaults:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -22,6 +22,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Cordon, Step
 from charterer.domain.time import Instant, after
 from charterer.incremental import Memo
+from charterer.policy.budgets.solution import BudgetSolution
 from tests.virtual_time import advance, clock, run_for, run_in_virtual_time
 from tests.worlds import NAMESPACE, World
 
@@ -44,7 +45,7 @@ class Recorder:
         await asyncio.sleep(self.seconds)
         return self.attempt(action)
 
-    def planned(self, snapshot: Snapshot, decided: Plan, seconds: float) -> None:
+    def planned(self, snapshot: Snapshot, decided: Plan, solutions: Sequence[BudgetSolution], seconds: float) -> None:
         self.plans.append(clock())
 
     def done(self, action: Command | Step, outcome: ActionOutcome, message: str) -> None:
@@ -265,7 +266,7 @@ def test_machines_end_while_no_plan_can_be_made_at_all(monkeypatch: pytest.Monke
     def fails(snapshot: Snapshot, memo: Memo) -> Plan:
         raise ArithmeticError("no")
 
-    monkeypatch.setattr("charterer.policy.set_aside.plan", fails)
+    monkeypatch.setattr("charterer.policy.set_aside.solved_plan", fails)
     world = a_job_waits()
     world.rental(phase=RentalPhase.DRAINING)
     recorder = Recorder(lambda do: ActionOutcome.FAILED)
@@ -278,8 +279,10 @@ def test_machines_end_while_no_plan_can_be_made_at_all(monkeypatch: pytest.Monke
 
 def test_a_plan_that_cannot_be_shown_fails_its_turn_and_no_other() -> None:
     class Blind(Recorder):
-        def planned(self, snapshot: Snapshot, decided: Plan, seconds: float) -> None:
-            super().planned(snapshot, decided, seconds)
+        def planned(
+            self, snapshot: Snapshot, decided: Plan, solutions: Sequence[BudgetSolution], seconds: float
+        ) -> None:
+            super().planned(snapshot, decided, solutions, seconds)
             if len(self.plans) == 2:
                 raise ArithmeticError("no")
 

@@ -13,6 +13,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.incremental import Memo
 from charterer.policy import plan, set_aside
+from charterer.policy.planner import solved_plan
 from charterer.policy.set_aside import FIRST_PAUSE_SECONDS, PlannedKind, PlannedObject, plan_around, without
 from tests.worlds import NAMESPACE, World
 
@@ -100,9 +101,9 @@ def test_one_faulty_profile_of_many_is_found_in_few_plans(monkeypatch: pytest.Mo
     def counted(snapshot: Snapshot, memo: Memo) -> object:
         nonlocal plans
         plans += 1
-        return plan(snapshot, memo)
+        return solved_plan(snapshot, memo)
 
-    monkeypatch.setattr(set_aside, "plan", counted)
+    monkeypatch.setattr(set_aside, "solved_plan", counted)
     made = plan_around(world.snapshot(), Memo(), {})
     assert set(made.faults) == {faulty}
     assert plans <= 15
@@ -158,7 +159,7 @@ def test_a_plan_that_fails_whatever_is_left_out_changes_nothing_and_every_budget
     def fails(snapshot: Snapshot, memo: Memo) -> object:
         raise ArithmeticError("no")
 
-    monkeypatch.setattr(set_aside, "plan", fails)
+    monkeypatch.setattr(set_aside, "solved_plan", fails)
     made = plan_around(two_teams().snapshot(), Memo(), {})
     assert isinstance(made.error, ArithmeticError)
     assert made.plan.commands == ()

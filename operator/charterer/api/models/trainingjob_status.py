@@ -21,6 +21,7 @@ from charterer.api.models.base import (
     Time,
     dump,
 )
+from charterer.api.models.compared_option import OPTIONS_SHOWN, ComparedOption
 from charterer.api.names import GPU_RESOURCE
 from charterer.api.stored_size import cut, stored_bytes
 from charterer.api.template import MOST_GPUS
@@ -378,6 +379,11 @@ class TrainingJobView(ApiModel):
     """Dollars that the job's GPUs have cost so far, rounded to the cent."""
     why: str | None = None
     """The reason why the job has the GPUs that it has, as one CamelCase word; the conditions give the sentence."""
+    options: Annotated[tuple[ComparedOption, ...], Field(max_length=OPTIONS_SHOWN, json_schema_extra=ATOMIC)] = ()
+    """The options of a job that runs or wants to run, cheapest first: those that are best at the budget's rate. What
+    `charterer explain` shows to somebody who may not read the whole cluster."""
+    options_as_of: Time | None = None
+    """When the options were compared."""
     conditions: Conditions = ()
     """Admitted, CapacityAvailable, PodsReady, Resizing, BudgetLimited, Complete, Failed, Suspended; with a
     targetCompletionTime OnTarget, with a maxCost WithinMaxCost; while pods run with an older template

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from charterer.api.words.conditions import CONDITION_REASONS
 from charterer.api.words.objects import BUDGET_STATES, POOL_STATES
+from charterer.cli.doctor.finding import Finding, condition_of, remedy_of
 from charterer.cli.shared.formatting import when
 from charterer.cli.shared.leader import MAY_LEAD_SECONDS, LeaderSeen
 from charterer.cluster.client import RawObject
@@ -25,23 +26,11 @@ _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One line. ``remedy`` is empty where all is well, and says what to do elsewhere."""
-
-    check: str
-    subject: str
-    text: str
-    remedy: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Right:
-    """Whether the caller may do something, and what for."""
+    """Whether the caller may list all objects of a kind."""
 
-    verb: str
     resource: str
     allowed: bool
-    purpose: str
 
 
 def check_leader(leader: LeaderSeen | None) -> Finding:
@@ -82,7 +71,7 @@ def check_limits(limits: OperatorLimits) -> Iterable[Finding]:
 def check_held_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:
     """Pools whose price moved too far to be believed."""
     for item in raw:
-        held = _condition(item, "PriceHeld")
+        held = condition_of(item, "PriceHeld")
         if held is not None and held.get("status") == "True":
             what, _, remedy = str(held.get("message", "")).partition(": ")
             yield Finding("prices", f"GPUPool {item['metadata']['name']}", f"holds a price: {what}", remedy)
@@ -91,25 +80,26 @@ def check_held_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:
 def check_preflights(raw: Iterable[RawObject]) -> Iterable[Finding]:
     """Pools in which something would fail once nodes are rented, other than what keeps them from being ready."""
     for item in raw:
-        found, ready, name = _condition(item, "Preflight"), _condition(item, "Ready"), item["metadata"]["name"]
+        found, ready, name = condition_of(item, "Preflight"), condition_of(item, "Ready"), item["metadata"]["name"]
         said = "" if ready is None or ready.get("status") == "True" else str(ready.get("message", ""))
         if found is not None and found.get("status") == "False" and found.get("message") != f"group: {said}":
             text = f"would fail: {found.get('message', '')}"
             yield Finding("preflight", f"GPUPool {name}", text, f"correct that; charterer preflight {name} looks again")
 
 
-def check_rights(rights: Iterable[Right], role: str) -> Iterable[Finding]:
-    """The rights that the caller lacks."""
-    rights = list(rights)
-    missing: dict[tuple[str, str], list[str]] = {}
-    for right in rights:
-        if not right.allowed:
-            missing.setdefault((right.verb, right.purpose), []).append(right.resource)
-    for (verb, purpose), resources in missing.items():
-        text = f"may not {verb} {', '.join(resources)}, which {purpose} needs"
-        yield Finding("permissions", "you", text, f"bind ClusterRole {role} to yourself")
-    if not missing:
-        yield Finding("permissions", "you", f"may read all {len(rights)} kinds that plan and explain read")
+def skipped_checks(rights: Iterable[Right], role: str) -> Finding:
+    """The checks that were left out, because they need the rights that the caller lacks."""
+    missing = names(right.resource for right in rights if not right.allowed)
+    text = (
+        f"leader, pools, prices, budgets and namespaces: you may not list {missing} in the whole cluster; somebody "
+        f"with a ClusterRoleBinding to {role} can run them"
+    )
+    return Finding("skipped", "the checks of", text, skipped=True)
+
+
+def check_rights(rights: Sequence[Right]) -> Finding:
+    """That the caller may read everything."""
+    return Finding("permissions", "you", f"may read all {len(rights)} kinds that plan and explain read")
 
 
 def check_pools(pools: Mapping[str, Pool], raw: Iterable[RawObject]) -> Iterable[Finding]:
@@ -120,7 +110,7 @@ def check_pools(pools: Mapping[str, Pool], raw: Iterable[RawObject]) -> Iterable
     for item in raw:
         name = item["metadata"]["name"]
         subject, pool = f"GPUPool {name}", pools.get(name)
-        ready, state = _condition(item, "Ready"), str((item.get("status") or {}).get("state"))
+        ready, state = condition_of(item, "Ready"), str((item.get("status") or {}).get("state"))
         if ready is None:
             yield Finding(
                 "pools",
@@ -131,7 +121,7 @@ def check_pools(pools: Mapping[str, Pool], raw: Iterable[RawObject]) -> Iterable
         elif ready.get("status") != "True":
             text = f"is {state}: {ready.get('message') or ready.get('reason')}"
             known = POOL_STATES.get(state)
-            yield Finding("pools", subject, text, _remedy("" if known is None else known.remedy, "gpupools"))
+            yield Finding("pools", subject, text, remedy_of("" if known is None else known.remedy, "gpupools"))
         elif pool is None or pool.quote is None or pool.offering is None:
             yield Finding("pools", subject, "its price is not known", "set spec.price.hourly")
         else:
@@ -143,7 +133,7 @@ def check_pools(pools: Mapping[str, Pool], raw: Iterable[RawObject]) -> Iterable
 
 def check_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:
     """Whether the operator has fresh prices, as it says in the condition of each GPUBudget."""
-    said = [(item["metadata"]["name"], _condition(item, "PriceDataFresh")) for item in raw]
+    said = [(item["metadata"]["name"], condition_of(item, "PriceDataFresh")) for item in raw]
     stale = {found.get("message", "") for _, found in said if found is not None and found.get("status") == "False"}
     for message in sorted(stale):
         yield Finding(
@@ -194,11 +184,11 @@ def _budget(
         yield Finding("budgets", subject, f"can rent nothing: {lacking}", remedy)
     elif not budget.amount.micros:
         yield Finding("budgets", subject, "has an amount of 0: nothing can be rented", "set spec.amount")
-    elif paid and (ready := _condition(item, "Ready")) is not None and ready.get("status") == "False":
+    elif paid and (ready := condition_of(item, "Ready")) is not None and ready.get("status") == "False":
         state = str((item.get("status") or {}).get("state"))
         known = CONDITION_REASONS.get(str(ready.get("reason"))) or BUDGET_STATES.get(state)
         text = f"is {state}: {ready.get('message') or ready.get('reason')}"
-        yield Finding("budgets", subject, text, _remedy("" if known is None else known.remedy, "gpubudgets"))
+        yield Finding("budgets", subject, text, remedy_of("" if known is None else known.remedy, "gpubudgets"))
     elif paid:
         mode = "observes only (spec.mode)" if budget.mode is Mode.OBSERVE else "pays"
         yield Finding("budgets", subject, f"{mode}, {budget.amount} a month, for {_namespaces(paid)}")
@@ -229,18 +219,6 @@ def check_objects(state: ClusterState) -> Iterable[Finding]:
         yield Finding(
             "objects", f"{problem.kind} {name}", f"cannot be used: {field}{problem.message}", "correct the field"
         )
-
-
-def _condition(item: RawObject, kind: str) -> RawObject | None:
-    conditions: Sequence[RawObject] = (item.get("status") or {}).get("conditions") or ()
-    return next((found for found in conditions if found.get("type") == kind), None)
-
-
-def _remedy(sentence: str, plural: str) -> str:
-    """The remedy without its full stop. Where there is none, the command that shows the objects named ``plural``."""
-    if "`charterer doctor`" in sentence:
-        return "if it lasts, see the line about the leader"
-    return f"{sentence[:1].lower()}{sentence[1:].rstrip('.')}" or f"kubectl describe {plural}"
 
 
 def _namespaces(those: Sequence[str]) -> str:

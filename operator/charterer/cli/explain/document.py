@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from charterer.api.models.base import Condition, ConditionStatus, ConditionType
+from charterer.api.models.trainingjob_status import JobState
 from charterer.cli.explain.counted import counted_blocks
 from charterer.cli.explain.explanation import Explanation
 from charterer.cli.explain.one_more_node import in_words, more_nodes
@@ -16,8 +18,9 @@ from charterer.controller.status.jobs import job_state, why_word
 from charterer.domain.ids import PoolId, Rate
 from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.job_cost import job_cost
+from charterer.domain.money import Money
 from charterer.domain.plan import Allocate, Verdict
-from charterer.domain.time import seconds_between
+from charterer.domain.time import Instant, seconds_between
 from charterer.policy.budgets.demand import DEFAULT_WORK_SECONDS
 from charterer.policy.budgets.reasons import format_duration, format_money, late, name
 from charterer.policy.explain.alternatives import Alternative, Alternatives, LeftAlone, Rank, WinningChange
@@ -41,17 +44,19 @@ from charterer.report.document import (
 )
 from charterer.sentences import count, is_or_are
 
-_LIMITS: Mapping[str, str] = {
+LIMITS: Final[Mapping[str, str]] = {
     ConditionType.ON_TARGET: "Its targetCompletionTime",
     ConditionType.WITHIN_MAX_COST: "Its maxCost",
 }
-_TONES = {Rank.CHOSEN: Tone.STRONG, Rank.BETTER: Tone.CHANGED, Rank.WORSE: Tone.FAINT}
+"""A job's own limits, by the type of their condition."""
+TONES: Final[Mapping[str, Tone]] = {Rank.CHOSEN: Tone.STRONG, Rank.BETTER: Tone.CHANGED, Rank.WORSE: Tone.FAINT}
+"""How an option is shown, by its rank."""
 
 
 def explain_document(explanation: Explanation, *, every: bool) -> Document:
     """The answer for one job; ``every``: also the options that are both slower and dearer than the chosen one."""
     report, job, options = explanation.report, explanation.job, explanation.options
-    blocks: list[Block] = [Paragraph(headline(report, job), Tone.STRONG)]
+    blocks: list[Block] = [Paragraph(summary(report, job), Tone.STRONG)]
     if job.finish is None and explanation.verdict is not None:
         blocks.append(Paragraph(_reason(explanation, explanation.verdict, starts=_starts(explanation))))
     problems = report.problems_of(job)
@@ -59,7 +64,7 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
     told = "" if explanation.verdict is None else explanation.verdict.reason.message
     for limit in (limit for limit in limits_of(explanation) if limit.message != told):
         tone = Tone.CHANGED if limit.status is ConditionStatus.FALSE else Tone.PLAIN
-        blocks.append(Paragraph(f"{_LIMITS[limit.type]}: {limit.message}.", tone))
+        blocks.append(Paragraph(f"{LIMITS[limit.type]}: {limit.message}.", tone))
     if job.resize is ResizePolicy.NEVER and job.allocation is not None and job.finish is None:
         blocks.append(Paragraph("Its resizePolicy is Never: it keeps what it has, even if another option is better."))
     if options is not None:
@@ -83,9 +88,14 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
     return Document(f"charterer explain {job.namespace}/{job.name}", tuple(blocks))
 
 
-def headline(report: PlanReport, job: Job) -> str:
+def summary(report: PlanReport, job: Job) -> str:
     """The job's present state, or its end, in one sentence."""
-    spent = job_cost(job, report.snapshot.rentals, report.snapshot.now)
+    now = report.snapshot.now
+    return headline(job, job_state(job), job_cost(job, report.snapshot.rentals, now), now)
+
+
+def headline(job: Job, state: JobState, spent: Money, now: Instant) -> str:
+    """The same, if its state and cost are known."""
     cost = f", {spent} so far" if spent.micros else ""
     subject = f"TrainingJob {job.namespace}/{job.name}"
     if job.finish is not None:
@@ -99,10 +109,10 @@ def headline(report: PlanReport, job: Job) -> str:
         return f"{subject} is {job.finish.kind}{because}: {ended}."
     done = f", {job.progress.fraction:.0%} done" if job.progress and job.progress.fraction is not None else ""
     if job.allocation is None:
-        waited = format_duration(seconds_between(job.created, report.snapshot.now))
-        return f"{subject} is {job_state(job)}{done}, submitted {waited} ago{cost}."
+        waited = format_duration(seconds_between(job.created, now))
+        return f"{subject} is {state}{done}, submitted {waited} ago{cost}."
     where = f"on {name(job.allocation.option)} (run {job.allocation.run})"
-    return f"{subject} is {job_state(job)} {where}{done}{cost}."
+    return f"{subject} is {state} {where}{done}{cost}."
 
 
 def limits_of(explanation: Explanation) -> Sequence[Condition]:
@@ -293,7 +303,7 @@ def _other_pools(explanation: Explanation) -> list[Block]:
 
 
 def _row(option: Alternative) -> tuple[TableCell, ...]:
-    tone = _TONES.get(option.rank, Tone.PLAIN)
+    tone = TONES.get(option.rank, Tone.PLAIN)
     cells = row(
         "*" if option.rank is Rank.CHOSEN else "",
         name(option.option),

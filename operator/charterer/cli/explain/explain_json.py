@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from charterer.cli.explain.counted import counted
-from charterer.cli.explain.document import headline, late_pools, limits_of
+from charterer.cli.explain.document import late_pools, limits_of, summary
 from charterer.cli.explain.explanation import Explanation
 from charterer.cli.explain.one_more_node import MoreNodes, more_nodes
 from charterer.cli.shared.json_values import dollars_json, late_pool_json, option_json, rate_json
@@ -25,7 +25,7 @@ def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
         "namespace": job.namespace,
         "name": job.name,
         "state": str(job_state(job)),
-        "summary": headline(report, job),
+        "summary": summary(report, job),
         "reason": None if verdict is None else why_word(job, verdict, report.problems_of(job)),
         "message": None if verdict is None else verdict.reason.message,
         "limits": {

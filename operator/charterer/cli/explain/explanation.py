@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from charterer.cli.shared.plan_report import PlanReport
 from charterer.domain.job import Job
-from charterer.domain.plan import BudgetVerdict, ReasonCode, Verdict
+from charterer.domain.plan import BudgetVerdict, Verdict
 from charterer.policy.budgets.solution import BudgetSolution
-from charterer.policy.explain.alternatives import Alternatives, alternatives
+from charterer.policy.explain.alternatives import Alternatives, alternatives, new_draft
 from charterer.policy.explain.ruled_out import RuledOut, ruled_out
 
 
@@ -37,7 +37,7 @@ def explain_job(report: PlanReport, job: Job) -> Explanation:
     options: Alternatives | None = None
     excluded: Sequence[RuledOut] = ()
     if solution is not None and verdict is not None and job.wants_to_run:
-        options = alternatives(job, solution, verdict, report.snapshot)
-        if options is None and verdict.reason.code in (ReasonCode.MAX_COST, ReasonCode.NO_OPTION):
-            excluded = ruled_out(job, solution, report.snapshot)
+        options = alternatives(job, verdict, new_draft(solution))
+        if options is None:
+            excluded = ruled_out(job, verdict, solution)
     return Explanation(report, job, verdict, budget, solution, options, excluded)

@@ -10,6 +10,7 @@ import click
 
 from charterer import __version__
 from charterer.cli.plan.document import plan_document
+from charterer.cli.plan.own_plan import own_plan_document, own_plan_json
 from charterer.cli.plan.plan_answer import PlanAnswer
 from charterer.cli.plan.plan_json import plan_json
 from charterer.cli.plan.savings_document import savings_blocks, savings_json
@@ -24,7 +25,14 @@ from charterer.cli.plan.what_if import (
     what_if_sentences,
     written_jobs,
 )
-from charterer.cli.shared.cluster import ClusterOptions, ClusterReading, cluster_options, read, read_others
+from charterer.cli.shared.cluster import (
+    ClusterOptions,
+    ClusterReading,
+    MayNotRead,
+    cluster_options,
+    read,
+    read_others,
+)
 from charterer.cli.shared.formatting import when
 from charterer.cli.shared.leader import stopped_until_resumed
 from charterer.cli.shared.option_groups import option_group
@@ -36,6 +44,7 @@ from charterer.cli.shared.output import (
     with_warnings,
     write,
 )
+from charterer.cli.shared.own_jobs import own_jobs
 from charterer.cli.shared.plan_report import plan_report
 from charterer.cli.shared.template_trials import TriedState, with_trials
 from charterer.controller.snapshot.cluster_state import ClusterState
@@ -83,7 +92,11 @@ what_if_options = option_group(
         "--price", "prices", multiple=True, metavar="POOL=2.10/h", help="What if a node of the pool cost this."
     ),
     click.option("--amount", "amounts", multiple=True, metavar="BUDGET=60000", help="What if the budget were this."),
-    click.option("-n", "--namespace", help="Of objects in files that name none. Default: the context's."),
+    click.option(
+        "-n",
+        "--namespace",
+        help="Of objects in files that name none; of the jobs shown if you may read no others. Default: the context's.",
+    ),
 )
 
 
@@ -168,12 +181,20 @@ def plan(
     For a budget in mode Observe it also estimates, by simulation, what Charterer would have saved in the cluster's
     last days.
 
+    If you may not read the whole cluster, it shows the jobs of one namespace (-n), from what the operator wrote there.
+
     Exit code: 0, or 1 for an error. With --detailed-exitcode 2 if something would be done (for a what-if: if that
     differs from what would be done without it).
     """
     show.check()
     what_if = changes.what_if()
-    reading = read(cluster)
+    try:
+        reading = read(cluster)
+    except MayNotRead:
+        if what_if or show.picture is not None or show.page is not None or detailed_exitcode:
+            raise
+        _plan_own(cluster, changes.namespace, show)
+        return
     namespace = changes.namespace or reading.namespace
     tried = with_trials(cluster, reading.state, {})
     changed = _changed(cluster, tried.state, what_if, namespace, reading.now)
@@ -190,6 +211,11 @@ def plan(
     _write_pictures(answer, blocks, show)
     if detailed_exitcode and answer.changes_anything:
         raise click.exceptions.Exit(CHANGES)
+
+
+def _plan_own(cluster: ClusterOptions, namespace: str | None, show: PlanOutputOptions) -> None:
+    own = own_jobs(cluster, namespace)
+    emit(own_plan_document(own, show.jobs), own_plan_json(own), show.output)
 
 
 def _changed(cluster: ClusterOptions, state: ClusterState, what_if: WhatIf, namespace: str, now: Instant) -> TriedState:

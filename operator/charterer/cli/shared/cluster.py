@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -27,6 +28,10 @@ from charterer.sentences import visible
 ROLE: Final = "charterer-view"
 
 _T = TypeVar("_T")
+
+
+class MayNotRead(click.ClickException):
+    """The account lacks a right to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,8 @@ cluster_options = option_group(
 
 
 def read(cluster: ClusterOptions) -> ClusterReading:
-    """Read everything that a plan needs, once. ClickException with one line where that is impossible."""
+    """Read everything that a plan needs, once. ClickException with one line where that is impossible; MayNotRead where
+    a right is missing."""
     access = cluster.access()
     state, trouble = read_with(cluster, _read_all)
     return ClusterReading(state, wall_clock(), access.namespace, trouble)
@@ -106,6 +112,8 @@ def call(cluster: ClusterOptions, use: Callable[[Client], Awaitable[_T]]) -> _T:
 
     try:
         return asyncio.run(with_client())
+    except Forbidden as error:
+        raise MayNotRead(_forbidden(error)) from error
     except ApiError as error:
         raise click.ClickException(visible(_explained(error, access))) from error
 
@@ -116,11 +124,19 @@ def read_with(cluster: ClusterOptions, reader: Callable[[Client], Awaitable[_T]]
         return call(cluster, reader)
 
 
+def _forbidden(error: Forbidden) -> str:
+    namespace = re.search("/namespaces/([^/]+)/", error.path)
+    remedy = f"a ClusterRoleBinding to ClusterRole {ROLE} (chart charterer) allows all that is read here"
+    if namespace is not None:
+        remedy = (
+            f"a RoleBinding to ClusterRole view or edit in namespace {namespace[1]} shows what is there, and a "
+            f"ClusterRoleBinding to ClusterRole {ROLE} (chart charterer) everything"
+        )
+    return f"{error.message.partition(' (grant ')[0]}; {remedy}"
+
+
 def _explained(error: ApiError, access: Access) -> str:
     match error:
-        case Forbidden():
-            remedy = f"a ClusterRoleBinding to ClusterRole {ROLE} (chart charterer) allows all that is read here"
-            return f"{error.message.partition(' (grant ')[0]}; {remedy}"
         case Unauthorized():
             return f"{access.server} does not know you: {error.message}; log in again"
         case NotFound() if f"/apis/{GROUP}/" in error.path:

@@ -22,7 +22,6 @@ from charterer.policy.explain.month_sums import MonthSums, month_sums
 from charterer.policy.nodes.pool_quota import LaunchWait, launch_waits
 from charterer.policy.nodes.rental_index import rental_index
 from charterer.policy.options.menu_key import MenuKey
-from charterer.policy.planner import solve_budgets
 from charterer.policy.set_aside import plan_around, without
 from charterer.sentences import count
 
@@ -127,7 +126,7 @@ def plan_report(snapshot: Snapshot) -> PlanReport:
     if made.faults:
         snapshot = replace(without(snapshot, made.faults), problems=(*snapshot.problems, *planned.problems))
     snapshot = replace(snapshot, problems=(*snapshot.problems, *_unpriced(snapshot.pools.values())))
-    solutions = tuple(sorted(solve_budgets(snapshot), key=lambda solution: solution.budget.id))
+    solutions = tuple(sorted(made.solutions, key=lambda solution: solution.budget.id))
     actions = (
         *_actions(planned.commands, snapshot, observed=False),
         *_actions(planned.observed_commands, snapshot, observed=True),

@@ -10,6 +10,7 @@ from charterer.api.models.trainingjob_status import INVALID_TEMPLATE, JobState, 
 from charterer.controller.snapshot.problems import PROFILE_NAME
 from charterer.controller.status.conditions import condition
 from charterer.controller.status.job_limits import own_limits
+from charterer.controller.status.job_options import NO_OPTIONS, ShownOptions
 from charterer.domain.errors import Problem
 from charterer.domain.job import CANNOT_START, FinishKind, Job
 from charterer.domain.job_cost import job_cost
@@ -27,7 +28,13 @@ _LIMITED = (
 )
 
 
-def job_view(job: Job, verdict: Verdict | None, problems: Sequence[Problem], snapshot: Snapshot) -> TrainingJobView:
+def job_view(
+    job: Job,
+    verdict: Verdict | None,
+    problems: Sequence[Problem],
+    snapshot: Snapshot,
+    options: ShownOptions = NO_OPTIONS,
+) -> TrainingJobView:
     """The view of a job as of now; the transition times of its conditions are still to be set (``dated``)."""
     state = job_state(job)
     cost = job_cost(job, snapshot.rentals, snapshot.now)
@@ -43,6 +50,8 @@ def job_view(job: Job, verdict: Verdict | None, problems: Sequence[Problem], sna
         eta=after(snapshot.now, verdict.remaining_seconds or 0.0) if running and verdict is not None else None,
         cost=cost,
         why=why_word(job, verdict, problems),
+        options=options.rows,
+        options_as_of=options.as_of,
         conditions=(
             *_conditions(job, state, verdict, problems, snapshot.now),
             *own_limits(job, verdict, cost, snapshot.now),

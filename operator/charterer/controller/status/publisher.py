@@ -8,12 +8,14 @@ from functools import partial
 
 from charterer.api.models.base import Condition, ConditionType, InvalidObjectView
 from charterer.api.models.speedupprofile import ProfileState, SpeedupProfileView
+from charterer.api.models.trainingjob_status import TrainingJobView
 from charterer.cluster import kinds
 from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.outcome import ActionOutcome
 from charterer.controller.status.budgets_and_pools import attributed, budget_view, pool_view
 from charterer.controller.status.conditions import condition
 from charterer.controller.status.events import Events
+from charterer.controller.status.job_options import NO_OPTIONS, JobOptions
 from charterer.controller.status.jobs import job_state, job_view
 from charterer.controller.status.tally import Tally
 from charterer.controller.status.view_writer import ViewedObject, ViewWriter
@@ -27,6 +29,7 @@ from charterer.domain.steps import Step
 from charterer.domain.time import Instant, seconds_between
 from charterer.incremental import Memo
 from charterer.metrics.instruments import Metrics
+from charterer.policy.budgets.solution import BudgetSolution
 from charterer.providers.errors import ProviderError
 from charterer.providers.provider import PreflightFinding
 
@@ -60,12 +63,14 @@ class StatusPublisher:
         self._preflights = preflights
         self._last = last
         self._memo = Memo()
+        self._options = JobOptions()
 
-    def planned(self, snapshot: Snapshot, decided: Plan, seconds: float) -> None:
+    def planned(self, snapshot: Snapshot, decided: Plan, solutions: Sequence[BudgetSolution], seconds: float) -> None:
         """A plan was made: its numbers, and what each object looks like now."""
         self._metrics.plan_took(seconds)
         self._metrics.observe(snapshot, decided, job_state)
-        shown = viewed_objects(snapshot, decided, self._cloud_errors, self._memo, self._preflights)
+        self._options.planned(snapshot, solutions)
+        shown = viewed_objects(snapshot, decided, self._cloud_errors, self._memo, self._preflights, self._options)
         self._writer.show([*shown, *invalid_objects(self._store)], snapshot)
 
     def done(self, action: Command | Step, outcome: ActionOutcome, message: str) -> None:
@@ -89,15 +94,19 @@ def viewed_objects(
     cloud_errors: Mapping[PoolId, ProviderError],
     memo: Memo | None = None,
     preflights: Mapping[PoolId, Sequence[PreflightFinding]] | None = None,
+    options: JobOptions | None = None,
 ) -> Iterator[ViewedObject]:
-    """The snapshot's objects. With a memo, a job about which nothing changed is the same object as in its last turn."""
+    """The snapshot's objects. With a memo, a job about which nothing changed is the same object as in its last turn.
+
+    Without ``options``, jobs show none.
+    """
     memo = Memo() if memo is None else memo
     problems: dict[_ObjectName, tuple[Problem, ...]] = {}
     for problem in reversed((*snapshot.problems, *decided.problems)):  # the first one gives the reason
         name = problem.kind, problem.namespace, problem.name
         problems[name] = (*problems.get(name, ()), problem)
     with memo.turn():
-        jobs = memo.each(_viewed_job, (snapshot.jobs, decided.jobs, _problems_of_jobs(snapshot, problems)))
+        jobs = memo.each(_viewed_job, (snapshot.jobs, decided.jobs, _problems_of_jobs(snapshot, problems)), options)
         tally = memo(Tally.of, snapshot.jobs, snapshot.rentals, decided.jobs)
     yield from (viewed for name, viewed in jobs.items() if not _just_tried(snapshot.jobs[name], snapshot.now))
     yield from _budgets(snapshot, decided, tally)
@@ -152,11 +161,13 @@ def _just_tried(job: Job, now: Instant) -> bool:
     return job.checking and seconds_between(job.created, now) < _CHECKED_SOON_SECONDS
 
 
-def _viewed_job(job: Job, verdict: Verdict | None, problems: tuple[Problem, ...] | None) -> ViewedObject:
+def _viewed_job(
+    job: Job, verdict: Verdict | None, problems: tuple[Problem, ...] | None, options: JobOptions | None
+) -> ViewedObject:
     """The words of a job's view follow from the job, its problems, and the option and kind of reason of its verdict.
 
     What runs and what has run is shown soon. The verdict's sentence and remaining time are numbers. The cost drifts
-    while the job holds GPUs, and a target may pass at any time.
+    while the job holds GPUs, its options while it wants to run, and a target may pass at any time.
     """
     holds_gpus = job.allocation is not None or bool(job.replaced)
     words = None
@@ -171,9 +182,16 @@ def _viewed_job(job: Job, verdict: Verdict | None, problems: tuple[Problem, ...]
         step_key=StepKey(StepKind.JOB, job.id),
         facts=(job, problems, words),
         estimate=verdict,
-        drifts=holds_gpus or (job.target_completion is not None and not job.finish),
-        make=partial(job_view, job, verdict, problems or ()),
+        drifts=holds_gpus or job.wants_to_run or (job.target_completion is not None and not job.finish),
+        make=partial(_job_view, job, verdict, problems or (), options),
     )
+
+
+def _job_view(
+    job: Job, verdict: Verdict | None, problems: tuple[Problem, ...], options: JobOptions | None, snapshot: Snapshot
+) -> TrainingJobView:
+    shown = NO_OPTIONS if options is None else options.of(job, verdict, snapshot.now)
+    return job_view(job, verdict, problems, snapshot, shown)
 
 
 def _budgets(snapshot: Snapshot, decided: Plan, tally: Tally) -> Iterator[ViewedObject]:

@@ -52,12 +52,23 @@ _DOLLARS = frozenset(
     }
 )
 _NUMBERS = _DOLLARS | frozenset(
-    {"attribution", "eta", "message", "paysPerHourSaved", "perHour", "progressPercent", "scarcityPrice"}
+    {
+        "attribution",
+        "costLeft",
+        "eta",
+        "message",
+        "paysPerHourSaved",
+        "perHour",
+        "perHourSaved",
+        "progressPercent",
+        "scarcityPrice",
+        "secondsLeft",
+    }
 )
 """Fields that drift while nothing happens; written when the time has come, and by more than the least change."""
 _NOTHING = ("0.00", 0)
 """Dollars and percents of nothing: what follows is written at once, so that what has begun does not look broken."""
-_DATES = frozenset({"asOf", "lastTransitionTime", "observedGeneration"})
+_DATES = frozenset({"asOf", "lastTransitionTime", "observedGeneration", "optionsAsOf"})
 """Fields whose change alone is no reason to write."""
 _LEAST_CHANGE = 0.01
 """Ratio by which a number must have moved to be written: what a person reads as another number."""

@@ -69,7 +69,7 @@ def pays(rate: Rate) -> str:
 def choice(option: Option, values: OptionValues, weight: float, position: JobPosition, *, feasible: bool) -> Reason:
     """Why a job has this option: against the next cheaper one in numbers, the next wider one in words."""
     menu = values.menu
-    here = _to_the_end(option, values, position)
+    here = to_the_end(option, values, position)
     text = f"{name(option)}: {format_duration(here.seconds)} for {format_money(here.dollars)}"
     if not menu.known:
         code = ReasonCode.RIGID if menu.rigid else ReasonCode.NO_CURVE
@@ -110,7 +110,7 @@ def full(values: OptionValues, options: Iterable[Option]) -> str:
     )
 
 
-def _to_the_end(option: Option, values: OptionValues, position: JobPosition) -> Completion:
+def to_the_end(option: Option, values: OptionValues, position: JobPosition) -> Completion:
     """The rest of the job, entering the option included, as if for a new run."""
     way = values.staying(option, position)
     time, cost = way.seconds + option.entry_seconds, way.dollars + option.entry_cost.dollars

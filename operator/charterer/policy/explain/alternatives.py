@@ -23,6 +23,7 @@ from charterer.policy.actions.admission.hole_waits import HoleWaits
 from charterer.policy.actions.gangs import GangMarks
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.budgets.assignment import GroupAssignment
+from charterer.policy.budgets.reasons import to_the_end
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.speed_evidence import Basis, basis, reports
 from charterer.policy.nodes.capacity import Capacity
@@ -150,33 +151,53 @@ class Alternatives:
     assumed: Mapping[str, RelativeSpeed]
 
 
-def alternatives(job: Job, solution: BudgetSolution, verdict: Verdict, snapshot: Snapshot) -> Alternatives | None:
-    """The options of a job for which the planner found one; None where its menu is empty or it has no option."""
-    share = solution.share(job)
-    chosen = job.allocation.option if job.allocation is not None else verdict.option
-    if share is None or chosen is None:
+@dataclass(frozen=True, slots=True)
+class ComparedOptions:
+    """Options of a job, cheapest first, of ``compared`` in all."""
+
+    rows: tuple[Alternative, ...]
+    compared: int
+
+
+def new_draft(solution: BudgetSolution) -> PlanBuilder:
+    """The budget's part of a plan in which nothing is decided. Comparing changes nothing in it: one serves all jobs."""
+    inputs = solution.inputs
+    capacity = Capacity(inputs.snapshot, inputs.holdings, inputs.nodes, inputs.ends)
+    gangs = GangMarks(inputs.rentals.by_pool.values(), inputs.snapshot)
+    return PlanBuilder(solution, capacity, PoolQuota(inputs.snapshot, inputs.rentals), gangs, inputs.snapshot)
+
+
+def compared_options(job: Job, verdict: Verdict, draft: PlanBuilder, most: int) -> ComparedOptions:
+    """The options of a job for which the planner found one; none where its menu is empty or it has none.
+
+    Of more than ``most`` the best ones at the budget's rate, its own included.
+    """
+    weighing = _weighing(job, verdict, draft)
+    return ComparedOptions((), 0) if weighing is None else weighing.compared(most)
+
+
+def alternatives(job: Job, verdict: Verdict, draft: PlanBuilder) -> Alternatives | None:
+    """The same options with what would have to change; None where there are none."""
+    weighing = _weighing(job, verdict, draft)
+    if weighing is None:
         return None
-    weigh = _Weighing(job, chosen, share, solution, snapshot)
-    values, position = solution.own_values(job, share), share.position(job)
-    points = weigh.points(values, position)
-    here = points[key_of(chosen)]
-    rows = sorted(
-        (weigh.row(point, here, values.worth) for point in points.values()),
-        key=lambda row: (row.dollars, row.seconds, row.option.pool, row.option.gpus),
-    )
-    found = next(row for row in rows if row.rank is Rank.CHOSEN)
+    rows, snapshot = weighing.compared().rows, draft.snapshot
     nearest = [_cheapest_hour(rows, Rank.TOO_DEAR), _dearest_hour(rows, Rank.TOO_SLOW)]
-    changes = [weigh.change(row, values, position) for row in nearest if row is not None]
-    alone = _left_alone(job, snapshot)
     return Alternatives(
-        rows=tuple(rows),
-        chosen=found,
-        position=position,
+        rows=rows,
+        chosen=next(row for row in rows if row.rank is Rank.CHOSEN),
+        position=weighing.position,
         known_work=job.remaining is not None,
-        changes=tuple(changes),
-        left_alone=alone,
-        assumed={} if share.group.menu.known else _assumed(rows, snapshot),
+        changes=tuple([weighing.change(row) for row in nearest if row is not None]),
+        left_alone=_left_alone(job, snapshot),
+        assumed={} if weighing.share.group.menu.known else _assumed(rows, snapshot),
     )
+
+
+def _weighing(job: Job, verdict: Verdict, draft: PlanBuilder) -> _Weighing | None:
+    share = draft.solution.share(job)
+    chosen = job.allocation.option if job.allocation is not None else verdict.option
+    return None if share is None or chosen is None else _Weighing(job, chosen, share, draft)
 
 
 def _assumed(rows: Sequence[Alternative], snapshot: Snapshot) -> Mapping[str, RelativeSpeed]:
@@ -226,25 +247,36 @@ class _OptionPoint:
 class _Weighing:
     """One job's options, each from now to the end, at whatever rate, prices and work left are asked about."""
 
-    def __init__(
-        self, job: Job, chosen: Option, share: GroupAssignment, solution: BudgetSolution, snapshot: Snapshot
-    ) -> None:
+    def __init__(self, job: Job, chosen: Option, share: GroupAssignment, draft: PlanBuilder) -> None:
         self._job = job
         self._chosen = chosen
-        self._share = share
-        self._snapshot = snapshot
-        quota = PoolQuota(snapshot, solution.inputs.rentals)
-        capacity = Capacity(snapshot, solution.inputs.holdings, solution.inputs.nodes, solution.inputs.ends)
-        gangs = GangMarks(solution.inputs.rentals.by_pool.values(), snapshot)
-        self._draft = PlanBuilder(solution, capacity, quota, gangs, snapshot)
+        self.share = share
+        self.position = share.position(job)
+        self._values = draft.solution.own_values(job, share)
+        self._draft = draft
+        self._snapshot = draft.snapshot
         self._runs = job.allocation is not None
-        self._waits = HoleWaits(self._draft)
+        self._waits = HoleWaits(draft)
         self._waits.find_waits([] if self._runs else [(job, chosen)])
+
+    def compared(self, most: int | None = None) -> ComparedOptions:
+        """Every option against the chosen one, or that one and the best of the others; cheapest first."""
+        points, worth = self.points(self._values, self.position), self._values.worth
+        here = points[key_of(self._chosen)]
+        others = [point for point in points.values() if point is not here]
+        if most is not None and len(points) > most:
+            others = sorted(others, key=lambda point: point.counted + worth * point.seconds)[: most - 1]
+        rows = [self.row(point, here, worth) for point in (here, *others)]
+        rows.sort(key=lambda row: (row.dollars, row.seconds, row.option.pool, row.option.gpus))
+        return ComparedOptions(tuple(rows), len(points))
 
     def points(self, values: OptionValues, position: JobPosition) -> dict[OptionKey, _OptionPoint]:
         """Seconds and dollars from now to the end on every option, the chosen one included."""
         if not self._runs:
-            return {key_of(completion.option): self._entering(completion) for completion in values.entering(position)}
+            ways = values.entering(position)
+            if all(key_of(way.option) != key_of(self._chosen) for way in ways):  # it was given less than it asks for
+                ways = [*ways, to_the_end(self._chosen, values, position)]
+            return {key_of(way.option): self._entering(way) for way in ways}
         stay = values.staying(self._chosen, position)
         points = {key_of(stay.option): _OptionPoint(stay.option, stay.seconds, stay.dollars, stay.room_dollars)}
         for option in values.menu.options:
@@ -268,7 +300,7 @@ class _Weighing:
         pool = self._snapshot.pools.get(option.pool)
         gpu_type = "" if pool is None or pool.offering is None else pool.offering.gpu_type
         rank, price = _rank(here.seconds - point.seconds, point.counted - here.counted, worth)
-        charge = self._share.values.charge
+        charge = self.share.values.charge
         chosen = key_of(option) == key_of(self._chosen)
         profile = self._snapshot.profiles.get(self._job.class_id)
         return Alternative(
@@ -300,10 +332,10 @@ class _Weighing:
 
     # --- what would have to change ------------------------------------------------------------------------------------
 
-    def change(self, row: Alternative, values: OptionValues, position: JobPosition) -> WinningChange:
+    def change(self, row: Alternative) -> WinningChange:
         """The one change that would make the option of ``row`` win."""
-        to = key_of(row.option)
-        weight = self._share.group.weight
+        to, values, position = key_of(row.option), self._values, self.position
+        weight = self.share.group.weight
 
         def loses_by(at: OptionValues, where: JobPosition) -> float:
             points = self.points(at, where)
@@ -330,7 +362,7 @@ class _Weighing:
 
     def _left_behind(self, option: Option) -> bool:
         """Whether the job's own option is no longer on its menu, so that its price is not one of today's."""
-        return option.pool == self._chosen.pool and not self._share.values.on_menu(self._chosen)
+        return option.pool == self._chosen.pool and not self.share.values.on_menu(self._chosen)
 
 
 def _rank(saved: float, more: float, worth: float) -> tuple[Rank, float | None]:

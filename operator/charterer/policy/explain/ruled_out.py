@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from charterer.domain.ids import PoolId
 from charterer.domain.job import Job, SpotPolicy
 from charterer.domain.option import Option
+from charterer.domain.plan import ReasonCode, Verdict
 from charterer.domain.pool import CapacityType, Offering, Pool
 from charterer.domain.snapshot import Snapshot
 from charterer.policy.budgets.reasons import format_money
@@ -34,8 +35,12 @@ class RuledOut:
     why: str
 
 
-def ruled_out(job: Job, solution: BudgetSolution, snapshot: Snapshot) -> Sequence[RuledOut]:
-    """The options of a job that can have none, the cheapest first, and then the pools that have none for it."""
+def ruled_out(job: Job, verdict: Verdict, solution: BudgetSolution) -> Sequence[RuledOut]:
+    """The options of a job that waits because it can have none, the cheapest first, and then the pools that have none
+    for it. Empty for a job that waits for something else."""
+    if verdict.reason.code not in (ReasonCode.MAX_COST, ReasonCode.NO_OPTION):
+        return ()
+    snapshot = solution.inputs.snapshot
     menu = solution.inputs.menus[solution.budget.id].menu(solution.key(job)[1])
     offered = {option.pool for option in menu.options}
     pools = [

@@ -10,10 +10,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from charterer.api.decode import DecodedNamespace
-from charterer.cli.doctor.checks import Finding, Right
-from charterer.cli.doctor.command import DoctorReading, examine, read_for_doctor
+from charterer.api.models.base import Condition, ConditionStatus, ConditionType
+from charterer.api.models.trainingjob_status import JobState, TrainingJobView
+from charterer.cli.doctor.checks import Right
+from charterer.cli.doctor.command import DoctorReading, doctor_document, examine, read_for_doctor
+from charterer.cli.doctor.finding import Finding
+from charterer.cli.doctor.own_checks import OwnReading
 from charterer.cli.main import main
 from charterer.cli.shared.leader import LeaderSeen
+from charterer.cli.shared.own_jobs import OwnJob, OwnJobs
 from charterer.cluster.client import Listing, RawObject
 from charterer.cluster.store import ObjectKey
 from charterer.domain.budget import Selector
@@ -21,12 +26,13 @@ from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import ZERO, Price
 from charterer.domain.snapshot import OperatorLimits
-from charterer.domain.time import after
+from charterer.domain.time import Instant, after
+from charterer.report.text import TextRenderer
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import NAMESPACE, World
 
 LEADS = LeaderSeen("charterer-0", "operators")
-RIGHTS = (Right("list", "pods", True, "charterer plan"),)
+RIGHTS = (Right("pods", True),)
 
 
 def raw(name: str, kind: str = "Ready", status: str = "True", **more: str) -> RawObject:
@@ -77,13 +83,89 @@ def test_nobody_who_leads_is_said_with_where_to_look() -> None:
     assert "may not be read" in unknown.text
 
 
-def test_a_missing_right_is_named_and_the_rest_is_left_out() -> None:
-    missing = [Right("list", resource, False, "charterer plan") for resource in ("nodes", "pods")]
-    reading = DoctorReading(LEADS, (*missing, *RIGHTS), None)
-    (finding,) = wrong(reading)
-    assert (finding.subject, finding.text) == ("you", "may not list nodes, pods, which charterer plan needs")
-    assert finding.remedy == "bind ClusterRole charterer-view to yourself"
-    assert {finding.check for finding in examine(reading)} == {"leader", "permissions"}
+def own(*jobs: OwnJob) -> DoctorReading:
+    """What somebody reads who has rights in one namespace only."""
+    rights = (Right("nodes", False), Right("pods", False), *RIGHTS)
+    return DoctorReading(None, rights, None, own=OwnReading(OwnJobs(NAMESPACE, jobs, Instant(0)), ()))
+
+
+def seen(state: JobState | None, why: str = "", **conditions: tuple[str, str, str]) -> OwnJob:
+    """A job with conditions: status, reason and message of each."""
+    dated = [
+        Condition(
+            type=ConditionType(kind),
+            status=ConditionStatus(status),
+            reason=reason,
+            message=message,
+            last_transition_time=Instant(0),
+        )
+        for kind, (status, reason, message) in conditions.items()
+    ]
+    return OwnJob(NAMESPACE, "mine", None, TrainingJobView(state=state, why=why, conditions=tuple(dated)))
+
+
+def test_checks_that_need_rights_in_the_whole_cluster_are_one_skipped_line_and_no_fault() -> None:
+    runs = seen(JobState.RUNNING, Admitted=("True", "Accepted", "paid"), PodsReady=("True", "AllReady", ""))
+    skipped, jobs = examine(own(runs))
+    assert (skipped.skipped, skipped.remedy) == (True, "")
+    assert "you may not list nodes, pods in the whole cluster; somebody with a ClusterRoleBinding to" in skipped.text
+    assert (jobs.subject, jobs.text) == ("namespace team", "has 1 TrainingJob that needs nothing")
+    text = TextRenderer(None, colour=False).render(doctor_document((skipped, jobs)))
+    assert "-- skipped: " in text
+    assert "All that was looked at is well." in text
+
+
+@pytest.mark.parametrize(
+    ("job", "text", "remedy"),
+    [
+        (seen(None), "no operator has looked at it yet", "if it lasts"),
+        (
+            seen(JobState.INVALID, "Invalid", Admitted=("False", "InvalidTemplate", "image: required")),
+            "is refused: image: required",
+            "correct what the condition `Admitted` names",
+        ),
+        (
+            seen(JobState.QUEUED, "NoBudget", Admitted=("False", "NoBudget", "no GPUBudget selects it")),
+            "is refused: no GPUBudget selects it",
+            "create a GPUBudget",
+        ),
+        (
+            seen(JobState.STARTING, "Rigid", PodsReady=("False", "NotStarting", "0 of 1: no such image")),
+            "does not start: 0 of 1: no such image",
+            "correct that in its template",
+        ),
+        (
+            seen(JobState.QUEUED, "NoOption", CapacityAvailable=("False", "NoOption", "pools have A100")),
+            "(NoOption): pools have A100",
+            "compare `spec.gpus`",
+        ),
+        (
+            seen(JobState.CANNOT_START, "CannotStart", Failed=("True", "CannotStart", "no such image")),
+            "could not start: no such image",
+            "correct that in its template, delete it",
+        ),
+        (
+            seen(JobState.RUNNING, "NoCurve", Admitted=("True", "ProfileNotFound", "spec.profileName: none")),
+            "is not as it says: spec.profileName: none",
+            "correct the field",
+        ),
+        (
+            seen(JobState.QUEUED, "PoolFull", CapacityAvailable=("False", "PoolFull", "4 GPUs on a100 wanted")),
+            "waits (PoolFull): 4 GPUs on a100 wanted",
+            "",
+        ),
+    ],
+)
+def test_a_job_of_ones_own_says_what_it_needs_or_waits_for(job: OwnJob, text: str, remedy: str) -> None:
+    _, found = examine(own(job))
+    assert (found.subject, found.text) == ("TrainingJob team/mine", text)
+    assert found.remedy.startswith(remedy)
+    assert bool(found.remedy) is bool(remedy)
+
+
+@pytest.mark.parametrize("state", [JobState.COMPLETE, JobState.FAILED])
+def test_jobs_that_have_ended_are_no_matter_of_the_doctor(state: JobState) -> None:
+    assert [finding.check for finding in examine(own(seen(state)))] == ["skipped"]
 
 
 @pytest.mark.parametrize(
@@ -236,12 +318,14 @@ async def test_what_may_not_be_listed_is_not_read() -> None:
         async def post(self, path: str, body: dict[str, Any]) -> RawObject:
             return {"status": {"allowed": body["spec"]["resourceAttributes"]["resource"] != "nodes"}}
 
-        async def list(self, path: str, *, fields: str) -> Listing:
+        async def list(self, path: str, *, fields: str = "") -> Listing:
             return Listing((), 1)
 
     client: Any = Cluster()
-    reading = await read_for_doctor(client)
+    reading = await read_for_doctor(client, NAMESPACE)
     assert reading.state is None
+    assert reading.own is not None
+    assert reading.own.jobs.namespace == NAMESPACE
     assert [right.resource for right in reading.rights if not right.allowed] == ["nodes"]
 
 

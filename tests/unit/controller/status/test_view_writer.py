@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from charterer.api.models.base import ConditionType, InvalidObjectView
+from charterer.api.models.compared_option import ComparedOption
 from charterer.api.models.trainingjob_status import TrainingJobView
 from charterer.cluster import kinds
 from charterer.cluster.client import Client
@@ -80,6 +81,7 @@ class Desk:
         self.viewed_uid: str | None = None
         self.made = 0
         self.cost: Money | None = None
+        self.option: ComparedOption | None = None
 
     def told(self, kind: str, before: Mapping[str, Any], status: Mapping[str, Any]) -> None:
         self.heard.append((kind, before["status"].get("conditions", [{}])[0].get("reason"), status.get("conditions")))
@@ -93,7 +95,9 @@ class Desk:
     def make(self, snapshot: Snapshot) -> InvalidObjectView | TrainingJobView:
         self.made += 1
         if self.cost is not None:
-            return TrainingJobView(observed_generation=0, gpus=8, cost=self.cost)
+            options = () if self.option is None else (self.option,)
+            at = None if self.option is None else Instant(round(clock()) * 1_000_000)
+            return TrainingJobView(observed_generation=0, gpus=8, cost=self.cost, options=options, options_as_of=at)
         ready = condition(ConditionType.READY, True, self.word, self.sentence, Instant(0), 0)
         return InvalidObjectView(observed_generation=0, state="Invalid", conditions=(ready,))
 
@@ -177,6 +181,29 @@ def test_the_first_dollars_are_written_at_once_and_later_ones_when_they_are_half
             await desk.turns(after=1.0)
             assert float(desk.cost.decimal()) - float(desk.api.status["cost"]) <= 0.01 * 30
         assert len(desk.api.writes) <= 6
+
+    run_in_virtual_time(main())
+
+
+def test_options_whose_numbers_drift_are_written_seldom_and_another_verdict_when_it_is_seen() -> None:
+    def option(verdict: str, seconds: int) -> ComparedOption:
+        cost = Money.of(seconds * 0.01)
+        return ComparedOption(
+            pool="a100", gpus=8, seconds_left=seconds, cost_left=cost, per_hour_saved=cost, verdict=verdict
+        )
+
+    async def main() -> None:
+        desk = Desk()
+        desk.drifts, desk.cost, desk.option = True, Money.parse("1.00"), option("chosen", 3000)
+        assert await desk.turns() == 1
+        desk.option = option("chosen", 2990)
+        assert await desk.turns(after=31.0) == 1
+        desk.option, desk.cost = option("chosen", 2000), Money.parse("1.001")
+        assert await desk.turns(after=5.0) == 1
+        assert await desk.turns(after=26.0) == 2
+        desk.option = option("better", 2000)
+        assert await desk.turns(after=31.0) == 3
+        assert desk.api.status["options"][0]["verdict"] == "better"
 
     run_in_virtual_time(main())
 

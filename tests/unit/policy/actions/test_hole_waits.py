@@ -17,7 +17,7 @@ from charterer.domain.plan import Allocate, Plan, ReasonCode, Rent
 from charterer.domain.profile import PowerLaw
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import after, seconds_between
-from charterer.policy.explain.alternatives import Rank, alternatives
+from charterer.policy.explain.alternatives import Rank, alternatives, new_draft
 from charterer.policy.planner import plan, solve_budgets
 from tests.worlds import World
 
@@ -222,7 +222,7 @@ def test_a_job_waits_for_a_node_to_which_it_would_be_moved_for_as_long_as_that_c
 
 def test_explain_counts_the_wait_for_a_whole_node_and_not_a_start_up() -> None:
     snapshot = hole_and_whole_node(30.0).snapshot()
-    found = alternatives(snapshot.jobs[NEW], solve_budgets(snapshot)[0], plan(snapshot).jobs[NEW], snapshot)
+    found = alternatives(snapshot.jobs[NEW], plan(snapshot).jobs[NEW], new_draft(solve_budgets(snapshot)[0]))
     assert found is not None
     assert found.chosen.option.gpus == 8
     assert {row.rank for row in found.rows} == {Rank.CHOSEN, Rank.TOO_SLOW, Rank.WORSE}

@@ -96,6 +96,13 @@ def test_a_job_that_ends_soon_goes_before_one_that_is_older_and_the_other_says_w
     assert "one more node would be worth $" in text(decided, "long")
 
 
+def test_jobs_of_other_namespaces_that_make_room_are_counted_and_not_named() -> None:
+    world = a_wide_job_runs(one_node())
+    world.jobs[JobId("short")] = replace(world.jobs[JobId("short")], namespace="other")
+    said = text(plan(world.snapshot()), "short")
+    assert "running jobs go on with fewer GPUs to make room for it (1 job of another namespace)" in said
+
+
 def test_a_nodes_worth_is_bounded_by_what_the_budget_may_spend() -> None:
     world = one_node()
     world.job("long", gpus=8, profile="sft", hours_left=40, age_seconds=100.0)

@@ -119,7 +119,8 @@ class Admission:
                 best = option or first
                 cooling = self._draft.snapshot.pools[best.pool].cooling(self._draft.snapshot.now) is not None
                 code = ReasonCode.POOL_COOLING if cooling else ReasonCode.POOL_FULL
-                text = self._refusals.why_not(code, job, best) if option is None else self._refusals.room_is_made(best)
+                told = self._refusals
+                text = told.why_not(code, job, best) if option is None else told.room_is_made(job, best)
                 self._draft.judge(job, best, reasons.waiting(code, best, text))
                 decided.add(job.id)
         return decided

@@ -12,7 +12,7 @@ from charterer.policy.budgets import reasons
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.hard_limit import reserve
 from charterer.policy.options.pool_selection import left_out
-from charterer.sentences import names
+from charterer.sentences import count, names
 
 _BLOCKED = {
     ReasonCode.STOPPED: "the operator was stopped and rents nothing: see the condition Stopped of the GPUBudgets",
@@ -65,10 +65,14 @@ class Refusals:
             return text
         return f"{text}{self._shares.about(option.pool)}"
 
-    def room_is_made(self, option: Option) -> str:
-        """Who makes room for a job that has a share of it."""
+    def room_is_made(self, job: Job, option: Option) -> str:
+        """Who makes room for a job that has a share of it: by name in its namespace, since its owner reads this."""
         shares, jobs = self._shares, self._draft.snapshot.jobs
-        who = names(f"{jobs[job].namespace}/{jobs[job].name}" for job in (() if shares is None else shares.narrowed))
+        narrowed = [jobs[name] for name in (() if shares is None else shares.narrowed)]
+        near = [f"{each.namespace}/{each.name}" for each in narrowed if each.namespace == job.namespace]
+        far = len(narrowed) - len(near)
+        others = f"{count(far, 'job')} of {'another namespace' if far == 1 else 'other namespaces'}" if far else ""
+        who = " and ".join(filter(None, [names(near), others]))
         text = f"go on with fewer GPUs to make room for it ({who})" if who else "leave GPUs that it gets then"
         return f"{self._full(option)}, and running jobs {text}"
 

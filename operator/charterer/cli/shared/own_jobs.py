@@ -1,0 +1,151 @@
+"""The jobs of one namespace as their status shows them, for accounts that may not read the whole cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+from pydantic import ValidationError
+
+from charterer.api import decode
+from charterer.api.models.base import Condition, ConditionType
+from charterer.api.models.compared_option import ComparedOption
+from charterer.api.models.trainingjob_status import JobState, TrainingJobView
+from charterer.cli.shared import formatting
+from charterer.cli.shared.cluster import ROLE, ClusterOptions, call, wall_clock
+from charterer.cli.shared.output import JsonValue
+from charterer.cli.shared.similar_names import similar_names
+from charterer.cluster.client import Client, RawObject
+from charterer.cluster.errors import NotFound
+from charterer.cluster.paths import TRAINING_JOBS
+from charterer.domain.errors import InvalidObject
+from charterer.domain.job import Job
+from charterer.domain.time import Instant, format_instant, seconds_between
+from charterer.policy.explain.alternatives import Rank
+from charterer.sentences import count
+
+
+@dataclass(frozen=True, slots=True)
+class OwnJob:
+    """A job, None where its object cannot be read, and what the operator wrote of it."""
+
+    namespace: str
+    name: str
+    job: Job | None
+    view: TrainingJobView
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has no GPUs and has not ended."""
+        return self.view.state in (JobState.QUEUED, JobState.SUSPENDED, JobState.INVALID)
+
+    def condition(self, kind: ConditionType) -> Condition | None:
+        """The condition of this type."""
+        return next((found for found in self.view.conditions if found.type == kind), None)
+
+    @property
+    def best(self) -> ComparedOption | None:
+        """The option that is best for the job at the budget's rate: as a rule the one that it has or waits for."""
+        ranked = {option.verdict: option for option in self.view.options}
+        return ranked.get(Rank.BETTER) or ranked.get(Rank.CHOSEN)
+
+    @property
+    def why(self) -> str:
+        """The sentence on why the job has the GPUs that it has; empty where none was written."""
+        chosen = next((option.message for option in self.view.options if option.verdict == Rank.CHOSEN), "")
+        capacity = self.condition(ConditionType.CAPACITY_AVAILABLE)
+        return chosen or (capacity.message if capacity is not None and self.is_waiting else "")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnJobs:
+    """The jobs of a namespace at ``now``, by name."""
+
+    namespace: str
+    jobs: Sequence[OwnJob]
+    now: Instant
+
+
+def own_job(cluster: ClusterOptions, name: str, namespace: str | None) -> OwnJobs:
+    """One job. ClickException where it does not exist, with similar names, or may not be read."""
+    where = namespace or cluster.access().namespace
+    return call(cluster, lambda client: _read_one(client, name, where))
+
+
+def own_jobs(cluster: ClusterOptions, namespace: str | None) -> OwnJobs:
+    """All jobs of a namespace. ClickException where they may not be read."""
+    where = namespace or cluster.access().namespace
+    return call(cluster, lambda client: read_own_jobs(client, where))
+
+
+async def read_own_jobs(client: Client, namespace: str) -> OwnJobs:
+    """The same with a client. Raises ApiError."""
+    items = (await client.list(TRAINING_JOBS.all(namespace))).items
+    return OwnJobs(namespace, sorted((seen_job(raw) for raw in items), key=lambda job: job.name), wall_clock())
+
+
+async def _read_one(client: Client, name: str, namespace: str) -> OwnJobs:
+    try:
+        raw = await client.get(TRAINING_JOBS.one(name, namespace))
+    except NotFound as error:
+        there = await client.list(TRAINING_JOBS.all(namespace))
+        hint = similar_names(name, [item["metadata"]["name"] for item in there.items])
+        raise click.ClickException(f"no TrainingJob {name!r} in namespace {namespace}: {hint}") from error
+    return OwnJobs(namespace, (seen_job(raw),), wall_clock())
+
+
+def seen_job(raw: RawObject) -> OwnJob:
+    """A job as the API server has it. ClickException for a status that this version cannot read."""
+    namespace, name = raw["metadata"]["namespace"], raw["metadata"]["name"]
+    try:
+        view = TrainingJobView.model_validate(raw.get("status") or {})
+    except ValidationError as error:
+        fault = error.errors()[0]
+        field = ".".join(str(part) for part in fault["loc"])
+        raise click.ClickException(
+            f"TrainingJob {namespace}/{name}: status.{field}: {fault['msg']}: use the version of charterer that the "
+            "operator has"
+        ) from error
+    try:
+        job = decode.training_job(raw).job
+    except InvalidObject:
+        job = None
+    return OwnJob(namespace, name, job, view)
+
+
+def source_sentence(written: Instant | None, now: Instant) -> str:
+    """What the answer is made from, and how old that is."""
+    age = "" if written is None else f" {formatting.duration(max(seconds_between(written, now), 0.0))} ago"
+    return (
+        f"From what the operator wrote into the status{age}; it writes again when that changes. Your account may not "
+        f"read the whole cluster (ClusterRole {ROLE} allows it)."
+    )
+
+
+def source_json(written: Instant | None) -> JsonValue:
+    """The same for programs."""
+    return {"from": "status", "asOf": None if written is None else format_instant(written)}
+
+
+def in_words(option: ComparedOption) -> str:
+    """``8 GPUs on a100``, or ``any on a100`` for a pool without an option."""
+    return f"any on {option.pool}" if option.gpus is None else f"{count(option.gpus, 'GPU')} on {option.pool}"
+
+
+def compared_json(option: ComparedOption) -> JsonValue:
+    """An option with the keys that ``charterer explain -o json`` has for it."""
+    return {
+        "pool": option.pool,
+        "gpuType": option.gpu_type,
+        "capacityType": None if option.capacity_type is None else str(option.capacity_type),
+        "gpus": option.gpus,
+        "hourly": None if option.hourly is None else option.hourly.decimal(),
+        "chosen": option.verdict == Rank.CHOSEN,
+        "secondsLeft": option.seconds_left,
+        "costLeft": None if option.cost_left is None else option.cost_left.decimal(),
+        "perHourSaved": None if option.per_hour_saved is None else option.per_hour_saved.decimal(),
+        "rank": option.verdict,
+        "nodes": option.nodes,
+        "why": option.message or None,
+    }
