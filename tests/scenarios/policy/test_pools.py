@@ -67,6 +67,41 @@ def test_a_job_that_only_spot_nodes_would_fit_is_told_so() -> None:
     )
 
 
+def test_a_job_waits_without_a_warning_while_the_cloud_of_a_new_pool_is_being_asked() -> None:
+    world = simple()
+    new = world.pool("new")
+    world.pools[new.id] = replace(new, offering=None, quote=None)
+    world.unsurveyed.add(new.id)
+    world.job("train", gpus=8, gpu_types=("new",))
+    decided = plan(world.snapshot())
+    assert why(decided, "train") is ReasonCode.NOT_ASKED_YET
+    assert decided.jobs[JobId("train")].reason.message == (
+        "the cloud has not answered yet what it offers in GPUPool new, and no other pool fits"
+    )
+
+
+def test_a_job_without_an_option_is_told_what_its_pools_lack_in_the_words_of_their_conditions() -> None:
+    world = simple()
+    dead = world.pool("dead")
+    world.unsurveyed.add(dead.id)
+    world.pools[dead.id] = replace(dead, offering=None, quote=None, trouble="no connection: check the pool's endpoint")
+    world.job("train", gpus=8, gpu_types=("A100-SXM",))
+    world.pool("a100", gpu_type="NVIDIA-A100-SXM4-40GB")
+    decided = plan(world.snapshot())
+    assert why(decided, "train") is ReasonCode.NO_OPTION
+    assert decided.jobs[JobId("train")].reason.message == (
+        "no GPUPool with a known price offers 8 GPUs of type A100-SXM: pools have NVIDIA-A100-SXM4-40GB (did you mean "
+        "NVIDIA-A100-SXM4-40GB?); GPUPool dead: no connection: check the pool's endpoint"
+    )
+
+
+def test_a_job_waits_for_the_first_answer_of_a_new_operator_without_a_warning() -> None:
+    world = simple()
+    world.unsurveyed.add(world.pool("a100").id)
+    world.job("train", gpus=8)
+    assert why(plan(world.snapshot()), "train") is ReasonCode.NOT_ASKED_YET
+
+
 def test_a_pool_that_is_deleted_is_emptied_and_its_jobs_go_elsewhere() -> None:
     world = simple()
     pool = world.pool("a100")

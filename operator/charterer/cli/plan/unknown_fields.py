@@ -8,7 +8,7 @@ from typing import Any
 from charterer.api.models.base import Json
 from charterer.api.models.kinds import KINDS
 from charterer.api.schema import structural
-from charterer.cli.shared.similar_names import similar_names
+from charterer.sentences import similar_names
 
 
 def unknown_fields(kind: str, spec: object) -> Iterator[str]:

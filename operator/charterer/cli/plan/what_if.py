@@ -15,7 +15,6 @@ import yaml
 from charterer.api import decode
 from charterer.api.names import API_VERSION
 from charterer.cli.plan.unknown_fields import unknown_fields
-from charterer.cli.shared.similar_names import similar_names
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.domain.budget import Budget
@@ -26,6 +25,7 @@ from charterer.domain.money import Money, Price
 from charterer.domain.pool import Pool, Quote
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, format_instant
+from charterer.sentences import similar_names
 
 _NAMESPACED = ("TrainingJob", "SpeedupProfile")
 

@@ -35,7 +35,7 @@ def refusal(pool: Pool, surveyed: bool, live_rentals: int, more: int, now: Insta
     if live_rentals + more > pool.max_nodes:
         return ReasonCode.POOL_FULL
     if not surveyed or pool.quote is None or pool.offering is None:
-        return ReasonCode.NO_OPTION
+        return ReasonCode.NOT_ASKED_YET
     return None
 
 

@@ -181,7 +181,7 @@ def test_a_spot_pool_without_a_price_is_a_problem_in_plan_and_named_to_a_job_tha
     refused = charterer("plan", "--price", "spot=3").stderr
     assert "--price: the price of GPUPool spot is not known, so there is none to change: set its spec.price" in refused
     del world.pools[PoolId("a100")]
-    told = "no pool has a known price and size yet; set spec.price.hourly of GPUPool spot, or see the condition Ready"
+    told = "no pool has a known price and size; GPUPool spot: the cloud has told no price of a node: set spec.price.hourly"
     assert told in charterer("explain", "one", "-n", "team").stdout
 
 
