@@ -239,6 +239,7 @@ def pool_view(
         observed_generation=pool.generation,
         state=state,
         nodes=len(live),
+        most_nodes=pool.max_nodes,
         ready_nodes=sum(rental.phase is RentalPhase.READY for rental in live),
         gpus_in_use=tally.gpus_in_use.get(pool.id, 0),
         scarcity_price=Price(0) if (verdict := plan.pools.get(pool.id)) is None else verdict.scarcity,
