@@ -23,7 +23,7 @@ def names(items: Iterable[str], most: int = 3) -> str:
 
 
 def did_you_mean(name: str, existing: Iterable[str]) -> str:
-    """``did you mean vit or vits?``: names that are similar or contain it, in any case of letters; empty without any."""
+    """``did you mean vit or vits?``: names that are similar or contain it, whatever their case; empty without any."""
     there = {each.casefold(): each for each in sorted(existing)}
     asked = name.casefold()
     similar = [there[each] for each in get_close_matches(asked, there, n=3, cutoff=0.5)]

@@ -52,6 +52,11 @@ def _percentage(text: str) -> str:
     return text
 
 
+_Percentage = Annotated[
+    str, AfterValidator(_percentage), Field(max_length=7, json_schema_extra=rules(_ADJUSTMENT_RULE))
+]
+
+
 class PoolPrice(ApiModel):
     """Price of a node, where it is not the list price."""
 
@@ -61,9 +66,7 @@ class PoolPrice(ApiModel):
 
     hourly: SpecHourly | None = None
     """Dollars per hour of one node."""
-    adjustment: (
-        Annotated[str, AfterValidator(_percentage), Field(max_length=7, json_schema_extra=rules(_ADJUSTMENT_RULE))] | None
-    ) = None
+    adjustment: _Percentage | None = None
     """A discount or surcharge on the list price, such as "-10%"."""
 
     @property

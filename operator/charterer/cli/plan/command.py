@@ -10,6 +10,7 @@ import click
 
 from charterer import __version__
 from charterer.cli.plan.document import plan_document
+from charterer.cli.plan.manifest_files import manifest_sources, planned_and_left_out
 from charterer.cli.plan.plan_answer import PlanAnswer
 from charterer.cli.plan.plan_json import plan_json
 from charterer.cli.plan.savings_document import savings_blocks, savings_json
@@ -19,7 +20,6 @@ from charterer.cli.plan.what_if import (
     apply_figures,
     apply_objects,
     budget_amount,
-    manifest_sources,
     pool_price,
     what_if_sentences,
     written_jobs,
@@ -60,10 +60,12 @@ class WhatIfOptions:
 
     def what_if(self) -> WhatIf:
         """The changes, read from files and arguments. ClickException where that fails."""
+        objects, left_out = planned_and_left_out(manifest_sources(self.files))
         return WhatIf(
-            manifest_sources(self.files),
+            objects,
             tuple(pool_price(text) for text in self.prices),
             tuple(budget_amount(text) for text in self.amounts),
+            left_out,
         )
 
 
@@ -180,7 +182,12 @@ def plan(
     with announce_when_slow("planning"):
         answer = _plan(tried.state, changed.state, what_if, namespace, reading.now)
     savings = () if no_history or what_if else _savings(reading, cluster)
-    warnings = (*filter(None, [stopped_until_resumed(reading.state.stop)]), *tried.warnings, *changed.warnings)
+    warnings = (
+        *filter(None, [stopped_until_resumed(reading.state.stop)]),
+        *tried.warnings,
+        *changed.warnings,
+        *what_if.left_out,
+    )
     plain = {**plan_json(answer), "nobodyActs": reading.trouble or None, "warnings": warnings}
     if savings:
         plain["saved"] = savings_json(savings)
