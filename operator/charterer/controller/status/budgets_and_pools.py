@@ -127,9 +127,10 @@ def _budget_ready(budget: Budget, snapshot: Snapshot, plan: Plan, rentals: int, 
     if too_low := _hourly_too_low(budget, snapshot):
         return False, "HourlyLimitTooLow", too_low
     if verdict is not None and not verdict.feasible:
+        now = f" ({waiting} {'waits' if waiting == 1 else 'wait'} for money now)" if waiting else ""
         message = (
             f"even the cheapest options of its jobs would spend {verdict.planned}, but {verdict.allowed} is left for "
-            f"each hour of the period: jobs queue ({waiting} {'waits' if waiting == 1 else 'wait'} now)"
+            f"each hour of the period: jobs queue{now}"
         )
         return False, "TooSmall", message
     if budget.mode is Mode.OBSERVE:
@@ -190,10 +191,10 @@ def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
         if isinstance(command, Allocate) and snapshot.jobs[command.job].budget == budget.id
     ]
     waiting = sum(job.budget == budget.id and job.wants_to_run for job in snapshot.jobs.values())
-    return (
-        f"mode Observe: nothing is rented or changed; for {count(waiting, 'waiting job')} it would rent "
-        f"{count(rent, 'more node')} and place {count(len(place), 'job')} now"
-    )
+    acts = [f"rent {count(rent, 'more node')}"] * bool(rent) + [f"place {count(len(place), 'job')}"] * bool(place)
+    now = f"it would {' and '.join(acts)} now" if acts else "it would do nothing now either"
+    jobs = f"{count(waiting, 'job')} {'waits' if waiting == 1 else 'wait'}" if waiting else "no job waits"
+    return f"mode Observe: nothing is rented or changed; {jobs}, and {now}"
 
 
 def _prices(budget: Budget, snapshot: Snapshot) -> Condition:
