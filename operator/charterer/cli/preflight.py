@@ -59,7 +59,7 @@ async def look(client: Client, pool: str | None) -> Found:
     chosen = [each for name, each in pools.items() if pool in (None, name)]
     if not chosen:
         if pool is None:
-            raise click.ClickException("there is no GPUPool: apply one (docs/concepts.md)")
+            raise click.ClickException("there is no GPUPool: apply one (docs/clouds/README.md)")
         raise click.ClickException(f"no GPUPool {pool!r}: {similar_names(pool, pools)}")
     accounts = Accounts(os.environ, adapter=partial(adapter_for, objects=ClusterObjects(client)))
     return await look_at(chosen, accounts, snapshot)

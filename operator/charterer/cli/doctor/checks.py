@@ -116,7 +116,7 @@ def check_pools(pools: Mapping[str, Pool], raw: Iterable[RawObject]) -> Iterable
     """Whether each pool is ready and has a price. ``raw``: the objects, for their conditions."""
     raw = list(raw)
     if not raw:
-        yield Finding("pools", "no GPUPool", "exists, so nothing can be rented", "apply one: docs/concepts.md")
+        yield Finding("pools", "no GPUPool", "exists, so nothing can be rented", "apply one: docs/clouds/README.md")
     for item in raw:
         name = item["metadata"]["name"]
         subject, pool = f"GPUPool {name}", pools.get(name)
