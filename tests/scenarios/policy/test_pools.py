@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from charterer.domain.ids import JobId
+from charterer.domain.ids import JobId, RentalId
+from charterer.domain.nodes.hazard import NodeLifetimes
 from charterer.domain.plan import Allocate, ReasonCode
 from charterer.domain.pool import CapacityType
 from charterer.policy import plan
@@ -45,6 +46,19 @@ def test_a_full_pool_is_not_asked_for_more() -> None:
     decided = plan(world.snapshot())
     assert rents(decided) == ["a100-1"]
     assert why(decided, "two") is ReasonCode.POOL_FULL
+
+
+def test_the_name_of_a_rental_that_is_gone_is_not_used_again() -> None:
+    world = simple()
+    pool = world.pool("a100", max_nodes=9)
+    world.rental("a100")
+    world.rental("a100")
+    del world.rentals[RentalId("a100-1")]
+    world.job("one", gpus=8, age_seconds=10)
+    world.job("two", gpus=8)
+    assert rents(plan(world.snapshot())) == ["a100-3"]
+    world.pools[pool.id] = replace(pool, lifetimes=NodeLifetimes(at=world.now, ordinal=6))
+    assert rents(plan(world.snapshot())) == ["a100-7"]
 
 
 def test_a_width_that_no_pool_has_says_so() -> None:

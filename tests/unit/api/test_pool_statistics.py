@@ -18,7 +18,7 @@ from charterer.domain.time import Instant
 from charterer.estimate.nodes.hazard import EndedNode, hazard, with_ended
 
 AT = Instant(1_700_000_000_000_000)
-COUNTED = with_ended(NOTHING_COUNTED, EndedNode("uid", 2.5, AT, True, 3, True))
+COUNTED = with_ended(NOTHING_COUNTED, EndedNode("uid", 2.5, AT, True, 3, True, 7))
 
 
 def test_what_was_counted_is_read_back() -> None:

@@ -38,6 +38,7 @@ class LifetimeStatistics(ApiModel):
     at: Time
     recent: tuple[Time, ...]
     counted: tuple[str, ...]
+    ordinal: Annotated[int, Field(ge=0)] = 0
 
     @classmethod
     def from_domain(cls, lifetimes: NodeLifetimes) -> Self | None:
@@ -54,6 +55,7 @@ class LifetimeStatistics(ApiModel):
             at=lifetimes.at,
             recent=lifetimes.recent,
             counted=lifetimes.counted,
+            ordinal=lifetimes.ordinal,
         )
 
     def to_domain(self) -> NodeLifetimes:
@@ -68,6 +70,7 @@ class LifetimeStatistics(ApiModel):
             self.at,
             self.recent,
             self.counted,
+            self.ordinal,
         )
 
 
