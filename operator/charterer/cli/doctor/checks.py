@@ -11,7 +11,7 @@ from charterer.cli.shared.formatting import when
 from charterer.cli.shared.leader import MAY_LEAD_SECONDS, LeaderSeen
 from charterer.cluster.client import RawObject
 from charterer.controller.snapshot.cluster_state import ClusterState
-from charterer.controller.snapshot.payers import budgets_by_namespace, in_words, overlaps_among, payers_of
+from charterer.controller.snapshot.payers import budgets_by_namespace, overlaps_among, payers_of
 from charterer.controller.status.conditions import stop_in_words
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.pool import Pool
@@ -21,7 +21,7 @@ from charterer.policy.options.pool_selection import no_pool
 from charterer.sentences import count, names
 
 _NAMED = 5
-"""Namespaces named in one sentence; of more, the number is said."""
+"""Namespaces named of one budget; of more, the number is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +169,11 @@ def check_budgets(state: ClusterState, raw: Iterable[RawObject]) -> Iterable[Fin
         paid = [name for name in selected if by_namespace[name][0] is budget]
         yield from _budget(budget, selected, paid, lacking, objects.get(budget.id, {}))
     if shared := overlaps_among(state.budgets, state.namespaces):
-        said = [(each, f"{_namespaces(each.namespaces)}: {each.payer()}") for each in shared]
+        said = [f"{_namespaces(each.namespaces)}: {each.payer()}" for each in shared]
         yield Finding(
             "budgets",
-            f"GPUBudgets {names({budget.id for each in shared for budget in each.budgets}, _NAMED)}",
-            f"select the same namespaces: {in_words(said)}",
+            f"GPUBudgets {', '.join(sorted({budget.id for each in shared for budget in each.budgets}))}",
+            f"select the same namespaces: {'; '.join(said)}",
             "change a namespaceSelector so that each namespace has one budget: no budget counts what another one pays",
         )
 
@@ -244,6 +244,4 @@ def _remedy(sentence: str, plural: str) -> str:
 
 
 def _namespaces(those: Sequence[str]) -> str:
-    if len(those) > _NAMED:
-        return f"{len(those)} namespaces"
-    return f"namespace{'' if len(those) == 1 else 's'} {', '.join(sorted(those))}"
+    return f"namespace{'' if len(those) == 1 else 's'} {names(those, _NAMED)}"
