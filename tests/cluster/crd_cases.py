@@ -137,12 +137,7 @@ CASES: tuple[Case, ...] = (
         make("GPUBudget", maxHourlyRate="999999.999999"),
         make("GPUBudget", maxHourlyRate="1000000"),
     ),
-    Case(
-        "TrainingJob",
-        _dollars("a billion"),
-        make("TrainingJob", maxCost="0.5"),
-        make("TrainingJob", maxCost="five"),
-    ),
+    Case("TrainingJob", _dollars("a billion"), make("TrainingJob", maxCost="0.5"), make("TrainingJob", maxCost="five")),
     Case(
         "TrainingJob",
         "profileName must be a name that a SpeedupProfile can have: lower-case letters, digits, '-' and '.'",
