@@ -56,8 +56,8 @@ def main(cluster: str, cloud: str, pace: int, keep: bool, out: Path) -> None:
     28 training jobs of six applications are submitted to a real Kubernetes API server, at the times of the workload.
     Charterer rents 4-GPU nodes for them, from a fake cloud or through a real Karpenter, within a budget of $45 an hour:
     it decides how many GPUs each job is worth, copes with a zone that runs out of machines, and gives the nodes back.
-    The GPU nodes and containers are simulated. The rest is real: control plane, operator, speeds (measured on T4 GPUs),
-    prices, bills.
+    The GPU nodes, the containers and the bill are simulated. The rest is real: control plane, operator, speeds
+    (measured on T4 GPUs).
 
     \b
     What to look at:

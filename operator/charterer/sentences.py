@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 from itertools import chain
 from typing import Final
 
@@ -44,3 +45,23 @@ _OBEYED: Final = {
     )
 }
 """Escapes by code point. They are those of JSON, in which such characters stand only in strings."""
+
+
+def did_you_mean(name: str, existing: Iterable[str]) -> str:
+    """``did you mean vit or vits?``: names that are similar or contain it, whatever their case; empty without any."""
+    there = {each.casefold(): each for each in sorted(existing)}
+    asked = name.casefold()
+    similar = [there[each] for each in get_close_matches(asked, there, n=3, cutoff=0.5)]
+    containing = [each for lower, each in there.items() if asked and asked in lower]
+    found = list(dict.fromkeys(similar + containing))[:3]
+    return f"did you mean {' or '.join(found)}?" if found else ""
+
+
+def similar_names(name: str, existing: Iterable[str]) -> str:
+    """The end of an error message about a missing name: similar names, or otherwise the first eight that exist."""
+    listed = sorted(existing)
+    if hint := did_you_mean(name, listed):
+        return hint
+    if not listed:
+        return "there is none"
+    return f"there {is_or_are(len(listed))} {', '.join(listed[:8])}{' and more' if len(listed) > 8 else ''}"

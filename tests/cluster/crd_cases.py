@@ -123,7 +123,13 @@ CASES: tuple[Case, ...] = (
             make("GPUBudget", amount="999999999.999999"),
             make("GPUBudget", **amounts),
         )
-        for amounts in ({"amount": "-5"}, {"amount": "$60,000"}, {"amount": "lots", "hardLimit": "60000"})
+        for amounts in (
+            {"amount": "-5"},
+            {"amount": "$60,000"},
+            {"amount": 60000},
+            {"amount": "lots", "hardLimit": "60000"},
+            {"amount": "60000", "hardLimit": 70000},
+        )
     ),
     Case(
         "GPUBudget",
@@ -131,17 +137,18 @@ CASES: tuple[Case, ...] = (
         make("GPUBudget", maxHourlyRate="999999.999999"),
         make("GPUBudget", maxHourlyRate="1000000"),
     ),
-    Case(
-        "TrainingJob",
-        _dollars("a billion"),
-        make("TrainingJob", maxCost="0.5"),
-        make("TrainingJob", maxCost="five"),
-    ),
+    Case("TrainingJob", _dollars("a billion"), make("TrainingJob", maxCost="0.5"), make("TrainingJob", maxCost="five")),
     Case(
         "TrainingJob",
         "profileName must be a name that a SpeedupProfile can have: lower-case letters, digits, '-' and '.'",
         make("TrainingJob", profileName="sft-7b.v2"),
         make("TrainingJob", profileName="My_Profile"),
+    ),
+    Case(
+        "GPUPool",
+        'write a percentage from -99.99% to +99.99% with its sign, such as "-10%"',
+        make("GPUPool", price={"adjustment": "-99.99%"}),
+        make("GPUPool", price={"adjustment": "-150%"}),
     ),
     Case(
         "GPUPool",

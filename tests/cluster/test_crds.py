@@ -168,6 +168,7 @@ STATUS: dict[str, Json] = {
             "asOf": "2026-01-31T12:00:00.000000Z",
         },
         "nodes": 3,
+        "mostNodes": 4,
         "state": "Ready",
     },
     "TrainingJob": {
@@ -208,7 +209,7 @@ SHOWN: dict[str, dict[str, str]] = {
         "TYPE": "NVIDIA-A100-SXM4-40GB",
         "GPUS/NODE": "8",
         "NODES": "3",
-        "MAX": "6",
+        "MAX": "4",
         "PRICE($/H)": "19.80",
         "STATE": "Ready",
     },

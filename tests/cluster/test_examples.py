@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from charterer.api import decode
+from charterer.api.names import API_VERSION
 from tests.cluster.crd_cases import ROOT, install_crds
 from tests.testbed.controlplane import ControlPlane
 
-EXAMPLES = sorted(
-    path for path in (ROOT / "examples").glob("*.yaml") if "apiVersion: charterer.dev/" in path.read_text()
-)
+FILES = [*sorted((ROOT / "examples").glob("*.yaml")), ROOT / "examples/karpenter/objects.yaml"]
+EXAMPLES = [
+    pytest.param(each, id=f"{path.relative_to(ROOT)}: {each['kind']} {each['metadata']['name']}")
+    for path in FILES
+    if "apiVersion: charterer.dev/" in path.read_text()
+    for each in yaml.safe_load_all(path.read_text())
+    if each["apiVersion"] == API_VERSION
+]
 READ: dict[str, Any] = {
     "GPUBudget": decode.budget,
     "GPUPool": decode.pool,
@@ -28,9 +34,11 @@ def api(control_plane: ControlPlane) -> ControlPlane:
     return install_crds(control_plane)
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_is_accepted_and_understood(path: Path, api: ControlPlane) -> None:
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_is_accepted_and_understood(example: dict[str, Any], api: ControlPlane) -> None:
+    if "namespace" in example["metadata"]:
+        example = {**example, "metadata": {**example["metadata"], "namespace": "default"}}
     flags = ("--dry-run=server", "--validate=strict", "-o", "json")
-    created = json.loads(api.kubectl("create", "-f", str(path), *flags))
+    created = json.loads(api.kubectl("create", "-f", "-", *flags, input=json.dumps(example)))
     created["metadata"]["resourceVersion"] = "1"  # a dry run gives none
     READ[created["kind"]](created)

@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from charterer.api.models.class_statistics import ClassStatistics
 from charterer.api.models.speedupprofile import SpeedupProfileRecord
+from charterer.api.models.statistics.class_statistics import ClassStatistics
 from charterer.api.names import LABEL_LEARNED, token_audience
 from charterer.cluster.paths import EVENTS, SECRETS, SPEEDUP_PROFILES, TRAINING_JOBS
 from charterer.controller.learning.profile_writer import WriteIntervals

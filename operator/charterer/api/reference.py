@@ -66,6 +66,8 @@ def _default(schema: Json) -> str:
 def _type(schema: Json) -> str:
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
+    if schema.get("x-kubernetes-int-or-string"):
+        return "string"
     if schema["type"] == "array":
         return f"list of {_type(schema['items'])}"
     if schema["type"] == "string" and schema.get("format") == "date-time":

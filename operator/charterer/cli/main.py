@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from charterer import __version__
 from charterer.cli.shared.output import FAILED
-from charterer.cli.shared.similar_names import similar_names
+from charterer.sentences import similar_names
 
 _COMMANDS: Mapping[str, tuple[str, str]] = {
     "plan": (

@@ -12,7 +12,6 @@ import click
 from charterer.app.cluster_objects import ClusterObjects
 from charterer.cli.shared.cluster import ClusterOptions, cluster_options, read_with, wall_clock
 from charterer.cli.shared.output import FAILED, FORMATS, JsonValue, emit
-from charterer.cli.shared.similar_names import similar_names
 from charterer.cluster.client import Client
 from charterer.controller.node_findings import node_findings
 from charterer.controller.preflights import findings_of
@@ -22,6 +21,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.providers.accounts import Accounts, adapter_for
 from charterer.providers.provider import PreflightFinding
 from charterer.report.document import Document, Item, Items, Paragraph, Tone
+from charterer.sentences import similar_names
 
 Found = Mapping[str, Sequence[PreflightFinding]]
 """Findings by the name of the pool."""
@@ -59,7 +59,7 @@ async def look(client: Client, pool: str | None) -> Found:
     chosen = [each for name, each in pools.items() if pool in (None, name)]
     if not chosen:
         if pool is None:
-            raise click.ClickException("there is no GPUPool: apply one (docs/concepts.md)")
+            raise click.ClickException("there is no GPUPool: apply one (docs/clouds/README.md)")
         raise click.ClickException(f"no GPUPool {pool!r}: {similar_names(pool, pools)}")
     accounts = Accounts(os.environ, adapter=partial(adapter_for, objects=ClusterObjects(client)))
     return await look_at(chosen, accounts, snapshot)

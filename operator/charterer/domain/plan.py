@@ -37,6 +37,7 @@ class ReasonCode(StrEnum):
     POOL_FULL = "PoolFull"
     POOL_COOLING = "PoolCooling"
     RENTAL_UNREADABLE = "RentalUnreadable"
+    NOT_ASKED_YET = "NotAskedYet"
     NO_OPTION = "NoOption"
     NO_BUDGET = "NoBudget"
     INVALID = "Invalid"

@@ -179,6 +179,7 @@ class Pool:
     ``lifetimes``: what was counted of its nodes that have ended; ``hazard``: the rate at which they are taken back,
     None where nothing is known of it. ``answers``: what was counted of its refusals and starts, which options count
     where ``learns_waits``; ``shared_answers``: with those of pools that fail together with it, where there are any.
+    ``trouble``: why it was not ready when last looked at, and what to do, in the words of its status; empty if it was.
     """
 
     id: PoolId
@@ -212,6 +213,7 @@ class Pool:
     answers: Answers = NO_ANSWERS
     learns_waits: bool = True
     shared_answers: Answers | None = None
+    trouble: str = ""
 
     @property
     def known_answers(self) -> Answers:

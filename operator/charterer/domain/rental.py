@@ -100,6 +100,12 @@ class Rental:
     gang: Gang | None = None
 
     @property
+    def ordinal(self) -> int:
+        """The number at the end of its name ``<pool>-<ordinal>``; 0 of a name that is not so, as of an orphan."""
+        pool, _, number = self.id.rpartition("-")
+        return int(number) if pool == self.pool and number.isascii() and number.isdecimal() else 0
+
+    @property
     def stays(self) -> bool:
         """Whether it has not ended, and nobody has decided that it is to."""
         return self.phase not in (RentalPhase.DRAINING, RentalPhase.ENDED) and not self.deleting

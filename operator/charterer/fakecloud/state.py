@@ -41,11 +41,14 @@ class State:
     """
 
     def __init__(self, path: Path | None, on_commit: Callable[[], None] = lambda: None) -> None:
-        """Open or create the file (None: nothing outlives the process); ``on_commit`` is called after a transaction.
+        """Open or create the file and its folder (None: nothing outlives the process); ``on_commit`` is called after a
+        transaction.
 
-        StateInUse if another process has the file.
+        StateInUse if another process has the file. OSError if the folder cannot be made.
         """
         self._on_commit = on_commit
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
         self._db = sqlite3.connect(path or ":memory:", timeout=_LOCK_SECONDS, isolation_level=None)
         try:
             # A killed process loses nothing with synchronous=NORMAL; a power cut may lose the last mutations.

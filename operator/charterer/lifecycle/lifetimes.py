@@ -43,4 +43,5 @@ def lifetime_to_count(pool: Pool, rentals: Sequence[Rental]) -> CountLifetime | 
         announced=rental.released_because == _WITH_NOTICE,
         others=len(others),
         there=tuple(sorted(other.uid for other in rentals)),
+        ordinal=rental.ordinal,
     )

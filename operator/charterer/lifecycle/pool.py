@@ -17,7 +17,7 @@ from charterer.domain.ids import BudgetId, OrderToken, PoolId
 from charterer.domain.order import Ask, CoolDown, Order, Refusal, RefusalKind, Scope, cool_down
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Instance, InstanceState, Pool, Survey
-from charterer.domain.rental import Rental, RentalPhase, by_gang, gang_deadline, has_machine, incomplete_gangs
+from charterer.domain.rental import Rental, RentalPhase, by_gang, gang_deadline, has_machine
 from charterer.domain.steps import (
     Adopt,
     AskCloud,
@@ -35,7 +35,8 @@ from charterer.domain.steps import (
 )
 from charterer.domain.time import Instant
 from charterer.lifecycle.lifetimes import lifetime_to_count
-from charterer.lifecycle.never_ready import last_ready, never_ready
+from charterer.lifecycle.never_ready import never_ready
+from charterer.lifecycle.offers import disproved, offer_returned
 from charterer.lifecycle.orphans import orphan_name, worst_price
 from charterer.lifecycle.rental import ended_unread, may_terminate, note_missing
 from charterer.lifecycle.starts import new_starts
@@ -64,7 +65,7 @@ def _to_record(inventory: _PoolInventory, view: LifecycleView) -> Reopen | Count
     pool = inventory.pool
     if pool.gone:
         return None  # there is no object to record it in
-    if over := _disproved(inventory, view):
+    if over := disproved(pool, inventory.rentals, view.snapshot):
         return Reopen(pool.id, over)
     if (ended := lifetime_to_count(pool, inventory.rentals)) is not None:
         return ended
@@ -206,7 +207,7 @@ def _adjust_orders(inventory: _PoolInventory, view: LifecycleView) -> PoolStep |
     refusal = _refusal(inventory) or _given_up(inventory, now) or never_ready(pool, inventory.rentals, now)
     cooling = pool.cooling(now)
     if refusal is not None and cooling is None and not pool.deleting:
-        returned = _offer_returned(refusal.kind, inventory, view)
+        returned = offer_returned(refusal.kind, inventory.rentals, view.snapshot.jobs)
         billed = bool(_waited_for(inventory))
         return Cool(pool.id, cool_down(pool.cool_downs, refusal, pool.cooldown_seconds, now, returned, billed=billed))
     closing = cooling is not None or pool.deleting or view.snapshot.stop is not None
@@ -250,28 +251,6 @@ def _askable(inventory: _PoolInventory) -> Sequence[Rental]:
         if rental.gang is not None:
             on_record.setdefault(rental.gang.name, set()).add(order_token(rental.uid) in ordered)
     return [rental for rental in complete if rental.gang is None or len(on_record[rental.gang.name]) == 1]
-
-
-def _disproved(inventory: _PoolInventory, view: LifecycleView) -> frozenset[Instant]:
-    """When the pool's cool-downs that are over began, if the offer was seen to be back since.
-
-    The nodes that showed it may be given back a minute later: without a record the pool would be in doubt again.
-    """
-    over = [each for each in inventory.pool.cooled if each.until <= view.snapshot.now]
-    returned = {kind: _offer_returned(kind, inventory, view) for kind in {each.kind for each in over}}
-    return frozenset(each.since for each in over if (back := returned[each.kind]) is not None and back > each.since)
-
-
-def _offer_returned(kind: RefusalKind, inventory: _PoolInventory, view: LifecycleView) -> Instant | None:
-    """When a launch showed last that the offer is back, or a ready node that the pool's machines can be ready.
-
-    Machines of incomplete gangs show nothing.
-    """
-    if kind is RefusalKind.NEVER_READY:
-        return last_ready(inventory.rentals)
-    in_vain = incomplete_gangs(inventory.rentals, view.snapshot.jobs)
-    useful = (rental for rental in inventory.rentals if rental.gang is None or rental.gang.name not in in_vain)
-    return max((rental.launched for rental in useful if rental.launched is not None), default=None)
 
 
 def _given_up(inventory: _PoolInventory, now: Instant) -> Refusal | None:

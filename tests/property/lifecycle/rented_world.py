@@ -252,7 +252,7 @@ class World:
         return self.pools[name]
 
     def _count_lifetime(self, step: CountLifetime, pool: Pool) -> None:
-        node = EndedNode(step.uid, step.hours, step.at, step.taken, step.others, step.announced)
+        node = EndedNode(step.uid, step.hours, step.at, step.taken, step.others, step.announced, step.ordinal)
         counted = with_ended(pool.lifetimes, node)
         if counted is not pool.lifetimes:
             assert (step.pool, step.uid) not in self.lifetimes, "counted a node twice"

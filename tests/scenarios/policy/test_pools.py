@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from charterer.domain.ids import JobId
+from charterer.domain.ids import JobId, RentalId
+from charterer.domain.nodes.hazard import NodeLifetimes
 from charterer.domain.plan import Allocate, ReasonCode
 from charterer.domain.pool import CapacityType
 from charterer.policy import plan
@@ -47,6 +48,19 @@ def test_a_full_pool_is_not_asked_for_more() -> None:
     assert why(decided, "two") is ReasonCode.POOL_FULL
 
 
+def test_the_name_of_a_rental_that_is_gone_is_not_used_again() -> None:
+    world = simple()
+    pool = world.pool("a100", max_nodes=9)
+    world.rental("a100")
+    world.rental("a100")
+    del world.rentals[RentalId("a100-1")]
+    world.job("one", gpus=8, age_seconds=10)
+    world.job("two", gpus=8)
+    assert rents(plan(world.snapshot())) == ["a100-3"]
+    world.pools[pool.id] = replace(pool, lifetimes=NodeLifetimes(at=world.now, ordinal=6))
+    assert rents(plan(world.snapshot())) == ["a100-7"]
+
+
 def test_a_width_that_no_pool_has_says_so() -> None:
     world = simple()
     world.job("odd", gpus=12)
@@ -65,6 +79,41 @@ def test_a_job_that_only_spot_nodes_would_fit_is_told_so() -> None:
         "no GPUPool with a known price offers 8 GPUs that the cloud cannot take back: set spec.spotPolicy to Allowed, "
         "or add a pool of on-demand nodes"
     )
+
+
+def test_a_job_waits_without_a_warning_while_the_cloud_of_a_new_pool_is_being_asked() -> None:
+    world = simple()
+    new = world.pool("new")
+    world.pools[new.id] = replace(new, offering=None, quote=None)
+    world.unsurveyed.add(new.id)
+    world.job("train", gpus=8, gpu_types=("new",))
+    decided = plan(world.snapshot())
+    assert why(decided, "train") is ReasonCode.NOT_ASKED_YET
+    assert decided.jobs[JobId("train")].reason.message == (
+        "the cloud has not answered yet what it offers in GPUPool new, and no other pool fits"
+    )
+
+
+def test_a_job_without_an_option_is_told_what_its_pools_lack_in_the_words_of_their_conditions() -> None:
+    world = simple()
+    dead = world.pool("dead")
+    world.unsurveyed.add(dead.id)
+    world.pools[dead.id] = replace(dead, offering=None, quote=None, trouble="no connection: check the pool's endpoint")
+    world.job("train", gpus=8, gpu_types=("A100-SXM",))
+    world.pool("a100", gpu_type="NVIDIA-A100-SXM4-40GB")
+    decided = plan(world.snapshot())
+    assert why(decided, "train") is ReasonCode.NO_OPTION
+    assert decided.jobs[JobId("train")].reason.message == (
+        "no GPUPool with a known price offers 8 GPUs of type A100-SXM: pools have NVIDIA-A100-SXM4-40GB (did you mean "
+        "NVIDIA-A100-SXM4-40GB?); GPUPool dead: no connection: check the pool's endpoint"
+    )
+
+
+def test_a_job_waits_for_the_first_answer_of_a_new_operator_without_a_warning() -> None:
+    world = simple()
+    world.unsurveyed.add(world.pool("a100").id)
+    world.job("train", gpus=8)
+    assert why(plan(world.snapshot()), "train") is ReasonCode.NOT_ASKED_YET
 
 
 def test_a_pool_that_is_deleted_is_emptied_and_its_jobs_go_elsewhere() -> None:

@@ -334,6 +334,22 @@ class TestGPUPool:
     ) -> None:
         assert decode.pool(values.raw_pool(price=price)).priced(Price(listed)) == Price(paid)
 
+    @pytest.mark.parametrize(
+        ("status", "generation", "trouble"),
+        [("False", 3, "check the pool's endpoint"), ("True", 3, ""), ("Unknown", 3, ""), ("False", 2, "")],
+    )
+    def test_its_trouble_is_what_its_condition_ready_says_of_this_generation(
+        self, status: str, generation: int, trouble: str
+    ) -> None:
+        ready = {
+            "type": "Ready",
+            "status": status,
+            "reason": "Unreachable",
+            "message": "check the pool's endpoint",
+            "observedGeneration": generation,
+        }
+        assert decode.pool(values.raw_pool({"conditions": [ready]})).trouble == trouble
+
 
 class TestGPURental:
     def test_a_new_rental_is_requested(self) -> None:

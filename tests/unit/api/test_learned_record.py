@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from charterer.api import decode
 from charterer.api.models import learned_record
 from charterer.api.models.base import dump
-from charterer.api.models.machine_state import packed
 from charterer.api.models.speedupprofile import SpeedupProfileRecord
+from charterer.api.models.statistics.machine_state import packed
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import BatchTerms, Profile
 from charterer.domain.time import Instant

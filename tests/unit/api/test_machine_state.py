@@ -11,10 +11,10 @@ import pytest
 
 from charterer.api import decode
 from charterer.api.models.base import dump, dump_json
-from charterer.api.models.budget_statistics import BudgetStatistics
-from charterer.api.models.class_statistics import ClassStatistics, StepTimesCell
 from charterer.api.models.gpubudget_status import GPUBudgetRecord
-from charterer.api.models.machine_state import MACHINE_STATE_BYTES, PackedStatistics, packed
+from charterer.api.models.statistics.budget_statistics import BudgetStatistics
+from charterer.api.models.statistics.class_statistics import ClassStatistics, StepTimesCell
+from charterer.api.models.statistics.machine_state import MACHINE_STATE_BYTES, PackedStatistics, packed
 from charterer.domain.budget import Balance, ClassHistory
 from charterer.domain.ids import ClassId
 from charterer.domain.money import Money

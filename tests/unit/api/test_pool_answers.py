@@ -9,7 +9,7 @@ import pytest
 from charterer.api import decode
 from charterer.api.models.base import dump
 from charterer.api.models.gpupool import GPUPoolRecord
-from charterer.api.models.pool_statistics import LaunchesStatus
+from charterer.api.models.statistics.pool_statistics import LaunchesStatus
 from charterer.domain.nodes.waits import NO_ANSWERS, NodeStart, with_refusal, with_start
 from charterer.domain.time import after
 from tests import factory as make

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.api.models.machine_state import PackedStatistics
-from charterer.api.models.pool_statistics import (
+from charterer.api.models.statistics.machine_state import PackedStatistics
+from charterer.api.models.statistics.pool_statistics import (
     InterruptionsStatus,
     PoolStatistics,
     packed_statistics,
@@ -18,7 +18,7 @@ from charterer.domain.time import Instant
 from charterer.estimate.nodes.hazard import EndedNode, hazard, with_ended
 
 AT = Instant(1_700_000_000_000_000)
-COUNTED = with_ended(NOTHING_COUNTED, EndedNode("uid", 2.5, AT, True, 3, True))
+COUNTED = with_ended(NOTHING_COUNTED, EndedNode("uid", 2.5, AT, True, 3, True, 7))
 
 
 def test_what_was_counted_is_read_back() -> None:

@@ -20,7 +20,7 @@ from charterer.api.models.gpurental import GPURentalRecord
 from charterer.api.models.trainingjob_status import RUNS_BYTES, RUNS_KEPT, TrainingJobRecord
 from charterer.api.stored_size import cut, stored_bytes
 from charterer.domain.budget import FOLDED_KEPT, PERIODS_KEPT, Balance, Cause, ClassHistory, Costs, PastPeriod
-from charterer.domain.ids import ClassId, PoolId, RentalId
+from charterer.domain.ids import NO_PROFILE, ClassId, PoolId, RentalId
 from charterer.domain.job import Placement, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price
 from charterer.domain.pool import Offering, Quote
@@ -140,6 +140,17 @@ def test_the_largest_ledger_there_can_be_is_written_and_counts_no_job_twice() ->
     assert back.folded == folded
     assert all(back.counts(uid, finished) for uid, finished in day.items())
     assert not back.counts("another", Instant(20_000 * 4_000_000))
+
+
+def test_the_class_of_jobs_without_a_profile_has_a_name_in_the_status() -> None:
+    sums = ClassHistory(1 / 3, 1 / 3, 1 / 3, 1 / 3, Instant(0), Instant(1))
+    classes = {NO_PROFILE: sums, ClassId("team", "vit"): sums}
+    balance = Balance(Instant(0), Money(0), Money(0), frozenset(), (), class_history=classes)
+    written = dump(GPUBudgetRecord.from_domain(balance))
+    assert [each["name"] for each in written["classes"]] == ["(none)", "team/vit"]
+    back = decode.budget(values.raw_budget(written)).balance
+    assert back is not None
+    assert back.class_history.keys() == classes.keys()
 
 
 def test_a_message_is_cut_to_what_the_api_server_takes() -> None:

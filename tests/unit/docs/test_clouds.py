@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -31,3 +32,19 @@ def test_the_page_says_what_each_cloud_can_do(column: str) -> None:
     table = {row[0]: row for line in PAGE.read_text().splitlines() if line.startswith("|") if (row := cells(line))}
     at, traits = table[""].index(column), COLUMNS[column]
     assert {row: table[row][at] for row in ROWS} == {row: told(traits) for row, told in ROWS.items()}
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "charts/charterer/templates/NOTES.txt",
+        "operator/charterer/cli/preflight.py",
+        "operator/charterer/cli/doctor/checks.py",
+    ],
+)
+def test_whoever_has_no_pool_is_sent_to_the_page_that_leads_to_one_for_each_cloud(place: str) -> None:
+    text = (ROOT / place).read_text()
+    assert "docs/clouds/README.md" in text
+    assert not re.search(r"GPUPool[^\n]*docs/concepts.md|apply one[^\n]*docs/concepts.md", text)
+    pages = [(PAGE.parent / target).read_text() for target in ("karpenter.md", "aws.md")]
+    assert all("kind: GPUPool" in page for page in pages)

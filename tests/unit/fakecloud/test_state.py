@@ -62,11 +62,11 @@ def test_a_mutation_that_fails_half_way_leaves_nothing_behind(tmp_path: Path) ->
 
 
 def test_two_processes_never_share_a_state_file(tmp_path: Path) -> None:
-    first = State(tmp_path / "cloud.db")
+    first = State(tmp_path / "new/folder/cloud.db")
     with pytest.raises(StateInUse, match=r"cloud\.db"):
-        State(tmp_path / "cloud.db")
+        State(tmp_path / "new/folder/cloud.db")
     first.close()
-    State(tmp_path / "cloud.db").close()
+    State(tmp_path / "new/folder/cloud.db").close()
 
 
 class Failing:

@@ -34,8 +34,15 @@ DEAD = rental(
 def test_a_node_died_if_nobody_had_decided_to_give_it_back(because: str, taken: bool, announced: bool) -> None:
     step = lifetime_to_count(pool(), [LIVING, replace(DEAD, released_because=because)])
     assert step == CountLifetime(
-        pool().id, DEAD.uid, 1.0, at(3600), taken, announced, 1, tuple(sorted([LIVING.uid, DEAD.uid]))
+        pool().id, DEAD.uid, 1.0, at(3600), taken, announced, 1, tuple(sorted([LIVING.uid, DEAD.uid])), ordinal=2
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "ordinal"), [("a100-12", 12), ("a100-1-12", 0), ("6ca13d52ca-o-i-12", 0), ("a100-x", 0), ("a100", 0)]
+)
+def test_the_ordinal_of_a_rental_is_that_of_its_pools_own_names(name: str, ordinal: int) -> None:
+    assert rental(name, pool=pool().id).ordinal == ordinal
 
 
 def test_a_rental_is_counted_once() -> None:

@@ -54,8 +54,19 @@ def budget(raw: Raw) -> Budget:
 
 
 def pool(raw: Raw) -> Pool:
-    """A GPUPool with the offering and the quote that were recorded."""
-    return _decoded(raw, "GPUPool", GPUPoolSpec, GPUPoolRecord, GPUPoolSpec.to_domain)
+    """A GPUPool with the offering and the quote that were recorded, and what its condition Ready says."""
+    decoded = _decoded(raw, "GPUPool", GPUPoolSpec, GPUPoolRecord, GPUPoolSpec.to_domain)
+    trouble = _trouble(raw, decoded.generation)
+    return replace(decoded, trouble=trouble) if trouble else decoded
+
+
+def _trouble(raw: Raw, generation: int) -> str:
+    """Why the object of this generation was not ready, by its condition; empty if it was, or nothing is known."""
+    for condition in (raw.get("status") or {}).get("conditions") or ():
+        seen = condition.get("observedGeneration") == generation
+        if condition.get("type") == ConditionType.READY and condition.get("status") == ConditionStatus.FALSE and seen:
+            return str(condition.get("message", ""))
+    return ""
 
 
 def rental(raw: Raw) -> Rental:

@@ -136,10 +136,13 @@ _SIGNED_AMOUNT: Final[Json] = {"type": "string", "maxLength": 20}
 
 
 def _written_dollars(digits: int, limit: str) -> Json:
-    """The schema of dollars that users write, of which a rule says in words what a pattern would say in signs."""
-    rule = f"self.matches('^[0-9]{{1,{digits}}}([.][0-9]{{1,6}})?$')"
+    """The schema of dollars that users write, of which a rule says in words what a pattern would say in signs.
+
+    A whole number without quotes has to get as far as the rule: of a type of JSON the API server says only its name.
+    """
+    rule = f"type(self) == string && self.matches('^[0-9]{{1,{digits}}}([.][0-9]{{1,6}})?$')"
     message = f'write dollars from 0 to less than {limit} as digits in quotes, such as "60000" or "12.80"'
-    return {"type": "string", "maxLength": digits + 7, **rules(Rule(rule, message))}
+    return {"x-kubernetes-int-or-string": True, "maxLength": digits + 7, **rules(Rule(rule, message))}
 
 
 Amount = Annotated[

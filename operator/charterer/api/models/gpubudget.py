@@ -161,7 +161,8 @@ class GPUBudgetSpec(ApiModel):
 
     model_config = ruled(
         Rule(
-            "!has(self.hardLimit) || !isQuantity(self.hardLimit) || !isQuantity(self.amount) || "
+            "!has(self.hardLimit) || type(self.hardLimit) != string || type(self.amount) != string || "
+            "!isQuantity(self.hardLimit) || !isQuantity(self.amount) || "
             "quantity(self.hardLimit).compareTo(quantity(self.amount)) >= 0",
             "hardLimit must be at least amount: a budget cannot aim at more than it may ever spend",
             ".hardLimit",

@@ -19,8 +19,8 @@ from charterer.api.models.base import (
     SignedCents,
     Time,
 )
-from charterer.api.models.budget_statistics import BudgetStatistics, ClassCostStatistics
-from charterer.api.models.machine_state import PackedStatistics, packed
+from charterer.api.models.statistics.budget_statistics import BudgetStatistics, ClassCostStatistics
+from charterer.api.models.statistics.machine_state import PackedStatistics, packed
 from charterer.domain.budget import FOLDED_KEPT, PERIODS_KEPT, Balance, Cause, ClassHistory, Costs, PastPeriod
 from charterer.domain.ids import ClassId, PoolId
 from charterer.domain.money import ZERO, Money
@@ -52,11 +52,15 @@ class PeriodSpent(ApiModel):
         return PastPeriod(self.start, self.spent, self.aim)
 
 
+_NO_PROFILE: Final = "(none)"
+"""The name of the class of all jobs without a profile: with an empty one its row would be taken for another's."""
+
+
 class ClassCost(ApiModel):
     """Costs of the finished jobs of a class: sums in which the weight of a job halves in 30 days."""
 
     name: Annotated[str, Field(max_length=317)] = ""
-    """The SpeedupProfile as namespace/name. Empty: jobs without a profile."""
+    """The SpeedupProfile as namespace/name, or "(none)" for jobs without a profile."""
     jobs: Annotated[float, Field(ge=0)]
     """Number of jobs."""
     predicted: Annotated[float, Field(ge=0)]
@@ -67,7 +71,7 @@ class ClassCost(ApiModel):
     @classmethod
     def from_domain(cls, name: ClassId, history: ClassHistory) -> Self:
         """The sums as they are recorded."""
-        return cls(name=str(name), jobs=history.jobs, predicted=history.predicted, actual=history.actual)
+        return cls(name=str(name) or _NO_PROFILE, jobs=history.jobs, predicted=history.predicted, actual=history.actual)
 
     def to_domain(self, statistics: ClassCostStatistics) -> ClassHistory:
         """The history of the class, with the statistics that the machine state holds."""
@@ -249,9 +253,9 @@ class GPUBudgetRecord(ApiModel):
             through = None if through is None else after(through, UIDS_KEPT_SECONDS)
             statistics = BudgetStatistics()
         histories = {
-            ClassId.parse(cost.name): cost.to_domain(statistics.classes[cost.name])
+            ClassId.parse(name): cost.to_domain(statistics.classes[name])
             for cost in self.classes
-            if cost.name in statistics.classes
+            if (name := cost.name.removeprefix(_NO_PROFILE)) in statistics.classes
         }
         balance = Balance(
             period_start=self.period_start,

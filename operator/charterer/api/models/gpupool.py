@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Final, Self
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import (
@@ -26,8 +27,8 @@ from charterer.api.models.base import (
     rules,
 )
 from charterer.api.models.clouds.choice import CloudChoice, cloud_rules
-from charterer.api.models.machine_state import PackedStatistics
-from charterer.api.models.pool_statistics import (
+from charterer.api.models.statistics.machine_state import PackedStatistics
+from charterer.api.models.statistics.pool_statistics import (
     InterruptionsStatus,
     LaunchesStatus,
     packed_statistics,
@@ -39,6 +40,22 @@ from charterer.domain.money import Price
 from charterer.domain.order import KEPT, CoolDown, RefusalKind, Scope
 from charterer.domain.pool import CapacityType, Offering, Pool, Quote
 
+_ADJUSTMENT: Final = r"^[+-][0-9]{1,2}([.][0-9]{1,2})?%$"
+_ADJUSTMENT_RULE: Final = Rule(
+    f"self.matches('{_ADJUSTMENT}')", 'write a percentage from -99.99% to +99.99% with its sign, such as "-10%"'
+)
+
+
+def _percentage(text: str) -> str:
+    if re.fullmatch(_ADJUSTMENT, text) is None:
+        raise ValueError(f"{text!r}: {_ADJUSTMENT_RULE.message}")
+    return text
+
+
+_Percentage = Annotated[
+    str, AfterValidator(_percentage), Field(max_length=7, json_schema_extra=rules(_ADJUSTMENT_RULE))
+]
+
 
 class PoolPrice(ApiModel):
     """Price of a node, where it is not the list price."""
@@ -49,7 +66,7 @@ class PoolPrice(ApiModel):
 
     hourly: SpecHourly | None = None
     """Dollars per hour of one node."""
-    adjustment: Annotated[str, Field(pattern=r"^[+-][0-9]{1,2}(\.[0-9]{1,2})?%$", max_length=7)] | None = None
+    adjustment: _Percentage | None = None
     """A discount or surcharge on the list price, such as "-10%"."""
 
     @property
@@ -292,6 +309,9 @@ class GPUPoolView(ApiModel):
     yet), Invalid or Deleting."""
     nodes: int | None = None
     """Number of nodes rented."""
+    most_nodes: int | None = None
+    """Maximum number of nodes that may be rented at a time: spec.maxNodes, or as many as the instance group takes, if
+    that is less."""
     ready_nodes: int | None = None
     """Number of nodes that are ready for pods."""
     gpus_in_use: int | None = None
@@ -327,7 +347,7 @@ GPU_POOL = ResourceKind(
         PrinterColumn("Type", ".status.offering.gpuType", description="GPU type"),
         PrinterColumn("GPUs/Node", ".status.offering.gpusPerNode", "integer"),
         PrinterColumn("Nodes", ".status.nodes", "integer", description="Nodes rented"),
-        PrinterColumn("Max", ".spec.maxNodes", "integer"),
+        PrinterColumn("Max", ".status.mostNodes", "integer", description="Nodes that may be rented"),
         PrinterColumn("Price($/h)", ".status.quote.hourly", description="Dollars per hour of one node"),
         PrinterColumn("State", ".status.state"),
         PrinterColumn("Capacity", ".spec.capacityType", wide=True),

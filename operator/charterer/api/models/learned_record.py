@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import exp, log, sqrt
 
-from charterer.api.models.class_statistics import MOST_CELLS, ClassStatistics, NoiseSums, StepTimesCell
 from charterer.api.models.learned import (
     LARGEST,
     MOST_PHASES,
@@ -24,6 +23,7 @@ from charterer.api.models.learned import (
     LearnedStatus,
     LearnedWidth,
 )
+from charterer.api.models.statistics.class_statistics import MOST_CELLS, ClassStatistics, NoiseSums, StepTimesCell
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import FailedWidth
 from charterer.domain.time import Instant

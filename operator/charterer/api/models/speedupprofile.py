@@ -10,10 +10,10 @@ from pydantic import Field
 
 from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import ApiModel, Conditions, PrinterColumn, ResourceKind, Rule, keyed_by, ruled
-from charterer.api.models.class_statistics import ClassStatistics
 from charterer.api.models.learned import BatchTermsStatus, LearnedStatus
 from charterer.api.models.learned_profile import learned_profile
-from charterer.api.models.machine_state import PackedStatistics
+from charterer.api.models.statistics.class_statistics import ClassStatistics
+from charterer.api.models.statistics.machine_state import PackedStatistics
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
 from charterer.gpu_types import relative_speeds

@@ -102,6 +102,10 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "A GPURental of the pool cannot be read, so nobody knows which machine is its; no node is rented there.",
         "The pool's condition `Ready` names the field: correct it, or run the version again that wrote it.",
     ),
+    ReasonCode.NOT_ASKED_YET: Meaning(
+        "The cloud of a pool has not answered yet, as in the first seconds of a new GPUPool or operator.",
+        "If it lasts, look whether the operator leads: `charterer doctor`.",
+    ),
     ReasonCode.NO_OPTION: Meaning(
         "No pool with a known price fits the job: its GPU types, its number of GPUs or its shape.",
         "Compare `spec.gpus` and `spec.gpuTypes` with `kubectl get gpupools`; see `charterer explain`.",

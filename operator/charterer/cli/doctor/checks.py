@@ -12,7 +12,7 @@ from charterer.cli.shared.formatting import when
 from charterer.cli.shared.leader import MAY_LEAD_SECONDS, LeaderSeen
 from charterer.cluster.client import RawObject
 from charterer.controller.snapshot.cluster_state import ClusterState
-from charterer.controller.snapshot.payers import budgets_by_namespace, in_words, overlaps_among, payers_of
+from charterer.controller.snapshot.payers import budgets_by_namespace, overlaps_among, payers_of
 from charterer.controller.status.conditions import stop_in_words
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.pool import Pool
@@ -22,7 +22,7 @@ from charterer.policy.options.pool_selection import no_pool
 from charterer.sentences import count, names
 
 _NAMED = 5
-"""Namespaces named in one sentence; of more, the number is said."""
+"""Namespaces named of one budget; of more, the number is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def check_pools(pools: Mapping[str, Pool], raw: Iterable[RawObject]) -> Iterable
     """Whether each pool is ready and has a price. ``raw``: the objects, for their conditions."""
     raw = list(raw)
     if not raw:
-        yield Finding("pools", "no GPUPool", "exists, so nothing can be rented", "apply one: docs/concepts.md")
+        yield Finding("pools", "no GPUPool", "exists, so nothing can be rented", "apply one: docs/clouds/README.md")
     for item in raw:
         name = item["metadata"]["name"]
         subject, pool = f"GPUPool {name}", pools.get(name)
@@ -159,11 +159,11 @@ def check_budgets(state: ClusterState, raw: Iterable[RawObject]) -> Iterable[Fin
         paid = [name for name in selected if by_namespace[name][0] is budget]
         yield from _budget(budget, selected, paid, lacking, objects.get(budget.id, {}))
     if shared := overlaps_among(state.budgets, state.namespaces):
-        said = [(each, f"{_namespaces(each.namespaces)}: {each.payer()}") for each in shared]
+        said = [f"{_namespaces(each.namespaces)}: {each.payer()}" for each in shared]
         yield Finding(
             "budgets",
-            f"GPUBudgets {names({budget.id for each in shared for budget in each.budgets}, _NAMED)}",
-            f"select the same namespaces: {in_words(said)}",
+            f"GPUBudgets {', '.join(sorted({budget.id for each in shared for budget in each.budgets}))}",
+            f"select the same namespaces: {'; '.join(said)}",
             "change a namespaceSelector so that each namespace has one budget: no budget counts what another one pays",
         )
 
@@ -222,6 +222,4 @@ def check_objects(state: ClusterState) -> Iterable[Finding]:
 
 
 def _namespaces(those: Sequence[str]) -> str:
-    if len(those) > _NAMED:
-        return f"{len(those)} namespaces"
-    return f"namespace{'' if len(those) == 1 else 's'} {', '.join(sorted(those))}"
+    return f"namespace{'' if len(those) == 1 else 's'} {names(those, _NAMED)}"

@@ -13,10 +13,10 @@ from charterer.cli.shared.job_name import job_name
 from charterer.cli.shared.output import FORMATS, announce_when_slow, emit, with_warnings
 from charterer.cli.shared.own_jobs import own_job
 from charterer.cli.shared.plan_report import PlanReport, plan_report
-from charterer.cli.shared.similar_names import similar_names
 from charterer.cli.shared.template_trials import with_trials
 from charterer.controller.snapshot.offline import snapshot_of
 from charterer.domain.job import Job
+from charterer.sentences import similar_names
 
 
 @click.command()

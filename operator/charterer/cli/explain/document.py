@@ -77,7 +77,7 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
             _assumed_speeds(options),
         )
         blocks += [Paragraph(sentence) for sentence in sentences if sentence]
-        blocks += _options(options, every=every)
+        blocks += _options(options, report.snapshot.gpu_types, every=every)
         blocks += counted_blocks(options.chosen, explanation)
         blocks += [Paragraph(in_words(more, job)) for more in more_nodes(explanation)]
         blocks += [Paragraph(f"{late(name, wait)}.") for name, wait in late_pools(explanation).items()]
@@ -231,7 +231,7 @@ def _assumed_speeds(options: Alternatives) -> str:
     return f"Nothing is measured yet, so data sheets compare GPU types with {', '.join(fastest)}: {'; '.join(slower)}."
 
 
-def _options(options: Alternatives, *, every: bool) -> list[Block]:
+def _options(options: Alternatives, gpu_types: Mapping[PoolId, str], *, every: bool) -> list[Block]:
     columns = (
         TableColumn(""),
         TableColumn("OPTION"),
@@ -243,16 +243,28 @@ def _options(options: Alternatives, *, every: bool) -> list[Block]:
         TableColumn("SPEED IS", optional=True),
         TableColumn("NODES", optional=True),
     )
-    shown = [option for option in options.rows if every or option.rank is not Rank.WORSE]
+    shown = options.rows if every else _worth_showing(options.rows, gpu_types)
     hidden = len(options.rows) - len(shown)
     blocks: list[Block] = [
         Heading("Its options, cheapest first"),
         DocumentTable(columns, tuple(_row(option) for option in shown)),
     ]
     if hidden:
-        text = f"and {hidden} that {is_or_are(hidden)} both slower and dearer: --all shows them"
+        them = "it" if hidden == 1 else "them"
+        text = f"and {hidden} that {is_or_are(hidden)} both slower and dearer: --all shows {them}"
         blocks.append(Paragraph(text, Tone.FAINT))
     return blocks
+
+
+def _worth_showing(rows: Sequence[Alternative], gpu_types: Mapping[PoolId, str]) -> Sequence[Alternative]:
+    """The options that are not both slower and dearer, and of a GPU type that has only such the cheapest one."""
+    types = {gpu_types.get(each.option.pool) for each in rows if each.rank is not Rank.WORSE}
+    shown = []
+    for each in rows:  # cheapest first
+        if each.rank is not Rank.WORSE or gpu_types.get(each.option.pool) not in types:
+            shown.append(each)
+            types.add(gpu_types.get(each.option.pool))
+    return shown
 
 
 def _ruled_out(found: Sequence[RuledOut]) -> list[Block]:

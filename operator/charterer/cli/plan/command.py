@@ -15,12 +15,12 @@ from charterer.cli.plan.plan_answer import PlanAnswer
 from charterer.cli.plan.plan_json import plan_json
 from charterer.cli.plan.savings_document import savings_blocks, savings_json
 from charterer.cli.plan.savings_estimate import SavingsEstimate, savings_estimate
-from charterer.cli.plan.what_if import (
+from charterer.cli.plan.what_ifs.manifest_files import manifest_sources, planned_and_left_out
+from charterer.cli.plan.what_ifs.what_if import (
     WhatIf,
     apply_figures,
     apply_objects,
     budget_amount,
-    manifest_sources,
     pool_price,
     what_if_sentences,
     written_jobs,
@@ -69,10 +69,12 @@ class WhatIfOptions:
 
     def what_if(self) -> WhatIf:
         """The changes, read from files and arguments. ClickException where that fails."""
+        objects, left_out = planned_and_left_out(manifest_sources(self.files))
         return WhatIf(
-            manifest_sources(self.files),
+            objects,
             tuple(pool_price(text) for text in self.prices),
             tuple(budget_amount(text) for text in self.amounts),
+            left_out,
         )
 
 
@@ -201,7 +203,12 @@ def plan(
     with announce_when_slow("planning"):
         answer = _plan(tried.state, changed.state, what_if, namespace, reading.now)
     savings = () if no_history or what_if else _savings(reading, cluster)
-    warnings = (*filter(None, [stopped_until_resumed(reading.state.stop)]), *tried.warnings, *changed.warnings)
+    warnings = (
+        *filter(None, [stopped_until_resumed(reading.state.stop)]),
+        *tried.warnings,
+        *changed.warnings,
+        *what_if.left_out,
+    )
     plain = {**plan_json(answer), "nobodyActs": reading.trouble or None, "warnings": warnings}
     if savings:
         plain["saved"] = savings_json(savings)

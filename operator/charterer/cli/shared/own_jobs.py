@@ -15,7 +15,6 @@ from charterer.api.models.trainingjob_status import JobState, TrainingJobView
 from charterer.cli.shared import formatting
 from charterer.cli.shared.cluster import ROLE, ClusterOptions, call, wall_clock
 from charterer.cli.shared.output import JsonValue
-from charterer.cli.shared.similar_names import similar_names
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import NotFound
 from charterer.cluster.paths import TRAINING_JOBS
@@ -23,7 +22,7 @@ from charterer.domain.errors import InvalidObject
 from charterer.domain.job import Job
 from charterer.domain.time import Instant, format_instant, seconds_between
 from charterer.policy.explain.alternatives import Rank
-from charterer.sentences import count
+from charterer.sentences import count, similar_names
 
 
 @dataclass(frozen=True, slots=True)

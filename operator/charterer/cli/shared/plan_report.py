@@ -139,10 +139,8 @@ def _unpriced(pools: Iterable[Pool]) -> Iterable[Problem]:
     """That a pool is left out, because nobody says what a node costs."""
     for pool in pools:
         if pool.lacks_price:
-            message = (
-                "is empty, and the cloud has told no price, so no node is rented: do what the pool's condition Ready "
-                "says, or set what a node costs"
-            )
+            remedy = pool.trouble or "do what the pool's condition Ready says, or set what a node costs"
+            message = f"is empty, and the cloud has told no price, so no node is rented: {remedy}"
             yield Problem("GPUPool", "", pool.id, "spec.price.hourly", "NoPrice", message)
 
 

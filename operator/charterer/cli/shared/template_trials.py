@@ -69,7 +69,7 @@ def with_trials(
     if untried:
         read_with(cluster, lambda client: trials.run(client, untried))
     refusals = {**state.refusals, **known, **trials.refusals}
-    return TriedState(replace(state, refusals=refusals), (*trials.warnings, *trials.missing_rights()))
+    return TriedState(replace(state, refusals=refusals), (*trials.warnings, *trials.untried()))
 
 
 @dataclass(slots=True)
@@ -79,6 +79,8 @@ class _DryRuns:
     warnings: list[str] = field(default_factory=list)
     forbidden: Counter[str] = field(default_factory=Counter)
     """Jobs not tried, by the namespace in which whoever asks may not create Jobs."""
+    new_namespaces: set[str] = field(default_factory=set)
+    """Those of jobs of files that do not exist yet."""
 
     async def run(self, client: Client, jobs: Iterable[Job]) -> None:
         """Try all of the jobs, a few at once."""
@@ -99,7 +101,10 @@ class _DryRuns:
         except Unmet as unmet:
             refused = str(unmet)
         except NotFound:
-            return  # the job is gone meanwhile
+            if ObjectKey(job.namespace, job.name) in self.written:
+                self.refusals[job.id] = ""
+                self.new_namespaces.add(job.namespace)
+            return  # its namespace is only in a file, or the job is gone meanwhile
         except (Unreachable, Unauthorized):
             raise
         except ApiError as error:
@@ -125,8 +130,11 @@ class _DryRuns:
         )
         return raw
 
-    def missing_rights(self) -> Iterable[str]:
-        """One sentence on all jobs that whoever asks may not try."""
+    def untried(self) -> Iterable[str]:
+        """A sentence on all jobs that could not be tried, and one on those that whoever asks may not try."""
+        if self.new_namespaces:
+            where = ", ".join(sorted(self.new_namespaces))
+            yield f"templates in namespace {where} are taken to be right without a dry run: it does not exist yet"
         if not self.forbidden:
             return
         jobs, where = self.forbidden.total(), ", ".join(sorted(self.forbidden))

@@ -125,7 +125,7 @@ async def record_offer(context: ExecutionContext, step: RecordOffer) -> ActionOu
 async def count_lifetime(context: ExecutionContext, step: CountLifetime) -> ActionOutcome:
     """Count how long a node lived, once."""
     pool = context.decided.pool(step.pool)
-    ended = EndedNode(step.uid, step.hours, step.at, step.taken, step.others, step.announced)
+    ended = EndedNode(step.uid, step.hours, step.at, step.taken, step.others, step.announced, step.ordinal)
     lifetimes = without_rentals(with_ended(pool.lifetimes, ended), step.there)
     await context.objects.record_pool(replace(pool, lifetimes=lifetimes))
     return ActionOutcome.DONE

@@ -14,8 +14,8 @@ from charterer.api.manifests import EventSubject
 from charterer.api.metadata import ObjectMeta
 from charterer.api.models import learned_record
 from charterer.api.models.base import dump
-from charterer.api.models.machine_state import packed
 from charterer.api.models.speedupprofile import SpeedupProfileRecord
+from charterer.api.models.statistics.machine_state import packed
 from charterer.api.significant_change import differs_by
 from charterer.cluster import kinds
 from charterer.cluster.client import Client

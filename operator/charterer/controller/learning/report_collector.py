@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from charterer.api.models import learned_record
-from charterer.api.models.class_statistics import ClassStatistics
 from charterer.api.models.learned import MOST_FAILED, LearnedStatus
+from charterer.api.models.statistics.class_statistics import ClassStatistics
 from charterer.controller.snapshot.job_work import total_work
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import FinishKind, Job, RunOutcome, RunRecord

@@ -12,8 +12,8 @@ from charterer.domain.ids import BudgetId
 from charterer.domain.time import Instant
 from charterer.sentences import is_or_are, names
 
-_SAID = 5
-"""Overlaps told one by one; of more, the number of namespaces is said."""
+_SAID = 20
+"""Overlaps and names told one by one, which fits into a condition's message; of more, the number is said."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from charterer.domain.errors import Problem
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import Job
 from charterer.domain.profile import Profile
-from charterer.sentences import count
+from charterer.sentences import count, did_you_mean
 
 PROFILE_NAME: Final = "spec.profileName"
 """The field of a job whose profile does not exist or cannot be used."""
@@ -25,8 +25,11 @@ def without_profile(
     state: ClusterState, jobs: Mapping[JobId, Job], profiles: Mapping[ClassId, Profile]
 ) -> Iterable[Problem]:
     """Problems of jobs whose profile does not exist."""
+    there: dict[str, list[str]] = {}
+    for profile in state.profiles:
+        there.setdefault(profile.namespace, []).append(profile.name)
     return [
-        _no_profile(jobs[decoded.job.id], decoded.profile_name, state.problems)
+        _no_profile(jobs[decoded.job.id], decoded.profile_name, there.get(decoded.job.namespace, ()), state.problems)
         for decoded in state.jobs.values()
         if decoded.profile_name and decoded.job.class_id not in profiles
     ]
@@ -58,13 +61,15 @@ def with_misleading_variables(jobs: Mapping[ObjectKey, DecodedJob]) -> Sequence[
     ]
 
 
-def _no_profile(job: Job, name: str, problems: Iterable[Problem]) -> Problem:
+def _no_profile(job: Job, name: str, there: Iterable[str], problems: Iterable[Problem]) -> Problem:
     broken = next(
         (p for p in problems if (p.kind, p.namespace, p.name) == ("SpeedupProfile", job.namespace, name)), None
     )
     if broken is None:
+        hint = did_you_mean(name, there)
+        create = f"{hint} Create it" if hint else "create it"
         message = (
-            f"no SpeedupProfile {name!r} in namespace {job.namespace}: create it, correct spec.profileName, or let the "
+            f"no SpeedupProfile {name!r} in namespace {job.namespace}: {create}, correct spec.profileName, or let the "
             "job report its batch size, then Charterer creates it and learns"
         )
         reason = "ProfileNotFound"

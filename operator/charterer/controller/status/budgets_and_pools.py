@@ -14,7 +14,7 @@ from charterer.api.models.gpubudget_status import (
     SpentOn,
 )
 from charterer.api.models.gpupool import GPUPoolView, PoolState
-from charterer.api.models.pool_statistics import InterruptionsStatus, LaunchesStatus
+from charterer.api.models.statistics.pool_statistics import InterruptionsStatus, LaunchesStatus
 from charterer.api.names import ANNOTATION_CONFIRMED_PRICE
 from charterer.controller.status.conditions import condition, stopped
 from charterer.controller.status.tally import Tally
@@ -129,9 +129,10 @@ def _budget_ready(budget: Budget, snapshot: Snapshot, plan: Plan, rentals: int, 
     if too_low := _hourly_too_low(budget, snapshot):
         return False, "HourlyLimitTooLow", too_low
     if verdict is not None and not verdict.feasible:
+        now = f" ({waiting} {'waits' if waiting == 1 else 'wait'} for money now)" if waiting else ""
         message = (
             f"even the cheapest options of its jobs would spend {verdict.planned}, but {verdict.allowed} is left for "
-            f"each hour of the period: jobs queue ({waiting} {'waits' if waiting == 1 else 'wait'} now)"
+            f"each hour of the period: jobs queue{now}"
         )
         return False, "TooSmall", message
     if budget.mode is Mode.OBSERVE:
@@ -192,10 +193,10 @@ def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
         if isinstance(command, Allocate) and snapshot.jobs[command.job].budget == budget.id
     ]
     waiting = sum(job.budget == budget.id and job.wants_to_run for job in snapshot.jobs.values())
-    return (
-        f"mode Observe: nothing is rented or changed; for {count(waiting, 'waiting job')} it would rent "
-        f"{count(rent, 'more node')} and place {count(len(place), 'job')} now"
-    )
+    acts = [f"rent {count(rent, 'more node')}"] * bool(rent) + [f"place {count(len(place), 'job')}"] * bool(place)
+    now = f"it would {' and '.join(acts)} now" if acts else "it would do nothing now either"
+    jobs = f"{count(waiting, 'job')} {'waits' if waiting == 1 else 'wait'}" if waiting else "no job waits"
+    return f"mode Observe: nothing is rented or changed; {jobs}, and {now}"
 
 
 def _left_running(budget: Budget, rentals: Sequence[Rental]) -> str:
@@ -254,6 +255,7 @@ def pool_view(
         observed_generation=pool.generation,
         state=state,
         nodes=len(live),
+        most_nodes=pool.max_nodes,
         ready_nodes=sum(rental.phase is RentalPhase.READY for rental in live),
         gpus_in_use=tally.gpus_in_use.get(pool.id, 0),
         scarcity_price=Price(0) if (verdict := plan.pools.get(pool.id)) is None else verdict.scarcity,

@@ -37,6 +37,7 @@ _WAITING: Final[Mapping[str, bool]] = {
     ReasonCode.HOURLY_LIMIT: False,
     ReasonCode.HARD_LIMIT: True,
     ReasonCode.MAX_COST: True,
+    ReasonCode.NOT_ASKED_YET: False,
     ReasonCode.NO_OPTION: True,
 }
 """Why a job may be Queued, and whether a person must act on it."""

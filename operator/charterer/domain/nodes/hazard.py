@@ -43,6 +43,7 @@ class NodeLifetimes:
     before. ``shared``: deaths while other nodes of the pool were there, and ``joint``: summed up, the fraction of those
     others that died with each. ``announced``: deaths with a notice before. ``recent``: when nodes died in the last five
     minutes before ``at``. ``counted``: uids of the rentals that are in the numbers and may still be there.
+    ``ordinal``: the highest ordinal in a name of those rentals, so that names are not used again.
     """
 
     deaths: tuple[float, ...] = _NONE
@@ -54,6 +55,7 @@ class NodeLifetimes:
     at: Instant | None = None
     recent: tuple[Instant, ...] = ()
     counted: tuple[str, ...] = ()
+    ordinal: int = 0
 
 
 NOTHING_COUNTED: Final = NodeLifetimes()

@@ -94,7 +94,8 @@ class CountLifetime:
     """Add a rental that has ended to what the pool's status says of its nodes' lifetimes.
 
     ``uid``: of the rental, whose node lived ``hours`` and ended ``at``, with ``others`` of the pool still there.
-    ``taken``: by the cloud; ``announced``: with a notice. ``there``: uids of the pool's rentals.
+    ``taken``: by the cloud; ``announced``: with a notice. ``there``: uids of the pool's rentals. ``ordinal``: of the
+    rental's name.
     """
 
     pool: PoolId
@@ -105,6 +106,7 @@ class CountLifetime:
     announced: bool
     others: int
     there: tuple[str, ...]
+    ordinal: int
 
 
 PoolStep = AskCloud | Withdraw | Cool | Reopen | Adopt | RecordOrphan | CloseUnfulfilled | RecordOffer | CountLifetime

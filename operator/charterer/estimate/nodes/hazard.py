@@ -47,6 +47,7 @@ class EndedNode:
     """A node that has ended at ``at``: ``taken`` by the cloud, or given back. ``uid``: of its rental.
 
     ``others``: nodes of the pool that were there when it ended. ``announced``: whether there was a notice.
+    ``ordinal``: of its rental's name.
     """
 
     uid: str
@@ -55,13 +56,14 @@ class EndedNode:
     taken: bool
     others: int
     announced: bool = False
+    ordinal: int = 0
 
 
 def with_ended(lifetimes: NodeLifetimes, node: EndedNode) -> NodeLifetimes:
     """The numbers with one more node; the same ones where it is counted already."""
     if node.uid in lifetimes.counted:
         return lifetimes
-    aged = _aged(lifetimes, node.at)
+    aged = replace(_aged(lifetimes, node.at), ordinal=max(lifetimes.ordinal, node.ordinal))
     hours = tuple(before + more for before, more in zip(aged.hours, hours_by_band(node.hours), strict=True))
     counted = (*aged.counted, node.uid)
     if not node.taken:

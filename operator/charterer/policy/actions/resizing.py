@@ -11,7 +11,7 @@ from charterer.domain.money import ZERO
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Verdict
 from charterer.domain.time import after
-from charterer.policy.actions.admission.refusals import no_option
+from charterer.policy.actions.admission.no_option import no_option
 from charterer.policy.actions.admission.shortage import Shares
 from charterer.policy.actions.move_gate import Hold, MoveGate
 from charterer.policy.actions.plan_builder import PlanBuilder, verdict

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from charterer.domain.ids import PoolId, Rate
-from charterer.domain.job import Job, SpotPolicy
 from charterer.domain.money import ZERO, Money
 from charterer.domain.option import Option
 from charterer.domain.plan import BudgetVerdict, Reason, ReasonCode
-from charterer.domain.pool import CapacityType, Pool
 from charterer.domain.time import format_minute
 from charterer.policy.nodes.pool_quota import LaunchWait
 from charterer.policy.options.option_value import Completion, JobPosition, Move, OptionValues
@@ -137,39 +135,3 @@ def moving(move: Move, here: Option, work: float, paid: str, weight: float) -> R
 def waiting(code: ReasonCode, option: Option, detail: str) -> Reason:
     """Why a job waits for an option."""
     return Reason(code, 0.0, ZERO, f"{name(option)} wanted: {detail}")
-
-
-def no_option(job: Job, pools: Mapping[PoolId, Pool]) -> str:
-    """In words: the request of a job without any option, and the offers of pools that its budget may rent."""
-    widths = job.widths
-    gpus = count(widths.min, "GPU") if widths.min == widths.max else f"{widths.min} to {widths.max} GPUs"
-    types = f" of type {', '.join(job.gpu_types)}" if job.gpu_types else ""
-    text = f"no GPUPool with a known price offers {gpus}{types}"
-    offers = [
-        (pool.offering.gpu_type, pool.offering.gpus_per_node * pool.max_nodes, pool)
-        for pool in pools.values()
-        if pool.offering is not None and pool.quote is not None and not pool.deleting
-    ]
-    fitting = [offer for offer in offers if not job.gpu_types or offer[0] in job.gpu_types]
-    if not pools:
-        return "there is no GPUPool: apply one"
-    if not offers:
-        return f"{text}: no pool has a known price and size yet{_unpriced(pools)}"
-    if not fitting:
-        return f"{text}: pools have {', '.join(sorted({gpu_type for gpu_type, _, _ in offers}))}{_unpriced(pools)}"
-    if job.spot is not SpotPolicy.ALLOWED:
-        fitting = [offer for offer in fitting if offer[2].capacity_type is not CapacityType.SPOT]
-    if not fitting:
-        return (
-            f"{text} that the cloud cannot take back: set spec.spotPolicy to Allowed, or add a pool of on-demand nodes"
-        )
-    gpu_type, most, pool = max(fitting, key=lambda offer: offer[1])
-    if most < widths.min:
-        return f"{text}: the largest pool is {pool.id} with {count(most, 'GPU')} of type {gpu_type}"
-    return f"{text}: widen spec.gpus or spec.gpuTypes, or add a pool"
-
-
-def _unpriced(pools: Mapping[PoolId, Pool]) -> str:
-    """A remedy for pools without a known price; empty if all prices are known."""
-    names = ", ".join(sorted(name for name, pool in pools.items() if pool.lacks_price))
-    return f"; set spec.price.hourly of GPUPool {names}, or see the condition Ready" if names else ""

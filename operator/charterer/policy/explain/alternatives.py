@@ -69,7 +69,7 @@ _REFUSED = {
     ReasonCode.HOURLY_LIMIT: NodeSource.HOURLY_LIMIT,
     ReasonCode.OPERATOR_LIMIT: NodeSource.OPERATOR_LIMIT,
     ReasonCode.STOPPED: NodeSource.STOPPED,
-    ReasonCode.NO_OPTION: NodeSource.UNKNOWN,
+    ReasonCode.NOT_ASKED_YET: NodeSource.UNKNOWN,
 }
 
 

@@ -35,7 +35,7 @@ def refusal(pool: Pool, surveyed: bool, live_rentals: int, more: int, now: Insta
     if live_rentals + more > pool.max_nodes:
         return ReasonCode.POOL_FULL
     if not surveyed or pool.quote is None or pool.offering is None:
-        return ReasonCode.NO_OPTION
+        return ReasonCode.NOT_ASKED_YET
     return None
 
 
@@ -139,11 +139,19 @@ class PoolQuota:
         return wait
 
     def take(self, pool: PoolId) -> RentalId:
-        """Count one more node of the pool, and name its rental ``<pool>-<ordinal>``, by the first free ordinal."""
-        ordinal = self._next.get(pool, 1)
+        """Count one more node of the pool, and name its rental ``<pool>-<ordinal>``, by the next ordinal.
+
+        Kubernetes tells Events by name, so a name that is used again would show those of a machine that is gone.
+        """
+        ordinal = self._next.get(pool) or 1 + self._highest(pool)
         while (rental := RentalId(f"{pool}-{ordinal}")) in self._snapshot.rentals:
             ordinal += 1
         self._next[pool] = ordinal + 1
         self._live[pool] = self._live.get(pool, 0) + 1
         self.room.take(self._snapshot.pools[pool])
         return rental
+
+    def _highest(self, pool: PoolId) -> int:
+        """The highest ordinal of the pool's rentals, those that are gone included as far as they had a machine."""
+        there = (rental.ordinal for rental in self._snapshot.rentals.values() if rental.pool == pool)
+        return max(self._snapshot.pools[pool].lifetimes.ordinal, max(there, default=0))

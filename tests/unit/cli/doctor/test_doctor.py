@@ -229,11 +229,11 @@ def test_a_budget_over_all_namespaces_is_one_finding_with_what_each_one_pays() -
     namespaces = {ObjectKey("", name): DecodedNamespace(name, {"team": name}) for name in teams}
     many = replace(state, budgets={ObjectKey("", b.id): b for b in budgets}, namespaces=namespaces, jobs={})
     (finding,) = wrong(replace(reading, state=many))
-    assert finding.subject == "GPUBudgets company, t0, t1, t2, t3 and 3 more"
+    assert finding.subject == "GPUBudgets company, t0, t1, t2, t3, t4, t5, t6"
     assert finding.text.startswith(
         "select the same namespaces: namespace t0: t0 pays, being the oldest; namespace t1: "
     )
-    assert finding.text.endswith("; and so on for 2 more")
+    assert finding.text.endswith("; namespace t6: t6 pays, being the oldest")
     assert "no budget counts what another one pays" in finding.remedy
 
 

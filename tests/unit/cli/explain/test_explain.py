@@ -15,7 +15,7 @@ from charterer.domain.job import Finish, FinishKind, Progress, ResizePolicy, Spo
 from charterer.domain.money import Money
 from charterer.domain.nodes.hazard import Hazard
 from charterer.domain.pool import CapacityType
-from charterer.domain.profile import Amdahl, FailedWidth, SpeedCurve, ThroughputTable
+from charterer.domain.profile import Amdahl, FailedWidth, PowerLaw, SpeedCurve, ThroughputTable
 from charterer.domain.time import after
 from charterer.policy.planner import plan
 from tests.unit.cli.worlds import charterer_over
@@ -184,6 +184,21 @@ def test_room_in_a_full_pool_stands_beside_its_price(monkeypatch: pytest.MonkeyP
     for row in rows:
         assert (float(row["roomHourly"]) > 0) == (row["pool"] == "near")
         assert float(row["hourly"]) == {"near": 2.0, "far": 3.0}[row["pool"]] * row["gpus"]
+
+
+def test_of_each_gpu_type_an_option_is_shown_though_it_is_slower_and_dearer(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.budget(ceiling="5")
+    world.pool("new", gpus=8, price="8")
+    world.pool("old", gpus=8, price="16")
+    curve = PowerLaw(0.9, 1.0)
+    world.profile("sft", curve, gpu_type="new", work_hours=40, others=[SpeedCurve("old", curve)])
+    world.job("train", gpus=(4, 8, 8), profile="sft")
+    charterer = charterer_over(world, monkeypatch)
+    said, every = charterer("explain", "train").stdout, charterer("explain", "train", "--all").stdout
+    assert said.count(" on old ") == 1
+    assert every.count(" on old ") == 2
+    assert "and 1 that is both slower and dearer: --all shows it\n" in said
 
 
 def test_a_target_that_takes_more_than_the_budget_pays_is_explained_at_its_own_rate(

@@ -181,7 +181,9 @@ def test_a_spot_pool_without_a_price_is_a_problem_in_plan_and_named_to_a_job_tha
     refused = charterer("plan", "--price", "spot=3").stderr
     assert "--price: the price of GPUPool spot is not known, so there is none to change: set its spec.price" in refused
     del world.pools[PoolId("a100")]
-    told = "no pool has a known price and size yet; set spec.price.hourly of GPUPool spot, or see the condition Ready"
+    told = (
+        "no pool has a known price and size; GPUPool spot: the cloud has told no price of a node: set spec.price.hourly"
+    )
     assert told in charterer("explain", "one", "-n", "team").stdout
 
 
@@ -279,7 +281,7 @@ def test_what_was_given_wrongly_is_an_error_with_exit_code_1(
         ("a: [b", "is no YAML"),
         ("just words", "this is no Kubernetes object; begin it with apiVersion and kind"),
         (JOB.replace("min: 1", "min: 9"), "spec.gpus: min 9, preferred 8, max 64 must be in ascending order"),
-        (JOB.replace("{min: 1,", "{min: none,"), "TrainingJob more: spec.gpus.min: Input should be a valid integer"),
+        (JOB.replace("{min: 1,", "{min: none,"), "spec.gpus.min is 'none', and has to be of type integer\n"),
         (JOB.replace("name: more", "namespace: teem, name: more"), "no namespace 'teem'; did you mean team?"),
         (JOB.replace("name: more", ""), "TrainingJob has no metadata.name"),
         (JOB.replace("charterer.dev/v1alpha1", "batch/v1"), "apiVersion is 'batch/v1', kind 'TrainingJob'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from math import log
 from pathlib import Path
@@ -14,6 +15,8 @@ from charterer.domain.profile import Amdahl
 from tests.unit.cli.plan.test_plan import JOB, steady
 from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World
+
+ROOT = Path(__file__).parents[4]
 
 
 def test_of_several_budgets_only_those_that_differ_are_compared(
@@ -35,9 +38,14 @@ def test_of_several_budgets_only_those_that_differ_are_compared(
     [
         ("gpus: {min: 1, maximum: 4}", "unknown field spec.gpus.maximum: did you mean max?"),
         ("resizepolicy: Never", "unknown field spec.resizepolicy: did you mean resizePolicy"),
+        ('gpus: {min: "1"}', "spec.gpus.min is '1', and has to be of type integer: leave the quotes out"),
+        ("gpus: {min: 1.5}", "spec.gpus.min is 1.5, and has to be of type integer\n"),
+        ('suspend: "no"', "spec.suspend is 'no', and has to be of type boolean: leave the quotes out"),
+        ("profileName: 7", "spec.profileName is 7, and has to be of type string: put it in quotes"),
+        ("maxCost: 60", "spec.maxCost: 60 is not a string: put it in quotes"),
     ],
 )
-def test_a_field_that_does_not_exist_is_refused_as_kubectl_would(
+def test_a_field_that_does_not_exist_or_has_another_type_is_refused_as_kubectl_would(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, sentence: str
 ) -> None:
     file = tmp_path / "job.yaml"
@@ -48,6 +56,35 @@ def test_a_field_that_does_not_exist_is_refused_as_kubectl_would(
     result = charterer_over(steady(), monkeypatch)("plan", "-f", str(file))
     assert result.exit_code == 1
     assert sentence in result.stderr
+
+
+def test_the_files_of_the_project_are_read_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.pool("a100", gpus=8)
+    charterer = charterer_over(world, monkeypatch)
+    told = charterer("plan", "-f", str(ROOT / "examples/getting-started/objects.yaml"))
+    assert told.exit_code == 0, told.stderr
+    assert re.search(r"Namespace research as in .*, document 1", told.stdout)
+    assert re.search(r"rent +1 node of a100 +for research", told.stdout)
+
+
+def test_labels_of_a_namespace_in_a_file_count_for_the_selectors_of_budgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    namespace = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: team, labels: {paid: %s}}\n"
+    budget = "apiVersion: charterer.dev/v1alpha1\nkind: GPUBudget\nmetadata: {name: research}\n"
+    budget += 'spec: {amount: "60000", namespaceSelector: {matchLabels: {paid: "yes"}}}\n'
+    charterer = charterer_over(steady(), monkeypatch)
+    paid = charterer("plan", "-f", "-", stdin=budget + namespace % '"yes"')
+    unpaid = charterer("plan", "-f", "-", stdin=budget + namespace % '"no"')
+    assert "no GPUBudget selects" not in paid.stdout
+    assert "no GPUBudget selects namespace team" in unpaid.stdout
+
+
+def test_objects_from_which_no_plan_follows_are_left_out_with_a_line_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: web}\n"
+    told = charterer_over(steady(), monkeypatch)("plan", "-f", "-", stdin=JOB + service)
+    assert told.exit_code == 0
+    assert "Service web of stdin, document 2 is left out: no plan follows from it" in told.stdout
+    assert "TrainingJob team/more as in stdin, document 1" in told.stdout
 
 
 def test_the_job_of_the_file_is_the_first_in_the_table_though_others_wait_longer(
@@ -122,7 +159,10 @@ def test_an_invalid_selector_or_label_in_a_file_is_named(
     [
         ("metadata: h100\nspec: {maxNodes: 1}", "metadata is 'h100'; it has to be an object with fields"),
         ("metadata: {name: h100}\nspec: 4", "spec is 4; it has to be an object with fields"),
-        ('metadata: {name: h100}\nspec: {price: "12"}', "spec.price is '12'; it has to be an object with fields"),
+        (
+            'metadata: {name: h100}\nspec: {price: "12"}',
+            "GPUPool h100: spec.price is '12', and has to be of type object",
+        ),
         ("metadata: {name: h100}\nspec: {}\nstatus: {offering: a100}", "status.offering is 'a100'; it has to be"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 from charterer.api.decode import DecodedJob
 from charterer.cli.shared.cluster import ClusterOptions, ClusterReading
 from charterer.cli.shared.template_trials import with_trials
-from charterer.cluster.errors import Forbidden
+from charterer.cluster.errors import Forbidden, NotFound
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
 from tests.unit.cli.dry_runs import MAY_NOT, MISSPELT, REFUSED, DryRuns
@@ -124,6 +124,20 @@ def test_a_job_in_a_file_is_tried_too(tmp_path: Path, monkeypatch: pytest.Monkey
     assert refused.exit_code == 0
     assert REFUSED in refused.stdout
     assert api.tried == ["more", "more"]
+
+
+def test_a_template_in_a_namespace_that_only_the_file_has_is_taken_to_be_right_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    namespace = f"---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: {NAMESPACE}}}\n"
+    api = DryRuns()
+    api.refuses["more"] = NotFound("POST", "/jobs", 404, "NotFound", f'namespaces "{NAMESPACE}" not found')
+    charterer = over(world_with(), monkeypatch, api, {})
+    planned = charterer("plan", "-f", "-", "--detailed-exitcode", stdin=FILE + namespace)
+    assert planned.exit_code == 2
+    assert (
+        f"Warning: templates in namespace {NAMESPACE} are taken to be right without a dry run: it does not exist yet"
+    ) in planned.stdout
 
 
 def test_a_name_that_somebody_else_has_taken_is_told_before_the_job_is_created(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -22,11 +22,10 @@ POOL = make.pool(answers=NO_ANSWERS)
 class Scene:
     """A pool that nobody has changed, and what is recorded of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, pool: Pool = POOL) -> None:
         self.recorded: list[Pool] = []
-        self.context = cast(
-            ExecutionContext, SimpleNamespace(decided=SimpleNamespace(pool=lambda name: cast(Any, POOL)), objects=self)
-        )
+        decided = SimpleNamespace(pool=lambda name: pool)
+        self.context = cast(ExecutionContext, SimpleNamespace(decided=decided, objects=self))
 
     async def record_pool(self, pool: Pool) -> None:
         self.recorded.append(pool)
@@ -46,10 +45,8 @@ async def test_a_refusal_for_lack_of_nodes_is_counted_and_a_mistake_is_not(kind:
 
 
 async def test_cool_downs_since_which_nodes_were_launched_are_forgotten_and_others_are_not() -> None:
-    scene = Scene()
     over, holds = (replace(make.cooled(make.at(second))[0], where=f"{second}") for second in (600, 900))
-    cooling = replace(POOL, cooled=(over, holds))
-    scene.context.decided.pool = lambda name: cooling  # type: ignore[method-assign]
+    scene = Scene(replace(POOL, cooled=(over, holds)))
     await reopen(scene.context, Reopen(POOL.id, frozenset({over.since})))
     [pool] = scene.recorded
     assert pool.cooled == (holds,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from charterer.api.decode import DecodedNamespace
+from charterer.api.models.base import MESSAGE_LIMIT
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.payers import overlaps_of, payers_of
 from charterer.domain.budget import Budget, Mode, Selector
@@ -54,11 +55,12 @@ def test_of_budgets_created_in_the_same_second_one_that_only_observes_counts_and
 
 
 def test_a_budget_that_overlaps_with_many_names_the_first_and_says_how_many_more_there_are() -> None:
-    teams = {f"t{number}": Selector((("team", f"t{number}"),), ()) for number in range(7)}
+    teams = {f"t{number:02}": Selector((("team", f"t{number:02}"),), ()) for number in range(22)}
     many = budgets(**teams, company=Selector((), ()))
     namespaces = {ObjectKey("", name): DecodedNamespace(name, {"team": name}) for name in teams}
     said = overlaps_of(many, namespaces)[BudgetId("company")]
-    told = [f"namespace t{n} is also selected by t{n}; t{n} pays, being the oldest" for n in range(5)]
+    told = [f"namespace t{n:02} is also selected by t{n:02}; t{n:02} pays, being the oldest" for n in range(20)]
+    assert len(said) < MESSAGE_LIMIT
     assert said == "; ".join([*told, "and so on for 2 more"])
 
 

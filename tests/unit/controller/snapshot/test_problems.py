@@ -9,6 +9,8 @@ import pytest
 from charterer.api.decode import DecodedJob
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.observe import observe
+from charterer.domain.ids import ClassId
+from charterer.domain.profile import Amdahl
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import NAMESPACE, World
 
@@ -42,3 +44,12 @@ def test_a_job_is_told_which_variables_of_its_template_are_misleading() -> None:
     (problem,) = observe(replace(seen_of(world), jobs={ObjectKey(NAMESPACE, "train"): odd}), world.now).problems
     assert (problem.reason, problem.name) == ("MisleadingVariables", "train")
     assert (problem.field, problem.message) == ("spec.template.spec.containers[0].env", odd.variables)
+
+
+def test_a_job_whose_profile_is_misspelled_is_told_which_one_may_be_meant() -> None:
+    world = World()
+    world.profile("vit", Amdahl(0.97, 1.0))
+    job = replace(world.job("train", gpus=4), class_id=ClassId(NAMESPACE, "vti"))
+    state = replace(seen_of(world), jobs={ObjectKey(NAMESPACE, "train"): DecodedJob(job, "", "vti")})
+    (problem,) = observe(state, world.now).problems
+    assert problem.message.startswith("no SpeedupProfile 'vti' in namespace team: did you mean vit? Create it, correct")

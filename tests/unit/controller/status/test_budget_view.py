@@ -137,3 +137,25 @@ def test_a_budget_that_only_observes_names_the_nodes_that_it_leaves_running() ->
     assert "2 nodes (a100-1, a100-2) cost $32.00/h, and no limit of this budget holds" in left["message"]
     world.budget(mode=Mode.ENFORCE)
     assert "LeftRunning" not in {shown["type"] for shown in status(world)["conditions"]}
+
+
+def ready_message(world: World) -> str:
+    (ready,) = [each for each in status(world)["conditions"] if each["type"] == "Ready"]
+    return str(ready["message"])
+
+
+def test_a_budget_that_observes_says_what_it_would_do_and_nothing_of_what_it_would_not() -> None:
+    said = "mode Observe: nothing is rented or changed; "
+    idle, busy, full = (a_world("60000", jobs=jobs) for jobs in (0, 1, 1))
+    for world in (idle, busy, full):
+        world.budget(mode=Mode.OBSERVE)
+    full.pool(gpus=8, price="16", max_nodes=0)
+    assert ready_message(idle) == f"{said}no job waits, and it would do nothing now either"
+    assert ready_message(busy).startswith(f"{said}1 job waits, and it would rent ")
+    assert "place" not in ready_message(busy)
+    assert ready_message(full) == f"{said}1 job waits, and it would do nothing now either"
+
+
+def test_a_budget_that_is_too_small_counts_only_jobs_that_wait_for_its_money() -> None:
+    assert ready_message(a_world("10", jobs=3)).endswith(": jobs queue (2 wait for money now)")
+    assert ready_message(a_world("10", jobs=1)).endswith(": jobs queue")

@@ -56,6 +56,12 @@ def test_a_pool_shows_when_nodes_end_whose_end_is_known(seconds: tuple[float | N
     assert view.next_end == text.format(f"{moment(after(now, 7200.0)):%Y-%m-%dT%H:%MZ}")
 
 
+def test_a_pool_shows_the_most_nodes_that_it_may_have_which_its_group_may_limit() -> None:
+    pool = make.pool(max_nodes=3)  # with what its group takes, as observing does
+    snapshot = make.snapshot(pool, make.survey())
+    assert pool_view(pool, plan(snapshot), Tally.of({}, {}, {}), {}, (), snapshot).most_nodes == 3
+
+
 def prices(snapshot: Snapshot) -> tuple[str, str]:
     """Status and reason of the budget's condition PriceDataFresh."""
     decided = plan(snapshot)

@@ -44,6 +44,7 @@ def waits(why: str, message: str = "for something") -> dict[str, Any]:
         ("HourlyLimit", False),
         ("HardLimit", True),
         ("MaxCost", True),
+        ("NotAskedYet", False),
         ("NoOption", True),
     ],
 )

@@ -13,9 +13,10 @@ from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.policy.actions.admission.commitments import Commitments
 from charterer.policy.actions.admission.hole_waits import HoleWaits
+from charterer.policy.actions.admission.no_option import no_option
 from charterer.policy.actions.admission.option_order import OptionOrder
 from charterer.policy.actions.admission.path_mixing import in_order, ranked_options
-from charterer.policy.actions.admission.refusals import Refusals, no_option
+from charterer.policy.actions.admission.refusals import Refusals
 from charterer.policy.actions.admission.shortage import Shares, share_room
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.triage import JobTriage

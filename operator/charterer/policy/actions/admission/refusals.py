@@ -5,13 +5,11 @@ from __future__ import annotations
 from charterer.domain.job import Job
 from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
-from charterer.domain.plan import Reason, ReasonCode
+from charterer.domain.plan import ReasonCode
 from charterer.policy.actions.admission.shortage import Shares
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.budgets import reasons
-from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.hard_limit import reserve
-from charterer.policy.options.pool_selection import left_out
 from charterer.sentences import count, names
 
 _BLOCKED = {
@@ -21,17 +19,8 @@ _BLOCKED = {
     ReasonCode.BUDGET_DELETED: "its budget is being deleted",
     ReasonCode.CLOCK_BEHIND: "its budget's period has not begun by the operator's clock",
     ReasonCode.POOL_DELETED: "its pool is being deleted",
-    ReasonCode.NO_OPTION: "the cloud of its pool has not answered yet",
+    ReasonCode.NOT_ASKED_YET: "the cloud of its pool has not answered yet",
 }
-
-
-def no_option(draft: PlanBuilder, job: Job) -> Reason:
-    """Why no pool of the job's budget has what it asks for."""
-    snapshot, budget = draft.snapshot, draft.solution.budget
-    pools, others = snapshot.pools_of(budget), left_out(budget, snapshot.pools)
-    if others and not pools:
-        return reason(ReasonCode.NO_OPTION, others)
-    return reason(ReasonCode.NO_OPTION, f"{reasons.no_option(job, pools)}{'; ' if others else ''}{others}")
 
 
 class Refusals:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 import click
-import yaml
 
 from charterer.api import decode
+from charterer.api.decode import DecodedNamespace
 from charterer.api.names import API_VERSION
-from charterer.cli.plan.unknown_fields import unknown_fields
-from charterer.cli.shared.similar_names import similar_names
+from charterer.cli.plan.what_ifs.manifest_files import ManifestSource
+from charterer.cli.plan.what_ifs.schema_faults import schema_faults
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.domain.budget import Budget
@@ -26,71 +24,28 @@ from charterer.domain.money import Money, Price
 from charterer.domain.pool import Pool, Quote
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, format_instant
+from charterer.sentences import similar_names
 
 _NAMESPACED = ("TrainingJob", "SpeedupProfile")
 
 
 @dataclass(frozen=True, slots=True)
-class ManifestSource:
-    """One object as written in a file; ``at`` names the file and the place in it."""
-
-    at: str
-    raw: Mapping[str, Any]
-
-    def field(self, *path: str) -> Mapping[str, Any]:
-        """The fields of an object in it, empty where it is absent. ClickException where something else is there."""
-        found = self.raw
-        for number, name in enumerate(path, start=1):
-            value = found.get(name)
-            if value is not None and not isinstance(value, dict):
-                there = ".".join(path[:number])
-                raise click.ClickException(f"{self.at}: {there} is {value!r}; it has to be an object with fields")
-            found = value or {}
-        return found
-
-
-@dataclass(frozen=True, slots=True)
 class WhatIf:
-    """The changes to try; none by default. ``prices``: dollars an hour of one node."""
+    """The changes to try; none by default. ``prices``: dollars an hour of one node.
+
+    ``left_out``: a sentence for each object of the files from which no plan follows.
+    """
 
     objects: tuple[ManifestSource, ...] = ()
     prices: tuple[tuple[PoolId, Price], ...] = ()
     amounts: tuple[tuple[BudgetId, Money], ...] = ()
+    left_out: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.objects or self.prices or self.amounts)
 
 
 # --- reading what the user gave ---------------------------------------------------------------------------------------
-
-
-def manifest_sources(files: Sequence[Path]) -> tuple[ManifestSource, ...]:
-    """The objects of YAML or JSON files, ``-`` for stdin. ClickException names file and document."""
-    sources: list[ManifestSource] = []
-    for file in files:
-        name = "stdin" if str(file) == "-" else str(file)
-        try:
-            text = sys.stdin.read() if str(file) == "-" else file.read_text()
-            documents = list(yaml.safe_load_all(text))
-        except (OSError, UnicodeDecodeError) as error:
-            raise click.ClickException(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}") from error
-        except yaml.YAMLError as error:
-            raise click.ClickException(f"{name} is no YAML: {' '.join(str(error).split())}") from error
-        for number, document in enumerate(documents, start=1):
-            at = f"{name}, document {number}" if len(documents) > 1 else name
-            sources += _objects(at, document)
-    return tuple(sources)
-
-
-def _objects(at: str, document: object) -> list[ManifestSource]:
-    if document is None:
-        return []
-    if not isinstance(document, dict):
-        raise click.ClickException(f"{at}: this is no Kubernetes object; begin it with apiVersion and kind")
-    if document.get("kind") == "List":
-        items = document.get("items") or []
-        return [source for index, item in enumerate(items) for source in _objects(f"{at}, items[{index}]", item)]
-    return [ManifestSource(at, document)]
 
 
 def pool_price(text: str) -> tuple[PoolId, Price]:
@@ -128,11 +83,12 @@ def apply_objects(state: ClusterState, objects: Iterable[ManifestSource], namesp
     """
     jobs, profiles = dict(state.jobs), dict(state.profiles)
     budgets, pools = dict(state.budgets), dict(state.pools)
+    state, objects = _with_namespaces(state, objects)
     for source in objects:
         kind, name, key = _identity(source, namespace, state)
-        unknown = next(unknown_fields(kind, source.field("spec")), None)
-        if unknown is not None:
-            raise click.ClickException(f"{source.at}: {kind} {name}: {unknown}")
+        fault = next(schema_faults(kind, source.field("spec")), None)
+        if fault is not None:
+            raise click.ClickException(f"{source.at}: {kind} {name}: {fault}")
         raw = _complete(source, kind, key, now)
         try:
             match kind:
@@ -158,11 +114,27 @@ def apply_objects(state: ClusterState, objects: Iterable[ManifestSource], namesp
     return replace(state, jobs=jobs, profiles=profiles, budgets=budgets, pools=pools)
 
 
+def _with_namespaces(
+    state: ClusterState, objects: Iterable[ManifestSource]
+) -> tuple[ClusterState, Sequence[ManifestSource]]:
+    """The state with the Namespaces among the objects, and the other objects."""
+    namespaces, others = dict(state.namespaces), []
+    for source in objects:
+        if not source.is_namespace:
+            others.append(source)
+            continue
+        name = _name(source, "Namespace")
+        before = namespaces.get(ObjectKey("", name), DecodedNamespace(name, {"kubernetes.io/metadata.name": name}))
+        namespaces[ObjectKey("", name)] = replace(before, labels={**before.labels, **_labels(source)})
+    return replace(state, namespaces=namespaces), others
+
+
 def written_jobs(
     objects: Iterable[ManifestSource], state: ClusterState, namespace: str, now: Instant
 ) -> Mapping[ObjectKey, Mapping[str, Any]]:
     """The TrainingJobs among the objects, as the API server would have them. ClickException as ``apply_objects``."""
     jobs: dict[ObjectKey, Mapping[str, Any]] = {}
+    state, objects = _with_namespaces(state, objects)
     for source in objects:
         kind, _, key = _identity(source, namespace, state)
         if kind == "TrainingJob":
@@ -173,13 +145,11 @@ def written_jobs(
 def _identity(source: ManifestSource, namespace: str, state: ClusterState) -> tuple[str, str, ObjectKey]:
     raw, metadata = source.raw, source.field("metadata")
     kind, version = str(raw.get("kind") or ""), str(raw.get("apiVersion") or "")
-    name = str(metadata.get("name") or "")
     if version != API_VERSION or not kind:
         raise click.ClickException(
             f"{source.at}: apiVersion is {version!r}, kind {kind!r}; Charterer's are {API_VERSION}"
         )
-    if not name:
-        raise click.ClickException(f"{source.at}: {kind} has no metadata.name; give it one")
+    name = _name(source, kind)
     if kind not in _NAMESPACED:
         return kind, name, ObjectKey("", name)
     where = str(metadata.get("namespace") or namespace)
@@ -189,6 +159,14 @@ def _identity(source: ManifestSource, namespace: str, state: ClusterState) -> tu
             f"{source.at}: {kind} {name}: no namespace {where!r}; {similar_names(where, existing)}"
         )
     return kind, name, ObjectKey(where, name)
+
+
+def _name(source: ManifestSource, kind: str) -> str:
+    """Its ``metadata.name``; ClickException where it has none."""
+    name = str(source.field("metadata").get("name") or "")
+    if not name:
+        raise click.ClickException(f"{source.at}: {kind} has no metadata.name; give it one")
+    return name
 
 
 def _complete(source: ManifestSource, kind: str, key: ObjectKey, now: Instant) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from charterer.api.models.base import ApiModel, Time
 from charterer.api.models.learned import Count, Gpus, GpuType, Positive, Samples
-from charterer.api.models.machine_state import MachineContent
+from charterer.api.models.statistics.machine_state import MachineContent
 
 MOST_CELLS: Final = 1024
 """Most ways to do a step whose times are kept: widths, nodes and batch sizes of all GPU types together."""

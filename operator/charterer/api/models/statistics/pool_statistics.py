@@ -8,7 +8,7 @@ from typing import Annotated, Final, Self
 from pydantic import Field
 
 from charterer.api.models.base import ApiModel, Time
-from charterer.api.models.machine_state import MachineContent, PackedStatistics, packed
+from charterer.api.models.statistics.machine_state import MachineContent, PackedStatistics, packed
 from charterer.domain.nodes.hazard import BAND_ENDS, NOTHING_COUNTED, Hazard, NodeLifetimes
 from charterer.domain.nodes.waits import NO_ANSWERS, SLOTS, Answers, availability
 from charterer.domain.pool import Pool
@@ -38,6 +38,7 @@ class LifetimeStatistics(ApiModel):
     at: Time
     recent: tuple[Time, ...]
     counted: tuple[str, ...]
+    ordinal: Annotated[int, Field(ge=0)] = 0
 
     @classmethod
     def from_domain(cls, lifetimes: NodeLifetimes) -> Self | None:
@@ -54,6 +55,7 @@ class LifetimeStatistics(ApiModel):
             at=lifetimes.at,
             recent=lifetimes.recent,
             counted=lifetimes.counted,
+            ordinal=lifetimes.ordinal,
         )
 
     def to_domain(self) -> NodeLifetimes:
@@ -68,6 +70,7 @@ class LifetimeStatistics(ApiModel):
             self.at,
             self.recent,
             self.counted,
+            self.ordinal,
         )
 
 

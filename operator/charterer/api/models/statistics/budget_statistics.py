@@ -7,7 +7,7 @@ from typing import Annotated, Final, Self
 from pydantic import Field
 
 from charterer.api.models.base import ApiModel, Time
-from charterer.api.models.machine_state import MachineContent
+from charterer.api.models.statistics.machine_state import MachineContent
 from charterer.domain.budget import ClassHistory
 
 _DROPPED_AT_ONCE: Final = 8

@@ -1,0 +1,1 @@
+"""The statistics that only Charterer reads, as statuses keep them (``machineState``)."""
