@@ -39,6 +39,9 @@ class Machine:
     cordoned: bool = False
     order: OrderToken | None = None
 
+    def copied(self) -> Machine:
+        return replace(self, segments=list(self.segments))
+
     def ended(self, now: Instant) -> bool:
         return self.ends is not None and self.ends <= now
 
@@ -87,8 +90,15 @@ class Cloud:
     stock: int = 99
     price: int = 19_800_001
     machines: list[Machine] = field(default_factory=list)
+    listed: int = LISTED
+    """Seconds for which a list shows a machine that has ended."""
     waiting: list[tuple[OrderToken, ...]] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
+
+    def copied(self) -> Cloud:
+        """Another one that is the same now."""
+        machines = [machine.copied() for machine in self.machines]
+        return replace(self, machines=machines, waiting=list(self.waiting), refusals=list(self.refusals))
 
     def members(self) -> list[Machine]:
         return [machine for machine in self.machines if not machine.detached]
@@ -176,7 +186,7 @@ class Cloud:
         listed = [
             machine.seen(seen)
             for machine in self.machines
-            if machine.launched <= seen and (machine.ends is None or after(machine.ends, LISTED) > seen)
+            if machine.launched <= seen and (machine.ends is None or after(machine.ends, self.listed) > seen)
         ]
         refusals = tuple(item for item in self.refusals if item.at <= seen or not self.traits.keeps_trying)
         return Survey(
@@ -187,6 +197,6 @@ class Cloud:
             refusals=refusals,
             notices=(),
             asked=self.now,
-            traits=replace(self.traits, lag_seconds=float(LAG), listed_seconds=float(LISTED)),
+            traits=replace(self.traits, lag_seconds=float(LAG), listed_seconds=float(self.listed)),
             offering=replace(make.OFFERING, group_id="group-1"),
         )
