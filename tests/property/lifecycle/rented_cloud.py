@@ -38,6 +38,8 @@ class Machine:
     node_gone: bool = False
     cordoned: bool = False
     order: OrderToken | None = None
+    told: Instant | None = None
+    """When a list first showed that it had ended."""
 
     def copied(self) -> Machine:
         return replace(self, segments=list(self.segments))
@@ -91,7 +93,7 @@ class Cloud:
     price: int = 19_800_001
     machines: list[Machine] = field(default_factory=list)
     listed: int = LISTED
-    """Seconds for which a list shows a machine that has ended."""
+    """Seconds for which lists show a machine that has ended; if that is shorter, from when one shows it first."""
     waiting: list[tuple[OrderToken, ...]] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
 
@@ -139,6 +141,10 @@ class Cloud:
     def ordered(self) -> frozenset[OrderToken]:
         return frozenset(order for part in self.waiting for order in part)
 
+    def replies(self) -> bool:
+        """Whether its answer to an order names the machine."""
+        return not self.traits.keeps_trying
+
     def wants(self) -> bool:
         """Whether it may launch a machine by itself."""
         return bool(self.waiting) or self.target > 0
@@ -180,14 +186,15 @@ class Cloud:
         if machine.ends is None:
             machine.stops, machine.ends = self.now, after(self.now, STOP)
 
+    def _shows(self, machine: Machine, seen: Instant) -> bool:
+        if machine.ended(seen) and machine.told is None:
+            machine.told = seen if self.listed < LISTED else machine.ends
+        return machine.launched <= seen and (machine.told is None or after(machine.told, self.listed) > seen)
+
     def survey(self, behind: float, pool: PoolId) -> Survey:
         """The list may be as old as ``behind`` seconds, the target and the orders never are."""
         seen = after(self.now, -behind)
-        listed = [
-            machine.seen(seen)
-            for machine in self.machines
-            if machine.launched <= seen and (machine.ends is None or after(machine.ends, self.listed) > seen)
-        ]
+        listed = [machine.seen(seen) for machine in self.machines if self._shows(machine, seen)]
         refusals = tuple(item for item in self.refusals if item.at <= seen or not self.traits.keeps_trying)
         return Survey(
             pool=pool,

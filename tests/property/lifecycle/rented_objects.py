@@ -50,6 +50,8 @@ class Objects:
     lifetimes: set[tuple[PoolId, str]] = field(default_factory=set)
     """Rentals of which the record of a pool that is there has counted how long the node lived."""
     estimated: set[InstanceId] = field(default_factory=set)
+    waived: set[InstanceId] = field(default_factory=set)
+    """Machines whose rentals a person deleted after their budget had gone, so that nobody pays."""
     dies_after_asking: bool = False
     """The operator ends between the cloud's answer and the record of it."""
     wrong_by: float = 0.0
@@ -63,8 +65,9 @@ class Objects:
         """Another world that is the same now. What it has in common with this one is never changed."""
         other = copy(self)
         other.cloud = self.cloud.copied()
-        for name in ("pools", "rentals", "jobs", "surveys", "adopted", "charged", "folded", "lifetimes", "estimated"):
-            setattr(other, name, copy(getattr(self, name)))
+        for name, value in vars(self).items():
+            if isinstance(value, dict | list | set):
+                setattr(other, name, copy(value))
         return other
 
     def now(self) -> Instant:
@@ -143,6 +146,14 @@ class Objects:
         rental = self.rentals[name]
         if rental.phase not in (RentalPhase.ENDED, RentalPhase.DRAINING):
             self.write(rental, phase=RentalPhase.DRAINING, released_because="not needed", released=self.now())
+
+    def delete(self, name: RentalId) -> None:
+        """A person asks for it; its finalizer keeps it for now."""
+        self.write(self.rentals[name], deleting=True)
+
+    def resize(self, name: PoolId, most: int) -> None:
+        """A person edits ``maxNodes``."""
+        self.pools[name] = replace(self.pools[name], max_nodes=most)
 
     def delete_pool(self, name: PoolId) -> None:
         """A person asks for it; its finalizer, if it has one, keeps it for now."""

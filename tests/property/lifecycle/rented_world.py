@@ -239,7 +239,7 @@ class World(Objects):
             case Forget():
                 rental = self._fresh(step.rental, decided)
                 if rental.deleting:
-                    del self.rentals[rental.id]
+                    self._forget(rental)
                 else:
                     self.write(rental, deleting=True)
             case _:
@@ -270,6 +270,12 @@ class World(Objects):
             self.estimated.add(rental.instance)
         because = rental.released_because or (VANISHED if step.estimated else INSTANCE_ENDED)
         self.write(rental, phase=RentalPhase.ENDED, ended=step.ended, cost=step.cost, released_because=because)
+
+    def _forget(self, rental: Rental) -> None:
+        if rental.uid not in self.folded and rental.instance is not None:
+            assert self.budget_gone or self.budget.created > rental.created, "forgotten before it was paid for"
+            self.waived.add(rental.instance)
+        del self.rentals[rental.id]
 
     def _named(self, machine: InstanceId, pool: PoolId, known: Snapshot) -> set[RentalId]:
         """The rentals that name the machine by now, of this pool or of one with the same machines."""
