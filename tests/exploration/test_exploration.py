@@ -7,7 +7,7 @@ import pytest
 from tests.exploration.explorer import ORDERS, Explorer, Fault
 
 STATES = 4_000
-WALKS = 300
+WALKS = 2_500
 
 
 @pytest.mark.parametrize("orders", ORDERS)

@@ -246,7 +246,7 @@ class World(Objects):
                 raise AssertionError(f"no rental's step: {step}")
 
     def _match(self, step: RecordOrphan | Adopt, decided: Snapshot) -> None:
-        """Unless another rental names the machine by now."""
+        """Unless another rental names the machine by now: the real executor looks and writes under one lock."""
         machine = step.instance
         if isinstance(step, RecordOrphan):
             pool = self._pool(step.pool, decided, to_write=False)
