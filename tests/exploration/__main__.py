@@ -7,7 +7,7 @@ import sys
 import time
 import traceback
 
-from tests.exploration.explorer import ORDERS, Explorer, Fault, Progress
+from tests.exploration.explorer import ORDERS, Explorer, Progress
 
 _TELL_SECONDS = 10.0
 
@@ -36,11 +36,11 @@ def _explore(orders: str, asked: argparse.Namespace) -> int:
 
     explorer = Explorer(orders, asked.seed, told)
     found = explorer.breadth_first(min(asked.breadth, asked.states))
-    while not isinstance(found, Fault) and explorer.progress.states < asked.states:
-        found = explorer.walk(100) or ()
+    while found is None and explorer.progress.states < asked.states:
+        found = explorer.walk(100)
         explorer.seed += 1_000_003
     told(explorer.progress, always=True)
-    if not isinstance(found, Fault):
+    if found is None:
         return 0
     traceback.print_exception(found.error)
     print(f"\n{found.as_test(orders)}\n")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Hashable
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from enum import Enum
 from functools import cache
 from typing import Any
@@ -18,7 +18,7 @@ from charterer.domain.pool import Instance, Pool, Survey
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.time import Instant
 from charterer.lifecycle.pool import order_token
-from tests.property.lifecycle.rented_cloud import Machine
+from tests.property.lifecycle.rented_cloud import LISTED, Machine
 from tests.property.lifecycle.rented_course import Course, Pending
 
 _SECOND = 1_000_000
@@ -77,7 +77,7 @@ class _Canonical:
     def _over(self, machine: Machine) -> bool:
         """Whether nothing will ever be said of the machine again."""
         world = self._course.world
-        if machine.ends is None or not machine.detached or self._age(machine.ends) < world.cloud.listed:
+        if machine.ends is None or not machine.detached or self._age(machine.ends) < LISTED:
             return False
         return all(rental.instance != machine.name for rental in world.rentals.values())
 
@@ -187,8 +187,8 @@ class _Canonical:
                 return self._name(value)
             case tuple() | frozenset():
                 return tuple([self._step(item) for item in value])
-            case _ if is_dataclass(value):
-                return tuple([self._step(getattr(value, name)) for name in _telling(type(value))])
+            case _ if hasattr(value, "__dataclass_fields__"):
+                return tuple([self._step(getattr(value, name)) for name in _telling(value.__class__)])
             case _:
                 return type(value).__name__
 

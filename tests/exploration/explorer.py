@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from charterer.domain.order import Traits
 from tests import factory as make
@@ -69,17 +69,18 @@ class _Reached:
         return found[::-1]
 
 
-@dataclass
 class Explorer:
     """Explores courses with these orders. ``progress`` is kept current; ``told`` is called now and then."""
 
-    orders: str
-    seed: int = 0
-    told: Callable[[Progress], None] = lambda progress: None
-    progress: Progress = field(default_factory=Progress)
+    def __init__(self, orders: str, seed: int = 0, told: Callable[[Progress], None] = lambda progress: None) -> None:
+        self.orders = orders
+        self.seed = seed
+        self.progress = Progress()
+        self._told = told
+        self._frontier = deque([(Course(ORDERS[orders]), _Reached(0))])
 
-    def breadth_first(self, states: int, end_each: int = 50) -> Fault | Sequence[Course]:
-        """All courses, the shortest first, until so many states were reached; those reached last are returned.
+    def breadth_first(self, states: int, end_each: int = 50) -> Fault | None:
+        """All courses, the shortest first, until so many states were reached.
 
         Each ``end_each``-th state is played to its end.
         """
@@ -102,8 +103,8 @@ class Explorer:
                 if self.progress.states % end_each == 0 and (error := self._end(following)) is not None:
                     return shortest(Fault(error, here.actions(), True), self.orders)
                 waiting.append((following, here))
-        self._frontier = waiting
-        return [course for course, _ in waiting]
+        self._frontier = waiting or self._frontier
+        return None
 
     def walk(self, walks: int) -> Fault | None:
         """So many random walks, each from a state that the search had reached last, and each to its end."""
@@ -126,14 +127,11 @@ class Explorer:
     def _count(self) -> None:
         self.progress.states += 1
         if self.progress.states % 1_000 == 0:
-            self.told(self.progress)
+            self._told(self.progress)
 
     def _end(self, course: Course) -> Exception | None:
         self.progress.ends += 1
         return _end_failure(course)
-
-    def __post_init__(self) -> None:
-        self._frontier: deque[tuple[Course, _Reached]] = deque([(Course(ORDERS[self.orders]), _Reached(0))])
 
 
 def _chosen(chance: random.Random, actions: Sequence[Action]) -> Action:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.exploration.explorer import ORDERS, Explorer, Fault
+from tests.exploration.explorer import ORDERS, Explorer
 
 STATES = 4_000
 WALKS = 2_500
@@ -13,9 +13,7 @@ WALKS = 2_500
 @pytest.mark.parametrize("orders", ORDERS)
 def test_no_course_pays_for_a_machine_twice_or_not_at_all(orders: str) -> None:
     explorer = Explorer(orders)
-    found = explorer.breadth_first(STATES)
-    if not isinstance(found, Fault):
-        found = explorer.walk(WALKS) or ()
-    if isinstance(found, Fault):
+    found = explorer.breadth_first(STATES) or explorer.walk(WALKS)
+    if found is not None:
         found.error.add_note(found.as_test(orders))
         raise found.error

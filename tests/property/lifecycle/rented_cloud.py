@@ -38,8 +38,6 @@ class Machine:
     node_gone: bool = False
     cordoned: bool = False
     order: OrderToken | None = None
-    told: Instant | None = None
-    """When a list first showed that it had ended."""
 
     def copied(self) -> Machine:
         return replace(self, segments=list(self.segments))
@@ -92,8 +90,6 @@ class Cloud:
     stock: int = 99
     price: int = 19_800_001
     machines: list[Machine] = field(default_factory=list)
-    listed: int = LISTED
-    """Seconds for which lists show a machine that has ended; if that is shorter, from when one shows it first."""
     waiting: list[tuple[OrderToken, ...]] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
 
@@ -186,15 +182,14 @@ class Cloud:
         if machine.ends is None:
             machine.stops, machine.ends = self.now, after(self.now, STOP)
 
-    def _shows(self, machine: Machine, seen: Instant) -> bool:
-        if machine.ended(seen) and machine.told is None:
-            machine.told = seen if self.listed < LISTED else machine.ends
-        return machine.launched <= seen and (machine.told is None or after(machine.told, self.listed) > seen)
-
     def survey(self, behind: float, pool: PoolId) -> Survey:
         """The list may be as old as ``behind`` seconds, the target and the orders never are."""
         seen = after(self.now, -behind)
-        listed = [machine.seen(seen) for machine in self.machines if self._shows(machine, seen)]
+        listed = [
+            machine.seen(seen)
+            for machine in self.machines
+            if machine.launched <= seen and (machine.ends is None or after(machine.ends, LISTED) > seen)
+        ]
         refusals = tuple(item for item in self.refusals if item.at <= seen or not self.traits.keeps_trying)
         return Survey(
             pool=pool,
@@ -204,6 +199,6 @@ class Cloud:
             refusals=refusals,
             notices=(),
             asked=self.now,
-            traits=replace(self.traits, lag_seconds=float(LAG), listed_seconds=float(self.listed)),
+            traits=replace(self.traits, lag_seconds=float(LAG), listed_seconds=float(LISTED)),
             offering=replace(make.OFFERING, group_id="group-1"),
         )

@@ -21,10 +21,8 @@ from tests.property.lifecycle.rented_world import Stale, World
 
 _ROUNDS = 400
 """More rounds than any course needs to end: each does every step there is."""
-TOLD = 30
-"""Seconds for which a cloud that lists no ended machine tells of an end: so long that some turns see it."""
 CLAIMS = replace(make.NAMED, together=False)
-"""Of a cloud with an object for each order, which goes soon after its machine."""
+"""Of a cloud with an object for each order."""
 ONE_BY_ONE = replace(make.REPLYING, together=False)
 """Of one that launches each order by itself at once, or says why not."""
 
@@ -47,8 +45,7 @@ class Course:
 
     def __init__(self, traits: Traits = make.COUNTED, begins: Instant = NEW_YEARS_EVE) -> None:
         budget = make.budget(balance=None, created=begins)
-        listed = TOLD if traits is CLAIMS else LISTED
-        self.world = World(Cloud(traits=traits, now=begins, listed=listed), budget=budget)
+        self.world = World(Cloud(traits=traits, now=begins), budget=budget)
         self.pending: dict[StepKey, Pending] = {}
         self.abandoned: list[Pending] = []
         self.seen: Snapshot | None = None
@@ -230,12 +227,10 @@ class Course:
         world = self.world
         balance = world.budget.balance
         assert balance is not None
-        assert world.cloud.listed < LISTED or not world.estimated, "a cost was estimated though the cloud told it"
+        assert not world.estimated, "a cost was estimated though the cloud told it"
         machines = {machine.name: machine.bill(world.cloud.now) for machine in world.cloud.machines}
-        known = {name: bill for name, bill in machines.items() if name not in world.estimated}
-        known = {name: bill for name, bill in known.items() if name not in world.waived}
-        estimates = total(world.charged[name] for name in world.estimated - world.waived)
-        assert world.ledger() - estimates == Money(sum(known.values()))
+        known = {name: bill for name, bill in machines.items() if name not in world.waived}
+        assert world.ledger() == Money(sum(known.values()))
         assert balance.costs.total >= balance.lifetime, "a cost was never shared out by cause"
         assert not balance.folded
         in_periods = total(period.spent for period in balance.history) + spent(world.budget, (), world.cloud.now)

@@ -44,12 +44,10 @@ class Objects:
     created: int = 0
     """Objects that were created, so that each has a uid of its own."""
     adopted: dict[InstanceId, str] = field(default_factory=dict)
-    charged: dict[InstanceId, Money] = field(default_factory=dict)
-    """The final costs on record."""
     folded: list[str] = field(default_factory=list)
     lifetimes: set[tuple[PoolId, str]] = field(default_factory=set)
     """Rentals of which the record of a pool that is there has counted how long the node lived."""
-    estimated: set[InstanceId] = field(default_factory=set)
+    estimated: bool = False
     waived: set[InstanceId] = field(default_factory=set)
     """Machines whose rentals a person deleted after their budget had gone, so that nobody pays."""
     dies_after_asking: bool = False

@@ -158,6 +158,8 @@ class World(Objects):
             if (instance := reply.launched.get(order.token)) is None:
                 continue
             rental = self._fresh(order.rental, known)
+            if rental.instance is not None or rental.phase is RentalPhase.ENDED:
+                continue
             if self._named(instance, rental.pool, known):
                 self.write(rental, phase=RentalPhase.ENDED, cost=ZERO, released_because="it has a rental already")
             else:
@@ -265,9 +267,7 @@ class World(Objects):
     def _end(self, rental: Rental, step: MarkEnded) -> None:
         assert rental.instance is not None, "the end of a machine that nobody named"
         self.adopted.setdefault(rental.instance, rental.uid)  # one that left the list unread was never adopted
-        self.charged[rental.instance] = step.cost
-        if step.estimated:
-            self.estimated.add(rental.instance)
+        self.estimated |= step.estimated
         because = rental.released_because or (VANISHED if step.estimated else INSTANCE_ENDED)
         self.write(rental, phase=RentalPhase.ENDED, ended=step.ended, cost=step.cost, released_because=because)
 

@@ -63,3 +63,16 @@ def test_a_machine_that_died_at_once_is_paid_for_though_its_rental_had_waited_an
     course.think()
     course.carry_out_all()
     course.end()
+
+
+def test_a_late_reply_to_a_pool_does_not_close_the_rental_for_which_another_pool_of_the_group_has_asked_too() -> None:
+    course = Course(make.REPLYING)
+    course.world.rent()
+    course.decide()
+    course.cloud_answers("a100")
+    course.declare_again(older=True)
+    course.decide(LAG)
+    course.carry_out("pool", "renamed")
+    course.turn()
+    course.check()
+    course.end()

@@ -73,6 +73,8 @@ async def ask_cloud(context: ExecutionContext, step: AskCloud) -> ActionOutcome:
 
     An instance that has a rental already was listed without its order for too long. Its own rental is closed: nothing
     is paid for twice. A gang of which any rental has changed is not asked for: it may lack that one now.
+    Another pool of the group may have asked for the same order meanwhile, and recorded the instance or closed the
+    rental: then it stays as it is, and an instance without a rental is found in the list.
     """
     asked = [context.decided.rental(order.rental) for order in step.ask.orders]
     for gang in by_gang(asked) if step.ask.together else ():
@@ -82,6 +84,8 @@ async def ask_cloud(context: ExecutionContext, step: AskCloud) -> ActionOutcome:
         if (instance := reply.launched.get(order.token)) is None:
             continue
         rental = context.decided.rental(order.rental)
+        if rental.instance is not None or rental.phase is RentalPhase.ENDED:
+            continue
         async with context.matching:
             if (other := context.decided.rental_of(instance, rental.pool)) is None:
                 await context.objects.record_rental(replace(rental, instance=instance, named=context.now()))

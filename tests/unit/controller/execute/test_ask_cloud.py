@@ -143,3 +143,12 @@ async def test_a_machine_is_matched_once_where_two_pools_of_a_group_match_it_at_
     assert isinstance(refused, Stale)
     assert [(rental.id, rental.instance) for rental in scene.recorded] == [(ASKED.id, machine.id)]
     assert scene.created == []
+
+
+@pytest.mark.parametrize("late", [{"instance": InstanceId("i1")}, {"phase": RentalPhase.ENDED, "cost": ZERO}])
+async def test_a_rental_that_got_its_instance_or_was_closed_before_the_reply_stays_as_it_is(
+    late: dict[str, Any],
+) -> None:
+    scene = Scene(replace(ASKED, **late))
+    await ask_cloud(scene.context, AskCloud(make.POOL, Ask((Order(TOKENS[0], ASKED.id),), 1)))
+    assert scene.recorded == []
