@@ -76,3 +76,22 @@ def test_a_late_reply_to_a_pool_does_not_close_the_rental_for_which_another_pool
     course.turn()
     course.check()
     course.end()
+
+
+def test_a_pool_does_not_go_before_a_machine_that_died_at_once_is_on_record() -> None:
+    course = Course(make.REPLYING)
+    course.world.rent()
+    course.decide()
+    course.cloud_answers("a100")
+    course.world.tear_out("a100")
+    course.world.delete("a100-1")
+    course.a_machine_dies("i0")
+    course.lose_the_answer("pool", "a100")
+    course.create_pool()
+    course.turn(LAG)
+    course.declare_again(older=True)
+    course.turn(LAG)
+    course.turn(LAG)
+    course.world.tear_out("a100")
+    course.world.delete_pool("renamed")
+    course.end()
