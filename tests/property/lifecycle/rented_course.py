@@ -73,9 +73,9 @@ class Course:
             if key.kind is not StepKind.JOB:  # pods come and go by rules of their own
                 self.pending.setdefault(key, Pending(step, snapshot))
 
-    def decide(self, behind: float = 0, *, every: int = 1, only: PoolId | None = None) -> None:
+    def decide(self, behind: float = 0, *, every: int = 1, only: str | None = None) -> None:
         """Look, and think. The list is so old, and has each so-manieth machine only."""
-        self.world.look(behind, only=only)
+        self.world.look(behind, only=None if only is None else PoolId(only))
         if every > 1:
             self.wrong_lists += 1
             self.world.look_once_wrongly(every)

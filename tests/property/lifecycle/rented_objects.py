@@ -140,30 +140,31 @@ class Objects:
         version = str(int(rental.resource_version) + 1)
         self.rentals[rental.id] = replace(rental, resource_version=version, **changes)
 
-    def release(self, name: RentalId) -> None:
-        rental = self.rentals[name]
+    def release(self, name: str) -> None:
+        rental = self.rentals[RentalId(name)]
         if rental.phase not in (RentalPhase.ENDED, RentalPhase.DRAINING):
             self.write(rental, phase=RentalPhase.DRAINING, released_because="not needed", released=self.now())
 
-    def delete(self, name: RentalId) -> None:
+    def delete(self, name: str) -> None:
         """A person asks for it; its finalizer keeps it for now."""
-        self.write(self.rentals[name], deleting=True)
+        self.write(self.rentals[RentalId(name)], deleting=True)
 
-    def resize(self, name: PoolId, most: int) -> None:
+    def resize(self, name: str, most: int) -> None:
         """A person edits ``maxNodes``."""
-        self.pools[name] = replace(self.pools[name], max_nodes=most)
+        pool = self.pools[PoolId(name)]
+        self.pools[pool.id] = replace(pool, max_nodes=most)
 
-    def delete_pool(self, name: PoolId) -> None:
+    def delete_pool(self, name: str) -> None:
         """A person asks for it; its finalizer, if it has one, keeps it for now."""
-        pool = self.pools[name]
+        pool = self.pools[PoolId(name)]
         if pool.guarded:
-            self.pools[name] = replace(pool, deleting=True, deleted=self.cloud.now)
+            self.pools[pool.id] = replace(pool, deleting=True, deleted=self.cloud.now)
         else:
             self.tear_out(name)
 
-    def tear_out(self, name: PoolId) -> None:
+    def tear_out(self, name: str) -> None:
         """A pool's object goes, with its record."""
-        self.pools.pop(name, None)
+        self.pools.pop(PoolId(name), None)
         self.lifetimes = {counted for counted in self.lifetimes if counted[0] != name}
 
     def delete_budget(self) -> None:
