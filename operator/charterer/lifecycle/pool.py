@@ -16,7 +16,7 @@ from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, OrderToken, PoolId
 from charterer.domain.order import Ask, CoolDown, Order, Refusal, RefusalKind, Scope, cool_down
 from charterer.domain.plan import ReasonCode
-from charterer.domain.pool import Instance, InstanceState, Pool, Survey
+from charterer.domain.pool import Instance, Pool, Survey
 from charterer.domain.rental import Rental, RentalPhase, by_gang, gang_deadline, has_machine
 from charterer.domain.steps import (
     Adopt,
@@ -384,9 +384,9 @@ def left_behind(pool: Pool, view: LifecycleView) -> str:
     if survey is None or pool.taken_by is not None:
         return ""
     inventory = _PoolInventory.of(pool, survey, view)
-    running = [instance.id for instance in inventory.unclaimed if instance.state is not InstanceState.ENDED]
-    if running:
-        return f"{count(len(running), 'instance')} ({names(running)})"
+    if inventory.unclaimed:  # those that have ended are to be paid for, too
+        unclaimed = [instance.id for instance in inventory.unclaimed]
+        return f"{count(len(unclaimed), 'instance')} ({names(unclaimed)})"
     if survey.ordered:
         return f"{count(len(survey.ordered), 'order')} ({names(survey.ordered)})"
     return f"a target of {survey.target}" if survey.target else ""

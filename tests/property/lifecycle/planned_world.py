@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from charterer.domain.ids import StepKind
 from charterer.domain.plan import Allocate, Command, Plan, Release, Rent
 from charterer.domain.rental import RentalPhase
 from charterer.lifecycle import next_steps
 from charterer.policy import plan
-from tests import factory as make
 from tests.property.lifecycle.rented_cloud import Refused
 from tests.property.lifecycle.rented_world import Stale, World
 
@@ -49,12 +47,15 @@ class PlannedWorld(World):
     def _write_intent(self, command: Command) -> None:
         match command:
             case Rent():
-                self.rented += 1
-                about: dict[str, Any] = {"uid": f"uid-{self.rented}", "pool": command.pool, "gang": command.gang}
-                self.rentals[command.rental] = make.rental(command.rental, created=self.cloud.now, **about)
+                self.create_rental(command.rental, pool=command.pool, gang=command.gang)
             case Release():
                 why = command.reason.code.value
-                self.write(self.rentals[command.rental], phase=RentalPhase.DRAINING, released_because=why)
+                self.write(
+                    self.rentals[command.rental],
+                    phase=RentalPhase.DRAINING,
+                    released_because=why,
+                    released=self.now(),
+                )
             case Allocate():
                 job = self.jobs[command.job]
                 last = job.last_run if command.allocation is None else command.allocation.run

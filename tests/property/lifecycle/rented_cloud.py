@@ -39,6 +39,9 @@ class Machine:
     cordoned: bool = False
     order: OrderToken | None = None
 
+    def copied(self) -> Machine:
+        return replace(self, segments=list(self.segments))
+
     def ended(self, now: Instant) -> bool:
         return self.ends is not None and self.ends <= now
 
@@ -90,6 +93,11 @@ class Cloud:
     waiting: list[tuple[OrderToken, ...]] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
 
+    def copied(self) -> Cloud:
+        """Another one that is the same now."""
+        machines = [machine.copied() for machine in self.machines]
+        return replace(self, machines=machines, waiting=list(self.waiting), refusals=list(self.refusals))
+
     def members(self) -> list[Machine]:
         return [machine for machine in self.machines if not machine.detached]
 
@@ -128,6 +136,10 @@ class Cloud:
 
     def ordered(self) -> frozenset[OrderToken]:
         return frozenset(order for part in self.waiting for order in part)
+
+    def replies(self) -> bool:
+        """Whether its answer to an order names the machine."""
+        return not self.traits.keeps_trying
 
     def wants(self) -> bool:
         """Whether it may launch a machine by itself."""

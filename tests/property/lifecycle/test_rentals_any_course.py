@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from charterer.domain.billing import spent
-from charterer.domain.ids import PoolId, StepKey, StepKind
-from charterer.domain.money import Money, total
+from charterer.domain.ids import PoolId
 from charterer.domain.rental import Gang, Rental, RentalPhase, by_gang
-from charterer.domain.snapshot import Snapshot
-from charterer.domain.steps import Step
-from charterer.lifecycle import next_steps
 from tests import factory as make
-from tests.property.lifecycle.rented_cloud import LAG, LISTED, Cloud, Refused
-from tests.property.lifecycle.rented_world import RENAMED, Stale, World
-
-_ROUNDS = 400
-"""More rounds than any course needs to end: each does every step there is."""
+from tests.property.lifecycle.rented_cloud import LAG
+from tests.property.lifecycle.rented_course import Course
+from tests.property.lifecycle.rented_objects import RENAMED
 
 
 class RentalsOnAnyCourse(RuleBasedStateMachine):
@@ -30,8 +21,8 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(Cloud(traits=self.traits))
-        self.pending: dict[StepKey, tuple[Step, Snapshot]] = {}
+        self.course = Course(self.traits)
+        self.world = self.course.world
         self.gangs = 0
 
     # --- the operator ----
@@ -42,29 +33,25 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
 
     @rule()
     def think(self) -> None:
-        snapshot = self.world.snapshot()
-        for key, step in next_steps(snapshot)[0].items():
-            if key.kind is not StepKind.JOB:  # pods come and go by rules of this machine
-                self.pending.setdefault(key, (step, snapshot))
+        self.course.think()
 
-    @precondition(lambda self: self.pending)
+    @precondition(lambda self: self.course.pending)
     @rule(data=st.data())
     def carry_out_one(self, data: st.DataObject) -> None:
-        self._carry_out(data.draw(st.sampled_from(sorted(self.pending))))
+        self.course.carry_out(*data.draw(st.sampled_from(sorted(self.course.pending))))
 
     @rule()
     def carry_out_all(self) -> None:
-        for key in sorted(self.pending):
-            self._carry_out(key)
+        self.course.carry_out_all()
 
-    @precondition(lambda self: self.pending)
+    @precondition(lambda self: self.course.pending)
     @rule(data=st.data())
     def lose_the_answer(self, data: st.DataObject) -> None:
         """It took effect, and is done again."""
-        key = data.draw(st.sampled_from(sorted(self.pending)))
-        again = self.pending[key]
-        self._carry_out(key)
-        self.pending[key] = again
+        key = data.draw(st.sampled_from(sorted(self.course.pending)))
+        again = self.course.pending[key]
+        self.course.carry_out(*key)
+        self.course.pending[key] = again
 
     @rule(turns=st.integers(1, 12), behind=st.integers(0, LAG), seconds=st.integers(0, 20))
     def work_undisturbed(self, turns: int, behind: int, seconds: int) -> None:
@@ -76,18 +63,11 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        self.pending.clear()
+        self.course.crash()
 
     @rule(dies=st.booleans())
     def an_answer_is_recorded_or_not(self, dies: bool) -> None:
         self.world.dies_after_asking = dies
-
-    def _carry_out(self, key: StepKey) -> None:
-        step, decided = self.pending.pop(key)
-        try:
-            self.world.execute(step, decided)
-        except (Stale, Refused):
-            return
 
     # --- the planner and people ----
 
@@ -128,8 +108,7 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
 
     @rule(older=st.booleans())
     def the_same_group_is_declared_again(self, older: bool) -> None:
-        created = make.at(-600 if older else 600)
-        self.world.pools.setdefault(RENAMED.id, replace(RENAMED, created=created))
+        self.course.declare_again(older=older)
 
     @rule(name=st.sampled_from([make.POOL, RENAMED.id]))
     def a_pool_is_torn_out(self, name: PoolId) -> None:
@@ -137,7 +116,7 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
 
     @rule()
     def the_pool_is_created_again(self) -> None:
-        self.world.pools.setdefault(make.POOL, make.pool(created=make.at(300)))
+        self.course.create_pool()
 
     @precondition(lambda self: self.world.jobs)
     @rule(data=st.data(), recorded=st.booleans())
@@ -190,50 +169,11 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
         return list(self.world.rentals.values())
 
     @invariant()
-    def the_books_never_show_more_than_the_bill(self) -> None:
-        balance = self.world.budget.balance
-        known = Money(0) if balance is None else balance.lifetime
-        assert known <= self.world.bill()
-        assert len(set(self.world.folded)) == len(self.world.folded)
+    def all_is_well_so_far(self) -> None:
+        self.course.check()
 
     def teardown(self) -> None:
-        """From here on the operator lives, releases everything, and must come to an end."""
-        world = self.world
-        self.pending.clear()
-        world.cloud.stock = 99
-        world.dies_after_asking = False
-        if not world.pools:
-            self.the_pool_is_created_again()
-        for _ in range(_ROUNDS):
-            world.look(LAG)
-            for name, rental in world.rentals.items():
-                if rental.phase is not RentalPhase.REQUESTED or rental.instance is None:
-                    world.release(name)
-            for job in sorted(world.jobs):
-                world.finish_pod(job)
-                world.record(job)
-            self.think()
-            quiet = not self.pending
-            self.carry_out_all()
-            if quiet and not world.rentals and not world.cloud.alive() and not world.cloud.wants():
-                break
-            world.cloud.advance(LISTED // 4 if quiet else 3)
-        self._nothing_is_left()
-
-    def _nothing_is_left(self) -> None:
-        world = self.world
-        assert not world.rentals, f"never forgotten: {world.rentals}"
-        assert world.cloud.alive() == 0
-        assert not world.cloud.wants()
-        assert len(world.adopted) == len(world.cloud.machines), "a machine was never anybody's"
-        balance = world.budget.balance
-        assert balance is not None
-        assert not world.estimated
-        assert balance.lifetime == world.bill()
-        assert balance.costs.total >= balance.lifetime, "a cost was never shared out by cause"
-        assert not balance.folded
-        in_periods = total(period.spent for period in balance.history) + spent(world.budget, (), world.cloud.now)
-        assert in_periods == balance.lifetime or world.hurried or world.cheapened
+        self.course.end()
 
 
 class _WithNamedOrders(RentalsOnAnyCourse):

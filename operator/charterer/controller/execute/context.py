@@ -23,6 +23,8 @@ class ExecutionContext:
 
     ``unwritten`` is told of a job whose record the API server refuses. ``ledger`` is held while a balance is written:
     several rentals often end together, and each write must be made from the balance that the one before it left.
+    ``matching`` is held from the look whether a rental names a machine until one does: two pools of one group may match
+    the same machine at once.
     """
 
     decided: DecidedObjects
@@ -34,6 +36,7 @@ class ExecutionContext:
     now: Callable[[], Instant]
     unwritten: Callable[[JobId, str], None]
     ledger: asyncio.Lock = field(default_factory=asyncio.Lock)
+    matching: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 Handler: TypeAlias = Callable[[ExecutionContext, Any], Awaitable[ActionOutcome]]

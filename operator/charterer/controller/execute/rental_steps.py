@@ -74,6 +74,8 @@ async def ask_cloud(context: ExecutionContext, step: AskCloud) -> ActionOutcome:
 
     An instance that has a rental already was listed without its order for too long. Its own rental is closed: nothing
     is paid for twice. A gang of which any rental has changed is not asked for: it may lack that one now.
+    Another pool of the group may have asked for the same order meanwhile, and recorded the instance or closed the
+    rental: then it stays as it is, and an instance without a rental is found in the list.
     """
     asked = [context.decided.rental(order.rental) for order in step.ask.orders]
     for gang in by_gang(asked) if step.ask.together else ():
@@ -83,12 +85,15 @@ async def ask_cloud(context: ExecutionContext, step: AskCloud) -> ActionOutcome:
         if (instance := reply.launched.get(order.token)) is None:
             continue
         rental = context.decided.rental(order.rental)
-        if (other := context.decided.rental_of(instance, rental.pool)) is None:
-            await context.objects.record_rental(replace(rental, instance=instance, named=context.now()))
-        else:
-            because = f"instance {instance} has GPURental {other.id} already"
-            closed = replace(rental, phase=RentalPhase.ENDED, cost=ZERO, released_because=because)
-            await context.objects.record_rental(closed)
+        if rental.instance is not None or rental.phase is RentalPhase.ENDED:
+            continue
+        async with context.matching:
+            if (other := context.decided.rental_of(instance, rental.pool)) is None:
+                await context.objects.record_rental(replace(rental, instance=instance, named=context.now()))
+            else:
+                because = f"instance {instance} has GPURental {other.id} already"
+                closed = replace(rental, phase=RentalPhase.ENDED, cost=ZERO, released_because=because)
+                await context.objects.record_rental(closed)
     return ActionOutcome.DONE
 
 
@@ -134,11 +139,12 @@ async def count_lifetime(context: ExecutionContext, step: CountLifetime) -> Acti
 async def adopt(context: ExecutionContext, step: Adopt) -> ActionOutcome:
     """Record which instance is this rental's, unless another one has named it since this was decided."""
     rental = context.decided.rental(step.rental)
-    other = context.decided.rental_of(step.instance.id, rental.pool)
-    if other is not None and other.id != rental.id:
-        raise Stale
     phase = RentalPhase.STARTING if rental.phase is RentalPhase.REQUESTED else rental.phase
-    await context.objects.record_rental(_as_listed(replace(rental, phase=phase, missing_since=None), step.instance))
+    async with context.matching:
+        other = context.decided.rental_of(step.instance.id, rental.pool)
+        if other is not None and other.id != rental.id:
+            raise Stale
+        await context.objects.record_rental(_as_listed(replace(rental, phase=phase, missing_since=None), step.instance))
     return ActionOutcome.DONE
 
 
@@ -148,12 +154,13 @@ async def record_orphan(context: ExecutionContext, step: RecordOrphan) -> Action
     Another pool of the same group may have created it under the same name, which the store need not know yet.
     """
     body = manifests.orphan_rental(step, context.decided.pool(step.pool))
-    if context.decided.rental_of(step.instance.id, step.pool) is not None:
-        raise Stale
-    try:
-        return await context.objects.create(kinds.GPU_RENTALS, body)
-    except AlreadyExists:
-        raise Stale from None
+    async with context.matching:
+        if context.decided.rental_of(step.instance.id, step.pool) is not None:
+            raise Stale
+        try:
+            return await context.objects.create(kinds.GPU_RENTALS, body)
+        except AlreadyExists:
+            raise Stale from None
 
 
 async def close_unfulfilled(context: ExecutionContext, step: CloseUnfulfilled) -> ActionOutcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -41,6 +42,9 @@ class Scene:
             get=lambda kind, name, namespace="": stored.get((kind, name), make.pool()),
             view=lambda kind: SimpleNamespace(objects=objects),
         )
+        self.objects = objects
+        self.name_taken = True
+        self.created: list[object] = []
         self.asked: list[Ask] = []
         self.recorded: list[Rental] = []
         self.context = cast(
@@ -50,6 +54,7 @@ class Scene:
                 clouds=self,
                 objects=self,
                 now=lambda: make.at(7),
+                matching=asyncio.Lock(),
             ),
         )
 
@@ -58,10 +63,14 @@ class Scene:
         return REPLY
 
     async def create(self, kind: object, body: object) -> None:
-        raise AlreadyExists("POST", "/gpurentals", 409, "AlreadyExists", "it is there")
+        if self.name_taken:
+            raise AlreadyExists("POST", "/gpurentals", 409, "AlreadyExists", "it is there")
+        self.created.append(body)
 
     async def record_rental(self, rental: Rental) -> None:
+        await asyncio.sleep(0)  # others go on meanwhile
         self.recorded.append(rental)
+        self.objects[ObjectKey("", rental.id)] = rental
 
 
 async def test_the_instances_of_a_reply_are_recorded() -> None:
@@ -122,3 +131,24 @@ async def test_an_orphan_that_another_pool_of_the_group_has_just_created_is_deci
     found = RecordOrphan(RentalId("other-o-i2"), make.POOL, ORPHAN.budget, make.instance("i2"), ORPHAN.worst)
     with pytest.raises(Stale):
         await record_orphan(scene.context, found)
+
+
+async def test_a_machine_is_matched_once_where_two_pools_of_a_group_match_it_at_the_same_time() -> None:
+    scene = Scene(ASKED)
+    scene.name_taken = False
+    machine = make.instance("i2")
+    found = RecordOrphan(RentalId("other-o-i2"), make.POOL, ORPHAN.budget, machine, ORPHAN.worst)
+    adopting = adopt(scene.context, Adopt(ASKED.id, machine))
+    _, refused = await asyncio.gather(adopting, record_orphan(scene.context, found), return_exceptions=True)
+    assert isinstance(refused, Stale)
+    assert [(rental.id, rental.instance) for rental in scene.recorded] == [(ASKED.id, machine.id)]
+    assert scene.created == []
+
+
+@pytest.mark.parametrize("late", [{"instance": InstanceId("i1")}, {"phase": RentalPhase.ENDED, "cost": ZERO}])
+async def test_a_rental_that_got_its_instance_or_was_closed_before_the_reply_stays_as_it_is(
+    late: dict[str, Any],
+) -> None:
+    scene = Scene(replace(ASKED, **late))
+    await ask_cloud(scene.context, AskCloud(make.POOL, Ask((Order(TOKENS[0], ASKED.id),), 1)))
+    assert scene.recorded == []
