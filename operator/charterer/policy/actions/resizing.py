@@ -175,10 +175,10 @@ class Resizing:
                 return
 
     def _late(self, job: Job, to: Option, seconds: float) -> bool:
-        """Whether a job whose target counts would be late there. The reserve on nodes that are taken back is in its need.
+        """Whether a job whose target can be met would be late there. On nodes that are taken back its need has a reserve.
         """
-        counts = job.id in self._solution.deadline_needs
-        return counts and to.interruptions is None and not self._gate.in_time(job, seconds)
+        need = self._solution.deadline_needs.get(job.id)
+        return need is not None and need.met and to.interruptions is None and not self._gate.in_time(job, seconds)
 
     def _stay(self, job: Job, here: Option, share: GroupAssignment, to: Option, held: Hold) -> None:
         """Say why a move that would pay is not made, and think again when it may be."""
