@@ -24,7 +24,7 @@ AMPLE = 900_000.0
 EXACT = 1.01
 """Jobs that come in the last hours are paid for in part: their number goes with their life."""
 SETTLED = 1.04
-"""Twice what the load in a program of full pools may be off (``pool_program``), once before the change and once after."""
+"""What the load in a program of full pools may be off (``pool_program``), before the change and after it."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Sold:
 
 @dataclass(frozen=True)
 class Figures:
-    """Mean ``hours`` and ``dollars`` of a job at what its class is given; ``most`` (γ) and ``rate`` (θ): dollars an hour.
+    """Mean ``hours`` and ``dollars`` of a job at what its class is given; ``most``, ``rate``: γ and θ, dollars an hour.
 
     ``feasible``: no job waits for money or room.
     """

@@ -83,7 +83,8 @@ class Commitments:
         self._refused = True
         if not self._is_expected(self._solution.key(job)):
             left = reasons.format_money(max(self._solution.committable - self._committed, 0.0))
-            return f"it costs about {reasons.format_money(self._cost(job, option))}, and {left} may be committed to jobs now"
+            cost = reasons.format_money(self._cost(job, option))
+            return f"it costs about {cost}, and {left} may be committed to jobs now"
         used, allowed = Price.per_second(self._rate), Price.per_second(max(self._solution.allowed, 0.0))
         return f"it costs {option.price}, other jobs {used}, and the budget may spend {allowed} now"
 
@@ -93,8 +94,7 @@ class Commitments:
         return share is not None and share.group.basis is not ArrivalsBasis.ASSUMED
 
     def _cost(self, job: Job, option: Option) -> float:
-        """Dollars that the job is expected to cost on its way to its end from there; on the cheapest if none is known.
-        """
+        """Dollars that the job is expected to cost on its way to its end from there; on the cheapest if none is known."""
         factor, ways = self._solution.calibration.factor(self._solution.key(job)[0]), self._wanted[job.id]
         there = [way.dollars for way in ways if key_of(way.option) == key_of(option)]
         return min(there or [way.dollars for way in ways]) * factor
