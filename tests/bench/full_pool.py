@@ -6,8 +6,8 @@ operator's planner with prices for room, and without: then each job takes what i
 pool is full the next best. Either all classes run as fast in both pools (then it matters little who gets the room), or
 one class can only run in the cheap pool. Prints the mean completion times at the same budget and their ratio.
 
-``--ceilings``: instead, what other defaults of ``maxPaysPerHourSaved`` cost, as multiples of an hour of the job as asked
-for in the dearest pool (``options.ceiling``): hours and dollars with prices for room. Money must be left, or none binds.
+``--ceilings``: instead, what other defaults of ``maxPaysPerHourSaved`` cost, as multiples of an hour of the job as it
+was asked for in the dearest pool (``options.ceiling``), in hours and dollars. Money must be left, or none binds.
 """
 
 from __future__ import annotations

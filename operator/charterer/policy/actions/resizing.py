@@ -175,7 +175,7 @@ class Resizing:
                 return
 
     def _late(self, job: Job, to: Option, seconds: float) -> bool:
-        """Whether a job whose target can be met would be late there. On nodes that are taken back its need has a reserve."""
+        """Whether a job whose target can be met would be late there; its need has a reserve for nodes taken back."""
         need = self._solution.deadline_needs.get(job.id)
         return need is not None and need.met and to.interruptions is None and not self._gate.in_time(job, seconds)
 

@@ -275,12 +275,11 @@ class _Paths:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """Where a job ends up that does what pays: ``seconds`` and ``dollars`` to its end on ``option``; ``stay``: seconds if
-    it changes nothing.
+    """Where a job ends up that does what pays: ``seconds`` and ``dollars`` to its end; ``stay``: if it changes nothing.
 
-    ``stay`` is None while it does not run. ``reserve``: seconds by which it should end sooner, where it is on
-    nodes that are taken back (``interrupted``). ``setback``: seconds after which it can at worst go to the end
-    on others. ``wait``: seconds until their pool gives one.
+    ``option``: where it is then. ``stay`` is None while it does not run. ``reserve``: seconds by which it should end
+    sooner, where it is on nodes that are taken back (``interrupted``). ``setback``: seconds after which it can at worst
+    go to the end on others. ``wait``: seconds until their pool gives one.
     """
 
     option: Option

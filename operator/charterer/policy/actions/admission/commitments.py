@@ -94,7 +94,7 @@ class Commitments:
         return share is not None and share.group.basis is not ArrivalsBasis.ASSUMED
 
     def _cost(self, job: Job, option: Option) -> float:
-        """Dollars that the job is expected to cost on its way to its end from there; on the cheapest if none is known."""
+        """Dollars that the job is expected to cost to its end on that option, or on the cheapest."""
         factor, ways = self._solution.calibration.factor(self._solution.key(job)[0]), self._wanted[job.id]
         there = [way.dollars for way in ways if key_of(way.option) == key_of(option)]
         return min(there or [way.dollars for way in ways]) * factor
