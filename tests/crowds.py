@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from charterer.domain.ids import PoolId
 from charterer.incremental import Memo
+from charterer.policy.budgets.inputs import plan_inputs
 from charterer.policy.budgets.pool_usage import expected_use, lp_column, sum_uses
-from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.budgets.solution import BudgetSolution, solve_budget
 from charterer.policy.nodes.pool_size import PoolSize, pool_sizes
 from charterer.policy.nodes.rental_index import rental_index
 from charterer.policy.planner import solve_budgets
@@ -17,6 +18,13 @@ from tests.worlds import World
 def stood(world: World) -> list[BudgetSolution]:
     """Every budget of the world, solved."""
     return solve_budgets(world.snapshot())
+
+
+def stood_alone(world: World) -> list[BudgetSolution]:
+    """Every budget of the world as it is with room for all, in the same order."""
+    inputs = plan_inputs(world.snapshot(), Memo())
+    alone = {budget.id: solve_budget(budget, inputs) for budget in world.budgets.values()}
+    return [alone[solution.budget.id] for solution in stood(world)]
 
 
 def rooms_of(world: World) -> Mapping[PoolId, PoolSize]:

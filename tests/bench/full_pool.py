@@ -1,16 +1,20 @@
 """What a full pool's price brings:  python -m tests.bench.full_pool [--seeds 2] [--amount 75000] [--dearer 1.5]
+                                   python -m tests.bench.full_pool --ceilings 3 5 10 20 --amount 250000
 
 Two pools, the cheap one with few nodes; Amdahl classes that scale well or badly; a budget for a month of arrivals. The
 operator's planner with prices for room, and without: then each job takes what is best at the bare bill, and where that
 pool is full the next best. Either all classes run as fast in both pools (then it matters little who gets the room), or
 one class can only run in the cheap pool. Prints the mean completion times at the same budget and their ratio.
+
+``--ceilings``: instead, what other defaults of ``maxPaysPerHourSaved`` cost, as multiples of an hour of the job as it
+was asked for in the dearest pool (``options.ceiling``), in hours and dollars. Money must be left, or none binds.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from math import exp, log
 from unittest.mock import patch
@@ -21,6 +25,7 @@ from charterer.domain.money import Money, Price
 from charterer.domain.profile import Profile
 from charterer.domain.time import parse_instant
 from charterer.incremental import Memo
+from charterer.policy.options.ceiling import FACTOR
 from charterer.policy.planner import plan
 from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_phases, exact_profile
 from charterer.simulate.model.ground_truth import Application
@@ -65,7 +70,10 @@ BOUND = "narrow"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """``amount``: dollars a month; ``nodes`` of the cheap pool; ``dearer``: the other's price by the cheap one's."""
+    """``amount``: dollars a month; ``nodes`` of the cheap pool; ``dearer``: the other's price by the cheap one's.
+
+    ``ceiling``: the multiple of an hour of a job that is paid at most to end it an hour earlier.
+    """
 
     seed: int
     amount: int
@@ -73,6 +81,7 @@ class Case:
     dearer: float
     anywhere: bool
     priced: bool
+    ceiling: float = FACTOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +117,11 @@ def run(case: Case) -> Figures:
     known = {class_of(kind.name): kind.profile(anywhere=case.anywhere or kind.name != BOUND) for kind in KINDS}
     memo = Memo()
     simulation = Simulation(scenario, lambda snapshot: plan(snapshot, memo), ExactKnowledge(known))
-    if case.priced:
-        return _figures(simulation.run())
-    with patch("charterer.policy.planner.solve_with_pool_limits", lambda solutions, *_: list(solutions)):
-        return _figures(simulation.run())
+    with patch("charterer.policy.options.ceiling.FACTOR", case.ceiling):
+        if case.priced:
+            return _figures(simulation.run())
+        with patch("charterer.policy.planner.solve_with_pool_limits", lambda solutions, *_: list(solutions)):
+            return _figures(simulation.run())
 
 
 def _figures(result: SimulationResult) -> Figures:
@@ -119,20 +129,40 @@ def _figures(result: SimulationResult) -> Figures:
     return Figures(result.mean_completion_seconds / 3600, result.spent.dollars, cheap)
 
 
+def compare_ceilings(pool: Executor, chosen: argparse.Namespace) -> None:
+    """A row for each multiple, seed, and set of classes."""
+    print("ceiling  anywhere  seed  mean hours  dollars")
+    cases = [
+        Case(seed, chosen.amount, NODES[1], chosen.dearer, anywhere, priced=True, ceiling=ceiling)
+        for anywhere in (True, False)
+        for ceiling in chosen.ceilings
+        for seed in range(chosen.first, chosen.first + chosen.seeds)
+    ]
+    for case, found in zip(cases, pool.map(run, cases), strict=True):
+        anywhere = "yes" if case.anywhere else "no"
+        print(f"{case.ceiling:7g} {anywhere:>9} {case.seed:5} {found.hours:11.2f} {found.dollars:8.0f}", flush=True)
+
+
 def main() -> None:
     """A row for each size of the cheap pool and seed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--ceilings", type=float, nargs="*", help="compare these multiples instead")
+    parser.add_argument("--workers", type=int, default=2, help="processes")
     parser.add_argument("--amount", type=int, default=75_000)
     parser.add_argument("--dearer", type=float, default=1.5)
     chosen = parser.parse_args()
-    with ProcessPoolExecutor(2) as pool:
+    with ProcessPoolExecutor(chosen.workers) as pool:
+        if chosen.ceilings:
+            compare_ceilings(pool, chosen)
+            return
         for anywhere in (True, False):
             print("All classes run in both pools." if anywhere else f"Class {BOUND} only runs in the cheap pool.")
             print("nodes  seed   mean hours: bare  priced   dollars: bare   priced   cheap GPU-h: bare  priced  ratio")
             ratios = []
             for nodes in NODES:
-                for seed in range(chosen.seeds):
+                for seed in range(chosen.first, chosen.first + chosen.seeds):
                     case = Case(seed, chosen.amount, nodes, chosen.dearer, anywhere, priced=False)
                     bare, priced = pool.map(run, (case, replace(case, priced=True)))
                     ratios.append(bare.hours / priced.hours)

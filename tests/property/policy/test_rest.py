@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from charterer.domain.ids import JobId
 from charterer.domain.job import ResizePolicy, Widths
 from charterer.domain.money import Money, Price
-from charterer.domain.plan import Allocate
+from charterer.domain.plan import Allocate, Release
 from charterer.domain.profile import PowerLaw, SpeedCurve
 from charterer.domain.time import parse_instant
 from charterer.incremental import Memo
@@ -151,3 +151,19 @@ def test_a_month_from_its_first_day_ends_when_two_gpu_types_cost_nearly_the_same
     counts = Simulation(scenario, lambda snapshot: plan(snapshot, memo), ExactKnowledge(known)).run().counts
     assert counts.completions == 3
     assert counts.starts <= 9
+
+
+@pytest.mark.parametrize("amount", range(100, 400, 20))
+def test_where_money_is_short_no_node_is_rented_for_a_job_that_is_not_let_in_once_it_is_ready(amount: int) -> None:
+    """Only one of the jobs can have the cheap node; each of the others counts at what it costs on a dear one."""
+    world = World()
+    world.budget(amount=f"{amount}", ceiling="5")
+    curves = [SpeedCurve(name, PowerLaw(0.8, 1.0)) for name in ("cheap", "dear")]
+    world.pool("cheap", price="0.42", gpus=1, max_nodes=1)
+    world.pool("dear", price="1.00", gpus=1)
+    world.profile("sft", curves[0].form, gpu_type="cheap", work_hours=100.0, others=curves[1:])
+    for number in range(6):
+        world.job(f"job-{number}", gpus=1, profile="sft", hours_left=60.0 + 20.0 * number, age_seconds=float(number))
+    world.carry_out(plan(world.snapshot()))
+    world.everything_starts()
+    assert not [command for command in plan(world.snapshot()).commands if isinstance(command, Release)]

@@ -160,9 +160,11 @@ class Resizing:
             assert allocation is not None
             if share.mixes_both(allocation.option, candidate.to) and values.worth <= share.path_shares[-1].values.worth:
                 continue
-            stay = values.staying(allocation.option, position).dollars
-            worst = values.move(allocation.option, candidate.to, position, rented=True).cost.dollars
-            if not self._gate.affords(job, candidate.to, stay + worst):
+            stay = values.staying(allocation.option, position)
+            worst = values.move(allocation.option, candidate.to, position, rented=True)
+            if not self._gate.affords(job, candidate.to, stay.dollars + worst.cost.dollars):
+                continue
+            if worst.saved_seconds < 0.0 and self._late(job, candidate.to, stay.seconds - worst.saved_seconds):
                 continue
             held = self._gate.held(job, values, position, candidate.to)
             if held is not None:
@@ -171,6 +173,11 @@ class Resizing:
             move = values.move(allocation.option, candidate.to, position, rented=rented)
             if self._go(job, allocation, move.to, self._gain(job, move, allocation, share)):
                 return
+
+    def _late(self, job: Job, to: Option, seconds: float) -> bool:
+        """Whether a job whose target can be met would be late there; its need has a reserve for nodes taken back."""
+        need = self._solution.deadline_needs.get(job.id)
+        return need is not None and need.met and to.interruptions is None and not self._gate.in_time(job, seconds)
 
     def _stay(self, job: Job, here: Option, share: GroupAssignment, to: Option, held: Hold) -> None:
         """Say why a move that would pay is not made, and think again when it may be."""

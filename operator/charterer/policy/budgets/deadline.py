@@ -217,7 +217,7 @@ def _postponed(need: DeadlineNeed, paths: _Paths, left: float) -> DeadlineNeed:
     """
     last = paths.end(paths.turn(lambda end: not end.interrupted)[0])
     spare = left - paths.safe_seconds() - last.setback
-    if spare < 0.0 or last.wait:
+    if spare < 0.0 or last.wait or not paths.goes_back_for(last.option, spare):
         return need
     worth = paths.turn(lambda end: end.seconds <= last.seconds)[1]
     return replace(need, worth=worth, ends=min(last.seconds, left), met=True, spare=spare, postpones=True)
@@ -253,6 +253,19 @@ class _Paths:
         """Two worths that are almost one: the last whose end is not enough, the first whose end is."""
         return bisect(self.least, self.most, lambda worth: enough(self.end(worth)), _HALVINGS)
 
+    def goes_back_for(self, to: Option, seconds: float) -> bool:
+        """Whether a job that runs on nodes that are not taken back saves by having others for so long.
+
+        It will be back: what the same work costs less there has to pay for the way there and back.
+        """
+        if self.job.allocation is None:
+            return True
+        here = OptionValues(self.menu, self.least).staying(self.job.allocation.option, self.position).option
+        if here.interruptions is not None:
+            return True
+        cost, other = here.price.dollars_per_second, to.price.dollars_per_second
+        return (to.speed / here.speed * cost - other) * seconds > cost * here.entry_seconds + other * to.entry_seconds
+
     def safe_seconds(self) -> float:
         """Seconds to the end on the fastest nodes that are not taken back; infinite where there are none."""
         ways = OptionValues(self.menu, self.most).entering(self.position)
@@ -264,11 +277,12 @@ class _Paths:
 class _End:
     """Where a job ends up that does what pays: ``seconds`` and ``dollars`` to its end; ``stay``: if it changes nothing.
 
-    ``stay`` is None while it does not run. ``reserve``: seconds by which it should end sooner, where it is on
-    nodes that are taken back (``interrupted``). ``setback``: seconds after which it can at worst go to the end
-    on others. ``wait``: seconds until their pool gives one.
+    ``option``: where it is then. ``stay`` is None while it does not run. ``reserve``: seconds by which it should end
+    sooner, where it is on nodes that are taken back (``interrupted``). ``setback``: seconds after which it can at worst
+    go to the end on others. ``wait``: seconds until their pool gives one.
     """
 
+    option: Option
     seconds: float
     dollars: float
     stay: float | None
@@ -296,17 +310,17 @@ def _end(job: Job, values: OptionValues, position: JobPosition, waits: Mapping[P
     if job.allocation is None:
         ways = [(way, waits.get(way.option.pool, 0.0)) for way in values.entering(position)]
         best, wait = min(ways, key=lambda entry: entry[0].total_cost + values.worth * entry[1])
-        return _End(best.seconds + wait, best.dollars, None, *_kept_back(best.option, 0.0), wait)
+        return _End(best.option, best.seconds + wait, best.dollars, None, *_kept_back(best.option, 0.0), wait)
     here = job.allocation.option
     stay = values.staying(here, position)
     # the nodes of a move may have to be rented
     gaining = [(gain, to) for to, gain, boot in values.gains(here, position) if gain > boot]
     if not gaining:
-        return _End(stay.seconds, stay.dollars, stay.seconds, *_kept_back(stay.option, 1.0))
+        return _End(stay.option, stay.seconds, stay.dollars, stay.seconds, *_kept_back(stay.option, 1.0))
     _, to = min(gaining, key=lambda each: (-each[0], each[1].pool, each[1].gpus))
     move = values.move(here, to, position, rented=False)
     end = stay.seconds - move.saved_seconds
-    return _End(end, stay.dollars + move.cost.dollars, stay.seconds, *_kept_back(move.to, 0.0))
+    return _End(move.to, end, stay.dollars + move.cost.dollars, stay.seconds, *_kept_back(move.to, 0.0))
 
 
 def _kept_back(option: Option, made: float) -> tuple[float, float]:

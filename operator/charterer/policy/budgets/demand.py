@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from math import inf
 
 from charterer.domain.budget import Balance, Budget, ClassHistory
-from charterer.domain.ids import ClassId, Rate
+from charterer.domain.ids import ClassId, JobId, Rate
 from charterer.domain.plan import ArrivalsBasis
 from charterer.domain.profile import Profile
 from charterer.domain.time import Instant
@@ -123,13 +123,11 @@ class GroupDemand:
 class _ClassLoad:
     """The load of all of a budget's jobs of one class.
 
-    ``jobs``: how many exist, finished ones included. ``work``: mean work of one, seconds of the reference
-    option. ``seen``: those that say how often such jobs come. ``found``: the evidence for the load that ``profile``
-    declares; None where it declares none.
+    ``work``: mean work of one, seconds of the reference option. ``seen``: those that say how often such jobs come.
+    ``found``: the evidence for the load that ``profile`` declares; None where it declares none.
     """
 
     profile: Profile | None
-    jobs: int
     work: float
     seen: SeenJobs
     found: Evidence | None
@@ -147,8 +145,7 @@ class _ClassLoad:
         created = _uncounted(groups, balance)
         declares = profile is not None and (profile.claims_arrivals or profile.claims_work)
         found = evidence(groups, known, created, now) if declares else None
-        jobs = sum([len(group.members) for group in groups])
-        return cls(profile, jobs, _mean_work(profile, groups), SeenJobs(known, created), found)
+        return cls(profile, _mean_work(profile, groups), SeenJobs(known, created), found)
 
     def demand(
         self,
@@ -225,11 +222,13 @@ def budget_load(
 ) -> BudgetLoad:
     """The load of one budget's jobs, finished ones included, by group in order of their first job.
 
-    A group without any option is left out, and so is one without active jobs of which none is expected, or whose jobs
-    have no profile and too little in common. The budget's
+    A group without any option is left out, as if its jobs had not come: they cost nothing, and say nothing of the jobs
+    that can be served. So is a group without active jobs of which none is expected, or whose jobs have no profile and
+    too little in common. The budget's
     balance remembers the jobs that are gone. Classes of which no job exists count by what their profile declares or the
     balance remembers; otherwise the first jobs of a month would be given all of its money.
     """
+    groups = {key: group for key, group in groups.items() if menus.menu(key[1]).options}
     balance = budget.balance
     ceiling = budget.rate_ceiling if budget.fixed_rate is None else budget.fixed_rate
     history: Mapping[ClassId, ClassHistory] = {} if balance is None else balance.class_history
@@ -252,7 +251,7 @@ def budget_load(
         for key, group, name in of_class
         if (demand := loads[key[0]].demand(key, group, name, menus, ceiling, horizon)) is not None
     }
-    fractions = {key: len(group.members) / loads[key[0]].jobs for key, group in groups.items()}
+    fractions = {key: part for members in in_class.values() for key, part in _parts(members).items()}
     fractions |= {key: 1.0 for key, group, _ in of_class if group is None}
     seen = {class_id: SeenJobs(known, ()) for class_id, known in history.items()}
     seen |= {class_id: load.seen for class_id, load in loads.items()}
@@ -263,6 +262,13 @@ def budget_load(
     return BudgetLoad(
         {key: group for key, group in found.items() if group.active or (group.arrivals and key[0] in profiles)}, came
     )
+
+
+def _parts(groups: Sequence[JobGroup]) -> dict[GroupKey, float]:
+    """The fraction of a class's jobs to come that each of its groups has: as of those that came."""
+    came = {group.key: len(group.members) - len(_not_come(group)) for group in groups}
+    whole = sum(came.values())
+    return {key: number / whole if whole else 1.0 / len(groups) for key, number in came.items()}
 
 
 def _any_key(profile: Profile) -> GroupKey:
@@ -286,7 +292,7 @@ def _usual_dollars(
 def _uncounted(groups: Iterable[JobGroup], balance: Balance | None) -> list[Instant]:
     """The instants at which the jobs were created that came and are not in the balance's sums.
 
-    A job that has neither had GPUs nor wants any has not come yet: as long as it is suspended or refused, it costs
+    A job that neither had GPUs nor wants any has not come yet: as long as it is suspended or refused, it costs
     nothing, and thousands of them must not take the money from others.
     """
     created: list[Instant] = []
@@ -296,8 +302,13 @@ def _uncounted(groups: Iterable[JobGroup], balance: Balance | None) -> list[Inst
             for facts, finish in group.finished
             if balance is not None and balance.counts(facts.job.id, finish.at)
         }
-        left_out |= {job.id for job, _ in group.idle if not job.last_run}
+        left_out |= _not_come(group)
         created += (
             [facts.order[0] for facts in group.members if facts.job.id not in left_out] if left_out else group.created
         )
     return created
+
+
+def _not_come(group: JobGroup) -> frozenset[JobId]:
+    """The jobs that neither had GPUs nor want any."""
+    return frozenset([job.id for job, _ in group.idle if not job.last_run])

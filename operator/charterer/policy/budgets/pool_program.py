@@ -198,7 +198,7 @@ class PoolProgram:
 
     def __init__(self, solutions: Sequence[BudgetSolution], room: Mapping[PoolId, float]) -> None:
         budgets = {
-            solution.budget.id: max(solution.allowed, solution.planned if solution.feasible else 0.0)
+            solution.budget.id: max(solution.allowed, solution.planned if solution.rate else 0.0)
             for solution in solutions
         }
         self._groups = [
@@ -252,12 +252,13 @@ class PoolProgram:
     def read(self, solution: BudgetSolution, sizes: Mapping[PoolId, PoolSize], now: Instant) -> BudgetSolution:
         """The solution of one of the budgets with pool limits, from the one without."""
         budget, scarce = solution.budget, self._solution
+        fits = scarce.fits[budget.id] is not BudgetFit.INFEASIBLE
         shares = {group.key: group.assignment(mix, scarce) for group, mix, _ in self._of(budget.id)}
         return replace(
             solution,
             rate=scarce.rates[budget.id],
             planned=scarce.spends[budget.id],
-            feasible=scarce.fits[budget.id] is not BudgetFit.INFEASIBLE,
+            feasible=fits if solution.rate else solution.feasible,
             surplus=scarce.fits[budget.id] is BudgetFit.SURPLUS,
             shares=shares,
             forecast=forecast_assigned(solution.pacing, shares, solution.calibration, budget, solution.arrivals),

@@ -3,7 +3,8 @@
     min Σ_b Σ_i λ_i Σ_o x_io (κ_b w_i a_io + δ_b m_io)
     s.t.  Σ_o x_io = 1 per class,   Σ λ x m ≤ budget per budget b,   Σ λ x u ≤ capacity per pool p
 
-κ_b, the bid of budget b, is what a second is worth to it with room for all: its own θ without pools. With ν_b and σ_p
+κ_b, the bid of budget b, is what a second is worth to it with room for all: its own θ without pools, and δ_b = 1 where
+that is 0, because even the cheapest columns cost more than it has. With ν_b and σ_p
 the duals of the rows, a job picks the option that minimises  w·κ_b·a + (δ_b + ν_b)·m + Σ_p σ_p·u_p.  With
 θ_b = κ_b / (δ_b + ν_b) and π_p = σ_p / (δ_b + ν_b) that is  w·θ_b·a + m + Σ_p π_p·u_p:  what room is worth is added to
 its price. A second of class i may cost w_i·γ_i dollars at most, γ_i being its ceiling: δ_b = κ_b / (the budget's
@@ -222,15 +223,14 @@ class _PoolProgram:
         self._budgets = list(budgets)
         self._pools = list(capacity)
         self._limits = [max(limit, 0.0) for limit in (*budgets.values(), *capacity.values())]
+        self._poor = {budget for budget, alone in unconstrained.solutions.items() if alone.fit is BudgetFit.INFEASIBLE}
         self._bids: dict[BudgetId, float] = {}
         self._dollars: dict[BudgetId, float] = {}
         for budget, solution in unconstrained.solutions.items():
             members = [at for at, lp_class in enumerate(classes) if lp_class.budget == budget]
             highest = max([classes[at].ceiling for at in members], default=0.0) or 1.0
-            time = _objective([classes[at] for at in members], [unconstrained.mixes[at] for at in members])
-            average = solution.spend / time if time > 0.0 < solution.spend else highest
-            self._bids[budget] = bid = min(solution.rate or average, highest)
-            self._dollars[budget] = bid / highest
+            self._bids[budget] = bid = 0.0 if budget in self._poor else min(solution.rate or highest, highest)
+            self._dollars[budget] = 1.0 if budget in self._poor else bid / highest
         self._alone = {budget: solution.rate for budget, solution in unconstrained.solutions.items()}
         self._owners = [number for number, lp_class in enumerate(classes) for _ in lp_class.columns]
         self._uses = [self._uses_of(lp_class, column) for lp_class in classes for column in lp_class.columns]
@@ -311,7 +311,7 @@ class _PoolProgram:
         return ScarceSolution(
             fits={
                 budget: BudgetFit.INFEASIBLE
-                if budget in short_of
+                if budget in short_of | self._poor
                 else (BudgetFit.SURPLUS if budget in spare else BudgetFit.MET)
                 for budget in self._budgets
             },

@@ -13,7 +13,7 @@ from charterer.domain.profile import Amdahl, SpeedCurve
 from charterer.policy.budgets.pool_program import PoolProgram
 from charterer.policy.budgets.pool_usage import path_usages
 from charterer.policy.planner import plan
-from tests.crowds import held, rooms_of, stood
+from tests.crowds import held, rooms_of, stood, stood_alone
 from tests.worlds import World
 
 POOLS = ("a", "b", "c")
@@ -60,12 +60,47 @@ def test_no_pool_is_exceeded_and_only_full_ones_have_a_price(world: World) -> No
     room, uses = rooms_of(world), held(found)
     for pool, much in uses.items():
         assert much <= room[pool].gpus * (1.0 + 1e-7)
-    world.pools = {name: replace(pool, max_nodes=10_000) for name, pool in world.pools.items()}
-    for solution, alone in zip(found, stood(world), strict=True):
+    for solution, alone in zip(found, stood_alone(world), strict=True):
         assert solution.planned <= max(solution.allowed, alone.planned) * (1.0 + 1e-7)
         for pool, scarce in solution.scarce.items():
             assert scarce.price > 0.0
             assert uses[pool] == pytest.approx(room[pool].gpus, rel=1e-6)
+
+
+@st.composite
+def crowded(draw: st.DrawFn) -> World:
+    """Many jobs in sight of one or two budgets that may be poor, and few nodes."""
+    world = World()
+    names = [f"team-{number}" for number in range(draw(st.integers(1, 2)))]
+    for name in names:
+        world.budget(name, amount=draw(st.sampled_from(["300", "2000", "10000", "40000"])))
+    for pool in POOLS[: draw(st.integers(1, 3))]:
+        world.pool(pool, price=draw(st.sampled_from(["4", "10", "30"])), max_nodes=draw(st.sampled_from([1, 2, 8])))
+    curves = [SpeedCurve(pool, Amdahl(0.95, 1.0)) for pool in world.pools]
+    for number in range(draw(st.integers(1, 3))):
+        hours, profile = draw(st.sampled_from([2.0, 20.0, 150.0, 1000.0])), f"class-{number}"
+        arrivals = draw(st.sampled_from([None, None, 0.2]))
+        world.profile(
+            profile,
+            curves[0].form,
+            gpu_type=curves[0].gpu_type,
+            work_hours=hours,
+            arrivals_per_hour=arrivals,
+            others=curves[1:],
+        )
+        for job in range(draw(st.sampled_from([1, 5, 20]))):
+            world.job(f"j{number}-{job}", gpus=(1, 4, 16), profile=profile, budget=draw(st.sampled_from(names)))
+    return world
+
+
+@settings(max_examples=60)
+@given(crowded())
+def test_a_budget_that_cannot_pay_its_cheapest_options_pays_for_no_second_in_a_full_pool_either(world: World) -> None:
+    alone = {solution.budget.id: solution for solution in stood_alone(world)}
+    for solution in stood(world):
+        if solution.shares and not alone[solution.budget.id].rate:
+            assert solution.rate == 0.0
+            assert (solution.feasible, solution.surplus) == (alone[solution.budget.id].feasible, False)
 
 
 @settings(max_examples=40)

@@ -111,6 +111,25 @@ def test_declared_arrivals_are_shared_by_the_groups_of_a_class() -> None:
     assert rates == pytest.approx({1.0: 3.0, 2.0: 1.0})
 
 
+@pytest.mark.parametrize("odd", ["fits no node", "asks for a type that nobody sells", "is suspended"])
+@pytest.mark.parametrize("arrivals", [None, 2.0])
+def test_a_job_that_cannot_be_served_changes_no_other_jobs_load(odd: str, arrivals: float | None) -> None:
+    world = World()
+    world.pool()
+    world.profile("sft", Amdahl(0.9, 1.0), work_hours=10, arrivals_per_hour=arrivals)
+    world.job("plain", gpus=(1, 8, 64), profile="sft", hours_left=5.0)
+    (alone,) = (group for group in grouped(world) if group.active)
+    if odd == "fits no node":
+        world.job("odd", gpus=64_000, profile="sft", hours_left=1e5)
+    elif odd == "is suspended":
+        world.job("odd", gpus=64, profile="sft", suspend=True)
+    else:
+        world.job("odd", gpus=8, profile="sft", gpu_types=("h100",))
+    (beside,) = (group for group in grouped(world) if group.active)
+    assert (beside.arrivals, beside.in_sight, beside.work) == (alone.arrivals, alone.in_sight, alone.work)
+    assert alone.arrivals > 0.0
+
+
 def test_a_class_whose_jobs_are_all_gone_is_planned_for_as_the_balance_remembers_it() -> None:
     world = World()
     world.pool()

@@ -13,7 +13,7 @@ from charterer.domain.nodes.hazard import Hazard
 from charterer.domain.option import Option
 from charterer.domain.plan import Allocate, Rent
 from charterer.domain.pool import CapacityType
-from charterer.domain.profile import ThroughputTable
+from charterer.domain.profile import Amdahl, PowerLaw, ThroughputTable
 from charterer.domain.time import after, seconds_between
 from charterer.policy.budgets.deadline import deadline_need
 from charterer.policy.jobs.group_key import menu_key
@@ -126,3 +126,46 @@ def test_a_job_that_waits_on_demand_for_spot_nodes_moves_to_no_other_on_demand_n
         world.rental("demand")
     world.runs_on("train", "demand-1", "demand-2", gpus=16, speed=1.7)
     assert not [command for command in plan(world.snapshot()).commands if isinstance(command, Allocate)]
+
+
+@pytest.mark.parametrize("minutes", [25.0, 43.0, 60.0])
+def test_a_job_on_demand_goes_back_to_spot_only_if_what_that_saves_pays_for_the_way_there_and_back(
+    minutes: float,
+) -> None:
+    """It would need 64 minutes on the one spot GPU, and have to go back to eight others soon: again and again."""
+    world = World()
+    world.budget(amount="1000")
+    world.profile("crowd", PowerLaw(0.8, 1.0), work_hours=100, arrivals_per_hour=1000.0, budget="research")
+    world.pool("demand", gpus=4, price="5.90", gpu_type="a100")
+    world.pool("spot", gpus=1, price="0.87", gpu_type="a100", capacity=CapacityType.SPOT, max_nodes=1)
+    world.profile("sft", PowerLaw(0.8, 1.0), work_hours=2)
+    for pool in ("demand", "demand", "spot"):
+        world.rental(pool)
+    world.job(
+        "train", gpus=(1, 1, 8), profile="sft", spot=SpotPolicy.ALLOWED, hours_left=1.05, target_hours=minutes / 60
+    )
+    world.runs_on("train", "demand-1", "demand-2", gpus=8, speed=8**0.8)
+    moves = [command.allocation for command in plan(world.snapshot()).commands if isinstance(command, Allocate)]
+    assert all(allocation is not None and allocation.option.pool == "demand" for allocation in moves)
+
+
+@pytest.mark.parametrize("minutes", [60.0, 66.0])
+def test_a_job_whose_best_spot_node_is_taken_goes_to_none_on_which_it_would_be_late(minutes: float) -> None:
+    """Four GPUs end in 53 minutes; two would in 77, and cost less at what a second of spot's four is worth."""
+    world = World()
+    world.budget(amount="1000")
+    world.profile("crowd", PowerLaw(0.8, 1.0), work_hours=100, arrivals_per_hour=1000.0, budget="research")
+    world.pool("demand", gpus=4, price="12", gpu_type="a100", start_seconds=0.0)
+    world.pool("spot", gpus=4, price="6.44", gpu_type="a100", capacity=CapacityType.SPOT, max_nodes=1)
+    world.profile("sft", Amdahl(0.8, 1.0), work_hours=2, restart_seconds=300.0)
+    for pool in ("demand", "demand", "spot"):
+        world.rental(pool)
+    world.job("other", gpus=4, profile="sft", spot=SpotPolicy.ALLOWED)
+    world.runs_on("other", "spot-1", gpus=4)
+    world.job(
+        "train", gpus=(2, 4, 8), profile="sft", spot=SpotPolicy.ALLOWED, hours_left=2.0, target_hours=minutes / 60
+    )
+    world.runs_on("train", "demand-1", "demand-2", gpus=8)
+    (move,) = (command.allocation for command in plan(world.snapshot()).commands if isinstance(command, Allocate))
+    assert move is not None
+    assert (move.option.pool, move.option.gpus) == ("demand", 4)

@@ -14,6 +14,7 @@ from charterer.policy.actions.triage import KeptRuns
 from charterer.policy.budgets import reasons
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.options.option_value import Completion
+from charterer.policy.solve.phase_dp import key_of
 
 
 class Commitments:
@@ -50,7 +51,7 @@ class Commitments:
         if self._refused:
             return False
         expected = self._is_expected(self._solution.key(job))
-        if not expected and self._committed + self._cost(job) <= self._solution.committable:
+        if not expected and self._committed + self._cost(job, option) <= self._solution.committable:
             return True
         first = self._rate == 0 or (expected and not self._expected)
         allowed = self._solution.allowed
@@ -67,10 +68,10 @@ class Commitments:
         if not self._solution.feasible:
             self._committed += self._solution.commitment(job, given)
 
-    def wait(self, job: Job) -> None:
-        """Count what a job costs that waits for its nodes."""
+    def wait(self, job: Job, option: Option) -> None:
+        """Count what a job costs that waits for its nodes: what it will cost once it begins."""
         if not self._solution.feasible:
-            self._committed += self._cost(job)
+            self._committed += self._cost(job, option)
 
     def refuse(self, job: Job, option: Option) -> str:
         """Refuse a job of the queue: nobody behind it gets what the first cannot have.
@@ -82,7 +83,8 @@ class Commitments:
         self._refused = True
         if not self._is_expected(self._solution.key(job)):
             left = reasons.format_money(max(self._solution.committable - self._committed, 0.0))
-            return f"it costs about {reasons.format_money(self._cost(job))}, and {left} may be committed to jobs now"
+            cost = reasons.format_money(self._cost(job, option))
+            return f"it costs about {cost}, and {left} may be committed to jobs now"
         used, allowed = Price.per_second(self._rate), Price.per_second(max(self._solution.allowed, 0.0))
         return f"it costs {option.price}, other jobs {used}, and the budget may spend {allowed} now"
 
@@ -91,7 +93,8 @@ class Commitments:
         share = self._solution.shares.get(group)
         return share is not None and share.group.basis is not ArrivalsBasis.ASSUMED
 
-    def _cost(self, job: Job) -> float:
-        """Dollars that the job is expected to cost on the cheapest way to its end."""
-        factor = self._solution.calibration.factor(self._solution.key(job)[0])
-        return min(outcome.dollars for outcome in self._wanted[job.id]) * factor
+    def _cost(self, job: Job, option: Option) -> float:
+        """Dollars that the job is expected to cost to its end on that option, or on the cheapest."""
+        factor, ways = self._solution.calibration.factor(self._solution.key(job)[0]), self._wanted[job.id]
+        there = [way.dollars for way in ways if key_of(way.option) == key_of(option)]
+        return min(there or [way.dollars for way in ways]) * factor

@@ -206,7 +206,7 @@ class Admission:
         if self._runs_meanwhile(job, option, claim.nodes, share):
             return None
         text = f"waits until {names(claim.nodes)} can take it{self._refusals.passed_over(job, option, wanted)}"
-        self._money.wait(job)
+        self._money.wait(job, option)
         self._draft.judge(job, option, reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, text))
         return None
 
