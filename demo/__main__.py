@@ -51,19 +51,19 @@ from demo.summary import Summary
     help="Folder for logs, applied manifests, summary and picture. It is emptied first.",
 )
 def main(cluster: str, cloud: str, pace: int, keep: bool, out: Path) -> None:
-    """Show Charterer at work on an hour of a measured workload, in about four minutes.
+    """Show Charterer at work on an hour of a measured workload, in about three minutes.
 
     28 training jobs of six applications are submitted to a real Kubernetes API server, at the times of the workload.
-    Charterer rents 4-GPU nodes for them, from a fake cloud or through a real Karpenter, within a budget of $45 an hour:
-    it decides how many GPUs each job is worth, copes with a zone that runs out of machines, and gives the nodes back.
-    The GPU nodes, the containers and the bill are simulated. The rest is real: control plane, operator, speeds
-    (measured on T4 GPUs).
+    Charterer rents nodes for them, from a fake cloud or through a real Karpenter: it decides on which GPUs, and on how
+    many, each job is worth its money, copes with pools that run out of machines and with spot machines that are taken
+    back, and gives the nodes back. The GPU nodes, the containers and the bill are simulated. The rest is real: control
+    plane, operator, speeds (measured on T4 and A100 GPUs).
 
     \b
     What to look at:
-      - the live table: how many GPUs each job gets, and why (often not the number that was asked for)
-      - "pays up to $X per job-hour saved": the exchange rate between money and time that follows from the budget
-      - the summary and out/demo/demo.png: a cluster autoscaler, Charterer for no more money, and what was run
+      - the live table: which GPUs each job gets, and why (often not what was asked for)
+      - "pays up to $X per job-hour saved": the exchange rate between money and time
+      - the summary and out/demo/demo.png: a cluster autoscaler, Charterer, and Charterer for no more money
       - the numbers beside the picture, and the manifests in out/demo/applied
       - python -m demo --keep, then kubectl
 
@@ -93,7 +93,7 @@ async def _cancelled_by_sigterm(
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    return await run(an_hour(pace), cluster, cloud, out, console, keep)
+    return await run(an_hour(pace, cloud), cluster, out, console, keep)
 
 
 @contextmanager

@@ -31,7 +31,6 @@ _START_SECONDS = 60.0
 
 
 async def start(
-    kind: str,
     of: Scenario,
     cluster: Cluster,
     kube: Kube,
@@ -41,7 +40,7 @@ async def start(
     stack: AsyncExitStack,
 ) -> tuple[Cloud, list[Json]]:
     """The cloud and its GPUPools. It stops with the programs, or with the stack. DemoError where it cannot start."""
-    if kind == "karpenter":
+    if of.cloud == "karpenter":
         process = stack.enter_context(karpenter.start(of, cluster, out / "karpenter"))
         claims = karpenter.KarpenterCloud(kube, of, process)
         stack.callback(asyncio.create_task(claims.follow()).cancel)
@@ -53,7 +52,7 @@ async def start(
 
 async def _fake(of: Scenario, cluster: Cluster, out: Path, programs: Programs) -> str:
     config, ready = out / "fakecloud.yaml", out / "fakecloud.url"
-    config.write_text(yaml.safe_dump(scenario.fakecloud(of), sort_keys=False))
+    config.write_text(yaml.safe_dump(scenario.sold(of), sort_keys=False))
     kubeconfig = cluster.service_account_kubeconfig(SYSTEM, _ACCOUNT)
     programs.start(
         "fakecloud",

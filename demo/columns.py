@@ -16,7 +16,8 @@ Steps = Sequence[tuple[float, float]]
 class ColumnJob:
     """A job in one column. ``began``: when its pods ran for the first time. ``widths``: GPUs from a second on.
 
-    ``repeated``: seconds of training that were lost because pods ended without a checkpoint.
+    ``repeated``: seconds of training that were lost because pods ended without a checkpoint. ``gpu_types``: the type of
+    its GPUs from a second on.
     """
 
     name: str
@@ -25,6 +26,12 @@ class ColumnJob:
     ended: float | None
     widths: Steps
     repeated: float = 0.0
+    gpu_types: Sequence[tuple[float, str]] = ()
+
+    def gpu_type(self, at: float) -> str:
+        """The type of its GPUs at that second, or of its first ones; empty where none is known."""
+        known = [gpu_type for since, gpu_type in self.gpu_types if since <= at]
+        return known[-1] if known else next((gpu_type for _, gpu_type in self.gpu_types), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +95,7 @@ class Columns:
 def really_run(replayed: Mapping[str, Replayed], spent: Steps, dollars: float, machines: int) -> Column:
     """The column of a real run, with the cloud's own bill."""
     jobs = [
-        ColumnJob(name, job.submitted, job.began, job.completed, job.held, job.repeated)
+        ColumnJob(name, job.submitted, job.began, job.completed, job.held, job.repeated, job.types)
         for name, job in replayed.items()
         if job.submitted is not None
     ]

@@ -23,16 +23,45 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 DATA = Path(__file__).parent / "data"
 WORKLOAD = "workload-2"
 EPOCHS = {"bert": 2, "cifar10": 100, "deepspeech2": 80, "imagenet": 90, "ncf": 10, "yolov3": 50}
 LARGEST_LOCAL_BATCH = {"yolov3": 8}
-PLACEMENTS = {1: "1", 2: "2", 4: "4", 6: "24", 8: "44", 12: "444", 16: "4444"}
-"""The packed placement by GPUs, as the digits of `placements.csv`: 6 GPUs are a whole node and half another."""
-WHOLE_NODES = {24: 6, 32: 8, 48: 12}
-"""Nodes by GPUs, for the widths that only `scalability.csv` measured packed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """Where the step times of a GPU type are, for an application's ``{name}``.
+
+    ``packed``: the packed placement by GPUs, as the digits of `placements.csv`. ``nodes``: nodes by GPUs, for widths
+    that only `scalability.csv` measured packed.
+    """
+
+    placements: str
+    scalability: str
+    packed: Mapping[int, str]
+    nodes: Mapping[int, int]
+
+
+TYPES = {
+    "Tesla-T4": Measurements(
+        "pollux/traces/{name}/placements.csv",
+        "pollux/traces/{name}/scalability.csv",
+        {1: "1", 2: "2", 4: "4", 6: "24", 8: "44", 12: "444", 16: "4444"},
+        {24: 6, 32: 8, 48: 12},
+    ),
+    "NVIDIA-A100-SXM4-40GB": Measurements(
+        "sia/traces/{name}/placements-dgx.csv",
+        "sia/traces/{name}/scalability-dgx.csv",
+        {1: "1", 2: "2", 4: "4", 8: "8", 16: "88"},
+        {},
+    ),
+}
+"""Nodes of four T4 (Pollux), where 6 GPUs are a whole node and half another, and of eight A100 (Sia). The statistics of
+an application do not depend on the type: Sia's jobs are Pollux's."""
 
 
 class DataMissing(Exception):
@@ -97,27 +126,29 @@ def _rows(path: Path) -> Iterator[dict[str, str]]:
         yield from csv.DictReader(file)
 
 
-def _steps(folder: Path, allowed: range, largest_local: float) -> dict[int, dict[int, float]]:
+def _steps(
+    data: Path, application: str, of: Measurements, allowed: range, largest_local: float
+) -> dict[int, dict[int, float]]:
     steps: dict[int, dict[int, float]] = {}
 
     def add(gpus: int, row: Mapping[str, str]) -> None:
-        local = int(row["local_bsz"])
+        local = int(float(row["local_bsz"]))
         if gpus * local in allowed and local <= largest_local:
             steps.setdefault(gpus, {})[gpus * local] = float(row["step_time"])
 
-    gpus_of = {placement: gpus for gpus, placement in PLACEMENTS.items()}
-    for row in _rows(folder / "placements.csv"):
+    gpus_of = {placement: gpus for gpus, placement in of.packed.items()}
+    for row in _rows(data / of.placements.format(name=application)):
         if row["placement"] in gpus_of:
             add(gpus_of[row["placement"]], row)
-    for row in _rows(folder / "scalability.csv"):
+    for row in _rows(data / of.scalability.format(name=application)):
         gpus = int(row["num_replicas"])
-        if WHOLE_NODES.get(gpus) == int(row["num_nodes"]):
+        if of.nodes.get(gpus) == int(row["num_nodes"]):
             add(gpus, row)
     return steps
 
 
-def read(data: Path, application: str) -> Measured:
-    """The measurements of one application under the data folder."""
+def read(data: Path, application: str, gpu_type: str) -> Measured:
+    """The measurements of one application on one GPU type under the data folder."""
     folder = data / "pollux" / "traces" / application
     statistics = {
         int(path.stem.removeprefix("validation-")): [
@@ -128,20 +159,21 @@ def read(data: Path, application: str) -> Measured:
     if not statistics:
         raise DataMissing(f"no validation-*.csv in {folder}; set CHARTERER_DATA_DIR to the folder that has pollux/")
     allowed = range(min(statistics), max(statistics) + 1)
-    return Measured(application, statistics, _steps(folder, allowed, LARGEST_LOCAL_BATCH.get(application, math.inf)))
+    largest = LARGEST_LOCAL_BATCH.get(application, math.inf)
+    return Measured(application, statistics, _steps(data, application, TYPES[gpu_type], allowed, largest))
 
 
 def speeds(data: Path) -> str:
     """The text of speeds.csv."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(["application", "epochs", "gpus", "seconds", "first_batch", "last_batch"])
-    for application, epochs in EPOCHS.items():
-        measured = read(data, application)
+    table.writerow(["application", "epochs", "gpu_type", "gpus", "seconds", "first_batch", "last_batch"])
+    for (application, epochs), gpu_type in product(EPOCHS.items(), TYPES):
+        measured = read(data, application, gpu_type)
         for gpus in sorted(measured.steps):
             taken = [measured.epoch_seconds(epoch, gpus) for epoch in range(epochs)]
             seconds = sum(epoch_seconds for epoch_seconds, _ in taken)
-            table.writerow([application, epochs, gpus, f"{seconds:.1f}", taken[0][1], taken[-1][1]])
+            table.writerow([application, epochs, gpu_type, gpus, f"{seconds:.1f}", taken[0][1], taken[-1][1]])
     return text.getvalue()
 
 

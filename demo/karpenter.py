@@ -1,6 +1,6 @@
 """Karpenter as the cloud of the demo: what it sells, and the bill of its NodeClaims.
 
-Prices, stock and start-up times are those of demo/manifests/fakecloud.yaml.
+Prices, stock and start-up times are those of demo/manifests/karpenter-offers.yaml.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def start(of: Scenario, plane: Plane, directory: Path) -> KarpenterProcess:
     files = karpenter.find()
     if files is None:
         raise DemoError("Karpenter has not been built: run `make karpenter`")
-    groups = scenario.fakecloud(of)["groups"]
+    groups = scenario.sold(of)["groups"]
     offers = [("on-demand", group["zone"], float(group["hourlyPrice"])) for group in groups]
     (cloud, *_) = (pool["spec"]["karpenter"] for pool in scenario.load("pools-karpenter"))
     started = KarpenterProcess.start(
@@ -72,7 +72,7 @@ def tariffs(of: Scenario) -> Mapping[str, Tariff]:
     """The tariffs by zone."""
     return {
         group["zone"]: Tariff(group["name"], micros(group["hourlyPrice"]), group["billingMinimumSeconds"])
-        for group in scenario.fakecloud(of)["groups"]
+        for group in scenario.sold(of)["groups"]
     }
 
 

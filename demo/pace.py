@@ -108,6 +108,8 @@ _FIELDS: Mapping[str, Mapping[str, Any]] = {
         "groups": {
             "hourlyPrice": _dearer,
             "startupSeconds": _faster,
+            "lifetimeSeconds": _faster,
+            "noticeSeconds": _faster,
             "billingMinimumSeconds": _whole_seconds,
             "retrySeconds": _faster,
             "listedSeconds": _faster,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -16,13 +17,15 @@ from matplotlib.ticker import MultipleLocator
 from demo.columns import Column, ColumnJob, Columns
 from demo.money import shown
 from demo.scenario import Scenario
+from demo.tables import T4
 from demo.view import View
 
 WAITING, SPENT, BUDGET, SIMULATED, SOLD_OUT = "#E69F00", "#08519C", "#D55E00", "#7F7F7F", "#CC79A7"
 """Colours from the palette of Okabe and Ito, for colour-blind readers; lines differ in dashes, too."""
-WIDTHS = ((2, "#C6DBEF", "1 or 2"), (4, "#9ECAE1", "3 or 4"), (8, "#4292C6", "5 to 8"), (16, "#2171B5", "9 to 16"))
-"""The most GPUs of each shade, darker for more, and its words."""
-WIDEST = ("#08306B", "more than 16")
+SHADES = {T4: ("#C6DBEF", "#9ECAE1", "#4292C6", "#08519C"), "": ("#C7E9C0", "#74C476", "#31A354", "#006D2C")}
+"""By GPU type ("": any other), the colours of 1, up to 4, up to 8 and more GPUs: darker for more."""
+WIDEST = (1, 4, 8)
+"""The most GPUs of each shade but the last."""
 _DARK_FROM = 5
 _LABEL_MINUTES = 6.0
 _STOCK_OUT = "Cooling"
@@ -39,8 +42,8 @@ def draw(
         ("Today: Karpenter, as asked", today, "really run")
         if today.measured
         else ("Today: cluster autoscaler, as asked", today, "simulated"),
+        (f"Charterer, up to ${scenario.pays:,.0f} a job-hour", real, "really run"),
         ("Charterer, for no more money", columns.same_money, "simulated"),
-        (f"Charterer, at ${scenario.hourly_budget:,.0f} an hour", real, "really run"),
     )
     with mpl.rc_context(
         {
@@ -59,7 +62,7 @@ def draw(
             jobs.set_title(f"{title} ({how})", loc="left", fontsize=10, fontweight="bold")
             _draw_jobs(jobs, column, [job.name for job in columns.autoscaler.jobs])
             _draw_money(money, column)
-        _draw_run(rows[1][2], scenario, views, columns.budget)
+        _draw_run(rows[1][1], scenario, views, columns.budget)
         _finish(figure, rows, panels)
         for file in files:
             figure.savefig(file, dpi=130, metadata={"Date": None} if file.suffix == ".svg" else None)
@@ -88,8 +91,8 @@ def stretches(job: ColumnJob, until: float) -> Iterator[tuple[float, float, int]
             yield since, min(to, end), gpus
 
 
-def _shade(gpus: int) -> str:
-    return next((colour for most, colour, _ in WIDTHS if gpus <= most), WIDEST[0])
+def _shade(gpus: int, gpu_type: str) -> str:
+    return SHADES.get(gpu_type, SHADES[""])[bisect_left(WIDEST, gpus)]
 
 
 def _draw_jobs(axes: Axes, column: Column, names: Sequence[str]) -> None:
@@ -98,7 +101,7 @@ def _draw_jobs(axes: Axes, column: Column, names: Sequence[str]) -> None:
     for job in column.jobs:
         row = names.index(job.name)
         for since, to, gpus in stretches(job, last):
-            colour = _shade(gpus) if gpus else WAITING
+            colour = _shade(gpus, job.gpu_type(since)) if gpus else WAITING
             axes.barh(row, (to - since) / 60, left=since / 60, height=0.8 if gpus else 0.35, color=colour, lw=0)
             if gpus and (to - since) / 60 >= _LABEL_MINUTES:
                 ink = "white" if gpus >= _DARK_FROM else "black"
@@ -157,11 +160,13 @@ def _finish(figure: Figure, rows: Any, panels: Sequence[tuple[str, Column, str]]
     rows[1][0].set_ylim(bottom=0)
     rows[1][0].set_ylabel("US dollars spent")
     handles: list[Any] = [Patch(color=WAITING, label="waits")]
-    handles += [Patch(color=colour, label=f"{words} GPUs") for _, colour, words in (*WIDTHS, (0, *WIDEST))]
+    handles += [
+        Patch(color=shades[2], label=words) for shades, words in zip(SHADES.values(), ("T4", "A100"), strict=True)
+    ]
     handles += [
         mpl.lines.Line2D([], [], color=SPENT, lw=1.8, label="spent"),
         mpl.lines.Line2D([], [], color=SIMULATED, lw=1.4, ls=(0, (2, 1.5)), label="the same, simulated"),
         mpl.lines.Line2D([], [], color=BUDGET, lw=1.6, ls=(0, (6, 2)), label="budget"),
-        Patch(color=SOLD_OUT, alpha=0.25, label="a zone has no more nodes"),
+        Patch(color=SOLD_OUT, alpha=0.25, label="a pool has no more nodes"),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8, frameon=False)

@@ -30,13 +30,14 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 class Kind:
     """A kind of job, whose pods have the labels that `demo.pods` reads.
 
-    ``ended``: None while the job goes on, "" when it has completed, else why it failed. ``reports``: whether its pods
-    report progress to the operator.
+    ``ended``: None while the job goes on, "" when it has completed, else why it failed. ``placed``: the job's run and
+    the pool that it is in. ``reports``: whether its pods report progress to the operator.
     """
 
     path: str
     manifest: Callable[[Scenario, ReplayJob], Json]
     ended: Callable[[Json], str | None]
+    placed: Callable[[Json], tuple[int, str] | None]
     reports: bool
 
 
@@ -47,7 +48,12 @@ def _ended(training_job: Json) -> str | None:
     return "" if finish["kind"] == "Complete" else f"{finish.get('reason', '')}: {finish.get('message', '')}"
 
 
-TRAINING_JOBS = Kind(JOBS, scenario.training_job, _ended, reports=True)
+def _placed(training_job: Json) -> tuple[int, str] | None:
+    allocation = training_job.get("status", {}).get("allocation")
+    return None if allocation is None else (allocation["run"], allocation["option"]["pool"])
+
+
+TRAINING_JOBS = Kind(JOBS, scenario.training_job, _ended, _placed, reports=True)
 
 _TICK_SECONDS = 0.2
 _REPORT_SECONDS = 1.0
@@ -60,7 +66,8 @@ class Replayed:
 
     ``submitted``, ``began`` (all pods ran for the first time) and ``completed`` are actual times, None before.
     ``held``: (second, GPUs from then on), whenever all pods run or no longer do. ``repeated``: seconds of training
-    that were lost because pods ended without a checkpoint.
+    that were lost because pods ended without a checkpoint. ``gpu_types``: by run, as soon as that is known.
+    ``types``: (second, type of its GPUs from then on).
     """
 
     job: ReplayJob
@@ -75,6 +82,8 @@ class Replayed:
     pods: list[Json] = field(default_factory=list)
     ending: bool = False
     repeated: float = 0.0
+    gpu_types: dict[int, str] = field(default_factory=dict)
+    types: list[tuple[float, str]] = field(default_factory=list)
 
     @property
     def finished(self) -> bool:
@@ -95,12 +104,13 @@ class Replayed:
             self.repeated += (before.advance(at).done - self.training.done) / current.speed
             self.gpus = 0
             self.held.append((at, 0))
-        if running is not None and self.training.current is None:
-            speed = self.job.application.speedup(running.gpus)
+        if running is not None and self.training.current is None and running.run in self.gpu_types:
+            speed = self.job.application.speedup(running.gpus, self.gpu_types[running.run])
             self.training = self.training.begin(running.run, at, speed, restart_seconds)
             self.began = at if self.began is None else self.began
             self.gpus = running.gpus
             self.widths.append(running.gpus)
+            self.types.append((at, self.gpu_types[running.run]))
             self.held.append((at, running.gpus))
 
 
@@ -118,6 +128,7 @@ class Replay:
         self._all_finished = asyncio.Event()
         self.jobs = {job.name: Replayed(job, Training(job.work, of.checkpoint_seconds)) for job in of.jobs}
         self.answers: dict[int, int] = {}
+        self._gpu_types = {pool.name: pool.gpu_type for pool in of.pools}
 
     @property
     def now(self) -> float:
@@ -165,6 +176,10 @@ class Replay:
                 replayed = self.jobs.get(item["metadata"]["name"])
                 if replayed is None:
                     continue
+                if (placed := self._kind.placed(item)) is not None:
+                    run, pool = placed
+                    replayed.gpu_types[run] = self._gpu_types[pool]
+                    self._follow(replayed)
                 failure = self._kind.ended(item)
                 if failure is not None and not replayed.finished:
                     replayed.failed = failure
@@ -177,10 +192,12 @@ class Replay:
             by_job: dict[str, list[Json]] = {}
             for pod in objects.values():
                 by_job.setdefault(pod["metadata"]["labels"][pods.LABEL_JOB], []).append(pod)
-            at = self.now
             for name, replayed in self.jobs.items():
                 replayed.pods = by_job.get(name, [])
-                replayed.follow(pods.running_run(replayed.pods), at, self._scenario.restart_seconds)
+                self._follow(replayed)
+
+    def _follow(self, replayed: Replayed) -> None:
+        replayed.follow(pods.running_run(replayed.pods), self.now, self._scenario.restart_seconds)
 
     async def _train(self, reporter: Reporter) -> None:
         """Advance all trainings, until it is cancelled."""

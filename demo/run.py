@@ -41,7 +41,7 @@ TO_TRY = (
     "kubectl get gpubudgets,gpupools,gpurentals",
     "kubectl get events -A --field-selector reportingComponent=charterer.dev/operator"
     " --sort-by=.metadata.creationTimestamp",
-    "kubectl describe gpupool t4-a",
+    "kubectl describe gpupools",
     "kubectl describe trainingjob -n research imagenet-79",
     "charterer plan  # it is in .venv/bin",
     "charterer explain tj/imagenet-79 -n research",
@@ -94,7 +94,13 @@ class Simulation:
     def __init__(self, of: Scenario, now: datetime, today: Path | None) -> None:
         """``today``: a file with the column of today's practice, where that was really run."""
         at = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
-        arguments = [f"--pace={of.pace.factor}", f"--jobs={len(of.jobs)}", f"--share={of.share}", f"--at={at}"]
+        arguments = [
+            f"--cloud={of.cloud}",
+            f"--pace={of.pace.factor}",
+            f"--jobs={len(of.jobs)}",
+            f"--share={of.share}",
+            f"--at={at}",
+        ]
         arguments += [] if of.most_pays is None else [f"--most-pays={of.most_pays}"]
         arguments += [] if today is None else [f"--today={today}"]
         self._program = subprocess.Popen(
@@ -118,10 +124,10 @@ class Simulation:
         self._program.wait()
 
 
-async def run(of: Scenario, kind: str, cloud: str, out: Path, console: Console, keep: bool) -> Summary:
+async def run(of: Scenario, kind: str, out: Path, console: Console, keep: bool) -> Summary:
     """Run the demo with its files in ``out``, which is emptied first, and stop everything that it has started.
 
-    ``kind``: of the cluster. ``cloud``: one of clouds.NAMES. With ``keep`` everything stays up until it is cancelled.
+    ``kind``: of the cluster. With ``keep`` everything stays up until it is cancelled.
     Before an exception is raised, the last lines of the programs' logs are printed.
     """
     steps = Steps(console)
@@ -130,7 +136,7 @@ async def run(of: Scenario, kind: str, cloud: str, out: Path, console: Console, 
         programs = Programs(out)
         stack.callback(programs.stop)
         try:
-            stage = await _set(of, kind, cloud, out, steps, programs, stack)
+            stage = await _set(of, kind, out, steps, programs, stack)
             result = await _play(of, stage, out, steps, console)
         except Exception:
             console.print(programs.tails(), style="dim", highlight=False, markup=False, soft_wrap=True)
@@ -154,25 +160,23 @@ def _empty(out: Path) -> None:
     marker.touch()
 
 
-async def _set(
-    of: Scenario, kind: str, cloud: str, out: Path, steps: Steps, programs: Programs, stack: AsyncExitStack
-) -> Stage:
+async def _set(of: Scenario, kind: str, out: Path, steps: Steps, programs: Programs, stack: AsyncExitStack) -> Stage:
     """Set up everything up to the first job."""
     steps.say(f"starting a control plane ({kind}); logs are in {out}")
     cluster = start(kind, out / "cluster", programs)
     stack.callback(cluster.stop)
     steps.say("helm install: charts/charterer-crds, charts/charterer")
-    _install(cluster, clouds.VALUES[cloud])
+    _install(cluster, clouds.VALUES[of.cloud])
     session = await stack.enter_async_context(aiohttp.ClientSession())
     kube = await stack.enter_async_context(Kube(Access.of(cluster.kubeconfig)))
-    steps.say(f"starting {clouds.NAMES[cloud]}{clouds.WITHOUT[cloud]}")
-    rented, pools = await clouds.start(cloud, of, cluster, kube, out, programs, session, stack)
+    steps.say(f"starting {clouds.NAMES[of.cloud]}{clouds.WITHOUT[of.cloud]}")
+    rented, pools = await clouds.start(of, cluster, kube, out, programs, session, stack)
     steps.say(f"applying demo/manifests, sped up {of.pace.factor} times (the applied ones: {out / 'applied'})")
     now = datetime.now(UTC)
     _apply(of, now, cluster, pools, out / "applied")
     steps.say("starting the operator (charterer run)")
     metrics_url = await _start_operator(cluster, session, programs)
-    simulation = Simulation(of, now, measured(of) if cloud == "karpenter" else None)
+    simulation = Simulation(of, now, measured(of) if of.cloud == "karpenter" else None)
     stack.callback(simulation.stop)
     return Stage(cluster, programs, kube, session, rented, metrics_url, simulation)
 

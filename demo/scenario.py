@@ -17,19 +17,22 @@ from zoneinfo import ZoneInfo
 import yaml
 
 from demo.pace import Json, Pace
-from demo.tables import Application, Submission, applications, submissions
+from demo.tables import T4, Application, Submission, applications, submissions
 
 MANIFESTS = Path(__file__).parent / "manifests"
 NAMESPACE = "research"
 BUDGET = "research"
 MEAN_MONTH_HOURS = 730
+FILES = {"fake": ("fakecloud", "pools"), "karpenter": ("karpenter-offers", "pools-karpenter")}
+"""By cloud, the files of demo/manifests with what it sells and with the pools."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolPlan:
-    """A pool: price and start-up times of its nodes, and the number that the cloud has.
+    """A pool: price, start-up times and lifetimes of its nodes, and the number that the cloud has.
 
-    The fake cloud draws each start-up from ``start_seconds``; the simulation takes them in turn.
+    The fake cloud draws each start-up from ``start_seconds``, and each lifetime of a spot node from
+    ``lifetime_seconds``; the simulation takes them in turn.
     """
 
     name: str
@@ -39,11 +42,13 @@ class PoolPlan:
     start_seconds: tuple[float, ...]
     billing_minimum_seconds: int
     stock: int | None
+    spot: bool
+    lifetime_seconds: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayJob:
-    """A job to replay: ``work`` in seconds on one GPU, ``submitted`` in seconds after the start of the replay."""
+    """A job to replay: ``work`` in seconds on one T4, ``submitted`` in seconds after the start of the replay."""
 
     name: str
     application: Application
@@ -51,9 +56,9 @@ class ReplayJob:
     work: float
     asked: int
 
-    def seconds(self, gpus: int) -> float:
-        """Seconds of its training on ``gpus``."""
-        return self.work / self.application.speedup(gpus)
+    def seconds(self, gpus: int, gpu_type: str = T4) -> float:
+        """Seconds of its training on ``gpus`` of that type."""
+        return self.work / self.application.speedup(gpus, gpu_type)
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,9 @@ class Scenario:
 
     ``epochs``: the number of epochs to which long applications are shortened. ``restart_seconds``: from the start of a
     run's pods until training continues from the checkpoint. ``hand_over_seconds``: the time that Kubernetes and the
-    operator take to replace a run by the next, in seconds of the demo, because no pace shortens it.
+    operator take to replace a run by the next, in seconds of the demo, because no pace shortens it. ``most_pays``:
+    dollars that the budget pays at most for a job-hour saved; None: as its manifest says. ``share``: of its amount.
+    ``cloud``: one of ``FILES``.
     """
 
     window: tuple[float, float]
@@ -72,31 +79,45 @@ class Scenario:
     restart_seconds: float = 30.0
     checkpoint_seconds: float = 300.0
     hand_over_seconds: float = 1.5
-    most_pays: int | None = None
+    most_pays: float | None = None
     share: float = 1.0
+    cloud: str = "fake"
 
     @cached_property
     def applications(self) -> Mapping[str, Application]:
         """The measured applications by name."""
         return applications()
 
+    @property
+    def gpu_types(self) -> tuple[str, ...]:
+        """What is sold, the type first for which the owners asked."""
+        return tuple(sorted({pool.gpu_type for pool in self.pools}, key=lambda name: (name != T4, name)))
+
     @cached_property
     def pools(self) -> tuple[PoolPlan, ...]:
         """The pools, the cheapest first."""
-        groups = load("fakecloud")[0]["groups"]
+        groups = load(FILES[self.cloud][0])[0]["groups"]
         pools = (
             PoolPlan(
                 name=group["name"],
                 gpu_type=group["gpuType"],
                 gpus_per_node=group["gpusPerInstance"],
-                hourly_price=float(group["hourlyPrice"]),
+                hourly_price=float(group["hourlyPrice"]) * float(group.get("spotFactor", 1)),
                 start_seconds=tuple(map(float, group["startupSeconds"])),
                 billing_minimum_seconds=group["billingMinimumSeconds"],
                 stock=group.get("stock"),
+                spot=group.get("capacityType") == "Spot",
+                lifetime_seconds=tuple(map(float, group.get("lifetimeSeconds", ()))),
             )
             for group in groups
         )
         return tuple(sorted(pools, key=lambda pool: pool.hourly_price))
+
+    @property
+    def pays(self) -> float:
+        """Dollars that the budget pays at most to complete a job an hour earlier."""
+        manifest = float(load("budget")[0]["spec"]["maxPaysPerHourSaved"])
+        return manifest if self.most_pays is None else self.most_pays
 
     @cached_property
     def hourly_budget(self) -> float:
@@ -109,7 +130,7 @@ class Scenario:
         return self.hourly_budget * min(at, end - begin) / 3600
 
     def work(self, application: str) -> float:
-        """Work of a job of that application in seconds on one GPU, for the epochs that are replayed."""
+        """Work of a job of that application in seconds on one T4, for the epochs that are replayed."""
         measured = self.applications[application]
         return measured.time(1) * self.epochs.get(application, measured.epochs) / measured.epochs
 
@@ -134,18 +155,22 @@ _WINDOWS = {28: (230 * 60.0, 290 * 60.0), 160: (0.0, 480 * 60.0)}
 """Seconds of the workload by number of jobs: an hour in which all six applications occur, and the whole."""
 
 
-def workload(factor: int, jobs: int = 28) -> Scenario:
-    """That many jobs of the workload, submitted so many times faster. KeyError for any number but 28 and 160."""
+def workload(factor: int, jobs: int = 28, cloud: str = "fake") -> Scenario:
+    """That many jobs of the workload, submitted so many times faster, on what that cloud of ``FILES`` sells.
+
+    KeyError for any number but 28 and 160.
+    """
     return Scenario(
+        cloud=cloud,
         window=_WINDOWS[jobs],
         epochs={"bert": 1, "deepspeech2": 40, "imagenet": 3, "yolov3": 8},
         pace=Pace(factor),
     )
 
 
-def an_hour(factor: int) -> Scenario:
+def an_hour(factor: int, cloud: str = "fake") -> Scenario:
     """The 28 jobs of an hour, as the demo replays them."""
-    return workload(factor)
+    return workload(factor, cloud=cloud)
 
 
 def load(name: str) -> list[Json]:
@@ -167,9 +192,12 @@ def budget(scenario: Scenario, now: datetime) -> Json:
     start = here.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     amount = Decimal(document["spec"]["amount"]) * Decimal(scenario.share) * hours / MEAN_MONTH_HOURS
     gone = Decimal((here - start).total_seconds()) / (hours * 3600)
-    spec = {"amount": _cents(amount), "openingSpend": _cents(amount * gone), "timeZone": zone}
-    if scenario.most_pays is not None:
-        spec["maxPaysPerHourSaved"] = str(scenario.most_pays)
+    spec = {
+        "amount": _cents(amount),
+        "openingSpend": _cents(amount * gone),
+        "timeZone": zone,
+        "maxPaysPerHourSaved": _cents(Decimal(scenario.pays)),
+    }
     return scenario.pace.sped_up(document | {"spec": document["spec"] | spec})
 
 
@@ -181,7 +209,7 @@ def pools(scenario: Scenario, endpoint: str) -> list[Json]:
     """The GPUPools, for the fake cloud at that address."""
     return [
         scenario.pace.sped_up(pool | {"spec": pool["spec"] | {"fake": pool["spec"]["fake"] | {"endpoint": endpoint}}})
-        for pool in load("pools")
+        for pool in load(FILES["fake"][1])
     ]
 
 
@@ -190,17 +218,17 @@ def karpenter_pools(scenario: Scenario, metrics_url: str) -> list[Json]:
     told = {"priceMetrics": metrics_url}
     return [
         scenario.pace.sped_up(pool | {"spec": pool["spec"] | {"karpenter": pool["spec"]["karpenter"] | told}})
-        for pool in load("pools-karpenter")
+        for pool in load(FILES["karpenter"][1])
     ]
 
 
-def fakecloud(scenario: Scenario) -> Json:
-    """The fake cloud's configuration."""
-    return scenario.pace.sped_up(load("fakecloud")[0])
+def sold(scenario: Scenario) -> Json:
+    """What the cloud sells, in the fields of the fake cloud's configuration."""
+    return scenario.pace.sped_up(load(FILES[scenario.cloud][0])[0])
 
 
 def profiles(scenario: Scenario) -> list[Json]:
-    """A SpeedupProfile for each application of the window: the measured table, as its speed-up over one GPU."""
+    """A SpeedupProfile for each application of the window: the measured tables, as its speed-up over one T4."""
     return [
         scenario.pace.sped_up(
             {
@@ -210,13 +238,14 @@ def profiles(scenario: Scenario) -> list[Json]:
                 "spec": {
                     "curves": [
                         {
-                            "gpuType": scenario.pools[0].gpu_type,
+                            "gpuType": gpu_type,
                             "throughput": [
-                                {"gpus": gpus, "value": round(application.speedup(gpus), 4)}
-                                for gpus, _ in application.seconds
+                                {"gpus": gpus, "value": round(application.speedup(gpus, gpu_type), 4)}
+                                for gpus, _ in application.seconds[gpu_type]
                                 if gpus <= scenario.widest
                             ],
                         }
+                        for gpu_type in scenario.gpu_types
                     ],
                     "meanWork": round(scenario.work(application.name), 1),
                     "arrivalsPerHour": round(scenario.arrivals_per_hour(application.name), 3),
@@ -240,6 +269,7 @@ def training_job(scenario: Scenario, job: ReplayJob) -> Json:
             "profileName": job.application.name,
             "gpus": {"min": 1, "preferred": min(job.asked, scenario.widest), "max": scenario.widest},
             "resizePolicy": "Restart",
+            "spotPolicy": "Allowed",
             "template": {
                 "spec": {
                     "terminationGracePeriodSeconds": 30,

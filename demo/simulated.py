@@ -12,9 +12,10 @@ for some seconds: the demo starts it beside the replay and reads its output.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import partial
 from itertools import cycle, pairwise
 from pathlib import Path
@@ -25,8 +26,9 @@ import click
 from charterer.api import decode
 from charterer.domain.budget import Budget
 from charterer.domain.ids import BudgetId, ClassId
-from charterer.domain.job import Widths
-from charterer.domain.money import Money, Price
+from charterer.domain.job import SpotPolicy, Widths
+from charterer.domain.money import Price
+from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Profile
 from charterer.domain.time import Instant, format_instant, instant
 from charterer.incremental import Memo
@@ -45,14 +47,15 @@ from charterer.simulate.simulation import Simulation
 from demo import scenario
 from demo.columns import Column, ColumnJob, Columns
 from demo.pace import Json
-from demo.scenario import BUDGET, NAMESPACE, PoolPlan, ReplayJob, Scenario, workload
+from demo.scenario import BUDGET, FILES, NAMESPACE, PoolPlan, ReplayJob, Scenario, workload
+from demo.tables import T4
 
 IDLE_SECONDS = 600.0
 """Idle seconds after which a cluster autoscaler ends a node: the default of Kubernetes' own."""
 CLOSE_ENOUGH = 0.01
 """Relative difference of dollars that counts as the same money."""
 _MOST_TRIES = 6
-_MOST_MONEY = 4.0
+_MOST_MONEY = 32.0
 
 
 def simulate(of: Scenario, now: datetime, measured: Column | None = None) -> Columns:
@@ -68,7 +71,8 @@ def at_budget(of: Scenario, now: datetime) -> Column:
 
 
 def same_money(at: Callable[[float], Column], budget: Column, dollars: float) -> Column:
-    """Charterer for that many dollars or a little less; ``at(share)``: at a budget of ``share`` times the demo's.
+    """Charterer for that many dollars or a little less; ``at(share)``: at ``share`` times the demo's budget, of its
+    amount and of what it pays at most for an hour saved.
 
     Where no budget makes it spend so much, because nothing faster can be bought, it is the dearest column found.
     """
@@ -102,16 +106,19 @@ class _Hour:
     now: datetime
 
     def autoscaler(self) -> Column:
-        """Each job at the width that its owner asked for, on nodes of a cluster autoscaler."""
+        """Each job as its owner asked for it: on T4, on demand, at that width, on nodes of a cluster autoscaler."""
         idle = self.of.pace.demo_seconds(IDLE_SECONDS)
-        return self._column(1.0, RequestedWidth(lambda submission: submission.gpus, idle), {})
+        asked = [pool for pool in self.of.pools if pool.gpu_type == T4 and not pool.spot]
+        world = self._world(1.0, asked)
+        return self._column(world, RequestedWidth(lambda submission: submission.gpus, idle), {})
 
     def charterer(self, share: float) -> Column:
         """The operator's planner at a budget of ``share`` times the demo's."""
-        return self._column(share, partial(plan, memo=Memo()), self._profiles())
+        world = self._world(share, self.of.pools)
+        return self._column(world, partial(plan, memo=Memo()), self._profiles())
 
-    def _column(self, share: float, policy: Policy | Planner, profiles: Mapping[ClassId, Profile]) -> Column:
-        return self._told(Simulation(self._world(share), policy, ExactKnowledge(profiles)).run())
+    def _column(self, world: World, policy: Policy | Planner, profiles: Mapping[ClassId, Profile]) -> Column:
+        return self._told(Simulation(world, policy, ExactKnowledge(profiles)).run())
 
     def _told(self, result: SimulationResult) -> Column:
         """The result in workload seconds; dollars are the same."""
@@ -128,6 +135,7 @@ class _Hour:
                 told(job.started, hand_over),
                 told(job.finished),
                 [(pace.workload_seconds(at), gpus) for at, gpus in job.widths],
+                gpu_types=[(pace.workload_seconds(at), gpu_type) for at, gpu_type in job.gpu_types],
             )
             for job in sorted(result.jobs, key=lambda job: (job.submitted, job.name))
         ]
@@ -137,16 +145,16 @@ class _Hour:
             spent.append((pace.workload_seconds(until), dollars))
         return Column(jobs, result.spent.dollars, result.counts.machines, spent)
 
-    def _world(self, share: float) -> World:
+    def _world(self, share: float, pools: Sequence[PoolPlan]) -> World:
         of = self.of
         names = {job.application.name: job for job in of.jobs}
         return World(
             instant(self.now),
             tuple(self._submission(job) for job in of.jobs),
             {name: self._application(job) for name, job in names.items()},
-            tuple(self._pool(raw, pool) for raw, pool in self._pools()),
+            tuple(self._pool(raw, pool) for raw, pool in self._manifests(pools)),
             self._budget(share),
-            lambda submission: JobTerms(Widths(1, submission.gpus, of.widest)),
+            lambda submission: JobTerms(Widths(1, submission.gpus, of.widest), spot=SpotPolicy.ALLOWED),
             self._demo(of.restart_seconds) + of.hand_over_seconds,
             classes=lambda _, application: ClassId(NAMESPACE, application.name),
         )
@@ -159,37 +167,42 @@ class _Hour:
         return Submission(job.name, self._demo(job.submitted), job.application.name, asked)
 
     def _application(self, job: ReplayJob) -> Application:
-        size = self.of.pools[0].gpus_per_node
-        below = [1 << power for power in range(size.bit_length()) if 1 << power < size]
-        widths = (*below, *range(size, self.of.widest + 1, size))
-        rates = {gpus: 1.0 / self._demo(job.seconds(gpus)) for gpus in widths}
-        return Application(job.application.name, (1.0,), {pool.gpu_type: (rates,) for pool in self.of.pools})
+        rates: dict[str, dict[int, float]] = {}
+        for pool in self.of.pools:
+            size = pool.gpus_per_node
+            widths = (*range(1, size), *range(size, self.of.widest + 1, size))
+            rates[pool.gpu_type] = {gpus: 1.0 / self._demo(job.seconds(gpus, pool.gpu_type)) for gpus in widths}
+        return Application(job.application.name, (1.0,), {gpu_type: (speeds,) for gpu_type, speeds in rates.items()})
 
-    def _pools(self) -> Iterable[tuple[Json, PoolPlan]]:
-        plans = {pool.name: pool for pool in self.of.pools}
-        return ((raw, plans[raw["metadata"]["name"]]) for raw in scenario.pools(self.of, "http://simulated"))
+    def _manifests(self, pools: Sequence[PoolPlan]) -> Iterable[tuple[Json, PoolPlan]]:
+        made = scenario.karpenter_pools if self.of.cloud == "karpenter" else scenario.pools
+        manifests = {raw["metadata"]["name"]: raw for raw in made(self.of, "http://simulated")}
+        return ((manifests[pool.name], pool) for pool in pools)
 
     def _pool(self, raw: Json, pool: PoolPlan) -> PoolModel:
-        groups = {group["name"]: group for group in scenario.fakecloud(self.of)["groups"]}
+        groups = {group["name"]: group for group in scenario.sold(self.of)["groups"]}
         group, spec = groups[pool.name], raw["spec"]
         starts = cycle(group["startupSeconds"])
+        lifetimes = group.get("lifetimeSeconds")
+        price = Decimal(group["hourlyPrice"]) * Decimal(group.get("spotFactor", 1))
         return PoolModel(
             pool.name,
             pool.gpus_per_node,
-            Price.parse(group["hourlyPrice"]),
+            Price.parse(f"{price:.6f}"),
             pool.gpu_type,
             start_seconds=spec["startSeconds"],
             max_nodes=spec["maxNodes"],
             billing_minimum_seconds=group["billingMinimumSeconds"],
             cooldown_seconds=spec["cooldownSeconds"],
             stock=pool.stock,
+            capacity_type=CapacityType.SPOT if pool.spot else CapacityType.ON_DEMAND,
             draw_start_seconds=lambda: next(starts),
+            draw_lifetime=(lambda number: lifetimes[(number - 1) % len(lifetimes)]) if lifetimes else None,
         )
 
     def _budget(self, share: float) -> Budget:
-        budget = decode.budget(self._applied(scenario.budget(self.of, self.now)))
-        amount, opening = (Money.of(money.dollars * share) for money in (budget.amount, budget.opening_spend))
-        return replace(budget, amount=amount, opening_spend=opening)
+        of = replace(self.of, share=self.of.share * share, most_pays=self.of.pays * share)
+        return decode.budget(self._applied(scenario.budget(of, self.now)))
 
     def _profiles(self) -> Mapping[ClassId, Profile]:
         profiles = [decode.profile(self._applied(raw)) for raw in scenario.profiles(self.of)]
@@ -206,14 +219,17 @@ class _Hour:
 @click.option("--pace", type=click.IntRange(5, 120), default=30, show_default=True)
 @click.option("--at", type=click.DateTime(), help="When the demo's budget was made (UTC); now if it is left out.")
 @click.option("--jobs", type=click.Choice(["28", "160"]), default="28", show_default=True, help="The hour's, or all.")
-@click.option("--most-pays", type=int, help="Dollars that the budget pays at most for a job-hour saved.")
+@click.option("--most-pays", type=float, help="Dollars that the budget pays at most for a job-hour saved.")
 @click.option("--share", type=float, default=1.0, show_default=True, help="The budget as a multiple of the demo's.")
+@click.option("--cloud", type=click.Choice([*FILES]), default="fake", show_default=True, help="Whose nodes are sold.")
 @click.option("--today", type=click.Path(path_type=Path, exists=True), help="The first column, really run.")
-def main(pace: int, at: datetime | None, jobs: str, most_pays: int | None, share: float, today: Path | None) -> None:
+def main(
+    pace: int, at: datetime | None, jobs: str, most_pays: int | None, share: float, cloud: str, today: Path | None
+) -> None:
     """Print the demo's hour, simulated in three ways, as JSON."""
     now = datetime.now(UTC) if at is None else at.replace(tzinfo=UTC)
     measured = None if today is None else Column.of(json.loads(today.read_text()))
-    of = replace(workload(pace, int(jobs)), most_pays=most_pays, share=share)
+    of = replace(workload(pace, int(jobs), cloud), most_pays=most_pays, share=share)
     click.echo(simulate(of, now, measured).json())
 
 

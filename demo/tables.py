@@ -10,11 +10,13 @@ from itertools import accumulate
 from pathlib import Path
 
 DATA = Path(__file__).parent / "data"
+T4 = "Tesla-T4"
+"""The GPU type for which the owners of the workload's jobs asked, and whose speeds are the unit of the others'."""
 
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """A training application: (GPUs, seconds for all of its ``epochs``), ascending by GPUs.
+    """A training application: by GPU type (GPUs, seconds for all of its ``epochs``), ascending by GPUs.
 
     More GPUs never take longer here, although some did in the measurements (bert on two nodes rather than one): a
     trainer would leave GPUs idle that only slow it down.
@@ -22,24 +24,25 @@ class Application:
 
     name: str
     epochs: int
-    seconds: tuple[tuple[int, float], ...]
+    seconds: Mapping[str, tuple[tuple[int, float], ...]]
 
-    def time(self, gpus: int) -> float:
+    def time(self, gpus: int, gpu_type: str = T4) -> float:
         """Seconds of the training; speed is linear between measured widths, constant beyond. ValueError below."""
-        widths = [width for width, _ in self.seconds]
+        measured = self.seconds[gpu_type]
+        widths = [width for width, _ in measured]
         at = bisect_right(widths, gpus) - 1
         if at < 0:
             raise ValueError(f"{self.name} was not measured on {gpus} GPUs; the narrowest is {widths[0]}")
-        below, seconds = self.seconds[at]
+        below, seconds = measured[at]
         if below == gpus or at == len(widths) - 1:
             return seconds
-        above, seconds_above = self.seconds[at + 1]
+        above, seconds_above = measured[at + 1]
         fraction = (gpus - below) / (above - below)
         return 1 / ((1 - fraction) / seconds + fraction / seconds_above)
 
-    def speedup(self, gpus: int) -> float:
-        """Speed relative to one GPU."""
-        return self.time(1) / self.time(gpus)
+    def speedup(self, gpus: int, gpu_type: str = T4) -> float:
+        """Speed relative to one T4."""
+        return self.time(1) / self.time(gpus, gpu_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +57,17 @@ class Submission:
 
 def applications(folder: Path = DATA) -> Mapping[str, Application]:
     """The applications of speeds.csv by name."""
-    rows: dict[str, tuple[int, list[tuple[int, float]]]] = {}
+    epochs: dict[str, int] = {}
+    rows: dict[str, dict[str, list[tuple[int, float]]]] = {}
     with (folder / "speeds.csv").open(newline="") as file:
         for row in csv.DictReader(file):
-            _, points = rows.setdefault(row["application"], (int(row["epochs"]), []))
+            epochs[row["application"]] = int(row["epochs"])
+            points = rows.setdefault(row["application"], {}).setdefault(row["gpu_type"], [])
             points.append((int(row["gpus"]), float(row["seconds"])))
-    return {name: Application(name, epochs, _never_slower(points)) for name, (epochs, points) in rows.items()}
+    return {
+        name: Application(name, epochs[name], {gpu_type: _never_slower(points) for gpu_type, points in types.items()})
+        for name, types in rows.items()
+    }
 
 
 def _never_slower(points: Iterable[tuple[int, float]]) -> tuple[tuple[int, float], ...]:

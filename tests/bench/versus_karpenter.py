@@ -43,7 +43,7 @@ _RUNS = ("plain", "same-money", "budget")
 
 async def ours(of: Scenario, folder: Path) -> Column:
     """The demo on Karpenter. Dollars are those of the machines from launch to end, not of the claims."""
-    summary = await run.run(of, "testbed", "karpenter", folder, Console(), keep=False)
+    summary = await run.run(of, "testbed", folder, Console(), keep=False)
     assert summary.succeeded, "not all jobs completed, or the ledger differs from the bill"
     assert summary.metered_micros is not None
     column = Column.of(json.loads((folder / "run.json").read_text()))
@@ -99,7 +99,7 @@ def main() -> None:
     parser.add_argument("--only", choices=_RUNS)
     parser.add_argument("--out", type=Path, default=Path("out/versus-karpenter"))
     asked = parser.parse_args()
-    of = workload(asked.pace, asked.jobs)
+    of = workload(asked.pace, asked.jobs, "karpenter")
     out = asked.out.resolve() / str(asked.jobs)
     columns: dict[str, Column] = {}
     for name in ("plain", "budget", "same-money"):

@@ -21,7 +21,7 @@ from demo.kube import Access, Kube
 from demo.pace import Pace
 from demo.replay import JOBS, PODS, Replay
 from demo.scenario import NAMESPACE, ReplayJob, Scenario
-from demo.tables import Application
+from demo.tables import T4, Application
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.gate import Gate, kubeconfig_through
 
@@ -30,7 +30,7 @@ Json = dict[str, Any]
 ROOT = Path(__file__).resolve().parents[2]
 CRDS = ROOT / "crds"
 DEMO = [sys.executable, "-m", "demo"]
-LINEAR = Application("linear", 1, ((1, 3600.0), (16, 225.0)))
+LINEAR = Application("linear", 1, {T4: ((1, 3600.0), (16, 225.0))})
 PACE = Pace(100)
 
 

@@ -12,7 +12,7 @@ from demo import karpenter, scenario
 from demo.scenario import an_hour
 from tests.testbed.karpenter_process import CloudInstance
 
-HOUR = an_hour(30)
+HOUR = an_hour(30, "karpenter")
 A = karpenter.tariffs(HOUR)["fake-1a"]
 NOON = 1_768_046_400.0
 """2026-01-10 12:00 UTC."""
@@ -35,7 +35,7 @@ def test_a_machine_is_billed_from_its_claim_until_karpenter_ends_it_or_until_now
 @pytest.mark.parametrize("seconds", [0, 1, 2, 17, 100, 3601])
 def test_the_demo_reckons_a_bill_as_the_ledger_does(seconds: int) -> None:
     """Both round half up to the micro-dollar, and bill the sped-up minimum."""
-    price = Price.parse(scenario.fakecloud(HOUR)["groups"][0]["hourlyPrice"])
+    price = Price.parse(scenario.sold(HOUR)["groups"][0]["hourlyPrice"])
     assert A.cost(seconds) == price.cost(max(seconds, 2)).micros
 
 
@@ -48,18 +48,10 @@ def test_the_machines_are_metered_from_launch_to_end_at_their_zones_price() -> N
     assert karpenter.metered(HOUR, machines, NOON + 40.0) == A.cost(100) + A.cost(40)
 
 
-def test_karpenters_pools_mean_the_machines_of_the_fake_clouds_pools() -> None:
-    """Same names, sizes, GPU types, zones and limits; only the cloud differs."""
-    fake, real = (
-        [decode.pool(applied(raw)) for raw in pools]
-        for pools in (scenario.pools(HOUR, "http://cloud"), scenario.karpenter_pools(HOUR, "http://metrics"))
-    )
-    groups = scenario.fakecloud(HOUR)["groups"]
-    for one, other, group in zip(fake, real, groups, strict=True):
-        assert (one.id, one.max_nodes, one.start_seconds) == (other.id, other.max_nodes, other.start_seconds)
-        spec = next(
-            raw for raw in scenario.karpenter_pools(HOUR, "http://metrics") if raw["metadata"]["name"] == one.id
-        )
+def test_karpenters_pools_mean_the_machines_that_are_sold() -> None:
+    groups = scenario.sold(HOUR)["groups"]
+    for spec, group in zip(scenario.karpenter_pools(HOUR, "http://metrics"), groups, strict=True):
+        assert decode.pool(applied(spec)).id == group["name"]
         cloud = spec["spec"]["karpenter"]
         assert (cloud["zone"], cloud["gpuType"], cloud["gpusPerNode"], cloud["billingMinimumSeconds"]) == (
             group["zone"],

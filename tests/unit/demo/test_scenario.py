@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -15,6 +16,7 @@ from demo.money import micros
 from demo.pace import Pace
 from demo.run import to_try
 from demo.scenario import an_hour
+from demo.tables import T4
 
 moments = st.integers(0, 3 * 365 * 86_400).map(lambda s: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=s))
 
@@ -25,18 +27,15 @@ def test_all_six_applications_are_in_the_hour() -> None:
     assert {job.application.name for job in jobs} == {"bert", "cifar10", "deepspeech2", "imagenet", "ncf", "yolov3"}
 
 
-def test_the_budget_binds_between_the_cheapest_and_the_fastest_widths() -> None:
-    hour = an_hour(40)
-
-    def hourly(pick_fastest: bool) -> float:
-        dollars = 0.0
-        for job in hour.jobs:
-            by = job.seconds if pick_fastest else lambda gpus, job=job: gpus * job.seconds(gpus)
-            gpus = min((1, 2, 4, 8, 12, 16, 24, 32), key=by)
-            dollars += job.seconds(gpus) / 3600 * gpus / 4 * hour.pools[0].hourly_price
-        return dollars
-
-    assert hourly(pick_fastest=False) * 1.2 < hour.hourly_budget < hourly(pick_fastest=True) * 0.8
+def test_two_gpu_types_are_sold_on_demand_and_on_spot_and_only_spot_nodes_are_taken_back() -> None:
+    sold = {(pool.gpu_type, pool.spot): pool for pool in an_hour(40).pools}
+    assert set(sold) == {(kind, spot) for kind in an_hour(40).gpu_types for spot in (False, True)}
+    assert an_hour(40).gpu_types[0] == T4
+    for (kind, spot), pool in sold.items():
+        assert bool(pool.lifetime_seconds) == spot
+        if spot:
+            assert pool.hourly_price == pytest.approx(0.35 * sold[kind, False].hourly_price)
+            assert min(pool.lifetime_seconds) < 3_600.0 < max(pool.lifetime_seconds)
 
 
 def test_the_budget_allows_the_hours_jobs_an_hours_share() -> None:
@@ -45,9 +44,17 @@ def test_the_budget_allows_the_hours_jobs_an_hours_share() -> None:
     assert hour.allowed(7_200.0) == hour.allowed(3_600.0) == pytest.approx(hour.hourly_budget)
 
 
+def test_a_share_of_the_budget_is_of_its_amount_and_another_exchange_rate_of_its_own() -> None:
+    now = datetime(2026, 6, 15, tzinfo=UTC)
+    spec = scenario.budget(replace(an_hour(1), share=2.0, most_pays=7.5), now)["spec"]
+    whole = scenario.budget(an_hour(1), now)["spec"]
+    assert Decimal(spec["amount"]) == 2 * Decimal(whole["amount"])
+    assert (spec["maxPaysPerHourSaved"], whole["maxPaysPerHourSaved"]) == ("7.50", "6.00")
+
+
 def test_the_pools_are_the_groups_of_the_cloud() -> None:
     pools = scenario.pools(an_hour(40), "http://127.0.0.1:1")
-    groups = scenario.fakecloud(an_hour(40))["groups"]
+    groups = scenario.sold(an_hour(40))["groups"]
     assert [pool["spec"]["fake"]["group"] for pool in pools] == [group["name"] for group in groups]
     assert {pool["spec"]["fake"]["endpoint"] for pool in pools} == {"http://127.0.0.1:1"}
 
@@ -99,6 +106,7 @@ def test_profiles_say_how_much_work_comes_how_often_at_this_pace() -> None:
         assert fast[name]["arrivalsPerHour"] == pytest.approx(spec["arrivalsPerHour"] * 50)
         assert fast[name]["curves"] == spec["curves"]
         assert spec["curves"][0]["throughput"][0] == {"gpus": 1, "value": 1.0}
+        assert [curve["gpuType"] for curve in spec["curves"]] == [*an_hour(1).gpu_types]
 
 
 def test_a_training_job_asks_for_what_its_owner_asked_within_what_is_measured() -> None:

@@ -15,7 +15,7 @@ from tests.bench._plain_jobs import ended, gpus_per_pod, node_pool, plain_job, s
 from tests.testbed.karpenter_process import CloudInstance
 from tests.unit.demo.samples import column
 
-HOUR = workload(30)
+HOUR = workload(30, cloud="karpenter")
 
 
 @pytest.mark.parametrize(("asked", "each"), [(1, 1), (2, 2), (4, 4), (5, 1), (6, 3), (8, 4), (24, 4)])

@@ -12,8 +12,11 @@ from rich.console import Console
 from demo.live import Screen, line, rendered
 from demo.pace import Pace
 from demo.pods import RunningRun
-from demo.view import metric
+from demo.tables import T4
+from demo.view import metric, view
 from tests.unit.demo import samples
+
+A100 = "NVIDIA-A100-SXM4-40GB"
 
 
 def test_a_metric_is_found_by_its_labels() -> None:
@@ -69,8 +72,13 @@ def test_before_there_are_jobs_nothing_is_said_of_what_an_hour_is_worth() -> Non
 
 
 def test_what_a_job_costs_so_far_is_at_least_its_gpu_time_in_the_cheapest_pool() -> None:
-    row = next(row for row in samples.a_view().jobs if row.name == "cifar10-53")
-    assert row.dollars == pytest.approx(4 * 600 * 3.912 / 4 / 3600)
+    rows = {row.name: row for row in samples.a_view().jobs}
+    assert rows["cifar10-53"].dollars == 0.6, "the operator's record is higher"
+    of, held = samples.scenario(), 4 * 600
+    cheapest = min(pool.hourly_price / pool.gpus_per_node for pool in of.pools)
+    jobs = samples.replayed(of)
+    told = view(of, jobs, 1_200.0, replace(samples.seen(), jobs=[samples.training_job("cifar10-53", cost="0.00")]))
+    assert told.jobs[0].dollars == pytest.approx(held * cheapest / 3600)
 
 
 def test_a_job_whose_pods_never_ran_has_held_no_gpus() -> None:
@@ -81,17 +89,24 @@ def test_a_job_whose_pods_never_ran_has_held_no_gpus() -> None:
 
 def test_what_a_job_held_and_when_is_kept_over_its_runs() -> None:
     job = samples.replayed(samples.scenario())["bert-72"]
+    job.follow(RunningRun(1, 4), 5.0, 30.0)
+    assert job.held == [], "it is not known yet where the run is"
+    job.gpu_types = {1: T4, 2: T4, 3: A100}
     for at, running in ((10.0, None), (20.0, RunningRun(1, 4)), (30.0, RunningRun(1, 4)), (40.0, None)):
         job.follow(running, at, 30.0)
     job.follow(RunningRun(2, 8), 50.0, 30.0)
     job.follow(RunningRun(3, 16), 60.0, 30.0)
     assert job.held == [(20.0, 4), (40.0, 0), (50.0, 8), (60.0, 0), (60.0, 16)]
     assert (job.began, job.widths) == (20.0, [4, 8, 16])
+    assert job.types == [(20.0, T4), (50.0, T4), (60.0, A100)]
+    assert job.training.current is not None
+    assert job.training.current.speed == job.job.application.speedup(16, A100)
     assert job.gpu_seconds(70.0) == 4 * 20.0 + 8 * 10.0 + 16 * 10.0
 
 
 def test_training_since_the_last_checkpoint_is_repeated_when_a_pod_is_disrupted_and_only_then() -> None:
     job = samples.replayed(samples.scenario())["yolov3-59"]
+    job.gpu_types = {1: T4}
     condition = {"type": "DisruptionTarget", "status": "True"}
     evicted = {"metadata": {"labels": {"charterer.dev/run": "1"}}, "status": {"conditions": [condition]}}
     job.follow(RunningRun(1, 4), 0.0, 30.0)
@@ -131,4 +146,4 @@ def test_without_a_terminal_there_is_one_line_at_first_and_not_one_for_every_loo
         screen.show(samples.a_view())
         screen.show(samples.a_view())
     assert out.getvalue() == line(samples.a_view()) + "\n"
-    assert "1 complete, 1 running, 0 waiting, 26 to come; nodes: t4-a 2, t4-b 0; GPUs in use 0/4" in out.getvalue()
+    assert "1 complete, 1 running, 0 waiting, 26 to come; nodes: t4 2, t4-spot 0; GPUs in use 0/4" in out.getvalue()

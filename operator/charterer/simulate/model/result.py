@@ -18,6 +18,7 @@ class JobResult:
     time held, by pool.
 
     ``widths``: (second, GPUs held from then on) at each change, starts up to the first step included.
+    ``gpu_types``: (second, type of its GPUs from then on) at each run's start.
     """
 
     name: str
@@ -28,6 +29,7 @@ class JobResult:
     restarts: int
     pool_gpu_seconds: Mapping[PoolId, float]
     widths: tuple[tuple[float, int], ...] = ()
+    gpu_types: tuple[tuple[float, str], ...] = ()
 
     @property
     def gpu_seconds(self) -> float:

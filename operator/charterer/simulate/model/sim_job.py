@@ -23,7 +23,7 @@ class SimJob:
     events of a former one can be told apart. ``batch``: total batch size of the training, 0 for the best one of each
     epoch. ``pace``: the part of the time in which it trains and writes no checkpoint; one ends every ``cycle`` seconds
     from ``cycle_from`` on. ``predicted`` and ``moves``: what the operator's planner wants remembered of the job (see
-    Job). ``widths``: as in the JobResult.
+    Job). ``widths``, ``gpu_types``: as in the JobResult.
     """
 
     id: JobId
@@ -51,6 +51,7 @@ class SimJob:
     predicted: Money | None = None
     moves: tuple[Instant, ...] = ()
     widths: list[tuple[float, int]] = field(default_factory=list)
+    gpu_types: list[tuple[float, str]] = field(default_factory=list)
     _width_rates: WidthRates = field(init=False)
 
     def advance(self, now: float) -> None:
@@ -125,6 +126,7 @@ class SimJob:
             restarts=max(self.runs - 1, 0),
             pool_gpu_seconds=dict(self.gpu_seconds),
             widths=tuple(self.widths),
+            gpu_types=tuple(self.gpu_types),
         )
 
     def start_run(self, allocation: Allocation, gpu_type: str, training_from: float, now: Instant) -> None:
@@ -137,6 +139,7 @@ class SimJob:
         self.gpu_type = gpu_type
         self.training_from = training_from
         self.runs += 1
+        self.gpu_types.append((self.advanced_to, gpu_type))
         self.widths.append((self.advanced_to, allocation.option.gpus))
 
     def resize_run(self, allocation: Allocation, training_from: float, now: Instant) -> None:
