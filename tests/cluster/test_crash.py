@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from charterer.cluster.client import RawObject
-from charterer.cluster.paths import GPU_RENTALS, JOBS, NODES, TRAINING_JOBS
+from charterer.cluster.paths import GPU_POOLS, GPU_RENTALS, JOBS, NODES, TRAINING_JOBS
 from charterer.domain.plan import Command
 from charterer.domain.steps import MarkMissing, Refresh, Step, Withdraw
 from tests.testbed.bed import Bed, group
@@ -39,6 +39,7 @@ def _cloud(orders: str) -> Any:
         group("a100", **sold),
         group("empty", **{**sold, "stock": 0, "hourlyPrice": "6.00"}),
         group("orphans", **{**sold, "orders": "counted", "initialTarget": 1}),
+        group("scarce", **{**sold, "stock": 0, "gpuType": "NVIDIA-H100-80GB-HBM3"}),
     )
     return pytest.param(orders, marks=pytest.mark.groups(*groups))
 
@@ -60,7 +61,7 @@ def _missing(journal: Path, orders: str) -> set[str]:
 
 async def _a_life_with_every_step(bed: Bed) -> None:
     """A stock-out, a run, a resize, a lost node, an end; an orphan; a run that shrinks in place; a rental that somebody
-    deletes; a run of no job."""
+    deletes; stock that comes back; a run of no job."""
     await bed.pool("empty", cooldownSeconds=300)
     await bed.pool("a100")
     await bed.pool("orphans")
@@ -94,12 +95,25 @@ async def _a_life_with_every_step(bed: Bed) -> None:
     await bed.running_again("torn", before)
     await bed.finish("torn")
     await bed.complete("torn", seconds=60)
+    await bed.pool("scarce", cooldownSeconds=2)
+    await bed.job("patient", gpuTypes=["NVIDIA-H100-80GB-HBM3"])
+    await bed.until(lambda: _cooled(bed), 60)
+    await bed.cloud.admin("PUT", "/groups/scarce", {"stock": 4})
+    await bed.running("patient", seconds=60)
+    await bed.until(lambda: not _cooled(bed), 60)
+    await bed.finish("patient")
+    await bed.complete("patient", seconds=60)
     await bed.job("lost")
     await bed.running("lost", seconds=60)
     # without its owner the garbage collector leaves the run, and a job that is gone at once cannot be seen to be going
     await bed.kube.merge_patch(JOBS.one("lost-r1", bed.namespace), {"metadata": {"ownerReferences": None}})
     await bed.kube.delete(TRAINING_JOBS.one("lost", bed.namespace))
     await bed.until(lambda: not bed.rentals(), 60)
+
+
+def _cooled(bed: Bed) -> list[RawObject]:
+    pool = bed.mirror.one(GPU_POOLS, "scarce") or {}
+    return list(pool.get("status", {}).get("cooled", ()))
 
 
 def _allocation(pod: RawObject) -> str:

@@ -123,10 +123,11 @@ async def test_a_machine_that_never_registers_is_paid_for_until_karpenter_gives_
     bed.karpenter.behave(waited_seconds=901)
     await bed.touch()
     await bed.until(lambda: all("deletionTimestamp" in claim["metadata"] for claim in bed.claims()))
+    await bed.until(lambda: _cooled(bed, "a100").get("kind") == "NeverReady")
     bed.karpenter.behave()
     await bed.running("train")
     assert first["metadata"]["uid"] not in {raw["metadata"]["uid"] for raw in bed.rentals("Ready")}
-    assert _cooled(bed, "a100")["kind"] == "NeverReady"
+    await bed.until(lambda: not _cooled(bed, "a100"))
 
 
 async def test_what_nobody_ends_ends_itself_while_the_operator_is_away(karpenter_bed: KarpenterBed) -> None:
