@@ -348,3 +348,45 @@ def test_at_most_as_many_classes_mix_as_rows_bind(seed: int) -> None:
     )
     if max(solution.queued) == 0.0:
         assert sum(len(mix) - 1 for mix in solution.mixes) <= binding
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_where_the_program_begins_changes_nothing(seed: int) -> None:
+    drawn = case(seed, budgets=2, tight=seed % 2 == 0, multi=seed % 3 == 0)
+    alone = solve_scarce(drawn.classes, drawn.budgets, drawn.capacity)
+    everything = [range(len(lp_class.columns)) for lp_class in drawn.classes]
+    for begin in (alone.tried, everything):
+        again = solve_scarce(drawn.classes, drawn.budgets, drawn.capacity, begin)
+        assert again.objective == pytest.approx(alone.objective, rel=1e-8)
+        assert again.queued == pytest.approx(alone.queued, abs=EXACT)
+        assert again.fits == alone.fits
+
+
+def test_few_of_many_columns_are_in_the_program() -> None:
+    draw, budget = random.Random(1), BudgetId("b")
+    pools = [PoolId(f"p{number}") for number in range(6)]
+    classes = []
+    for _ in range(20):
+        parallel, ways = draw.uniform(0.8, 0.999), []
+        for at, pool in enumerate(pools):
+            for gpus in range(1, 33):
+                took = 36_000.0 * ((1 - parallel) + parallel / gpus) / (1.0 + at / 10)
+                ways.append(LpColumn((1.0 + at / 5) * gpus * took / 3600, took, {pool: gpus * took}))
+        classes.append(LpClass(budget, 1 / 3600, 1.0, 5.0, LpColumns(ways)))
+    room = dict.fromkeys(pools, 150.0)
+    found = solve_scarce(classes, {budget: 1e6}, room)
+    assert sum(price > 0.0 for price in found.prices.values()) > 2
+    assert sum(len(tried) for tried in found.tried) < len(classes) * len(pools) * 32 / 6
+    whole = solve_scarce(classes, {budget: 1e6}, room, [range(len(one.columns)) for one in classes])
+    assert found.objective == pytest.approx(whole.objective, rel=1e-8)
+    assert found.prices == pytest.approx(whole.prices)
+
+
+def test_room_that_is_held_for_longer_than_predicted_is_counted_as_held() -> None:
+    for seed in range(10):
+        drawn = case(seed, budgets=1)
+        held = [replace(one, held=2.0) for one in drawn.classes]
+        twice = solve_scarce(held, drawn.budgets, {pool: 2.0 * room for pool, room in drawn.capacity.items()})
+        once = solve_scarce(drawn.classes, drawn.budgets, drawn.capacity)
+        assert twice.objective == pytest.approx(once.objective, rel=1e-8)
+        assert twice.uses == pytest.approx({pool: 2.0 * used for pool, used in once.uses.items()})
