@@ -1,10 +1,10 @@
 """How long a turn of the loop takes, cold and after one event of each sort:  python -m tests.bench.turn [--jobs 10000]
 
-10,000 jobs of 200 classes on 20 pools and 32,000 nodes, all of them running and the best pool full: budgets give jobs in
-sight all that they can use since money left over is not saved for jobs that may never come. A turn is what the loop's thread does: it
-observes, plans, publishes (status views are made, compared and encoded; the API server answers at once), and works out
-the next steps. Milliseconds are of the processor; the world is frozen for the garbage collector, which is at work as
-seldom as in the operator.
+10,000 jobs of 200 classes on 20 pools and 32,000 nodes, all of them running and the best pool full: a budget gives jobs
+in sight all that they can use, because it saves nothing for jobs that may never come. A turn is what the loop's thread
+does: it observes, plans, publishes (status views are made, compared and encoded; the API server answers at once), and
+works out the next steps. Milliseconds are of the processor; the world is frozen for the garbage collector, which is at
+work as seldom as in the operator.
 """
 
 from __future__ import annotations
