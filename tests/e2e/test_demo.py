@@ -97,6 +97,7 @@ async def replaying(kubeconfig: Path, name: str) -> AsyncIterator[Replay]:
     """A replay that is ended with the block."""
     async with Kube(Access.of(kubeconfig)) as kube:
         replay = Replay(kube, one_job(name))
+        replay.jobs[name].gpu_types = {1: T4, 2: T4}  # what the operator would have written into the job's status
         task = asyncio.create_task(replay.run())
         try:
             yield replay
