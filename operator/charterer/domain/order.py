@@ -6,7 +6,7 @@ tokens use the orders; clouds that only count use ``at_least`` (docs/development
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -214,3 +214,8 @@ def with_cool_down(known: Sequence[CoolDown], new: CoolDown) -> tuple[CoolDown, 
         each for each in known if (each.scope, each.where) != (new.scope, new.where) and each.doubted_until > new.since
     ]
     return tuple(sorted([*others, new], key=lambda each: each.until)[-KEPT:])
+
+
+def without_cool_downs(known: Sequence[CoolDown], since: Container[Instant]) -> tuple[CoolDown, ...]:
+    """The cool-downs to remember once those that began at these times are disproved."""
+    return tuple([each for each in known if each.since not in since])

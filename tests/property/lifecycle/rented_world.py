@@ -15,7 +15,7 @@ from charterer.domain.ids import InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.job import Pod, PodPhase
 from charterer.domain.money import ZERO
 from charterer.domain.nodes.waits import with_refusal, with_start
-from charterer.domain.order import LACKS, Reply, with_cool_down
+from charterer.domain.order import LACKS, Reply, with_cool_down, without_cool_downs
 from charterer.domain.pool import Instance, Pool, acting_pool
 from charterer.domain.rental import INSTANCE_ENDED, VANISHED, Rental, RentalPhase, by_gang
 from charterer.domain.snapshot import Snapshot
@@ -93,8 +93,7 @@ class World(Objects):
                 self.pools[step.pool] = replace(pool, cooled=with_cool_down(pool.cooled, new), answers=answers)
             case Reopen():
                 pool = self._pool(step.pool, decided)
-                left = tuple([each for each in pool.cooled if each.since not in step.since])
-                self.pools[step.pool] = replace(pool, cooled=left)
+                self.pools[step.pool] = replace(pool, cooled=without_cool_downs(pool.cooled, step.since))
             case RecordOffer():
                 pool = self._pool(step.pool, decided)
                 self.pools[step.pool] = replace(pool, answers=reduce(with_start, step.starts, pool.answers))

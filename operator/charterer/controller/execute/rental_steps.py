@@ -18,7 +18,7 @@ from charterer.domain.budget import FOLDED_KEPT, Balance
 from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.money import ZERO
 from charterer.domain.nodes.waits import with_refusal, with_start
-from charterer.domain.order import LACKS, with_cool_down
+from charterer.domain.order import LACKS, with_cool_down, without_cool_downs
 from charterer.domain.plan import Release, Rent
 from charterer.domain.pool import Instance
 from charterer.domain.rental import INSTANCE_ENDED, SEGMENTS_KEPT, VANISHED, Rental, RentalPhase, by_gang
@@ -84,10 +84,10 @@ async def ask_cloud(context: ExecutionContext, step: AskCloud) -> ActionOutcome:
     for order in step.ask.orders:
         if (instance := reply.launched.get(order.token)) is None:
             continue
-        rental = context.decided.rental(order.rental)
-        if rental.instance is not None or rental.phase is RentalPhase.ENDED:
-            continue
         async with context.matching:
+            rental = context.decided.rental(order.rental)
+            if rental.instance is not None or rental.phase is RentalPhase.ENDED:
+                continue
             if (other := context.decided.rental_of(instance, rental.pool)) is None:
                 await context.objects.record_rental(replace(rental, instance=instance, named=context.now()))
             else:
@@ -114,8 +114,7 @@ async def cool(context: ExecutionContext, step: Cool) -> ActionOutcome:
 async def reopen(context: ExecutionContext, step: Reopen) -> ActionOutcome:
     """Forget the refusals since which the cloud has launched nodes."""
     pool = context.decided.pool(step.pool)
-    left = tuple([each for each in pool.cooled if each.since not in step.since])
-    await context.objects.record_pool(replace(pool, cooled=left))
+    await context.objects.record_pool(replace(pool, cooled=without_cool_downs(pool.cooled, step.since)))
     return ActionOutcome.DONE
 
 
