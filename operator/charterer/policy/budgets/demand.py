@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from math import inf
 
 from charterer.domain.budget import Balance, Budget, ClassHistory
-from charterer.domain.ids import ClassId, JobId, Rate
+from charterer.domain.ids import ClassId, Rate
 from charterer.domain.plan import ArrivalsBasis
 from charterer.domain.profile import Profile
 from charterer.domain.time import Instant
@@ -266,7 +266,7 @@ def budget_load(
 
 def _parts(groups: Sequence[JobGroup]) -> dict[GroupKey, float]:
     """The fraction of a class's jobs to come that each of its groups has: as of those that came."""
-    came = {group.key: len(group.members) - len(_not_come(group)) for group in groups}
+    came = {group.key: len(group.members) - len(group.not_come) for group in groups}
     whole = sum(came.values())
     return {key: number / whole if whole else 1.0 / len(groups) for key, number in came.items()}
 
@@ -302,13 +302,8 @@ def _uncounted(groups: Iterable[JobGroup], balance: Balance | None) -> list[Inst
             for facts, finish in group.finished
             if balance is not None and balance.counts(facts.job.id, finish.at)
         }
-        left_out |= _not_come(group)
+        left_out |= group.not_come
         created += (
             [facts.order[0] for facts in group.members if facts.job.id not in left_out] if left_out else group.created
         )
     return created
-
-
-def _not_come(group: JobGroup) -> frozenset[JobId]:
-    """The jobs that neither had GPUs nor want any."""
-    return frozenset([job.id for job, _ in group.idle if not job.last_run])

@@ -37,7 +37,7 @@ class JobGroup:
     ``micros``: micro-dollars an hour of the runners' GPUs. ``grace``: the longest grace of an unfinished job, seconds.
     ``checking``: whether a template is being checked. ``tried``: jobs that ran on a width never measured before.
     ``doubtful``: whether an allocation is not believed. ``under_way``: unfinished jobs by the class in whose statistics
-    they count; ``finished``: the others.
+    they count; ``finished``: the others. ``not_come``: the idle jobs that never had GPUs.
     """
 
     key: GroupKey
@@ -50,6 +50,7 @@ class JobGroup:
     resting: Sequence[JobFacts]
     hanging: Sequence[JobFacts]
     idle: Sequence[tuple[Job, Reason]]
+    not_come: frozenset[JobId]
     runners: Mapping[JobId, JobFacts]
     unwanted: Sequence[tuple[JobFacts, Reason]]
     movable: Mapping[JobId, JobFacts]
@@ -76,6 +77,7 @@ def job_group(everyone: tuple[JobFacts, ...]) -> JobGroup:
     runners = [facts for facts in active if facts.since is not None]
     refused = [(facts, facts.refused) for facts in everyone if facts.refused is not None]
     unwanted = [(facts, why) for facts, why in refused if facts.since is not None]
+    idle = [(facts.job, why) for facts, why in refused if facts.since is None]
     unfinished = [facts for facts in everyone if facts.job.finish is None]
     return JobGroup(
         key=everyone[0].key,
@@ -87,7 +89,8 @@ def job_group(everyone: tuple[JobFacts, ...]) -> JobGroup:
         waiting=[facts.job for facts in active if facts.since is None],
         resting=[facts for facts in active if facts.since is None and facts.rests_until is not None],
         hanging=[facts for facts in everyone if facts.hanging or facts.unrecorded],
-        idle=[(facts.job, why) for facts, why in refused if facts.since is None],
+        idle=idle,
+        not_come=frozenset([job.id for job, _ in idle if not job.last_run]),
         runners={facts.job.id: facts for facts in runners},
         unwanted=unwanted,
         movable={
