@@ -217,17 +217,16 @@ class Authenticator:
 
     async def _verdict(self, token: str, claims: _Claims, address: str) -> _TokenVerdict:
         key = hashlib.sha256(token.encode()).digest()
-        accepted = self._accepted.get(claims.pod_uid)
-        known = accepted if accepted is not None and accepted.key == key else self._refused.get(key)
+        last = self._accepted.get(claims.pod_uid)
+        accepted = last is not None and last.key == key
+        known = last if accepted else self._refused.get(key)
         if known is not None and known.until > self._clock():
-            if known is accepted:
+            if accepted:
                 self._accepted.move_to_end(claims.pod_uid)
             return known
         task = self._asking.get(key)
         if task is None:
-            wait = (
-                0.0 if known is not None and known is accepted else self._limits.wait_seconds(claims.pod_uid, address)
-            )
+            wait = 0.0 if accepted else self._limits.wait_seconds(claims.pod_uid, address)
             if wait:
                 message = f"too many tokens from {address} that Kubernetes has not accepted before"
                 raise Refused(429, "TooManyTokens", message, retry_after=math.ceil(wait))

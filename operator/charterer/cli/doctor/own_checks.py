@@ -68,21 +68,21 @@ def _job(own: OwnJob) -> Finding | None:
         failed = own.condition(ConditionType.FAILED)
         text = f"could not start: {'' if failed is None else failed.message}"
         return Finding("jobs", subject, text, "correct that in its template, delete it and submit it again")
-    admitted, ready = own.condition(ConditionType.ADMITTED), own.condition(ConditionType.PODS_READY)
-    if admitted is not None and admitted.status is ConditionStatus.FALSE:
-        known = REASONS.get(admitted.reason) or JOB_STATES[JobState.INVALID]
-        return Finding("jobs", subject, f"is refused: {admitted.message}", remedy_of(known.remedy, "trainingjobs"))
-    if ready is not None and ready.reason == ReasonCode.NOT_STARTING:
+    objection = own.objection
+    if objection is not None and objection.status is ConditionStatus.FALSE:
+        known = REASONS.get(objection.reason) or JOB_STATES[JobState.INVALID]
+        return Finding("jobs", subject, f"is refused: {objection.message}", remedy_of(known.remedy, "trainingjobs"))
+    if (waits := own.not_starting) is not None:
         remedy = "correct that in its template: the next run has the new one"
-        return Finding("jobs", subject, f"does not start: {ready.message}", remedy)
+        return Finding("jobs", subject, f"does not start: {waits.message}", remedy)
     why = view.why or ""
     if why in _NEEDS_A_PERSON:
         known = REASONS[why]
         return Finding("jobs", subject, f"({why}): {own.why}", remedy_of(known.remedy, "trainingjobs"))
-    if admitted is not None and admitted.status is ConditionStatus.TRUE and admitted.reason != "Accepted":
-        known_word = REASONS.get(admitted.reason)
+    if objection is not None:
+        known_word = REASONS.get(objection.reason)
         remedy = "correct the field" if known_word is None else remedy_of(known_word.remedy, "trainingjobs")
-        return Finding("jobs", subject, f"is not as it says: {admitted.message}", remedy)
+        return Finding("jobs", subject, f"is not as it says: {objection.message}", remedy)
     return Finding("jobs", subject, f"waits ({why}): {own.why}") if own.is_waiting else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from charterer.api.models.base import Condition, ConditionStatus, ConditionType
+from charterer.api.models.base import Condition, ConditionStatus
 from charterer.api.models.compared_option import ComparedOption
 from charterer.api.models.trainingjob_status import JobState
 from charterer.cli.explain.document import LIMITS, TONES, headline
@@ -86,13 +86,7 @@ def summary(own: OwnJob, now: Instant) -> str:
 
 def troubles(own: OwnJob) -> Sequence[Condition]:
     """The conditions that say what is wrong with the job's object or its pods."""
-    found = []
-    admitted, ready = own.condition(ConditionType.ADMITTED), own.condition(ConditionType.PODS_READY)
-    if admitted is not None and admitted.status is not ConditionStatus.UNKNOWN and admitted.reason != "Accepted":
-        found.append(admitted)
-    if ready is not None and ready.reason == "NotStarting" and not _ended(own):
-        found.append(ready)
-    return found
+    return [*filter(None, (own.objection, None if _ended(own) else own.not_starting))]
 
 
 def limits_of(own: OwnJob) -> Sequence[Condition]:

@@ -96,7 +96,8 @@ async def operator_namespace(client: Client) -> str:
             f"operators seem to run in the namespaces {', '.join(sorted(held))}: name the one that is meant with "
             "--namespace, and delete the Lease charterer of those where none runs"
         )
-    return held.pop() if held else _namespace_of(_latest(leases))
+    last = _latest(leases)
+    return held.pop() if held else "" if last is None else str(last["metadata"]["namespace"])
 
 
 async def _leases(client: Client) -> Sequence[RawObject]:
@@ -111,10 +112,6 @@ async def _latest_lease(client: Client) -> RawObject | None:
 def _latest(leases: Sequence[RawObject]) -> RawObject | None:
     """The one that was renewed last."""
     return max(leases, key=lambda lease: (lease.get("spec") or {}).get("renewTime") or "", default=None)
-
-
-def _namespace_of(lease: RawObject | None) -> str:
-    return "" if lease is None else str(lease["metadata"]["namespace"])
 
 
 def _limits(lease: RawObject, where: str) -> OperatorLimits:

@@ -9,7 +9,7 @@ import click
 from pydantic import ValidationError
 
 from charterer.api import decode
-from charterer.api.models.base import Condition, ConditionType
+from charterer.api.models.base import Condition, ConditionStatus, ConditionType
 from charterer.api.models.compared_option import ComparedOption
 from charterer.api.models.trainingjob_status import JobState, TrainingJobView
 from charterer.cli.shared import formatting
@@ -20,6 +20,7 @@ from charterer.cluster.errors import NotFound
 from charterer.cluster.paths import TRAINING_JOBS
 from charterer.domain.errors import InvalidObject
 from charterer.domain.job import Job
+from charterer.domain.plan import ReasonCode
 from charterer.domain.time import Instant, format_instant, seconds_between
 from charterer.policy.explain.alternatives import Rank
 from charterer.sentences import count, similar_names
@@ -42,6 +43,19 @@ class OwnJob:
     def condition(self, kind: ConditionType) -> Condition | None:
         """The condition of this type."""
         return next((found for found in self.view.conditions if found.type == kind), None)
+
+    @property
+    def objection(self) -> Condition | None:
+        """The condition Admitted where the operator refuses the job, or takes it otherwise than it says."""
+        found = self.condition(ConditionType.ADMITTED)
+        wrong = found is not None and found.status is not ConditionStatus.UNKNOWN and found.reason != "Accepted"
+        return found if wrong else None
+
+    @property
+    def not_starting(self) -> Condition | None:
+        """The condition PodsReady where pods of the job do not start."""
+        found = self.condition(ConditionType.PODS_READY)
+        return found if found is not None and found.reason == ReasonCode.NOT_STARTING else None
 
     @property
     def best(self) -> ComparedOption | None:
