@@ -44,7 +44,7 @@ async def start(
         process = stack.enter_context(karpenter.start(of, cluster, out / "karpenter"))
         claims = karpenter.KarpenterCloud(kube, of, process)
         stack.callback(asyncio.create_task(claims.follow()).cancel)
-        return claims, scenario.karpenter_pools(of, process.metrics_url)
+        return claims, scenario.pools(of, process.metrics_url)
     cluster.kubectl("scale", "deployment/charterer-fakecloud", "--replicas=0", f"--namespace={SYSTEM}")
     url = await _fake(of, cluster, out, programs)
     return FakeCloud(session, url), scenario.pools(of, url)

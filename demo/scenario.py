@@ -25,6 +25,8 @@ BUDGET = "research"
 MEAN_MONTH_HOURS = 730
 FILES = {"fake": ("fakecloud", "pools"), "karpenter": ("karpenter-offers", "pools-karpenter")}
 """By cloud, the files of demo/manifests with what it sells and with the pools."""
+_ADDRESSES = {"fake": "endpoint", "karpenter": "priceMetrics"}
+"""By cloud, the field of a pool's spec with the cloud's address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ class Scenario:
 
     @property
     def gpu_types(self) -> tuple[str, ...]:
-        """What is sold, the type first for which the owners asked."""
+        """The GPU types that are sold. The first is the one for which the owners asked."""
         return tuple(sorted({pool.gpu_type for pool in self.pools}, key=lambda name: (name != T4, name)))
 
     @cached_property
@@ -156,7 +158,7 @@ _WINDOWS = {28: (230 * 60.0, 290 * 60.0), 160: (0.0, 480 * 60.0)}
 
 
 def workload(factor: int, jobs: int = 28, cloud: str = "fake") -> Scenario:
-    """That many jobs of the workload, submitted so many times faster, on what that cloud of ``FILES`` sells.
+    """That many jobs of the workload, submitted ``factor`` times faster. ``cloud``: who sells the nodes, of ``FILES``.
 
     KeyError for any number but 28 and 160.
     """
@@ -205,25 +207,17 @@ def _cents(dollars: Decimal) -> str:
     return str(dollars.quantize(Decimal("0.01"), ROUND_HALF_UP))
 
 
-def pools(scenario: Scenario, endpoint: str) -> list[Json]:
-    """The GPUPools, for the fake cloud at that address."""
+def pools(scenario: Scenario, address: str) -> list[Json]:
+    """The GPUPools, for the fake cloud at that address, or for the Karpenter that tells its prices there."""
+    cloud, field = scenario.cloud, _ADDRESSES[scenario.cloud]
     return [
-        scenario.pace.sped_up(pool | {"spec": pool["spec"] | {"fake": pool["spec"]["fake"] | {"endpoint": endpoint}}})
-        for pool in load(FILES["fake"][1])
-    ]
-
-
-def karpenter_pools(scenario: Scenario, metrics_url: str) -> list[Json]:
-    """The GPUPools whose nodes Karpenter launches; it tells its prices under that URL."""
-    told = {"priceMetrics": metrics_url}
-    return [
-        scenario.pace.sped_up(pool | {"spec": pool["spec"] | {"karpenter": pool["spec"]["karpenter"] | told}})
-        for pool in load(FILES["karpenter"][1])
+        scenario.pace.sped_up(pool | {"spec": pool["spec"] | {cloud: pool["spec"][cloud] | {field: address}}})
+        for pool in load(FILES[cloud][1])
     ]
 
 
 def sold(scenario: Scenario) -> Json:
-    """What the cloud sells, in the fields of the fake cloud's configuration."""
+    """The offers of the cloud, in the fields of the fake cloud's configuration."""
     return scenario.pace.sped_up(load(FILES[scenario.cloud][0])[0])
 
 

@@ -175,8 +175,7 @@ class _Hour:
         return Application(job.application.name, (1.0,), {gpu_type: (speeds,) for gpu_type, speeds in rates.items()})
 
     def _manifests(self, pools: Sequence[PoolPlan]) -> Iterable[tuple[Json, PoolPlan]]:
-        made = scenario.karpenter_pools if self.of.cloud == "karpenter" else scenario.pools
-        manifests = {raw["metadata"]["name"]: raw for raw in made(self.of, "http://simulated")}
+        manifests = {raw["metadata"]["name"]: raw for raw in scenario.pools(self.of, "http://simulated")}
         return ((manifests[pool.name], pool) for pool in pools)
 
     def _pool(self, raw: Json, pool: PoolPlan) -> PoolModel:

@@ -92,7 +92,7 @@ class Summary:
 
     @property
     def reality(self) -> str:
-        """What was really run, beside its simulation, in a sentence or two."""
+        """The result of the real run. Where it was much slower than its simulation, this says by how much."""
         today, run = self.autoscaler, self.run
         slower = run.mean_completion_seconds / self.budget.mean_completion_seconds - 1.0
         told = (
@@ -116,17 +116,17 @@ _SLOW = 0.05
 """Relative difference of completion times from which on the machine is said to have slowed the run."""
 
 
-def _share(value: float, of: float) -> str:
-    return f"{abs(value / of - 1.0):.0%}"
+def _compared(value: float, other: float, below: str, above: str) -> str:
+    """``26% earlier``: by how much the value is below or above the other."""
+    return f"{abs(value / other - 1.0):.0%} {below if value <= other else above}"
 
 
 def _less(figures: Figures, than: Figures) -> str:
-    return f"{_share(figures.dollars, than.dollars)} {'less' if figures.dollars <= than.dollars else 'more'}"
+    return _compared(figures.dollars, than.dollars, "less", "more")
 
 
 def _when(figures: Figures, than: Figures) -> str:
-    mine, other = figures.mean_completion_seconds, than.mean_completion_seconds
-    return f"{_share(mine, other)} {'earlier' if mine <= other else 'later'}"
+    return _compared(figures.mean_completion_seconds, than.mean_completion_seconds, "earlier", "later")
 
 
 def summarise(

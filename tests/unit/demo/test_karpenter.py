@@ -50,7 +50,7 @@ def test_the_machines_are_metered_from_launch_to_end_at_their_zones_price() -> N
 
 def test_karpenters_pools_mean_the_machines_that_are_sold() -> None:
     groups = scenario.sold(HOUR)["groups"]
-    for spec, group in zip(scenario.karpenter_pools(HOUR, "http://metrics"), groups, strict=True):
+    for spec, group in zip(scenario.pools(HOUR, "http://metrics"), groups, strict=True):
         assert decode.pool(applied(spec)).id == group["name"]
         cloud = spec["spec"]["karpenter"]
         assert (cloud["zone"], cloud["gpuType"], cloud["gpusPerNode"], cloud["billingMinimumSeconds"]) == (
