@@ -75,7 +75,7 @@ image: ## Build the container image (IMAGE=name:tag)
 	docker build --tag $(IMAGE) .
 
 requirements: $(READY) ## Write requirements/*.txt again from pyproject.toml (UPGRADE=1 takes newer versions)
-	$(COMPILE) pyproject.toml --extra aws --output-file requirements/runtime.txt
+	$(COMPILE) pyproject.toml --extra aws --extra azure --extra gcp --output-file requirements/runtime.txt
 	$(COMPILE) pyproject.toml --group dev --constraint requirements/runtime.txt --output-file requirements/dev.txt
 	$(COMPILE) --group build --constraint requirements/dev.txt --output-file requirements/build.txt
 	$(COMPILE) --group go --output-file requirements/go.txt

@@ -34,9 +34,10 @@ from charterer.providers.aws.cloud import AwsCloud
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG, Call
 from charterer.providers.provider import NONE_KNOWN, Drained, Provider
 from tests import factory
-from tests.clouds.aws.account import Account, Clock, Group
+from tests.clouds.aws.account import Account, Group
 from tests.clouds.aws.operations import OPERATIONS
 from tests.clouds.aws.protocol import Fault
+from tests.clouds.clock import Clock
 from tests.virtual_time import VirtualTimeLoop
 
 T = TypeVar("T")

@@ -14,7 +14,8 @@ import pytest
 from charterer.cluster.paths import EVENTS, GPU_POOLS
 from charterer.domain.time import instant, parse_instant
 from charterer.providers.aws.permissions import ORDER_TAG, RENEWED_TAG, RENTAL_TAG
-from tests.clouds.aws.faults import AnswerLost
+from tests.clouds.aws.protocol import THROTTLED
+from tests.clouds.faults import AnswerLost
 from tests.testbed.aws_bed import GPU_TYPE, KEY, TYPE, AwsBed, node_name, open_aws_bed, provider_id
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.operators import Killer, OperatorProcess
@@ -74,7 +75,7 @@ async def test_a_role_that_expires_and_a_throttled_account_cost_a_running_job_no
     here.expired = set()
     await bed.running("second")
     assert len(here.machines) == 2
-    here.faults.throttle("*", here.clock.now, 600)
+    here.faults.fail_for("*", THROTTLED, here.clock.now, 600)
     await bed.finish("first")
     await bed.complete("first")
     await bed.until(lambda: "RequestLimitExceeded" in _cloud_says(bed))

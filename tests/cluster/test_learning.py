@@ -168,7 +168,7 @@ async def test_a_width_on_which_a_run_fails_is_remembered_and_left(bed: Bed, tmp
     await _profile(bed, meanWork=100_000)
     operator = await _ground(bed)
     trainer = Trainer(bed, "train", tmp_path)
-    # Twelve count. A width counts as known by the tenth that a fit has, and a fit at the ninth is made anew at the twelfth.
+    # Twelve count. A width is known by the tenth that a fit has; a fit at the ninth is made anew at the twelfth.
     await trainer.report(operator, times=13, fraction=0.01)
     await bed.until(lambda: bed.tj("train").get("gpus") == 8 and bed.state("train") == "Running")
     assert bed.tj("train")["allocation"]["option"]["trial"] is True

@@ -14,7 +14,7 @@ from charterer.domain.time import Instant
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG
 from charterer.providers.fake import FakeCloud
 from charterer.providers.provider import Drained, Provider
-from tests.clouds.aws.protocol import Fault
+from tests.clouds.aws.protocol import THROTTLED, Fault
 from tests.contract.aws_pools import TYPE, AwsMarket
 from tests.contract.pools import Market
 
@@ -233,7 +233,7 @@ class AwsWorld(World):
         self._account.faults.fail(self._launch, Fault("InternalError", "An internal error", 500), takes_effect=True)
 
     async def throttle(self) -> None:
-        self._account.faults.throttle("*", self._account.clock.now, 600)
+        self._account.faults.fail_for("*", THROTTLED, self._account.clock.now, 600)
 
     async def expire_credentials(self) -> None:
         self._account.expired = {"AKIATESTTESTTESTTEST"}

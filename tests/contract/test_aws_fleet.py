@@ -20,7 +20,7 @@ from charterer.providers.errors import (
     Transient,
     UnknownCode,
 )
-from tests.clouds.aws.protocol import Fault
+from tests.clouds.aws.protocol import THROTTLED, Fault
 from tests.contract.aws_pools import CLUSTER, FLEET, TYPE, aws_pool
 from tests.contract.conftest import OpenAws
 
@@ -215,7 +215,7 @@ async def test_a_read_is_tried_again_and_gives_up_in_the_end(aws: OpenAws) -> No
 
 async def test_throttling_is_told_and_not_repeated(aws: OpenAws) -> None:
     m = aws()
-    m.account.faults.throttle("*", m.account.clock.now, 600)
+    m.account.faults.fail_for("*", THROTTLED, m.account.clock.now, 600)
     for _ in range(3):
         with pytest.raises(Throttled):
             await m.survey()

@@ -9,8 +9,8 @@ import pytest
 from charterer.domain.order import RefusalKind
 from charterer.providers.aws import fleet
 from charterer.providers.errors import CloudOutcomeUnknown
-from tests.clouds.aws.faults import AnswerLost
 from tests.clouds.aws.protocol import Fault
+from tests.clouds.faults import AnswerLost
 from tests.contract.aws_pools import TYPE
 from tests.contract.conftest import OpenAws
 

@@ -22,9 +22,10 @@ from charterer.providers.aws.own_cluster import OwnCluster
 from charterer.providers.aws.permissions import ABANDON_TAG, CLUSTER_TAG, POOL_TAG
 from charterer.providers.karpenter.objects import Objects
 from charterer.providers.provider import Provider
-from tests.clouds.aws.account import TERMINATED_LISTED, Account, Group, Machine, WallClock
+from tests.clouds.aws.account import TERMINATED_LISTED, Account, Group, Machine
 from tests.clouds.aws.catalogue import TYPES
 from tests.clouds.aws.server import AwsServer
+from tests.clouds.clock import WallClock
 from tests.testbed.bed import Bed, dismantle, parts_of_bed
 from tests.testbed.controlplane import ControlPlane
 

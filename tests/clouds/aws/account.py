@@ -3,53 +3,20 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from tests.clouds.aws.catalogue import TYPES
-from tests.clouds.aws.faults import Faults
 from tests.clouds.aws.protocol import Fault, Params
+from tests.clouds.clock import Clock
+from tests.clouds.faults import Faults
 
-BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
 TERMINATED_LISTED = timedelta(hours=1)
 MINIMUM_SECONDS = 60
 PLENTY = 10**6
-
-
-class Clock:
-    """The cloud's time, which only a test moves."""
-
-    def __init__(self) -> None:
-        self._now = BEGIN
-
-    @property
-    def now(self) -> datetime:
-        """The time."""
-        return self._now
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass."""
-        self._now += timedelta(seconds=seconds)
-
-
-class WallClock(Clock):
-    """The real time in whole seconds, as EC2 tells it, ahead by what a test advances it; ``pace``: seconds of the
-    cloud's that pass in one of the wall's."""
-
-    def __init__(self, pace: float = 1.0) -> None:
-        super().__init__()
-        self._now = datetime.now(UTC).replace(microsecond=0)
-        self._began = time.monotonic()
-        self._pace = pace
-
-    @property
-    def now(self) -> datetime:
-        """The time."""
-        return self._now + timedelta(seconds=int((time.monotonic() - self._began) * self._pace))
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tests.clouds.aws.account import BEGIN, Account, Group, Machine
+from tests.clouds.aws.account import Account, Group, Machine
 from tests.clouds.aws.paging import page
 from tests.clouds.aws.protocol import Fault, Params
+from tests.clouds.clock import BEGIN
 
 _REQUIREMENTS = {"InstanceRequirements": {"VCpuCount": {"Min": 96}, "MemoryMiB": {"Min": 1}}}
 """An override that names no instance type."""

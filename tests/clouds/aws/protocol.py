@@ -38,6 +38,9 @@ class Fault(Exception):
         self.code, self.message, self.status = code, message or code, status
 
 
+THROTTLED = Fault("RequestLimitExceeded", "Request limit exceeded.", 503)
+
+
 @cache
 def model_of(service: str) -> Any:
     """Botocore's model of a service, by the name in the request's signature."""

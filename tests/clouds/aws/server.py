@@ -13,8 +13,8 @@ from typing import Any
 
 from tests.clouds.aws import protocol
 from tests.clouds.aws.account import Account
-from tests.clouds.aws.faults import AnswerLost
 from tests.clouds.aws.operations import OPERATIONS
+from tests.clouds.faults import AnswerLost
 
 _SCOPE = re.compile(r"Credential=([^/]+)/\d+/([^/]+)/([^/]+)/")
 _LATEST_SIGNATURE = 300.0
@@ -51,7 +51,7 @@ class AwsServer:
             _check_time(headers["X-Amz-Date"], account)
             with account.lock:
                 account.check_caller(name, key)
-                result = account.faults.around(account, name, lambda: _act(account, name, params, region))
+                result = account.faults.around(name, account.clock.now, lambda: _act(account, name, params, region))
             return 200, protocol.answer(operation, result or {})
         except protocol.Fault as fault:
             return fault.status, protocol.error(service, fault)

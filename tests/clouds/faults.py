@@ -1,16 +1,13 @@
-"""What a test can make an account do wrong."""
+"""What a test can make a cloud do wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
-from tests.clouds.aws.protocol import Fault, Params
-
-if TYPE_CHECKING:
-    from tests.clouds.aws.account import Account
+T = TypeVar("T")
 
 
 class AnswerLost(Exception):
@@ -26,7 +23,7 @@ class Planned:
     """
 
     operation: str
-    fault: Fault | None
+    fault: Exception | None
     takes_effect: bool = False
     times: int = 1
     until: datetime | None = None
@@ -44,18 +41,17 @@ class Faults:
         """Break the connection, before or after the call took effect."""
         self.planned.append(Planned(operation, None, takes_effect, times, after=after))
 
-    def fail(self, operation: str, fault: Fault, *, takes_effect: bool = False, times: int = 1) -> None:
+    def fail(self, operation: str, fault: Exception, *, takes_effect: bool = False, times: int = 1) -> None:
         """Answer an error, before or although the call took effect."""
         self.planned.append(Planned(operation, fault, takes_effect, times))
 
-    def throttle(self, operation: str, now: datetime, seconds: float) -> None:
-        """Refuse all calls of that operation for a while."""
-        fault = Fault("RequestLimitExceeded", "Request limit exceeded.", 503)
+    def fail_for(self, operation: str, fault: Exception, now: datetime, seconds: float) -> None:
+        """Answer an error to all calls of that operation for a while."""
         self.planned.append(Planned(operation, fault, until=now + timedelta(seconds=seconds)))
 
-    def around(self, account: Account, operation: str, act: Callable[[], Params | None]) -> Params | None:
-        """The answer of ``act``, unless a fault is planned for that operation."""
-        planned = self._next(operation, account.clock.now)
+    def around(self, operation: str, now: datetime, act: Callable[[], T]) -> T:
+        """The answer of ``act``, unless a fault is planned for that operation. AnswerLost, or the planned error."""
+        planned = self._next(operation, now)
         if planned is None:
             return act()
         if planned.takes_effect:
