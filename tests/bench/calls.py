@@ -20,13 +20,14 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from botocore.exceptions import ClientError
 
+from charterer.clouds.aws import AwsFleet, AwsGroup
 from charterer.controller.execute.cloud_writer import CloudWriter
 from charterer.controller.preflights import Preflights
 from charterer.controller.renewals import Renewals
 from charterer.controller.surveys import SurveyPace, Surveys
 from charterer.domain.ids import InstanceId, OrderToken, PoolId, RentalId
 from charterer.domain.order import Ask, Order
-from charterer.domain.pool import AwsFleet, AwsGroup, CapacityType, Pool
+from charterer.domain.pool import CapacityType, Pool
 from charterer.domain.time import Instant
 from charterer.providers.accounts import Accounts, Environment
 from charterer.providers.aws.calls import Answer, Params

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from charterer.clouds.aws import AwsFleet, AwsGroup
 from charterer.domain.ids import InstanceId, OrderToken, PoolId, RentalId
 from charterer.domain.order import Ask, Order, Reply
-from charterer.domain.pool import AwsFleet, AwsGroup, CapacityType, Pool, Survey
+from charterer.domain.pool import CapacityType, Pool, Survey
 from charterer.domain.time import Instant
 from charterer.providers.aws.calls import Answer, Params
 from charterer.providers.aws.cloud import AwsCloud

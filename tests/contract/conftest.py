@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from charterer.domain.pool import AwsFleet, AwsGroup, CapacityType
+from charterer.clouds.aws import AwsFleet, AwsGroup
+from charterer.domain.pool import CapacityType
 from charterer.providers.aws.calls import Sdk
 from charterer.providers.aws.cloud import AwsCloud
 from charterer.providers.fake import FakeCloud

@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 from typing import Final
 
+from charterer.clouds.aws import AwsFleet, AwsGroup
 from charterer.domain.ids import InstanceId, OrderToken, RentalId
 from charterer.domain.order import Ask, Order, Refusal, Reply
-from charterer.domain.pool import AwsFleet, AwsGroup, Pool, Survey
+from charterer.domain.pool import Pool, Survey
 from charterer.domain.time import Instant
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG
 from charterer.providers.fake import FakeCloud

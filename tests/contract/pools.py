@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from charterer.clouds.fake import FakeGroup
 from charterer.domain.ids import InstanceId, OrderToken, PoolId, RentalId
 from charterer.domain.order import Ask, Order, Reply
-from charterer.domain.pool import CapacityType, FakeGroup, Pool, Survey
+from charterer.domain.pool import CapacityType, Pool, Survey
 from charterer.domain.time import Instant
 from charterer.providers.fake import FakeCloud
 from charterer.providers.provider import Drained

@@ -15,7 +15,8 @@ import pytest
 from moto import mock_aws
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
-from charterer.domain.pool import AwsFleet, InstanceState, Offering
+from charterer.clouds.aws import AwsFleet
+from charterer.domain.pool import InstanceState, Offering
 from charterer.providers.aws.calls import Sdk
 from charterer.providers.aws.cloud import AwsCloud
 from charterer.providers.aws.hardware import PRODUCTS

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from charterer.clouds.ec2_quotas import QUOTAS
 from charterer.domain.pool import CapacityType
 from charterer.providers.provider import PreflightFinding
-from charterer.providers.vcpu_quotas import QUOTAS
 from tests.clouds.aws.services import VCPU_QUOTAS
 from tests.contract.aws_pools import FLEET, GROUP, TYPE, AwsMarket
 from tests.contract.conftest import OpenAws

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from charterer.clouds.aws import AwsFleet, AwsGroup
 from charterer.domain.ids import PoolId
-from charterer.domain.pool import AwsFleet, AwsGroup, InstanceState
+from charterer.domain.pool import InstanceState
 from charterer.domain.time import instant
 from charterer.providers.aws.permissions import ABANDON_TAG, CLUSTER_TAG, POOL_TAG, RENEWED_TAG
 from charterer.providers.errors import InvalidRequest, Throttled

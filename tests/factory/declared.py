@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from charterer.clouds.fake import FakeGroup
 from charterer.domain.budget import EVERYTHING, Budget, Mode, Selector
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, Rate
 from charterer.domain.job import (
@@ -15,13 +16,7 @@ from charterer.domain.job import (
 )
 from charterer.domain.money import Money, Price
 from charterer.domain.period import period_bounds
-from charterer.domain.pool import (
-    CapacityType,
-    FakeGroup,
-    Offering,
-    Pool,
-    Quote,
-)
+from charterer.domain.pool import CapacityType, Offering, Pool, Quote
 from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
 from charterer.domain.time import Instant, after, parse_instant
 from tests import factory

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from charterer.clouds.fake import FakeGroup
 from charterer.domain.ids import InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.money import Money, Price
 from charterer.domain.nodes.waits import Answers
 from charterer.domain.order import CoolDown, Refusal, RefusalKind, Scope, Traits
 from charterer.domain.pool import (
     CapacityType,
-    FakeGroup,
     Instance,
     InstanceState,
     Notice,

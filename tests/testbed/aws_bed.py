@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from charterer.clouds.aws import AwsFleet, AwsGroup
 from charterer.cluster.errors import AlreadyExists, NotFound
 from charterer.cluster.paths import NAMESPACES, NODES, TRAINING_JOBS
-from charterer.domain.pool import AwsFleet, AwsGroup, Pool
+from charterer.domain.pool import Pool
 from charterer.fakecloud.nodes import HEARTBEAT, SILENT
 from charterer.providers.accounts import Environment, adapter_for
 from charterer.providers.aws.calls import Sdk

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from charterer.cluster.store import ObjectKey
 from charterer.domain.ids import PoolId
-from charterer.domain.pool import AwsFleet, AwsGroup, Cloud, FakeGroup, NodeClaims, Pool, Survey
+from charterer.domain.pool import Pool, Survey
 from charterer.domain.rental import Rental
 from charterer.domain.time import Instant
 
@@ -32,7 +32,7 @@ def known_pools(
     for rental in rentals.values():
         pool = pools.get(rental.pool)
         missing = pool is None and rental.pool not in unread
-        if missing or (pool is not None and not pool.gone and not _same_text(pool.cloud, rental.cloud)):
+        if missing or (pool is not None and not pool.gone and pool.cloud.identity != rental.cloud.identity):
             pools[rental.pool] = _left_of(rental, pool)
     return pools
 
@@ -60,24 +60,12 @@ def precedence(pool: Pool) -> tuple[bool, bool, Instant, PoolId]:
 
 def _identities(pool: Pool, survey: Survey | None) -> Iterable[Hashable]:
     """All by which the pool's machines may be told to be another's."""
-    if not isinstance(pool.cloud, NodeClaims | AwsFleet):  # a claim or a tag says which pool it is for
-        yield _text(pool.cloud)
+    if not pool.cloud.marks_machines:
+        yield pool.cloud.identity
     if pool.offering is not None and pool.offering.group_id:
         yield "group", pool.offering.group_id
     if survey is not None:
         yield from (("machine", instance.provider_id) for instance in survey.instances if instance.provider_id)
-
-
-def _text(cloud: Cloud) -> Hashable:
-    match cloud:
-        case FakeGroup(group=group):
-            return "fake", cloud.account, group
-        case NodeClaims() | AwsFleet() | AwsGroup():
-            return cloud
-
-
-def _same_text(one: Cloud, other: Cloud) -> bool:
-    return one == other or _text(one) == _text(other)
 
 
 def _left_of(rental: Rental, namesake: Pool | None) -> Pool:

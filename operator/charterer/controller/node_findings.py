@@ -8,7 +8,7 @@ from typing import Final
 
 from charterer.domain.ids import NodeName, PoolId, RentalId
 from charterer.domain.job import Job
-from charterer.domain.pool import NodeClaims, NodeTaint, Pool
+from charterer.domain.pool import NodeTaint, Pool
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.time import seconds_between
@@ -65,7 +65,7 @@ def _taints(pool: Pool, came: Mapping[RentalId, Node], jobs: Iterable[Job]) -> P
         for taint in node.taints:
             if (taint.key, taint.effect) != _TOLERATED and not taint.key.startswith(_PASSING):
                 found.setdefault(taint, []).append(node.name)
-    declared = pool.cloud.taints if isinstance(pool.cloud, NodeClaims) else ()
+    declared = pool.cloud.taints
     told = names(f"{taint.text} on {_nodes(sorted(nodes))}" for taint, nodes in found.items())
     if not found:
         return PreflightFinding("taints", True, "none that training pods do not tolerate")
@@ -73,7 +73,7 @@ def _taints(pool: Pool, came: Mapping[RentalId, Node], jobs: Iterable[Job]) -> P
         advice = "remove the taint, or let the job's template tolerate it"
         jobs_named = f"{'TrainingJob' if len(waiting) == 1 else 'TrainingJobs'} {names(waiting)}"
         return PreflightFinding("taints", False, f"{told}, and pods of {jobs_named} do not tolerate it: {advice}")
-    known = " (spec.karpenter.taints)" if found.keys() <= set(declared) else ""
+    known = f" (spec.{pool.cloud.vendor}.taints)" if found.keys() <= set(declared) else ""
     return PreflightFinding("taints", True, f"{told}{known}: a job's template has to tolerate it")
 
 

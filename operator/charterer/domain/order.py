@@ -89,6 +89,39 @@ class Scope(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Way:
+    """One way to launch a node, in the words in which a refusal says how far it reaches.
+
+    An adapter names the place of a refusal with it, so that the other pools are found that would ask for the same.
+    ``sold``: the capacity type; ``family``: what a quota counts together. Empty where the cloud does not say it.
+    """
+
+    instance_type: str = ""
+    sold: str = ""
+    zone: str = ""
+    family: str = ""
+    region: str = ""
+    account: str = ""
+
+    def within(self, scope: Scope) -> str:
+        """The place of a refusal of that scope; empty where it concerns no other pool."""
+        match scope:
+            case Scope.ZONE:
+                named = (self.instance_type, self.sold, self.zone)
+            case Scope.REGION:
+                named = (self.instance_type, self.sold, self.region)
+            case Scope.FAMILY:
+                named = (self.family, self.sold, self.region)
+            case Scope.CAPACITY_TYPE:
+                named = ("", self.sold, self.region)
+            case Scope.ACCOUNT:
+                named = ("", "", self.account)
+            case Scope.POOL | Scope.SUBNET:
+                return ""
+        return " ".join(filter(None, named))
+
+
+@dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a node was not launched. ``code`` is the vendor's word, ``where`` the zone, family, … that it holds for.
 

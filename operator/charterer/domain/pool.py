@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
-from urllib.parse import urlsplit
 
 from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.money import Price
 from charterer.domain.nodes.hazard import NOTHING_COUNTED, Hazard, NodeLifetimes
 from charterer.domain.nodes.waits import NO_ANSWERS, Answers, start_seconds
-from charterer.domain.order import CoolDown, Refusal, Traits
+from charterer.domain.order import CoolDown, Refusal, Traits, Way
 from charterer.domain.time import Instant
 
 
@@ -21,60 +21,6 @@ class CapacityType(StrEnum):
 
     ON_DEMAND = "OnDemand"
     SPOT = "Spot"
-
-
-@dataclass(frozen=True, slots=True)
-class FakeGroup:
-    """An instance group of the fake cloud: the base URL of its API and the group's name."""
-
-    endpoint: str
-    group: str
-
-    @property
-    def account(self) -> str:
-        """The endpoint in the one way of writing it: without case, default port or slash at its end."""
-        try:
-            url = urlsplit(self.endpoint)
-            port = url.port or {"http": 80, "https": 443}.get(url.scheme)
-        except ValueError:
-            return self.endpoint.rstrip("/")
-        return f"{url.scheme}://{(url.hostname or '').rstrip('.')}:{port}{url.path.rstrip('/')}"
-
-
-@dataclass(frozen=True, slots=True)
-class AwsFleet:
-    """Instances that EC2 fleets of type instant launch from a launch template.
-
-    ``subnets``: where they may be launched, in any of them. ``instance_types``: of equal GPUs. ``version``: of the
-    template; a number, $Default or $Latest. ``gpu_type``: as in the label nvidia.com/gpu.product, where it is not known
-    of the types. ``assume_role``: the role to act with, otherwise the SDK's own credentials. ``queue``: the URL of the
-    SQS queue that gets the interruption warnings. Empty: none. ``abandon_seconds``: an instance ends itself when no
-    operator has renewed it for that long; None: never.
-    """
-
-    region: str
-    launch_template: str
-    version: str
-    subnets: tuple[str, ...]
-    instance_types: tuple[str, ...]
-    gpu_type: str = ""
-    assume_role: str = ""
-    capacity_reservation: str = ""
-    placement_group: str = ""
-    queue: str = ""
-    abandon_seconds: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AwsGroup:
-    """Instances that are launched into an existing Auto Scaling group. The other fields are as those of AwsFleet."""
-
-    region: str
-    auto_scaling_group: str
-    gpu_type: str = ""
-    assume_role: str = ""
-    queue: str = ""
-    abandon_seconds: int | None = None
 
 
 TaintEffect: TypeAlias = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
@@ -95,33 +41,6 @@ class NodeTaint:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeClaims:
-    """Nodes for which Karpenter is asked, in the cluster of the operator itself, with a NodeClaim for each.
-
-    ``class_group``, ``class_kind`` and ``class_name`` name the node class. ``gpu_type`` is empty and ``gpus`` 0 where
-    nobody declared them. ``price_metrics``: the URL of Karpenter's metrics; empty where only the user knows the price.
-    ``billing_minimum_seconds``: the least that the cloud bills.
-    ``abandon_seconds``: a node ends itself that long after it was asked for; None: never.
-    """
-
-    class_group: str
-    class_kind: str
-    class_name: str
-    instance_type: str
-    zone: str
-    gpu_type: str = ""
-    gpus: int = 0
-    taints: tuple[NodeTaint, ...] = ()
-    price_metrics: str = ""
-    abandon_seconds: int | None = None
-    billing_minimum_seconds: int = 60
-
-
-Cloud: TypeAlias = FakeGroup | NodeClaims | AwsFleet | AwsGroup
-"""Where a pool's nodes come from: one type for each cloud. Everything that depends on the cloud matches on the type."""
-
-
-@dataclass(frozen=True, slots=True)
 class Offering:
     """One node of the pool, as the cloud describes it. ``gpu_type`` as in the label nvidia.com/gpu.product.
 
@@ -135,6 +54,48 @@ class Offering:
     zone: str
     group_id: str = ""
     group_size: int | None = None
+
+
+class Cloud(ABC):
+    """Where a pool's nodes come from, in the words of one vendor (``charterer.clouds``): a frozen value.
+
+    Only the vendor's adapter reads more of it than this.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def vendor(self) -> str:
+        """The vendor, as in the name of the field of ``GPUPool.spec``."""
+
+    @property
+    @abstractmethod
+    def account(self) -> str:
+        """What its rights and quotas are of, among the vendor's accounts."""
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal where two of them mean the same machines, however they are written."""
+        return self
+
+    @property
+    def marks_machines(self) -> bool:
+        """Whether each machine says which pool it is for, so that pools that are written alike share none."""
+        return False
+
+    @property
+    def taints(self) -> tuple[NodeTaint, ...]:
+        """The taints that its nodes are declared to have."""
+        return ()
+
+    @abstractmethod
+    def ways(self, offering: Offering, sold: CapacityType) -> Sequence[Way]:
+        """All ways to launch such a node; none where the capacity is reserved, which is nobody else's."""
+
+    def quota_units(self, offering: Offering) -> int:
+        """The least that such a node takes of a quota, in units of the vendor's."""
+        return offering.gpus_per_node
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +175,11 @@ class Pool:
     learns_waits: bool = True
     shared_answers: Answers | None = None
     trouble: str = ""
+
+    @property
+    def ways(self) -> Sequence[Way]:
+        """All ways in which it may launch a node; none while it is not known what a node is."""
+        return () if self.offering is None else self.cloud.ways(self.offering, self.capacity_type)
 
     @property
     def known_answers(self) -> Answers:

@@ -7,18 +7,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, TypeAlias, assert_never
+from typing import Protocol, TypeAlias
 
+from charterer.clouds.aws import AwsFleet, AwsGroup
+from charterer.clouds.fake import FakeGroup
+from charterer.clouds.karpenter import NodeClaims
 from charterer.domain.ids import PoolId
-from charterer.domain.pool import AwsFleet, AwsGroup, FakeGroup, NodeClaims, Pool
+from charterer.domain.pool import Pool
 from charterer.providers.fleet import Fleet
 from charterer.providers.guarded import Guarded, Guards
 from charterer.providers.karpenter.objects import Objects
 from charterer.providers.provider import Provider
-from charterer.providers.reach import Account, account_of
 
 Environment: TypeAlias = Mapping[str, str]
 """Where credentials come from. ``CHARTERER_FAKECLOUD_TOKEN``: the bearer token for fake clouds, if they ask for one."""
+
+
+Account: TypeAlias = tuple[str, str]
+"""Vendor and account."""
+
+
+def account_of(pool: Pool) -> Account:
+    """The account that the pool is in."""
+    return pool.cloud.vendor, pool.cloud.account
 
 
 class Adapters(Protocol):
@@ -49,8 +60,8 @@ def adapter_for(pool: Pool, environ: Environment, objects: Objects | None = None
             if objects is None:
                 raise ValueError(f"GPUPool {pool.id} is of AWS, where tags name the cluster: it needs one")
             return AwsCloud(region, role, OwnCluster(objects))
-        case _ as never:
-            assert_never(never)
+        case _:
+            raise TypeError(f"no adapter is known for {pool.cloud}")
 
 
 class Accounts:

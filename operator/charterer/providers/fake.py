@@ -12,9 +12,10 @@ from urllib.parse import quote as escaped
 import aiohttp
 
 from charterer.api.connection_error import connection_error
+from charterer.clouds.fake import FakeGroup
 from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.order import Ask, Reply, Traits
-from charterer.domain.pool import FakeGroup, Pool, Quote, Survey
+from charterer.domain.pool import Pool, Quote, Survey
 from charterer.providers import fake_answers as answers
 from charterer.providers.errors import (
     AtMinSize,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from charterer.clouds.fake import of_gpu_type
 from charterer.domain.ids import InstanceId, NodeName, OrderToken
 from charterer.domain.money import Price
 from charterer.domain.order import Refusal, RefusalKind, Reply, Scope, Traits
@@ -20,7 +21,6 @@ from charterer.domain.pool import (
     Survey,
 )
 from charterer.domain.time import Instant, parse_instant
-from charterer.providers.reach import of_fake
 
 Json = Mapping[str, Any]
 
@@ -61,7 +61,7 @@ def _refusals(group: Json, answer: Json) -> tuple[Refusal, ...]:
 
 def _refusal(group: Json, error: Json, at: Instant, order: OrderToken | None) -> Refusal:
     kind, scope = _REFUSALS.get(error["code"], (RefusalKind.UNKNOWN_CODE, Scope.POOL))
-    where = group["name"] if scope is Scope.POOL else of_fake(group["gpuType"]).within(scope)
+    where = group["name"] if scope is Scope.POOL else of_gpu_type(group["gpuType"]).within(scope)
     return Refusal(kind, scope, where, error["code"], error["message"], at, order)
 
 

@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from charterer.clouds.fake import FakeGroup
 from charterer.cluster.store import ObjectKey
 from charterer.controller.clock import Reading, TrustedClock
 from charterer.controller.known_pools import first_come, known_pools
@@ -15,7 +16,7 @@ from charterer.domain.ids import InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Job, PodPhase, RunOutcome, RunRecord
 from charterer.domain.money import ZERO, Money
 from charterer.domain.nodes.waits import NO_ANSWERS
-from charterer.domain.pool import FakeGroup, Pool, Survey
+from charterer.domain.pool import Pool, Survey
 from charterer.domain.rental import Gang, Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.time import Instant, after

@@ -6,7 +6,7 @@ import pytest
 
 from charterer.api.models.clouds.aws import AwsNodes
 from charterer.api.models.clouds.choice import cloud_fields
-from charterer.domain.pool import AwsFleet, AwsGroup
+from charterer.clouds.aws import AwsFleet, AwsGroup
 
 SMALLEST = AwsFleet("us-east-1", "gpu", "$Default", ("subnet-0a",), ("p5.48xlarge",))
 LARGEST = AwsFleet(

@@ -8,13 +8,14 @@ import pytest
 
 from charterer.api import decode
 from charterer.api.models.base import Condition, ConditionStatus
+from charterer.clouds.fake import FakeGroup
 from charterer.domain.budget import EVERYTHING, Mode, MoveLimits, Selector
 from charterer.domain.errors import InvalidObject, Problem
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.period import QuietHours, Weekday
-from charterer.domain.pool import CapacityType, FakeGroup
+from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl, PowerLaw, SpeedCurve, ThroughputTable
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import Instant, parse_instant

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from charterer.clouds.fake import FakeGroup
 from charterer.cluster.store import ObjectKey
 from charterer.controller.known_pools import first_come, known_pools
 from charterer.domain.ids import PoolId
-from charterer.domain.pool import FakeGroup, Pool
+from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental
 from tests import factory as make
 

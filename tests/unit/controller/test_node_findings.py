@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from charterer.clouds.karpenter import NodeClaims
 from charterer.controller.node_findings import node_findings
 from charterer.domain.ids import PoolId
 from charterer.domain.job import Job, PodPhase
-from charterer.domain.pool import NodeClaims, NodeTaint, Pool
+from charterer.domain.pool import NodeTaint, Pool
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Departure, Node
 from charterer.providers.provider import PreflightFinding

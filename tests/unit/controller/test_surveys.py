@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from charterer.clouds.fake import FakeGroup
 from charterer.controller.surveys import SurveyPace, Surveys, in_motion
 from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.order import Ask, Reply
-from charterer.domain.pool import FakeGroup, Instance, InstanceState, Pool, Quote, Survey
+from charterer.domain.pool import Instance, InstanceState, Pool, Quote, Survey
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import Instant
 from charterer.providers.accounts import Accounts

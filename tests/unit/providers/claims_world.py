@@ -6,9 +6,10 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from charterer.clouds.karpenter import NodeClaims
 from charterer.domain.ids import OrderToken, RentalId
 from charterer.domain.order import Ask, Order, Reply
-from charterer.domain.pool import NodeClaims, Pool, Survey
+from charterer.domain.pool import Pool, Survey
 from charterer.domain.time import Instant, after, format_instant
 from charterer.providers.errors import ProviderError
 from charterer.providers.karpenter.claims import CLAIMS

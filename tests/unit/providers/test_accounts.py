@@ -7,8 +7,9 @@ from typing import cast
 
 import pytest
 
+from charterer.clouds.aws import AwsFleet, AwsGroup
+from charterer.clouds.fake import FakeGroup
 from charterer.domain.ids import PoolId
-from charterer.domain.pool import AwsFleet, AwsGroup, FakeGroup
 from charterer.providers.accounts import Accounts, adapter_for
 from charterer.providers.aws.own_cluster import OwnCluster
 from charterer.providers.errors import Transient

@@ -8,8 +8,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from charterer.clouds.fake import FakeGroup
 from charterer.domain.ids import PoolId
-from charterer.domain.pool import FakeGroup
 from charterer.providers.errors import ProviderError
 from charterer.providers.fake import FakeCloud
 from tests.factory import pool

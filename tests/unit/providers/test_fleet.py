@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from charterer.clouds.fake import FakeGroup
 from charterer.domain.ids import OrderToken, PoolId
 from charterer.domain.money import Price
 from charterer.domain.order import Refusal, Reply
-from charterer.domain.pool import FakeGroup, Instance, InstanceState, Quote
+from charterer.domain.pool import Instance, InstanceState, Quote
 from charterer.domain.snapshot import OperatorLimits
 from charterer.providers.accounts import Accounts
 from charterer.providers.errors import (

@@ -7,9 +7,10 @@ from math import inf
 
 import pytest
 
+from charterer.clouds.karpenter import NodeClaims
 from charterer.domain.ids import InstanceId, OrderToken
 from charterer.domain.order import RefusalKind, Scope
-from charterer.domain.pool import InstanceState, NodeClaims, NodeTaint, Offering
+from charterer.domain.pool import InstanceState, NodeTaint, Offering
 from charterer.domain.time import after, format_instant, parse_instant
 from charterer.providers.errors import (
     Busy,

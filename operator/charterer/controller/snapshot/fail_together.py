@@ -13,7 +13,7 @@ from charterer.domain.ids import PoolId
 from charterer.domain.nodes.waits import with_others
 from charterer.domain.order import Scope
 from charterer.domain.pool import Pool
-from charterer.providers.reach import Account, account_of, wanted
+from charterer.providers.accounts import Account, account_of
 
 
 def fail_together(pools: Mapping[PoolId, Pool]) -> Mapping[PoolId, Pool]:
@@ -22,7 +22,7 @@ def fail_together(pools: Mapping[PoolId, Pool]) -> Mapping[PoolId, Pool]:
         return pools
     groups: dict[tuple[Account, frozenset[str]], list[PoolId]] = defaultdict(list)
     for name, pool in pools.items():
-        places = frozenset(way.within(Scope.ZONE) for way in wanted(pool))
+        places = frozenset(way.within(Scope.ZONE) for way in pool.ways)
         if places and "" not in places:
             groups[account_of(pool), places].append(name)
     shared = {

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from charterer.domain.ids import PoolId
-from charterer.domain.order import CoolDown, Scope
+from charterer.domain.order import CoolDown, Scope, Way
 from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental
 from charterer.domain.time import Instant
-from charterer.providers.reach import Account, Wanted, account_of, quota_units, wanted
+from charterer.providers.accounts import Account, account_of
 
 _OWN: Final = (Scope.POOL, Scope.SUBNET)
 _COUNTED: Final = (Scope.FAMILY, Scope.CAPACITY_TYPE)
@@ -31,7 +31,7 @@ def refused_alike(pools: Mapping[PoolId, Pool], rentals: Iterable[Rental]) -> Ma
     if not any(cooled.scope not in _OWN for pool in pools.values() for cooled in pool.cooled):
         return pools
     launches = _last_launches(rentals)
-    asking = {name: _Asking(pool, wanted(pool), launches.get(name)) for name, pool in pools.items()}
+    asking = {name: _Asking(pool, pool.ways, launches.get(name)) for name, pool in pools.items()}
     by_account: dict[Account, list[_Asking]] = {}
     for here in asking.values():
         by_account.setdefault(account_of(here.pool), []).append(here)
@@ -47,7 +47,7 @@ class _Asking:
     """A pool, all that it could launch, and when it was given a node last."""
 
     pool: Pool
-    ways: Sequence[Wanted]
+    ways: Sequence[Way]
     launched: Instant | None
 
 
@@ -58,10 +58,10 @@ class _Refused:
     cooled: CoolDown
     units: int
 
-    def reaches(self, asking: _Asking, way: Wanted) -> bool:
+    def reaches(self, asking: _Asking, way: Way) -> bool:
         """Whether what was refused includes that way of a pool of the account."""
         offering = asking.pool.offering
-        if offering is None or (self.cooled.scope in _COUNTED and quota_units(offering) < self.units):
+        if offering is None or (self.cooled.scope in _COUNTED and asking.pool.cloud.quota_units(offering) < self.units):
             return False
         return way.within(self.cooled.scope) == self.cooled.where
 
@@ -76,7 +76,8 @@ def _told(asking: _Asking) -> Iterable[_Refused]:
     """The refusals of the pool that concern other pools, too."""
     for cooled in asking.pool.cooled:
         if asking.pool.offering is not None and cooled.scope not in _OWN:
-            told = _Refused(replace(cooled, by=asking.pool.id), quota_units(asking.pool.offering))
+            units = asking.pool.cloud.quota_units(asking.pool.offering)
+            told = _Refused(replace(cooled, by=asking.pool.id), units)
             if any(told.reaches(asking, way) for way in asking.ways):
                 yield told
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from charterer.clouds.aws import AwsFleet
 from charterer.domain.ids import InstanceId, PoolId
 from charterer.domain.order import Ask, Refusal, RefusalKind, Reply, Scope
-from charterer.domain.pool import AwsFleet, Pool
+from charterer.domain.pool import Pool
 from charterer.domain.time import Instant, after, instant, seconds_between
 from charterer.providers.aws.calls import Calls, time_of
 from charterer.providers.aws.listing import ListedInstance

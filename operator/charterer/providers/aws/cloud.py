@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
+from charterer.clouds.aws import AwsFleet, AwsGroup
 from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.order import Ask, Reply, Traits
-from charterer.domain.pool import AwsFleet, AwsGroup, Offering, Pool, Quote, Survey
+from charterer.domain.pool import Offering, Pool, Quote, Survey
 from charterer.domain.time import Instant
 from charterer.providers.aws.blocks import CapacityBlocks
 from charterer.providers.aws.calls import Answer, Calls, Params, Sdk, Sleep

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
+from charterer.clouds.aws import of_ec2
 from charterer.domain.ids import OrderToken, PoolId
 from charterer.domain.order import Refusal, RefusalKind, Scope
 from charterer.domain.pool import CapacityType
@@ -29,7 +30,6 @@ from charterer.providers.errors import (
     Transient,
     UnknownCode,
 )
-from charterer.providers.reach import of_aws
 
 logger = logging.getLogger(__name__)
 
@@ -304,7 +304,7 @@ def _reach_of_one(pool: PoolId, error: LaunchError, region: str, sold: CapacityT
     scope = Scope.POOL if known is None else known.scope
     if scope is Scope.ZONE and "placement group" in error.message.lower():
         scope = Scope.POOL
-    way = of_aws(error.instance_type, sold.value, error.zone, region)
+    way = of_ec2(error.instance_type, sold, error.zone, region)
     match scope:
         case Scope.SUBNET if error.subnet:
             return scope, error.subnet

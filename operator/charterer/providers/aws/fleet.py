@@ -8,9 +8,10 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from charterer.clouds.aws import AwsFleet
 from charterer.domain.ids import InstanceId, OrderToken
 from charterer.domain.order import Ask, Order, Refusal, Reply
-from charterer.domain.pool import AwsFleet, CapacityType, Pool
+from charterer.domain.pool import CapacityType, Pool
 from charterer.providers.aws.calls import Answer, Calls, Params, time_of
 from charterer.providers.aws.errors import LaunchError, LaunchRefused, refusal
 from charterer.providers.aws.listing import MOST_TOGETHER, gang_tags, gangs_of, instances_of

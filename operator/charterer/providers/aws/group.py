@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from charterer.clouds.aws import AwsGroup
 from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.order import Ask, Order, Refusal, Reply
-from charterer.domain.pool import AwsGroup, CapacityType, Pool
+from charterer.domain.pool import CapacityType, Pool
 from charterer.providers.aws.calls import Calls, Sleep, time_of
 from charterer.providers.aws.errors import CodeMeaning, LaunchError, LaunchRefused, meaning_of, refusal
 from charterer.providers.aws.fleet import in_waves

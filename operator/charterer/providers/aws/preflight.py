@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from charterer.domain.pool import AwsFleet, AwsGroup, CapacityType, Pool
+from charterer.clouds.aws import AwsFleet, AwsGroup
+from charterer.domain.pool import CapacityType, Pool
 from charterer.domain.time import moment
 from charterer.providers.aws.blocks import ends
 from charterer.providers.aws.calls import Calls

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from charterer.clouds.ec2_quotas import QUOTAS, VcpuQuota
 from charterer.domain.pool import CapacityType, Pool
 from charterer.providers.aws.calls import Calls
 from charterer.providers.aws.hardware import AwsHardware
 from charterer.providers.aws.permissions import CLUSTER_TAG, POOL_TAG, Call
 from charterer.providers.provider import PreflightFinding
-from charterer.providers.vcpu_quotas import QUOTAS, VcpuQuota
 
 _COUNTED_STATES: Final = ("pending", "running")
 

@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from charterer.clouds.aws import AwsFleet, AwsGroup
 from charterer.domain.ids import PoolId
-from charterer.domain.pool import AwsFleet, AwsGroup, Pool
+from charterer.domain.pool import Pool
 from charterer.domain.time import Instant, after, format_instant, parse_instant, seconds_between
 from charterer.providers.aws.calls import Calls
 from charterer.providers.aws.listing import ListedInstance

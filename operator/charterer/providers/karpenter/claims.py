@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from charterer.api.metadata import ObjectMeta
 from charterer.api.names import FINALIZER_BILL, GPU_RESOURCE, LABEL_ORDER, LABEL_POOL, LABEL_RENTAL
+from charterer.clouds.karpenter import NodeClaims
 from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.order import Order
-from charterer.domain.pool import CapacityType, Instance, InstanceState, NodeClaims, Pool
+from charterer.domain.pool import CapacityType, Instance, InstanceState, Pool
 from charterer.domain.time import Instant, after, parse_instant
 from charterer.providers.karpenter.objects import Json
 

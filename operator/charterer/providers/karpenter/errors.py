@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from charterer.clouds.karpenter import NodeClaims
 from charterer.domain.ids import OrderToken
 from charterer.domain.order import Refusal, RefusalKind, Scope
-from charterer.domain.pool import NodeClaims, Pool
+from charterer.domain.pool import Pool
 from charterer.domain.time import Instant
-from charterer.providers.reach import of_claim
 
 _log = logging.getLogger(__name__)
 
@@ -150,7 +150,7 @@ def _refusal(meaning: _Meaning, code: str, message: str, about: About) -> Refusa
         case Scope.SUBNET:  # Karpenter does not say which
             where = about.cloud.zone
         case _:
-            where = of_claim(about.pool, about.cloud).within(scope)
+            where = about.cloud.way(about.pool.capacity_type).within(scope)
     return Refusal(kind, scope, where, code, message, about.at, about.order)
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from charterer.api.names import GPU_RESOURCE, GPU_TYPE_LABEL
-from charterer.domain.pool import NodeClaims, Offering
+from charterer.clouds.karpenter import NodeClaims
+from charterer.domain.pool import Offering
 from charterer.providers.karpenter.claims import INSTANCE_TYPE
 from charterer.providers.karpenter.objects import Json, Objects
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from charterer.domain.pool import NodeClaims
+from charterer.clouds.karpenter import NodeClaims
 from charterer.providers.karpenter.objects import Objects
 
 

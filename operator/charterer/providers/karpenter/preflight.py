@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from charterer.clouds.karpenter import NodeClaims
 from charterer.domain.ids import OrderToken, RentalId
 from charterer.domain.order import Order
-from charterer.domain.pool import NodeClaims, Pool, Quote
+from charterer.domain.pool import Pool, Quote
 from charterer.providers.errors import ProviderError
 from charterer.providers.karpenter import hardware
 from charterer.providers.karpenter.claims import CLAIMS, claim_for

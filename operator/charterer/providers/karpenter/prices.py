@@ -11,8 +11,9 @@ from typing import Final
 import aiohttp
 
 from charterer.api.connection_error import connection_error
+from charterer.clouds.karpenter import NodeClaims
 from charterer.domain.money import Price
-from charterer.domain.pool import CapacityType, NodeClaims, Pool, Quote
+from charterer.domain.pool import CapacityType, Pool, Quote
 from charterer.domain.time import Instant, instant
 from charterer.providers.errors import CloudUnreachable, InvalidRequest, Transient, UnknownCode
 from charterer.providers.karpenter.claims import CAPACITY

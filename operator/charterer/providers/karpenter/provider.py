@@ -17,9 +17,10 @@ from typing import Final, TypeVar
 import aiohttp
 
 from charterer.api.names import LABEL_POOL
+from charterer.clouds.karpenter import NodeClaims
 from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.order import Ask, Order, Refusal, Reply, Traits
-from charterer.domain.pool import NodeClaims, Notice, Pool, Quote, Survey
+from charterer.domain.pool import Notice, Pool, Quote, Survey
 from charterer.domain.time import Instant, seconds_between
 from charterer.providers.errors import (
     Busy,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from charterer.clouds.fake import FakeGroup
 from charterer.domain.billing import cost
 from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
 from charterer.domain.money import ZERO, Money, Price
@@ -12,7 +13,7 @@ from charterer.domain.nodes.hazard import events_at_ages
 from charterer.domain.nodes.waits import NodeStart, with_refusal, with_start
 from charterer.domain.order import Refusal, RefusalKind, Scope, cool_down, with_cool_down
 from charterer.domain.plan import Rent
-from charterer.domain.pool import CapacityType, Cloud, FakeGroup, Offering, Pool, PriceSegment, Quote
+from charterer.domain.pool import CapacityType, Cloud, Offering, Pool, PriceSegment, Quote
 from charterer.domain.time import Instant, seconds_between
 from charterer.estimate.nodes.hazard import EndedNode, hazard, with_ended, without_rentals
 from charterer.policy.options.interruptions import checkpoint_interval

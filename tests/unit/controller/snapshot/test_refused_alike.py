@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from charterer.clouds.aws import AwsFleet, AwsGroup
+from charterer.clouds.fake import FakeGroup
+from charterer.clouds.karpenter import NodeClaims
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.observe import observe
 from charterer.controller.snapshot.refused_alike import refused_alike
 from charterer.domain.ids import OrderToken, PoolId
 from charterer.domain.order import CoolDown, RefusalKind, Scope, cool_down
-from charterer.domain.pool import AwsFleet, AwsGroup, CapacityType, FakeGroup, NodeClaims, Offering, Pool
+from charterer.domain.pool import CapacityType, Offering, Pool
 from charterer.domain.rental import Rental
 from charterer.providers.aws.errors import LaunchError, refusal
 from charterer.providers.karpenter.errors import About, of_event

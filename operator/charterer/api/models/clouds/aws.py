@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field
 
 from charterer.api.models.base import ApiModel, Rule, ruled
-from charterer.domain.pool import AwsFleet, AwsGroup
+from charterer.clouds.aws import AwsFleet, AwsGroup
 
 _Name = Annotated[str, Field(min_length=1, max_length=255)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, assert_never
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -10,7 +10,10 @@ from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import ApiModel, Json, Rule
 from charterer.api.models.clouds.aws import AwsNodes
 from charterer.api.models.clouds.karpenter import KarpenterNodes
-from charterer.domain.pool import AwsFleet, AwsGroup, Cloud, FakeGroup, NodeClaims
+from charterer.clouds.aws import AwsFleet, AwsGroup
+from charterer.clouds.fake import FakeGroup
+from charterer.clouds.karpenter import NodeClaims
+from charterer.domain.pool import Cloud
 
 
 class FakeCloudGroup(ApiModel):
@@ -62,8 +65,8 @@ def cloud_fields(cloud: Cloud) -> Json:
         case AwsFleet() | AwsGroup():
             nodes = AwsNodes.from_domain(cloud)
             return {"aws": nodes.model_dump(mode="json", by_alias=True, exclude_none=True)}
-        case _ as never:
-            assert_never(never)
+        case _:
+            raise TypeError(f"no spec is known for {cloud}")
 
 
 def _one_cloud() -> Rule:

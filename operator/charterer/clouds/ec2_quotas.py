@@ -54,10 +54,16 @@ def quota_family(instance_type: str, sold: str) -> str:
     return next(groups, instance_type.split(".")[0])
 
 
-def vcpus_by_name(instance_type: str) -> int | None:
+def _vcpus(instance_type: str) -> int | None:
     """The virtual CPUs that an instance takes of a quota; None where its name does not say.
 
     An xlarge has 4 and an nxlarge n times as many, which is so of all types with GPUs that EC2 lists by such a size.
     """
     size = _SIZE.search(instance_type)
     return None if size is None else _XLARGE_VCPUS * int(size[1] or 1)
+
+
+def least_vcpus(instance_types: str) -> int | None:
+    """The least that one of these takes, whose names are separated by commas; None where no name says it."""
+    known = [vcpus for name in instance_types.split(",") if (vcpus := _vcpus(name)) is not None]
+    return min(known, default=None)

@@ -1,0 +1,47 @@
+"""An instance group of the fake cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from charterer.domain.order import Way
+from charterer.domain.pool import CapacityType, Cloud, Offering
+
+
+@dataclass(frozen=True, slots=True)
+class FakeGroup(Cloud):
+    """An instance group of the fake cloud: the base URL of its API and the group's name."""
+
+    endpoint: str
+    group: str
+
+    @property
+    def vendor(self) -> str:
+        """The fake cloud."""
+        return "fake"
+
+    @property
+    def account(self) -> str:
+        """The endpoint in the one way of writing it: without case, default port or slash at its end."""
+        try:
+            url = urlsplit(self.endpoint)
+            port = url.port or {"http": 80, "https": 443}.get(url.scheme)
+        except ValueError:
+            return self.endpoint.rstrip("/")
+        return f"{url.scheme}://{(url.hostname or '').rstrip('.')}:{port}{url.path.rstrip('/')}"
+
+    @property
+    def identity(self) -> Hashable:
+        """The group of that account."""
+        return self.vendor, self.account, self.group
+
+    def ways(self, offering: Offering, sold: CapacityType) -> Sequence[Way]:
+        """Its own GPU type: each group has a stock of its own, and a GPU type has one quota."""
+        return (of_gpu_type(offering.gpu_type),)
+
+
+def of_gpu_type(gpu_type: str) -> Way:
+    """A machine of the fake cloud."""
+    return Way(family=gpu_type)

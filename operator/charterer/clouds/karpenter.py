@@ -1,0 +1,61 @@
+"""Nodes for which Karpenter is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from charterer.clouds.ec2_quotas import least_vcpus, quota_family
+from charterer.domain.order import Way
+from charterer.domain.pool import CapacityType, Cloud, NodeTaint, Offering
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClaims(Cloud):
+    """Nodes for which Karpenter is asked, in the cluster of the operator itself, with a NodeClaim for each.
+
+    ``class_group``, ``class_kind`` and ``class_name`` name the node class. ``gpu_type`` is empty and ``gpus`` 0 where
+    nobody declared them. ``price_metrics``: the URL of Karpenter's metrics; empty where only the user knows the price.
+    ``billing_minimum_seconds``: the least that the cloud bills.
+    ``abandon_seconds``: a node ends itself that long after it was asked for; None: never.
+    """
+
+    class_group: str
+    class_kind: str
+    class_name: str
+    instance_type: str
+    zone: str
+    gpu_type: str = ""
+    gpus: int = 0
+    taints: tuple[NodeTaint, ...] = ()
+    price_metrics: str = ""
+    abandon_seconds: int | None = None
+    billing_minimum_seconds: int = 60
+
+    @property
+    def vendor(self) -> str:
+        """Karpenter."""
+        return "karpenter"
+
+    @property
+    def account(self) -> str:
+        """The one Karpenter of the cluster."""
+        return ""
+
+    @property
+    def marks_machines(self) -> bool:
+        """A claim is labelled with its pool."""
+        return True
+
+    def ways(self, offering: Offering, sold: CapacityType) -> Sequence[Way]:
+        """The one instance type in the one zone."""
+        return (self.way(sold),)
+
+    def way(self, sold: CapacityType) -> Way:
+        """A claim. Karpenter says neither region nor quota: a family is a quota of EC2, elsewhere one instance type."""
+        family = quota_family(self.instance_type, sold)
+        return Way(self.instance_type, sold.value, self.zone, family, account=self.class_name)
+
+    def quota_units(self, offering: Offering) -> int:
+        """Virtual CPUs where the type's name says them as EC2's do, else GPUs."""
+        return least_vcpus(offering.instance_type) or offering.gpus_per_node
