@@ -13,7 +13,8 @@ import time
 from collections.abc import Sequence
 
 from charterer.domain.ids import BudgetId, PoolId
-from charterer.policy.solve.scarcity import LpClass, LpColumn, ScarceSolution, solve_scarce
+from charterer.policy.solve.lp_columns import LpClass, LpColumn, LpColumns
+from charterer.policy.solve.scarcity import ScarceSolution, solve_scarce
 
 CEILING = 1.0
 """Dollars a second that a second of life may cost, above most of what is offered."""
@@ -39,7 +40,9 @@ def classes_of(count: int, pools: int, budgets: int, seed: int) -> list[LpClass]
                     )
                 )
         owner = BudgetId(f"b{number % budgets}")
-        made.append(LpClass(owner, draw.uniform(0.1, 2) / 3600, draw.choice([1.0, 1.0, 2.0, 0.5]), CEILING, ways))
+        made.append(
+            LpClass(owner, draw.uniform(0.1, 2) / 3600, draw.choice([1.0, 1.0, 2.0, 0.5]), CEILING, LpColumns(ways))
+        )
     return made
 
 

@@ -24,15 +24,16 @@ from charterer.domain.plan import PoolVerdict
 from charterer.domain.time import Instant
 from charterer.policy.budgets.assignment import GroupAssignment, PathShare
 from charterer.policy.budgets.demand import GroupDemand
-from charterer.policy.budgets.pool_usage import PathUsage, expected_use, lp_column, path_usages, sum_uses
+from charterer.policy.budgets.pool_usage import PathUsage, expected_use, lp_column, lp_columns, path_usages, sum_uses
 from charterer.policy.budgets.solution import BudgetSolution, ScarcePool, forecast_assigned
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.nodes.pool_size import PoolSize
 from charterer.policy.options.option_value import JobPosition, OptionValues, ScarcityCharge
 from charterer.policy.solve.exchange_rate import BudgetFit
 from charterer.policy.solve.hull import Path
+from charterer.policy.solve.lp_columns import LpClass, LpColumn, LpColumns
 from charterer.policy.solve.phase_dp import key_of
-from charterer.policy.solve.scarcity import LpClass, LpColumn, ScarceSolution, solve_scarce
+from charterer.policy.solve.scarcity import ScarceSolution, solve_scarce
 
 _ROUNDS = 8
 """Programs solved at most: loads and paths are usually settled after two or three, and seldom after seven."""
@@ -67,6 +68,7 @@ class BudgetOutcome:
 class _GroupProgram:
     """A group in the program. ``seconds``: of a job, by which its jobs a second are counted.
 
+    ``usages``, ``columns``: its paths, and those as the program sees them. ``pools``: of its menu.
     ``tried``: logarithms of seconds and of the seconds that they led to.
     """
 
@@ -75,6 +77,8 @@ class _GroupProgram:
     group: GroupDemand
     seconds: float
     usages: list[PathUsage]
+    columns: LpColumns
+    pools: Sequence[PoolId]
     paths: set[Path]
     tried: list[tuple[float, float]] = field(default_factory=list)
 
@@ -83,13 +87,16 @@ class _GroupProgram:
         """The group with the paths that it may take at first."""
         group = assignment.group
         hull = group.hull if len(group.menu.stages) > 1 else None
-        usages = solution.inputs.memo(path_usages, group.menu, group.work, hull)
+        memo = solution.inputs.memo
+        usages = memo(path_usages, group.menu, group.work, hull)
         return cls(
             solution=solution,
             key=key,
             group=group,
             seconds=assignment.mean_seconds,
             usages=[*usages],
+            columns=memo(lp_columns, usages),
+            pools=sorted({option.pool for option in group.menu.options}),
             paths=set() if hull is None else {usage.path for usage in usages},
         )
 
@@ -110,13 +117,9 @@ class _GroupProgram:
 
     def lp_class(self) -> LpClass:
         """The class with the load that dollars are counted with; its room is scaled to what is held of it."""
-        held = self.held_per_dollar
-        columns = [usage.column for usage in self.usages]
-        if held != 1.0:
-            columns = [
-                replace(column, use={pool: amount * held for pool, amount in column.use.items()}) for column in columns
-            ]
-        return LpClass(self.solution.budget.id, self.paid, self.group.weight, self.group.most, columns)
+        group = self.group
+        budget, held = self.solution.budget.id, self.held_per_dollar
+        return LpClass(budget, self.paid, group.weight, group.most, self.columns, held)
 
     def unsettled(self, mix: Mapping[int, float]) -> float:
         """The fraction by which the load is another one with the paths that the jobs are given."""
@@ -150,11 +153,12 @@ class _GroupProgram:
     def _held(self, seconds: float) -> float:
         return self.group.held(seconds, self.solution.calibration.of(self.key[0]).value)
 
-    def extend(self, worth: float, charge: ScarcityCharge) -> bool:
+    def extend(self, solution: ScarceSolution) -> bool:
         """Add the path that a new job would take at these prices; whether it is new and better than all others."""
         menu, work = self.group.menu, self.group.work
         if len(menu.stages) == 1:
             return False
+        worth, charge = self.terms(solution)
         values, position = OptionValues(menu, worth, charge), JobPosition(work)
         path = values.path(values.entering(position)[0].option, position)
         if path in self.paths:
@@ -166,13 +170,13 @@ class _GroupProgram:
             return False
         self.paths.add(path)
         self.usages.append(usage)
+        self.columns = lp_columns(self.usages)
         return True
 
     def terms(self, solution: ScarceSolution) -> tuple[float, ScarcityCharge]:
         """The value of a second to a job of the group, and the prices of room on its own menu."""
         budget, held = self.solution.budget.id, self.held_per_dollar
-        pools = sorted({option.pool for option in self.group.menu.options})
-        rents = tuple((pool, rent) for pool in pools if (rent := solution.price(budget, pool) * held) > 0.0)
+        rents = tuple((pool, rent) for pool in self.pools if (rent := solution.price(budget, pool) * held) > 0.0)
         return self.group.worth(solution.rates[budget]), ScarcityCharge(rents, frozenset())
 
     def assignment(self, mix: Mapping[int, float], solution: ScarceSolution) -> GroupAssignment:
@@ -204,10 +208,12 @@ class PoolProgram:
         self._groups = [
             _GroupProgram.of(solution, key, share) for solution in solutions for key, share in solution.shares.items()
         ]
+        tried: Sequence[Sequence[int]] = ()
         for number in range(_ROUNDS):
-            self._solution = solve_scarce([group.lp_class() for group in self._groups], budgets, room)
+            self._solution = solve_scarce([group.lp_class() for group in self._groups], budgets, room, tried)
+            tried = self._solution.tried
             rows = list(zip(self._groups, self._solution.mixes, strict=True))
-            extended = [group.extend(*group.terms(self._solution)) for group in self._groups]
+            extended = [group.extend(self._solution) for group in self._groups]
             changes = max([group.unsettled(mix) for group, mix in rows], default=0.0)
             if number + 1 == _ROUNDS or (not any(extended) and changes <= _SETTLED):
                 break

@@ -14,8 +14,8 @@ from charterer.domain.option import Option
 from charterer.policy.budgets.demand import GroupDemand
 from charterer.policy.options.menu import Menu
 from charterer.policy.solve.hull import Hull, Path, corners, dollars, seconds
+from charterer.policy.solve.lp_columns import LpColumn, LpColumns, pareto_front
 from charterer.policy.solve.phase_dp import key_of, work_of_phases
-from charterer.policy.solve.scarcity import LpColumn, pareto_front
 
 _FITS = 1.0 + 1e-9
 """Factor on a pool's room within which uses fit, whatever is rounded."""
@@ -50,6 +50,11 @@ def path_usages(menu: Menu, work: float, hull: Hull | None) -> Sequence[PathUsag
         for at in corners([(dollars(option, work), seconds(option, work)) for option in options])
     )
     return [PathUsage((option,), lp_column((option,), menu, work)) for option in best]
+
+
+def lp_columns(usages: Sequence[PathUsage]) -> LpColumns:
+    """The columns of paths, in the same order."""
+    return LpColumns([usage.column for usage in usages])
 
 
 def lp_column(path: Path, menu: Menu, total: float) -> LpColumn:

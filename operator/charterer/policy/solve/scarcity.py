@@ -9,20 +9,25 @@ the duals of the rows, a job picks the option that minimises  w·κ_b·a + (δ_b
 θ_b = κ_b / (δ_b + ν_b) and π_p = σ_p / (δ_b + ν_b) that is  w·θ_b·a + m + Σ_p π_p·u_p:  what room is worth is added to
 its price. A second of class i may cost w_i·γ_i dollars at most, γ_i being its ceiling: δ_b = κ_b / (the budget's
 highest γ_i), and w_i counts as w_i·γ_i / θ_b where θ_b is above γ_i.
+
+Few of the columns are ever taken, so only some are in the program, and those of each class that are better at its
+prices are added until there are none (column generation: Dantzig and Wolfe, 1960). That is the optimum of all columns.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from math import isclose
+
+import numpy as np
+from numpy.typing import NDArray
 
 from charterer.domain.ids import BudgetId, PoolId, Rate
 from charterer.policy.solve.exchange_rate import BudgetFit, Demand, Solution, solve
-from charterer.policy.solve.hull import corners
 from charterer.policy.solve.linear_program import Optimum, SolverGaveUp, Uses, minimise
+from charterer.policy.solve.lp_columns import LpClass
 
 _PROGRAMS = 4
 """Programs solved at most until the weights agree with the rates: more than one only where a ceiling binds."""
@@ -32,29 +37,11 @@ _SLACK = 1e-9
 """Fraction of the weighted load by which more jobs may wait than must, so that rounding makes nothing infeasible."""
 _NOBODY = 1e-8
 """Fraction of a class that is served below which nobody is."""
-
-
-@dataclass(frozen=True, slots=True)
-class LpColumn:
-    """One way to run a job to its end: dollars, seconds, and GPU-seconds by pool."""
-
-    money: float
-    seconds: float
-    use: Mapping[PoolId, float]
-
-
-@dataclass(frozen=True, slots=True)
-class LpClass:
-    """Jobs of a budget that choose alike: ``load`` jobs a second, each of ``weight``; at least one column.
-
-    ``ceiling``: dollars that a second of life of weight 1 may cost at most.
-    """
-
-    budget: BudgetId
-    load: float
-    weight: float
-    ceiling: float
-    columns: Sequence[LpColumn]
+_DEARER = 10.0
+"""Cost at which a class may wait while columns are looked for that leave nobody waiting, in those of its dearest one:
+prices are then those of the optimum, or near them."""
+_BETTER = 1e-9
+"""Fraction of its class's best by which a column must be better to be added to a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +54,8 @@ class ScarceSolution:
     jobs. ``queued[i]``: the fraction of class i that must wait whatever is chosen, together the least load (by weight)
     that makes all fit. ``spends`` (dollars a second) and ``uses`` (GPUs) are of the whole load, those that wait
     included: above the budget or the capacity by what is lacking. ``short``: pools for want of which jobs wait.
-    ``objective``: Σ w·λ·a, the mean weighted number of jobs at these choices.
+    ``objective``: Σ w·λ·a, the mean weighted number of jobs at these choices. ``tried[i]``: the columns of class i that
+    were in the program.
     """
 
     fits: Mapping[BudgetId, BudgetFit]
@@ -80,36 +68,22 @@ class ScarceSolution:
     uses: Mapping[PoolId, float]
     short: frozenset[PoolId]
     objective: float
+    tried: Sequence[Sequence[int]]
 
     def price(self, budget: BudgetId, pool: PoolId) -> float:
         """The price of a GPU-second of the pool beyond the bill, in the budget's own dollars."""
         return self.prices.get(pool, 0.0) / self.dollars[budget]
 
 
-def pareto_front(columns: Sequence[LpColumn]) -> list[int]:
-    """Indices of the columns that can win at some rate and prices: none is at most as dear, slow and wide in all pools.
-
-    A column above the hull of (dollars, seconds) may win once a pool has a price. Of equal columns the first is kept.
-    """
-    kept: list[int] = []
-    order = sorted(
-        range(len(columns)), key=lambda at: (columns[at].money, columns[at].seconds, sum(columns[at].use.values()))
-    )
-    for new in order:
-        column = columns[new]
-        if not any(
-            columns[old].seconds <= column.seconds
-            and all(amount <= column.use.get(pool, 0.0) for pool, amount in columns[old].use.items())
-            for old in kept
-        ):
-            kept.append(new)
-    return sorted(kept)
-
-
 def solve_scarce(
-    classes: Sequence[LpClass], budgets: Mapping[BudgetId, float], capacity: Mapping[PoolId, float]
+    classes: Sequence[LpClass],
+    budgets: Mapping[BudgetId, float],
+    capacity: Mapping[PoolId, float],
+    begin: Sequence[Sequence[int]] = (),
 ) -> ScarceSolution:
     """``budgets``: dollars a second; ``capacity``: GPUs; a pool that is not named has room for all.
+
+    ``begin``: columns of each class to begin with, as those that were tried in a program that differs little.
 
     ValueError for a class without columns or of a budget that is not named. SolverGaveUp as ``minimise``.
     """
@@ -134,8 +108,9 @@ def solve_scarce(
             uses=uses,
             short=frozenset(),
             objective=_objective(classes, unconstrained.mixes),
+            tried=[list(mix) for mix in unconstrained.mixes],
         )
-    return _PoolProgram(classes, budgets, capacity, unconstrained).solve()
+    return _PoolProgram(classes, budgets, capacity, unconstrained, begin).solve()
 
 
 def _objective(classes: Sequence[LpClass], mixes: Sequence[Mapping[int, float]]) -> float:
@@ -150,7 +125,7 @@ def _uses(classes: Sequence[LpClass], mixes: Sequence[Mapping[int, float]]) -> d
     for lp_class, mix in zip(classes, mixes, strict=True):
         for at, share in mix.items():
             for pool, amount in lp_class.columns[at].use.items():
-                uses[pool] = uses.get(pool, 0.0) + lp_class.load * share * amount
+                uses[pool] = uses.get(pool, 0.0) + lp_class.load * share * amount * lp_class.held
     return uses
 
 
@@ -195,18 +170,14 @@ class _Unconstrained:
 
 def _chain(lp_class: LpClass) -> Sequence[int]:
     """The columns on the hull of (dollars, seconds), up to the class's ceiling."""
-    chain = corners([(column.money, column.seconds) for column in lp_class.columns])
-    return chain[: 1 + bisect_left(_slopes(lp_class, chain), lp_class.ceiling * lp_class.weight)]
-
-
-def _slopes(lp_class: LpClass, chain: Sequence[int]) -> list[float]:
-    columns = [lp_class.columns[at] for at in chain]
-    return [(fast.money - cheap.money) / (cheap.seconds - fast.seconds) for cheap, fast in pairwise(columns)]
+    columns = lp_class.columns
+    return columns.chain[: 1 + bisect_left(columns.slopes, lp_class.ceiling * lp_class.weight)]
 
 
 def _demand(lp_class: LpClass, chain: Sequence[int]) -> Demand:
     spends = [lp_class.columns[at].money for at in chain]
-    return Demand(_slopes(lp_class, chain), spends, lp_class.load, lp_class.weight, lp_class.ceiling)
+    slopes = lp_class.columns.slopes[: len(chain) - 1]
+    return Demand(slopes, spends, lp_class.load, lp_class.weight, lp_class.ceiling)
 
 
 class _PoolProgram:
@@ -218,6 +189,7 @@ class _PoolProgram:
         budgets: Mapping[BudgetId, float],
         capacity: Mapping[PoolId, float],
         unconstrained: _Unconstrained,
+        begin: Sequence[Sequence[int]],
     ) -> None:
         self._classes = classes
         self._budgets = list(budgets)
@@ -232,21 +204,54 @@ class _PoolProgram:
             self._bids[budget] = bid = 0.0 if budget in self._poor else min(solution.rate or highest, highest)
             self._dollars[budget] = 1.0 if budget in self._poor else bid / highest
         self._alone = {budget: solution.rate for budget, solution in unconstrained.solutions.items()}
-        self._owners = [number for number, lp_class in enumerate(classes) for _ in lp_class.columns]
-        self._uses = [self._uses_of(lp_class, column) for lp_class in classes for column in lp_class.columns]
-        self._costs: list[float] = []
+        sizes = [len(lp_class.columns) for lp_class in classes]
+        self._starts = np.cumsum([0, *sizes[:-1]])
+        self._owners = np.repeat(np.arange(len(classes)), sizes)
+        rows = {budget: row for row, budget in enumerate(budgets)}
+        self._payer = np.array([rows[lp_class.budget] for lp_class in classes])[self._owners]
+        self._spends = np.concatenate([lp_class.load * lp_class.columns.money for lp_class in classes])
+        self._lives = np.concatenate([lp_class.load * lp_class.columns.seconds for lp_class in classes])
+        self._user, self._row, self._amount = self._uses_of_pools()
+        self._costs = np.zeros(len(self._owners))
+        self._tried = np.zeros(len(self._owners), dtype=bool)
+        for columns in (unconstrained.mixes, begin):
+            for start, of_class in zip(self._starts, columns, strict=False):
+                self._tried[[start + at for at in of_class]] = True
 
-    def _uses_of(self, lp_class: LpClass, column: LpColumn) -> Uses:
-        """Dollars and GPUs of the whole class on one column."""
-        first = len(self._budgets)
-        return [
-            (self._budgets.index(lp_class.budget), lp_class.load * column.money),
-            *(
-                (first + row, lp_class.load * column.use[pool])
-                for row, pool in enumerate(self._pools)
-                if column.use.get(pool)
-            ),
-        ]
+    def _uses_of_pools(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
+        """Columns, rows, and the GPUs of the whole class on that column; without pools that have room for all."""
+        rows = {pool: row for row, pool in enumerate(self._pools, len(self._budgets))}
+        all_uses = [lp_class.columns.uses for lp_class in self._classes]
+        user = np.concatenate([start + uses.columns for start, uses in zip(self._starts, all_uses, strict=True)])
+        pool_rows = [np.array([rows.get(pool, -1) for pool in uses.pools], dtype=int) for uses in all_uses]
+        row = np.concatenate([of_pool[uses.numbers] for of_pool, uses in zip(pool_rows, all_uses, strict=True)])
+        amount = np.concatenate(
+            [one.load * one.held * uses.amounts for one, uses in zip(self._classes, all_uses, strict=True)]
+        )
+        limited = row >= 0
+        return user[limited], row[limited], amount[limited]
+
+    def _values(self, costs: NDArray[np.float64], prices: Sequence[float]) -> NDArray[np.float64]:
+        """What each column costs with the prices of all that it uses."""
+        price = np.array(prices)
+        of_pools = np.bincount(self._user, price[self._row] * self._amount, len(costs))
+        values: NDArray[np.float64] = costs + price[self._payer] * self._spends + of_pools
+        return values
+
+    def _uses(self, columns: NDArray[np.intp]) -> list[Uses]:
+        """The uses of some columns."""
+        uses: dict[int, list[tuple[int, float]]] = {
+            column: [(row, spend)]
+            for column, row, spend in zip(
+                columns.tolist(), self._payer[columns].tolist(), self._spends[columns].tolist(), strict=True
+            )
+        }
+        chosen = np.flatnonzero(np.isin(self._user, columns))
+        for column, row, amount in zip(
+            self._user[chosen].tolist(), self._row[chosen].tolist(), self._amount[chosen].tolist(), strict=True
+        ):
+            uses[column].append((row, amount))
+        return list(uses.values())
 
     def _weights(self, rates: Mapping[BudgetId, Rate]) -> list[float]:
         """Each class's weight, as far as a second of it is worth no more than the class's ceiling."""
@@ -257,13 +262,11 @@ class _PoolProgram:
             for lp_class in self._classes
         ]
 
-    def _costs_at(self, weights: Sequence[float]) -> list[float]:
-        bids, dollars = self._bids, self._dollars
-        return [
-            one.load * (weight * bids[one.budget] * column.seconds + dollars[one.budget] * column.money)
-            for one, weight in zip(self._classes, weights, strict=True)
-            for column in one.columns
-        ]
+    def _costs_at(self, weights: Sequence[float]) -> NDArray[np.float64]:
+        bids = np.array([weight * self._bids[one.budget] for one, weight in zip(self._classes, weights, strict=True)])
+        dollars = np.array([self._dollars[budget] for budget in self._budgets])
+        costs: NDArray[np.float64] = bids[self._owners] * self._lives + dollars[self._payer] * self._spends
+        return costs
 
     def solve(self) -> ScarceSolution:
         """With the weights that agree with the rates."""
@@ -279,21 +282,58 @@ class _PoolProgram:
 
     def _solve(self) -> ScarceSolution:
         """Without anybody who waits, and where that cannot be, with the least load that must."""
-        optimum = minimise(self._costs, self._owners, self._uses, self._limits)
+        waiting: list[Uses] = [()] * len(self._classes)
+        optimum = self._optimum(self._costs)
+        if optimum is None:
+            dearest = _DEARER * np.maximum.reduceat(self._costs, self._starts)
+            self._optimum(self._costs, dearest.tolist(), waiting)
+            optimum = self._optimum(self._costs)
         if optimum is not None:
             return self._solution(optimum, [0.0] * len(self._limits))
         loads = [lp_class.weight * lp_class.load for lp_class in self._classes]
-        owners = [*self._owners, *range(len(loads))]
-        waiting: list[Uses] = [()] * len(loads)
-        least = minimise([*[0.0] * len(self._costs), *loads], owners, [*self._uses, *waiting], self._limits)
+        least = self._optimum(np.zeros(len(self._costs)), loads, waiting)
         assert least is not None, "everybody may wait"
+        slack = _SLACK * sum(loads)
+        if least.cost <= slack and (optimum := self._optimum(self._costs)) is not None:
+            return self._solution(optimum, [0.0] * len(self._limits))
         row = len(self._limits)
         waiting = [((row, load),) for load in loads]
-        limits = [*self._limits, least.cost + _SLACK * sum(loads)]
-        optimum = minimise([*self._costs, *[0.0] * len(loads)], owners, [*self._uses, *waiting], limits)
+        optimum = self._optimum(self._costs, [0.0] * len(loads), waiting, (least.cost + slack,))
         if optimum is None:
             raise SolverGaveUp("the least load that must wait is within its own limit only before it is rounded")
         return self._solution(optimum, least.prices)
+
+    def _optimum(
+        self,
+        costs: NDArray[np.float64],
+        waits: Sequence[float] = (),
+        waiting: Sequence[Uses] = (),
+        more_limits: Sequence[float] = (),
+    ) -> Optimum | None:
+        """The optimum of all columns; None where no mixture of those tried keeps within the limits.
+
+        ``waits`` and ``waiting``: what it costs, and uses, that a class waits; ``more_limits``: of rows only of these.
+        """
+        limits = [*self._limits, *more_limits]
+        while True:
+            tried = np.flatnonzero(self._tried)
+            owners = [*self._owners[tried].tolist(), *range(len(waits))]
+            optimum = minimise([*costs[tried].tolist(), *waits], owners, [*self._uses(tried), *waiting], limits)
+            if optimum is None:
+                return None
+            values = self._values(costs, optimum.prices)
+            best = np.minimum.reduceat(np.where(self._tried, values, np.inf), self._starts)
+            for at, (cost, used) in enumerate(zip(waits, waiting, strict=True)):
+                best[at] = min(best[at], cost + sum(optimum.prices[row] * amount for row, amount in used))
+            least = np.minimum.reduceat(values, self._starts)
+            better = least < best * (1.0 - _BETTER)
+            if not better.any():
+                shares = np.zeros(len(self._costs))
+                shares[tried] = optimum.shares[: len(tried)]
+                return replace(optimum, shares=[*shares.tolist(), *optimum.shares[len(tried) :]])
+            best_columns = np.flatnonzero(values == least[self._owners])
+            _, firsts = np.unique(self._owners[best_columns], return_index=True)
+            self._tried[best_columns[firsts][better]] = True
 
     def _solution(self, optimum: Optimum, lacking: Sequence[float]) -> ScarceSolution:
         """``lacking``: by row, what a unit more of it would save of the load that waits."""
@@ -327,22 +367,27 @@ class _PoolProgram:
             uses=_uses(self._classes, mixes),
             short=frozenset(pool for pool, price in zip(self._pools, lacking[count:], strict=True) if price > 0.0),
             objective=_objective(self._classes, mixes),
+            tried=[
+                np.flatnonzero(self._tried[start : start + len(lp_class.columns)]).tolist()
+                for lp_class, start in zip(self._classes, self._starts, strict=True)
+            ],
         )
 
     def _mixes(self, optimum: Optimum) -> list[dict[int, float]]:
         """The shares of those of each class that are served; where none is, what the first would take."""
         mixes: list[dict[int, float]] = []
-        begin = 0
-        for lp_class in self._classes:
-            end = begin + len(lp_class.columns)
-            mix = {at: share for at, share in enumerate(optimum.shares[begin:end]) if share > 0.0}
+        values = self._values(self._costs, optimum.prices)
+        shares = np.array(optimum.shares[: len(self._costs)])
+        taken, owners = np.flatnonzero(shares), self._owners
+        by_class: list[dict[int, float]] = [{} for _ in self._classes]
+        for number, column, share in zip(
+            owners[taken].tolist(), (taken - self._starts[owners[taken]]).tolist(), shares[taken].tolist(), strict=True
+        ):
+            by_class[number][column] = share
+        for lp_class, start, found in zip(self._classes, self._starts, by_class, strict=True):
+            mix = found
             if sum(mix.values()) <= _NOBODY:
-                values = [
-                    cost + sum(optimum.prices[row] * amount for row, amount in used)
-                    for cost, used in zip(self._costs[begin:end], self._uses[begin:end], strict=True)
-                ]
-                mix = {values.index(min(values)): 1.0}
+                mix = {int(values[start : start + len(lp_class.columns)].argmin()): 1.0}
             served = sum(mix.values())
             mixes.append({at: share / served for at, share in mix.items()})
-            begin = end
         return mixes

@@ -13,7 +13,8 @@ from charterer.domain.ids import BudgetId, PoolId
 from charterer.policy.solve.exchange_rate import BudgetFit, Demand, solve
 from charterer.policy.solve.hull import corners
 from charterer.policy.solve.linear_program import minimise
-from charterer.policy.solve.scarcity import LpClass, LpColumn, ScarceSolution, pareto_front, solve_scarce
+from charterer.policy.solve.lp_columns import LpClass, LpColumn, LpColumns, pareto_front
+from charterer.policy.solve.scarcity import ScarceSolution, solve_scarce
 
 EXACT = 1e-9
 Rooms = dict[PoolId, float]
@@ -51,7 +52,7 @@ def case(seed: int, *, budgets: int, tight: bool = False, multi: bool = False, c
         load, weight = draw.uniform(0.1, 2) / 3600, draw.choice([1.0, 1.0, 2.0, 0.5])
         cheapest = min(ways, key=lambda way: way.money)
         ceiling = 20.0 * cheapest.money / cheapest.seconds if ceilings else 5.0
-        one = LpClass(owners[number % budgets], load, weight, ceiling, ways)
+        one = LpClass(owners[number % budgets], load, weight, ceiling, LpColumns(ways))
         classes.append(one)
         typical = sorted(ways, key=lambda way: way.money)[min(len(ways) - 1, draw.randrange(4))]
         spend[one.budget] += one.load * typical.money
@@ -149,10 +150,12 @@ def test_no_choice_on_a_grid_takes_less_time_with_the_same_money_and_room() -> N
                 draw.uniform(0.1, 2.0),
                 draw.choice([1.0, 2.0, 0.5]),
                 1e3,
-                [
-                    LpColumn(draw.uniform(1, 2), draw.uniform(6, 9), {pool: draw.uniform(1, 5)}),
-                    LpColumn(draw.uniform(2, 4), draw.uniform(1, 6), {pool: draw.uniform(4, 20)}),
-                ],
+                LpColumns(
+                    [
+                        LpColumn(draw.uniform(1, 2), draw.uniform(6, 9), {pool: draw.uniform(1, 5)}),
+                        LpColumn(draw.uniform(2, 4), draw.uniform(1, 6), {pool: draw.uniform(4, 20)}),
+                    ]
+                ),
             )
             for _ in range(3)
         ]
@@ -248,7 +251,9 @@ def test_of_one_full_pool_and_money_enough_those_wait_who_weigh_least_for_the_ro
                 draw.uniform(0.1, 2.0),
                 draw.choice([1.0, 2.0, 0.5]),
                 1e3,
-                [LpColumn(draw.uniform(1, 9), draw.uniform(1, 9), {pool: draw.uniform(1, 20)}) for _ in range(3)],
+                LpColumns(
+                    [LpColumn(draw.uniform(1, 9), draw.uniform(1, 9), {pool: draw.uniform(1, 20)}) for _ in range(3)]
+                ),
             )
             for _ in range(draw.randint(1, 6))
         ]
@@ -326,7 +331,7 @@ def test_columns_that_are_dropped_could_never_have_been_taken(multi: bool) -> No
     for seed in range(30):
         drawn = case(seed, budgets=2, multi=multi)
         kept = [
-            replace(lp_class, columns=[lp_class.columns[at] for at in pareto_front(lp_class.columns)])
+            replace(lp_class, columns=LpColumns([lp_class.columns[at] for at in pareto_front(lp_class.columns)]))
             for lp_class in drawn.classes
         ]
         whole = solve_scarce(drawn.classes, drawn.budgets, drawn.capacity)
@@ -343,3 +348,45 @@ def test_at_most_as_many_classes_mix_as_rows_bind(seed: int) -> None:
     )
     if max(solution.queued) == 0.0:
         assert sum(len(mix) - 1 for mix in solution.mixes) <= binding
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_where_the_program_begins_changes_nothing(seed: int) -> None:
+    drawn = case(seed, budgets=2, tight=seed % 2 == 0, multi=seed % 3 == 0)
+    alone = solve_scarce(drawn.classes, drawn.budgets, drawn.capacity)
+    everything = [range(len(lp_class.columns)) for lp_class in drawn.classes]
+    for begin in (alone.tried, everything):
+        again = solve_scarce(drawn.classes, drawn.budgets, drawn.capacity, begin)
+        assert again.objective == pytest.approx(alone.objective, rel=1e-8)
+        assert again.queued == pytest.approx(alone.queued, abs=EXACT)
+        assert again.fits == alone.fits
+
+
+def test_few_of_many_columns_are_in_the_program() -> None:
+    draw, budget = random.Random(1), BudgetId("b")
+    pools = [PoolId(f"p{number}") for number in range(6)]
+    classes = []
+    for _ in range(20):
+        parallel, ways = draw.uniform(0.8, 0.999), []
+        for at, pool in enumerate(pools):
+            for gpus in range(1, 33):
+                took = 36_000.0 * ((1 - parallel) + parallel / gpus) / (1.0 + at / 10)
+                ways.append(LpColumn((1.0 + at / 5) * gpus * took / 3600, took, {pool: gpus * took}))
+        classes.append(LpClass(budget, 1 / 3600, 1.0, 5.0, LpColumns(ways)))
+    room = dict.fromkeys(pools, 150.0)
+    found = solve_scarce(classes, {budget: 1e6}, room)
+    assert sum(price > 0.0 for price in found.prices.values()) > 2
+    assert sum(len(tried) for tried in found.tried) < len(classes) * len(pools) * 32 / 6
+    whole = solve_scarce(classes, {budget: 1e6}, room, [range(len(one.columns)) for one in classes])
+    assert found.objective == pytest.approx(whole.objective, rel=1e-8)
+    assert found.prices == pytest.approx(whole.prices)
+
+
+def test_room_that_is_held_for_longer_than_predicted_is_counted_as_held() -> None:
+    for seed in range(10):
+        drawn = case(seed, budgets=1)
+        held = [replace(one, held=2.0) for one in drawn.classes]
+        twice = solve_scarce(held, drawn.budgets, {pool: 2.0 * room for pool, room in drawn.capacity.items()})
+        once = solve_scarce(drawn.classes, drawn.budgets, drawn.capacity)
+        assert twice.objective == pytest.approx(once.objective, rel=1e-8)
+        assert twice.uses == pytest.approx({pool: 2.0 * used for pool, used in once.uses.items()})
