@@ -14,7 +14,8 @@ from collections.abc import Sequence
 
 from charterer.domain.ids import BudgetId, PoolId
 from charterer.policy.solve.lp_columns import LpClass, LpColumn, LpColumns
-from charterer.policy.solve.scarcity import ScarceSolution, solve_scarce
+from charterer.policy.solve.scarce_solution import ScarceSolution
+from charterer.policy.solve.scarcity import solve_scarce
 
 CEILING = 1.0
 """Dollars a second that a second of life may cost, above most of what is offered."""

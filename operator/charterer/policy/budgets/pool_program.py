@@ -33,7 +33,8 @@ from charterer.policy.solve.exchange_rate import BudgetFit
 from charterer.policy.solve.hull import Path
 from charterer.policy.solve.lp_columns import LpClass, LpColumn, LpColumns
 from charterer.policy.solve.phase_dp import key_of
-from charterer.policy.solve.scarcity import ScarceSolution, solve_scarce
+from charterer.policy.solve.scarce_solution import ScarceSolution
+from charterer.policy.solve.scarcity import solve_scarce
 
 _ROUNDS = 8
 """Programs solved at most: loads and paths are usually settled after two or three, and seldom after seven."""

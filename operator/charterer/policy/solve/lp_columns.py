@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from charterer.domain.ids import BudgetId, PoolId
 from charterer.policy.solve.hull import corners
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,10 @@ class PoolUses:
 
 
 class LpColumns(tuple[LpColumn, ...]):
-    """The columns of a class, with what does not depend on its load: worked out once for several programs."""
+    """The columns of a class, with what does not depend on its load: worked out once for several programs.
+
+    Its arrays are made, and numpy is imported, where a program is solved.
+    """
 
     @cached_property
     def chain(self) -> Sequence[int]:
@@ -50,16 +55,22 @@ class LpColumns(tuple[LpColumn, ...]):
     @cached_property
     def money(self) -> NDArray[np.float64]:
         """Dollars by column."""
+        import numpy as np
+
         return np.array([column.money for column in self])
 
     @cached_property
     def seconds(self) -> NDArray[np.float64]:
         """Seconds by column."""
+        import numpy as np
+
         return np.array([column.seconds for column in self])
 
     @cached_property
     def uses(self) -> PoolUses:
         """All uses of pools."""
+        import numpy as np
+
         uses = [(at, pool, amount) for at, column in enumerate(self) for pool, amount in column.use.items() if amount]
         pools = tuple({pool: None for _, pool, _ in uses})
         return PoolUses(

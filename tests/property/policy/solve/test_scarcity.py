@@ -14,7 +14,8 @@ from charterer.policy.solve.exchange_rate import BudgetFit, Demand, solve
 from charterer.policy.solve.hull import corners
 from charterer.policy.solve.linear_program import minimise
 from charterer.policy.solve.lp_columns import LpClass, LpColumn, LpColumns, pareto_front
-from charterer.policy.solve.scarcity import ScarceSolution, solve_scarce
+from charterer.policy.solve.scarce_solution import ScarceSolution
+from charterer.policy.solve.scarcity import solve_scarce
 
 EXACT = 1e-9
 Rooms = dict[PoolId, float]
