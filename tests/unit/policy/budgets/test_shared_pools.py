@@ -61,7 +61,7 @@ def test_where_the_solver_gives_up_budgets_stay_as_they_are_alone_and_all_is_pla
         raise SolverGaveUp("status unknown")
 
     assert plan(crowd().snapshot()).pools
-    monkeypatch.setattr("charterer.policy.solve.scarcity.minimise", gives_up)
+    monkeypatch.setattr("charterer.policy.solve.column_generation.minimise", gives_up)
     monkeypatch.setattr("charterer.policy.solve.allocation_program.minimise", gives_up)
     decided = plan(crowd().snapshot())
     assert not decided.pools
