@@ -84,6 +84,7 @@ def _check_time(signed: str, account: Account) -> None:
 def _handler(server: AwsServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # head and body are written apart, and the client acknowledges the first late
 
         def log_message(self, format: str, *args: Any) -> None:
             """Say nothing."""
