@@ -20,6 +20,7 @@ from charterer.api import decode, names
 from charterer.api.models.base import Condition, InvalidObjectView, dump
 from charterer.api.models.gpubudget_status import GPUBudgetView
 from charterer.api.models.gpupool import GPUPoolView
+from charterer.api.models.gpupoolset import GPUPoolSetStatus
 from charterer.api.models.speedupprofile import SpeedupProfileView
 from charterer.api.models.trainingjob_status import TrainingJobView
 from charterer.api.significant_change import differs_by
@@ -35,7 +36,7 @@ from charterer.domain.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)
 
-AnyView = TrainingJobView | GPUBudgetView | GPUPoolView | SpeedupProfileView | InvalidObjectView
+AnyView = TrainingJobView | GPUBudgetView | GPUPoolView | GPUPoolSetStatus | SpeedupProfileView | InvalidObjectView
 
 _DOLLARS = frozenset(
     {
