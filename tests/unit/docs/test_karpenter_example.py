@@ -56,3 +56,17 @@ def test_the_script_writes_a_pool_for_each_type_zone_and_capacity_type() -> None
     made = [decode.pool({**each, "metadata": {**each["metadata"], **SERVED}}) for each in pools()]
     assert len({pool.id for pool in made}) == 3 * 3 * 2
     assert len({(pool.cloud, pool.capacity_type) for pool in made}) == 3 * 3 * 2
+
+
+def test_the_set_makes_a_pool_for_each_type_zone_and_capacity_type_like_those_of_the_script() -> None:
+    text = (FOLDER / "pool-set.yaml").read_text()
+    written = yaml.safe_load(text)
+    assert list(schema_faults("GPUPoolSet", written["spec"])) == []
+    declared = decode.pool_set({**written, "metadata": {**written["metadata"], **SERVED}}).pools
+    made = [decode.pool({**each, "metadata": {**each["metadata"], **SERVED}}) for each in pools()]
+    assert "gpu-p5-1b-spot" in declared
+    assert {(pool.cloud, pool.capacity_type, pool.max_nodes, pool.start_seconds) for pool in declared.values()} == {
+        (pool.cloud, pool.capacity_type, pool.max_nodes, pool.start_seconds) for pool in made
+    }
+    assert len(declared) == 18
+    assert len([line for line in text.splitlines() if not line.startswith("#")]) <= 26
