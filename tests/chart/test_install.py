@@ -17,7 +17,16 @@ from tests.chart.support import CHART, CRDS, EVERYTHING, render
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
 NAMESPACE = "charterer-chart"
-CLUSTER_SCOPED = {"nodes", "gpubudgets", "gpupools", "gpurentals", "tokenreviews", "clusterroles", "users"}
+CLUSTER_SCOPED = {
+    "nodes",
+    "gpubudgets",
+    "gpupools",
+    "gpupoolsets",
+    "gpurentals",
+    "tokenreviews",
+    "clusterroles",
+    "users",
+}
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +99,10 @@ def test_the_operator_may_read_and_watch_every_kind_that_it_keeps(
         "update trainingjobs/finalizers.charterer.dev",
         "create gpurentals.charterer.dev",
         "patch gpupools.charterer.dev",
+        "create gpupools.charterer.dev",
+        "delete gpupools.charterer.dev",
+        "patch gpupoolsets/status.charterer.dev",
+        "update gpupoolsets/finalizers.charterer.dev",
         "create jobs.batch",
         "patch pods",
         "patch pods/status",
@@ -132,7 +145,9 @@ def test_the_operator_may_in_its_own_namespace_only(installed: ControlPlane, ope
         "create trainingjobs.charterer.dev",
         "patch trainingjobs.charterer.dev",
         "create gpubudgets.charterer.dev",
-        "delete gpupools.charterer.dev",
+        "create gpupoolsets.charterer.dev",
+        "patch gpupoolsets.charterer.dev",
+        "delete gpupoolsets.charterer.dev",
         "create secrets",
         "list secrets",
         "get secrets another",

@@ -11,7 +11,8 @@ import pytest
 from charterer.cluster.client import RawObject
 from charterer.cluster.errors import Invalid
 from charterer.cluster.paths import EVENTS, GPU_POOL_SETS, GPU_POOLS
-from tests.testbed.bed import Bed, group
+from tests.testbed.bed import SYSTEM, Bed, group
+from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
 SETS = pytest.mark.groups(group("p4-a"), group("p4-b"), group("p5-a"), group("p5-b", hourlyPrice="24.00"))
 
@@ -175,3 +176,32 @@ async def test_the_api_server_refuses_what_no_edit_should_do(bed: Bed) -> None:
             bed, {"axes": [{"name": "group", "values": [{"name": "a", "spec": {"maxNodes": -1}}]}, spec["axes"][1]]}
         )
     assert "spec.template.spec.price" not in json.dumps((await bed.kube.get(GPU_POOL_SETS.one("all")))["spec"])
+
+
+def test_the_operator_writes_pools_of_sets_and_of_other_pools_only_finalizers(
+    installed: ControlPlane,
+) -> None:
+    operator = installed.service_account_kubeconfig(SYSTEM, "charterer")
+
+    def pool(name: str, **metadata: Any) -> str:
+        spec = {"fake": {"endpoint": "http://cloud", "group": name}, "maxNodes": 1}
+        kind = {"apiVersion": "charterer.dev/v1alpha1", "kind": "GPUPool"}
+        return json.dumps({**kind, "metadata": {"name": name, **metadata}, "spec": spec})
+
+    owner = {"apiVersion": "charterer.dev/v1alpha1", "kind": "GPUPoolSet", "name": "s", "uid": "u"}
+    as_operator = ("--kubeconfig", str(operator))
+    create = ("create", "-f", "-", *as_operator, "--dry-run=server")
+    installed.kubectl(*create, input=pool("made", ownerReferences=[{**owner, "controller": True}]))
+    for metadata in ({}, {"ownerReferences": [owner]}):
+        with pytest.raises(ControlPlaneError, match="GPUPools of GPUPoolSets only"):
+            installed.kubectl(*create, input=pool("made", **metadata))
+    installed.kubectl("create", "-f", "-", input=pool("kept"))
+    patch = ("patch", "gpupool", "kept", *as_operator, "--type=merge", "-p")
+    for change in ({"spec": {"maxNodes": 9}}, {"metadata": {"labels": {"team": "mine"}}}):
+        with pytest.raises(ControlPlaneError, match="GPUPools of GPUPoolSets only"):
+            installed.kubectl(*patch, json.dumps(change))
+    with pytest.raises(ControlPlaneError, match="GPUPools of GPUPoolSets only"):
+        installed.kubectl("delete", "gpupool", "kept", *as_operator)
+    for finalizers in (["charterer.dev/in-use"], None):
+        installed.kubectl(*patch, json.dumps({"metadata": {"finalizers": finalizers}}))
+    installed.kubectl("delete", "gpupool", "kept")

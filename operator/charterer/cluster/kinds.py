@@ -13,8 +13,8 @@ from charterer.cluster import paths
 from charterer.cluster.store import WatchedKind
 from charterer.domain.budget import Budget
 from charterer.domain.ids import JobId
+from charterer.domain.nodes.pool_set import PoolSet
 from charterer.domain.pool import Pool
-from charterer.domain.pool_set import PoolSet
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Node

@@ -12,8 +12,8 @@ from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, PoolSetId, RentalId
 from charterer.domain.job import Job, Run
 from charterer.domain.money import Money, Price
+from charterer.domain.nodes.pool_set import PoolSet
 from charterer.domain.pool import NodeTaint, Pool, Survey
-from charterer.domain.pool_set import PoolSet
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
 from charterer.domain.time import Instant, after

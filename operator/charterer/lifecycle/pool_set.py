@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from charterer.domain.ids import PoolId, PoolSetId
-from charterer.domain.pool_set import DeclaredPool, PoolSet
+from charterer.domain.nodes.pool_set import DeclaredPool, PoolSet
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import CreatePool, DeletePool, EditPool, PoolSetStep, Wait
 
@@ -76,6 +76,6 @@ def _declared(pool: PoolId, declared: DeclaredPool, name: PoolSetId, snapshot: S
 
 
 def _first_to_declare(pool: PoolId, pool_sets: Mapping[PoolSetId, PoolSet]) -> PoolSetId:
-    """Of the sets that declare a pool of this name, the oldest; by name among sets created in the same second."""
+    """The oldest of the sets that declare a pool of this name; by name among sets created in the same second."""
     declaring = (each for each in pool_sets.values() if pool in each.pools and not each.deleting)
     return min(declaring, key=lambda each: (each.created, each.id)).id

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from charterer.api import decode
 from charterer.api.models.gpupoolset import GPUPoolSetSpec
 from charterer.domain.errors import InvalidObject
+from charterer.domain.nodes.pool_set import DeclaredPool, PoolSet
 from charterer.domain.pool import CapacityType
-from charterer.domain.pool_set import DeclaredPool, PoolSet
 
 Json = dict[str, Any]
 

@@ -18,8 +18,8 @@ from charterer.api.models.trainingjob import DecodedJob, TrainingJobSpec
 from charterer.api.models.trainingjob_status import INVALID_TEMPLATE, TrainingJobRecord
 from charterer.domain.budget import Budget
 from charterer.domain.errors import InvalidObject
+from charterer.domain.nodes.pool_set import PoolSet
 from charterer.domain.pool import Pool
-from charterer.domain.pool_set import PoolSet
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
 

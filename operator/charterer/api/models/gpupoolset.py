@@ -28,7 +28,7 @@ from charterer.api.names import LABEL_POOL_SET
 from charterer.api.structural import partial_schema, structural
 from charterer.domain.errors import InvalidObject
 from charterer.domain.ids import PoolId, PoolSetId
-from charterer.domain.pool_set import DeclaredPool, PoolSet
+from charterer.domain.nodes.pool_set import DeclaredPool, PoolSet
 from charterer.sentences import similar_names
 
 MOST_POOLS: Final = 64

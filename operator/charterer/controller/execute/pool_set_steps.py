@@ -21,7 +21,7 @@ from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome, Held
 from charterer.domain.errors import InvalidObject
 from charterer.domain.ids import PoolId, PoolSetId
-from charterer.domain.pool_set import DeclaredPool
+from charterer.domain.nodes.pool_set import DeclaredPool
 from charterer.domain.steps import CreatePool, DeletePool, EditPool
 
 _POOLS = kinds.GPU_POOLS.resource

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from charterer.cluster.store import ObjectKey
 from charterer.domain.budget import Budget
 from charterer.domain.ids import BudgetId, PoolId, PoolSetId, RentalId
+from charterer.domain.nodes.pool_set import PoolSet
 from charterer.domain.pool import Pool
-from charterer.domain.pool_set import PoolSet
 from charterer.domain.rental import Rental
 
 

@@ -13,8 +13,8 @@ from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId, PoolId
 from charterer.domain.job import Progress, Run
+from charterer.domain.nodes.pool_set import PoolSet
 from charterer.domain.pool import Pool, Quote, Survey
-from charterer.domain.pool_set import PoolSet
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import NO_LIMITS, Node, OperatorLimits, Stop

@@ -12,8 +12,8 @@ from charterer.api.models.gpupoolset import GPUPoolSetStatus, PoolSetState
 from charterer.controller.outcome import ActionOutcome
 from charterer.controller.status.conditions import condition
 from charterer.domain.ids import PoolId
+from charterer.domain.nodes.pool_set import PoolSet
 from charterer.domain.plan import Command
-from charterer.domain.pool_set import PoolSet
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import CreatePool, DeletePool, EditPool, Step, Wait

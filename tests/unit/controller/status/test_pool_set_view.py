@@ -16,8 +16,8 @@ from charterer.controller.status.pool_sets import FailedPoolSteps, pool_set_view
 from charterer.controller.status.publisher import viewed_pool_sets
 from charterer.controller.status.transitions import transitions
 from charterer.domain.ids import PoolId, PoolSetId
+from charterer.domain.nodes.pool_set import DeclaredPool, PoolSet
 from charterer.domain.pool import CapacityType, Pool
-from charterer.domain.pool_set import DeclaredPool, PoolSet
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import CreatePool, DeletePool, EditPool
