@@ -69,7 +69,7 @@ _NUMBERS = _DOLLARS | frozenset(
 """Fields that drift while nothing happens; written when the time has come, and by more than the least change."""
 _NOTHING = ("0.00", 0)
 """Dollars and percents of nothing: what follows is written at once, so that what has begun does not look broken."""
-_DATES = frozenset({"asOf", "lastTransitionTime", "observedGeneration", "optionsAsOf"})
+_DATES = frozenset({"asOf", "lastTransitionTime", "optionsAsOf"})
 """Fields whose change alone is no reason to write."""
 _LEAST_CHANGE = 0.01
 """Ratio by which a number must have moved to be written: what a person reads as another number."""
