@@ -13,6 +13,7 @@ from charterer.cluster.errors import Invalid
 from charterer.cluster.paths import EVENTS, GPU_POOL_SETS, GPU_POOLS
 from tests.testbed.bed import SYSTEM, Bed, group
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
+from tests.testbed.operators import Killer
 
 SETS = pytest.mark.groups(group("p4-a"), group("p4-b"), group("p5-a"), group("p5-b", hourlyPrice="24.00"))
 
@@ -48,6 +49,11 @@ def ready(bed: Bed, name: str = "all") -> tuple[str, str]:
     return (found["status"], found["reason"]) if seen else ("", "")
 
 
+def shown(bed: Bed) -> Mapping[str, Any]:
+    """The set's status."""
+    return (bed.mirror.one(GPU_POOL_SETS, "all") or {}).get("status") or {}
+
+
 def message(bed: Bed, name: str = "all") -> str:
     return bed.condition(bed.mirror.one(GPU_POOL_SETS, name), "Ready").get("message", "")
 
@@ -62,27 +68,24 @@ async def test_pools_come_change_and_go_with_their_set_and_jobs_run_on_them(bed:
     await bed.budget()
     await bed.create("GPUPoolSet", "all", a_set(bed))
     every = {f"all-{kind}-{zone}-od" for kind in ("p4", "p5") for zone in ("a", "b")}
-    await bed.until(lambda: ready(bed) == ("True", "AsDeclared"))
-    assert names(bed) == every
+    await bed.until(lambda: ready(bed) == ("True", "AsDeclared") and names(bed) == every)
     made = pool(bed, "all-p4-a-od")
     (owner,) = made["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["controller"]) == ("GPUPoolSet", "all", True)
     assert made["metadata"]["labels"] == {"team": "research", "charterer.dev/pool-set": "all"}
-    status = (bed.mirror.one(GPU_POOL_SETS, "all") or {})["status"]
-    await bed.until(lambda: (bed.mirror.one(GPU_POOL_SETS, "all") or {})["status"].get("readyPools") == 4)
-    assert status["pools"] == 4
+    await bed.until(lambda: (shown(bed).get("pools"), shown(bed).get("readyPools")) == (4, 4))
 
     await bed.job("one")
     await bed.running("one")
     (rental,) = bed.rentals()
     used = rental["spec"]["pool"]
-    await bed.until(lambda: (bed.mirror.one(GPU_POOL_SETS, "all") or {})["status"].get("nodes") == 1)
+    await bed.until(lambda: shown(bed).get("nodes") == 1)
 
     await edit(bed, {"template": {"spec": {"maxNodes": 5}, "metadata": {"labels": {"team": None, "unit": "vision"}}}})
-    await bed.until(lambda: {pool(bed, name)["spec"]["maxNodes"] for name in every} == {5})
-    await bed.until(lambda: ready(bed) == ("True", "AsDeclared"))
     labels = {"unit": "vision", "charterer.dev/pool-set": "all"}
-    assert all(pool(bed, name)["metadata"]["labels"] == labels for name in every)
+    await bed.until(lambda: {pool(bed, name)["spec"]["maxNodes"] for name in every} == {5})
+    await bed.until(lambda: all(pool(bed, name)["metadata"]["labels"] == labels for name in every))
+    await bed.until(lambda: ready(bed) == ("True", "AsDeclared"))
     assert bed.run("one") == 1
 
     await bed.kube.merge_patch(GPU_POOLS.one("all-p5-b-od"), {"spec": {"maxNodes": 9, "price": {"hourly": "1"}}})
@@ -95,17 +98,15 @@ async def test_pools_come_change_and_go_with_their_set_and_jobs_run_on_them(bed:
 
     # The pool that is used goes with its value, in the ordinary way: the job moves, and the pool waits for its rental.
     await edit(bed, {"exclude": [{"group": used.removeprefix("all-").removesuffix("-od")}]})
-    await bed.until(lambda: used not in names(bed) and ready(bed) == ("True", "AsDeclared"))
+    await bed.until(lambda: names(bed) == every - {used} and ready(bed) == ("True", "AsDeclared"))
     await bed.running_again("one", 1)
-    assert names(bed) == every - {used}
 
     await bed.delete("TrainingJob", "one")
     await bed.until(lambda: not bed.rentals())
     await bed.delete("GPUPoolSet", "all")
     await bed.until(lambda: not names(bed))
-    told = {
-        raw["reason"] for raw in (await bed.kube.list(EVENTS.all("default"))).items if raw["regarding"]["name"] == "all"
-    }
+    events = (await bed.kube.list(EVENTS.all())).items
+    told = {raw["reason"] for raw in events if (raw.get("regarding") or {}).get("kind") == "GPUPoolSet"}
     assert {"PoolCreated", "PoolChanged", "PoolRemoved"} <= told
 
 
@@ -117,7 +118,7 @@ async def test_a_pool_of_somebody_else_is_never_taken_over_changed_or_deleted(be
     await bed.create("GPUPoolSet", "all", a_set(bed))
     await bed.until(lambda: ready(bed) == ("False", "NameTaken"))
     assert "GPUPool all-p4-a-od" in message(bed)
-    assert len(names(bed)) == 4
+    await bed.until(lambda: len(names(bed)) == 4)
     await edit(bed, {"exclude": [{"group": "p4-a"}, {"group": "p5-b"}]})
     await bed.until(lambda: ready(bed) == ("True", "AsDeclared"))
     await bed.delete("GPUPoolSet", "all")
@@ -158,6 +159,20 @@ async def test_a_set_that_cannot_be_used_says_why_and_its_pools_stay(bed: Bed) -
     assert len(names(bed)) == 4
     await edit(bed, {"template": {"spec": {"price": {"adjustment": None}}}})
     await bed.until(lambda: ready(bed) == ("True", "AsDeclared"))
+
+
+@SETS
+async def test_killed_around_every_step_its_pools_are_as_a_set_declares(bed: Bed) -> None:
+    journal, kinds = bed.directory / "journal", frozenset({"CreatePool", "EditPool", "DeletePool"})
+    operator = bed.operator(killer=Killer(journal, kinds))
+    async with operator.revived():
+        await bed.create("GPUPoolSet", "all", a_set(bed))
+        await bed.until(lambda: ready(bed) == ("True", "AsDeclared") and len(names(bed)) == 4)
+        await edit(bed, {"template": {"spec": {"maxNodes": 5}}})
+        await bed.until(lambda: {pool(bed, name)["spec"]["maxNodes"] for name in names(bed)} == {5})
+        await edit(bed, {"exclude": [{"group": "p4-a"}]})
+        await bed.until(lambda: ready(bed) == ("True", "AsDeclared") and len(names(bed)) == 3)
+    assert set(journal.read_text().splitlines()) == {f"{when} {kind}" for kind in kinds for when in ("before", "after")}
 
 
 async def test_the_api_server_refuses_what_no_edit_should_do(bed: Bed) -> None:
