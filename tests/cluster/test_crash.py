@@ -22,8 +22,8 @@ _STARTUP_SECONDS = 3.0
 
 
 _NOT_HERE = {MarkMissing, Refresh, *get_args(PoolSetStep)}
-"""tests/property/lifecycle has these, and test_pool_sets.py those of sets. No machine leaves the cloud's list in this life,
-or its end would not be exact. No price changes, and a Node registers before the cloud's list is read again."""
+"""tests/property/lifecycle has these, and test_pool_sets.py those of sets. No machine leaves the cloud's list in this
+life, or its end would not be exact. No price changes, and a Node registers before the cloud's list is read again."""
 
 
 def _points(orders: str) -> set[str]:
