@@ -43,10 +43,11 @@ def pool(bed: Bed, name: str) -> RawObject:
 
 def ready(bed: Bed, name: str = "all") -> tuple[str, str]:
     """Status and reason of the set's condition Ready, as far as its present generation was seen."""
-    raw = bed.mirror.one(GPU_POOL_SETS, name) or {}
+    raw = bed.mirror.one(GPU_POOL_SETS, name)
     found = bed.condition(raw, "Ready")
-    seen = found.get("observedGeneration") == raw.get("metadata", {}).get("generation")
-    return (found["status"], found["reason"]) if seen else ("", "")
+    if raw is None or found.get("observedGeneration") != raw["metadata"]["generation"]:
+        return "", ""
+    return found["status"], found["reason"]
 
 
 def shown(bed: Bed) -> Mapping[str, Any]:
