@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from charterer.api import decode
+from charterer.api.models.clouds.choice import cloud_fields
 from charterer.api.models.gpupoolset import GPUPoolSetSpec
 from charterer.domain.errors import InvalidObject
+from charterer.domain.ids import PoolId
 from charterer.domain.nodes.pool_set import DeclaredPool, PoolSet
 from charterer.domain.pool import CapacityType
 
@@ -63,8 +65,8 @@ def refusal(*axes: Json, **more: Any) -> str:
 def test_there_is_a_pool_for_each_combination_named_by_its_values() -> None:
     pools = read(GROUPS, CAPACITY).pools
     assert list(pools) == ["gpu-a-od", "gpu-a-spot", "gpu-b-od", "gpu-b-spot"]
-    spot = pools["gpu-b-spot"]  # type: ignore[index]
-    assert (spot.cloud.group, spot.cloud.endpoint) == ("b", "http://cloud")  # type: ignore[union-attr]
+    spot = pools[PoolId("gpu-b-spot")]
+    assert cloud_fields(spot.cloud) == {"fake": {"endpoint": "http://cloud", "group": "b"}}
     assert (spot.capacity_type, spot.max_nodes) == (CapacityType.SPOT, 2)
     assert spot.labels == {"team": "research", "kind": "spot", "charterer.dev/pool-set": "gpu"}
 
