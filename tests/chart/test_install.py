@@ -17,7 +17,7 @@ from tests.chart.support import CHART, CRDS, EVERYTHING, render
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
 NAMESPACE = "charterer-chart"
-CLUSTER_SCOPED = {"nodes", "gpubudgets", "gpupools", "gpurentals", "tokenreviews", "clusterroles", "users"}
+CLUSTER_WIDE = {"nodes", "gpubudgets", "gpupools", "gpupoolsets", "gpurentals", "tokenreviews", "clusterroles", "users"}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def allowed(plane: ControlPlane, kubeconfig: Path, question: str, namespace: str
     verb, what, *name = question.split()
     resource, _, group = what.partition(".")
     resource, _, subresource = resource.partition("/")
-    cluster_wide = resource in CLUSTER_SCOPED
+    cluster_wide = resource in CLUSTER_WIDE
     attributes = {
         "verb": verb,
         "group": group,
@@ -90,6 +90,7 @@ def test_the_operator_may_read_and_watch_every_kind_that_it_keeps(
         "update trainingjobs/finalizers.charterer.dev",
         "create gpurentals.charterer.dev",
         "patch gpupools.charterer.dev",
+        "update gpupoolsets/finalizers.charterer.dev",
         "create jobs.batch",
         "patch pods",
         "patch pods/status",
@@ -132,7 +133,7 @@ def test_the_operator_may_in_its_own_namespace_only(installed: ControlPlane, ope
         "create trainingjobs.charterer.dev",
         "patch trainingjobs.charterer.dev",
         "create gpubudgets.charterer.dev",
-        "delete gpupools.charterer.dev",
+        "patch gpupoolsets.charterer.dev",
         "create secrets",
         "list secrets",
         "get secrets another",

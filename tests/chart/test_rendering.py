@@ -55,9 +55,11 @@ def test_by_default_there_is_the_operator_and_nothing_else(default: list[Object]
         "ServiceAccount/charterer",
         "ValidatingAdmissionPolicy/charterer-create-pods",
         "ValidatingAdmissionPolicy/charterer-operator",
+        "ValidatingAdmissionPolicy/charterer-pools",
         "ValidatingAdmissionPolicy/charterer-uninstall",
         "ValidatingAdmissionPolicyBinding/charterer-create-pods",
         "ValidatingAdmissionPolicyBinding/charterer-operator",
+        "ValidatingAdmissionPolicyBinding/charterer-pools",
         "ValidatingAdmissionPolicyBinding/charterer-uninstall",
     ]
 
@@ -216,7 +218,7 @@ def test_people_who_may_edit_write_jobs_and_profiles_and_only_admins_write_budge
         return {what for rule in rules(default, name) if "create" in rule["verbs"] for what in rule["resources"]}
 
     assert written("charterer-edit") == {"trainingjobs", "speedupprofiles"}
-    assert written("charterer-admin") == {"gpubudgets", "gpupools"}
+    assert written("charterer-admin") == {"gpubudgets", "gpupools", "gpupoolsets"}
     for name, roles in (("charterer-edit", {"edit", "admin"}), ("charterer-admin", {"admin"})):
         labels = only(default, "ClusterRole", name)["metadata"]["labels"]
         aggregated = {label.rpartition("-")[2] for label in labels if "/aggregate-to-" in label}

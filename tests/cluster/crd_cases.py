@@ -33,6 +33,7 @@ GPU_POD_SPEC: Json = {
 SMALLEST: dict[str, Json] = {
     "GPUBudget": {"amount": "60000", "namespaceSelector": {}},
     "GPUPool": {"fake": {"endpoint": "http://127.0.0.1:1", "group": "a100"}, "maxNodes": 6},
+    "GPUPoolSet": {"template": {"spec": {"maxNodes": 6}}, "axes": [{"name": "group", "values": [{"name": "a100"}]}]},
     "TrainingJob": {"gpus": {"min": 1, "max": 8}, "template": {"spec": POD_SPEC}},
     "SpeedupProfile": {"curves": [{"gpuType": "A100", "throughput": [{"gpus": 8, "value": 410}]}]},
     "GPURental": {
@@ -103,7 +104,7 @@ def _batch(**changes: int) -> Json:
     return make("SpeedupProfile", batch={"own": 64, "largest": 4096, "largestPerGpu": 32, **changes})
 
 
-def _dollars(limit: str) -> str:
+def dollars(limit: str) -> str:
     return f'write dollars from 0 to less than {limit} as digits in quotes, such as "60000" or "12.80"'
 
 
@@ -119,7 +120,7 @@ CASES: tuple[Case, ...] = (
     *(
         Case(
             "GPUBudget",
-            _dollars("a billion"),
+            dollars("a billion"),
             make("GPUBudget", amount="999999999.999999"),
             make("GPUBudget", **amounts),
         )
@@ -133,11 +134,11 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "GPUBudget",
-        _dollars("a million"),
+        dollars("a million"),
         make("GPUBudget", maxHourlyRate="999999.999999"),
         make("GPUBudget", maxHourlyRate="1000000"),
     ),
-    Case("TrainingJob", _dollars("a billion"), make("TrainingJob", maxCost="0.5"), make("TrainingJob", maxCost="five")),
+    Case("TrainingJob", dollars("a billion"), make("TrainingJob", maxCost="0.5"), make("TrainingJob", maxCost="five")),
     Case(
         "TrainingJob",
         "profileName must be a name that a SpeedupProfile can have: lower-case letters, digits, '-' and '.'",
@@ -152,7 +153,7 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "GPUPool",
-        _dollars("a million"),
+        dollars("a million"),
         make("GPUPool", price={"hourly": "12.80"}),
         make("GPUPool", price={"hourly": "$12.80"}),
     ),

@@ -26,11 +26,12 @@ from tests.cluster.crd_cases import (
     install_crds,
     make,
 )
+from tests.cluster.pool_set_cases import POOL_SET_ACCEPTED, POOL_SET_CASES, POOL_SET_REFUSED
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
-ALL_CASES = (*CASES, *CLOUD_CASES, *AWS_CASES)
-ALL_REFUSED = {**REFUSED, **AWS_REFUSED}
-ACCEPTED = {**LEFT_TO_THE_OPERATOR, **AWS_ACCEPTED}
+ALL_CASES = (*CASES, *POOL_SET_CASES, *CLOUD_CASES, *AWS_CASES)
+ALL_REFUSED = {**REFUSED, **POOL_SET_REFUSED, **AWS_REFUSED}
+ACCEPTED = {**LEFT_TO_THE_OPERATOR, **POOL_SET_ACCEPTED, **AWS_ACCEPTED}
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +113,7 @@ DEFAULTS: dict[str, Json] = {
         "explorationPercent": 2,
     },
     "GPUPool": {"capacityType": "OnDemand", "startSeconds": 120, "cooldownSeconds": 60, "learnWaits": True},
+    "GPUPoolSet": {},
     "TrainingJob": {
         "resizePolicy": "Never",
         "spotPolicy": "Never",
@@ -171,6 +173,7 @@ STATUS: dict[str, Json] = {
         "mostNodes": 4,
         "state": "Ready",
     },
+    "GPUPoolSet": {"pools": 18, "readyPools": 17, "nodes": 3, "state": "Ready"},
     "TrainingJob": {
         "state": "Running",
         "gpus": 8,
@@ -213,6 +216,7 @@ SHOWN: dict[str, dict[str, str]] = {
         "PRICE($/H)": "19.80",
         "STATE": "Ready",
     },
+    "GPUPoolSet": {"POOLS": "18", "READY": "17", "NODES": "3", "STATE": "Ready"},
     "TrainingJob": {
         "STATE": "Running",
         "GPUS": "8",

@@ -13,7 +13,7 @@ from charterer.api.names import API_VERSION
 from tests.cluster.crd_cases import ROOT, install_crds
 from tests.testbed.controlplane import ControlPlane
 
-FILES = [*sorted((ROOT / "examples").glob("*.yaml")), ROOT / "examples/karpenter/objects.yaml"]
+FILES = [path for folder in ("examples", "examples/karpenter") for path in sorted((ROOT / folder).glob("*.yaml"))]
 EXAMPLES = [
     pytest.param(each, id=f"{path.relative_to(ROOT)}: {each['kind']} {each['metadata']['name']}")
     for path in FILES
@@ -24,6 +24,7 @@ EXAMPLES = [
 READ: dict[str, Any] = {
     "GPUBudget": decode.budget,
     "GPUPool": decode.pool,
+    "GPUPoolSet": decode.pool_set,
     "TrainingJob": decode.training_job,
     "SpeedupProfile": decode.profile,
 }

@@ -25,6 +25,7 @@ from charterer.cluster.errors import NotFound
 from charterer.cluster.lease import LeaseTimes
 from charterer.cluster.paths import (
     GPU_BUDGETS,
+    GPU_POOL_SETS,
     GPU_POOLS,
     GPU_RENTALS,
     JOBS,
@@ -54,6 +55,12 @@ PATIENT = LeaseTimes(duration=40.0, renew=1.0, retry=0.3, renew_deadline=30.0)
 HASTY = LeaseTimes(duration=6.0, renew=1.0, retry=0.3, renew_deadline=4.0)
 """Lease of an operator that loses the lead within seconds."""
 _ROOT = Path(__file__).parents[2]
+_RESOURCES: Mapping[str, Resource] = {
+    "TrainingJob": TRAINING_JOBS,
+    "GPUBudget": GPU_BUDGETS,
+    "GPUPool": GPU_POOLS,
+    "GPUPoolSet": GPU_POOL_SETS,
+}
 _numbers = itertools.count(1)
 
 
@@ -136,7 +143,7 @@ class Bed:
 
     async def create(self, kind: str, name: str, spec: Mapping[str, object], **metadata: object) -> RawObject:
         """Create one of Charterer's objects."""
-        resource = {"TrainingJob": TRAINING_JOBS, "GPUBudget": GPU_BUDGETS, "GPUPool": GPU_POOLS}[kind]
+        resource = _RESOURCES[kind]
         namespace = self.namespace if resource.namespaced else None
         body = {
             "apiVersion": API,
@@ -198,7 +205,7 @@ class Bed:
 
     async def delete(self, kind: str, name: str) -> None:
         """Delete one of Charterer's objects, if it still exists."""
-        resource = {"TrainingJob": TRAINING_JOBS, "GPUBudget": GPU_BUDGETS, "GPUPool": GPU_POOLS}[kind]
+        resource = _RESOURCES[kind]
         with suppress(NotFound):
             await self.kube.delete(resource.one(name, self.namespace if resource.namespaced else None))
 
@@ -284,7 +291,7 @@ class Bed:
     def describe(self) -> str:
         """The state of all objects, for the message of a test that fails."""
         parts = []
-        for resource in (TRAINING_JOBS, GPU_RENTALS, GPU_POOLS, GPU_BUDGETS):
+        for resource in (TRAINING_JOBS, GPU_RENTALS, GPU_POOL_SETS, GPU_POOLS, GPU_BUDGETS):
             for raw in self.mirror.all(resource):
                 status = {key: value for key, value in (raw.get("status") or {}).items() if key != "conditions"}
                 conditions = [
@@ -320,6 +327,8 @@ class Bed:
         lines, bill = await self.bill()
         assert await self.instances() == [], "instances were left running"
         assert ledger == bill, f"ledger {ledger} µ$ is not the bill {bill} µ$: {lines}\n{self.describe()}"
+        for raw in self.mirror.all(GPU_POOL_SETS):
+            await self.delete("GPUPoolSet", raw["metadata"]["name"])
         for raw in self.mirror.all(GPU_POOLS):
             await self.delete("GPUPool", raw["metadata"]["name"])
         for raw in self.mirror.all(GPU_BUDGETS):
@@ -365,7 +374,7 @@ async def dismantle(bed: Bed) -> None:
         operator.kill()
     bed.gate.stop()
     await bed.cloud.stop()
-    for resource in (GPU_RENTALS, GPU_BUDGETS, GPU_POOLS):
+    for resource in (GPU_RENTALS, GPU_BUDGETS, GPU_POOL_SETS, GPU_POOLS):
         for raw in (await bed.kube.list(resource.all())).items:
             path = resource.one(raw["metadata"]["name"])
             with suppress(NotFound):

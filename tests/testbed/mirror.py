@@ -13,6 +13,7 @@ from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError
 from charterer.cluster.paths import (
     GPU_BUDGETS,
+    GPU_POOL_SETS,
     GPU_POOLS,
     GPU_RENTALS,
     JOBS,
@@ -30,6 +31,7 @@ WATCHED: Sequence[Resource] = (
     SPEEDUP_PROFILES,
     GPU_BUDGETS,
     GPU_POOLS,
+    GPU_POOL_SETS,
     GPU_RENTALS,
     JOBS,
     PODS,

@@ -1,4 +1,4 @@
-"""Kubernetes objects that Charterer creates: rentals and events. Pure functions.
+"""Kubernetes objects that Charterer creates: pools of sets, rentals and events. Pure functions.
 
 The objects of a run are made by its workload (``charterer.workloads``).
 """
@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
+from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import Json
 from charterer.api.models.clouds.choice import cloud_fields
+from charterer.api.models.gpupoolset import PoolManifest
 from charterer.api.models.gpurental import GangSpec
 from charterer.api.names import (
     API_VERSION,
@@ -18,7 +20,7 @@ from charterer.api.names import (
     LABEL_BUDGET,
     LABEL_POOL,
 )
-from charterer.domain.ids import BudgetId
+from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Rent
 from charterer.domain.pool import Pool
@@ -61,6 +63,32 @@ def _rental(name: str, pool: Pool, budget: BudgetId, reserved: Money, worst: Pri
             "worstHourly": worst.decimal(),
             **more,
         },
+    }
+
+
+# --- GPUPool ----------------------------------------------------------------------------------------------------------
+
+
+def pool_of_set(name: PoolId, manifest: PoolManifest, pool_set: ObjectMeta) -> Json:
+    """A GPUPool that the set controls: when the set is deleted, the garbage collector deletes the pool."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "GPUPool",
+        "metadata": {
+            "name": name,
+            "labels": dict(manifest.labels),
+            "ownerReferences": [
+                {
+                    "apiVersion": API_VERSION,
+                    "kind": "GPUPoolSet",
+                    "name": pool_set.name,
+                    "uid": pool_set.uid,
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": manifest.spec,
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from charterer.api.models.base import Json, ResourceKind
 from charterer.api.names import API_VERSION
@@ -31,9 +31,9 @@ def _section(kind: ResourceKind, crd: Json) -> Iterator[str]:
     for part in ("spec", "status"):
         yield f"### {kind.kind} {part}\n"
         yield "| field | type | default | meaning |\n| --- | --- | --- | --- |"
-        yield from _rows(root["properties"][part], part)
+        yield from _rows(root["properties"][part], part, kind.described_elsewhere)
         yield ""
-    rules = list(_rules(root, ""))
+    rules = [(path, message) for path, message in _rules(root, "") if not path.startswith((*kind.described_elsewhere,))]
     if rules:
         yield f"### {kind.kind} rules\n"
         yield from (f"- `{path or 'object'}`: {message}" for path, message in rules)
@@ -50,13 +50,13 @@ def _children(schema: Json, path: str) -> Iterator[tuple[str, Json, bool]]:
         yield f"{path}.{name}", child, name in required
 
 
-def _rows(schema: Json, path: str) -> Iterator[str]:
+def _rows(schema: Json, path: str, elsewhere: Mapping[str, str]) -> Iterator[str]:
     for name, child, required in _children(schema, path):
         default = "**required**" if required else _default(child)
         description = str(child.get("description", "")).replace("|", "\\|")
         yield f"| `{name}` | {_type(child)} | {default} | {description} |"
-        if not child.get("x-kubernetes-preserve-unknown-fields"):
-            yield from _rows(child, name)
+        if not child.get("x-kubernetes-preserve-unknown-fields") and name not in elsewhere:
+            yield from _rows(child, name, elsewhere)
 
 
 def _default(schema: Json) -> str:

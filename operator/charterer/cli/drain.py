@@ -11,11 +11,12 @@ from pathlib import Path
 import click
 import yaml
 
+from charterer.api.metadata import controller_of
 from charterer.cli.shared.cluster import ClusterOptions, call, cluster_options, wall_clock
 from charterer.cli.shared.leader import find_leader, leader_if_known
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import Forbidden, NotFound
-from charterer.cluster.paths import GPU_POOLS, GPU_RENTALS
+from charterer.cluster.paths import GPU_POOL_SETS, GPU_POOLS, GPU_RENTALS
 from charterer.domain.rental import RentalPhase
 from charterer.sentences import count, is_or_are, names
 
@@ -35,12 +36,13 @@ _LOOK_SECONDS = 2.0
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("gpupools.yaml"),
     show_default=True,
-    help="File for the deleted GPUPools, to apply them again later. If it exists, it gets a number.",
+    help="File for the deleted GPUPools and GPUPoolSets, to apply them again later. If it exists, it gets a number.",
 )
 @click.option("--wait", type=click.IntRange(min=0), default=1800, show_default=True, help="Seconds to wait.")
 @cluster_options
 def drain(check: bool, yes: bool, save: Path, wait: int, cluster: ClusterOptions) -> None:
-    """End all rented machines: delete every GPUPool, and wait until the operator has ended what was rented.
+    """End all rented machines: delete every GPUPool, and wait until the operator has ended what was rented. GPUPoolSets
+    are deleted first, because they would make their pools anew.
 
     Jobs are stopped with their grace period, so that they write a checkpoint, and wait. Budgets, the ledger and the
     jobs themselves stay. `kubectl apply -f gpupools.yaml` undoes it: the pools return and jobs go on.
@@ -58,7 +60,7 @@ def drain(check: bool, yes: bool, save: Path, wait: int, cluster: ClusterOptions
         return
     pools = call(cluster, pools_to_delete)
     if pools and not yes:
-        click.confirm(f"Delete GPUPools {_names(pools)}, stop their jobs and end their machines?", abort=True)
+        click.confirm(f"Delete {_names(pools)}, stop their jobs and end their machines?", abort=True)
     saved = _save(pools, save) if pools else save
     call(cluster, lambda client: delete_and_wait(client, pools, wait))
     again = f"; kubectl apply -f {saved} brings the pools back" if pools else ""
@@ -76,30 +78,40 @@ async def check_nothing_rented(client: Client) -> None:
 
 
 async def pools_to_delete(client: Client) -> tuple[RawObject, ...]:
-    """All GPUPools. ClickException while nobody leads who would end their machines."""
+    """All GPUPoolSets, and then all GPUPools. ClickException while nobody leads who would end their machines."""
     with contextlib.suppress(Forbidden):
         trouble = (await find_leader(client, wall_clock)).trouble
         if trouble:
             raise click.ClickException(f"{trouble}. Start the operator first: only it can end machines")
-    return (await client.list(GPU_POOLS.all())).items
+    return await _left(client)
+
+
+async def _left(client: Client) -> tuple[RawObject, ...]:
+    """The GPUPoolSets and the GPUPools that there are; of the former none where their CRD is not installed."""
+    sets: tuple[RawObject, ...] = ()
+    with contextlib.suppress(NotFound):
+        sets = (await client.list(GPU_POOL_SETS.all())).items
+    return (*sets, *(await client.list(GPU_POOLS.all())).items)
 
 
 async def delete_and_wait(client: Client, pools: Sequence[RawObject], seconds: float) -> None:
-    """Delete exactly these pools and wait for the end of all rentals. ClickException if they do not end in time."""
+    """Delete exactly these sets and pools, and wait for the end of all rentals. ClickException if they do not end in
+    time."""
     for pool in pools:
+        resource = GPU_POOL_SETS if pool["kind"] == "GPUPoolSet" else GPU_POOLS
         with contextlib.suppress(NotFound):
-            await client.delete(GPU_POOLS.one(pool["metadata"]["name"]), uid=pool["metadata"]["uid"])
+            await client.delete(resource.one(pool["metadata"]["name"]), uid=pool["metadata"]["uid"])
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     deleted = {pool["metadata"]["uid"] for pool in pools}
     said = ""
     while True:
         rentals = (await client.list(GPU_RENTALS.all())).items
-        left = (await client.list(GPU_POOLS.all())).items
-        going = [pool for pool in left if pool["metadata"]["uid"] in deleted]
+        left = await _left(client)
+        going = [pool for pool in left if pool["metadata"]["uid"] in deleted or _set_of(pool) in deleted]
         if not rentals and not going:
             break
-        now = _named(rentals) if rentals else f"GPUPools {_names(going)} are being deleted"
+        now = _named(rentals) if rentals else f"being deleted: {_names(going)}"
         if (await leader_if_known(client, wall_clock)).trouble:
             now += "; no operator leads, so nobody ends them: start it"
         if loop.time() >= deadline:
@@ -110,12 +122,12 @@ async def delete_and_wait(client: Client, pools: Sequence[RawObject], seconds: f
         await asyncio.sleep(_LOOK_SECONDS)
     if left:
         raise click.ClickException(
-            f"GPUPools {_names(left)} were created meanwhile, and nodes are rented again: stop what creates them"
+            f"{_names(left)} were created meanwhile, and nodes are rented again: stop what creates them"
         )
 
 
 def _save(pools: Sequence[RawObject], file: Path) -> Path:
-    """Write manifests of the pools; returns where.
+    """Write manifests of the sets, and of the pools that no set makes; returns where.
 
     An existing file is left alone, because it may be all that is left of others: the next number that is free is taken.
     ClickException where nothing can be written; nothing has been deleted then.
@@ -128,6 +140,7 @@ def _save(pools: Sequence[RawObject], file: Path) -> Path:
             "spec": pool["spec"],
         }
         for pool in pools
+        if not _set_of(pool)
     ]
     for number in itertools.count(1):
         free = file if number == 1 else file.with_name(f"{file.stem}-{number}{file.suffix}")
@@ -150,8 +163,17 @@ def _kept(metadata: RawObject) -> RawObject:
     return {key: value for key, value in written.items() if value}
 
 
+def _set_of(pool: RawObject) -> str:
+    """The uid of the GPUPoolSet that controls the pool; empty where none does."""
+    owner = controller_of(pool)
+    return owner.uid if owner is not None and owner.kind == "GPUPoolSet" else ""
+
+
 def _names(objects: Sequence[RawObject]) -> str:
-    return ", ".join(item["metadata"]["name"] for item in objects)
+    """``GPUPoolSets x, GPUPools a, b``."""
+    kinds = {item["kind"]: None for item in objects}
+    of_kind = {kind: [item["metadata"]["name"] for item in objects if item["kind"] == kind] for kind in kinds}
+    return ", ".join(f"{kind}s {', '.join(names)}" for kind, names in of_kind.items())
 
 
 def _rented(rentals: Sequence[RawObject]) -> Sequence[str]:

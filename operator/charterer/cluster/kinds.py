@@ -13,6 +13,7 @@ from charterer.cluster import paths
 from charterer.cluster.store import WatchedKind
 from charterer.domain.budget import Budget
 from charterer.domain.ids import JobId
+from charterer.domain.nodes.pool_set import PoolSet
 from charterer.domain.pool import Pool
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
@@ -24,6 +25,7 @@ TRAINING_JOBS: Final[WatchedKind[decode.DecodedJob]] = WatchedKind(
 SPEEDUP_PROFILES: Final[WatchedKind[Profile]] = WatchedKind("SpeedupProfile", paths.SPEEDUP_PROFILES, decode.profile)
 GPU_BUDGETS: Final[WatchedKind[Budget]] = WatchedKind("GPUBudget", paths.GPU_BUDGETS, decode.budget)
 GPU_POOLS: Final[WatchedKind[Pool]] = WatchedKind("GPUPool", paths.GPU_POOLS, decode.pool)
+GPU_POOL_SETS: Final[WatchedKind[PoolSet]] = WatchedKind("GPUPoolSet", paths.GPU_POOL_SETS, decode.pool_set)
 GPU_RENTALS: Final[WatchedKind[Rental]] = WatchedKind("GPURental", paths.GPU_RENTALS, decode.rental)
 PODS: Final[WatchedKind[decode.JobPod | decode.ForeignPod]] = WatchedKind(
     "Pod", paths.PODS, decode.pod, outlives=decode.was_killed
@@ -46,6 +48,7 @@ COMMON: Final[tuple[AnyKind, ...]] = (
     SPEEDUP_PROFILES,
     GPU_BUDGETS,
     GPU_POOLS,
+    GPU_POOL_SETS,
     GPU_RENTALS,
     PODS,
     NODES,

@@ -58,6 +58,7 @@ TRAINING_JOBS: Final = Resource(GROUP, VERSION, "trainingjobs", namespaced=True)
 SPEEDUP_PROFILES: Final = Resource(GROUP, VERSION, "speedupprofiles", namespaced=True)
 GPU_BUDGETS: Final = Resource(GROUP, VERSION, "gpubudgets", namespaced=False)
 GPU_POOLS: Final = Resource(GROUP, VERSION, "gpupools", namespaced=False)
+GPU_POOL_SETS: Final = Resource(GROUP, VERSION, "gpupoolsets", namespaced=False)
 GPU_RENTALS: Final = Resource(GROUP, VERSION, "gpurentals", namespaced=False)
 
 JOBS: Final = Resource("batch", "v1", "jobs", namespaced=True)

@@ -11,6 +11,8 @@ BudgetId = NewType("BudgetId", str)
 """The name of a GPUBudget (cluster-scoped)."""
 PoolId = NewType("PoolId", str)
 """The name of a GPUPool (cluster-scoped)."""
+PoolSetId = NewType("PoolSetId", str)
+"""The name of a GPUPoolSet (cluster-scoped)."""
 RentalId = NewType("RentalId", str)
 """The name of a GPURental (cluster-scoped)."""
 InstanceId = NewType("InstanceId", str)
@@ -68,11 +70,15 @@ NO_PROFILE = ClassId("", "")
 
 
 class StepKind(StrEnum):
-    """The kinds of object that steps change; a finalizer is a step of its own beside the object's other steps."""
+    """The kinds of object that steps change.
+
+    A finalizer is a step of its own beside the object's other steps, and so is what a GPUPoolSet says of a pool.
+    """
 
     RENTAL = "rental"
     POOL = "pool"
     POOL_GUARD = "guard/pool"
+    POOL_OF_SET = "set/pool"
     BUDGET = "budget"
     BUDGET_GUARD = "guard/budget"
     JOB = "job"

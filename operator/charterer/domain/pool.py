@@ -124,7 +124,8 @@ class Quote:
 class Pool:
     """A GPUPool as the user declared it, with what was discovered about it.
 
-    ``labels``: those of its metadata, by which budgets select pools.
+    ``labels``: those of its metadata, by which budgets select pools. ``set_uid``: the uid of the GPUPoolSet that
+    controls it; empty where none does.
     ``max_nodes``: as declared, or as many as its group takes, if that is less (``controller.snapshot.offers``).
     ``start_seconds``: from asking for a node to its readiness, as declared: limits on money count on it.
     ``cooled``: what the cloud refused lately, the latest ``until`` last; no node is asked for before that.
@@ -175,6 +176,7 @@ class Pool:
     learns_waits: bool = True
     shared_answers: Answers | None = None
     trouble: str = ""
+    set_uid: str = ""
 
     @property
     def ways(self) -> Sequence[Way]:

@@ -9,9 +9,10 @@ from typing import Final
 
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
-from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
+from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, PoolSetId, RentalId
 from charterer.domain.job import Job, Run
 from charterer.domain.money import Money, Price
+from charterer.domain.nodes.pool_set import PoolSet
 from charterer.domain.pool import NodeTaint, Pool, Survey
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
@@ -101,7 +102,8 @@ class Snapshot:
     no longer exist. ``overlaps``: a sentence for each budget that selects a namespace together with another one.
     ``unread_nodes``: nodes with live pods of runs whose TrainingJobs cannot be read. ``stop``: None unless a person has
     stopped the operator. ``real_amounts``: of budgets whose real amount is compared with another one; how many jobs
-    come follows from the real one in both.
+    come follows from the real one in both. ``declared_pools``: the pools whose objects are there and can be read, as
+    they were read.
     """
 
     now: Instant
@@ -119,6 +121,8 @@ class Snapshot:
     stop: Stop | None = None
     limits: OperatorLimits = NO_LIMITS
     real_amounts: Mapping[BudgetId, Money] = field(default_factory=dict)
+    pool_sets: Mapping[PoolSetId, PoolSet] = field(default_factory=dict)
+    declared_pools: Mapping[PoolId, Pool] = field(default_factory=dict)
 
     def unread_rental(self, pool: PoolId) -> Problem | None:
         """The problem of a GPURental of the pool, by its name, whose object is there and cannot be read.

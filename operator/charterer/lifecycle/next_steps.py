@@ -14,6 +14,7 @@ from charterer.incremental import Memo
 from charterer.lifecycle.budget import budget_step
 from charterer.lifecycle.guard import budget_guard, pool_guard
 from charterer.lifecycle.pool import pool_step
+from charterer.lifecycle.pool_set import Obstacle, pool_set_steps
 from charterer.lifecycle.rental import rental_step
 from charterer.lifecycle.run import Placed, active, goes_on, misplaced, run_step
 from charterer.lifecycle.view import LifecycleView
@@ -50,6 +51,7 @@ def _all(view: LifecycleView, memo: Memo) -> Iterator[tuple[StepKind, str, Step 
     for pool in snapshot.pools:
         yield StepKind.POOL, pool, _step(pool_step, pool, view)
         yield StepKind.POOL_GUARD, pool, _step(pool_guard, pool, view)
+    yield from _pools_of_sets(snapshot)
     for budget in snapshot.budgets:
         yield StepKind.BUDGET, budget, _step(budget_step, budget, view)
         yield StepKind.BUDGET_GUARD, budget, _step(budget_guard, budget, view)
@@ -71,7 +73,24 @@ def _step(
     try:
         return next_step(name, view)
     except Exception as error:
-        return Wait(f"a fault to be corrected ({type(error).__name__}: {error}); please report it", error=error)
+        return _fault(error)
+
+
+def _fault(error: Exception) -> Wait:
+    return Wait(f"a fault to be corrected ({type(error).__name__}: {error}); please report it", error=error)
+
+
+def _pools_of_sets(snapshot: Snapshot) -> Iterator[tuple[StepKind, str, Step | Wait]]:
+    """What is to be done about pools that are not as their sets say. One set must not stop the others."""
+    for name in snapshot.pool_sets:
+        try:
+            differences = pool_set_steps(name, snapshot)
+        except Exception as error:
+            yield StepKind.POOL_OF_SET, name, _fault(error)
+            continue
+        for pool, difference in differences.items():
+            if not isinstance(difference, Obstacle):
+                yield StepKind.POOL_OF_SET, pool, difference
 
 
 def _abandoned_labels(view: LifecycleView, labels_of_jobs: AbstractSet[str]) -> Iterator[tuple[StepKind, str, Step]]:

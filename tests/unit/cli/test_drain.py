@@ -28,6 +28,17 @@ def pool(name: str, uid: str = "u1") -> RawObject:
     }
 
 
+def pool_set(name: str, uid: str = "s1") -> RawObject:
+    return {**pool(name, uid), "kind": "GPUPoolSet", "spec": {"axes": []}}
+
+
+def of_set(name: str, uid: str = "u1") -> RawObject:
+    """A pool that the set makes."""
+    made = pool(name, uid)
+    owner = {"apiVersion": made["apiVersion"], "kind": "GPUPoolSet", "name": "gpu", "uid": "s1", "controller": True}
+    return {**made, "metadata": {**made["metadata"], "ownerReferences": [owner]}}
+
+
 class Cluster:
     """An API server whose rentals end, one at each look, once no pool is left."""
 
@@ -40,6 +51,8 @@ class Cluster:
         }
         self.recreates: list[RawObject] = []
         self.gives_up = False
+        self.sets: dict[str, RawObject] = {}
+        self.deleted: list[str] = []
 
     async def list(self, path: str, *, fields: str = "") -> Listing:
         what = path.rpartition("/")[2]
@@ -47,6 +60,8 @@ class Cluster:
             return Listing((self.lease,), 1)
         if what == "gpupools":
             return Listing(tuple(self.pools.values()), 1)
+        if what == "gpupoolsets":
+            return Listing(tuple(self.sets.values()), 1)
         now = tuple(self.rentals)
         if not self.pools:
             del self.rentals[:1]
@@ -55,7 +70,9 @@ class Cluster:
         return Listing(now, 1)
 
     async def delete(self, path: str, *, uid: str) -> None:
-        assert self.pools.pop(path.rpartition("/")[2])["metadata"]["uid"] == uid
+        kept = self.sets if "/gpupoolsets/" in path else self.pools
+        assert kept.pop(path.rpartition("/")[2])["metadata"]["uid"] == uid
+        self.deleted.append(path.rpartition("/")[2])
         if self.gives_up:
             self.lease["spec"]["holderIdentity"] = ""
 
@@ -159,3 +176,29 @@ def test_pools_that_something_creates_again_are_named(monkeypatch: pytest.Monkey
     done = ran(cluster, monkeypatch, "--yes", "--save", str(tmp_path / "p.yaml"))
     assert done.exit_code == 1
     assert "GPUPools a100 were created meanwhile" in done.output
+
+
+def test_sets_are_deleted_before_the_pools_that_they_would_make_anew_and_kept_in_their_stead(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cluster, file = Cluster(of_set("gpu-a"), pool("a100", uid="u2"), rentals=1), tmp_path / "pools.yaml"
+    cluster.sets = {"gpu": pool_set("gpu")}
+    cluster.recreates = []
+    done = ran(cluster, monkeypatch, "--save", str(file), answer="y\n")
+    assert done.exit_code == 0, done.output
+    assert "Delete GPUPoolSets gpu, GPUPools gpu-a, a100, stop their jobs" in done.output
+    assert cluster.deleted == ["gpu", "gpu-a", "a100"]
+    kept = [(each["kind"], each["metadata"]["name"]) for each in yaml.safe_load_all(file.read_text())]
+    assert kept == [("GPUPoolSet", "gpu"), ("GPUPool", "a100")]
+
+
+def test_a_pool_that_a_deleted_set_has_just_made_is_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    cluster = Cluster(of_set("gpu-a"), rentals=1)
+    cluster.sets = {"gpu": pool_set("gpu")}
+    cluster.recreates = [of_set("gpu-b", uid="u9")]
+    done = ran(cluster, monkeypatch, "--yes", "--wait", "0", "--save", str(tmp_path / "p.yaml"))
+    assert done.exit_code == 1
+    assert "after 0 s 1 machine is rented" in done.output
+    cluster.rentals = []
+    done = ran(cluster, monkeypatch, "--yes", "--wait", "0", "--save", str(tmp_path / "p.yaml"))
+    assert "were created meanwhile" not in done.output

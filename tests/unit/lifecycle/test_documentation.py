@@ -27,6 +27,7 @@ def test_the_stages_of_a_run_are_listed_in_the_order_in_which_they_are_asked() -
     ("heading", "union"),
     [
         ("A pool", get_args(steps.PoolStep)),
+        ("Pools of a set", get_args(steps.PoolSetStep)),
         ("A rental", get_args(steps.RentalStep)),
         ("A budget", get_args(steps.BudgetStep)),
         ("A run", get_args(steps.RunStep)),

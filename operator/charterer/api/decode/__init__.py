@@ -24,7 +24,7 @@ from charterer.api.decode.foreign import (
     foreign_worker,
     homeless_pod,
 )
-from charterer.api.decode.own import budget, pool, profile, rental, training_job
+from charterer.api.decode.own import budget, pool, pool_set, profile, rental, training_job
 from charterer.api.metadata import conditions
 from charterer.api.models.trainingjob import DecodedJob
 
@@ -45,6 +45,7 @@ __all__ = [
     "node",
     "pod",
     "pool",
+    "pool_set",
     "profile",
     "rental",
     "service",

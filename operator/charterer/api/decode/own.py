@@ -11,12 +11,14 @@ from charterer.api.models.base import ApiModel, ConditionStatus, ConditionType
 from charterer.api.models.gpubudget import GPUBudgetSpec
 from charterer.api.models.gpubudget_status import GPUBudgetRecord
 from charterer.api.models.gpupool import GPUPoolRecord, GPUPoolSpec
+from charterer.api.models.gpupoolset import GPUPoolSetSpec
 from charterer.api.models.gpurental import GPURentalRecord, GPURentalSpec
 from charterer.api.models.speedupprofile import SpeedupProfileRecord, SpeedupProfileSpec
 from charterer.api.models.trainingjob import DecodedJob, TrainingJobSpec
 from charterer.api.models.trainingjob_status import INVALID_TEMPLATE, TrainingJobRecord
 from charterer.domain.budget import Budget
 from charterer.domain.errors import InvalidObject
+from charterer.domain.nodes.pool_set import PoolSet
 from charterer.domain.pool import Pool
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
@@ -58,6 +60,12 @@ def pool(raw: Raw) -> Pool:
     decoded = _decoded(raw, "GPUPool", GPUPoolSpec, GPUPoolRecord, GPUPoolSpec.to_domain)
     trouble = _trouble(raw, decoded.generation)
     return replace(decoded, trouble=trouble) if trouble else decoded
+
+
+def pool_set(raw: Raw) -> PoolSet:
+    """A GPUPoolSet with the pools that it declares."""
+    meta = ObjectMeta.of("GPUPoolSet", raw)
+    return meta.read(GPUPoolSetSpec, "spec", raw).to_domain(meta)
 
 
 def _trouble(raw: Raw, generation: int) -> str:

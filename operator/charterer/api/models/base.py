@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -340,7 +340,11 @@ class PrinterColumn:
 
 @dataclass(frozen=True, slots=True)
 class ResourceKind:
-    """All that a CustomResourceDefinition needs to know of one kind; ``root_rules`` may look at metadata.name."""
+    """All that a CustomResourceDefinition needs to know of one kind; ``root_rules`` may look at metadata.name.
+
+    ``described_elsewhere``: paths of fields that hold what another kind's spec holds, which the reference does not
+    repeat, and that kind.
+    """
 
     kind: str
     plural: str
@@ -351,6 +355,7 @@ class ResourceKind:
     status: type[ApiModel]
     columns: tuple[PrinterColumn, ...]
     root_rules: tuple[Rule, ...] = ()
+    described_elsewhere: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def crd_name(self) -> str:

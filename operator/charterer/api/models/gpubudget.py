@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Literal, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import (
@@ -23,38 +22,12 @@ from charterer.api.models.base import (
     rules,
 )
 from charterer.api.models.gpubudget_status import GPUBudgetRecord, GPUBudgetStatus
+from charterer.api.models.labels import LabelKey, Labels, LabelValue
 from charterer.api.names import FINALIZER_IN_USE
 from charterer.domain.budget import EVERYTHING, Budget, Mode, MoveLimits, Selector
 from charterer.domain.ids import BudgetId, Rate
 from charterer.domain.money import ZERO
 from charterer.domain.period import QuietHours, Weekday
-
-_NAME = "[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
-_KEY = rf"^([a-z0-9]([a-z0-9.-]{{0,251}}[a-z0-9])?/)?{_NAME}$"
-_VALUE = f"^({_NAME})?$"
-
-
-def _label_key(key: str) -> str:
-    if re.fullmatch(_KEY, key) is None:
-        raise ValueError(
-            f"{key!r} is no key of a label: write letters, digits, '-', '_' and '.', at most 63, such as gpu or "
-            "example.com/gpu"
-        )
-    return key
-
-
-def _label_value(value: str) -> str:
-    if re.fullmatch(_VALUE, value) is None:
-        raise ValueError(f"{value!r} is no value of a label: write letters, digits, '-', '_' and '.', at most 63")
-    return value
-
-
-def _label_map(labels: dict[str, str]) -> dict[str, str]:
-    return {_label_key(key): _label_value(value) for key, value in labels.items()}
-
-
-_LabelKey = Annotated[str, AfterValidator(_label_key), Field(max_length=317, json_schema_extra={"pattern": _KEY})]
-_LabelValue = Annotated[str, AfterValidator(_label_value), Field(max_length=63, json_schema_extra={"pattern": _VALUE})]
 
 
 class MatchExpression(ApiModel):
@@ -68,11 +41,11 @@ class MatchExpression(ApiModel):
         )
     )
 
-    key: _LabelKey
+    key: LabelKey
     """Key of the label."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
     """How the label is compared with the values: In, NotIn, Exists or DoesNotExist."""
-    values: Annotated[tuple[_LabelValue, ...], Field(max_length=32, json_schema_extra=ATOMIC)] = ()
+    values: Annotated[tuple[LabelValue, ...], Field(max_length=32, json_schema_extra=ATOMIC)] = ()
     """The values for In and NotIn."""
 
     @model_validator(mode="after")
@@ -88,11 +61,7 @@ class LabelSelector(ApiModel):
 
     model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
 
-    match_labels: Annotated[
-        dict[str, Annotated[str, Field(max_length=63, json_schema_extra={"pattern": _VALUE})]],
-        Field(max_length=32),
-        AfterValidator(_label_map),
-    ] = Field(default_factory=dict)
+    match_labels: Labels = Field(default_factory=dict)
     """Labels that the object must have, with these values."""
     match_expressions: Annotated[tuple[MatchExpression, ...], Field(max_length=32, json_schema_extra=ATOMIC)] = ()
     """Further requirements. All of them must hold."""

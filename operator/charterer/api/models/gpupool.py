@@ -34,7 +34,7 @@ from charterer.api.models.statistics.pool_statistics import (
     packed_statistics,
     recorded_statistics,
 )
-from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, FINALIZER_IN_USE
+from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, FINALIZER_IN_USE, GROUP
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
 from charterer.domain.order import KEPT, CoolDown, RefusalKind, Scope
@@ -132,7 +132,13 @@ class GPUPoolSpec(CloudChoice):
             lifetimes=statistics.known_lifetimes,
             answers=statistics.known_answers,
             learns_waits=self.learn_waits,
+            set_uid=_set_uid(meta),
         )
+
+
+def _set_uid(meta: ObjectMeta) -> str:
+    owner = meta.controller
+    return owner.uid if owner is not None and (owner.group, owner.kind) == (GROUP, "GPUPoolSet") else ""
 
 
 def _confirmed_price(meta: ObjectMeta) -> Price | None:

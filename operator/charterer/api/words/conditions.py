@@ -9,7 +9,7 @@ from charterer.api.models.base import ConditionType
 from charterer.api.words.meaning import Meaning
 
 CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
-    ConditionType.READY: Meaning("The budget, pool or profile can be used.", "If False: read its message."),
+    ConditionType.READY: Meaning("The budget, pool, set or profile can be used.", "If False: read its message."),
     ConditionType.WITHIN_BUDGET: Meaning(
         "The amount is not below the interval in which nine periods in ten like this one end.",
         "If False: lower the load, or raise `spec.amount`.",
@@ -70,7 +70,13 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
 CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "Accepted": Meaning("The template is right, and the message names the budget that pays."),
     "AllReady": Meaning("All pods are ready."),
+    "AsDeclared": Meaning("All GPUPools of the set are as it declares them."),
     "Available": Meaning("Nodes of the pool can be rented."),
+    "CannotChange": Meaning(
+        "A GPUPool of the set differs from it in a field that cannot be changed, such as the zone.",
+        "Give the value another name, which makes another GPUPool and deletes this one; or delete this GPUPool, after "
+        "which it is made anew; or take the change back.",
+    ),
     "CurveNotIncreasing": Meaning("A curve of the profile falls with more GPUs.", "Correct the named point."),
     "CurvesNotComparable": Meaning(
         "Two curves of the profile are not in one unit: one GPU type is faster or slower than another by more than "
@@ -105,6 +111,10 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "MisleadingVariables": Meaning(
         "The template sets variables that Charterer, a launcher or the device plugin sets for each process.",
         "Leave the variables out that the message names (docs/progress.md).",
+    ),
+    "NameTaken": Meaning(
+        "A GPUPool that the set declares is there already, made by somebody else. It is never taken over.",
+        "Delete that GPUPool, or rename a value of the set.",
     ),
     "NamespaceShared": Meaning(
         "Two budgets select one namespace; the message names it.", "Change `spec.namespaceSelector` of one of them."
@@ -141,6 +151,9 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "ChecksFailed": Meaning("Something would fail.", "Correct what the message names."),
     "ChecksPassed": Meaning("Nothing would fail, as far as can be seen without renting."),
     "Placed": Meaning("The job has its GPUs."),
+    "PoolUnreadable": Meaning(
+        "A GPUPool of the set cannot be read, so it is left alone.", "Do what its own condition `Ready` says."
+    ),
     "PriceMoved": Meaning(
         "A price moved too far to be believed at once.", "Confirm it as the message says, or set `spec.price.hourly`."
     ),

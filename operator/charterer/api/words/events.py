@@ -27,6 +27,11 @@ EVENT_REASONS: Final[Mapping[str, Meaning]] = {
     ),
     "LearnedUnreadable": Meaning("What was learned cannot be read and is learned anew."),
     "NodeReady": Meaning("A rented node is ready."),
+    "PoolChanged": Meaning("A GPUPool was given the spec and labels that its set declares."),
+    "PoolCreated": Meaning("A GPUPool was created that a set declares."),
+    "PoolRemoved": Meaning(
+        "A GPUPool was deleted that its set declares no more. It stays until its rentals have ended."
+    ),
     "NotATrainingJob": Meaning(
         "A pod with GPUs has had no node for a minute, in a namespace whose budget rents nodes for TrainingJobs only.",
         "Put the pod's template into `spec.template` of a TrainingJob, or give the pod a node by other means.",

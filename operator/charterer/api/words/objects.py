@@ -1,4 +1,4 @@
-"""The words of GPUBudgets, GPUPools, GPURentals and SpeedupProfiles."""
+"""The words of GPUBudgets, GPUPools, GPUPoolSets, GPURentals and SpeedupProfiles."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 
 from charterer.api.models.gpubudget_status import BudgetState
 from charterer.api.models.gpupool import PoolState
+from charterer.api.models.gpupoolset import PoolSetState
 from charterer.api.models.speedupprofile import ProfileState
 from charterer.api.words.meaning import Meaning
 from charterer.domain.rental import RentalPhase
@@ -73,6 +74,24 @@ POOL_STATES: Final[Mapping[str, Meaning]] = {
     PoolState.DELETING: Meaning(
         "The pool waits until all its rentals have ended.",
         "If it lasts, look whether the operator leads: `charterer doctor`.",
+    ),
+}
+
+POOL_SET_STATES: Final[Mapping[str, Meaning]] = {
+    PoolSetState.READY: Meaning("All GPUPools are there as the set declares them. Each has a state of its own."),
+    PoolSetState.CHANGING: Meaning(
+        "GPUPools are being created, changed or deleted; a deleted one stays until its rentals have ended.",
+        "If it lasts, look whether the operator leads: `charterer doctor`.",
+    ),
+    PoolSetState.INCOMPLETE: Meaning(
+        "GPUPools are not as the set declares them, and stay so until a person acts.",
+        "Do what the condition `Ready` says of each.",
+    ),
+    PoolSetState.INVALID: Meaning(
+        "The object cannot be used, so nothing is done about its GPUPools.", "Correct what the condition `Ready` names."
+    ),
+    PoolSetState.DELETING: Meaning(
+        "The set is being deleted with its GPUPools, each of which waits until its rentals have ended."
     ),
 }
 

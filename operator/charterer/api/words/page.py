@@ -9,7 +9,13 @@ from charterer.api.words.conditions import CLOUD_REASONS, CONDITION_REASONS, CON
 from charterer.api.words.events import EVENT_REASONS, RUN_EVENTS
 from charterer.api.words.jobs import FINISH_REASONS, JOB_STATES, REASONS
 from charterer.api.words.meaning import Meaning
-from charterer.api.words.objects import BUDGET_STATES, POOL_STATES, PROFILE_STATES, RENTAL_PHASES
+from charterer.api.words.objects import (
+    BUDGET_STATES,
+    POOL_SET_STATES,
+    POOL_STATES,
+    PROFILE_STATES,
+    RENTAL_PHASES,
+)
 
 _INTRODUCTION: Final = """# Troubleshooting
 
@@ -51,6 +57,7 @@ TABLES: Final[tuple[WordTable, ...]] = (
     ),
     WordTable("State of a GPUBudget", "The column State of `kubectl get gbud`.", BUDGET_STATES),
     WordTable("State of a GPUPool", "The column State of `kubectl get gpool`.", POOL_STATES),
+    WordTable("State of a GPUPoolSet", "The column State of `kubectl get gpset`.", POOL_SET_STATES),
     WordTable("Phase of a GPURental", "The column Phase of `kubectl get grent`.", RENTAL_PHASES),
     WordTable("State of a SpeedupProfile", "The column State of `kubectl get sprof`.", PROFILE_STATES),
     WordTable("Types of conditions", "In `status.conditions` of every kind.", CONDITION_TYPES),

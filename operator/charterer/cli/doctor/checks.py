@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from charterer.api.words.conditions import CONDITION_REASONS
-from charterer.api.words.objects import BUDGET_STATES, POOL_STATES
+from charterer.api.words.objects import BUDGET_STATES, POOL_SET_STATES, POOL_STATES
 from charterer.cli.doctor.finding import Finding, condition_of, remedy_of
 from charterer.cli.shared.formatting import when
 from charterer.cli.shared.leader import MAY_LEAD_SECONDS, LeaderSeen
@@ -129,6 +129,22 @@ def check_pools(pools: Mapping[str, Pool], raw: Iterable[RawObject]) -> Iterable
             yield Finding(
                 "pools", subject, f"is {state}: {offer} ({pool.quote.source}, since {when(pool.quote.as_of)})"
             )
+
+
+def check_pool_sets(raw: Iterable[RawObject]) -> Iterable[Finding]:
+    """Whether the GPUPools of each GPUPoolSet are as it declares them."""
+    for item in raw:
+        subject, status = f"GPUPoolSet {item['metadata']['name']}", item.get("status") or {}
+        ready = condition_of(item, "Ready")
+        if ready is None:
+            yield Finding("pools", subject, "no operator has looked at it yet", "wait half a minute")
+        elif ready.get("status") == "True":
+            yield Finding("pools", subject, f"is Ready: {ready.get('message')}, {status.get('readyPools', 0)} ready")
+        else:
+            state = str(status.get("state"))
+            known = CONDITION_REASONS.get(str(ready.get("reason"))) or POOL_SET_STATES.get(state)
+            text = f"is {state}: {ready.get('message') or ready.get('reason')}"
+            yield Finding("pools", subject, text, remedy_of("" if known is None else known.remedy, "gpupoolsets"))
 
 
 def check_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:

@@ -16,6 +16,7 @@ from charterer.cli.doctor.checks import (
     check_limits,
     check_namespaces,
     check_objects,
+    check_pool_sets,
     check_pools,
     check_preflights,
     check_prices,
@@ -42,6 +43,7 @@ _READ = (
     paths.SPEEDUP_PROFILES,
     paths.GPU_BUDGETS,
     paths.GPU_POOLS,
+    paths.GPU_POOL_SETS,
     paths.GPU_RENTALS,
     paths.JOBS,
     paths.PODS,
@@ -61,6 +63,7 @@ class DoctorReading:
     state: ClusterState | None
     pools: tuple[RawObject, ...] = ()
     budgets: tuple[RawObject, ...] = ()
+    pool_sets: tuple[RawObject, ...] = ()
     own: OwnReading | None = None
 
 
@@ -103,7 +106,8 @@ async def read_for_doctor(client: Client, namespace: str | None) -> DoctorReadin
     state = as_operated(await read_cluster(client), leader)
     pools = (await client.list(paths.GPU_POOLS.all())).items
     budgets = (await client.list(paths.GPU_BUDGETS.all())).items
-    return DoctorReading(leader, rights, state, pools, budgets)
+    pool_sets = (await client.list(paths.GPU_POOL_SETS.all())).items
+    return DoctorReading(leader, rights, state, pools, budgets, pool_sets)
 
 
 async def _read_own(client: Client, namespace: str) -> OwnReading:
@@ -143,6 +147,7 @@ def examine(reading: DoctorReading) -> tuple[Finding, ...]:
         findings += check_stopped(state.stop)
         findings += check_limits(state.limits)
         findings += check_pools({pool.id: pool for pool in state.pools.values()}, reading.pools)
+        findings += check_pool_sets(reading.pool_sets)
         if reading.pools:
             findings += check_prices(reading.budgets)
         findings += check_held_prices(reading.pools)

@@ -8,6 +8,7 @@ from charterer.cluster.errors import Conflict, NamespaceTerminating, NotFound, W
 from charterer.controller.execute.context import ExecutionContext, Handler
 from charterer.controller.execute.decided import Stale
 from charterer.controller.execute.node_steps import NODE_HANDLERS
+from charterer.controller.execute.pool_set_steps import POOL_SET_HANDLERS
 from charterer.controller.execute.rental_steps import RENTAL_HANDLERS
 from charterer.controller.execute.run_steps import RUN_HANDLERS
 from charterer.controller.outcome import ActionOutcome
@@ -16,7 +17,7 @@ from charterer.domain.steps import Step
 from charterer.ledger.balance import StalePeriod
 from charterer.providers.errors import CloudCallWithheld
 
-HANDLERS: Mapping[type, Handler] = {**RENTAL_HANDLERS, **NODE_HANDLERS, **RUN_HANDLERS}
+HANDLERS: Mapping[type, Handler] = {**POOL_SET_HANDLERS, **RENTAL_HANDLERS, **NODE_HANDLERS, **RUN_HANDLERS}
 
 
 class ClusterExecutor:

@@ -81,9 +81,11 @@ class ObjectWriter:
         self._store.put(kind, answer)
         return ActionOutcome.DONE
 
-    async def json_patch(self, kind: AnyKind, path: str, operations: Sequence[Mapping[str, Any]]) -> None:
-        """A JSON patch with its tests."""
-        self._store.put(kind, await self._client.json_patch(path, operations))
+    async def json_patch(self, kind: AnyKind, path: str, operations: Sequence[Mapping[str, Any]]) -> RawObject:
+        """A JSON patch with its tests; returns the object as it is now."""
+        answer = await self._client.json_patch(path, operations)
+        self._store.put(kind, answer)
+        return answer
 
     async def merge_patch(self, kind: AnyKind, path: str, version: str, body: RawObject) -> None:
         """A merge patch, without metadata of its own, that holds against this resourceVersion."""

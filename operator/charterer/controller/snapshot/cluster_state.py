@@ -13,6 +13,7 @@ from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId, PoolId
 from charterer.domain.job import Progress, Run
+from charterer.domain.nodes.pool_set import PoolSet
 from charterer.domain.pool import Pool, Quote, Survey
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
@@ -50,6 +51,7 @@ class ClusterState:
     departed: Mapping[str, JobPod | ForeignPod] = field(default_factory=dict)
     stop: Stop | None = None
     limits: OperatorLimits = NO_LIMITS
+    pool_sets: Mapping[ObjectKey, PoolSet] = field(default_factory=dict)
 
 
 def cluster_state(
@@ -84,6 +86,7 @@ def cluster_state(
         warnings=warnings,
         departed=view(kinds.PODS).departed,
         limits=limits,
+        pool_sets=view(kinds.GPU_POOL_SETS).objects,
     )
     return stopped_in(state, namespace)
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from charterer.api.decode import DecodedJob, ForeignPod, JobPod
 from charterer.cluster.store import ObjectKey
 from charterer.controller.known_pools import first_come, known_pools
+from charterer.controller.snapshot.by_id import budgets_by_id, pool_sets_by_id, pools_by_id, rentals_by_id
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.doubts import Suspicion, doubts, not_believed, rented_nodes, suspicions
 from charterer.controller.snapshot.fail_together import fail_together
@@ -23,11 +24,10 @@ from charterer.controller.snapshot.problems import with_misleading_variables, wi
 from charterer.controller.snapshot.refused_alike import refused_alike
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
-from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
+from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId
 from charterer.domain.job import TRUSTED_FRACTION, Job, Pod, Progress, Run
 from charterer.domain.pool import Pool, Survey
 from charterer.domain.profile import Profile
-from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Node, Orphan, Snapshot
 from charterer.domain.time import Instant
 from charterer.incremental import Memo
@@ -76,12 +76,12 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     foreign = memo(_sum_by_node, memo.each(_not_for_runs, (pods, own)))
     return Snapshot(
         now=now,
-        budgets=memo(_budgets_by_id, state.budgets),
+        budgets=memo(budgets_by_id, state.budgets),
         pools=pools,
         surveys=_surveys(state, pools, memo),
         profiles=profiles,
         jobs=jobs,
-        rentals=memo(_rentals_by_id, state.rentals),
+        rentals=memo(rentals_by_id, state.rentals),
         nodes=memo.stable(memo(_nodes, state.nodes, foreign), "nodes"),
         problems=(
             *state.problems,
@@ -95,15 +95,9 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         unread_nodes=memo(_unread_nodes, state.runs, pods, state.problems),
         stop=state.stop,
         limits=state.limits,
+        pool_sets=memo(pool_sets_by_id, state.pool_sets),
+        declared_pools=memo(pools_by_id, state.pools),
     )
-
-
-def _budgets_by_id(budgets: Mapping[ObjectKey, Budget]) -> Mapping[BudgetId, Budget]:
-    return {budget.id: budget for budget in budgets.values()}
-
-
-def _rentals_by_id(rentals: Mapping[ObjectKey, Rental]) -> Mapping[RentalId, Rental]:
-    return {rental.id: rental for rental in rentals.values()}
 
 
 # --- jobs -----------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
@@ -264,6 +265,16 @@ def pool_view(
         next_end=_next_end(pool, snapshot),
         conditions=(ready, *held, *_preflight(pool, findings, snapshot), *stopped(snapshot, pool.generation)),
     )
+
+
+def pool_states(errors: Mapping[PoolId, ProviderError], snapshot: Snapshot) -> Mapping[PoolId, PoolState]:
+    """The states of all pools."""
+    rentals = Counter(rental.pool for rental in snapshot.rentals.values())
+    live = Counter(rental.pool for rental in snapshot.rentals.values() if rental.phase is not RentalPhase.ENDED)
+    states = {}
+    for name, pool in snapshot.pools.items():
+        states[name], _, _ = _pool_state(pool, snapshot, errors.get(name), live[name], rentals[name])
+    return states
 
 
 def _next_end(pool: Pool, snapshot: Snapshot) -> str:

@@ -6,13 +6,16 @@ from charterer.api.manifests import EventSubject
 from charterer.api.names import API_VERSION
 from charterer.cluster.events import Recorder
 from charterer.domain.billing import spent
-from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
+from charterer.domain.ids import BudgetId, JobId, PoolId, PoolSetId, RentalId
 from charterer.domain.job import RunOutcome
 from charterer.domain.money import ZERO, Money
 from charterer.domain.plan import Allocate, Command, ReasonCode, Release, Rent
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import (
     Cool,
+    CreatePool,
+    DeletePool,
+    EditPool,
     MarkEnded,
     MarkReady,
     OpenPeriod,
@@ -41,6 +44,8 @@ _FOR_A_PERSON = frozenset(
     }
 )
 """Reasons for taking GPUs or nodes away that a person has brought about or must act on."""
+_POOL_OF_SET = {CreatePool: "PoolCreated", EditPool: "PoolChanged", DeletePool: "PoolRemoved"}
+"""The reasons of Events on a GPUPoolSet about one of its GPUPools."""
 
 
 class Events:
@@ -83,6 +88,9 @@ class Events:
                 self._say(_rental(action.rental, snapshot), "Ended", note, "MarkEnded", warning=action.estimated)
             case RecordRun():
                 self._run_ended(action, snapshot)
+            case CreatePool() | EditPool() | DeletePool():
+                said = _POOL_OF_SET[type(action)]
+                self._say(_pool_set(action.pool_set, snapshot), said, f"GPUPool {action.pool}", type(action).__name__)
             case SetFinalizer() | OpenPeriod():
                 self._budget_came_or_went(action, snapshot)
             case _:
@@ -152,7 +160,8 @@ class Events:
 
 def _subject(action: Command | Step, snapshot: Snapshot) -> EventSubject | None:
     """The object that a command or step is about, the most specific one where there are several."""
-    for field, find in (("job", _job), ("rental", _rental), ("pool", _pool), ("budget", _budget)):
+    finders = ("job", _job), ("rental", _rental), ("pool_set", _pool_set), ("pool", _pool), ("budget", _budget)
+    for field, find in finders:
         subject = find(getattr(action, field), snapshot) if hasattr(action, field) else None
         if subject is not None:
             return subject
@@ -177,3 +186,8 @@ def _pool(pool_id: PoolId, snapshot: Snapshot) -> EventSubject | None:
 def _rental(rental_id: RentalId, snapshot: Snapshot) -> EventSubject | None:
     rental = snapshot.rentals.get(rental_id)
     return None if rental is None else EventSubject(API_VERSION, "GPURental", "", rental.id, rental.uid)
+
+
+def _pool_set(name: PoolSetId, snapshot: Snapshot) -> EventSubject | None:
+    pool_set = snapshot.pool_sets.get(name)
+    return None if pool_set is None else EventSubject(API_VERSION, "GPUPoolSet", "", pool_set.id, pool_set.uid)

@@ -12,11 +12,12 @@ from charterer.api.models.trainingjob_status import TrainingJobView
 from charterer.cluster import kinds
 from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.outcome import ActionOutcome
-from charterer.controller.status.budgets_and_pools import attributed, budget_view, pool_view
+from charterer.controller.status.budgets_and_pools import attributed, budget_view, pool_states, pool_view
 from charterer.controller.status.conditions import condition
 from charterer.controller.status.events import Events
 from charterer.controller.status.job_options import NO_OPTIONS, JobOptions
 from charterer.controller.status.jobs import job_state, job_view
+from charterer.controller.status.pool_sets import FailedPoolSteps, pool_set_view
 from charterer.controller.status.tally import Tally
 from charterer.controller.status.view_writer import ViewedObject, ViewWriter
 from charterer.domain.errors import Problem
@@ -64,18 +65,22 @@ class StatusPublisher:
         self._last = last
         self._memo = Memo()
         self._options = JobOptions()
+        self._failed_pool_steps = FailedPoolSteps()
 
     def planned(self, snapshot: Snapshot, decided: Plan, solutions: Sequence[BudgetSolution], seconds: float) -> None:
         """A plan was made: its numbers, and what each object looks like now."""
         self._metrics.plan_took(seconds)
         self._metrics.observe(snapshot, decided, job_state)
         self._options.planned(snapshot, solutions)
+        self._failed_pool_steps.retain(snapshot)
         shown = viewed_objects(snapshot, decided, self._cloud_errors, self._memo, self._preflights, self._options)
-        self._writer.show([*shown, *invalid_objects(self._store)], snapshot)
+        sets = viewed_pool_sets(snapshot, self._cloud_errors, self._failed_pool_steps)
+        self._writer.show([*shown, *sets, *invalid_objects(self._store)], snapshot)
 
     def done(self, action: Command | Step, outcome: ActionOutcome, message: str) -> None:
         """A command or step came to an end."""
         self._metrics.step_done(action, outcome.value)
+        self._failed_pool_steps.done(action, outcome, message)
         if outcome is ActionOutcome.DONE:
             self._events.done(action, self._last())
         elif outcome is ActionOutcome.HELD:
@@ -212,6 +217,27 @@ def _budgets(snapshot: Snapshot, decided: Plan, tally: Tally) -> Iterator[Viewed
         )
 
 
+def viewed_pool_sets(
+    snapshot: Snapshot, cloud_errors: Mapping[PoolId, ProviderError], failed: FailedPoolSteps
+) -> Iterator[ViewedObject]:
+    """The GPUPoolSets, whose views are made anew each time: they count what their pools show."""
+    if not snapshot.pool_sets:
+        return
+    states = pool_states(cloud_errors, snapshot)
+    for pool_set in snapshot.pool_sets.values():
+        yield ViewedObject(
+            kind=kinds.GPU_POOL_SETS,
+            key=ObjectKey("", pool_set.id),
+            uid=pool_set.uid,
+            soon=True,
+            step_key=None,
+            facts=None,
+            estimate=None,
+            drifts=True,
+            make=partial(pool_set_view, pool_set, failed, states),
+        )
+
+
 def invalid_objects(store: Store) -> Iterator[ViewedObject]:
     """Objects that cannot be decoded: nothing is done with them, and their status says why."""
     shown: tuple[kinds.AnyKind, ...] = (
@@ -219,6 +245,7 @@ def invalid_objects(store: Store) -> Iterator[ViewedObject]:
         kinds.SPEEDUP_PROFILES,
         kinds.GPU_BUDGETS,
         kinds.GPU_POOLS,
+        kinds.GPU_POOL_SETS,
     )
     for kind in shown:
         for key, problem in store.view(kind).problems.items():

@@ -20,6 +20,7 @@ from charterer.api import decode, names
 from charterer.api.models.base import Condition, InvalidObjectView, dump
 from charterer.api.models.gpubudget_status import GPUBudgetView
 from charterer.api.models.gpupool import GPUPoolView
+from charterer.api.models.gpupoolset import GPUPoolSetStatus
 from charterer.api.models.speedupprofile import SpeedupProfileView
 from charterer.api.models.trainingjob_status import TrainingJobView
 from charterer.api.significant_change import differs_by
@@ -35,7 +36,7 @@ from charterer.domain.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)
 
-AnyView = TrainingJobView | GPUBudgetView | GPUPoolView | SpeedupProfileView | InvalidObjectView
+AnyView = TrainingJobView | GPUBudgetView | GPUPoolView | GPUPoolSetStatus | SpeedupProfileView | InvalidObjectView
 
 _DOLLARS = frozenset(
     {
@@ -68,7 +69,7 @@ _NUMBERS = _DOLLARS | frozenset(
 """Fields that drift while nothing happens; written when the time has come, and by more than the least change."""
 _NOTHING = ("0.00", 0)
 """Dollars and percents of nothing: what follows is written at once, so that what has begun does not look broken."""
-_DATES = frozenset({"asOf", "lastTransitionTime", "observedGeneration", "optionsAsOf"})
+_DATES = frozenset({"asOf", "lastTransitionTime", "optionsAsOf"})
 """Fields whose change alone is no reason to write."""
 _LEAST_CHANGE = 0.01
 """Ratio by which a number must have moved to be written: what a person reads as another number."""

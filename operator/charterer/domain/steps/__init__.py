@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from charterer.domain.steps.budget_steps import AddCosts, BudgetStep, CountedJob, CountJobs, OpenPeriod, PruneFolded
+from charterer.domain.steps.pool_set_steps import CreatePool, DeletePool, EditPool, PoolSetStep
 from charterer.domain.steps.pool_steps import (
     Adopt,
     AskCloud,
@@ -65,12 +66,15 @@ __all__ = [
     "CountJobs",
     "CountLifetime",
     "CountedJob",
+    "CreatePool",
     "CreateRun",
     "CreateService",
     "DeleteJob",
     "DeleteNode",
     "DeletePod",
+    "DeletePool",
     "DeleteRun",
+    "EditPool",
     "FailPod",
     "Fold",
     "Forget",
@@ -81,6 +85,7 @@ __all__ = [
     "MarkMissing",
     "MarkReady",
     "OpenPeriod",
+    "PoolSetStep",
     "PoolStep",
     "PruneFolded",
     "RecordOffer",
@@ -127,4 +132,4 @@ class SetFinalizer:
 
 GuardStep = SetFinalizer
 
-Step = PoolStep | RentalStep | BudgetStep | RunStep | GuardStep
+Step = PoolStep | PoolSetStep | RentalStep | BudgetStep | RunStep | GuardStep

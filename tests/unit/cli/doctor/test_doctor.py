@@ -338,3 +338,17 @@ def test_a_budget_that_selects_no_pool_is_told_with_the_labels_that_there_are() 
         "label a GPUPool as its poolSelector says, or change it",
     )
     assert finding.text.endswith("it asks for gpu=h100; the GPUPools are a100 (no labels)")
+
+
+def test_a_set_is_a_line_with_its_pools_or_with_what_to_do() -> None:
+    _, reading = healthy()
+    fine = raw("gpu", message="18 GPUPools are as declared")
+    fine["status"]["readyPools"] = 17
+    (line,) = [each for each in examine(replace(reading, pool_sets=(fine,))) if each.subject == "GPUPoolSet gpu"]
+    assert (line.text, line.remedy) == ("is Ready: 18 GPUPools are as declared, 17 ready", "")
+    taken = raw("gpu", status="False", state="Incomplete", reason="NameTaken", message="GPUPool gpu-a: is there")
+    (line,) = wrong(replace(reading, pool_sets=(taken,)))
+    assert line.text == "is Incomplete: GPUPool gpu-a: is there"
+    assert line.remedy.startswith("delete that GPUPool, or rename a value")
+    (line,) = wrong(replace(reading, pool_sets=({"metadata": {"name": "gpu"}},)))
+    assert line.text == "no operator has looked at it yet"

@@ -80,6 +80,7 @@ class Desk:
         self.estimate: object = object()
         self.viewed_uid: str | None = None
         self.made = 0
+        self.generation = 0
         self.cost: Money | None = None
         self.option: ComparedOption | None = None
 
@@ -87,7 +88,7 @@ class Desk:
         self.heard.append((kind, before["status"].get("conditions", [{}])[0].get("reason"), status.get("conditions")))
 
     def shown(self) -> ViewedObject:
-        facts = (self.word,)
+        facts = (self.word, self.generation)
         return ViewedObject(
             kinds.GPU_BUDGETS, KEY, self.viewed_uid, False, STEP, facts, self.estimate, self.drifts, self.make
         )
@@ -98,8 +99,8 @@ class Desk:
             options = () if self.option is None else (self.option,)
             at = None if self.option is None else Instant(round(clock()) * 1_000_000)
             return TrainingJobView(observed_generation=0, gpus=8, cost=self.cost, options=options, options_as_of=at)
-        ready = condition(ConditionType.READY, True, self.word, self.sentence, Instant(0), 0)
-        return InvalidObjectView(observed_generation=0, state="Invalid", conditions=(ready,))
+        ready = condition(ConditionType.READY, True, self.word, self.sentence, Instant(0), self.generation)
+        return InvalidObjectView(observed_generation=self.generation, state="Invalid", conditions=(ready,))
 
     async def turns(self, *, after: float = 0.0, word: str = "", sentence: str = "") -> int:
         """Time passes and a turn shows the object; how many writes there were so far."""
@@ -122,6 +123,18 @@ def test_a_word_is_written_at_once_and_what_stays_is_neither_made_nor_written() 
         for _ in range(10):
             assert await desk.turns(after=60.0) == 2
         assert desk.made == made
+
+    run_in_virtual_time(main())
+
+
+def test_that_an_edit_was_seen_is_written_at_once_although_nothing_else_follows_from_it() -> None:
+    async def main() -> None:
+        desk = Desk()
+        assert await desk.turns() == 1
+        desk.generation = 1
+        assert await desk.turns() == 2
+        assert desk.api.status["conditions"][0]["observedGeneration"] == 1
+        assert await desk.turns(after=60.0) == 2
 
     run_in_virtual_time(main())
 

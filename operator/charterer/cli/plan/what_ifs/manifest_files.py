@@ -13,7 +13,7 @@ import yaml
 
 from charterer.api.names import API_VERSION
 
-_OWN: Final = ("TrainingJob", "SpeedupProfile", "GPUBudget", "GPUPool")
+_OWN: Final = ("TrainingJob", "SpeedupProfile", "GPUBudget", "GPUPool", "GPUPoolSet")
 """Kinds of Charterer's that users write: with another apiVersion they are a mistake."""
 
 

@@ -9,7 +9,7 @@ import yaml
 
 from charterer.api.models.base import Json
 from charterer.api.models.kinds import KINDS
-from charterer.api.schema import structural
+from charterer.api.structural import structural
 from charterer.sentences import similar_names
 
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {

@@ -13,6 +13,7 @@ from charterer.api import decode
 from charterer.api.decode import DecodedNamespace
 from charterer.api.names import API_VERSION
 from charterer.cli.plan.what_ifs.manifest_files import ManifestSource
+from charterer.cli.plan.what_ifs.pool_set_files import check_known, pools_of_set, without_removed
 from charterer.cli.plan.what_ifs.schema_faults import schema_faults
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
@@ -104,8 +105,10 @@ def apply_objects(state: ClusterState, objects: Iterable[ManifestSource], namesp
                     budgets[key] = _budget_of(decode.budget(raw), budgets.get(key))
                 case "GPUPool":
                     pools[key] = _pool_of(source, decode.pool(raw), pools.get(key), pools.values())
+                case "GPUPoolSet":
+                    pools = _with_set(source, raw, key, state, pools, now)
                 case _:
-                    what = "TrainingJob, SpeedupProfile, GPUBudget or GPUPool"
+                    what = "TrainingJob, SpeedupProfile, GPUBudget, GPUPool or GPUPoolSet"
                     raise click.ClickException(f"{source.at}: {kind} {name} is no {what} of {API_VERSION}")
         except InvalidObject as error:
             raise click.ClickException(
@@ -272,6 +275,25 @@ def _pool_of(source: ManifestSource, new: Pool, before: Pool | None, others: Ite
         answers=before.answers,
         labels=new.labels or before.labels,
     )
+
+
+def _with_set(
+    source: ManifestSource,
+    raw: Mapping[str, Any],
+    key: ObjectKey,
+    state: ClusterState,
+    pools: Mapping[ObjectKey, Pool],
+    now: Instant,
+) -> dict[ObjectKey, Pool]:
+    """The pools with those of a set, and without those of it that it declares no more."""
+    declared, before = decode.pool_set(raw).pools, state.pool_sets.get(key)
+    after = without_removed(pools, "" if before is None else before.uid, {*declared})
+    for written in pools_of_set(source, key.name):
+        name = ObjectKey("", _name(written, "GPUPool"))
+        pool = decode.pool(_complete(written, "GPUPool", name, now))
+        check_known(source, pool, after)
+        after[name] = _pool_of(written, pool, after.get(name), after.values())
+    return after
 
 
 def _at_new_terms(new: Pool, known: Pool) -> Quote | None:

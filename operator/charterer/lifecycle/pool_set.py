@@ -1,0 +1,81 @@
+"""GPUPoolSets: which of a set's GPUPools are to be created, changed or deleted, and which others keep from that.
+
+Nothing is done about a pool that the set does not control, nor about one that cannot be read. While a set is being
+deleted, the garbage collector deletes its pools, and nothing is done here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from charterer.domain.ids import PoolId, PoolSetId
+from charterer.domain.nodes.pool_set import DeclaredPool, PoolSet
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.steps import CreatePool, DeletePool, EditPool, PoolSetStep, Wait
+
+
+class ObstacleKind(StrEnum):
+    """Why a GPUPool is not as its set says, until a person acts.
+
+    NAME_TAKEN: another object has the name. CANNOT_CHANGE: it differs in what cannot be changed. UNREADABLE: the
+    operator cannot read it.
+    """
+
+    NAME_TAKEN = "NameTaken"
+    CANNOT_CHANGE = "CannotChange"
+    UNREADABLE = "PoolUnreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """What keeps a GPUPool from being as its set says. ``holder``: the set that has the name, if it is one."""
+
+    kind: ObstacleKind
+    holder: PoolSetId | None = None
+
+
+Difference: TypeAlias = PoolSetStep | Wait | Obstacle
+"""What is to be done about a GPUPool, what is waited for, or why neither helps."""
+
+
+def pool_set_steps(name: PoolSetId, snapshot: Snapshot) -> Mapping[PoolId, Difference]:
+    """The GPUPools that are not as the set says; empty when all are."""
+    pool_set = snapshot.pool_sets[name]
+    if pool_set.deleting:
+        return {}
+    unread = {problem.name for problem in snapshot.problems if problem.kind == "GPUPool"}
+    found: dict[PoolId, Difference] = {}
+    for pool, declared in pool_set.pools.items():
+        difference = Obstacle(ObstacleKind.UNREADABLE) if pool in unread else _declared(pool, declared, name, snapshot)
+        if difference is not None:
+            found[pool] = difference
+    for pool, there in snapshot.declared_pools.items():
+        if there.set_uid == pool_set.uid and pool not in pool_set.pools and not there.deleting:
+            found[pool] = DeletePool(name, pool, there.uid)
+    return found
+
+
+def _declared(pool: PoolId, declared: DeclaredPool, name: PoolSetId, snapshot: Snapshot) -> Difference | None:
+    """The difference between a pool that the set declares and the one that is there."""
+    there = snapshot.declared_pools.get(pool)
+    if there is None:
+        first = _first_to_declare(pool, snapshot.pool_sets)
+        return CreatePool(name, pool) if first == name else Obstacle(ObstacleKind.NAME_TAKEN, first)
+    if there.set_uid != snapshot.pool_sets[name].uid:
+        holders = (each.id for each in snapshot.pool_sets.values() if each.uid == there.set_uid)
+        return Obstacle(ObstacleKind.NAME_TAKEN, next(holders, None))
+    if there.deleting:
+        return Wait(f"GPUPool {pool}, which is being deleted, to be gone")
+    said = DeclaredPool.of(there)
+    if not said.sells_as(declared):
+        return Obstacle(ObstacleKind.CANNOT_CHANGE)
+    return None if said == declared else EditPool(name, pool)
+
+
+def _first_to_declare(pool: PoolId, pool_sets: Mapping[PoolSetId, PoolSet]) -> PoolSetId:
+    """The oldest of the sets that declare a pool of this name; by name among sets created in the same second."""
+    declaring = (each for each in pool_sets.values() if pool in each.pools and not each.deleting)
+    return min(declaring, key=lambda each: (each.created, each.id)).id
