@@ -177,7 +177,7 @@ def test_the_picture_has_a_row_for_each_job_in_both_formats_and_its_words_are_te
     for words in (
         "What to remember",
         "imagenet-79",
-        "Charterer, up to $6 a job-hour (really run)",
+        "Charterer, up to $6 per hour saved (really run)",
         "20.0 min",
         "$80.00 in all",
     ):
