@@ -161,7 +161,8 @@ def _finish(figure: Figure, rows: Any, panels: Sequence[tuple[str, Column, str]]
     rows[1][0].set_ylabel("US dollars spent")
     handles: list[Any] = [Patch(color=WAITING, label="waits")]
     handles += [
-        Patch(color=shades[2], label=words) for shades, words in zip(SHADES.values(), ("on T4 (darker: more GPUs)", "on A100"), strict=True)
+        Patch(color=shades[2], label=words)
+        for shades, words in zip(SHADES.values(), ("on T4 (darker: more GPUs)", "on A100"), strict=True)
     ]
     handles += [
         mpl.lines.Line2D([], [], color=SPENT, lw=1.8, label="spent"),
