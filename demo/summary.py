@@ -205,8 +205,8 @@ def rendered(summary: Summary) -> RenderableType:
             "green" if summary.difference_micros == 0 and not summary.machines_left else "bold red",
         ),
         Text(
-            f"Progress reports with the pods' own tokens: {accepted} accepted, {others} refused or unanswered, as of pods "
-            "whose run was just over.",
+            f"Progress reports with the pods' own tokens: {accepted} accepted, {others} refused or unanswered, "
+            "as of pods whose run was just over.",
             "dim",
         ),
     )
