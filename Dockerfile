@@ -1,5 +1,6 @@
 # The operator's image: the locked dependencies and the wheel in a virtual environment, nothing that installs or compiles.
-# It runs as any user on a read-only root file system.
+# It runs as any user on a read-only root file system. A release is made only once both base images have a digest
+# (docs/development/release.md).
 
 FROM python:3.12-slim AS build
 WORKDIR /src
@@ -14,7 +15,7 @@ RUN python -m hatchling build --target wheel \
  && pip --python /opt/charterer/bin/python install --no-deps --no-index dist/*.whl
 
 FROM python:3.12-slim
-RUN pip uninstall --yes pip && rm -rf /usr/local/lib/python3.12/ensurepip /root/.cache
+RUN pip uninstall --yes pip && rm -rf /usr/local/lib/python3.*/ensurepip /root/.cache
 COPY --from=build /opt/charterer /opt/charterer
 COPY LICENSE NOTICE /usr/share/doc/charterer/
 # One thread for linear algebra: the matrices are small, and threads would only wait for each other.

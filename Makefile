@@ -16,10 +16,13 @@ READY := .venv/.ready
 DEMO := $(BIN)/python -m demo $(DEMO_ARGS) $(if $(CLOUD),--cloud $(CLOUD)) $(if $(KEEP),--keep)
 DEMO_NEEDS := testbed $(if $(filter karpenter,$(CLOUD)),karpenter)
 BENCHES := $(filter-out tests/bench/_%,$(sort $(wildcard tests/bench/*.py)))
+SCHEMA := $(BIN)/python -m charterer.api.schema --reference docs/reference.md \
+	--troubleshooting docs/troubleshooting.md crds charts/charterer-crds/templates
+VALUES_PAGE := $(BIN)/python -m tests.chart.values_page
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
-.PHONY: help .venv testbed prometheus karpenter lint test test-unit bench demo kind-demo image requirements clean
+.PHONY: help .venv testbed generated prometheus karpenter lint test test-unit bench demo kind-demo image requirements clean
 
 help: ## Tell the targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,12 +46,16 @@ lint: $(READY) ## Check style, types, layers and that generated files are fresh
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m charterer.api.schema --check crds charts/charterer-crds/templates
-	$(BIN)/python -m tests.chart.values_page --check
+	$(SCHEMA) --check
+	$(VALUES_PAGE) --check
 	$(BIN)/zizmor --offline --quiet .github
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.dependabot .github/dependabot.yml
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+
+generated: $(READY) ## Write the files again that are made of others: CRDs, reference, words, chart values
+	$(SCHEMA)
+	$(VALUES_PAGE)
 
 prometheus: $(READY) ## Find Prometheus on PATH or build it, for the tests of alerts (once per machine, minutes)
 	@$(BIN)/python -m tests.testbed.prometheus

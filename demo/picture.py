@@ -42,7 +42,7 @@ def draw(
         ("Today: Karpenter, as asked", today, "really run")
         if today.measured
         else ("Today: cluster autoscaler, as asked", today, "simulated"),
-        (f"Charterer, up to ${scenario.pays:,.0f} a job-hour", real, "really run"),
+        (f"Charterer, up to ${scenario.pays:,.0f} per hour saved", real, "really run"),
         ("Charterer, for no more money", columns.same_money, "simulated"),
     )
     with mpl.rc_context(
@@ -161,7 +161,8 @@ def _finish(figure: Figure, rows: Any, panels: Sequence[tuple[str, Column, str]]
     rows[1][0].set_ylabel("US dollars spent")
     handles: list[Any] = [Patch(color=WAITING, label="waits")]
     handles += [
-        Patch(color=shades[2], label=words) for shades, words in zip(SHADES.values(), ("T4", "A100"), strict=True)
+        Patch(color=shades[2], label=words)
+        for shades, words in zip(SHADES.values(), ("on T4 (darker: more GPUs)", "on A100"), strict=True)
     ]
     handles += [
         mpl.lines.Line2D([], [], color=SPENT, lw=1.8, label="spent"),

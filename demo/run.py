@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -103,16 +103,22 @@ class Simulation:
         ]
         arguments += [] if of.most_pays is None else [f"--most-pays={of.most_pays}"]
         arguments += [] if today is None else [f"--today={today}"]
-        self._program = subprocess.Popen(
-            ["nice", "-n", "10", sys.executable, "-m", "demo.simulated", *arguments],
-            cwd=_CHARTS.parent,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        self._command = [sys.executable, "-m", "demo.simulated", *arguments]
+        self._program = _started(["nice", "-n", "10", *self._command])
+
+    @property
+    def over(self) -> bool:
+        """Whether the program has ended."""
+        return self._program.poll() is not None
 
     async def columns(self) -> Columns:
-        """Wait for the end of the program. DemoError where it failed."""
+        """What the program printed. DemoError where it failed.
+
+        Where the machine was too busy for a program of low priority, it begins again without that.
+        """
+        if not self.over:
+            self.stop()
+            self._program = _started(self._command)
         printed, errors = await asyncio.to_thread(self._program.communicate)
         if self._program.returncode:
             raise DemoError(f"demo.simulated ended with code {self._program.returncode}: {errors.strip()[-500:]}")
@@ -122,6 +128,10 @@ class Simulation:
         """End the program. May be repeated."""
         self._program.kill()
         self._program.wait()
+
+
+def _started(command: Sequence[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(command, cwd=_CHARTS.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 async def run(of: Scenario, kind: str, out: Path, console: Console, keep: bool) -> Summary:
@@ -255,6 +265,8 @@ async def _play(of: Scenario, stage: Stage, out: Path, steps: Steps, console: Co
         observer = Observer(stage.kube, stage.session, of, replay, stage.cloud, stage.metrics_url, screen.show)
         await _replay(stage, replay, observer, of.pace.demo_seconds(seconds) + _TAIL_SECONDS)
     ledger, bill = await _ledger(stage.kube), await stage.cloud.bill()
+    if not stage.simulation.over:
+        steps.say("all nodes are given back; this machine was too busy to simulate the columns beside the replay: now")
     columns = await stage.simulation.columns()
     spent = [(view.at, view.money.spent) for view in observer.views]
     real = really_run(replay.jobs, spent, bill.micros / 1e6, bill.machines)

@@ -143,6 +143,7 @@ class _Hour:
         for (since, hourly), (until, _) in pairwise([(0.0, 0.0), *result.hourly]):
             dollars += hourly / 3600 * (until - since)
             spent.append((pace.workload_seconds(until), dollars))
+        spent.append((spent[-1][0], result.spent.dollars))  # machines are billed for whole seconds, and for a minimum
         return Column(jobs, result.spent.dollars, result.counts.machines, spent)
 
     def _world(self, share: float, pools: Sequence[PoolPlan]) -> World:

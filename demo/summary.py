@@ -205,7 +205,9 @@ def rendered(summary: Summary) -> RenderableType:
             "green" if summary.difference_micros == 0 and not summary.machines_left else "bold red",
         ),
         Text(
-            f"Progress reports with the pods' own tokens: {accepted} accepted, {others} refused or unanswered.", "dim"
+            f"Progress reports with the pods' own tokens: {accepted} accepted, {others} refused or unanswered, "
+            "as of pods whose run was just over.",
+            "dim",
         ),
     )
 
@@ -245,20 +247,25 @@ def _table(summary: Summary) -> Table:
     for name in ("today", "Charterer", "really run", "difference", "no more money"):
         table.add_column(name, justify="right")
     rows: Sequence[tuple[str, Callable[[Figures], float], Callable[[float], str]]] = (
-        ("mean completion time", lambda figures: figures.mean_completion_seconds, _minutes),
-        ("of which before the pods run", lambda figures: figures.mean_wait_seconds, _minutes),
+        ("mean completion", lambda figures: figures.mean_completion_seconds, _minutes),
+        ("before the pods run", lambda figures: figures.mean_wait_seconds, _minutes),
         ("spent", lambda figures: figures.dollars, shown),
-        ("machines rented", lambda figures: float(figures.machines), lambda count: f"{count:.0f}"),
-        ("jobs stopped or moved", lambda figures: float(figures.interruptions), lambda count: f"{count:.0f}"),
+        ("machines rented", lambda figures: float(figures.machines), _count),
+        ("stops and moves", lambda figures: float(figures.interruptions), _count),
     )
     for title, value, words in rows:
         real, expected = value(summary.run), value(summary.budget)
-        difference = f"{real / expected - 1.0:+.1%}" if expected else "-"
+        relative = f"{real / expected - 1.0:+.1%}" if expected else "-"
+        difference = f"{real - expected:+.0f}" if words is _count else relative
         simulated = [words(value(figures)) for figures in (summary.autoscaler, summary.budget, summary.same_money)]
         table.add_row(title, *simulated[:2], words(real), difference, simulated[2])
     allowed = shown(summary.allowed_dollars)
-    table.add_row("the budget allows in this hour", "no budget", allowed, allowed, "", "")
+    table.add_row("budget for the hour", "no budget", allowed, allowed, "", "")
     return table
+
+
+def _count(number: float) -> str:
+    return f"{number:.0f}"
 
 
 def _minutes(seconds: float) -> str:

@@ -86,7 +86,7 @@ def main() -> None:
     if "--check" not in sys.argv[1:]:
         PAGE.write_text(page())
     elif not PAGE.exists() or PAGE.read_text() != page():
-        sys.exit("charts/charterer/README.md is not that of values.yaml: run python -m tests.chart.values_page")
+        sys.exit("charts/charterer/README.md is stale: `make generated` writes it again")
 
 
 if __name__ == "__main__":

@@ -115,9 +115,7 @@ def main(check: bool, reference_file: Path | None, words_file: Path | None, dire
     stale = [path for path, text in wanted if not path.exists() or path.read_text() != text]
     if check:
         for path in stale:
-            click.echo(
-                f"{path} is stale: run `python -m charterer.api.schema` with the same arguments, without --check"
-            )
+            click.echo(f"{path} is stale: `make generated` writes it again")
         sys.exit(1 if stale else 0)
     for path, text in wanted:
         path.parent.mkdir(parents=True, exist_ok=True)

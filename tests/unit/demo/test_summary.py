@@ -64,9 +64,10 @@ def test_the_summary_says_what_the_numbers_are() -> None:
     for words in (
         "1 of 28 jobs completed",
         "today Charterer really run difference no more money",
-        "mean completion time 20.0 min 17.0 min 17.5 min +2.9% 16.0 min",
+        "mean completion 20.0 min 17.0 min 17.5 min +2.9% 16.0 min",
         "spent $80.00 $60.00 $61.50 +2.5% $79.50",
-        "the budget allows in this hour no budget $13.88 $13.88",
+        "machines rented 20 20 22 +2 20",
+        "budget for the hour no budget $13.88 $13.88",
         "40 times faster",
         "No machine was real and nothing was paid: prices were 40 times as high as the workload's",
         "= $0.000001",
@@ -177,7 +178,7 @@ def test_the_picture_has_a_row_for_each_job_in_both_formats_and_its_words_are_te
     for words in (
         "What to remember",
         "imagenet-79",
-        "Charterer, up to $6 a job-hour (really run)",
+        "Charterer, up to $6 per hour saved (really run)",
         "20.0 min",
         "$80.00 in all",
     ):

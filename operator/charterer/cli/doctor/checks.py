@@ -223,7 +223,9 @@ def check_namespaces(state: ClusterState) -> Iterable[Finding]:
             f"has {count(here, 'TrainingJob')} and no GPUBudget selects it",
             f"kubectl label namespace {namespace} ... as the namespaceSelector of a GPUBudget says",
         )
-    if not unpaid:
+    if not jobs:
+        yield Finding("namespaces", "TrainingJobs", "are all finished: none waits for a budget")
+    elif not unpaid:
         yield Finding("namespaces", "TrainingJobs", "that are unfinished are all in namespaces that a budget pays for")
 
 

@@ -273,6 +273,14 @@ def test_a_namespace_with_jobs_that_nobody_pays_for_is_told() -> None:
     assert [finding.text for finding in found] == ["has 1 TrainingJob and no GPUBudget selects it"]
 
 
+def test_a_cluster_without_an_unfinished_job_is_told_as_such() -> None:
+    _, reading = healthy()
+    assert reading.state is not None
+    quiet = replace(reading, state=replace(reading.state, jobs={}))
+    (finding,) = (finding for finding in examine(quiet) if finding.check == "namespaces")
+    assert (finding.text, finding.remedy) == ("are all finished: none waits for a budget", "")
+
+
 def test_an_object_that_cannot_be_used_is_named_by_field() -> None:
     world, reading = healthy()
     broken = Problem("GPUPool", "", "b", "spec.price", "InvalidSpec", "a price is a number")
