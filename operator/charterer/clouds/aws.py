@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from charterer.clouds.ec2_quotas import least_vcpus, quota_family
-from charterer.domain.order import Way
+from charterer.domain.order import LaunchWay
 from charterer.domain.pool import CapacityType, Cloud, Offering
 
 
@@ -29,7 +29,7 @@ class _AwsNodes(Cloud):
         """The region and the role: quotas and credentials are of one region."""
         return f"{self.region} {self.assume_role}"
 
-    def ways(self, offering: Offering, sold: CapacityType) -> Sequence[Way]:
+    def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
         """Each instance type in each zone."""
         types, zones = offering.instance_type.split(","), offering.zone.split(",")
         return [of_ec2(kind, sold, zone, self.region) for kind, zone in product(types, zones)]
@@ -67,7 +67,7 @@ class AwsFleet(_AwsNodes):
         """An instance is tagged with its pool."""
         return True
 
-    def ways(self, offering: Offering, sold: CapacityType) -> Sequence[Way]:
+    def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
         """Each instance type in each zone; none in a reservation."""
         return () if self.capacity_reservation else _AwsNodes.ways(self, offering, sold)
 
@@ -84,6 +84,6 @@ class AwsGroup(_AwsNodes):
     abandon_seconds: int | None = None
 
 
-def of_ec2(instance_type: str, sold: CapacityType, zone: str, region: str) -> Way:
+def of_ec2(instance_type: str, sold: CapacityType, zone: str, region: str) -> LaunchWay:
     """An instance of EC2."""
-    return Way(instance_type, sold.value, zone, quota_family(instance_type, sold), region, account=region)
+    return LaunchWay(instance_type, sold.value, zone, quota_family(instance_type, sold), region, account=region)

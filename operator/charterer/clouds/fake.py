@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from charterer.domain.order import Way
+from charterer.domain.order import LaunchWay
 from charterer.domain.pool import CapacityType, Cloud, Offering
 
 
@@ -37,11 +37,11 @@ class FakeGroup(Cloud):
         """The group of that account."""
         return self.vendor, self.account, self.group
 
-    def ways(self, offering: Offering, sold: CapacityType) -> Sequence[Way]:
+    def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
         """Its own GPU type: each group has a stock of its own, and a GPU type has one quota."""
         return (of_gpu_type(offering.gpu_type),)
 
 
-def of_gpu_type(gpu_type: str) -> Way:
+def of_gpu_type(gpu_type: str) -> LaunchWay:
     """A machine of the fake cloud."""
-    return Way(family=gpu_type)
+    return LaunchWay(family=gpu_type)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from charterer.clouds.ec2_quotas import least_vcpus, quota_family
-from charterer.domain.order import Way
+from charterer.domain.order import LaunchWay
 from charterer.domain.pool import CapacityType, Cloud, NodeTaint, Offering
 
 
@@ -47,14 +47,14 @@ class NodeClaims(Cloud):
         """A claim is labelled with its pool."""
         return True
 
-    def ways(self, offering: Offering, sold: CapacityType) -> Sequence[Way]:
+    def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
         """The one instance type in the one zone."""
         return (self.way(sold),)
 
-    def way(self, sold: CapacityType) -> Way:
+    def way(self, sold: CapacityType) -> LaunchWay:
         """A claim. Karpenter says neither region nor quota: a family is a quota of EC2, elsewhere one instance type."""
         family = quota_family(self.instance_type, sold)
-        return Way(self.instance_type, sold.value, self.zone, family, account=self.class_name)
+        return LaunchWay(self.instance_type, sold.value, self.zone, family, account=self.class_name)
 
     def quota_units(self, offering: Offering) -> int:
         """Virtual CPUs where the type's name says them as EC2's do, else GPUs."""

@@ -89,7 +89,7 @@ class Scope(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class LaunchWay:
     """One way to launch a node, in the words in which a refusal says how far it reaches.
 
     An adapter names the place of a refusal with it, so that the other pools are found that would ask for the same.

@@ -12,7 +12,7 @@ from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.money import Price
 from charterer.domain.nodes.hazard import NOTHING_COUNTED, Hazard, NodeLifetimes
 from charterer.domain.nodes.waits import NO_ANSWERS, Answers, start_seconds
-from charterer.domain.order import CoolDown, Refusal, Traits, Way
+from charterer.domain.order import CoolDown, LaunchWay, Refusal, Traits
 from charterer.domain.time import Instant
 
 
@@ -90,7 +90,7 @@ class Cloud(ABC):
         return ()
 
     @abstractmethod
-    def ways(self, offering: Offering, sold: CapacityType) -> Sequence[Way]:
+    def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
         """All ways to launch such a node; none where the capacity is reserved, which is nobody else's."""
 
     def quota_units(self, offering: Offering) -> int:
@@ -179,7 +179,7 @@ class Pool:
     set_uid: str = ""
 
     @property
-    def ways(self) -> Sequence[Way]:
+    def ways(self) -> Sequence[LaunchWay]:
         """All ways in which it may launch a node; none while it is not known what a node is."""
         return () if self.offering is None else self.cloud.ways(self.offering, self.capacity_type)
 

@@ -37,7 +37,7 @@ class Failure(NamedTuple):
     message: str
 
 
-class Cloud:
+class FakeAccount:
     """One account of the fake cloud. RefusedCall is raised by calls that the cloud refuses; they change nothing."""
 
     def __init__(self, state: State, clock: Clock, config: CloudConfig) -> None:

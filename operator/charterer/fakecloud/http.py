@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 
 from charterer.fakecloud import wire
 from charterer.fakecloud.base import Written, problems
-from charterer.fakecloud.cloud import Cloud
+from charterer.fakecloud.cloud import FakeAccount
 from charterer.fakecloud.config import OrderName
 from charterer.fakecloud.faults import FaultKind, Faults, FaultSpec
 from charterer.fakecloud.records import InstanceGroup, Machine
@@ -50,7 +50,7 @@ class _Interrupt(Written):
 class Api:
     """The handlers. If ``token`` is None, every caller is allowed."""
 
-    cloud: Cloud
+    cloud: FakeAccount
     faults: Faults
     token: str | None
 

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from charterer.fakecloud.bill import SECOND
 from charterer.fakecloud.change_notifier import ChangeNotifier
-from charterer.fakecloud.cloud import Cloud
+from charterer.fakecloud.cloud import FakeAccount
 from charterer.fakecloud.config import CloudConfig, load_config
 from charterer.fakecloud.faults import Faults
 from charterer.fakecloud.http import Api
@@ -86,7 +86,7 @@ def main(
     except (ValueError, OSError, StateInUse) as error:
         raise click.ClickException(str(error)) from error
     with contextlib.closing(memory):
-        cloud = Cloud(memory, lambda: time.time_ns() // 1000, declared)
+        cloud = FakeAccount(memory, lambda: time.time_ns() // 1000, declared)
         if not cloud.groups():
             click.echo("there are no groups, so nothing can be rented: give --config, such as examples/fakecloud.yaml")
         api = Api(cloud, Faults(declared.seed, declared.faults), declared.token)
@@ -129,7 +129,7 @@ async def _listening(api: Api, host: str, port: int) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-async def _pass_time(cloud: Cloud, changed: asyncio.Event) -> None:
+async def _pass_time(cloud: FakeAccount, changed: asyncio.Event) -> None:
     """Let the cloud do what is due when it is due, even if nobody calls."""
     while True:
         changed.clear()
@@ -140,7 +140,7 @@ async def _pass_time(cloud: Cloud, changed: asyncio.Event) -> None:
                 await changed.wait()
 
 
-async def _keep_nodes(cloud: Cloud, access: KubeAccess, changed: asyncio.Event) -> None:
+async def _keep_nodes(cloud: FakeAccount, access: KubeAccess, changed: asyncio.Event) -> None:
     kube = Kube(access)
     try:
         await NodeKeeper(cloud, kube).run(changed)

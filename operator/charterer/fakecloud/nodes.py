@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 
 from charterer.fakecloud.bill import SECOND
-from charterer.fakecloud.cloud import Cloud
+from charterer.fakecloud.cloud import FakeAccount
 from charterer.fakecloud.config import GroupSpec
 from charterer.fakecloud.kube import Kube, KubeError
 from charterer.fakecloud.records import Machine, NodePhase
@@ -97,7 +97,7 @@ def manifest(machine: Machine, spec: GroupSpec) -> dict[str, Any]:
 class NodeKeeper:
     """Carries out the steps, a few at a time."""
 
-    def __init__(self, cloud: Cloud, kube: Kube) -> None:
+    def __init__(self, cloud: FakeAccount, kube: Kube) -> None:
         self._cloud = cloud
         self._kube = kube
 

@@ -11,7 +11,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from click.testing import CliRunner
 
-from charterer.fakecloud.cloud import Cloud
+from charterer.fakecloud.cloud import FakeAccount
 from charterer.fakecloud.config import load_config
 from charterer.fakecloud.faults import Faults
 from charterer.fakecloud.http import Api
@@ -39,7 +39,7 @@ def test_a_cloud_without_groups_says_that_nothing_can_be_rented_from_it(tmp_path
 
 async def statuses(calls: list[re.Match[str]]) -> list[int]:
     """The status of the answer to each call."""
-    cloud = Cloud(State(None, lambda: None), lambda: 0, load_config(EXAMPLE))
+    cloud = FakeAccount(State(None, lambda: None), lambda: 0, load_config(EXAMPLE))
     async with TestClient(TestServer(Api(cloud, Faults(0), None).application())) as client:
         answers = [await client.request(call["method"] or "GET", call["path"], data=call["body"]) for call in calls]
         return [answer.status for answer in answers]
@@ -53,7 +53,7 @@ def test_the_calls_in_the_help_succeed() -> None:
 
 def test_a_body_that_is_no_text_is_a_bad_request() -> None:
     async def put() -> int:
-        cloud = Cloud(State(None, lambda: None), lambda: 0, load_config(EXAMPLE))
+        cloud = FakeAccount(State(None, lambda: None), lambda: 0, load_config(EXAMPLE))
         async with TestClient(TestServer(Api(cloud, Faults(0), None).application())) as client:
             return (await client.put("/v1/groups/a100-on-demand/target", data=b"\xff\xfe{}")).status
 

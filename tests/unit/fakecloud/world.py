@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from charterer.fakecloud.bill import SECOND
-from charterer.fakecloud.cloud import Cloud
+from charterer.fakecloud.cloud import FakeAccount
 from charterer.fakecloud.config import CloudConfig
 from charterer.fakecloud.records import MachinePhase
 from charterer.fakecloud.refusals import RefusedCall
@@ -47,14 +47,14 @@ class World:
     path: Path | None = None
     now: int = BORN
     state: State = field(init=False)
-    cloud: Cloud = field(init=False)
+    cloud: FakeAccount = field(init=False)
 
     def __post_init__(self) -> None:
         self._open()
 
     def _open(self) -> None:
         self.state = State(self.path)
-        self.cloud = Cloud(self.state, lambda: self.now, self.config)
+        self.cloud = FakeAccount(self.state, lambda: self.now, self.config)
 
     def reopen(self, changed: CloudConfig | None = None) -> None:
         """A new process on the same state file, perhaps with another configuration."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from charterer.domain.ids import PoolId
-from charterer.domain.order import CoolDown, Scope, Way
+from charterer.domain.order import CoolDown, LaunchWay, Scope
 from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental
 from charterer.domain.time import Instant
@@ -47,7 +47,7 @@ class _Asking:
     """A pool, all that it could launch, and when it was given a node last."""
 
     pool: Pool
-    ways: Sequence[Way]
+    ways: Sequence[LaunchWay]
     launched: Instant | None
 
 
@@ -58,7 +58,7 @@ class _Refused:
     cooled: CoolDown
     units: int
 
-    def reaches(self, asking: _Asking, way: Way) -> bool:
+    def reaches(self, asking: _Asking, way: LaunchWay) -> bool:
         """Whether what was refused includes that way of a pool of the account."""
         offering = asking.pool.offering
         if offering is None or (self.cooled.scope in _COUNTED and asking.pool.cloud.quota_units(offering) < self.units):

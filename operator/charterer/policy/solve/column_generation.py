@@ -35,7 +35,7 @@ _BETTER = 1e-9
 """Fraction of its class's best by which a column must be better to be added to a program."""
 
 
-class PoolProgram:
+class ColumnProgram:
     """The linear program of all classes: a row for each budget, then one for each pool."""
 
     def __init__(

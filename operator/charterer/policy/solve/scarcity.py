@@ -57,6 +57,6 @@ def solve_scarce(
             objective=objective(classes, unconstrained.mixes),
             tried=[list(mix) for mix in unconstrained.mixes],
         )
-    from charterer.policy.solve.column_generation import PoolProgram
+    from charterer.policy.solve.column_generation import ColumnProgram
 
-    return PoolProgram(classes, budgets, capacity, unconstrained, begin).solve()
+    return ColumnProgram(classes, budgets, capacity, unconstrained, begin).solve()
