@@ -50,7 +50,11 @@ def get_operation(sub: Subscription, call: Call) -> Answer:
     if status != "InProgress":
         body["endTime"] = written(operation.ends)
     if error is not None:
-        body["error"] = {"code": error[0], "message": error[1]}
+        told = {"code": error[0], "message": error[1]}
+        summary = "The resource operation completed with terminal provisioning state 'Failed'."
+        body["error"] = told
+        if sub.wraps_errors:
+            body["error"] = {"code": "ResourceOperationFailure", "message": summary, "details": [told]}
     return Answer(body, 200, {"Retry-After": "10"} if status == "InProgress" else {})
 
 

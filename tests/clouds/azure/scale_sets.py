@@ -61,7 +61,11 @@ def view(sub: Subscription, scale_set: ScaleSet) -> Body:
 def get(sub: Subscription, call: Call) -> Answer:
     """One scale set."""
     found = named(sub, call)
-    return Answer(view(sub, found), headers={"ETag": found.etag})
+    body = view(sub, found)
+    if sub.zero_reads > 0:
+        sub.zero_reads -= 1
+        body["sku"]["capacity"] = 0
+    return Answer(body, headers={"ETag": found.etag})
 
 
 def list_in_group(sub: Subscription, call: Call) -> Answer:

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.clouds.azure import scaling
 from tests.clouds.azure.catalogue import SIZES
-from tests.clouds.azure.protocol import COMPUTE, Fault
+from tests.clouds.azure.protocol import COMPUTE, CONTAINERS, Fault
 from tests.clouds.azure.resources import (
     Cluster,
     LateFailure,
@@ -57,6 +57,9 @@ class Subscription:
     that is deleted is gone; ``operation_kept_seconds``: how long an operation can be asked for after its end.
     ``leaves_failed``: whether VMs that found no host stay, as Failed. ``conflicts``: whether a change of a set that is
     Updating is refused; otherwise it preempts the one that runs. ``late_failures``: of the next operations.
+    ``zero_reads``: so many of the next reads of a set tell the capacity 0, as the API was seen to do
+    (https://github.com/kubernetes/autoscaler/pull/9488). ``wraps_errors``: whether an operation tells its reason only
+    in the details of a summary (https://github.com/jenkins-infra/helpdesk/issues/3584).
     ``calls``: every call that came: operation, path parameters, query, body. ``witness``: is called just before and
     just after (``before``, ``after``) a call takes effect, with its operation.
     """
@@ -87,6 +90,8 @@ class Subscription:
     page: int = 100
     leaves_failed: bool = True
     conflicts: bool = False
+    zero_reads: int = 0
+    wraps_errors: bool = False
     late_failures: list[LateFailure] = field(default_factory=list)
     tokens: set[str] = field(default_factory=lambda: {"token"})
     expired: set[str] = field(default_factory=set)
@@ -123,7 +128,7 @@ class Subscription:
     def add_pool(self, cluster: Cluster, pool: NodePool) -> ScaleSet:
         """Make a node pool with its scale set, whose VMs run already."""
         self.groups |= {cluster.group, cluster.node_group}
-        self.clusters[self.path(cluster.group, "managedClusters", cluster.name, "").lower()] = cluster
+        self.clusters[self.path(cluster.group, "managedClusters", cluster.name, CONTAINERS).lower()] = cluster
         cluster.pools[pool.name] = pool
         tags = {"aks-managed-poolName": pool.name, **pool.tags}
         fields = {"zones": pool.zones, "priority": pool.priority, "eviction": pool.eviction, "tags": tags}
@@ -247,7 +252,7 @@ class Subscription:
         """Take a spot VM back: it is deleted, or deallocated if its set says so.
 
         https://learn.microsoft.com/azure/virtual-machine-scale-sets/use-spot: a deallocated VM stays in the set and
-        counts against its quota. That deletion lowers the capacity is a decision; the page leaves it open.
+        counts against its quota. Deletion lowers the capacity: https://github.com/poseidon/typhoon/pull/1567.
         """
         vm = self.vms[id]
         assert vm.priority == "Spot", "only spot VMs are evicted"
