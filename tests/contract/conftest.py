@@ -1,4 +1,4 @@
-"""One fake cloud process and one server of AWS for each worker; a group, an account of its own for each test."""
+"""One fake cloud process and one server of each cloud for each worker; a group, an account of its own for each test."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, Protocol
 
 import pytest
+from azure.mgmt.compute import ComputeManagementClient
+from azure.mgmt.containerservice import ContainerServiceClient
 
 from charterer.clouds.aws import AwsFleet, AwsGroup
 from charterer.domain.pool import CapacityType
@@ -14,7 +16,10 @@ from charterer.providers.aws.cloud import AwsCloud
 from charterer.providers.fake import FakeCloud
 from tests.clouds.aws.account import Account
 from tests.clouds.aws.server import AwsServer
+from tests.clouds.azure.server import AzureServer
+from tests.clouds.azure.subscription import Subscription
 from tests.contract.aws_pools import FLEET, REGION, AwsMarket, Wire, account, aws_pool, no_pause, own_cluster
+from tests.contract.azure_calls import open_client
 from tests.contract.pools import Market, pool
 from tests.testbed.fakecloud import FakeCloudProcess
 
@@ -105,3 +110,31 @@ async def aws(aws_server: AwsServer, aws_clients: Sdk) -> AsyncIterator[OpenAws]
     yield make
     for provider in made:
         await provider.close()
+
+
+@pytest.fixture(scope="session")
+def azure_server() -> Iterator[AzureServer]:
+    """The shared server of Azure."""
+    with AzureServer(Subscription()) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def compute(azure_server: AzureServer) -> Iterator[Any]:
+    """The SDK's client for VMs, which sends nothing twice."""
+    with open_client(ComputeManagementClient, azure_server) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def containers(azure_server: AzureServer) -> Iterator[Any]:
+    """The SDK's client for clusters, which sends nothing twice."""
+    with open_client(ContainerServiceClient, azure_server) as client:
+        yield client
+
+
+@pytest.fixture
+def azure(azure_server: AzureServer) -> Subscription:
+    """A subscription of this test's own behind the shared server."""
+    azure_server.subscription = Subscription()
+    return azure_server.subscription
