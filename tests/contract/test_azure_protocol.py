@@ -94,6 +94,15 @@ def test_a_lowered_capacity_lets_azure_choose(compute: Any, uniform: ScaleSet) -
     assert ids(compute) == ["0"]
 
 
+def test_in_a_flexible_set_azure_chooses_the_oldest(compute: Any, azure: Subscription, flexible: ScaleSet) -> None:
+    azure.clock.advance(60)
+    before = {vm.name for vm in in_flexible(compute, azure)}
+    scale(compute, 3, name="flex")
+    scale(compute, 1, name="flex")
+    [left] = in_flexible(compute, azure)
+    assert left.name not in before
+
+
 def test_vms_of_a_flexible_set_have_names_of_their_own(compute: Any, azure: Subscription, flexible: ScaleSet) -> None:
     other = azure.add_scale_set("other", SIZE, capacity=1, orchestration="Flexible")
     scale(compute, 3, name="flex")
@@ -141,6 +150,9 @@ def test_the_sdks_own_poller_waits_for_the_end(compute: Any, uniform: ScaleSet) 
     update = models.VirtualMachineScaleSetUpdate(sku=models.Sku(capacity=3))
     done = compute.virtual_machine_scale_sets.begin_update(GROUP, "gpu", update, polling_interval=0).result(5)
     assert done.sku.capacity == 3
+    wanted = models.VirtualMachineScaleSetVMInstanceRequiredIDs(instance_ids=["0"])
+    compute.virtual_machine_scale_sets.begin_delete_instances(GROUP, "gpu", wanted, polling_interval=0).result(5)
+    assert ids(compute) == ["1", "2"]
 
 
 # --- what is refused -----------------------------------------------------------------------------------------------

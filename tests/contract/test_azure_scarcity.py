@@ -50,6 +50,8 @@ def test_a_stock_out_fails_the_operation_and_keeps_the_capacity(
     assert [azure.bill()[f"{azure.id_of(uniform)}/virtualMachines/{n}"] > 0 for n in (2, 3)] == [True, False]
     delete(compute, "3")
     assert (uniform.capacity, azure.stock[SIZE, azure.location, "Regular"]) == (3, 0)
+    delete(compute, "2")
+    assert (uniform.capacity, azure.stock[SIZE, azure.location, "Regular"]) == (2, 1)
 
 
 def test_without_failed_vms_the_capacity_alone_tells_what_is_missing(
@@ -75,6 +77,21 @@ def test_a_stock_out_may_have_another_code(compute: Any, azure: Subscription) ->
     azure.stock[SIZE, azure.location, "Spot"] = 0
     azure.stock_out[SIZE, azure.location, "Spot"] = "OverconstrainedAllocationRequest"
     assert poll(compute, scale(compute, 1))["error"]["code"] == "OverconstrainedAllocationRequest"
+
+
+def test_an_operation_may_tell_its_reason_in_details_only(compute: Any, azure: Subscription, uniform: ScaleSet) -> None:
+    azure.wraps_errors, azure.stock[SIZE, azure.location, "Regular"] = True, 0
+    error = poll(compute, scale(compute, 3))["error"]
+    assert (error["code"], [each["code"] for each in error["details"]]) == (
+        "ResourceOperationFailure",
+        ["AllocationFailed"],
+    )
+
+
+def test_a_read_may_tell_no_capacity_at_all(compute: Any, azure: Subscription, uniform: ScaleSet) -> None:
+    azure.zero_reads = 1
+    sizes = [compute.virtual_machine_scale_sets.get(GROUP, "gpu").sku.capacity for _ in range(2)]
+    assert sizes == [0, 2]
 
 
 def test_a_quota_refuses_at_once_and_changes_nothing(compute: Any, azure: Subscription, uniform: ScaleSet) -> None:

@@ -43,16 +43,17 @@ class Fault(Exception):
         self.status, self.code, self.message, self.headers = status, code, message or code, dict(headers or {})
 
 
-def throttled(seconds: int = 17) -> Fault:
-    """Too many calls, with the seconds after which to come back.
+def throttled(seconds: int = 17, code: str = "TooManyRequests") -> Fault:
+    """Too many calls, with the seconds after which to come back; ``code`` may be "SubscriptionRequestsThrottled".
 
-    https://learn.microsoft.com/azure/virtual-machines/troubleshooting/troubleshooting-throttling-errors
+    https://learn.microsoft.com/troubleshoot/azure/virtual-machines/troubleshooting-throttling-errors
     """
     headers = {
         "Retry-After": str(seconds),
-        "x-ms-ratelimit-remaining-resource": "Microsoft.Compute/HighCostGet3Min;46",
+        "x-ms-ratelimit-remaining-resource": "Microsoft.Compute/GetVMScaleSet3Min;0",
+        "x-ms-ratelimit-remaining-subscription-reads": "11999",
     }
-    return Fault(429, "TooManyRequests", "The server rejected the request because too many were received.", headers)
+    return Fault(429, code, "The server rejected the request because too many were received.", headers)
 
 
 @dataclass(frozen=True)

@@ -160,11 +160,11 @@ def grow(sub: Subscription, scale_set: ScaleSet, operation: Operation) -> None:
     for priority in wanted:
         found = _take(sub, scale_set, priority)
         if isinstance(found, str):
-            operation.error = operation.error or (found, MESSAGES[found])
+            operation.error = operation.error or (found, MESSAGES.get(found, found))
             if sub.leaves_failed:
                 vm = make(sub, scale_set, place_of(sub, scale_set), priority)
                 vm.states.append((ends, "Failed", ""))
-                vm.failure = (found, MESSAGES[found])
+                vm.failure, vm.hosted = (found, MESSAGES.get(found, found)), False
             continue
         zone, reserved = found
         vm = make(sub, scale_set, zone, priority)
@@ -184,7 +184,7 @@ def _overprovision(sub: Subscription, scale_set: ScaleSet, extra: int, operation
     """
     for _ in range(extra):
         vm = make(sub, scale_set, place_of(sub, scale_set), scale_set.priority)
-        vm.ending, vm.ended = sub.clock.now, operation.ends
+        vm.ending, vm.ended, vm.hosted = sub.clock.now, operation.ends, False
 
 
 # --- shrinking -----------------------------------------------------------------------------------------------------
@@ -197,13 +197,13 @@ def delete(sub: Subscription, vm: Vm, seconds: float) -> None:
     vm.ending, vm.ended = now, now + timedelta(seconds=seconds)
     vm.become(now, "Deleting", power)
     key = (vm.size, vm.place, vm.priority)
-    held = vm.reserved is None and (vm.failure is None or power != "")
-    if held and key in sub.stock:
+    if vm.hosted and vm.reserved is None and key in sub.stock:
         sub.stock[key] += 1
+    vm.hosted = False
 
 
 def shrink(sub: Subscription, scale_set: ScaleSet) -> None:
-    """Delete what is too much: from the fullest zone, the highest number first.
+    """Delete what is too much: from the fullest zone, in a Uniform set the highest number, in a Flexible one the oldest.
 
     https://learn.microsoft.com/azure/virtual-machine-scale-sets/virtual-machine-scale-sets-scale-in-policy
     """
@@ -211,7 +211,7 @@ def shrink(sub: Subscription, scale_set: ScaleSet) -> None:
     while len(there) > scale_set.capacity:
         counts = Counter(vm.zone for vm in there)
         fullest = [vm for vm in there if counts[vm.zone] == max(counts.values())]
-        chosen = fullest[-1]
+        chosen = fullest[-1] if scale_set.orchestration == "Uniform" else fullest[0]
         there.remove(chosen)
         delete(sub, chosen, sub.delete_seconds)
 

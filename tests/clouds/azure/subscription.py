@@ -194,9 +194,9 @@ class Subscription:
         return [vm for vm in self.vms.values() if vm.scale_set == mine and vm.ending is None]
 
     def used(self, usage: str) -> int:
-        """What counts against a quota; deallocated and failed VMs do as well."""
+        """What counts against a quota: deallocated and failed VMs do as well, those of overprovisioning do not."""
         now = self.clock.now
-        there = [vm for vm in self.vms.values() if vm.there_at(now)]
+        there = [vm for vm in self.vms.values() if vm.there_at(now) and (vm.hosted or vm.ending is None)]
         if usage == "virtualMachines":
             return len(there)
         if usage == "lowPriorityCores":
@@ -259,5 +259,6 @@ class Subscription:
         scale_set = self.scale_sets[vm.scale_set.lower()] if vm.scale_set else None
         if scale_set is not None and scale_set.eviction == "Deallocate":
             vm.become(self.clock.now, "Succeeded", "deallocated")
+            vm.hosted = False
             return
         self.end(id)
