@@ -203,7 +203,7 @@ def delete(sub: Subscription, vm: Vm, seconds: float) -> None:
 
 
 def shrink(sub: Subscription, scale_set: ScaleSet) -> None:
-    """Delete what is too much: from the fullest zone, in a Uniform set the highest number, in a Flexible one the oldest.
+    """Delete what is too much: from the fullest zone, of Uniform sets the highest number, of Flexible ones the oldest.
 
     https://learn.microsoft.com/azure/virtual-machine-scale-sets/virtual-machine-scale-sets-scale-in-policy
     """
