@@ -96,6 +96,13 @@ def test_a_lowered_capacity_lets_azure_choose(compute: Any, uniform: ScaleSet) -
     assert ids(compute) == ["0"]
 
 
+def test_azure_takes_from_the_fullest_zone(compute: Any, azure: Subscription) -> None:
+    azure.add_scale_set("gpu", SIZE, capacity=4, zones=("1", "2"))
+    delete(compute, "1")
+    scale(compute, 2)
+    assert ids(compute) == ["0", "3"]
+
+
 def test_in_a_flexible_set_azure_chooses_the_oldest(compute: Any, azure: Subscription, flexible: ScaleSet) -> None:
     azure.clock.advance(60)
     before = {vm.name for vm in in_flexible(compute, azure)}
@@ -176,6 +183,12 @@ def test_a_wrong_body_is_refused(compute: Any, azure: Subscription, uniform: Sca
     assert reply.status_code == 400
     assert said in reply.json()["error"]["message"]
     assert uniform.version == 1
+
+
+def test_a_body_is_neither_missing_nor_too_much(compute: Any, azure: Subscription, uniform: ScaleSet) -> None:
+    url = f"{azure.id_of(uniform)}?api-version=2026-04-01"
+    replies = [compute.send_request(HttpRequest("PATCH", url)), compute.send_request(HttpRequest("GET", url, json={}))]
+    assert [reply.json()["error"]["code"] for reply in replies] == ["InvalidRequestContent"] * 2
 
 
 @pytest.mark.parametrize(
