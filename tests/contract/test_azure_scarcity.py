@@ -138,6 +138,16 @@ def test_a_change_preempts_the_one_that_runs(compute: Any, azure: Subscription, 
     assert uniform.capacity == 4
 
 
+def test_a_preempted_deletion_may_not_happen(compute: Any, azure: Subscription, uniform: ScaleSet) -> None:
+    azure.undoes_deletions, azure.delete_seconds = True, 90.0
+    delete(compute, "0")
+    assert uniform.capacity == 1
+    delete(compute, "1")
+    azure.clock.advance(90)
+    assert (ids(compute), uniform.capacity) == (["0"], 1)
+    assert [operation.status_at(azure.clock.now) for operation in azure.operations.values()] == ["Failed", "Succeeded"]
+
+
 def test_operations_are_forgotten(compute: Any, azure: Subscription, uniform: ScaleSet) -> None:
     url = scale(compute, 3)
     azure.clock.advance(azure.operation_kept_seconds + 1)

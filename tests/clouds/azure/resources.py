@@ -77,7 +77,7 @@ class Vm:
 
 @dataclass
 class Operation:
-    """An asynchronous operation on ``target``; ``error``: code and message with which it ends."""
+    """An asynchronous operation on ``target``; ``error``: code and message with which it ends; ``deletes``: VMs."""
 
     id: str
     name: str
@@ -87,6 +87,7 @@ class Operation:
     began: datetime
     ends: datetime
     error: tuple[str, str] | None = None
+    deletes: list[Vm] = field(default_factory=list)
 
     def status_at(self, at: datetime) -> str:
         """The status as its GET tells it."""

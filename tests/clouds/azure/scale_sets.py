@@ -117,11 +117,7 @@ def delete_instances(sub: Subscription, call: Call) -> Answer:
     if not doomed:
         raise Fault(400, "InvalidParameter", "The value of parameter instanceIds is invalid.")
     force = call.query.get("forceDeletion") == "true"
-    seconds = 0.0 if force else sub.delete_seconds
-    operation = scaling.begin_change(sub, scale_set, "deleteInstances", seconds)
-    for vm in doomed:
-        scaling.delete(sub, vm, seconds)
-    scale_set.capacity -= len(doomed)
+    operation = scaling.begin_deletion(sub, scale_set, doomed, force=force)
     return accepted(sub, call, operation, 202)
 
 

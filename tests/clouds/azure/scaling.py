@@ -202,6 +202,29 @@ def delete(sub: Subscription, vm: Vm, seconds: float) -> None:
     vm.hosted = False
 
 
+def begin_deletion(sub: Subscription, scale_set: ScaleSet, vms: list[Vm], *, force: bool) -> Operation:
+    """An operation that deletes VMs of a set and lowers its capacity by as many."""
+    seconds = 0.0 if force else sub.delete_seconds
+    operation = begin_change(sub, scale_set, "delete", seconds)
+    operation.deletes = vms
+    for vm in vms:
+        delete(sub, vm, seconds)
+    scale_set.capacity -= len(vms)
+    return operation
+
+
+def _undo_deletion(sub: Subscription, scale_set: ScaleSet, operation: Operation) -> None:
+    """What is not gone yet stays, and counts again."""
+    for vm in operation.deletes:
+        vm.ending = vm.ended = None
+        vm.become(sub.clock.now, "Succeeded", "running")
+        vm.hosted = True
+        key = (vm.size, vm.place, vm.priority)
+        if vm.reserved is None and key in sub.stock:
+            sub.stock[key] -= 1
+        scale_set.capacity += 1
+
+
 def shrink(sub: Subscription, scale_set: ScaleSet) -> None:
     """Delete what is too much: from the fullest zone, of Uniform sets the highest number, of Flexible ones the oldest.
 
@@ -219,7 +242,8 @@ def shrink(sub: Subscription, scale_set: ScaleSet) -> None:
 def begin_change(sub: Subscription, scale_set: ScaleSet, name: str, seconds: float | None = None) -> Operation:
     """An operation that changes the set: it preempts the one that runs, or is refused.
 
-    OperationPreempted: https://github.com/kubernetes/autoscaler/pull/9835. The conflict with a concurrent request is
+    OperationPreempted: https://github.com/kubernetes/autoscaler/pull/9835, where a deletion was preempted and had to be
+    asked for again. The conflict with a concurrent request is
     what others meet with HTTP 409; which of both comes when is not documented.
     """
     now, running = sub.clock.now, scale_set.latest
@@ -227,6 +251,8 @@ def begin_change(sub: Subscription, scale_set: ScaleSet, name: str, seconds: flo
         if sub.conflicts:
             raise Fault(409, "Conflict", "The request failed due to conflict with a concurrent request.")
         running.ends, running.error = now, ("OperationPreempted", MESSAGES["OperationPreempted"])
+        if sub.undoes_deletions:
+            _undo_deletion(sub, scale_set, running)
     scale_set.latest = sub.begin(name, sub.id_of(scale_set), seconds=seconds)
     scale_set.version += 1
     return scale_set.latest
