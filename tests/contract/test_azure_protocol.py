@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from azure.core.exceptions import ResourceModifiedError
+from azure.core.exceptions import HttpResponseError, ResourceModifiedError
 from azure.core.rest import HttpRequest
 from azure.mgmt.compute import models
 
@@ -70,7 +70,9 @@ def test_an_exact_deletion_lowers_the_capacity(compute: Any, azure: Subscription
     scale(compute, 4)
     delete(compute, "1")
     assert (ids(compute), uniform.capacity) == (["0", "2", "3"], 3)
-    assert code_of(lambda: delete(compute, "0", "1")) == (400, "InstanceIdsListInstanceIdNotActiveVM")
+    with pytest.raises(HttpResponseError, match=r"\(InvalidParameter\) The provided instanceId 1 is not an active"):
+        delete(compute, "0", "1")
+    assert uniform.capacity == 3
     compute.virtual_machine_scale_set_vms.begin_delete(GROUP, "gpu", "3", polling=False)
     assert (ids(compute), uniform.capacity) == (["0", "2"], 2)
     assert code_of(lambda: compute.virtual_machine_scale_set_vms.get(GROUP, "gpu", "3"))[0] == 400
@@ -92,6 +94,22 @@ def test_a_lowered_capacity_lets_azure_choose(compute: Any, uniform: ScaleSet) -
     delete(compute, "1")
     scale(compute, 1)
     assert ids(compute) == ["0"]
+
+
+def test_azure_takes_from_the_fullest_zone(compute: Any, azure: Subscription) -> None:
+    azure.add_scale_set("gpu", SIZE, capacity=4, zones=("1", "2"))
+    delete(compute, "1")
+    scale(compute, 2)
+    assert ids(compute) == ["0", "3"]
+
+
+def test_in_a_flexible_set_azure_chooses_the_oldest(compute: Any, azure: Subscription, flexible: ScaleSet) -> None:
+    azure.clock.advance(60)
+    before = {vm.name for vm in in_flexible(compute, azure)}
+    scale(compute, 3, name="flex")
+    scale(compute, 1, name="flex")
+    [left] = in_flexible(compute, azure)
+    assert left.name not in before
 
 
 def test_vms_of_a_flexible_set_have_names_of_their_own(compute: Any, azure: Subscription, flexible: ScaleSet) -> None:
@@ -141,6 +159,9 @@ def test_the_sdks_own_poller_waits_for_the_end(compute: Any, uniform: ScaleSet) 
     update = models.VirtualMachineScaleSetUpdate(sku=models.Sku(capacity=3))
     done = compute.virtual_machine_scale_sets.begin_update(GROUP, "gpu", update, polling_interval=0).result(5)
     assert done.sku.capacity == 3
+    wanted = models.VirtualMachineScaleSetVMInstanceRequiredIDs(instance_ids=["0"])
+    compute.virtual_machine_scale_sets.begin_delete_instances(GROUP, "gpu", wanted, polling_interval=0).result(5)
+    assert ids(compute) == ["1", "2"]
 
 
 # --- what is refused -----------------------------------------------------------------------------------------------
@@ -162,6 +183,12 @@ def test_a_wrong_body_is_refused(compute: Any, azure: Subscription, uniform: Sca
     assert reply.status_code == 400
     assert said in reply.json()["error"]["message"]
     assert uniform.version == 1
+
+
+def test_a_body_is_neither_missing_nor_too_much(compute: Any, azure: Subscription, uniform: ScaleSet) -> None:
+    url = f"{azure.id_of(uniform)}?api-version=2026-04-01"
+    replies = [compute.send_request(HttpRequest("PATCH", url)), compute.send_request(HttpRequest("GET", url, json={}))]
+    assert [reply.json()["error"]["code"] for reply in replies] == ["InvalidRequestContent"] * 2
 
 
 @pytest.mark.parametrize(

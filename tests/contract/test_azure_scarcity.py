@@ -50,6 +50,8 @@ def test_a_stock_out_fails_the_operation_and_keeps_the_capacity(
     assert [azure.bill()[f"{azure.id_of(uniform)}/virtualMachines/{n}"] > 0 for n in (2, 3)] == [True, False]
     delete(compute, "3")
     assert (uniform.capacity, azure.stock[SIZE, azure.location, "Regular"]) == (3, 0)
+    delete(compute, "2")
+    assert (uniform.capacity, azure.stock[SIZE, azure.location, "Regular"]) == (2, 1)
 
 
 def test_without_failed_vms_the_capacity_alone_tells_what_is_missing(
@@ -75,6 +77,21 @@ def test_a_stock_out_may_have_another_code(compute: Any, azure: Subscription) ->
     azure.stock[SIZE, azure.location, "Spot"] = 0
     azure.stock_out[SIZE, azure.location, "Spot"] = "OverconstrainedAllocationRequest"
     assert poll(compute, scale(compute, 1))["error"]["code"] == "OverconstrainedAllocationRequest"
+
+
+def test_an_operation_may_tell_its_reason_in_details_only(compute: Any, azure: Subscription, uniform: ScaleSet) -> None:
+    azure.wraps_errors, azure.stock[SIZE, azure.location, "Regular"] = True, 0
+    error = poll(compute, scale(compute, 3))["error"]
+    assert (error["code"], [each["code"] for each in error["details"]]) == (
+        "ResourceOperationFailure",
+        ["AllocationFailed"],
+    )
+
+
+def test_a_read_may_tell_no_capacity_at_all(compute: Any, azure: Subscription, uniform: ScaleSet) -> None:
+    azure.zero_reads = 1
+    sizes = [compute.virtual_machine_scale_sets.get(GROUP, "gpu").sku.capacity for _ in range(2)]
+    assert sizes == [0, 2]
 
 
 def test_a_quota_refuses_at_once_and_changes_nothing(compute: Any, azure: Subscription, uniform: ScaleSet) -> None:
@@ -121,6 +138,16 @@ def test_a_change_preempts_the_one_that_runs(compute: Any, azure: Subscription, 
     assert uniform.capacity == 4
 
 
+def test_a_preempted_deletion_may_not_happen(compute: Any, azure: Subscription, uniform: ScaleSet) -> None:
+    azure.undoes_deletions, azure.delete_seconds = True, 90.0
+    delete(compute, "0")
+    assert uniform.capacity == 1
+    delete(compute, "1")
+    azure.clock.advance(90)
+    assert (ids(compute), uniform.capacity) == (["0"], 1)
+    assert [operation.status_at(azure.clock.now) for operation in azure.operations.values()] == ["Failed", "Succeeded"]
+
+
 def test_operations_are_forgotten(compute: Any, azure: Subscription, uniform: ScaleSet) -> None:
     url = scale(compute, 3)
     azure.clock.advance(azure.operation_kept_seconds + 1)
@@ -152,9 +179,8 @@ def test_throttling_tells_when_to_come_back(compute: Any, azure: Subscription, u
     azure.faults.fail("virtual_machine_scale_sets_get", throttled(17))
     with pytest.raises(HttpResponseError) as caught:
         compute.virtual_machine_scale_sets.get(GROUP, "gpu")
-    assert caught.value.status_code == 429
-    assert caught.value.response is not None
-    assert caught.value.response.headers["Retry-After"] == "17"
+    error: Any = caught.value
+    assert (error.status_code, error.response.headers["Retry-After"]) == (429, "17")
 
 
 def test_the_witness_sees_a_call_before_and_after_its_effect(

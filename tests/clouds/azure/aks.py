@@ -156,7 +156,7 @@ def _check_fixed(pool: NodePool, wanted: Body) -> None:
 
 
 def _check_quota(sub: Subscription, scale_set: ScaleSet, count: int) -> None:
-    """https://learn.microsoft.com/troubleshoot/azure/azure-kubernetes/error-codes/insufficientvcpuquota-error"""
+    """A pool beyond a quota is refused with a code of AKS's own; the text around the cause is this server's."""
     try:
         scaling.check_room(sub, scale_set, count)
     except Fault as fault:

@@ -107,10 +107,8 @@ def delete_of_set(sub: Subscription, call: Call) -> Answer:
     scale_set, vm = named(sub, call), _in_set(sub, call)
     if vm.ending is not None:
         raise not_active(vm.instance_id)
-    seconds = 0.0 if call.query.get("forceDeletion") == "true" else sub.delete_seconds
-    operation = scaling.begin_change(sub, scale_set, "delete", seconds)
-    scaling.delete(sub, vm, seconds)
-    scale_set.capacity -= 1
+    force = call.query.get("forceDeletion") == "true"
+    operation = scaling.begin_deletion(sub, scale_set, [vm], force=force)
     return accepted(sub, call, operation, 202)
 
 

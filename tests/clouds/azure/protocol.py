@@ -36,23 +36,33 @@ _OPEN = frozenset({"VirtualMachineSizeTypes", "StorageAccountTypes"})
 
 
 class Fault(Exception):
-    """An error that Azure answers, by its HTTP status, code and message."""
+    """An error that Azure answers, by its HTTP status, code and message, and what it is about."""
 
-    def __init__(self, status: int, code: str, message: str = "", headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, status: int, code: str, message: str = "", headers: Mapping[str, str] | None = None, target: str = ""
+    ) -> None:
         super().__init__(f"{code}: {message}")
-        self.status, self.code, self.message, self.headers = status, code, message or code, dict(headers or {})
+        self.status, self.code, self.message, self.target = status, code, message or code, target
+        self.headers = dict(headers or {})
+
+    @property
+    def body(self) -> Body:
+        """The error as it is on the wire."""
+        target = {"target": self.target} if self.target else {}
+        return {"error": {"code": self.code, "message": self.message, **target}}
 
 
-def throttled(seconds: int = 17) -> Fault:
-    """Too many calls, with the seconds after which to come back.
+def throttled(seconds: int = 17, code: str = "TooManyRequests") -> Fault:
+    """Too many calls, with the seconds after which to come back; ``code`` may be "SubscriptionRequestsThrottled".
 
-    https://learn.microsoft.com/azure/virtual-machines/troubleshooting/troubleshooting-throttling-errors
+    https://learn.microsoft.com/troubleshoot/azure/virtual-machines/troubleshooting-throttling-errors
     """
     headers = {
         "Retry-After": str(seconds),
-        "x-ms-ratelimit-remaining-resource": "Microsoft.Compute/HighCostGet3Min;46",
+        "x-ms-ratelimit-remaining-resource": "Microsoft.Compute/GetVMScaleSet3Min;0",
+        "x-ms-ratelimit-remaining-subscription-reads": "11999",
     }
-    return Fault(429, "TooManyRequests", "The server rejected the request because too many were received.", headers)
+    return Fault(429, code, "The server rejected the request because too many were received.", headers)
 
 
 @dataclass(frozen=True)

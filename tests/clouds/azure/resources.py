@@ -19,7 +19,7 @@ class Vm:
 
     ``states``: (since, provisioning state, power state), also of the future; a VM that found no host has no power
     state. ``instance_id``: in a Uniform set its number, otherwise the VM's name. ``ending``: when its deletion began;
-    ``ended``: from when it is gone. ``failure``: code and message.
+    ``ended``: from when it is gone. ``hosted``: whether it holds a place on a host. ``failure``: code and message.
     """
 
     id: str
@@ -39,6 +39,7 @@ class Vm:
     reserved: str | None = None
     ending: datetime | None = None
     ended: datetime | None = None
+    hosted: bool = True
     failure: tuple[str, str] | None = None
 
     @property
@@ -76,7 +77,7 @@ class Vm:
 
 @dataclass
 class Operation:
-    """An asynchronous operation on ``target``; ``error``: code and message with which it ends."""
+    """An asynchronous operation on ``target``; ``error``: code and message with which it ends; ``deletes``: VMs."""
 
     id: str
     name: str
@@ -86,6 +87,7 @@ class Operation:
     began: datetime
     ends: datetime
     error: tuple[str, str] | None = None
+    deletes: list[Vm] = field(default_factory=list)
 
     def status_at(self, at: datetime) -> str:
         """The status as its GET tells it."""

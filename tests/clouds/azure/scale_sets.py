@@ -117,21 +117,18 @@ def delete_instances(sub: Subscription, call: Call) -> Answer:
     if not doomed:
         raise Fault(400, "InvalidParameter", "The value of parameter instanceIds is invalid.")
     force = call.query.get("forceDeletion") == "true"
-    seconds = 0.0 if force else sub.delete_seconds
-    operation = scaling.begin_change(sub, scale_set, "deleteInstances", seconds)
-    for vm in doomed:
-        scaling.delete(sub, vm, seconds)
-    scale_set.capacity -= len(doomed)
+    operation = scaling.begin_deletion(sub, scale_set, doomed, force=force)
     return accepted(sub, call, operation, 202)
 
 
 def not_active(id: str) -> Fault:
-    """A VM that is not, or no longer, in the set.
+    """A VM that is being deleted, or not in the set: no code of its own, only the text tells.
 
-    https://github.com/kubernetes-sigs/cloud-provider-azure/pull/2386 names the code.
+    https://github.com/microsoft/onefuzz/issues/2547, https://github.com/kubernetes-sigs/cloud-provider-azure/issues/2356.
+    That reads are answered so too is a decision.
     """
     message = f"The provided instanceId {id} is not an active Virtual Machine Scale Set VM instanceId."
-    return Fault(400, "InstanceIdsListInstanceIdNotActiveVM", message)
+    return Fault(400, "InvalidParameter", message, target="instanceIds")
 
 
 def instance_view(sub: Subscription, call: Call) -> Answer:

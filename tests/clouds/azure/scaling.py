@@ -160,11 +160,11 @@ def grow(sub: Subscription, scale_set: ScaleSet, operation: Operation) -> None:
     for priority in wanted:
         found = _take(sub, scale_set, priority)
         if isinstance(found, str):
-            operation.error = operation.error or (found, MESSAGES[found])
+            operation.error = operation.error or (found, MESSAGES.get(found, found))
             if sub.leaves_failed:
                 vm = make(sub, scale_set, place_of(sub, scale_set), priority)
                 vm.states.append((ends, "Failed", ""))
-                vm.failure = (found, MESSAGES[found])
+                vm.failure, vm.hosted = (found, MESSAGES.get(found, found)), False
             continue
         zone, reserved = found
         vm = make(sub, scale_set, zone, priority)
@@ -184,7 +184,7 @@ def _overprovision(sub: Subscription, scale_set: ScaleSet, extra: int, operation
     """
     for _ in range(extra):
         vm = make(sub, scale_set, place_of(sub, scale_set), scale_set.priority)
-        vm.ending, vm.ended = sub.clock.now, operation.ends
+        vm.ending, vm.ended, vm.hosted = sub.clock.now, operation.ends, False
 
 
 # --- shrinking -----------------------------------------------------------------------------------------------------
@@ -197,13 +197,36 @@ def delete(sub: Subscription, vm: Vm, seconds: float) -> None:
     vm.ending, vm.ended = now, now + timedelta(seconds=seconds)
     vm.become(now, "Deleting", power)
     key = (vm.size, vm.place, vm.priority)
-    held = vm.reserved is None and (vm.failure is None or power != "")
-    if held and key in sub.stock:
+    if vm.hosted and vm.reserved is None and key in sub.stock:
         sub.stock[key] += 1
+    vm.hosted = False
+
+
+def begin_deletion(sub: Subscription, scale_set: ScaleSet, vms: list[Vm], *, force: bool) -> Operation:
+    """An operation that deletes VMs of a set and lowers its capacity by as many."""
+    seconds = 0.0 if force else sub.delete_seconds
+    operation = begin_change(sub, scale_set, "delete", seconds)
+    operation.deletes = vms
+    for vm in vms:
+        delete(sub, vm, seconds)
+    scale_set.capacity -= len(vms)
+    return operation
+
+
+def _undo_deletion(sub: Subscription, scale_set: ScaleSet, operation: Operation) -> None:
+    """What is not gone yet stays, and counts again."""
+    for vm in operation.deletes:
+        vm.ending = vm.ended = None
+        vm.become(sub.clock.now, "Succeeded", "running")
+        vm.hosted = True
+        key = (vm.size, vm.place, vm.priority)
+        if vm.reserved is None and key in sub.stock:
+            sub.stock[key] -= 1
+        scale_set.capacity += 1
 
 
 def shrink(sub: Subscription, scale_set: ScaleSet) -> None:
-    """Delete what is too much: from the fullest zone, the highest number first.
+    """Delete what is too much: from the fullest zone, of Uniform sets the highest number, of Flexible ones the oldest.
 
     https://learn.microsoft.com/azure/virtual-machine-scale-sets/virtual-machine-scale-sets-scale-in-policy
     """
@@ -211,7 +234,7 @@ def shrink(sub: Subscription, scale_set: ScaleSet) -> None:
     while len(there) > scale_set.capacity:
         counts = Counter(vm.zone for vm in there)
         fullest = [vm for vm in there if counts[vm.zone] == max(counts.values())]
-        chosen = fullest[-1]
+        chosen = fullest[-1] if scale_set.orchestration == "Uniform" else fullest[0]
         there.remove(chosen)
         delete(sub, chosen, sub.delete_seconds)
 
@@ -219,7 +242,8 @@ def shrink(sub: Subscription, scale_set: ScaleSet) -> None:
 def begin_change(sub: Subscription, scale_set: ScaleSet, name: str, seconds: float | None = None) -> Operation:
     """An operation that changes the set: it preempts the one that runs, or is refused.
 
-    OperationPreempted: https://github.com/kubernetes/autoscaler/pull/9835. The conflict with a concurrent request is
+    OperationPreempted: https://github.com/kubernetes/autoscaler/pull/9835, where a deletion was preempted and had to be
+    asked for again. The conflict with a concurrent request is
     what others meet with HTTP 409; which of both comes when is not documented.
     """
     now, running = sub.clock.now, scale_set.latest
@@ -227,6 +251,8 @@ def begin_change(sub: Subscription, scale_set: ScaleSet, name: str, seconds: flo
         if sub.conflicts:
             raise Fault(409, "Conflict", "The request failed due to conflict with a concurrent request.")
         running.ends, running.error = now, ("OperationPreempted", MESSAGES["OperationPreempted"])
+        if sub.undoes_deletions:
+            _undo_deletion(sub, scale_set, running)
     scale_set.latest = sub.begin(name, sub.id_of(scale_set), seconds=seconds)
     scale_set.version += 1
     return scale_set.latest

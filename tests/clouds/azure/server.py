@@ -45,7 +45,7 @@ class AzureServer:
             _check_answer(entry, answer)
             return answer
         except Fault as fault:
-            return Answer({"error": {"code": fault.code, "message": fault.message}}, fault.status, fault.headers)
+            return Answer(fault.body, fault.status, fault.headers)
 
 
 def _find(method: str, path: str) -> tuple[Entry, dict[str, str]]:

@@ -57,6 +57,7 @@ class Subscription:
     that is deleted is gone; ``operation_kept_seconds``: how long an operation can be asked for after its end.
     ``leaves_failed``: whether VMs that found no host stay, as Failed. ``conflicts``: whether a change of a set that is
     Updating is refused; otherwise it preempts the one that runs. ``late_failures``: of the next operations.
+    ``undoes_deletions``: whether VMs whose deletion is preempted stay.
     ``zero_reads``: so many of the next reads of a set tell the capacity 0, as the API was seen to do
     (https://github.com/kubernetes/autoscaler/pull/9488). ``wraps_errors``: whether an operation tells its reason only
     in the details of a summary (https://github.com/jenkins-infra/helpdesk/issues/3584).
@@ -90,6 +91,7 @@ class Subscription:
     page: int = 100
     leaves_failed: bool = True
     conflicts: bool = False
+    undoes_deletions: bool = False
     zero_reads: int = 0
     wraps_errors: bool = False
     late_failures: list[LateFailure] = field(default_factory=list)
@@ -194,9 +196,9 @@ class Subscription:
         return [vm for vm in self.vms.values() if vm.scale_set == mine and vm.ending is None]
 
     def used(self, usage: str) -> int:
-        """What counts against a quota; deallocated and failed VMs do as well."""
+        """What counts against a quota: deallocated and failed VMs do as well, those of overprovisioning do not."""
         now = self.clock.now
-        there = [vm for vm in self.vms.values() if vm.there_at(now)]
+        there = [vm for vm in self.vms.values() if vm.there_at(now) and (vm.hosted or vm.ending is None)]
         if usage == "virtualMachines":
             return len(there)
         if usage == "lowPriorityCores":
@@ -259,5 +261,6 @@ class Subscription:
         scale_set = self.scale_sets[vm.scale_set.lower()] if vm.scale_set else None
         if scale_set is not None and scale_set.eviction == "Deallocate":
             vm.become(self.clock.now, "Succeeded", "deallocated")
+            vm.hosted = False
             return
         self.end(id)

@@ -96,6 +96,7 @@ class _Threads(ThreadingHTTPServer):
 def _handler(respond: Respond, now: Callable[[], datetime]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # head and body in one packet: two wait for an acknowledgement, 40 ms
 
         def log_message(self, format: str, *args: Any) -> None:
             """Say nothing."""
