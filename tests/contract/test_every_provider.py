@@ -18,7 +18,6 @@ from tests.contract.conftest import OpenAws, OpenAzure, OpenMarket
 from tests.contract.every_world import AwsWorld, FakeWorld, World
 from tests.contract.karpenter_world import KarpenterPrices, KarpenterWorld
 
-
 AZURE = ("azure uniform", "azure flexible", "azure aks")
 
 

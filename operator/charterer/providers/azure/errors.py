@@ -150,8 +150,8 @@ CODES: Final[Mapping[str, Code]] = {
 
 _QUOTA_TEXTS: Final[Sequence[tuple[str, Scope]]] = (
     ("LowPriorityCores", Scope.CAPACITY_TYPE),
-    ("Total Regional Cores quota", Scope.REGION),
-    ("Total Regional vCPUs", Scope.REGION),
+    ("Total Regional Cores quota", Scope.CAPACITY_TYPE),
+    ("Total Regional vCPUs", Scope.CAPACITY_TYPE),
     ("Cores quota", Scope.FAMILY),
     ("Submit a request for Quota increase", Scope.FAMILY),
 )
