@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from charterer.domain.ids import PoolId
 from charterer.domain.order import RefusalKind, Scope
-from charterer.domain.pool import CapacityType, InstanceState, Offering
+from charterer.domain.pool import CapacityType, InstanceState, Offering, Survey
 from charterer.domain.time import instant
 from charterer.providers.azure.listing import LAG_SECONDS
 from charterer.providers.azure.permissions import Call
@@ -21,7 +23,7 @@ from charterer.providers.errors import (
 )
 from tests.clouds.azure.aks import reconcile
 from tests.clouds.azure.resources import LateFailure
-from tests.contract.azure_pools import KINDS, NODES, SIZE, AzureMarket
+from tests.contract.azure_pools import KINDS, NODE_POOL, NODES, SIZE, AzureMarket
 from tests.contract.conftest import OpenAzure
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -458,3 +460,21 @@ async def test_a_missing_right_is_named(azure_market: OpenAzure, kind: str) -> N
     with pytest.raises(CloudUnauthorized, match="does not have authorization to perform action"):
         await m.ask(1, "one")
     assert m.members() == []
+
+
+async def test_the_node_pools_of_a_cluster_are_read_with_one_call(azure_market: OpenAzure) -> None:
+    """AKS allows 60 such calls a minute for a whole subscription."""
+    m = azure_market("aks")
+    others = [replace(m.pool, id=PoolId(f"other-{number}")) for number in range(3)]
+    answers = await m.provider.survey([m.pool, *others])
+    assert all(isinstance(answer, Survey) for answer in answers.values())
+    assert m.sub.count()["agent_pools_list"] == 1
+    m.sub.deny("Microsoft.ContainerService/managedClusters/agentPools/read")
+    answers = await m.provider.survey([m.pool, *others])
+    assert [answer.pool for answer in answers.values()] == list(answers)
+
+
+async def test_a_node_pool_that_does_not_exist_is_named(azure_market: OpenAzure) -> None:
+    m = azure_market("aks", cloud=replace(NODE_POOL, node_pool="other"))
+    with pytest.raises(NotFoundInCloud, match=r"spec\.azure\.aks: cluster prod has no node pool 'other'"):
+        await m.survey()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -39,12 +40,18 @@ class NodePools(Group):
         self._calls = calls
         self._clock = clock
         self._behind: dict[AzureNodePool, tuple[float, Behind]] = {}
+        self._lists: dict[tuple[str, str], asyncio.Task[Answer]] = {}
+        """By cluster, the list of its pools that is under way."""
 
     async def read(self, pool: Pool) -> GroupState:
         """The node pool and its VMs; NotFoundInCloud when there is no such cluster or pool."""
         cloud = node_pool_of(pool)
-        answer = await self._named(pool, cloud, Call.GET_POOL, _names(cloud))
-        properties = answer.body["properties"]
+        answer = await self._pools_of(pool, cloud)
+        row = next((row for row in answer.body if row["name"] == cloud.node_pool), None)
+        if row is None:
+            message = f"spec.azure.aks: cluster {cloud.cluster} has no node pool {cloud.node_pool!r}"
+            raise NotFoundInCloud(pool.id, Call.LIST_POOLS.full_name, "NoNodePool", message)
+        properties = row["properties"]
         behind = await self.behind(pool)
         try:
             rows = await uniform_vms(self._calls, pool.id, behind.resource_group, behind.scale_set)
@@ -65,7 +72,7 @@ class NodePools(Group):
             wrong=problems_of(pool, cloud, properties, behind.location),
             vms=[listed(row, behind.location) for row in rows.body],
             asked=min(answer.at, rows.at),
-            body=answer.body,
+            body=row,
         )
 
     async def set_capacity(self, pool: Pool, state: GroupState, capacity: int) -> str:
@@ -91,9 +98,30 @@ class NodePools(Group):
             known = self._behind[cloud] = self._clock(), await self._find(pool, cloud)
         return known[1]
 
+    async def _pools_of(self, pool: Pool, cloud: AzureNodePool) -> Answer:
+        """The node pools of the cluster. Whoever asks while a list is under way gets that one.
+
+        AKS allows 60 reads a minute for all clusters of a subscription. A list that is some milliseconds old does no
+        harm: a change names the version that was read.
+        """
+        key = cloud.resource_group.lower(), cloud.cluster.lower()
+        task = self._lists.get(key)
+        if task is None:
+            task = asyncio.ensure_future(self._named(pool, cloud, Call.LIST_POOLS, _cluster_of(cloud)))
+            self._lists[key] = task
+            task.add_done_callback(lambda done: self._listed(key, done))
+        try:
+            return await asyncio.shield(task)
+        except ProviderError as error:
+            raise error.about(pool.id) from error
+
+    def _listed(self, key: tuple[str, str], done: asyncio.Task[Answer]) -> None:
+        self._lists.pop(key, None)
+        if not done.cancelled():
+            done.exception()  # those who wait have it; nobody need be left
+
     async def _find(self, pool: Pool, cloud: AzureNodePool) -> Behind:
-        names = {"resource_group_name": cloud.resource_group, "resource_name": cloud.cluster}
-        cluster = (await self._named(pool, cloud, Call.GET_CLUSTER, names)).body
+        cluster = (await self._named(pool, cloud, Call.GET_CLUSTER, _cluster_of(cloud))).body
         group = cluster["properties"]["nodeResourceGroup"]
         rows = (await self._calls(pool.id, Call.LIST_SETS, {"resource_group_name": group})).body
         for row in rows:
@@ -107,8 +135,7 @@ class NodePools(Group):
         try:
             return await self._calls(pool.id, call, names)
         except NotFoundInCloud as error:
-            what = f"cluster {cloud.cluster!r} with a node pool {cloud.node_pool!r}"
-            message = f"spec.azure.aks: {cloud.resource_group} has no {what}"
+            message = f"spec.azure.aks: {cloud.resource_group} has no cluster {cloud.cluster!r}"
             raise NotFoundInCloud(pool.id, error.call, error.code, message) from error
 
 
@@ -119,12 +146,12 @@ def node_pool_of(pool: Pool) -> AzureNodePool:
     return pool.cloud
 
 
+def _cluster_of(cloud: AzureNodePool) -> dict[str, Any]:
+    return {"resource_group_name": cloud.resource_group, "resource_name": cloud.cluster}
+
+
 def _names(cloud: AzureNodePool) -> dict[str, Any]:
-    return {
-        "resource_group_name": cloud.resource_group,
-        "resource_name": cloud.cluster,
-        "agent_pool_name": cloud.node_pool,
-    }
+    return {**_cluster_of(cloud), "agent_pool_name": cloud.node_pool}
 
 
 def problems_of(pool: Pool, cloud: AzureNodePool, properties: Mapping[str, Any], location: str) -> Sequence[str]:

@@ -50,7 +50,7 @@ class Call(Enum):
     LIST_UNIFORM_VMS = ("compute", "virtual_machine_scale_set_vms", "list", False)
     LIST_FLEXIBLE_VMS = ("compute", "virtual_machines", "list", False)
     GET_CLUSTER = ("containers", "managed_clusters", "get", False)
-    GET_POOL = ("containers", "agent_pools", "get", False)
+    LIST_POOLS = ("containers", "agent_pools", "list", False)
     UPDATE_POOL = ("containers", "agent_pools", "begin_create_or_update", True)
     DELETE_MACHINES = ("containers", "agent_pools", "begin_delete_machines", True)
     LIST_SKUS = ("compute", "resource_skus", "list", False)
@@ -99,7 +99,7 @@ RIGHTS: Final[Mapping[Call, tuple[Right, ...]]] = {
     ),
     Call.LIST_FLEXIBLE_VMS: (Right(f"{_VMS}/read", At.GROUP, For.FLEXIBLE),),
     Call.GET_CLUSTER: (Right(f"{_CLUSTERS}/read", At.GROUP, For.AKS),),
-    Call.GET_POOL: (Right(f"{_POOLS}/read", At.GROUP, For.AKS),),
+    Call.LIST_POOLS: (Right(f"{_POOLS}/read", At.GROUP, For.AKS),),
     Call.UPDATE_POOL: (Right(f"{_POOLS}/write", At.GROUP, For.AKS),),
     Call.DELETE_MACHINES: (Right(f"{_POOLS}/deleteMachines/action", At.GROUP, For.AKS),),
     Call.LIST_SKUS: _anywhere("Microsoft.Compute/skus/read"),
