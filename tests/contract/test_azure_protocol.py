@@ -45,7 +45,7 @@ def test_the_sdk_reads_a_set_and_its_vms(compute: Any, uniform: ScaleSet) -> Non
 
 
 def test_a_set_tells_the_settings_that_act_behind_ones_back(compute: Any, azure: Subscription) -> None:
-    acts = {"overprovision": True, "repairs": True, "spot_restore": True, "zone_rebalancing": True}
+    acts: dict[str, Any] = {"overprovision": True, "repairs": True, "spot_restore": True, "zone_rebalancing": True}
     azure.add_scale_set("gpu", SIZE, priority="Spot", eviction="Deallocate", upgrade_mode="Automatic", **acts)
     told = compute.virtual_machine_scale_sets.get(GROUP, "gpu").properties
     assert told.overprovision
