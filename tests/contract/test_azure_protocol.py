@@ -44,6 +44,18 @@ def test_the_sdk_reads_a_set_and_its_vms(compute: Any, uniform: ScaleSet) -> Non
     assert [each.name for each in compute.virtual_machine_scale_sets.list(GROUP)] == ["gpu"]
 
 
+def test_a_set_tells_the_settings_that_act_behind_ones_back(compute: Any, azure: Subscription) -> None:
+    acts: dict[str, Any] = {"overprovision": True, "repairs": True, "spot_restore": True, "zone_rebalancing": True}
+    azure.add_scale_set("gpu", SIZE, priority="Spot", eviction="Deallocate", upgrade_mode="Automatic", **acts)
+    told = compute.virtual_machine_scale_sets.get(GROUP, "gpu").properties
+    assert told.overprovision
+    assert told.automatic_repairs_policy.enabled
+    assert told.spot_restore_policy.enabled
+    assert told.resiliency_policy.automatic_zone_rebalancing_policy.enabled
+    assert told.upgrade_policy.mode == "Automatic"
+    assert told.virtual_machine_profile.eviction_policy == "Deallocate"
+
+
 def test_a_raised_capacity_brings_vms_when_the_operation_ends(
     compute: Any, azure: Subscription, uniform: ScaleSet
 ) -> None:
@@ -211,6 +223,12 @@ def test_what_is_not_there_is_told_apart(compute: Any, azure: Subscription, unif
     assert code_of(lambda: sets.get("none", "gpu")) == (404, "ResourceGroupNotFound")
     azure.id = "99999999-2222-3333-4444-555555555555"
     assert code_of(lambda: sets.get(GROUP, "gpu")) == (404, "SubscriptionNotFound")
+
+
+def test_a_set_that_is_marked_for_deletion_changes_no_more(compute: Any, uniform: ScaleSet) -> None:
+    uniform.marked_for_deletion = True
+    assert code_of(lambda: scale(compute, 3)) == (409, "OperationNotAllowed")
+    assert uniform.capacity == 2
 
 
 def test_names_are_the_same_in_any_case(compute: Any, uniform: ScaleSet) -> None:

@@ -39,6 +39,13 @@ SIZES = {
 }
 """NV6ads has a sixth of a GPU: the API tells no whole one."""
 
+
+def list_prices() -> dict[tuple[str, str], Decimal]:
+    """Dollars an hour by size and priority."""
+    regular = {(size, "Regular"): facts.price for size, facts in SIZES.items()}
+    return regular | {(size, "Spot"): facts.spot for size, facts in SIZES.items()}
+
+
 MESSAGES = {
     "AllocationFailed": "Allocation failed. We do not have sufficient capacity for the requested VM size in this "
     "region. Read more about improving likelihood of allocation success at http://aka.ms/allocation-guidance",

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from tests.clouds.azure.catalogue import SIZES
+from tests.clouds.azure.catalogue import list_prices
 from tests.clouds.azure.protocol import Answer, Body, Fault
 from tests.clouds.azure.transport import HttpsServer
 from tests.clouds.clock import Clock
@@ -42,13 +42,7 @@ class Feed:
     clock: Clock = field(default_factory=Clock)
     faults: Faults = field(default_factory=Faults)
     region: str = "westeurope"
-    prices: dict[tuple[str, str], Decimal] = field(
-        default_factory=lambda: {
-            (size, priority): facts.price if priority == "Regular" else facts.spot
-            for size, facts in SIZES.items()
-            for priority in ("Regular", "Spot")
-        }
-    )
+    prices: dict[tuple[str, str], Decimal] = field(default_factory=list_prices)
     unpriced: set[str] = field(default_factory=set)
     extra: list[Body] = field(default_factory=list)
     page: int = 1000

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from tests.clouds.azure import scaling
-from tests.clouds.azure.catalogue import SIZES
+from tests.clouds.azure.catalogue import SIZES, list_prices
 from tests.clouds.azure.protocol import COMPUTE, CONTAINERS, Fault
 from tests.clouds.azure.resources import (
     Cluster,
@@ -76,13 +76,7 @@ class Subscription:
     not_offered: set[tuple[str, str]] = field(default_factory=set)
     quotas: dict[str, int] = field(default_factory=dict)
     quota_code: str = "OperationNotAllowed"
-    prices: dict[tuple[str, str], Decimal] = field(
-        default_factory=lambda: {
-            (size, priority): facts.price if priority == "Regular" else facts.spot
-            for size, facts in SIZES.items()
-            for priority in ("Regular", "Spot")
-        }
-    )
+    prices: dict[tuple[str, str], Decimal] = field(default_factory=list_prices)
     start_seconds: float = 0.0
     operation_seconds: float = 0.0
     delete_seconds: float = 0.0
