@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.testbed.aws_bed import AwsBed, open_aws_bed
+from tests.testbed.azure_bed import AzureBed, open_azure_bed
 from tests.testbed.bed import Bed, dismantle, group, install_charts, make_bed
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.karpenter_bed import KarpenterBed, clear_claims, make_karpenter_bed
@@ -64,6 +65,15 @@ async def karpenter_bed(
 async def aws_bed(installed: ControlPlane, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[AwsBed]:
     """A bed whose nodes come from AWS."""
     async with open_aws_bed(installed, tmp_path) as made:
+        yield made
+        if not request.node.stash.get(_FAILED, True):
+            await made.close()
+
+
+@pytest.fixture
+async def azure_bed(installed: ControlPlane, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[AzureBed]:
+    """A bed whose nodes come from Azure."""
+    async with open_azure_bed(installed, tmp_path) as made:
         yield made
         if not request.node.stash.get(_FAILED, True):
             await made.close()

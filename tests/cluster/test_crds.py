@@ -12,6 +12,7 @@ import yaml
 from charterer.api.models.kinds import KINDS
 from charterer.api.schema import crd
 from tests.cluster.aws_cases import AWS_ACCEPTED, AWS_CASES, AWS_REFUSED
+from tests.cluster.azure_cases import AZURE_ACCEPTED, AZURE_CASES, AZURE_REFUSED
 from tests.cluster.cloud_cases import CLOUD_CASES
 from tests.cluster.crd_cases import (
     CASES,
@@ -29,9 +30,9 @@ from tests.cluster.crd_cases import (
 from tests.cluster.pool_set_cases import POOL_SET_ACCEPTED, POOL_SET_CASES, POOL_SET_REFUSED
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
-ALL_CASES = (*CASES, *POOL_SET_CASES, *CLOUD_CASES, *AWS_CASES)
-ALL_REFUSED = {**REFUSED, **POOL_SET_REFUSED, **AWS_REFUSED}
-ACCEPTED = {**LEFT_TO_THE_OPERATOR, **POOL_SET_ACCEPTED, **AWS_ACCEPTED}
+ALL_CASES = (*CASES, *POOL_SET_CASES, *CLOUD_CASES, *AWS_CASES, *AZURE_CASES)
+ALL_REFUSED = {**REFUSED, **POOL_SET_REFUSED, **AWS_REFUSED, **AZURE_REFUSED}
+ACCEPTED = {**LEFT_TO_THE_OPERATOR, **POOL_SET_ACCEPTED, **AWS_ACCEPTED, **AZURE_ACCEPTED}
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""One fake cloud process and one server of AWS for each worker; a group, an account of its own for each test."""
+"""One fake cloud process and one server of each cloud for each worker; a group, an account of its own for each test."""
 
 from __future__ import annotations
 
@@ -6,15 +6,26 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, Protocol
 
 import pytest
+from azure.mgmt.compute import ComputeManagementClient
+from azure.mgmt.containerservice import ContainerServiceClient
 
 from charterer.clouds.aws import AwsFleet, AwsGroup
 from charterer.domain.pool import CapacityType
 from charterer.providers.aws.calls import Sdk
 from charterer.providers.aws.cloud import AwsCloud
+from charterer.providers.azure.calls import Address
+from charterer.providers.azure.calls import Sdk as AzureSdk
+from charterer.providers.azure.cloud import AzureCloud
 from charterer.providers.fake import FakeCloud
 from tests.clouds.aws.account import Account
 from tests.clouds.aws.server import AwsServer
+from tests.clouds.azure.credential import Credential
+from tests.clouds.azure.retail import Feed, RetailServer
+from tests.clouds.azure.server import AzureServer
+from tests.clouds.azure.subscription import Subscription
 from tests.contract.aws_pools import FLEET, REGION, AwsMarket, Wire, account, aws_pool, no_pause, own_cluster
+from tests.contract.azure_calls import open_client
+from tests.contract.azure_pools import SUBSCRIPTION, AzureMarket, AzureWire, azure_pool
 from tests.contract.pools import Market, pool
 from tests.testbed.fakecloud import FakeCloudProcess
 
@@ -105,3 +116,72 @@ async def aws(aws_server: AwsServer, aws_clients: Sdk) -> AsyncIterator[OpenAws]
     yield make
     for provider in made:
         await provider.close()
+
+
+@pytest.fixture(scope="session")
+def azure_server() -> Iterator[AzureServer]:
+    """The shared server of Azure."""
+    with AzureServer(Subscription()) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def compute(azure_server: AzureServer) -> Iterator[Any]:
+    """The SDK's client for VMs, which sends nothing twice."""
+    with open_client(ComputeManagementClient, azure_server) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def containers(azure_server: AzureServer) -> Iterator[Any]:
+    """The SDK's client for clusters, which sends nothing twice."""
+    with open_client(ContainerServiceClient, azure_server) as client:
+        yield client
+
+
+class OpenAzure(Protocol):
+    """Makes a pool of Azure in the test's subscription; ``kind``: uniform, flexible or aks; ``fields``: of the Pool."""
+
+    def __call__(
+        self, kind: str = "uniform", capacity: CapacityType = CapacityType.ON_DEMAND, **fields: Any
+    ) -> AzureMarket: ...
+
+
+@pytest.fixture(scope="session")
+def retail_server() -> Iterator[RetailServer]:
+    """The shared server of retail prices."""
+    with RetailServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azure_clients(azure_server: AzureServer, retail_server: RetailServer) -> AzureSdk:
+    """Clients of the shared servers."""
+    address = Address(azure_server.url, retail_server.url, str(azure_server.certificate))
+    return AzureSdk(SUBSCRIPTION, "", "", address, Credential())
+
+
+@pytest.fixture
+async def azure_market(
+    azure: Subscription, retail_server: RetailServer, azure_clients: AzureSdk
+) -> AsyncIterator[OpenAzure]:
+    """Makes pools of one subscription, which this test has for itself. The adapter's clock is the subscription's."""
+    feed = retail_server.feed = Feed(clock=azure.clock)
+    made: list[AzureCloud] = []
+
+    def make(kind: str = "uniform", capacity: CapacityType = CapacityType.ON_DEMAND, **fields: Any) -> AzureMarket:
+        wire = AzureWire(azure_clients)
+        provider = AzureCloud(SUBSCRIPTION, "", "", wire, lambda: azure.clock.now.timestamp(), no_pause)
+        made.append(provider)
+        return AzureMarket(azure, feed, provider, azure_pool(azure, kind, capacity, **fields), wire)
+
+    yield make
+    for provider in made:
+        await provider.close()
+
+
+@pytest.fixture
+def azure(azure_server: AzureServer) -> Subscription:
+    """A subscription of this test's own behind the shared server."""
+    azure_server.subscription = Subscription()
+    return azure_server.subscription

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from charterer.clouds.aws import AwsFleet, AwsGroup
+from charterer.clouds.azure import AzureNodePool, AzureScaleSet
 from charterer.clouds.fake import FakeGroup
 from charterer.clouds.karpenter import NodeClaims
 from charterer.domain.ids import PoolId
@@ -60,6 +61,10 @@ def adapter_for(pool: Pool, environ: Environment, objects: Objects | None = None
             if objects is None:
                 raise ValueError(f"GPUPool {pool.id} is of AWS, where tags name the cluster: it needs one")
             return AwsCloud(region, role, OwnCluster(objects))
+        case AzureScaleSet() | AzureNodePool():
+            from charterer.providers.azure.cloud import AzureCloud
+
+            return AzureCloud(pool.cloud.subscription, pool.cloud.tenant, pool.cloud.client)
         case _:
             raise TypeError(f"no adapter is known for {pool.cloud}")
 

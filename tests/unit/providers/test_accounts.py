@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 
 from charterer.clouds.aws import AwsFleet, AwsGroup
+from charterer.clouds.azure import AzureNodePool, AzureScaleSet
 from charterer.clouds.fake import FakeGroup
 from charterer.domain.ids import PoolId
 from charterer.providers.accounts import Accounts, adapter_for
@@ -36,6 +37,25 @@ def test_pools_of_one_region_and_role_of_aws_are_one_account() -> None:
     accounts = Accounts({}, adapter=lambda pool, environ: SlowCloud())
     first, *others = [accounts.account_of(make.pool(cloud=cloud)) for cloud in clouds]
     assert [other is first for other in others] == [True, False, False]
+
+
+def test_pools_of_one_subscription_and_identity_of_azure_are_one_account() -> None:
+    scale_set = AzureScaleSet("s", "rg", "westeurope", "gpu")
+    clouds = [
+        scale_set,
+        AzureNodePool("S", "other", "northeurope", "prod", "gpu"),
+        replace(scale_set, subscription="t"),
+        replace(scale_set, client="c"),
+        replace(scale_set, tenant="t"),
+    ]
+    accounts = Accounts({}, adapter=lambda pool, environ: SlowCloud())
+    first, *others = [accounts.account_of(make.pool(cloud=cloud)) for cloud in clouds]
+    assert [other is first for other in others] == [True, False, False, False]
+
+
+def test_a_pool_of_azure_needs_no_cluster() -> None:
+    cloud = AzureScaleSet("s", "rg", "westeurope", "gpu")
+    assert type(adapter_for(make.pool(cloud=cloud), {})).__name__ == "AzureCloud"
 
 
 def test_a_pool_of_aws_needs_a_cluster_whose_uid_its_machines_carry() -> None:

@@ -1,0 +1,101 @@
+"""Nodes of Azure: VMs of a scale set, or of a node pool of AKS, whose scale set belongs to AKS."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from charterer.domain.order import LaunchWay
+from charterer.domain.pool import CapacityType, Cloud, Offering
+
+_SIZE: Final = re.compile(r"^(?:Standard|Basic)_([A-Z]+)(\d+)(?:-\d+)?(.*)$", re.IGNORECASE)
+
+
+class _AzureNodes(Cloud):
+    """What both kinds have in common. ``tenant`` and ``client``: of the identity to act with; empty: its own."""
+
+    __slots__ = ()
+
+    subscription: str
+    resource_group: str
+    location: str
+    tenant: str
+    client: str
+
+    @property
+    def vendor(self) -> str:
+        """Azure."""
+        return "azure"
+
+    @property
+    def account(self) -> str:
+        """The subscription and who acts in it: quotas are of a region of a subscription, which a LaunchWay names."""
+        return f"{self.subscription.lower()} {self.tenant.lower()} {self.client.lower()}"
+
+    def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
+        """The one size in each zone; a scale set without zones is sold in its region."""
+        zones = offering.zone.split(",")
+        return [of_azure(offering.instance_type, sold, zone, self.location, self.subscription) for zone in zones]
+
+    def quota_units(self, offering: Offering) -> int:
+        """Virtual CPUs where the size's name says them, else GPUs."""
+        size = _SIZE.match(offering.instance_type)
+        return int(size[2]) if size else offering.gpus_per_node
+
+
+@dataclass(frozen=True, slots=True)
+class AzureScaleSet(_AzureNodes):
+    """VMs of a scale set, in Uniform or Flexible orchestration, which nobody else changes.
+
+    ``gpu_type``: as in the label nvidia.com/gpu.product, where it is not known of the size.
+    """
+
+    subscription: str
+    resource_group: str
+    location: str
+    scale_set: str
+    gpu_type: str = ""
+    tenant: str = ""
+    client: str = ""
+
+    @property
+    def identity(self) -> Hashable:
+        """The scale set; Azure's names are the same in any case."""
+        names = self.subscription, self.resource_group, self.scale_set
+        return self.vendor, "scaleSet", *(name.lower() for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class AzureNodePool(_AzureNodes):
+    """VMs of a node pool of an AKS cluster. The other fields are as those of AzureScaleSet."""
+
+    subscription: str
+    resource_group: str
+    location: str
+    cluster: str
+    node_pool: str
+    gpu_type: str = ""
+    tenant: str = ""
+    client: str = ""
+
+    @property
+    def identity(self) -> Hashable:
+        """The node pool; Azure's names are the same in any case."""
+        names = self.subscription, self.resource_group, self.cluster, self.node_pool
+        return self.vendor, "nodePool", *(name.lower() for name in names)
+
+
+def of_azure(size: str, sold: CapacityType, zone: str, location: str, subscription: str) -> LaunchWay:
+    """A VM of Azure. Spot VMs of all sizes have one quota together, so that theirs is of no family."""
+    return LaunchWay(size, sold.value, zone, series_of(size), location.lower(), account=subscription.lower())
+
+
+def series_of(size: str) -> str:
+    """The sizes that a quota counts together: NCads_A100_v4 of Standard_NC96ads_A100_v4.
+
+    The name of the quota itself, such as standardNCADSA100v4Family, follows from it only for some series.
+    """
+    parts = _SIZE.match(size)
+    return f"{parts[1]}{parts[3]}" if parts else size

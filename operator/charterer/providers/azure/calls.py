@@ -1,0 +1,264 @@
+"""Calls of Azure: each in a thread, with time-outs, sent once if it changes anything, its errors classified."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urljoin
+
+from azure.core import MatchConditions, PipelineClient
+from azure.core import exceptions as sdk
+from azure.core.pipeline.policies import UserAgentPolicy
+from azure.core.rest import HttpRequest
+from azure.identity import DefaultAzureCredential
+from azure.mgmt.compute import ComputeManagementClient
+from azure.mgmt.containerservice import ContainerServiceClient
+from azure.mgmt.containerservice.models import AgentPool
+from urllib3 import exceptions as http
+
+from charterer.domain.ids import PoolId
+from charterer.domain.time import Instant, instant
+from charterer.providers.azure.errors import CODES, LaunchError, call_error
+from charterer.providers.azure.permissions import Call
+from charterer.providers.errors import (
+    CloudOutcomeUnknown,
+    CloudUnauthorized,
+    CloudUnreachable,
+    InvalidRequest,
+    ProviderError,
+    Transient,
+    UnknownCode,
+)
+
+Params = dict[str, Any]
+Sleep = Callable[[float], Awaitable[None]]
+
+_CALLS_AT_ONCE: Final = 8
+_CONNECT_SECONDS: Final = 3.0
+_READ_SECONDS: Final = 20.0
+_LONGEST_SECONDS: Final = 45.0
+"""A call with all that the SDK does before it, such as looking for credentials."""
+_READ_PAUSES: Final = (0.2, 0.8)
+"""Seconds before a read's second and third try; the last failure is raised."""
+ARM: Final = "https://management.azure.com"
+PRICES: Final = "https://prices.azure.com"
+_NOTHING_SENT: Final = (http.NewConnectionError, http.ConnectTimeoutError, ssl.SSLCertVerificationError)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A body in the names on the wire (a list call: all its rows), the headers of its first page, and its time."""
+
+    body: Any
+    headers: Mapping[str, str]
+
+    @property
+    def at(self) -> Instant:
+        """The cloud's own time of the answer, to the second."""
+        return _time_in(self.headers)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the APIs are: ``arm`` and ``prices``, and in tests the file of the certificate to trust."""
+
+    arm: str = ARM
+    prices: str = PRICES
+    certificate: str | None = None
+
+
+class Sdk:
+    """The SDK's clients of one subscription and identity, each made when it is first needed.
+
+    ``credential``: the SDK's own, if None: of Workload Identity, of a managed identity, or what az login has left.
+    """
+
+    def __init__(
+        self, subscription: str, tenant: str, client: str, address: Address | None = None, credential: Any = None
+    ) -> None:
+        self._subscription = subscription
+        self._identity = tenant, client
+        self._address = Address() if address is None else address
+        self._credential = credential
+        self._clients: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, call: Call, params: Params) -> Answer:
+        """Send one call and wait for its answer; the SDK's exceptions. The body is as it is on the wire."""
+        client = self._client(call.client)
+        if not call.group:
+            base = self._address.prices if call.client == "prices" else self._address.arm
+            return _plain(client, base, params)
+        seen: list[Any] = []
+        method = getattr(getattr(client, call.group), call.method)
+        result = method(**_arguments(call, params), raw_response_hook=seen.append)
+        if call.mutation:
+            return Answer(None, seen[0].http_response.headers)
+        body = result.as_dict() if hasattr(result, "as_dict") else [row.as_dict() for row in result]
+        return Answer(body, seen[0].http_response.headers)
+
+    def _client(self, name: str) -> Any:
+        with self._lock:
+            if name not in self._clients:
+                self._clients[name] = self._make(name)
+            return self._clients[name]
+
+    def _make(self, name: str) -> Any:
+        common: Any = {
+            "connection_verify": self._address.certificate or True,
+            "connection_timeout": _CONNECT_SECONDS,
+            "read_timeout": _READ_SECONDS,
+            "retry_total": 0,
+        }
+        if name == "prices":
+            return PipelineClient(self._address.prices, policies=[UserAgentPolicy("charterer")], **common)
+        if self._credential is None:
+            self._credential = _credential(*self._identity)
+        kind = ComputeManagementClient if name == "compute" else ContainerServiceClient
+        return kind(self._credential, self._subscription, base_url=self._address.arm, **common)
+
+
+def _credential(tenant: str, client: str) -> Any:
+    """The identity of the pod or of its node; for people who try a pool from their own machine, that of az login."""
+    given: dict[str, Any] = {}
+    if client:
+        given |= {"managed_identity_client_id": client, "workload_identity_client_id": client}
+    if tenant:
+        given["workload_identity_tenant_id"] = tenant
+    return DefaultAzureCredential(
+        exclude_shared_token_cache_credential=True,
+        exclude_visual_studio_code_credential=True,
+        exclude_developer_cli_credential=True,
+        exclude_powershell_credential=True,
+        exclude_broker_credential=True,
+        **given,
+    )
+
+
+def uses_a_secret(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether the SDK acts with a secret of its environment, which anybody may use who has seen it."""
+    return "AZURE_CLIENT_SECRET" in environ or "AZURE_PASSWORD" in environ
+
+
+def _arguments(call: Call, params: Params) -> Params:
+    """The arguments of the SDK's method. ``etag``: the version that is to be changed, and no other."""
+    arguments = dict(params)
+    if call.mutation:
+        arguments["polling"] = False
+    if "etag" in arguments:
+        arguments["match_condition"] = MatchConditions.IfNotModified
+    if call is Call.UPDATE_POOL:
+        arguments["parameters"] = AgentPool(arguments["parameters"])  # leaves out what only Azure may write
+    return arguments
+
+
+def _plain(client: Any, base: str, params: Params) -> Answer:
+    """The answer to GET ``url`` (below ``base``, unless it is a whole one), with the rows of all its pages."""
+    query = f"?{urlencode(params['query'], quote_via=quote)}" if "query" in params else ""
+    response = client.send_request(HttpRequest("GET", f"{urljoin(base, params['url'])}{query}"))
+    headers, rows = response.headers, []
+    while True:
+        response.raise_for_status()
+        body = response.json()
+        following = body.get("nextLink") or body.get("NextPageLink")
+        rows += body.get("value", body.get("Items", ()))
+        if not following:
+            return Answer(rows if "value" in body or "Items" in body else body, headers)
+        response = client.send_request(HttpRequest("GET", following))
+
+
+class Calls:
+    """Sends calls for pools. ``send``: the SDK; ``sleep``: waits between tries of a read."""
+
+    def __init__(self, send: Callable[[Call, Params], Answer], sleep: Sleep = asyncio.sleep) -> None:
+        self._send = send
+        self._sleep = sleep
+        self._threads = ThreadPoolExecutor(_CALLS_AT_ONCE, thread_name_prefix="azure")
+
+    async def __call__(self, pool: PoolId, call: Call, params: Params) -> Answer:
+        """The answer. Reads are tried again; a mutation is sent once. ProviderError, of launches also LaunchRefused."""
+        for pause in () if call.mutation else _READ_PAUSES:
+            try:
+                return await self._once(pool, call, params)
+            except Transient:
+                await self._sleep(pause)
+        return await self._once(pool, call, params)
+
+    def close(self) -> None:
+        """End the threads when their calls are done."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _once(self, pool: PoolId, call: Call, params: Params) -> Answer:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(_LONGEST_SECONDS):
+                return await loop.run_in_executor(self._threads, self._send, call, params)
+        except TimeoutError as error:
+            message = f"no answer within {_LONGEST_SECONDS:.0f} s"
+            raise _lost(call)(pool, call.full_name, "TimeOut", message) from error
+        except (sdk.AzureError, sdk.DeserializationError, sdk.SerializationError) as error:
+            raise _error_of(pool, call, error) from error
+
+
+def _error_of(pool: PoolId, call: Call, error: Exception) -> ProviderError:
+    """The error that stands for an exception of the SDK."""
+    code, message = type(error).__name__.removesuffix("Error"), str(error).split("\n")[0]
+    told = _told(error)
+    if isinstance(error, sdk.ClientAuthenticationError) and (told is None or told.code not in CODES):
+        advice = "give the operator's ServiceAccount an identity (Workload Identity), see docs/clouds/azure.md"
+        return CloudUnauthorized(pool, call.full_name, code, f"{message}: {advice}")
+    response: Any = getattr(error, "response", None)
+    if told is not None:
+        status, headers = response.status_code, response.headers
+        wait, at = _seconds(headers.get("Retry-After")), _time_in(headers)
+        return call_error(pool, call.full_name, told, status, wait, at, mutation=call.mutation)
+    if isinstance(error, sdk.ServiceRequestError) and any(isinstance(each, _NOTHING_SENT) for each in _causes(error)):
+        return CloudUnreachable(pool, call.full_name, code, message)
+    if isinstance(error, sdk.SerializationError):
+        return InvalidRequest(pool, call.full_name, code, message)
+    if isinstance(error, sdk.ServiceRequestError | sdk.ServiceResponseError) or call.mutation:
+        return _lost(call)(pool, call.full_name, code, message)
+    return UnknownCode(pool, call.full_name, code, message)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and what led to it; the SDK, requests and urllib3 each wrap it in another way."""
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            yield each
+            waiting += [each.__cause__, getattr(each, "reason", None), getattr(each, "inner_exception", None)]
+            waiting += [arg for arg in each.args if isinstance(arg, BaseException)]
+
+
+def _told(error: Exception) -> LaunchError | None:
+    """Code and message of an error answer, without a code its HTTP status; None where no answer came."""
+    if not isinstance(error, sdk.HttpResponseError) or error.response is None:
+        return None
+    if error.error is not None and error.error.code:
+        return LaunchError(str(error.error.code), str(error.error.message or ""))
+    return LaunchError(f"HTTP {error.status_code}", str(error.message).split("\n")[0])
+
+
+def _lost(call: Call) -> type[CloudOutcomeUnknown] | type[Transient]:
+    return CloudOutcomeUnknown if call.mutation else Transient
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    return float(retry_after) if retry_after is not None and retry_after.isdigit() else None
+
+
+def _time_in(headers: Mapping[str, str]) -> Instant:
+    """The cloud's time in an answer's headers; the beginning of time if it has none."""
+    date = headers.get("Date")
+    return Instant(0) if date is None else instant(parsedate_to_datetime(date))

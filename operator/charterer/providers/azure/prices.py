@@ -1,0 +1,104 @@
+"""Prices of VMs: Azure's feed of retail prices, which anybody may read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any, Final
+
+from charterer.domain.money import Price
+from charterer.domain.pool import CapacityType, Pool, Quote
+from charterer.domain.time import Instant, instant, parse_instant
+from charterer.providers.azure.calls import PRICES, Calls
+from charterer.providers.azure.listing import BILLING_MINIMUM
+from charterer.providers.azure.permissions import Call
+from charterer.providers.errors import InvalidRequest, ProviderError
+
+_LIST_SECONDS: Final = 6 * 3600.0
+_SPOT_SECONDS: Final = 1800.0
+"""For how long prices are used before they are read again, and those of a pool of spot nodes."""
+_SOLD_OTHERWISE: Final = ("spot", "low priority")
+"""Ends of the names of rows that are no prices on demand; Low Priority is what Batch alone sells."""
+
+
+class Prices:
+    """Prices of one subscription's pools; ``clock``: seconds that only grow."""
+
+    def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
+        self._calls = calls
+        self._clock = clock
+        self._rows: dict[tuple[str, str], tuple[float, Instant, Sequence[Mapping[str, Any]]]] = {}
+
+    async def quote(self, pool: Pool, size: str, location: str) -> Quote:
+        """The price of a VM. A spot VM without a limit of its own never costs more than on demand."""
+        spot = pool.capacity_type is CapacityType.SPOT
+        source = f"Azure retail prices of {location}"
+        try:
+            at, rows = await self._read(pool, size, location, _SPOT_SECONDS if spot else _LIST_SECONDS)
+            now = [row for row in rows if parse_instant(row["effectiveStartDate"]) <= at]
+            worst = _price(pool, now, f"{size} in {location} on demand", "")
+            price = _price(pool, now, f"{size} in {location} as spot", "spot") if spot else worst
+        except ProviderError:  # such as in a cloud that the feed does not tell of
+            if pool.price_override is None:
+                raise
+            price = worst = pool.price_override
+            at = instant(datetime.now(UTC))
+        return Quote(price, max(worst, price), BILLING_MINIMUM, source, at)
+
+    async def _read(
+        self, pool: Pool, size: str, location: str, seconds: float
+    ) -> tuple[Instant, Sequence[Mapping[str, Any]]]:
+        """The rows of a size: for Windows and Linux, on demand, spot and so on; and when they were read."""
+        known = self._rows.get((size, location))
+        if known is None or self._clock() - known[0] >= seconds:
+            wanted = {
+                "serviceName": "Virtual Machines",
+                "armRegionName": location,
+                "armSkuName": size,
+                "priceType": "Consumption",
+            }
+            terms = " and ".join(f"{name} eq '{value}'" for name, value in wanted.items())
+            query = {"currencyCode": "USD", "$filter": terms}
+            answer = await self._calls(pool.id, Call.LIST_PRICES, {"url": "/api/retail/prices", "query": query})
+            known = self._rows[size, location] = self._clock(), answer.at, answer.body
+        return known[1], known[2]
+
+
+def _price(pool: Pool, rows: Sequence[Mapping[str, Any]], what: str, sold: str) -> Price:
+    """The one price of Linux that is sold so; InvalidRequest where there is none, or several."""
+    plain = [row for row in rows if _is_plain(row) and _sold(row) == sold]
+    if others := {row["currencyCode"] for row in plain} - {"USD"}:
+        raise _no_price(pool, f"{PRICES} tells the price of {what} in {', '.join(sorted(others))}, not in USD")
+    prices = {Decimal(str(row["retailPrice"])) for row in _newest(plain)}
+    if len(prices) != 1:
+        found = f"{len(prices)} prices" if prices else "no price"
+        raise _no_price(pool, f"{PRICES} has {found} of {what}")
+    return Price(int((prices.pop() * 1_000_000).to_integral_value(ROUND_HALF_UP)))
+
+
+def _is_plain(row: Mapping[str, Any]) -> bool:
+    """Whether it is the price of an hour of a VM that runs Linux, without a term or a plan."""
+    return (
+        row["type"] == "Consumption"
+        and row["unitOfMeasure"] == "1 Hour"
+        and "windows" not in row["productName"].lower()
+        and row.get("isPrimaryMeterRegion", True)
+        and not row.get("tierMinimumUnits")
+        and not row.get("effectiveEndDate")
+    )
+
+
+def _sold(row: Mapping[str, Any]) -> str:
+    names = row["skuName"].lower(), row["meterName"].lower()
+    return next((way for way in _SOLD_OTHERWISE if any(name.endswith(way) for name in names)), "")
+
+
+def _newest(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """The rows that took effect last; the feed tells earlier ones as well."""
+    begins = [parse_instant(row["effectiveStartDate"]) for row in rows]
+    return [row for row, begin in zip(rows, begins, strict=True) if begin == max(begins)]
+
+
+def _no_price(pool: Pool, what: str) -> InvalidRequest:
+    return InvalidRequest(pool.id, Call.LIST_PRICES.full_name, "NoPrice", f"{what}: set spec.price.hourly")

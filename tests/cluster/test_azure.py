@@ -1,0 +1,124 @@
+"""Whole lives on VMs of Azure: rented, run on, given back and billed, with the operator killed around every call."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from charterer.cluster.paths import GPU_POOLS
+from charterer.domain.time import instant, parse_instant
+from tests.clouds.faults import AnswerLost
+from tests.testbed.azure_bed import GPU_TYPE, SIZE, AzureBed
+from tests.testbed.operators import Killer, OperatorProcess
+
+every_kind = pytest.mark.parametrize("kind", ["uniform", "flexible", "aks"])
+
+
+@every_kind
+async def test_a_job_runs_on_two_machines_that_are_ended_after_it_and_paid_for(azure_bed: AzureBed, kind: str) -> None:
+    bed, sub = azure_bed, azure_bed.subscription
+    bed.operator()
+    await bed.azure_pool(kind)
+    await bed.budget()
+    await bed.job("train", gpus=16)
+    await bed.running("train")
+    vms, rentals = bed.alive(), {raw["status"]["instance"]: raw for raw in bed.rentals()}
+    assert {vm.vm_id for vm in vms} == rentals.keys()
+    assert len(vms) == 2
+    for vm in vms:
+        status = rentals[vm.vm_id]["status"]
+        assert (status["node"], status["providerId"].rpartition("/")[2]) == (vm.computer, vm.id.rpartition("/")[2])
+        assert parse_instant(status["launchedAt"]) == instant(vm.created)
+    pool = bed.mirror.one(GPU_POOLS, "azure")
+    assert pool is not None
+    offering, quote = pool["status"]["offering"], pool["status"]["quote"]
+    assert (offering["gpuType"], offering["gpusPerNode"], offering["instanceType"]) == (GPU_TYPE, 8, SIZE)
+    assert quote["hourly"] == "27.197"
+    bed.let_lists_show_all()
+    await bed.finish("train")
+    await bed.complete("train")
+    await bed.until(lambda: not bed.alive())
+    assert all(cost > 0 for cost in sub.bill().values())
+
+
+async def test_a_stock_out_cools_the_pool_and_the_vms_without_a_host_are_deleted(azure_bed: AzureBed) -> None:
+    """Its cause is read from the failed VMs themselves; the job runs once there are hosts again."""
+    bed, sub = azure_bed, azure_bed.subscription
+    bed.operator()
+    sub.stock[SIZE, sub.location, "Regular"] = 0
+    scale_set = await bed.azure_pool("uniform", cooldownSeconds=1)
+    await bed.budget()
+    await bed.job("train", gpus=8)
+    await bed.until(lambda: "AllocationFailed" in str((bed.mirror.one(GPU_POOLS, "azure") or {}).get("status")))
+    await bed.until(lambda: (scale_set.capacity, bed.alive()) == (0, []))
+    assert sub.bill() == dict.fromkeys(sub.vms, 0)
+    sub.stock.clear()
+    await bed.running("train")
+    assert len(bed.alive()) == 1
+    bed.let_lists_show_all()
+    await bed.finish("train")
+    await bed.complete("train")
+    await bed.until(lambda: not bed.alive())
+
+
+_STEPS = frozenset({"Rent", "AskCloud", "Adopt", "MarkReady", "Release", "Terminate", "MarkEnded", "Fold", "Forget"})
+"""Those of renting and releasing; the others are the same for every cloud."""
+_CALLS = {
+    "aks": {"agent_pools_create_or_update", "agent_pools_delete_machines"},
+    "sets": {"virtual_machine_scale_sets_update", "virtual_machine_scale_sets_delete_instances"},
+}
+"""The calls that rent and release a machine."""
+
+
+@dataclass(slots=True)
+class _CallKiller:
+    """Kills the operator before a call takes effect, and after it before the answer, once for each of ``points``."""
+
+    operator: OperatorProcess
+    points: set[str]
+
+    def __call__(self, when: str, call: str) -> None:
+        point = f"{when} {call}"
+        if point in self.points:
+            self.points.remove(point)
+            os.kill(self.operator.pid, signal.SIGKILL)
+            raise AnswerLost
+
+
+def _around(things: Iterable[str]) -> set[str]:
+    return {f"{when} {thing}" for when in ("before", "after") for thing in things}
+
+
+@pytest.mark.timeout(300)
+@every_kind
+async def test_killed_around_every_call_and_step_two_machines_are_launched_and_no_third(
+    azure_bed: AzureBed, kind: str
+) -> None:
+    bed, sub = azure_bed, azure_bed.subscription
+    journal = bed.directory / "journal"
+    operator = bed.operator(killer=Killer(journal, _STEPS))
+    killer = sub.witness = _CallKiller(operator, _around(_CALLS.get(kind, _CALLS["sets"])))
+    async with operator.revived():
+        await bed.azure_pool(kind)
+        await bed.budget()
+        await bed.job("train", gpus=16)
+        await bed.running("train")
+        assert len(sub.vms) == 2
+        bed.let_lists_show_all()
+        await bed.finish("train")
+        await bed.complete("train")
+        await bed.until(lambda: not bed.alive())
+        await bed.settle()
+        await bed.until(lambda: not bed.rentals())
+    assert len(sub.vms) == 2
+    assert killer.points == set(), "calls around which the operator was not killed"
+    assert _around(_STEPS) - {*_lines(journal)} == set()
+
+
+def _lines(journal: Path) -> list[str]:
+    return journal.read_text().splitlines()

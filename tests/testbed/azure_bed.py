@@ -1,0 +1,172 @@
+"""A bed whose nodes come from Azure: the operator's SDK talks to our own servers, whose VMs join the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sized
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from charterer.clouds.azure import AzureNodePool, AzureScaleSet
+from charterer.cluster.errors import AlreadyExists, NotFound
+from charterer.cluster.paths import NODES, TRAINING_JOBS
+from charterer.domain.pool import Pool
+from charterer.fakecloud.nodes import HEARTBEAT, SILENT
+from charterer.lifecycle.view import MISSING_SECONDS
+from charterer.providers.accounts import Environment, adapter_for
+from charterer.providers.azure.calls import Address, Sdk
+from charterer.providers.azure.cloud import AzureCloud
+from charterer.providers.azure.listing import LAG_SECONDS
+from charterer.providers.karpenter.objects import Objects
+from charterer.providers.provider import Provider
+from tests.clouds.azure.catalogue import SIZES
+from tests.clouds.azure.credential import Credential
+from tests.clouds.azure.resources import Cluster, NodePool, ScaleSet, Vm
+from tests.clouds.azure.retail import Feed, RetailServer
+from tests.clouds.azure.server import AzureServer
+from tests.clouds.azure.subscription import Subscription
+from tests.clouds.clock import WallClock
+from tests.testbed.bed import Bed, dismantle, parts_of_bed
+from tests.testbed.controlplane import ControlPlane
+
+SIZE = "Standard_ND96asr_v4"
+GPU_TYPE = "NVIDIA-A100-SXM4-40GB"
+_GROUP, _NODES, _CLUSTER = "gpu-rg", "MC_gpu-rg_prod_westeurope", "prod"
+_LOOK_SECONDS = 0.1
+_LATE_SECONDS = 60
+"""The most by which the ledger is above the bill for each VM: until it runs, and until a list lacks it."""
+_AFTERWARDS = LAG_SECONDS + MISSING_SECONDS + 1
+"""Seconds after which lists must show what there is, and a VM that they lack has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class AzureAt:
+    """Makes an operator's adapters of Azure talk to this address, with the credentials of a test."""
+
+    address: Address
+
+    def __call__(self, pool: Pool, environ: Environment, objects: Objects | None = None) -> Provider:
+        if not isinstance(pool.cloud, AzureScaleSet | AzureNodePool):
+            return adapter_for(pool, environ, objects)
+        subscription = pool.cloud.subscription
+        return AzureCloud(subscription, "", "", Sdk(subscription, "", "", self.address, Credential()))
+
+
+@dataclass(slots=True)
+class AzureBed(Bed):
+    """Bed and subscription."""
+
+    subscription: Subscription = field(kw_only=True)
+
+    async def azure_pool(self, kind: str, name: str = "azure", **spec: object) -> ScaleSet:
+        """A pool of VMs with eight A100s each: of a uniform or flexible scale set, or of a node pool of AKS."""
+        sub = self.subscription
+        cloud: dict[str, object] = {"subscription": sub.id, "resourceGroup": _GROUP, "location": sub.location}
+        if kind == "aks":
+            cluster = Cluster(_GROUP, _CLUSTER, sub.location, _NODES)
+            made = sub.add_pool(cluster, NodePool(name, f"aks-{name}-vmss", SIZE, 0))
+            cloud["aks"] = {"cluster": _CLUSTER, "nodePool": name}
+        else:
+            made = sub.add_scale_set(name, SIZE, orchestration=kind.capitalize())
+            cloud["scaleSet"] = name
+        common = {"maxNodes": 10, "startSeconds": 3, "cooldownSeconds": 300, "capacityType": "OnDemand"}
+        await self.create("GPUPool", name, {"azure": cloud, **common, **spec})
+        return made
+
+    def alive(self) -> list[Vm]:
+        """The VMs that are not being deleted."""
+        with self.subscription.lock:
+            return [vm for vm in self.subscription.vms.values() if vm.ending is None]
+
+    async def instances(self) -> list[Mapping[str, Any]]:
+        """The VMs that are billed now."""
+        return [{"id": vm.vm_id} for vm in self.alive()]
+
+    async def bill(self) -> tuple[Sized, int]:
+        """What each VM that ever was costs, and the sum."""
+        with self.subscription.lock:
+            lines = self.subscription.bill()
+        return lines, sum(lines.values())
+
+    def is_paid(self, ledger: int, bill: int) -> bool:
+        """Azure tells of no VM when it ended, nor from when on it is billed: the ledger may be above, never below."""
+        late = len(self.subscription.vms) * _LATE_SECONDS * int(SIZES[SIZE].price * 10**6) // 3600
+        return bill <= ledger <= bill + late
+
+    async def settle(self) -> None:
+        """When lists lack all VMs that have ended: the minutes later after which that is believed."""
+        missing = "missingSince"
+        await self.until(lambda: all(raw["status"].get(missing) for raw in self.rentals()))
+        self.subscription.clock.advance(_AFTERWARDS)
+
+    def let_lists_show_all(self) -> None:
+        """Let the minutes pass after which a list that lacks a VM says that it has ended."""
+        self.subscription.clock.advance(_AFTERWARDS)
+
+    async def close(self) -> None:
+        """As every bed, but jobs are deleted and their VMs ended some minutes before."""
+        for raw in self.mirror.all(TRAINING_JOBS, self.namespace):
+            await self.delete("TrainingJob", raw["metadata"]["name"])
+        await self.settle()
+        await Bed.close(self)
+
+    async def join(self) -> None:
+        """Let VMs that run join the cluster, and those that end fall silent, for ever."""
+        joined: set[str] = set()
+        while True:
+            with self.subscription.lock:
+                vms, now = list(self.subscription.vms.values()), self.subscription.clock.now
+            for vm in vms:
+                if vm.vm_id not in joined and vm.ending is None and vm.state_at(now) == ("Succeeded", "running"):
+                    await self._register(vm)
+                    joined.add(vm.vm_id)
+                elif vm.vm_id in joined and vm.ending is not None:
+                    with suppress(NotFound):
+                        await self.kube.merge_patch(NODES.one(vm.computer), {"metadata": {"labels": {SILENT: "true"}}})
+                    joined.remove(vm.vm_id)
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _register(self, vm: Vm) -> None:
+        facts = SIZES[vm.size]
+        resources = {"cpu": str(facts.vcpus), "memory": "900Gi", "pods": "110", "nvidia.com/gpu": str(facts.gpus)}
+        labels = {
+            "kubernetes.io/hostname": vm.computer,
+            "kubernetes.io/arch": "amd64",
+            "kubernetes.io/os": "linux",
+            "node.kubernetes.io/instance-type": vm.size,
+            "topology.kubernetes.io/zone": "0",
+            "nvidia.com/gpu.product": GPU_TYPE,
+            "nvidia.com/gpu.count": str(facts.gpus),
+        }
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": vm.computer, "annotations": {HEARTBEAT: "fake"}, "labels": labels},
+            "spec": {
+                "providerID": f"azure://{vm.id.replace(vm.group, vm.group.lower(), 1)}",
+                "taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}],
+            },
+            "status": {"capacity": resources, "allocatable": resources},
+        }
+        with suppress(AlreadyExists):
+            await self.kube.post(NODES.all(), node)
+
+
+@asynccontextmanager
+async def open_azure_bed(plane: ControlPlane, directory: Path) -> AsyncIterator[AzureBed]:
+    """A bed with a subscription of room for any number of VMs."""
+    clock = WallClock()
+    subscription = Subscription(clock=clock, start_seconds=1.0)
+    with AzureServer(subscription) as server, RetailServer(Feed(clock=clock)) as retail:
+        parts = await parts_of_bed(plane, directory, ())
+        address = Address(server.url, retail.url, str(server.certificate))
+        bed = AzureBed(*parts, adapters=AzureAt(address), subscription=subscription)
+        joining = asyncio.create_task(bed.join(), name="join")
+        try:
+            yield bed
+        finally:
+            joining.cancel()
+            await asyncio.gather(joining, return_exceptions=True)
+            await dismantle(bed)
