@@ -166,7 +166,7 @@ def list_managed_instances(project: Project, request: Message) -> Message:
     """The managed instances, also those without an instance.
 
     Pages exist only in a group with listManagedInstancesResults PAGINATED; PAGELESS, which is the default, ignores
-    maxResults and pageToken: https://cloud.google.com/compute/docs/instance-groups/getting-info-about-migs.
+    maxResults and pageToken (the SDK's description of that enum).
     """
     group, at = group_of(project, request), project.clock.now - timedelta(seconds=project.list_lag)
     shown = [each for each in group.rows if each.since <= at and (each.left is None or each.left > at)]

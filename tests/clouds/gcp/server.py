@@ -133,7 +133,8 @@ def _handler(server: GcpServer) -> type[BaseHTTPRequestHandler]:
                 return
             data = text.encode()
             self.send_response_only(status)
-            date = format_datetime(server.project.clock.now, usegmt=True)
+            skew = timedelta(seconds=server.project.faults.clock_skew)
+            date = format_datetime(server.project.clock.now + skew, usegmt=True)
             plain = {"Date": date, "Content-Type": "application/json; charset=UTF-8", "Content-Length": str(len(data))}
             for key, value in {**headers, **plain}.items():
                 self.send_header(key, value)
