@@ -8,9 +8,6 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-
-pytest.importorskip("google.cloud.compute_v1")
-
 from google.api_core import exceptions
 from google.auth.exceptions import RefreshError
 from google.cloud import compute_v1

@@ -174,3 +174,8 @@ class Clients:
         """resizeRequests.get."""
         kind = compute_v1.GetInstanceGroupManagerResizeRequestRequest
         return self.call(self.requests.get, kind, instance_group_manager=group, resize_request=name)
+
+
+def codes(operation: Message) -> list[str]:
+    """The codes of an operation's errors."""
+    return [error.code for error in operation.error.errors]

@@ -91,11 +91,10 @@ def list_(project: Project, request: Message) -> Message:
 
 
 def aggregated_list(project: Project, request: Message) -> Message:
-    """The instances of all zones; a zone that cannot be reached is named, or fails the call."""
-    unreachable = sorted(project.unreachable)
-    if unreachable and not request.return_partial_success:
-        raise Fault(503, "backendError", f"The zones {unreachable} are unreachable.")
-    everything = [each for zone in sorted(project.zones) if zone not in unreachable for each in _rows(project, zone)]
+    """The instances of all zones; a zone that cannot be reached fails the call."""
+    if project.unreachable:
+        raise Fault(503, "backendError", f"The zones {sorted(project.unreachable)} are unreachable.")
+    everything = [each for zone in sorted(project.zones) for each in _rows(project, zone)]
     everything, more = listed(everything, request, compute_v1.Instance, project.page)
     items = {}
     for zone in project.zones:
@@ -103,9 +102,7 @@ def aggregated_list(project: Project, request: Message) -> Message:
         empty = compute_v1.Warning(code="NO_RESULTS_ON_PAGE", message=f"There are no results for scope '{zone}'.")
         scope = {"instances": inside} if inside else {"warning": empty}
         items[f"zones/{zone}"] = compute_v1.InstancesScopedList(**scope)
-    return compute_v1.InstanceAggregatedList(
-        items=items, next_page_token=more, unreachables=[f"zones/{zone}" for zone in unreachable]
-    )
+    return compute_v1.InstanceAggregatedList(items=items, next_page_token=more)
 
 
 def template_of(project: Project, link: str, zone: str) -> tuple[Message, str]:
@@ -135,7 +132,7 @@ def _merged(base: object, patch: object) -> object:
 
 
 def _names(project: Project, zone: str, body: Message) -> list[str]:
-    count, named = body.count, list(body.per_instance_properties)
+    count, named = body.count, sorted(body.per_instance_properties)
     if count < 1:
         raise invalid("resource.count", count, "Must be at least 1.")
     for name in named:

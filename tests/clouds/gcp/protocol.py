@@ -28,7 +28,6 @@ Message = Any
 SERVICES = (
     "accelerator_types",
     "autoscalers",
-    "global_operations",
     "instance_group_manager_resize_requests",
     "instance_group_managers",
     "instance_templates",
@@ -36,7 +35,6 @@ SERVICES = (
     "machine_types",
     "projects",
     "region_instance_templates",
-    "region_operations",
     "regions",
     "reservations",
     "zone_operations",
