@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from google.api_core import exceptions
@@ -62,7 +63,12 @@ def test_what_is_rolled_back_existed_and_cost(project: Project, gce: Clients) ->
 
 def test_bulk_insert_names_by_pattern_and_changes_the_template(project: Project, gce: Clients) -> None:
     other = compute_v1.InstanceProperties(machine_type="g2-standard-8", labels={"order": "7"})
-    spec = {"count": 2, "per_instance_properties": {}, "name_pattern": "node-##", "instance_properties": other}
+    spec: dict[str, Any] = {
+        "count": 2,
+        "per_instance_properties": {},
+        "name_pattern": "node-##",
+        "instance_properties": other,
+    }
     gce.bulk([], **spec)
     gce.bulk([], **spec | {"count": 1})
     assert gce.names("labels.order = 7 AND labels.team:*") == ["node-01", "node-02", "node-03"]
@@ -146,7 +152,7 @@ def test_filters_and_pages_of_instances(project: Project, gce: Clients) -> None:
     assert gce.names("scheduling.provisioningModel = SPOT") == ["s1"]
     assert gce.names("NOT name = b*") == ["s1"]
     assert gce.names(f'creationTimestamp > "{BEGIN.isoformat()}"') == []
-    assert len(gce.list(max_results=3)) == 4
+    assert len(gce.listed(max_results=3)) == 4
     assert project.calls[-1][1]["pageToken"]
     found = gce.instances.aggregated_list(project="test-project")
     assert [place for place, scope in found if scope.instances] == [f"zones/{ZONE}"]

@@ -133,16 +133,16 @@ def test_what_does_not_exist_is_not_found(gce: Clients, server: GcpServer) -> No
     with pytest.raises(exceptions.NotFound, match="instanceTemplates/none' was not found"):
         gce.bulk(["one"], source_instance_template="projects/test-project/global/instanceTemplates/none")
     with pytest.raises(exceptions.NotFound, match="projects/theirs' was not found"):
-        Clients(server.url, "theirs").list()
+        Clients(server.url, "theirs").listed()
     with pytest.raises(exceptions.BadRequest, match="Unknown zone"):
-        Clients(server.url, zone="us-central1-z").list()
+        Clients(server.url, zone="us-central1-z").listed()
 
 
 @pytest.mark.usefixtures("project")
 def test_lists_have_limits(gce: Clients) -> None:
     for wrong in ({"max_results": 501}, {"page_token": "x"}, {"order_by": "size"}):
         with pytest.raises(exceptions.BadRequest, match="Invalid value for field"):
-            gce.list(**wrong)
+            gce.listed(**wrong)
 
 
 @pytest.mark.usefixtures("project")
@@ -152,7 +152,7 @@ def test_lists_have_limits(gce: Clients) -> None:
 )
 def test_a_filter_that_does_not_parse_is_refused(gce: Clients, filter: str) -> None:
     with pytest.raises(exceptions.BadRequest, match="Invalid list filter expression"):
-        gce.list(filter)
+        gce.listed(filter)
 
 
 def test_instances_are_withdrawn_by_urls_of_the_groups_zone_or_by_names(project: Project, gce: Clients) -> None:
@@ -193,18 +193,18 @@ def test_a_token_that_is_not_accepted_is_a_401_at_which_the_sdk_wants_a_new_one(
 ) -> None:
     project.tokens = {"good"}
     assert raw(server, "GET", INSTANCES) == (401, "Invalid Credentials")
-    assert Clients(server.url, token="good").list() == []
+    assert Clients(server.url, token="good").listed() == []
     with pytest.raises(RefreshError):
-        Clients(server.url, token="stale").list()
+        Clients(server.url, token="stale").listed()
     assert project.callers["instances.list"] == {"", "good", "stale"}
 
 
 def test_a_rate_limit_is_a_403_with_its_own_reason_and_a_time(project: Project, gce: Clients) -> None:
     project.faults.fail("instances.list", THROTTLED)
     with pytest.raises(exceptions.Forbidden) as caught:
-        gce.list()
+        gce.listed()
     assert (reason(caught.value), caught.value.response.headers["Retry-After"]) == ("rateLimitExceeded", "7")
-    assert gce.list() == []
+    assert gce.listed() == []
 
 
 def test_an_answer_is_lost_before_or_after_the_call_took_effect(project: Project, gce: Clients) -> None:

@@ -26,7 +26,7 @@ class Clients:
     def client(self, name: str) -> Any:
         """A client by the name of its class."""
         options = ClientOptions(api_endpoint=self.url)
-        credentials: Any = AnonymousCredentials()
+        credentials: Any = AnonymousCredentials()  # type: ignore[no-untyped-call]
         if self.token:
             credentials = Credentials(self.token)  # type: ignore[no-untyped-call]
         return getattr(compute_v1, name)(credentials=credentials, client_options=options, transport="rest")
@@ -121,13 +121,13 @@ class Clients:
             bulk_insert_instance_resource_resource=compute_v1.BulkInsertInstanceResource(**plain | fields),
         )
 
-    def list(self, filter: str = "", **fields: Any) -> list[Message]:
+    def listed(self, filter: str = "", **fields: Any) -> list[Message]:
         """instances.list, all pages."""
         return list(self.call(self.instances.list, compute_v1.ListInstancesRequest, filter=filter, **fields))
 
     def names(self, filter: str = "") -> list[str]:
         """The names of the instances that are listed."""
-        return [each.name for each in self.list(filter)]
+        return [each.name for each in self.listed(filter)]
 
     def get(self, name: str) -> Message:
         """An instance."""

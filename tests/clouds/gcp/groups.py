@@ -9,9 +9,10 @@ from google.cloud import compute_v1
 
 from tests.clouds.gcp.lists import listed, page
 from tests.clouds.gcp.project import Project
+from tests.clouds.gcp.properties import last
 from tests.clouds.gcp.protocol import Fault, Message, check_name, invalid
 from tests.clouds.gcp.settle import settle
-from tests.clouds.gcp.state import Error, Group, Operation, Row, errors_of, last, stamp
+from tests.clouds.gcp.state import Error, Group, Operation, Row, errors_of, stamp
 
 _MOST_NAMES = 1000
 

@@ -10,9 +10,10 @@ from datetime import datetime, timedelta
 from google.cloud import compute_v1
 
 from tests.clouds.gcp.lists import as_json, listed
-from tests.clouds.gcp.project import Project, gpus_of
+from tests.clouds.gcp.project import Project
+from tests.clouds.gcp.properties import gpus_of, last
 from tests.clouds.gcp.protocol import Fault, Message, check_labels, check_name, invalid
-from tests.clouds.gcp.state import Error, Operation, Vm, last, stamp
+from tests.clouds.gcp.state import Error, Operation, Vm, stamp
 
 
 def found(project: Project, zone: str, name: str) -> Vm:

@@ -9,8 +9,9 @@ from google.cloud import compute_v1
 from tests.clouds.gcp.catalogue import METRICS, TYPES
 from tests.clouds.gcp.lists import listed
 from tests.clouds.gcp.project import PLENTY, Project, Reservation
+from tests.clouds.gcp.properties import last
 from tests.clouds.gcp.protocol import Fault, Message
-from tests.clouds.gcp.state import last, stamp
+from tests.clouds.gcp.state import stamp
 
 
 def _missing(project: Project, *path: str) -> Fault:

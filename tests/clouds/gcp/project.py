@@ -14,9 +14,10 @@ from google.cloud import compute_v1
 
 from tests.clouds.clock import Clock
 from tests.clouds.faults import Faults
-from tests.clouds.gcp.catalogue import METRICS, TYPES
+from tests.clouds.gcp.catalogue import TYPES
+from tests.clouds.gcp.properties import last, metrics_of, model_of, reservation_of
 from tests.clouds.gcp.protocol import Fault, Message
-from tests.clouds.gcp.state import BASE, Error, Group, Operation, Row, Vm, last, model_of
+from tests.clouds.gcp.state import BASE, Error, Group, Operation, Row, Vm
 
 MINIMUM_SECONDS = 60
 PLENTY = 10**6
@@ -301,17 +302,15 @@ class Project:
         self.stop(vm, at, deletes=True)
         return self.operate("delete", vm, user=user, done=max(at, vm.gone or at))
 
-    def interrupt(self, vm: Vm, kind: str, told: str, at: datetime) -> None:
-        """End an instance as the cloud does: as its instanceTerminationAction says, with an operation of a kind."""
-        deletes = vm.properties.scheduling.instance_termination_action == "DELETE"
-        self.stop(vm, at, deletes=deletes)
-        operation = self.operate(kind, vm, user=SYSTEM, done=at)
-        operation.told = told
-
     def preempt(self, vm: Vm) -> None:
-        """Take a spot instance back. The operation: https://cloud.google.com/compute/docs/instances/create-use-spot."""
+        """Take a spot instance back; it is deleted or stopped as its instanceTerminationAction says.
+
+        The operation: https://cloud.google.com/compute/docs/instances/create-use-spot.
+        """
         assert vm.spot, f"{vm.name} is not spot"
-        self.interrupt(vm, "compute.instances.preempted", "Instance was preempted.", self.clock.now)
+        at = self.clock.now + timedelta(seconds=self.ending_seconds)
+        self.stop(vm, at, deletes=vm.properties.scheduling.instance_termination_action == "DELETE")
+        self.operate("compute.instances.preempted", vm, user=SYSTEM, done=at).told = "Instance was preempted."
 
     def start_by_hand(self, name: str, zone: str, machine_type: str, labels: Mapping[str, str]) -> Vm:
         """An instance that nobody ordered."""
@@ -342,7 +341,10 @@ class Project:
     # --- money, and what happened ----------------------------------------------------------------------------------
 
     def bill(self) -> dict[int, int]:
-        """Micro-dollars of each instance until now, by its id: its seconds, at least a minute; no disks."""
+        """Micro-dollars of each instance until now, by its id: its seconds, at least a minute; no disks.
+
+        From its creation to the end of its deletion or stop. Google may charge less (not before RUNNING): never more.
+        """
         return {vm.id: self._bill_of(vm) for vm in self.instances.values()}
 
     def _bill_of(self, vm: Vm) -> int:
@@ -363,29 +365,3 @@ class Project:
         for permission, resource in permissions:
             if permission in self.denied:
                 raise Fault(403, "forbidden", f"Required '{permission}' permission for '{resource}'")
-
-
-def reservation_of(properties: Message) -> str:
-    """The one reservation that an instance is to use, or nothing."""
-    affinity = properties.reservation_affinity
-    if affinity.consume_reservation_type != "SPECIFIC_RESERVATION":
-        return ""
-    return last(affinity.values[0])
-
-
-def gpus_of(properties: Message) -> dict[str, int]:
-    """GPUs by accelerator type: the machine type's own, or those attached."""
-    facts = TYPES[last(properties.machine_type)]
-    attached = {last(each.accelerator_type): each.accelerator_count for each in properties.guest_accelerators}
-    return {facts.gpu: facts.gpus} if facts.gpus else attached
-
-
-def metrics_of(properties: Message) -> dict[str, int]:
-    """What an instance uses of each quota.
-
-    Spot and flex-start use the preemptible quota of their GPU (https://cloud.google.com/compute/resource-usage,
-    "GPU VMs and preemptible allocation quotas"). Whether they count in GPUS_ALL_REGIONS is unproven; here they do.
-    """
-    prefix = "PREEMPTIBLE_" if model_of(properties) in ("SPOT", "FLEX_START") else ""
-    found = {prefix + METRICS[kind]: count for kind, count in gpus_of(properties).items()}
-    return found | ({"GPUS_ALL_REGIONS": sum(found.values())} if found else {})

@@ -10,9 +10,10 @@ from google.cloud import compute_v1
 from tests.clouds.gcp.groups import group_of
 from tests.clouds.gcp.lists import listed
 from tests.clouds.gcp.project import Project
+from tests.clouds.gcp.properties import model_of
 from tests.clouds.gcp.protocol import Fault, Message, check_name, invalid
 from tests.clouds.gcp.settle import properties_of, settle
-from tests.clouds.gcp.state import Group, Operation, ResizeRequest, errors_of, model_of, stamp
+from tests.clouds.gcp.state import Group, Operation, ResizeRequest, errors_of, stamp
 
 _SHORTEST, _LONGEST = 600, 7 * 24 * 3600
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tests.clouds.gcp.project import SYSTEM, Project
+from tests.clouds.gcp.properties import last
 from tests.clouds.gcp.protocol import Message
-from tests.clouds.gcp.state import Error, Group, ResizeRequest, Row, Vm, last
+from tests.clouds.gcp.state import Error, Group, ResizeRequest, Row, Vm
 
 
 def settle(project: Project) -> None:

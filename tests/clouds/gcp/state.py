@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 
 from google.cloud import compute_v1
 
+from tests.clouds.gcp.properties import last, model_of
 from tests.clouds.gcp.protocol import Message
 
 BASE = "https://www.googleapis.com/compute/v1"
@@ -19,11 +20,6 @@ Error = tuple[str, str]
 def stamp(at: datetime) -> str:
     """A time as the API writes it: milliseconds, and the offset of California."""
     return at.astimezone(_PACIFIC).isoformat(timespec="milliseconds")
-
-
-def last(link: str) -> str:
-    """The name at the end of a link."""
-    return link.rsplit("/", 1)[-1]
 
 
 @dataclass
@@ -78,13 +74,6 @@ class Vm:
         if self.stopping is not None and self.stopping <= at:
             return "STOPPING"
         return "RUNNING" if self.runs <= at else "STAGING"
-
-
-def model_of(properties: Message) -> str:
-    """The provisioning model; ``preemptible`` is the older word for spot."""
-    if properties.scheduling.preemptible:
-        return "SPOT"
-    return str(properties.scheduling.provisioning_model) or "STANDARD"
 
 
 @dataclass
