@@ -196,14 +196,17 @@ def test_a_preempted_instance_that_is_stopped_keeps_its_disk(project: Project, g
     gce.create("stopping", ["one"])
     [vm] = project.alive()
     project.clock.advance(100)
+    project.ending_seconds = 30
     project.preempt(vm)
+    assert gce.states("stopping") == {"one": ("NONE", "STOPPING", "")}
     project.clock.advance(100)
     assert gce.get("one").status == "TERMINATED"
     assert (gce.names("status = TERMINATED"), vm.gone) == (["one"], None)
-    assert vm.ended == BEGIN + timedelta(seconds=100)
+    assert vm.ended == BEGIN + timedelta(seconds=130)
     assert gce.states("stopping") == {"one": ("NONE", "TERMINATED", "")}
     gce.withdraw("stopping", ["one"])
-    assert gce.names() == []
+    project.clock.advance(30)
+    assert (gce.names(), vm.ended) == ([], BEGIN + timedelta(seconds=130))
 
 
 def test_a_group_that_repairs_makes_a_node_that_nobody_asked_for(project: Project, gce: Clients) -> None:

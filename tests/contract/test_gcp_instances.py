@@ -199,3 +199,40 @@ def test_a_reservation_serves_as_many_as_it_has(project: Project, gce: Clients) 
         project="test-project", region="us-central1", instance_template="kept"
     )
     assert list(template.properties.reservation_affinity.values) == ["kept"]
+
+
+def test_an_instance_of_a_reservation_ends_with_it(project: Project, gce: Clients) -> None:
+    project.add_template("bound", TYPE, model="RESERVATION_BOUND", reservation="kept")
+    ends = BEGIN + timedelta(hours=1)
+    project.add_reservation("kept", ZONE, TYPE, 1, ends=ends)
+    gce.bulk(["one"], source_instance_template="global/instanceTemplates/bound")
+    seen = gce.client("ReservationsClient").get(project="test-project", zone=ZONE, reservation="kept")
+    limit = gce.get("one").resource_status.scheduling.termination_timestamp
+    assert datetime.fromisoformat(seen.delete_at_time) == datetime.fromisoformat(limit) == ends
+    project.clock.advance(3600)
+    assert gce.names() == []
+
+
+def test_what_exists_is_listed_by_zone_and_for_the_project(project: Project, gce: Clients) -> None:
+    project.add_autoscaler(project.groups[ZONE, "gpu"])
+    project.add_reservation("kept", ZONE, TYPE, 1)
+    here, whole = {"project": "test-project", "zone": ZONE}, {"project": "test-project"}
+    assert [zone.name for zone in gce.client("ZonesClient").list(**whole)] == sorted(project.zones)
+    assert gce.client("ZonesClient").get(**here).region.endswith("/regions/us-central1")
+    assert "nvidia-l4" in [gpu.name for gpu in gce.client("AcceleratorTypesClient").list(**here)]
+    assert [kept.name for kept in gce.client("ReservationsClient").list(**here)] == ["kept"]
+    assert [group.name for group in gce.groups.list(**here)] == ["gpu", "spot", "stopping", "flex"]
+    assert len(dict(gce.groups.aggregated_list(**whole))[f"zones/{ZONE}"].instance_group_managers) == 4
+    scalers = dict(gce.client("AutoscalersClient").aggregated_list(**whole))
+    assert [scaler.name for scaler in scalers[f"zones/{ZONE}"].autoscalers] == ["gpu"]
+    template = gce.client("InstanceTemplatesClient").get(**whole, instance_template="spot")
+    assert template.properties.scheduling.instance_termination_action == "DELETE"
+
+
+def test_waiting_for_an_operation_may_end_before_it_does(project: Project, gce: Clients) -> None:
+    project.operation_seconds = 60
+    operation = gce.bulk(["one"])
+    waited = gce.operations.wait(project="test-project", zone=ZONE, operation=operation.name)
+    assert waited.status == compute_v1.Operation.Status.RUNNING
+    project.clock.advance(60)
+    assert gce.operation(str(operation.id)).status == compute_v1.Operation.Status.DONE
