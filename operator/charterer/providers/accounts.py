@@ -55,7 +55,7 @@ def adapter_for(pool: Pool, environ: Environment, objects: Objects | None = None
             return KarpenterCloud(objects)
         case AwsFleet(region=region, assume_role=role) | AwsGroup(region=region, assume_role=role):
             from charterer.providers.aws.cloud import AwsCloud
-            from charterer.providers.aws.own_cluster import OwnCluster
+            from charterer.providers.own_cluster import OwnCluster
 
             if objects is None:
                 raise ValueError(f"GPUPool {pool.id} is of AWS, where tags name the cluster: it needs one")

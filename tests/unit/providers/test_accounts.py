@@ -11,7 +11,7 @@ from charterer.clouds.aws import AwsFleet, AwsGroup
 from charterer.clouds.fake import FakeGroup
 from charterer.domain.ids import PoolId
 from charterer.providers.accounts import Accounts, adapter_for
-from charterer.providers.aws.own_cluster import OwnCluster
+from charterer.providers.own_cluster import OwnCluster
 from charterer.providers.errors import Transient
 from charterer.providers.karpenter.objects import CallFailure, Objects, ObjectsError
 from tests import factory as make
