@@ -236,9 +236,10 @@ def test_an_instance_ends_at_its_time_limit(project: Project, gce: Clients) -> N
     assert datetime.fromisoformat(gce.get("one").resource_status.scheduling.termination_timestamp) == ends
     assert datetime.fromisoformat(gce.managed("short")[0].scheduling.termination_timestamp) == ends
     project.clock.advance(10_000)
+    assert (project.alive(), list(project.bill().values())) == ([], [round(3_673_385 * 630 / 3600)])
     assert (gce.names(), gce.states("short"), gce.group("short").target_size) == ([], {}, 0)
     [vm] = project.instances.values()
-    assert vm.ended == ends
+    assert (vm.ended, vm.gone) == (ends, ends)
 
 
 # --- resize requests -----------------------------------------------------------------------------------------------

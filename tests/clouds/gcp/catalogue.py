@@ -53,3 +53,6 @@ TYPES = {
     "n1-standard-8": _type(8, 30720, "", 0, "0.38", "0.08"),
     "e2-standard-4": _type(4, 16384, "", 0, "0.134", "0.05"),
 }
+
+PRICES = {(name, spot): facts.spot if spot else facts.price for name, facts in TYPES.items() for spot in (False, True)}
+"""By machine type, and whether it is spot."""

@@ -89,8 +89,8 @@ def aggregated_list(project: Project, request: Message) -> Message:
 def create_instances(project: Project, request: Message) -> Operation:
     """Add managed instances by name: the operation is done before any of them runs.
 
-    A known name fails the operation with MEMBER_ALREADY_EXISTS, as cluster-autoscaler met it
-    (https://github.com/kubernetes/autoscaler/pull/5496).
+    A known name fails the operation with MEMBER_ALREADY_EXISTS, as cluster-autoscaler met it, and nothing is created
+    (https://github.com/kubernetes/autoscaler/pull/5496, GoogleCloudPlatform/cluster-toolkit/pull/6127).
     """
     group = group_of(project, request)
     configs = request.instance_group_managers_create_instances_request_resource.instances

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from google.cloud import compute_v1
 
 from tests.clouds.gcp.catalogue import METRICS, TYPES
@@ -68,22 +66,18 @@ def all_machine_types(project: Project, request: Message) -> Message:
     """The machine types of every zone."""
     rows = [each for zone in sorted(project.zones) for each in _types(project, zone)]
     rows, more = listed(rows, request, compute_v1.MachineType, project.page)
-    by_zone = _by_zone(project, {each.self_link: each.zone for each in rows})
     items = {
-        place: compute_v1.MachineTypesScopedList(machine_types=[each for each in rows if each.self_link in links])
-        for place, links in by_zone.items()
+        f"zones/{zone}": compute_v1.MachineTypesScopedList(machine_types=[each for each in rows if each.zone == zone])
+        for zone in project.zones
     }
     return compute_v1.MachineTypeAggregatedList(items=items, next_page_token=more)
 
 
-def _by_zone(project: Project, zone_of: Mapping[str, str]) -> dict[str, set[str]]:
-    return {f"zones/{zone}": {link for link, at in zone_of.items() if at == zone} for zone in project.zones}
-
-
 def accelerator_types(project: Project, request: Message) -> Message:
     """The GPUs that machine types of a zone have."""
-    names = sorted({each.accelerators[0].guest_accelerator_type for each in _types(project, request.zone)
-                    if each.accelerators})  # fmt: skip
+    names = sorted(
+        {each.accelerators[0].guest_accelerator_type for each in _types(project, request.zone) if each.accelerators}
+    )
     zone = project.link("zones", request.zone)
     rows = [compute_v1.AcceleratorType(name=name, zone=zone, maximum_cards_per_instance=16) for name in names]
     items, more = listed(rows, request, compute_v1.AcceleratorType, project.page)
@@ -184,9 +178,8 @@ def autoscalers(project: Project, request: Message) -> Message:
 def all_autoscalers(project: Project, request: Message) -> Message:
     """The autoscalers of every zone."""
     rows, more = listed(list(project.autoscalers.values()), request, compute_v1.Autoscaler, project.page)
-    place = {each.name: zone for (zone, _), each in project.autoscalers.items()}
     items = {
-        f"zones/{zone}": compute_v1.AutoscalersScopedList(autoscalers=[a for a in rows if place[last(a.name)] == zone])
+        f"zones/{zone}": compute_v1.AutoscalersScopedList(autoscalers=[a for a in rows if last(a.zone) == zone])
         for zone in project.zones
     }
     return compute_v1.AutoscalerAggregatedList(items=items, next_page_token=more)

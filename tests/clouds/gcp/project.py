@@ -14,7 +14,7 @@ from google.cloud import compute_v1
 
 from tests.clouds.clock import Clock
 from tests.clouds.faults import Faults
-from tests.clouds.gcp.catalogue import TYPES
+from tests.clouds.gcp.catalogue import PRICES, TYPES
 from tests.clouds.gcp.properties import last, metrics_of, model_of, reservation_of
 from tests.clouds.gcp.protocol import Fault, Message
 from tests.clouds.gcp.state import BASE, Error, Group, Operation, Row, Vm
@@ -44,7 +44,8 @@ class Project:
     """Everything of one project. A test sets the fields.
 
     ``zones``: the region of each. ``stock``: free machines by machine type, zone and provisioning model; what is not
-    there is plenty. ``quotas``: limits by region and metric; the region of GPUS_ALL_REGIONS is ``global``.
+    there is plenty. ``prices``: dollars an hour by machine type, and whether it is spot. ``quotas``: limits by region
+    and metric; the region of GPUS_ALL_REGIONS is ``global``.
     ``tokens``: bearer tokens that are accepted; None accepts every caller. ``denied``: permissions that nobody has.
     ``operation_seconds``: how long an operation takes; ``pending_seconds``: an instance's way to RUNNING;
     ``ending_seconds``: its way from there. ``list_lag``: seconds by which lists (not gets) show the past.
@@ -65,6 +66,7 @@ class Project:
     not_offered: set[tuple[str, str]] = field(default_factory=set)
     quotas: dict[tuple[str, str], int] = field(default_factory=dict)
     stock_out: str = STOCK_OUT
+    prices: dict[tuple[str, bool], Decimal] = field(default_factory=lambda: dict(PRICES))
     templates: dict[tuple[str, str], Message] = field(default_factory=dict)
     groups: dict[tuple[str, str], Group] = field(default_factory=dict)
     autoscalers: dict[tuple[str, str], Message] = field(default_factory=dict)
@@ -166,9 +168,14 @@ class Project:
     def add_autoscaler(self, group: Group, *, mode: str = "ON", most: int = 10) -> None:
         """Attach an autoscaler; this server does not play its part."""
         policy = compute_v1.AutoscalingPolicy(mode=mode, min_num_replicas=0, max_num_replicas=most)
-        target = self.link("zones", group.zone, "instanceGroupManagers", group.name)
+        zone, target = ("zones", group.zone), ("instanceGroupManagers", group.name)
         self.autoscalers[group.zone, group.name] = compute_v1.Autoscaler(
-            name=group.name, id=self.next_id(), target=target, autoscaling_policy=policy, status="ACTIVE"
+            name=group.name,
+            id=self.next_id(),
+            zone=self.link(*zone),
+            target=self.link(*zone, *target),
+            autoscaling_policy=policy,
+            status="ACTIVE",
         )
 
     def add_reservation(self, name: str, zone: str, machine_type: str, count: int, **facts: Any) -> None:
@@ -229,7 +236,7 @@ class Project:
 
     def alive(self) -> list[Vm]:
         """The instances that are billed now."""
-        return [vm for vm in self.instances.values() if vm.ended is None or vm.ended > self.clock.now]
+        return [vm for vm in self.instances.values() if vm.over is None or vm.over > self.clock.now]
 
     def named(self, zone: str, name: str) -> Vm | None:
         """The instance that has that name now, or that numeric id."""
@@ -246,10 +253,9 @@ class Project:
         where = (last(properties.machine_type), zone, model_of(properties))
         if where in self.stock and not reservation:
             self.stock[where] -= 1
-        vm = Vm(
-            self.next_id(), name, zone, properties, now, now + timedelta(seconds=self.pending_seconds),
-            [(now, dict(properties.labels))], template, group, reservation,
-        )  # fmt: skip
+        runs, own = now + timedelta(seconds=self.pending_seconds), compute_v1.InstanceProperties(properties)
+        labels = [(now, dict(properties.labels))]
+        vm = Vm(self.next_id(), name, zone, own, now, runs, labels, template, group, reservation)
         limit = seconds or properties.scheduling.max_run_duration.seconds
         if limit:
             vm.ends = vm.runs + timedelta(seconds=limit)
@@ -282,9 +288,17 @@ class Project:
             sort = "instances" if isinstance(target, Vm) else "instanceGroupManagers"
             zone, target_id, link = target.zone, target.id, self.link("zones", target.zone, sort, target.name)
         operation = Operation(
-            id, f"operation-{id}", kind, zone, link, target_id, now,
-            done or now + timedelta(seconds=self.operation_seconds), request_id, user or "renter@test",
-        )  # fmt: skip
+            id,
+            f"operation-{id}",
+            kind,
+            zone,
+            link,
+            target_id,
+            now,
+            done or now + timedelta(seconds=self.operation_seconds),
+            request_id,
+            user or "renter@test",
+        )
         self.operations.append(operation)
         return operation
 
@@ -348,10 +362,9 @@ class Project:
         return {vm.id: self._bill_of(vm) for vm in self.instances.values()}
 
     def _bill_of(self, vm: Vm) -> int:
-        end = min(vm.ended or self.clock.now, self.clock.now)
+        end = min(vm.over or self.clock.now, self.clock.now)
         seconds = max(-(-(end - vm.launched) // timedelta(seconds=1)), MINIMUM_SECONDS)
-        facts = TYPES[vm.type]
-        return round((facts.spot if vm.spot else facts.price) * 10**6 * seconds / Decimal(3600))
+        return round(self.prices[vm.type, vm.spot] * 10**6 * seconds / Decimal(3600))
 
     def count(self) -> Mapping[str, int]:
         """Calls by method."""

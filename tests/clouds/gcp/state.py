@@ -61,6 +61,11 @@ class Vm:
         """Whether it is billed as spot."""
         return self.model == "SPOT"
 
+    @property
+    def over(self) -> datetime | None:
+        """When it stops costing, as far as is known: its end, or its time limit."""
+        return self.ended or self.ends
+
     def labels_at(self, at: datetime) -> dict[str, str]:
         """The labels at a time: each change has all of them."""
         return dict(next((labels for since, labels in reversed(self.labels) if since <= at), {}))
