@@ -11,6 +11,7 @@ from typing import Protocol, TypeAlias
 
 from charterer.clouds.aws import AwsFleet, AwsGroup
 from charterer.clouds.fake import FakeGroup
+from charterer.clouds.gcp import GcpGroup, GcpTemplate
 from charterer.clouds.karpenter import NodeClaims
 from charterer.domain.ids import PoolId
 from charterer.domain.pool import Pool
@@ -60,6 +61,13 @@ def adapter_for(pool: Pool, environ: Environment, objects: Objects | None = None
             if objects is None:
                 raise ValueError(f"GPUPool {pool.id} is of AWS, where tags name the cluster: it needs one")
             return AwsCloud(region, role, OwnCluster(objects))
+        case GcpGroup(project=project) | GcpTemplate(project=project):
+            from charterer.providers.gcp.cloud import GcpCloud
+            from charterer.providers.own_cluster import OwnCluster
+
+            if objects is None:
+                raise ValueError(f"GPUPool {pool.id} is of Google Cloud, where labels name the cluster: it needs one")
+            return GcpCloud(project, OwnCluster(objects))
         case _:
             raise TypeError(f"no adapter is known for {pool.cloud}")
 

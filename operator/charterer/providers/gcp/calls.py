@@ -189,15 +189,22 @@ class Calls:
         return await self._once(pool, call, params)
 
     async def pages(
-        self, pool: PoolId, call: Call, key: str, enough: Callable[[Json], bool] = lambda row: False, **params: Any
+        self,
+        pool: PoolId,
+        call: Call,
+        key: str,
+        enough: Callable[[Json, Instant], bool] = lambda row, asked: False,
+        **params: Any,
     ) -> tuple[list[Json], Instant]:
         """All rows under ``key``, page by page, and the cloud's time of the first page.
 
-        ``enough``: whether a row is one that no page is needed after.
+        ``enough``: whether no page is needed after one with that row, in a list of that time.
         """
         answer = await self(pool, call, **params)
         rows, asked = list(answer.body.get(key, ())), answer.at
-        while (token := answer.body.get("next_page_token")) and not any(map(enough, answer.body.get(key, ()))):
+        while (token := answer.body.get("next_page_token")) and not any(
+            enough(row, asked) for row in answer.body.get(key, ())
+        ):
             answer = await self(pool, call, page_token=token, **params)
             rows += answer.body.get(key, ())
         return rows, asked

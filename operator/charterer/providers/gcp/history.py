@@ -5,7 +5,7 @@ A deleted instance leaves the list of instances at once, so that only the operat
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,7 +13,7 @@ from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.time import Instant, after, parse_instant
 from charterer.providers.gcp.calls import Calls, Json
 from charterer.providers.gcp.errors import LaunchError
-from charterer.providers.gcp.listing import LAG_SECONDS, LISTED_SECONDS, ListedInstance
+from charterer.providers.gcp.listing import LAG_SECONDS, LISTED_SECONDS
 from charterer.providers.gcp.names import last, order_of
 from charterer.providers.gcp.permissions import Call
 
@@ -42,14 +42,9 @@ class Operation:
     told: str
 
     @property
-    def done(self) -> bool:
-        """Whether it has ended, well or not."""
-        return self.ended is not None
-
-    @property
     def ends_instance(self) -> bool:
         """Whether its target is gone after it, unless it is listed."""
-        return self.kind in _ENDING and self.done and not self.errors
+        return self.kind in _ENDING and self.ended is not None and not self.errors
 
 
 def operation_of(row: Json) -> Operation:
@@ -77,72 +72,74 @@ def errors_in(error: Json) -> tuple[LaunchError, ...]:
 
 @dataclass(slots=True)
 class _Zone:
-    """What is known of a zone: since when all is read, the operations of our instances, and instances seen alive."""
+    """When the operations of a zone were read last, and those on instances of our names, by their ids."""
 
     read: Instant | None = None
     operations: dict[str, Operation] = field(default_factory=dict)
-    seen: dict[InstanceId, ListedInstance] = field(default_factory=dict)
-    began: dict[InstanceId, Instant] = field(default_factory=dict)
 
 
 class History:
-    """Reads the operations of zones, each but once, for as long as ended instances are told."""
+    """Reads the operations of zones, each but once, and keeps them for as long as ended instances are told."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._zones: dict[str, _Zone] = {}
 
-    async def read(self, pool: PoolId, zone: str) -> Sequence[Operation]:
-        """The operations of a zone on instances of our names, and all bulk inserts, of about the last hour.
+    async def read(self, pool: PoolId, zone: str) -> None:
+        """Read what is new in a zone. ``pool``: the pool that errors name.
 
-        ``pool``: the pool that errors name. Those that were not done are read again, with all that are newer.
+        All operations are read, because a time in a filter is not documented, newest first, until those that are known.
         """
         known = self._zones.setdefault(zone, _Zone())
-        begin = self._begin(known)
         rows, asked = await self._calls.pages(
             pool,
             Call.LIST_OPERATIONS,
             "items",
-            lambda row: begin is not None and parse_instant(row["insert_time"]) < begin,
+            lambda row, asked: parse_instant(row["insert_time"]) < _known_until(known, asked),
             zone=zone,
             order_by=_NEWEST_FIRST,
             max_results=_PAGE,
         )
-        horizon = after(asked, -LISTED_SECONDS)
-        for operation in (operation_of(row) for row in rows):
+        for operation in map(operation_of, rows):
             if order_of(operation.name) is not None or operation.kind == _BULK_INSERT:
                 known.operations[operation.id] = operation
-        known.operations = {
-            id: each for id, each in known.operations.items() if (each.ended or asked) >= horizon or not each.done
-        }
+        horizon = after(asked, -LISTED_SECONDS)
+        for id, operation in list(known.operations.items()):
+            if operation.ended is not None and operation.ended < horizon:
+                del known.operations[id]
         known.read = asked
-        return list(known.operations.values())
 
-    @staticmethod
-    def _begin(known: _Zone) -> Instant | None:
-        """From when on operations may be new. The first time there is no such time: all that are kept count."""
-        if known.read is None:
-            return None
-        unfinished = [each.began for each in known.operations.values() if not each.done]
-        return min([after(known.read, -LAG_SECONDS), *unfinished])
+    def operations(self, zone: str) -> Sequence[Operation]:
+        """The operations of a zone that were read and are not too old: on instances of our names, and bulk inserts."""
+        return list(self._zones[zone].operations.values()) if zone in self._zones else ()
 
     def served(self, zone: str) -> frozenset[OrderToken]:
-        """The orders whose instances have ended, as far as the operations that were read tell: they are not served again."""
-        known = self._zones.get(zone, _Zone())
-        return frozenset(
-            order for each in known.operations.values() if each.ends_instance and (order := order_of(each.name))
+        """The orders whose instances have ended: they are not served again."""
+        ended = (order_of(each.name) for each in self.operations(zone) if each.ends_instance)
+        return frozenset(order for order in ended if order is not None)
+
+    async def launch_of(self, pool: PoolId, zone: str, instance: InstanceId) -> Instant | None:
+        """When an instance was made, by the operation that made it; None where that is not kept any more."""
+        if not instance.isdecimal():
+            return None
+        rows, _ = await self._calls.pages(
+            pool, Call.LIST_OPERATIONS, "items", zone=zone, filter=f"targetId = {instance}"
         )
+        made = (each for each in map(operation_of, rows) if each.kind == _INSERT and not each.errors)
+        return min((each.began for each in made), default=None)
 
-    async def ended(
-        self,
-        pool: PoolId,
-        zone: str,
-        listed: Mapping[InstanceId, ListedInstance],
-        missing: Collection[InstanceId],
-        own: Iterable[str],
-    ) -> Sequence[ListedInstance]:
-        """The instances of a zone that ended lately, with their ends.
+    def end_of(self, zone: str, instance: InstanceId) -> Operation | None:
+        """The operation after which an instance that is not listed had ended; None where none tells.
 
-        ``missing``: those that are known otherwise and are not listed; ``own``: names that are ours beside these.
+        A preemption ends it, whenever what is left is deleted; otherwise the last operation counts.
         """
-        raise NotImplementedError
+        ending = [each for each in self.operations(zone) if each.target == instance and each.ends_instance]
+        return max(ending, key=lambda each: (each.kind == _PREEMPTED, each.ended), default=None)
+
+
+def _known_until(known: _Zone, asked: Instant) -> Instant:
+    """Operations that began before need not be read: they are known, or too old."""
+    if known.read is None:
+        return after(asked, -LISTED_SECONDS)
+    unfinished = (each.began for each in known.operations.values() if each.ended is None)
+    return min([after(known.read, -LAG_SECONDS), *unfinished])

@@ -53,9 +53,9 @@ def request_id(orders: Iterable[OrderToken], *about: str) -> str:
     return str(uuid.uuid5(_SPACE, " ".join([*sorted(orders), *about])))
 
 
-def request_name(orders: Sequence[OrderToken]) -> str:
-    """The name of the resize request for these orders."""
-    return f"{_PREFIX}r{uuid.UUID(request_id(orders)).hex}"
+def request_name(orders: Sequence[OrderToken], *about: str) -> str:
+    """The name of the resize request for these orders. ``about``: as of the request id."""
+    return f"{_PREFIX}r{uuid.UUID(request_id(orders, *about)).hex}"
 
 
 def last(link: str) -> str:

@@ -9,9 +9,11 @@ from pydantic import Field
 from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import ApiModel, Json, Rule
 from charterer.api.models.clouds.aws import AwsNodes
+from charterer.api.models.clouds.gcp import GcpNodes
 from charterer.api.models.clouds.karpenter import KarpenterNodes
 from charterer.clouds.aws import AwsFleet, AwsGroup
 from charterer.clouds.fake import FakeGroup
+from charterer.clouds.gcp import GcpGroup, GcpTemplate
 from charterer.clouds.karpenter import NodeClaims
 from charterer.domain.pool import Cloud
 
@@ -38,12 +40,14 @@ class CloudChoice(ApiModel):
     """Nodes that Karpenter launches."""
     aws: AwsNodes | None = None
     """Nodes of AWS."""
+    gcp: GcpNodes | None = None
+    """Nodes of Google Cloud."""
 
     def cloud_of(self, meta: ObjectMeta) -> Cloud:
         """The cloud that is set; InvalidObject unless it is exactly one."""
         chosen = [group for name in CLOUD_FIELDS if (group := getattr(self, name)) is not None]
         match chosen:
-            case [FakeCloudGroup() | KarpenterNodes() | AwsNodes() as group]:
+            case [FakeCloudGroup() | KarpenterNodes() | AwsNodes() | GcpNodes() as group]:
                 return group.to_domain()
             case _:
                 message = f"set exactly one of {', '.join(CLOUD_FIELDS)}"
@@ -65,6 +69,9 @@ def cloud_fields(cloud: Cloud) -> Json:
         case AwsFleet() | AwsGroup():
             nodes = AwsNodes.from_domain(cloud)
             return {"aws": nodes.model_dump(mode="json", by_alias=True, exclude_none=True)}
+        case GcpGroup() | GcpTemplate():
+            made = GcpNodes.from_domain(cloud)
+            return {"gcp": made.model_dump(mode="json", by_alias=True, exclude_none=True)}
         case _:
             raise TypeError(f"no spec is known for {cloud}")
 
