@@ -108,15 +108,21 @@ def aggregated_list(project: Project, request: Message) -> Message:
 
 def template_of(project: Project, link: str, zone: str) -> tuple[Message, str]:
     """The properties and link of a template, from a full or partial URL."""
-    parts = re.fullmatch(r"(?:https://[^/]+/compute/v1/)?(?:projects/([^/]+)/)?(global|regions/([^/]+))/"
-                         r"instanceTemplates/([^/]+)", link)  # fmt: skip
+    parts = re.fullmatch(
+        r"(?:https://[^/]+/compute/v1/)?(?:projects/([^/]+)/)?(global|regions/([^/]+))/"
+        r"instanceTemplates/([^/]+)",
+        link,
+    )
     if parts is None:
         raise invalid("resource.sourceInstanceTemplate", link, "The URL is malformed.")
     region = parts.group(3) or ""
     template = project.templates.get((region, parts.group(4)))
     if template is None or parts.group(1) not in (None, project.id):
-        raise Fault(404, "notFound", f"The resource 'projects/{project.id}/{parts.group(2)}/instanceTemplates/"
-                    f"{parts.group(4)}' was not found")  # fmt: skip
+        raise Fault(
+            404,
+            "notFound",
+            f"The resource 'projects/{project.id}/{parts.group(2)}/instanceTemplates/{parts.group(4)}' was not found",
+        )
     if region and region != project.zones[zone]:
         raise invalid("resource.sourceInstanceTemplate", link, f"The template is not of the region of {zone}.")
     return template.properties, template.self_link
@@ -132,15 +138,19 @@ def _merged(base: object, patch: object) -> object:
     return whole
 
 
+def _check_new(project: Project, zone: str, name: str, where: str) -> None:
+    check_name(name, where)
+    if project.named(zone, name) is not None:
+        taken = f"projects/{project.id}/zones/{zone}/instances/{name}"
+        raise Fault(409, "alreadyExists", f"The resource '{taken}' already exists")
+
+
 def _names(project: Project, zone: str, body: Message) -> list[str]:
     count, named = body.count, sorted(body.per_instance_properties)
     if count < 1:
         raise invalid("resource.count", count, "Must be at least 1.")
     for name in named:
-        check_name(name, "resource.perInstanceProperties")
-        if project.named(zone, name) is not None:
-            where = f"projects/{project.id}/zones/{zone}/instances/{name}"
-            raise Fault(409, "alreadyExists", f"The resource '{where}' already exists")
+        _check_new(project, zone, name, "resource.perInstanceProperties")
     if len(named) >= count or not body.name_pattern:
         if len(named) != count:
             raise invalid("resource.perInstanceProperties", len(named), "Not as many names as instances.")
@@ -197,10 +207,7 @@ def bulk_insert(project: Project, request: Message) -> Operation:
 def insert(project: Project, request: Message) -> Operation:
     """One instance; a stock-out or a full quota comes with the operation."""
     body, zone = request.instance_resource, request.zone
-    check_name(body.name, "resource.name")
-    if project.named(zone, body.name) is not None:
-        where = f"projects/{project.id}/zones/{zone}/instances/{body.name}"
-        raise Fault(409, "alreadyExists", f"The resource '{where}' already exists")
+    _check_new(project, zone, body.name, "resource.name")
     base, template = {}, ""
     if request.source_instance_template:
         shape, template = template_of(project, request.source_instance_template, zone)
@@ -256,6 +263,5 @@ def set_scheduling(project: Project, request: Message) -> Operation:
     vm = found(project, request.zone, request.instance)
     if vm.status_at(project.clock.now) != "TERMINATED":
         raise Fault(400, "invalid", "Scheduling can only be set on a stopped instance (TERMINATED).")
-    vm.properties = compute_v1.InstanceProperties(vm.properties)
     vm.properties.scheduling = request.scheduling_resource
     return project.operate("setScheduling", vm, request_id=request.request_id)

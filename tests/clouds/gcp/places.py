@@ -75,8 +75,9 @@ def all_machine_types(project: Project, request: Message) -> Message:
 
 def accelerator_types(project: Project, request: Message) -> Message:
     """The GPUs that machine types of a zone have."""
-    names = sorted({each.accelerators[0].guest_accelerator_type for each in _types(project, request.zone)
-                    if each.accelerators})  # fmt: skip
+    names = sorted(
+        {each.accelerators[0].guest_accelerator_type for each in _types(project, request.zone) if each.accelerators}
+    )
     zone = project.link("zones", request.zone)
     rows = [compute_v1.AcceleratorType(name=name, zone=zone, maximum_cards_per_instance=16) for name in names]
     items, more = listed(rows, request, compute_v1.AcceleratorType, project.page)

@@ -253,10 +253,9 @@ class Project:
         where = (last(properties.machine_type), zone, model_of(properties))
         if where in self.stock and not reservation:
             self.stock[where] -= 1
-        vm = Vm(
-            self.next_id(), name, zone, properties, now, now + timedelta(seconds=self.pending_seconds),
-            [(now, dict(properties.labels))], template, group, reservation,
-        )  # fmt: skip
+        runs, own = now + timedelta(seconds=self.pending_seconds), compute_v1.InstanceProperties(properties)
+        labels: list[tuple[datetime, Mapping[str, str]]] = [(now, dict(properties.labels))]
+        vm = Vm(self.next_id(), name, zone, own, now, runs, labels, template, group, reservation)
         limit = seconds or properties.scheduling.max_run_duration.seconds
         if limit:
             vm.ends = vm.runs + timedelta(seconds=limit)
@@ -289,9 +288,17 @@ class Project:
             sort = "instances" if isinstance(target, Vm) else "instanceGroupManagers"
             zone, target_id, link = target.zone, target.id, self.link("zones", target.zone, sort, target.name)
         operation = Operation(
-            id, f"operation-{id}", kind, zone, link, target_id, now,
-            done or now + timedelta(seconds=self.operation_seconds), request_id, user or "renter@test",
-        )  # fmt: skip
+            id,
+            f"operation-{id}",
+            kind,
+            zone,
+            link,
+            target_id,
+            now,
+            done or now + timedelta(seconds=self.operation_seconds),
+            request_id,
+            user or "renter@test",
+        )
         self.operations.append(operation)
         return operation
 

@@ -157,8 +157,12 @@ def _query(route: Route, path: Mapping[str, str], query: str) -> dict[str, Any]:
         if key in ("alt", "$alt", "prettyPrint"):
             continue
         if key not in open_fields:
-            raise Fault(400, "invalid", f"Invalid JSON payload received. Unknown name \"{key}\": Cannot bind query "
-                        f"parameter. Field '{key}' could not be found in request message.")  # fmt: skip
+            raise Fault(
+                400,
+                "invalid",
+                f'Invalid JSON payload received. Unknown name "{key}": Cannot bind query '
+                f"parameter. Field '{key}' could not be found in request message.",
+            )
         descriptor = open_fields[key]
         if key in found and not descriptor.is_repeated:
             raise invalid(key, raw, "The parameter was given twice.")

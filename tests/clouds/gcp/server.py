@@ -45,14 +45,14 @@ class GcpServer:
         project = self.project
         try:
             route, data, request = protocol.request(verb, target, body)
-            project.calls.append((route.name, data))
+            name = route.name
+            project.calls.append((name, data))
             with project.lock:
                 settle(project)
-                needed = [(each, _resource(project, data)) for each in _needed(route.name, data)]
-                project.check_caller(route.name, token, needed)
+                needed = [(each, _resource(project, data)) for each in _needed(name, data)]
+                project.check_caller(name, token, needed)
                 _check_place(project, data)
-                act = lambda: _act(project, route.name, data, request)  # noqa: E731
-                result = project.faults.around(route.name, project.clock.now, act)
+                result = project.faults.around(name, project.clock.now, lambda: _act(project, name, data, request))
                 return 200, {}, protocol.answer(result)
         except Fault as fault:
             return fault.status, fault.headers, protocol.error(fault)
