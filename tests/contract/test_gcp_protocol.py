@@ -104,6 +104,16 @@ def test_a_name_that_is_not_of_rfc_1035_is_refused(project: Project, gce: Client
 
 
 @pytest.mark.usefixtures("project")
+def test_a_name_in_the_path_is_of_rfc_1035_or_an_id(server: GcpServer) -> None:
+    assert [raw(server, "GET", f"{INSTANCES}/{name}")[0] for name in ("One", "one_", "one", "17")] == [
+        400,
+        400,
+        404,
+        404,
+    ]
+
+
+@pytest.mark.usefixtures("project")
 def test_the_longest_name_is_accepted(gce: Clients) -> None:
     gce.create("grp", ["a" * 63])
     assert gce.names() == ["a" * 63]

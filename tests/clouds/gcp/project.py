@@ -254,7 +254,7 @@ class Project:
         if where in self.stock and not reservation:
             self.stock[where] -= 1
         runs, own = now + timedelta(seconds=self.pending_seconds), compute_v1.InstanceProperties(properties)
-        labels = [(now, dict(properties.labels))]
+        labels: list[tuple[datetime, Mapping[str, str]]] = [(now, dict(properties.labels))]
         vm = Vm(self.next_id(), name, zone, own, now, runs, labels, template, group, reservation)
         limit = seconds or properties.scheduling.max_run_duration.seconds
         if limit:
