@@ -23,7 +23,12 @@ PROOF: Final = Drained(node=None, checked=Instant(0))
 
 
 class World(ABC):
-    """One pool, reached by its provider alone; the rest happens behind the provider's back."""
+    """One pool, reached by its provider alone; the rest happens behind the provider's back.
+
+    ``stock_out``: the cloud's code for it.
+    """
+
+    stock_out = "InsufficientInstanceCapacity"
 
     def __init__(self, provider: Provider, pool: Pool) -> None:
         self.provider = provider

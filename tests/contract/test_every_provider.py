@@ -13,14 +13,19 @@ from charterer.domain.order import RefusalKind
 from charterer.domain.pool import InstanceState
 from charterer.providers.errors import CloudOutcomeUnknown, CloudUnauthorized, ProviderError, Throttled
 from tests.contract.aws_pools import FLEET, GROUP
-from tests.contract.conftest import OpenAws, OpenMarket
+from tests.contract.conftest import OpenAws, OpenGcp, OpenMarket
 from tests.contract.every_world import AwsWorld, FakeWorld, World
+from tests.contract.gcp_pools import GROUP as GCP_GROUP
+from tests.contract.gcp_pools import TEMPLATE
+from tests.contract.gcp_world import GcpWorld
 from tests.contract.karpenter_world import KarpenterPrices, KarpenterWorld
 
+FAKES = ("fake counting", "fake named", "fake replying")
 
-@pytest.fixture(params=["fake counting", "fake named", "fake replying", "aws fleet", "aws group", "karpenter claims"])
+
+@pytest.fixture(params=[*FAKES, "aws fleet", "aws group", "gcp group", "gcp bulk", "karpenter claims"])
 async def world(
-    request: pytest.FixtureRequest, market: OpenMarket, aws: OpenAws, karpenter_prices: KarpenterPrices
+    request: pytest.FixtureRequest, market: OpenMarket, aws: OpenAws, gcp: OpenGcp, karpenter_prices: KarpenterPrices
 ) -> AsyncIterator[World]:
     """A pool of each cloud, in each way that it can be asked."""
     made: World
@@ -30,6 +35,8 @@ async def world(
         made = FakeWorld(await market(orders=orders), await market())
     elif cloud == "karpenter":
         made = KarpenterWorld(karpenter_prices)
+    elif cloud == "gcp":
+        made = GcpWorld(partial(gcp, GCP_GROUP if kind == "group" else TEMPLATE))
     else:
         made = AwsWorld(partial(aws, FLEET if kind == "fleet" else GROUP))
     yield made
@@ -113,7 +120,7 @@ async def test_a_stock_out_is_told_as_one(world: World) -> None:
     await world.ask("one")
     told = await world.refusals(await world.ask("two"))
     assert {refusal.kind for refusal in told} == {RefusalKind.STOCK_OUT}
-    assert {refusal.code for refusal in told} == {"InsufficientInstanceCapacity"}
+    assert {refusal.code for refusal in told} == {world.stock_out}
     assert len(await world.truth()) == 1
 
 
