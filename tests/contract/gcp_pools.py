@@ -121,3 +121,8 @@ async def no_pause(seconds: float) -> None:
 async def own_cluster(pool: PoolId) -> str:
     """The uid of this cluster."""
     return CLUSTER
+
+
+def calls_of(m: GcpMarket, name: str) -> Sequence[Mapping[str, Any]]:
+    """The parameters of each call of a method."""
+    return [params for method, params in m.project.calls if method == name]

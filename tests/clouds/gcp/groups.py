@@ -192,7 +192,7 @@ def _managed(project: Project, group: Group, each: Row, at: datetime) -> Message
         shown.id, shown.instance_status = each.vm.id, status
         if each.vm.ends is not None and status == "RUNNING":
             shown.scheduling = compute_v1.ManagedInstanceScheduling(termination_timestamp=stamp(each.vm.ends))
-    elif each.attempts and each.attempts[0][0] <= at and each.vm is None:
+    elif each.attempts and each.attempts[0][0] <= at and each.vm is None and not project.hides_last_attempt:
         errors = errors_of((next(error for when, error in reversed(each.attempts) if when <= at),))
         shown.last_attempt = compute_v1.ManagedInstanceLastAttempt(
             errors=compute_v1.ManagedInstanceLastAttemptErrors(errors=errors.errors)

@@ -52,7 +52,8 @@ class Project:
     ``late``: errors with which the next operations of a kind end, without effect. ``remembers_seconds``: how long a
     requestId is known. ``keeps_failed``: whether a group that does not repair keeps a managed instance whose instance
     is gone; Google's pages do not say, so an adapter must bear both. ``refuses_known_at_once``: whether createInstances
-    answers a known name with 409, and not with an operation that fails.
+    answers a known name with 409, and not with an operation that fails. ``hides_last_attempt``: an attempt is under
+    way all the time, so that no managed instance tells the error of its last one.
     ``calls``: every call that came, with its parameters; ``callers``: the tokens of each method's callers.
     ``witness``: is called just before and just after (``before``, ``after``) a call takes effect, with its method.
     """
@@ -82,6 +83,7 @@ class Project:
     remembers_seconds: float = 3600.0
     keeps_failed: bool = True
     refuses_known_at_once: bool = False
+    hides_last_attempt: bool = False
     late: list[tuple[str, Error]] = field(default_factory=list)
     unreachable: set[str] = field(default_factory=set)
     instances: dict[int, Vm] = field(default_factory=dict)
