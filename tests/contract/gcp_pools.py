@@ -126,3 +126,34 @@ async def own_cluster(pool: PoolId) -> str:
 def calls_of(m: GcpMarket, name: str) -> Sequence[Mapping[str, Any]]:
     """The parameters of each call of a method."""
     return [params for method, params in m.project.calls if method == name]
+
+
+class Died(BaseException):
+    """The process is gone."""
+
+
+def die_at(m: GcpMarket, call: int, *, before: bool) -> None:
+    """Let the market's process die at that call of those that come, before it is sent or after it was answered."""
+    calls = m.provider._calls
+    send, sent = calls._send, 0
+
+    def dying(name: Call, params: Params) -> Answer:
+        nonlocal sent
+        sent += 1
+        if sent == call and before:
+            raise Died
+        answer = send(name, params)
+        if sent == call:
+            raise Died
+        return answer
+
+    calls._send = dying
+
+
+def empty(here: Project) -> None:
+    """Let nothing be in the project, and nothing have happened there."""
+    for those in (here.instances, here.operations, here.remembered, here.calls):
+        those.clear()
+    for group in here.groups.values():
+        group.rows.clear()
+        group.target = 0

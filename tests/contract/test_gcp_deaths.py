@@ -3,74 +3,49 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Mapping
 
 import pytest
 
-from charterer.providers.gcp.permissions import Call
+from charterer.domain.ids import InstanceId
 from tests.contract.conftest import OpenGcp
-from tests.contract.gcp_pools import POOL, TYPE, ZONE, GcpMarket
+from tests.contract.gcp_pools import POOL, TYPE, ZONE, Died, GcpMarket, die_at, empty
 
-_STEPS = ["ask", "withdraw", "terminate"]
-
-
-class Died(BaseException):
-    """The process is gone."""
+STEPS = ("ask", "withdraw", "terminate")
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("step", _STEPS)
+@pytest.mark.parametrize("step", STEPS)
 async def test_a_process_killed_at_any_call_leaves_nothing_rented_twice_or_forgotten(
     gcp: OpenGcp, step: str, when: str
 ) -> None:
-    for kill_at in range(12):
+    for call in range(1, 12):
         m = gcp()
-        m.project.instances.clear()
-        m.project.operations.clear()
-        m.project.remembered.clear()
-        group = m.project.groups[ZONE, "gpu"]
-        group.rows.clear()
-        group.target = 0
+        empty(m.project)
         m.project.stock[TYPE, ZONE, "STANDARD"] = 2
-        if step == "withdraw":
-            await m.ask("one", "two", "three")
-        if step == "terminate":
-            await m.ask("one", "two")
+        if step != "ask":
+            await m.ask("one", "two", *(["three"] if step == "withdraw" else []))
         held = await m.held()
-        send, sent = m.provider._calls._send, 0
-
-        def dying(call: Call, params: Any, send: Any = send, kill_at: int = kill_at) -> Any:
-            nonlocal sent
-            sent += 1
-            if sent == kill_at + 1 and when == "before":
-                raise Died
-            answer = send(call, params)
-            if sent == kill_at + 1:
-                raise Died
-            return answer
-
-        m.provider._calls._send = dying
+        die_at(m, call, before=when == "before")
+        finished = True
         try:
             await _act(m, step, held)
         except Died:
             finished = False
-        else:
-            finished = True
-        other = gcp()
-        await other.survey({POOL: list(held)})
+        other, known = gcp(), {POOL: [InstanceId(id) for id in held]}
+        await other.survey(known)
         await _act(other, step, held)
-        survey = await other.survey({POOL: list(held)})
+        survey = await other.survey(known)
         alive = {i.id: i.order for i in survey.instances if i.ended is None}
-        wanted = {"ask": {"cone", "ctwo"}, "withdraw": {"cone", "ctwo"}, "terminate": {"ctwo"}}[step]
-        assert set(alive.values()) == wanted, (step, when, kill_at)
-        assert set(alive) == set(other.truth()), (step, when, kill_at)
+        assert set(alive.values()) == ({"ctwo"} if step == "terminate" else {"cone", "ctwo"}), (step, when, call)
+        assert set(alive) == set(other.truth()), (step, when, call)
         assert survey.ordered == frozenset()
         if finished:
             return
     raise AssertionError("the step never ended")
 
 
-async def _act(m: GcpMarket, step: str, held: Any) -> None:
+async def _act(m: GcpMarket, step: str, held: Mapping[str, str]) -> None:
     match step:
         case "ask":
             await m.ask("one", "two")
