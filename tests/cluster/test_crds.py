@@ -26,11 +26,12 @@ from tests.cluster.crd_cases import (
     install_crds,
     make,
 )
+from tests.cluster.gcp_cases import GCP_ACCEPTED, GCP_CASES, GCP_REFUSED
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
-ALL_CASES = (*CASES, *CLOUD_CASES, *AWS_CASES)
-ALL_REFUSED = {**REFUSED, **AWS_REFUSED}
-ACCEPTED = {**LEFT_TO_THE_OPERATOR, **AWS_ACCEPTED}
+ALL_CASES = (*CASES, *CLOUD_CASES, *AWS_CASES, *GCP_CASES)
+ALL_REFUSED = {**REFUSED, **AWS_REFUSED, **GCP_REFUSED}
+ACCEPTED = {**LEFT_TO_THE_OPERATOR, **AWS_ACCEPTED, **GCP_ACCEPTED}
 
 
 @pytest.fixture(scope="module")

@@ -96,7 +96,7 @@ class GcpMarket:
         """All machines that ever were."""
         return list(self.project.instances.values())
 
-    async def held(self) -> Mapping[str, str]:
+    async def held(self) -> Mapping[InstanceId, str]:
         """The orders of the instances that a survey lists as alive, by id."""
         return {i.id: i.order or "" for i in (await self.survey()).instances if i.ended is None}
 

@@ -32,7 +32,7 @@ async def test_a_process_killed_at_any_call_leaves_nothing_rented_twice_or_forgo
             await _act(m, step, held)
         except Died:
             finished = False
-        other, known = gcp(), {POOL: [InstanceId(id) for id in held]}
+        other, known = gcp(), {POOL: list(held)}
         await other.survey(known)
         await _act(other, step, held)
         survey = await other.survey(known)
@@ -45,7 +45,7 @@ async def test_a_process_killed_at_any_call_leaves_nothing_rented_twice_or_forgo
     raise AssertionError("the step never ended")
 
 
-async def _act(m: GcpMarket, step: str, held: Mapping[str, str]) -> None:
+async def _act(m: GcpMarket, step: str, held: Mapping[InstanceId, str]) -> None:
     match step:
         case "ask":
             await m.ask("one", "two")
