@@ -9,6 +9,7 @@ import pytest
 
 from charterer.domain.order import Traits
 from charterer.providers.aws.cloud import FLEET_TRAITS, ONE_BY_ONE
+from charterer.providers.gcp.cloud import BULK_TRAITS, GROUP_TRAITS
 from charterer.providers.karpenter.provider import TRAITS as KARPENTER
 from tests.unit.docs.test_links import ROOT
 
@@ -19,7 +20,13 @@ ROWS: Mapping[str, Callable[[Traits], str]] = {
     "launches all nodes of a job or none": lambda traits: "yes" if traits.together else "no",
     "seconds by which its lists may lag": lambda traits: f"{traits.lag_seconds:g}",
 }
-COLUMNS = {"`karpenter`": KARPENTER, "`aws`, launch template": FLEET_TRAITS, "`aws`, group": ONE_BY_ONE}
+COLUMNS = {
+    "`karpenter`": KARPENTER,
+    "`aws`, launch template": FLEET_TRAITS,
+    "`aws`, group": ONE_BY_ONE,
+    "`gcp`, group": GROUP_TRAITS,
+    "`gcp`, template": BULK_TRAITS,
+}
 
 
 def cells(line: str) -> list[str]:
@@ -46,5 +53,5 @@ def test_whoever_has_no_pool_is_sent_to_the_page_that_leads_to_one_for_each_clou
     text = (ROOT / place).read_text()
     assert "docs/clouds/README.md" in text
     assert not re.search(r"GPUPool[^\n]*docs/concepts.md|apply one[^\n]*docs/concepts.md", text)
-    pages = [(PAGE.parent / target).read_text() for target in ("karpenter.md", "aws.md")]
+    pages = [(PAGE.parent / target).read_text() for target in ("karpenter.md", "aws.md", "google.md")]
     assert all("kind: GPUPool" in page for page in pages)
