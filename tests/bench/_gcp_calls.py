@@ -32,7 +32,7 @@ KINDS: Mapping[str, CapacityType] = {"groups": CapacityType.ON_DEMAND, "template
 
 
 class GcpWorld:
-    """A project with pools in one zone, each with its share of the nodes. ``ending``: seconds until a node has ended."""
+    """A project with pools in one zone, each with its share of the nodes. ``ending``: seconds that an end takes."""
 
     def __init__(self, kind: str, pools: int, nodes: int, clock: Clock, ending: float) -> None:
         self.account = project = Project(clock=clock, pending_seconds=60, ending_seconds=ending)

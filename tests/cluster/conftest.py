@@ -10,6 +10,7 @@ import pytest
 from tests.testbed.aws_bed import AwsBed, open_aws_bed
 from tests.testbed.bed import Bed, dismantle, group, install_charts, make_bed
 from tests.testbed.controlplane import ControlPlane
+from tests.testbed.gcp_bed import GcpBed, open_gcp_bed
 from tests.testbed.karpenter_bed import KarpenterBed, clear_claims, make_karpenter_bed
 from tests.testbed.karpenter_process import KarpenterProcess
 
@@ -64,6 +65,15 @@ async def karpenter_bed(
 async def aws_bed(installed: ControlPlane, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[AwsBed]:
     """A bed whose nodes come from AWS."""
     async with open_aws_bed(installed, tmp_path) as made:
+        yield made
+        if not request.node.stash.get(_FAILED, True):
+            await made.close()
+
+
+@pytest.fixture
+async def gcp_bed(installed: ControlPlane, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[GcpBed]:
+    """A bed whose nodes come from Google Cloud."""
+    async with open_gcp_bed(installed, tmp_path) as made:
         yield made
         if not request.node.stash.get(_FAILED, True):
             await made.close()

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from google.auth.credentials import AnonymousCredentials
@@ -28,6 +29,8 @@ from charterer.providers.gcp.cloud import GcpCloud
 from charterer.providers.gcp.permissions import Call
 from tests.clouds.gcp.server import GcpServer
 from tests.contract.gcp_pools import GROUP, PROJECT, GcpMarket, gcp_pool, no_pause, own_cluster, project, table
+
+ANYBODY: Any = AnonymousCredentials()  # type: ignore[no-untyped-call]
 
 
 @pytest.fixture
@@ -106,7 +109,7 @@ async def test_a_key_file_is_told_where_an_identity_should_be(
         def identity(self) -> calls.Identity:
             return identity
 
-    m = market(server, opened, Keyed(server.url, AnonymousCredentials()))
+    m = market(server, opened, Keyed(server.url, ANYBODY))
     found = {finding.subject: finding for finding in await m.provider.preflight(m.pool)}
     assert "as renter@test-project.iam.gserviceaccount.com" in found["credentials"].message
     assert not found["identity"].well
@@ -122,7 +125,7 @@ async def test_a_token_that_is_not_accepted_is_told_without_it(server: GcpServer
 
 
 async def test_where_nobody_listens_nothing_was_sent(server: GcpServer, opened: list[GcpCloud]) -> None:
-    m = market(server, opened, Sdk(server.url, AnonymousCredentials()))
+    m = market(server, opened, Sdk(server.url, ANYBODY))
     server.__exit__()
     assert isinstance(await error_of(m), CloudUnreachable)
     with pytest.raises(CloudUnreachable):
@@ -132,14 +135,14 @@ async def test_where_nobody_listens_nothing_was_sent(server: GcpServer, opened: 
 def test_google_cloud_is_where_calls_go_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_API_USE_MTLS_ENDPOINT", "always")
     monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE", "http://127.0.0.1:9")
-    client = Sdk(credentials=AnonymousCredentials()).client("instances")
+    client = Sdk(credentials=ANYBODY).client("instances")
     assert client.transport._host == "https://compute.googleapis.com"
 
 
 async def test_a_call_that_takes_too_long_has_an_unknown_outcome(
     monkeypatch: pytest.MonkeyPatch, opened: list[GcpCloud], server: GcpServer
 ) -> None:
-    sdk, answered = Sdk(server.url, AnonymousCredentials()), threading.Event()
+    sdk, answered = Sdk(server.url, ANYBODY), threading.Event()
 
     def slow(call: Call, params: Params) -> Answer:
         if call.mutation:
