@@ -115,3 +115,22 @@ async def test_a_deletion_that_fails_late_is_told(gcp: OpenGcp) -> None:
         await m.terminate(id)
     await m.terminate(id)
     assert m.truth() == []
+
+
+async def test_a_group_that_makes_an_instance_again_is_told_to_stop(gcp: OpenGcp) -> None:
+    """Somebody let the group repair while a node was there: what it makes again is on order, and is withdrawn."""
+    m = gcp()
+    await m.ask("one")
+    await m.survey()
+    m.project.groups[ZONE, "gpu"].settings.instance_lifecycle_policy.default_action_on_failure = "REPAIR"
+    m.project.stock[TYPE, ZONE, "STANDARD"] = -1
+    m.project.end(m.machines[0])
+    m.project.clock.advance(60)
+    survey = await m.survey()
+    assert survey.ordered == {"cone"}
+    assert [i.state for i in survey.instances] == [InstanceState.ENDED]
+    await m.withdraw("one")
+    m.project.stock.clear()
+    m.project.clock.advance(600)
+    assert (await m.survey()).ordered == frozenset()
+    assert m.truth() == []

@@ -187,15 +187,15 @@ class GcpCloud:
         if isinstance(cloud, GcpTemplate):
             template = await self._template(pool, cloud)
             refusals, ordered = self._bulk.refusals(pool, cloud, template), self._bulk.ordered(pool.id, cloud.zone)
+            ordered -= {row.order for row in rows}
             traits = BULK_TRAITS
         else:
             rows, ordered, refusals = await self._of_group(pool, cloud, rows, asked)
             traits = GROUP_TRAITS if cloud.run_seconds is None else FLEX_TRAITS
-        served = {row.order for row in rows}
         return Survey(
             pool=pool.id,
             target=None,
-            ordered=frozenset(ordered - served),
+            ordered=frozenset(ordered - {row.order for row in rows if row.ended is None}),
             instances=tuple([row.to_domain(self._project) for row in rows]),
             refusals=tuple(refusals),
             notices=(),
