@@ -11,6 +11,7 @@ from tests.testbed.aws_bed import AwsBed, open_aws_bed
 from tests.testbed.azure_bed import AzureBed, open_azure_bed
 from tests.testbed.bed import Bed, dismantle, group, install_charts, make_bed
 from tests.testbed.controlplane import ControlPlane
+from tests.testbed.gcp_bed import GcpBed, open_gcp_bed
 from tests.testbed.karpenter_bed import KarpenterBed, clear_claims, make_karpenter_bed
 from tests.testbed.karpenter_process import KarpenterProcess
 
@@ -74,6 +75,15 @@ async def aws_bed(installed: ControlPlane, tmp_path: Path, request: pytest.Fixtu
 async def azure_bed(installed: ControlPlane, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[AzureBed]:
     """A bed whose nodes come from Azure."""
     async with open_azure_bed(installed, tmp_path) as made:
+        yield made
+        if not request.node.stash.get(_FAILED, True):
+            await made.close()
+
+
+@pytest.fixture
+async def gcp_bed(installed: ControlPlane, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[GcpBed]:
+    """A bed whose nodes come from Google Cloud."""
+    async with open_gcp_bed(installed, tmp_path) as made:
         yield made
         if not request.node.stash.get(_FAILED, True):
             await made.close()

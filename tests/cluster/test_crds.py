@@ -27,12 +27,13 @@ from tests.cluster.crd_cases import (
     install_crds,
     make,
 )
+from tests.cluster.gcp_cases import GCP_ACCEPTED, GCP_CASES, GCP_REFUSED
 from tests.cluster.pool_set_cases import POOL_SET_ACCEPTED, POOL_SET_CASES, POOL_SET_REFUSED
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
-ALL_CASES = (*CASES, *POOL_SET_CASES, *CLOUD_CASES, *AWS_CASES, *AZURE_CASES)
-ALL_REFUSED = {**REFUSED, **POOL_SET_REFUSED, **AWS_REFUSED, **AZURE_REFUSED}
-ACCEPTED = {**LEFT_TO_THE_OPERATOR, **POOL_SET_ACCEPTED, **AWS_ACCEPTED, **AZURE_ACCEPTED}
+ALL_CASES = (*CASES, *POOL_SET_CASES, *CLOUD_CASES, *AWS_CASES, *AZURE_CASES, *GCP_CASES)
+ALL_REFUSED = {**REFUSED, **POOL_SET_REFUSED, **AWS_REFUSED, **AZURE_REFUSED, **GCP_REFUSED}
+ACCEPTED = {**LEFT_TO_THE_OPERATOR, **POOL_SET_ACCEPTED, **AWS_ACCEPTED, **AZURE_ACCEPTED, **GCP_ACCEPTED}
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from azure.mgmt.compute import ComputeManagementClient
 from azure.mgmt.containerservice import ContainerServiceClient
 
 from charterer.clouds.aws import AwsFleet, AwsGroup
+from charterer.clouds.gcp import GcpGroup, GcpTemplate
 from charterer.domain.pool import CapacityType
 from charterer.providers.aws.calls import Sdk
 from charterer.providers.aws.cloud import AwsCloud
@@ -17,12 +18,17 @@ from charterer.providers.azure.calls import Address
 from charterer.providers.azure.calls import Sdk as AzureSdk
 from charterer.providers.azure.cloud import AzureCloud
 from charterer.providers.fake import FakeCloud
+from charterer.providers.gcp import calls as gcp_calls
+from charterer.providers.gcp.cloud import GcpCloud
 from tests.clouds.aws.account import Account
 from tests.clouds.aws.server import AwsServer
 from tests.clouds.azure.credential import Credential
 from tests.clouds.azure.retail import Feed, RetailServer
 from tests.clouds.azure.server import AzureServer
 from tests.clouds.azure.subscription import Subscription
+from tests.clouds.gcp.project import Project
+from tests.clouds.gcp.server import GcpServer
+from tests.contract import gcp_pools
 from tests.contract.aws_pools import FLEET, REGION, AwsMarket, Wire, account, aws_pool, no_pause, own_cluster
 from tests.contract.azure_calls import open_client
 from tests.contract.azure_pools import SUBSCRIPTION, AzureMarket, AzureWire, azure_pool
@@ -185,3 +191,52 @@ def azure(azure_server: AzureServer) -> Subscription:
     """A subscription of this test's own behind the shared server."""
     azure_server.subscription = Subscription()
     return azure_server.subscription
+
+
+class OpenGcp(Protocol):
+    """Makes a pool of Google Cloud in the test's project; ``fields``: of the Pool."""
+
+    def __call__(
+        self,
+        cloud: GcpGroup | GcpTemplate = gcp_pools.GROUP,
+        capacity: CapacityType = CapacityType.ON_DEMAND,
+        **fields: Any,
+    ) -> gcp_pools.GcpMarket: ...
+
+
+@pytest.fixture(scope="session")
+def gcp_server() -> Iterator[GcpServer]:
+    """The shared server."""
+    with GcpServer(Project()) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def gcp_clients(gcp_server: GcpServer) -> gcp_calls.Sdk:
+    """Clients of the shared server."""
+    from google.oauth2.credentials import Credentials
+
+    return gcp_calls.Sdk(gcp_server.url, Credentials("a-token"))  # type: ignore[no-untyped-call]
+
+
+@pytest.fixture
+async def gcp(gcp_server: GcpServer, gcp_clients: gcp_calls.Sdk) -> AsyncIterator[OpenGcp]:
+    """Makes pools of one project, which this test has for itself. The adapter's clock is the project's."""
+    here = gcp_server.project = gcp_pools.project()
+    made: list[GcpCloud] = []
+
+    def make(
+        cloud: GcpGroup | GcpTemplate = gcp_pools.GROUP,
+        capacity: CapacityType = CapacityType.ON_DEMAND,
+        **fields: Any,
+    ) -> gcp_pools.GcpMarket:
+        wire, clock = gcp_pools.Wire(gcp_clients), lambda: here.clock.now.timestamp()
+        provider = GcpCloud(
+            here.id, gcp_pools.own_cluster, wire, clock, gcp_pools.no_pause, prices=gcp_pools.table(here)
+        )
+        made.append(provider)
+        return gcp_pools.GcpMarket(here, provider, gcp_pools.gcp_pool(cloud, capacity, **fields))
+
+    yield make
+    for provider in made:
+        await provider.close()

@@ -14,22 +14,27 @@ from charterer.domain.pool import InstanceState
 from charterer.providers.errors import CloudOutcomeUnknown, CloudUnauthorized, ProviderError, Throttled
 from tests.contract.aws_pools import FLEET, GROUP
 from tests.contract.azure_world import AzureWorld
-from tests.contract.conftest import OpenAws, OpenAzure, OpenMarket
+from tests.contract.conftest import OpenAws, OpenAzure, OpenGcp, OpenMarket
 from tests.contract.every_world import AwsWorld, FakeWorld, World
+from tests.contract.gcp_pools import GROUP as GCP_GROUP
+from tests.contract.gcp_pools import TEMPLATE
+from tests.contract.gcp_world import GcpWorld
 from tests.contract.karpenter_world import KarpenterPrices, KarpenterWorld
 
+FAKE = ("fake counting", "fake named", "fake replying")
+AWS = ("aws fleet", "aws group")
+GCP = ("gcp group", "gcp bulk")
 AZURE = ("azure uniform", "azure flexible", "azure aks")
 
 
-@pytest.fixture(
-    params=["fake counting", "fake named", "fake replying", "aws fleet", "aws group", "karpenter claims", *AZURE]
-)
+@pytest.fixture(params=[*FAKE, *AWS, *GCP, *AZURE, "karpenter claims"])
 async def world(
     request: pytest.FixtureRequest,
     market: OpenMarket,
     aws: OpenAws,
-    karpenter_prices: KarpenterPrices,
+    gcp: OpenGcp,
     azure_market: OpenAzure,
+    karpenter_prices: KarpenterPrices,
 ) -> AsyncIterator[World]:
     """A pool of each cloud, in each way that it can be asked."""
     made: World
@@ -41,6 +46,8 @@ async def world(
         made = KarpenterWorld(karpenter_prices)
     elif cloud == "azure":
         made = AzureWorld(partial(azure_market, kind))
+    elif cloud == "gcp":
+        made = GcpWorld(partial(gcp, GCP_GROUP if kind == "group" else TEMPLATE))
     else:
         made = AwsWorld(partial(aws, FLEET if kind == "fleet" else GROUP))
     yield made

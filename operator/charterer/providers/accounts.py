@@ -12,6 +12,7 @@ from typing import Protocol, TypeAlias
 from charterer.clouds.aws import AwsFleet, AwsGroup
 from charterer.clouds.azure import AzureNodePool, AzureScaleSet
 from charterer.clouds.fake import FakeGroup
+from charterer.clouds.gcp import GcpGroup, GcpTemplate
 from charterer.clouds.karpenter import NodeClaims
 from charterer.domain.ids import PoolId
 from charterer.domain.pool import Pool
@@ -56,7 +57,7 @@ def adapter_for(pool: Pool, environ: Environment, objects: Objects | None = None
             return KarpenterCloud(objects)
         case AwsFleet(region=region, assume_role=role) | AwsGroup(region=region, assume_role=role):
             from charterer.providers.aws.cloud import AwsCloud
-            from charterer.providers.aws.own_cluster import OwnCluster
+            from charterer.providers.own_cluster import OwnCluster
 
             if objects is None:
                 raise ValueError(f"GPUPool {pool.id} is of AWS, where tags name the cluster: it needs one")
@@ -65,6 +66,13 @@ def adapter_for(pool: Pool, environ: Environment, objects: Objects | None = None
             from charterer.providers.azure.cloud import AzureCloud
 
             return AzureCloud(pool.cloud.subscription, pool.cloud.tenant, pool.cloud.client)
+        case GcpGroup(project=project) | GcpTemplate(project=project):
+            from charterer.providers.gcp.cloud import GcpCloud
+            from charterer.providers.own_cluster import OwnCluster
+
+            if objects is None:
+                raise ValueError(f"GPUPool {pool.id} is of Google Cloud, where labels name the cluster: it needs one")
+            return GcpCloud(project, OwnCluster(objects))
         case _:
             raise TypeError(f"no adapter is known for {pool.cloud}")
 

@@ -368,7 +368,7 @@ def test_a_pool_without_a_cloud_is_named() -> None:
     assert (problem.field, problem.reason, problem.message) == (
         "spec",
         "NoCloud",
-        "set exactly one of fake, karpenter, aws, azure",
+        "set exactly one of fake, karpenter, aws, azure, gcp",
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from charterer.domain.order import Traits
 from charterer.providers.aws.cloud import FLEET_TRAITS, ONE_BY_ONE
 from charterer.providers.azure.cloud import TRAITS as AZURE
+from charterer.providers.gcp.cloud import BULK_TRAITS, GROUP_TRAITS
 from charterer.providers.karpenter.provider import TRAITS as KARPENTER
 from tests.unit.docs.test_links import ROOT
 
@@ -25,6 +26,8 @@ COLUMNS = {
     "`aws`, launch template": FLEET_TRAITS,
     "`aws`, group": ONE_BY_ONE,
     "`azure`": AZURE,
+    "`gcp`, group": GROUP_TRAITS,
+    "`gcp`, template": BULK_TRAITS,
 }
 
 
@@ -52,5 +55,5 @@ def test_whoever_has_no_pool_is_sent_to_the_page_that_leads_to_one_for_each_clou
     text = (ROOT / place).read_text()
     assert "docs/clouds/README.md" in text
     assert not re.search(r"GPUPool[^\n]*docs/concepts.md|apply one[^\n]*docs/concepts.md", text)
-    pages = [(PAGE.parent / target).read_text() for target in ("karpenter.md", "aws.md", "azure.md")]
+    pages = [(PAGE.parent / target).read_text() for target in ("karpenter.md", "aws.md", "azure.md", "google.md")]
     assert all("kind: GPUPool" in page for page in pages)

@@ -12,9 +12,9 @@ from charterer.clouds.azure import AzureNodePool, AzureScaleSet
 from charterer.clouds.fake import FakeGroup
 from charterer.domain.ids import PoolId
 from charterer.providers.accounts import Accounts, adapter_for
-from charterer.providers.aws.own_cluster import OwnCluster
 from charterer.providers.errors import Transient
 from charterer.providers.karpenter.objects import CallFailure, Objects, ObjectsError
+from charterer.providers.own_cluster import OwnCluster
 from tests import factory as make
 from tests.unit.providers.slow_cloud import SlowCloud
 from tests.virtual_time import run_in_virtual_time

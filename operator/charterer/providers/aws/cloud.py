@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -35,6 +34,7 @@ from charterer.providers.errors import (
     UnknownCode,
 )
 from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, PreflightFinding
+from charterer.providers.understood import understood
 
 _log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class AwsCloud:
         if not pools:
             return {}
         first = pools[0].id
-        with _understood(first, "survey", Transient):
+        with understood(first, "survey", Transient):
             rows, asked = await instances_of(self._calls, first, await self._cluster(first))
             rows = [*rows, *await self._without_our_tags(pools, known, rows)]
             self._renewals.listed(rows, asked)
@@ -99,14 +99,14 @@ class AwsCloud:
 
     async def quote(self, pool: Pool) -> Quote:
         """The price list's price, or the present spot price, of the dearest type and zone."""
-        with _understood(pool.id, "quote", UnknownCode):
+        with understood(pool.id, "quote", UnknownCode):
             types, zones, *_ = await self._place(pool)
             return await self._prices.quote(pool, types, zones)
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
         """Launch what is missing; the same orders again are the same calls."""
         cluster = await self._cluster(pool.id)
-        with _understood(pool.id, "ask", CloudOutcomeUnknown):
+        with understood(pool.id, "ask", CloudOutcomeUnknown):
             match pool.cloud:
                 case AwsFleet() as fleet:
                     if (refused := await self._blocks.refusals(pool, fleet, ask)) is not None:
@@ -144,7 +144,7 @@ class AwsCloud:
     async def renew(self, pools: Sequence[Pool]) -> None:
         """Renew the instances of these pools that would end themselves, if it is time."""
         first = pools[0].id
-        with _understood(first, "renew", CloudOutcomeUnknown):
+        with understood(first, "renew", CloudOutcomeUnknown):
             if self._renewals.outdated:
                 try:
                     self._renewals.listed(*await instances_of(self._calls, first, await self._cluster(first)))
@@ -154,7 +154,7 @@ class AwsCloud:
 
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
         """Find what would fail, or cost money by surprise, before the first dollar is spent."""
-        with _understood(pool.id, "preflight", UnknownCode):
+        with understood(pool.id, "preflight", UnknownCode):
             return await self._preflight.findings(pool, await self._cluster(pool.id))
 
     async def close(self) -> None:
@@ -168,7 +168,7 @@ class AwsCloud:
 
         async def hear(queue: str, pool: PoolId) -> None:
             try:
-                with _understood(pool, "survey", UnknownCode):
+                with understood(pool, "survey", UnknownCode):
                     await self._notices.receive(pool, queue, asked)
             except ProviderError as error:
                 unheard[queue] = error
@@ -182,7 +182,7 @@ class AwsCloud:
         if (deaf := unheard.get(_queue_of(pool))) is not None:
             return deaf.about(pool.id)
         try:
-            with _understood(pool.id, "survey", UnknownCode):
+            with understood(pool.id, "survey", UnknownCode):
                 return await self._survey(pool, [row for row in rows if row.pool == pool.id], asked)
         except ProviderError as error:
             return error
@@ -220,15 +220,6 @@ class AwsCloud:
     async def _offering(self, pool: Pool, types: Sequence[str], zones: Sequence[str], group: str) -> Offering:
         said = pool.cloud.gpu_type if isinstance(pool.cloud, AwsFleet | AwsGroup) else ""
         return await self._hardware.offering(pool, types, zones, group, said)
-
-
-@contextmanager
-def _understood(pool: PoolId, call: str, otherwise: type[ProviderError]) -> Iterator[None]:
-    """An answer of another shape than the SDK's model is an error about that pool, and about no other."""
-    try:
-        yield
-    except (LookupError, ValueError, TypeError) as error:
-        raise otherwise(pool, call, "MalformedAnswer", f"{type(error).__name__}: {error}") from error
 
 
 def _queue_of(pool: Pool) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from charterer.clouds.aws import AwsFleet
@@ -18,42 +18,13 @@ from charterer.providers.aws.listing import MOST_TOGETHER, gang_tags, gangs_of, 
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG, RENTAL_TAG, Call
 from charterer.providers.aws.renewals import abandon_tags
 from charterer.providers.errors import ProviderError
+from charterer.providers.waves import in_waves
 
 logger = logging.getLogger(__name__)
 
 Tags: TypeAlias = Mapping[str, str]
 
-_AT_ONCE: Final = 4
 _RESERVED: Final = ("on-demand-capacity-reservation", "capacity-block")
-
-
-async def in_waves(orders: Sequence[Order], one: Callable[[Order], Awaitable[InstanceId | Refusal]]) -> Reply:
-    """The reply to orders that are asked for one by one, a few at a time, until the first that gets nothing.
-
-    The orders after that are asked for with the next ask. What was answered before an error is told; the error is
-    raised only if nothing was.
-    """
-    launched: dict[OrderToken, InstanceId] = {}
-    refused: dict[OrderToken, Refusal] = {}
-    for first in range(0, len(orders), _AT_ONCE):
-        wave = orders[first : first + _AT_ONCE]
-        errors: list[ProviderError] = []
-        for order, result in zip(wave, await asyncio.gather(*map(one, wave), return_exceptions=True), strict=True):
-            if isinstance(result, ProviderError):
-                errors.append(result)
-            elif isinstance(result, BaseException):
-                raise result
-            elif isinstance(result, Refusal):
-                refused[order.token] = result
-            else:
-                launched[order.token] = result
-        if errors and not launched and not refused:
-            raise errors[0]
-        if errors or refused:
-            for error in errors:
-                logger.warning("%s", error)
-            break
-    return Reply(launched, refused)
 
 
 class FleetLauncher:

@@ -10,10 +10,12 @@ from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import ApiModel, Json, Rule
 from charterer.api.models.clouds.aws import AwsNodes
 from charterer.api.models.clouds.azure import AzureNodes
+from charterer.api.models.clouds.gcp import GcpNodes
 from charterer.api.models.clouds.karpenter import KarpenterNodes
 from charterer.clouds.aws import AwsFleet, AwsGroup
 from charterer.clouds.azure import AzureNodePool, AzureScaleSet
 from charterer.clouds.fake import FakeGroup
+from charterer.clouds.gcp import GcpGroup, GcpTemplate
 from charterer.clouds.karpenter import NodeClaims
 from charterer.domain.pool import Cloud
 
@@ -42,12 +44,14 @@ class CloudChoice(ApiModel):
     """Nodes of AWS."""
     azure: AzureNodes | None = None
     """Nodes of Azure."""
+    gcp: GcpNodes | None = None
+    """Nodes of Google Cloud."""
 
     def cloud_of(self, meta: ObjectMeta) -> Cloud:
         """The cloud that is set; InvalidObject unless it is exactly one."""
         chosen = [group for name in CLOUD_FIELDS if (group := getattr(self, name)) is not None]
         match chosen:
-            case [FakeCloudGroup() | KarpenterNodes() | AwsNodes() | AzureNodes() as group]:
+            case [FakeCloudGroup() | KarpenterNodes() | AwsNodes() | AzureNodes() | GcpNodes() as group]:
                 return group.to_domain()
             case _:
                 message = f"set exactly one of {', '.join(CLOUD_FIELDS)}"
@@ -72,6 +76,9 @@ def cloud_fields(cloud: Cloud) -> Json:
         case AzureScaleSet() | AzureNodePool():
             of_azure = AzureNodes.from_domain(cloud)
             return {"azure": of_azure.model_dump(mode="json", by_alias=True, exclude_none=True)}
+        case GcpGroup() | GcpTemplate():
+            made = GcpNodes.from_domain(cloud)
+            return {"gcp": made.model_dump(mode="json", by_alias=True, exclude_none=True)}
         case _:
             raise TypeError(f"no spec is known for {cloud}")
 

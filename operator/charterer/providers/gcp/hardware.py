@@ -1,0 +1,75 @@
+"""The hardware of a pool's node: the GPUs of its machine type, or those that its template attaches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from charterer.domain.ids import PoolId
+from charterer.domain.pool import Offering, Pool
+from charterer.providers.errors import InvalidRequest, NotFoundInCloud
+from charterer.providers.gcp.calls import Calls
+from charterer.providers.gcp.permissions import Call
+from charterer.providers.gcp.template import Template
+
+PRODUCTS: Final[Mapping[str, str]] = {
+    "nvidia-tesla-p4": "Tesla-P4",
+    "nvidia-tesla-p100": "Tesla-P100-PCIE-16GB",
+    "nvidia-tesla-v100": "Tesla-V100-SXM2-16GB",
+    "nvidia-tesla-t4": "Tesla-T4",
+    "nvidia-l4": "NVIDIA-L4",
+    "nvidia-tesla-a100": "NVIDIA-A100-SXM4-40GB",
+    "nvidia-a100-80gb": "NVIDIA-A100-SXM4-80GB",
+    "nvidia-h100-80gb": "NVIDIA-H100-80GB-HBM3",
+    "nvidia-h100-mega-80gb": "NVIDIA-H100-80GB-HBM3",
+    "nvidia-h200-141gb": "NVIDIA-H200",
+    "nvidia-b200": "NVIDIA-B200",
+}
+"""The node label nvidia.com/gpu.product by accelerator type. The label is the name that the driver gives the GPU, with
+hyphens; the accelerator types are those of the page "GPU machine types"."""
+
+
+class GceHardware:
+    """Reads machine types, whose facts never change, once."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._types: dict[tuple[str, str], Mapping[str, int]] = {}
+
+    async def offering(self, pool: Pool, template: Template, zone: str, group: str, said: str) -> Offering:
+        """One node of the pool; InvalidRequest where it has no GPU. ``said``: the spec's GPU type."""
+        gpus = await self.gpus(pool.id, template, zone)
+        if not gpus:
+            message = (
+                f"{template.machine_type} has no GPU, and instance template {template.name} attaches none: "
+                "make a template with NVIDIA GPUs"
+            )
+            raise InvalidRequest(pool.id, "spec.gcp", "NoGpu", message)
+        [(accelerator, count), *others] = gpus.items()
+        if others:
+            message = f"instance template {template.name} attaches several types of GPUs: make one with one type"
+            raise InvalidRequest(pool.id, "spec.gcp", "SeveralGpus", message)
+        product = said or PRODUCTS.get(accelerator)
+        if product is None:
+            message = f"set it to the node label nvidia.com/gpu.product of {accelerator}, which is not known here"
+            raise InvalidRequest(pool.id, "spec.gcp.gpuType", "UnknownGpu", message)
+        attached = f"+{accelerator}" if template.accelerators and template.machine_type.startswith("n1-") else ""
+        return Offering(product, count, f"{template.machine_type}{attached}", zone, group)
+
+    async def gpus(self, pool: PoolId, template: Template, zone: str) -> Mapping[str, int]:
+        """GPUs of a node by accelerator type; InvalidRequest where the zone does not offer the machine type."""
+        key = template.machine_type, zone
+        if key not in self._types:
+            try:
+                answer = await self._calls(pool, Call.GET_TYPE, zone=zone, machine_type=template.machine_type)
+            except NotFoundInCloud as error:
+                message = (
+                    f"instance template {template.name} names machine type {template.machine_type!r}, which {zone} "
+                    "does not offer: choose another type, or another zone"
+                )
+                raise InvalidRequest(pool, Call.GET_TYPE.full_name, error.code, message) from error
+            self._types[key] = {
+                each["guest_accelerator_type"]: int(each["guest_accelerator_count"])
+                for each in answer.body.get("accelerators", ())
+            }
+        return self._types[key] or template.accelerators

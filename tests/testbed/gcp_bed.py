@@ -1,0 +1,169 @@
+"""A bed whose nodes come from Google Cloud: the SDK talks to our own server, whose machines join the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sized
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from charterer.clouds.gcp import GcpGroup, GcpTemplate
+from charterer.cluster.errors import AlreadyExists, NotFound
+from charterer.cluster.paths import NAMESPACES, NODES, TRAINING_JOBS
+from charterer.domain.ids import PoolId
+from charterer.domain.pool import Pool
+from charterer.fakecloud.nodes import HEARTBEAT, SILENT
+from charterer.providers.accounts import Environment, adapter_for
+from charterer.providers.gcp.calls import Sdk
+from charterer.providers.gcp.cloud import GcpCloud
+from charterer.providers.gcp.listing import LAG_SECONDS, LISTED_SECONDS
+from charterer.providers.gcp.names import labels_of
+from charterer.providers.gcp.prices import PriceTable
+from charterer.providers.karpenter.objects import Objects
+from charterer.providers.own_cluster import OwnCluster
+from charterer.providers.provider import Provider
+from tests.clouds.clock import WallClock
+from tests.clouds.gcp.catalogue import TYPES
+from tests.clouds.gcp.project import Project
+from tests.clouds.gcp.server import GcpServer
+from tests.clouds.gcp.state import Vm
+from tests.contract.gcp_pools import PROJECT, ZONE, table
+from tests.testbed.bed import Bed, dismantle, parts_of_bed
+from tests.testbed.controlplane import ControlPlane
+
+TYPE = "a2-highgpu-8g"
+GPU_TYPE = "NVIDIA-A100-SXM4-40GB"
+_LOOK_SECONDS = 0.1
+_BEHIND_SECONDS = 120
+"""By how much the project's clock is behind the operator's: the minute that a machine costs at least, and for which it
+is kept, is over when it comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class GcpAt:
+    """Makes an operator's adapters of Google Cloud talk to ``endpoint``, with the credentials and prices of a test."""
+
+    endpoint: str
+    prices: PriceTable
+
+    def __call__(self, pool: Pool, environ: Environment, objects: Objects | None = None) -> Provider:
+        if not isinstance(pool.cloud, GcpGroup | GcpTemplate):
+            return adapter_for(pool, environ, objects)
+        assert objects is not None
+        from google.oauth2.credentials import Credentials
+
+        sdk = Sdk(self.endpoint, Credentials("a-token"))  # type: ignore[no-untyped-call]
+        return GcpCloud(pool.cloud.project, OwnCluster(objects), sdk, prices=self.prices)
+
+
+@dataclass(slots=True)
+class GcpBed(Bed):
+    """Bed and project."""
+
+    project: Project = field(kw_only=True)
+
+    async def gcp_pool(self, name: str = "gcp", *, group: bool = False, spot: bool = False, **spec: object) -> None:
+        """A pool of machines with eight A100s each: of a template or, if so said, of a group of its own."""
+        system = await self.kube.get(NAMESPACES.one("kube-system"))
+        labels = labels_of(system["metadata"]["uid"], PoolId(name))
+        model = "SPOT" if spot else "STANDARD"
+        with self.project.lock:
+            self.project.add_template(name, TYPE, model=model, labels=labels if group else {})
+            if group:
+                self.project.add_group(name, ZONE, name)
+        cloud = {"instanceGroup": name} if group else {"instanceTemplate": name}
+        common = {"maxNodes": 10, "startSeconds": 3, "cooldownSeconds": 300}
+        capacity = {"capacityType": "Spot" if spot else "OnDemand"}
+        gcp = {"project": PROJECT, "zone": ZONE, **cloud}
+        await self.create("GPUPool", name, {"gcp": gcp, **common, **capacity, **spec})
+
+    async def instances(self) -> list[Mapping[str, Any]]:
+        """The machines that are billed now."""
+        with self.project.lock:
+            return [{"id": str(vm.id)} for vm in self.project.alive()]
+
+    async def bill(self) -> tuple[Sized, int]:
+        """What each machine that ever was costs, and the sum."""
+        with self.project.lock:
+            lines = self.project.bill()
+        return lines, sum(lines.values())
+
+    async def settle(self) -> None:
+        """When all machines have ended: an hour later, when no survey tells them any more."""
+        await self.until(lambda: len(self.rentals("Ended")) == len(self.rentals()))
+        self.project.clock.advance(LISTED_SECONDS + LAG_SECONDS)
+
+    async def close(self) -> None:
+        """As every bed, but jobs are deleted and their machines ended an hour before."""
+        for raw in self.mirror.all(TRAINING_JOBS, self.namespace):
+            await self.delete("TrainingJob", raw["metadata"]["name"])
+        await self.settle()
+        await Bed.close(self)
+
+    async def join(self) -> None:
+        """Let machines that run join the cluster, and those that end fall silent, for ever."""
+        joined: set[str] = set()
+        while True:
+            with self.project.lock:
+                machines, now = list(self.project.instances.values()), self.project.clock.now
+            for vm in machines:
+                if vm.name not in joined and vm.status_at(now) == "RUNNING":
+                    await self._register(vm)
+                    joined.add(vm.name)
+                elif vm.name in joined and vm.stopping is not None:
+                    await self._silence(vm)
+                    joined.remove(vm.name)
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _register(self, vm: Vm) -> None:
+        facts = TYPES[vm.type]
+        resources = {"cpu": str(facts.vcpus), "memory": "680Gi", "pods": "110", "nvidia.com/gpu": str(facts.gpus)}
+        labels = {
+            "kubernetes.io/hostname": vm.name,
+            "kubernetes.io/arch": "amd64",
+            "kubernetes.io/os": "linux",
+            "node.kubernetes.io/instance-type": vm.type,
+            "topology.kubernetes.io/zone": vm.zone,
+            "nvidia.com/gpu.product": GPU_TYPE,
+            "nvidia.com/gpu.count": str(facts.gpus),
+        }
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": vm.name, "annotations": {HEARTBEAT: "fake"}, "labels": labels},
+            "spec": {
+                "providerID": provider_id(vm),
+                "taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}],
+            },
+            "status": {"capacity": resources, "allocatable": resources},
+        }
+        with suppress(AlreadyExists):
+            await self.kube.post(NODES.all(), node)
+
+    async def _silence(self, vm: Vm) -> None:
+        with suppress(NotFound):
+            await self.kube.merge_patch(NODES.one(vm.name), {"metadata": {"labels": {SILENT: "true"}}})
+
+
+def provider_id(vm: Vm) -> str:
+    """What its Node says of it."""
+    return f"gce://{PROJECT}/{vm.zone}/{vm.name}"
+
+
+@asynccontextmanager
+async def open_gcp_bed(plane: ControlPlane, directory: Path) -> AsyncIterator[GcpBed]:
+    """A bed with a project that has room for any number of machines, and a clock behind the operator's."""
+    project = Project(clock=WallClock(1.0), pending_seconds=1.0)
+    project.clock.advance(-_BEHIND_SECONDS)
+    with GcpServer(project) as server:
+        parts = await parts_of_bed(plane, directory, ())
+        bed = GcpBed(*parts, adapters=GcpAt(server.url, table(project)), project=project)
+        joining = asyncio.create_task(bed.join(), name="join")
+        try:
+            yield bed
+        finally:
+            joining.cancel()
+            await asyncio.gather(joining, return_exceptions=True)
+            await dismantle(bed)

@@ -1,0 +1,60 @@
+"""The table of prices of Google Cloud, and how it is made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from charterer.clouds.gce_gpus import METRICS, quota_family
+from charterer.providers.gcp import price_table
+from charterer.providers.gcp.price_table import TABLE, table_of
+from charterer.providers.gcp.prices import read_table
+
+NOTICE = Path(__file__).parents[4] / "NOTICE"
+
+
+def test_the_table_has_its_day_currency_source_and_licence() -> None:
+    content = json.loads(TABLE.read_text())
+    assert (content["currency"], content["licence"]) == ("USD", "Apache-2.0")
+    assert "karpenter-provider-gcp" in content["source"]
+    assert "karpenter-provider-gcp" in NOTICE.read_text()
+    assert read_table().day == content["asOf"]
+
+
+def test_no_spot_price_is_above_the_one_on_demand_and_all_are_of_known_gpus() -> None:
+    table = read_table()
+    for region, spot in table.spot.items():
+        for name, price in spot.items():
+            assert 0 < float(price) <= float(table.on_demand[region][name]), (region, name)
+    names = {name for those in table.on_demand.values() for name in those}
+    assert [name for name in names if not quota_family(name).startswith("nvidia-")] == []
+    assert len(names) > 20
+
+
+def test_only_machine_types_with_whole_gpus_are_kept() -> None:
+    prices = {"a3-highgpu-8g": 88.4899999025753, "g4-standard-6": 0.5, "n2-standard-4": 0.2, "g2-standard-4": 0.0}
+    made = table_of({"prices": {"r": {"on_demand": prices}, "empty": {"on_demand": {"e2-micro": 1.0}}}}, "2026-01-31")
+    assert made["onDemand"] == {"r": {"a3-highgpu-8g": "88.49"}}
+    assert made["spot"] == {}
+
+
+@pytest.mark.parametrize(("prices", "day"), [({"a3-highgpu-8g": 1.0}, "yesterday"), ({}, "2026-01-31")])
+def test_a_table_without_a_day_or_prices_is_not_made(prices: dict[str, float], day: str) -> None:
+    with pytest.raises(ValueError, match=r"isoformat|no price"):
+        table_of({"prices": {"r": {"on_demand": prices}}}, day)
+
+
+def test_it_is_written_where_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(price_table, "TABLE", tmp_path / "made.json")
+    source = tmp_path / "initial-prices.json"
+    source.write_text(json.dumps({"prices": {"r": {"on_demand": {"a2-highgpu-1g": 3.5}}}}))
+    price_table.main([str(source), "2026-01-31"])
+    assert json.loads((tmp_path / "made.json").read_text())["onDemand"] == {"r": {"a2-highgpu-1g": "3.5"}}
+
+
+def test_a_gpu_that_a_template_attaches_names_the_family() -> None:
+    assert quota_family("n1-standard-8+nvidia-tesla-t4") == "nvidia-tesla-t4"
+    assert quota_family("c4-highcpu-4") == "c4"
+    assert quota_family("g2-standard-4") in METRICS
