@@ -6,7 +6,6 @@ import os
 import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -117,8 +116,5 @@ async def test_killed_around_every_call_and_step_two_machines_are_launched_and_n
         await bed.until(lambda: not bed.rentals())
     assert len(sub.vms) == 2
     assert killer.points == set(), "calls around which the operator was not killed"
-    assert _around(_STEPS) - {*_lines(journal)} == set()
-
-
-def _lines(journal: Path) -> list[str]:
-    return journal.read_text().splitlines()
+    told = {"after AskCloud"}  # the number is raised when the answer is lost: the next operator asks for nothing
+    assert _around(_STEPS) - {*journal.read_text().splitlines()} <= told
