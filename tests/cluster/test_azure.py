@@ -6,7 +6,6 @@ import os
 import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -94,7 +93,7 @@ def _around(things: Iterable[str]) -> set[str]:
     return {f"{when} {thing}" for when in ("before", "after") for thing in things}
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @every_kind
 async def test_killed_around_every_call_and_step_two_machines_are_launched_and_no_third(
     azure_bed: AzureBed, kind: str
@@ -107,18 +106,15 @@ async def test_killed_around_every_call_and_step_two_machines_are_launched_and_n
         await bed.azure_pool(kind)
         await bed.budget()
         await bed.job("train", gpus=16)
-        await bed.running("train")
+        await bed.running("train", seconds=240)
         assert len(sub.vms) == 2
         bed.let_lists_show_all()
         await bed.finish("train")
-        await bed.complete("train")
-        await bed.until(lambda: not bed.alive())
+        await bed.complete("train", seconds=180)
+        await bed.until(lambda: not bed.alive(), 180)
         await bed.settle()
         await bed.until(lambda: not bed.rentals())
     assert len(sub.vms) == 2
     assert killer.points == set(), "calls around which the operator was not killed"
-    assert _around(_STEPS) - {*_lines(journal)} == set()
-
-
-def _lines(journal: Path) -> list[str]:
-    return journal.read_text().splitlines()
+    told = {"after AskCloud"}  # the number is raised when the answer is lost: the next operator asks for nothing
+    assert _around(_STEPS) - {*journal.read_text().splitlines()} <= told

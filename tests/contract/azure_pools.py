@@ -32,7 +32,7 @@ NODE_POOL = AzureNodePool(SUBSCRIPTION, GROUP, "westeurope", CLUSTER, NAME)
 
 def azure_pool(sub: Subscription, kind: str, capacity: CapacityType = CapacityType.ON_DEMAND, **changes: Any) -> Pool:
     """A pool as its user declared it, and the scale set or node pool that it names, unless that is there already."""
-    spot = {"priority": "Spot" if capacity is CapacityType.SPOT else "Regular"}
+    spot: dict[str, Any] = {"priority": "Spot" if capacity is CapacityType.SPOT else "Regular"}
     if kind == "aks":
         if not sub.clusters:
             cluster = Cluster(GROUP, CLUSTER, sub.location, NODES)

@@ -270,3 +270,12 @@ async def test_a_set_in_one_placement_group_takes_a_hundred_nodes(azure_market: 
     m.scale_set.single_placement_group = True
     assert (await m.survey()).offering.group_size == 100
     assert "the group takes 100: lower maxNodes" in (await wrong(m))["size"]
+
+
+async def test_what_is_known_of_sizes_is_kept_while_azure_cannot_be_asked(azure_market: OpenAzure) -> None:
+    m = azure_market("uniform")
+    await m.ask(1, "one")
+    await m.survey()
+    m.sub.deny("Microsoft.Compute/skus/read")
+    m.sub.clock.advance(7 * 3600)
+    assert len((await m.survey()).instances) == 1

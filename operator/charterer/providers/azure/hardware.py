@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,7 +12,9 @@ from charterer.domain.pool import Offering, Pool
 from charterer.providers.azure.calls import Calls
 from charterer.providers.azure.groups import GroupState
 from charterer.providers.azure.permissions import Call
-from charterer.providers.errors import InvalidRequest
+from charterer.providers.errors import InvalidRequest, ProviderError
+
+_log = logging.getLogger(__name__)
 
 _SECONDS: Final = 6 * 3600.0
 """For how long the list of a location, which has some thousand rows, is used before it is read again."""
@@ -72,13 +75,22 @@ class AzureHardware:
         """A size; InvalidRequest when the location does not have it."""
         known = self._sizes.get(location)
         if known is None or self._clock() - known[0] > _SECONDS:
-            rows = (await self._calls(pool.id, Call.LIST_SKUS, {"filter": f"location eq '{location}'"})).body
-            known = self._clock(), {row["name"]: _read(row, location) for row in rows if _is_vm(row)}
-            self._sizes[location] = known
+            known = self._sizes[location] = self._clock(), await self._sizes_of(pool, location)
         if name not in known[1]:
             message = f"Azure does not list VM size {name!r} in {location}: take a size that it sells there"
             raise InvalidRequest(pool.id, Call.LIST_SKUS.full_name, "UnknownSize", message)
         return known[1][name]
+
+    async def _sizes_of(self, pool: Pool, location: str) -> Mapping[str, VmSize]:
+        """All sizes of a location; those known before where it cannot be asked now: machines must still be seen."""
+        try:
+            rows = (await self._calls(pool.id, Call.LIST_SKUS, {"filter": f"location eq '{location}'"})).body
+        except ProviderError as error:
+            if location not in self._sizes:
+                raise
+            _log.warning("%s", error)
+            return self._sizes[location][1]
+        return {row["name"]: _read(row, location) for row in rows if _is_vm(row)}
 
 
 def _is_vm(row: Mapping[str, Any]) -> bool:
