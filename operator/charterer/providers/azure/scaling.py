@@ -66,7 +66,8 @@ class Scaling:
     async def ask(self, pool: Pool, group: Group, ask: Ask) -> Reply:
         """Raise the capacity to ``at_least`` if it is lower. The same ask again finds it raised, and changes nothing.
 
-        InvalidRequest for a set that would end or add nodes by itself; Busy while others keep changing it.
+        InvalidRequest for a set that would end or add nodes by itself; Busy while others keep changing it, or while the
+        list shows more VMs than it wants: ``at_least`` may count one of them that is gone.
         """
         for tries_left in reversed(range(_TRIES)):
             state = await self.read(pool, group)
@@ -74,6 +75,9 @@ class Scaling:
                 raise InvalidRequest(pool.id, "ask", "UnfitScaleSet", "; ".join(wrong))
             if state.wanted >= ask.at_least:
                 return Reply()
+            if state.capacity < len(state.alive):
+                message = f"the list shows {len(state.alive)} VMs, and the scale set wants {state.capacity}"
+                raise Busy(pool.id, "ask", "MoreListedThanWanted", message)
             try:
                 operation = await group.set_capacity(pool, state, ask.at_least)
             except Busy as error:
