@@ -315,8 +315,8 @@ def _ask(
 
     Where the cloud launches all nodes of a gang or none, each gang is asked for by itself.
 
-    Where the cloud only counts, a rental whose instance is about to be ended is left out, and one whose instance the
-    list must show and lacks: its end lowers the target too, so that a target which counts it would buy a node too many.
+    Where the cloud only counts, a rental whose instance is about to be ended is left out, and one whose instance two
+    lists must show and lack: its end lowers the target too, so that a target which counts it would buy a node too many.
     Leaving it out can only ask for too few, until the next step.
     """
     asking = [rental for rental in wanted if not view.observes(rental.budget)]
@@ -329,9 +329,11 @@ def _ask(
     if not asking:
         return Wait(f"the finalizer of GPUBudget {min(unguarded)}")
     survey = inventory.survey
-    there = [rental for rental in staying if not missing(rental, view.instance(rental), survey)]
-    at_least = len(asking) + sum(not may_terminate(rental, view) for rental in there)
     target, ordered = survey.target, survey.ordered
+    gone = [rental for rental in staying if missing(rental, view.instance(rental), survey)]
+    if target is not None and any(item.missing_since is None or item.missing_since >= survey.asked for item in gone):
+        return Wait(f"a second list that lacks {count(len(gone), 'instance')} of GPUPool {inventory.pool.id}")
+    at_least = len(asking) + sum(rental not in gone and not may_terminate(rental, view) for rental in staying)
     for part, together in _asked_together(asking) if survey.traits.together else [(asking, False)]:
         orders = tuple([Order(order_token(rental.uid), rental.id) for rental in part])
         lacking = any(order.token not in ordered for order in orders) if target is None else target < at_least
