@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import ssl
 import threading
@@ -89,6 +90,7 @@ class Sdk:
         self._credential = credential
         self._clients: dict[str, Any] = {}
         self._lock = threading.Lock()
+        logging.getLogger("azure").setLevel(logging.WARNING)  # it logs every request and answer with its headers
 
     def __call__(self, call: Call, params: Params) -> Answer:
         """Send one call and wait for its answer; the SDK's exceptions. The body is as it is on the wire."""
