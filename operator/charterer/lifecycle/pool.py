@@ -331,7 +331,7 @@ def _ask(
     survey = inventory.survey
     target, ordered = survey.target, survey.ordered
     gone = [rental for rental in staying if missing(rental, view.instance(rental), survey)]
-    if target is not None and any(item.missing_since is None or item.missing_since >= survey.asked for item in gone):
+    if target is not None and any(rental.missing_since in (None, survey.asked) for rental in gone):
         return Wait(f"a second list that lacks {count(len(gone), 'instance')} of GPUPool {inventory.pool.id}")
     at_least = len(asking) + sum(rental not in gone and not may_terminate(rental, view) for rental in staying)
     for part, together in _asked_together(asking) if survey.traits.together else [(asking, False)]:
