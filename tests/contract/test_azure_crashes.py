@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.ids import PoolId
-from charterer.domain.pool import Survey
+from charterer.domain.pool import CapacityType, Survey
 from charterer.providers.azure.listing import LAG_SECONDS
 from charterer.providers.azure.permissions import Call
 from charterer.providers.errors import (
+    Busy,
     CloudOutcomeUnknown,
     CloudUnauthorized,
     InvalidRequest,
@@ -110,6 +111,39 @@ async def test_a_node_pool_keeps_what_else_is_said_of_it(azure_market: OpenAzure
     assert cluster.pools["gpu"].labels == {"team": "a"}
     reconcile(m.sub, cluster)
     assert len(m.truth()) == cluster.pools["gpu"].count == 1
+
+
+async def test_what_was_added_to_a_scale_set_of_aks_by_hand_is_ended_and_nothing_with_it(
+    azure_market: OpenAzure,
+) -> None:
+    """With each change AKS makes the scale set as large as the count of its node pool: too low a one ends others."""
+    m = azure_market("aks")
+    await m.ask(1, "one")
+    [mine] = m.truth()
+    added = m.sub.start_by_hand(m.scale_set)
+    await m.survey()
+    with pytest.raises(Busy, match="OtherCount"):
+        await m.terminate(added.vm_id)
+    assert not m.wire.sent[-1].mutation, "the list may show what is gone"
+    m.sub.clock.advance(LAG_SECONDS)
+    with pytest.raises(Busy, match="OtherCount"):
+        await m.terminate(added.vm_id)
+    await m.terminate(added.vm_id)
+    assert m.truth() == [mine]
+
+
+async def test_a_deletion_does_not_make_aks_replace_a_machine_that_was_taken_back(azure_market: OpenAzure) -> None:
+    m = azure_market("aks", CapacityType.SPOT)
+    await m.ask(2, "one", "two")
+    evicted, other = m.members()
+    m.sub.evict(evicted.id)
+    await m.survey()
+    m.sub.clock.advance(LAG_SECONDS)
+    with pytest.raises(Busy, match="OtherCount"):
+        await m.terminate(other.vm_id)
+    await m.terminate(other.vm_id)
+    assert m.members() == []
+    assert (await m.survey()).target == 0
 
 
 async def test_a_scale_set_of_aks_is_never_changed_itself(azure_market: OpenAzure) -> None:

@@ -109,6 +109,24 @@ async def test_a_read_that_tells_no_capacity_ends_nothing(azure_market: OpenAzur
     assert m.truth() == before
 
 
+@SETS
+async def test_what_a_list_still_shows_of_a_machine_that_was_taken_back_is_not_asked_for(
+    azure_market: OpenAzure, kind: str
+) -> None:
+    """Its node counts among those that are there: to raise the capacity to their number would rent one too many."""
+    m = azure_market(kind, CapacityType.SPOT)
+    await m.ask(1, "one")
+    m.sub.clock.advance(3600)
+    m.sub.list_lag = 60.0
+    m.sub.evict(m.members()[0].id)
+    with pytest.raises(Busy, match="MoreListedThanWanted"):
+        await m.ask(2, "two")
+    assert m.truth() == []
+    m.sub.clock.advance(60)
+    await m.ask(1, "two")
+    assert len(m.truth()) == 1
+
+
 @every_kind
 async def test_whoever_changes_the_set_at_the_same_time_is_not_overwritten(azure_market: OpenAzure, kind: str) -> None:
     m = azure_market(kind)

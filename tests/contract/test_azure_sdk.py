@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 import threading
@@ -144,6 +145,16 @@ async def test_reads_are_tried_again(server: AzureServer, opened: list[AzureClou
     assert isinstance((await provider.survey([pool]))[pool.id], Survey)
     sub.faults.lose_answer("virtual_machine_scale_sets_get", takes_effect=False, times=3)
     assert isinstance(await error_of(provider, pool), Transient)
+
+
+async def test_an_operator_does_not_log_each_call_with_its_headers(
+    server: AzureServer, opened: list[AzureCloud], caplog: pytest.LogCaptureFixture
+) -> None:
+    pool = azure_pool(server.subscription, "uniform")
+    with caplog.at_level(logging.INFO):
+        provider = open_cloud(server, opened, Credential())
+        assert isinstance((await provider.survey([pool]))[pool.id], Survey)
+    assert [record.name for record in caplog.records if record.name.startswith("azure")] == []
 
 
 async def test_no_error_has_a_token(server: AzureServer, opened: list[AzureCloud]) -> None:

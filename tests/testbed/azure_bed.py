@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sized
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,16 @@ from tests.testbed.controlplane import ControlPlane
 SIZE = "Standard_ND96asr_v4"
 GPU_TYPE = "NVIDIA-A100-SXM4-40GB"
 _GROUP, _NODES, _CLUSTER = "gpu-rg", "MC_gpu-rg_prod_westeurope", "prod"
+CHANGES = (
+    "virtual_machine_scale_sets_update",
+    "virtual_machine_scale_sets_delete_instances",
+    "agent_pools_create_or_update",
+    "agent_pools_delete_machines",
+)
+"""The operations that rent and end VMs."""
 _LOOK_SECONDS = 0.1
-_LATE_SECONDS = 60
+_STARTS_SECONDS = 1.0
+_LATE_SECONDS = _STARTS_SECONDS + LAG_SECONDS
 """The most by which the ledger is above the bill for each VM: until it runs, and until a list lacks it."""
 _AFTERWARDS = LAG_SECONDS + MISSING_SECONDS + 1
 """Seconds after which lists must show what there is, and a VM that they lack has ended."""
@@ -90,10 +99,9 @@ class AzureBed(Bed):
             lines = self.subscription.bill()
         return lines, sum(lines.values())
 
-    def is_paid(self, ledger: int, bill: int) -> bool:
-        """Azure tells of no VM when it ended, nor from when on it is billed: the ledger may be above, never below."""
-        late = len(self.subscription.vms) * _LATE_SECONDS * int(SIZES[SIZE].price * 10**6) // 3600
-        return bill <= ledger <= bill + late
+    def most_above_bill(self) -> int:
+        """Azure tells of no VM when it ended, nor from when on it is billed."""
+        return len(self.subscription.vms) * ceil(_LATE_SECONDS * int(SIZES[SIZE].price * 10**6) / 3600)
 
     async def settle(self) -> None:
         """When lists lack all VMs that have ended: the minutes later after which that is believed."""
@@ -155,10 +163,16 @@ class AzureBed(Bed):
 
 
 @asynccontextmanager
-async def open_azure_bed(plane: ControlPlane, directory: Path) -> AsyncIterator[AzureBed]:
-    """A bed with a subscription of room for any number of VMs."""
-    clock = WallClock()
-    subscription = Subscription(clock=clock, start_seconds=1.0)
+async def open_azure_bed(
+    plane: ControlPlane, directory: Path, *, pace: float = 1.0, behind_seconds: float = 0.0
+) -> AsyncIterator[AzureBed]:
+    """A bed with a subscription of room for any number of VMs.
+
+    ``pace``: seconds of the subscription's that pass in one of the operator's, which it is ``behind_seconds`` behind.
+    """
+    clock = WallClock(pace)
+    clock.advance(-behind_seconds)
+    subscription = Subscription(clock=clock, start_seconds=_STARTS_SECONDS)
     with AzureServer(subscription) as server, RetailServer(Feed(clock=clock)) as retail:
         parts = await parts_of_bed(plane, directory, ())
         address = Address(server.url, retail.url, str(server.certificate))

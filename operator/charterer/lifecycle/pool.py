@@ -40,7 +40,7 @@ from charterer.lifecycle.offers import disproved, offer_returned
 from charterer.lifecycle.orphans import orphan_name, worst_price
 from charterer.lifecycle.rental import ended_unread, may_terminate, note_missing
 from charterer.lifecycle.starts import new_starts
-from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, draining, vanished
+from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, draining, missing, vanished
 from charterer.sentences import count, names
 
 
@@ -315,9 +315,9 @@ def _ask(
 
     Where the cloud launches all nodes of a gang or none, each gang is asked for by itself.
 
-    Where the cloud only counts, a rental whose instance is about to be ended is left out: ending it lowers the target
-    too, so that a target which counts it would buy a node too many. Leaving it out can only ask for too few, until the
-    next step.
+    Where the cloud only counts, a rental whose instance is about to be ended is left out, and one whose instance two
+    lists must show and lack: its end lowers the target too, so that a target which counts it would buy a node too many.
+    Leaving it out can only ask for too few, until the next step.
     """
     asking = [rental for rental in wanted if not view.observes(rental.budget)]
     if not asking:
@@ -328,12 +328,16 @@ def _ask(
     asking = [rental for rental in asking if rental.budget not in unguarded]
     if not asking:
         return Wait(f"the finalizer of GPUBudget {min(unguarded)}")
-    at_least = len(asking) + sum(not may_terminate(rental, view) for rental in staying)
-    target, ordered = inventory.survey.target, inventory.survey.ordered
-    for part, together in _asked_together(asking) if inventory.survey.traits.together else [(asking, False)]:
+    survey = inventory.survey
+    target, ordered = survey.target, survey.ordered
+    gone = [rental for rental in staying if missing(rental, view.instance(rental), survey)]
+    if target is not None and any(rental.missing_since in (None, survey.asked) for rental in gone):
+        return Wait(f"a second list that lacks {count(len(gone), 'instance')} of GPUPool {inventory.pool.id}")
+    at_least = len(asking) + sum(rental not in gone and not may_terminate(rental, view) for rental in staying)
+    for part, together in _asked_together(asking) if survey.traits.together else [(asking, False)]:
         orders = tuple([Order(order_token(rental.uid), rental.id) for rental in part])
-        missing = any(order.token not in ordered for order in orders) if target is None else target < at_least
-        if missing:
+        lacking = any(order.token not in ordered for order in orders) if target is None else target < at_least
+        if lacking:
             return AskCloud(inventory.pool.id, Ask(orders, at_least, together))
     deadlines = [gang_deadline(members, inventory.pool.start_seconds) for members in _waited_for(inventory)]
     text = f"{count(len(inventory.waiting), 'node')} of GPUPool {inventory.pool.id} asked for, not launched yet"

@@ -280,6 +280,18 @@ def test_an_instance_the_list_does_not_show_yet_still_counts() -> None:
     assert step(snapshot(survey(target=1, asked=600), fresh)) is None
 
 
+def test_a_machine_that_the_list_must_show_and_lacks_is_not_asked_for_a_second_time() -> None:
+    """A cloud that drops what ended from its list, as Azure, has lowered its target with it."""
+    evicted = rental("a100-0", instance(), missing_since=at(590))
+    for first in (replace(evicted, missing_since=None), replace(evicted, missing_since=at(600))):
+        assert isinstance(step(snapshot(survey(target=0, asked=600), first, ASKED)), Wait), "one list is not believed"
+    done = step(snapshot(survey(target=0, asked=600), evicted, ASKED))
+    assert isinstance(done, AskCloud)
+    assert done.ask.at_least == 1
+    hidden = step(snapshot(survey(target=1, asked=600), evicted, ASKED))
+    assert isinstance(hidden, Wait), "it is asked for once the list shows the other again, or never will"
+
+
 def test_a_stopping_instance_does_not_count() -> None:
     stopping = instance(state=InstanceState.STOPPING)
     assert step(snapshot(survey(stopping, target=0), rental("a100-0", stopping))) is None

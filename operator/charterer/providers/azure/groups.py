@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from charterer.domain.pool import CapacityType, Pool
 from charterer.domain.time import Instant
@@ -57,7 +57,13 @@ class GroupState:
 
 
 class Group(ABC):
-    """One kind of scale set. A change says where its operation can be asked for; empty where Azure says nothing."""
+    """One kind of scale set. A change says where its operation can be asked for; empty where Azure says nothing.
+
+    ``recounts``: whether a deletion also makes the set as large as its capacity says, so that one below or above the
+    number of VMs ends or makes others.
+    """
+
+    recounts: ClassVar[bool] = False
 
     @abstractmethod
     async def read(self, pool: Pool) -> GroupState:

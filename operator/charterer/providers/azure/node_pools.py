@@ -36,6 +36,8 @@ class Behind:
 class NodePools(Group):
     """The node pool of a pool with spec.azure.aks. ``clock``: seconds that only grow."""
 
+    recounts = True
+
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
         self._calls = calls
         self._clock = clock

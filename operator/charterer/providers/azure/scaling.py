@@ -66,7 +66,8 @@ class Scaling:
     async def ask(self, pool: Pool, group: Group, ask: Ask) -> Reply:
         """Raise the capacity to ``at_least`` if it is lower. The same ask again finds it raised, and changes nothing.
 
-        InvalidRequest for a set that would end or add nodes by itself; Busy while others keep changing it.
+        InvalidRequest for a set that would end or add nodes by itself; Busy while others keep changing it, or while the
+        list shows more VMs than it wants: ``at_least`` may count one of them that is gone.
         """
         for tries_left in reversed(range(_TRIES)):
             state = await self.read(pool, group)
@@ -74,6 +75,9 @@ class Scaling:
                 raise InvalidRequest(pool.id, "ask", "UnfitScaleSet", "; ".join(wrong))
             if state.wanted >= ask.at_least:
                 return Reply()
+            if state.capacity < len(state.alive):
+                message = f"the list shows {len(state.alive)} VMs, and the scale set wants {state.capacity}"
+                raise Busy(pool.id, "ask", "MoreListedThanWanted", message)
             try:
                 operation = await group.set_capacity(pool, state, ask.at_least)
             except Busy as error:
@@ -140,6 +144,8 @@ class Scaling:
         vms = [vm for vm in state.vms if vm.id in doomed and not vm.deleting]
         if not vms:
             return
+        if group.recounts and not state.updating:
+            await self._count_again(pool, group, state)
         try:
             await group.delete(pool, state, vms)
         except (NotFoundInCloud, InvalidRequest) as error:  # no code of its own says that a VM is gone, or is going
@@ -147,6 +153,19 @@ class Scaling:
             if there.intersection(doomed):
                 raise
             _log.info("%s", error)
+
+    async def _count_again(self, pool: Pool, group: Group, state: GroupState) -> None:
+        """Make the capacity the number of VMs before one is deleted, once lists must show all (Busy).
+
+        Others change the scale set behind a node pool, and Azure takes spot VMs back: the count does not tell.
+        """
+        there, steady = len(state.alive) + len(state.hostless), self._is_steady(pool, state)
+        if state.capacity == there or (state.capacity > there and not steady):
+            return
+        if steady:
+            await group.set_capacity(pool, state, there)
+        message = f"the node pool wants {state.capacity} VMs, and {there} are there: deletions wait until these agree"
+        raise Busy(pool.id, "delete", "OtherCount", message)
 
     async def _poll(self, pool: Pool) -> None:
         """Learn how the last growth ended. What this process never learns, the instance views tell."""
