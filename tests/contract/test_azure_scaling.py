@@ -48,6 +48,20 @@ async def test_a_survey_tells_state_node_and_offering(azure_market: OpenAzure, k
     assert [i.state for i in (await m.survey()).instances] == [InstanceState.RUNNING]
 
 
+@every_kind
+async def test_a_machine_has_one_id_though_azure_gives_it_one_late(azure_market: OpenAzure, kind: str) -> None:
+    m = azure_market(kind)
+    m.sub.start_seconds = m.sub.operation_seconds = 30.0
+    await m.ask(1, "one")
+    [vm] = m.members()
+    given, vm.vm_id = vm.vm_id, ""
+    survey = await m.survey()
+    assert (survey.target, survey.instances, survey.refusals) == (1, (), ())
+    m.sub.clock.advance(30)
+    vm.vm_id = given
+    assert [instance.id for instance in (await m.survey()).instances] == [given]
+
+
 @pytest.mark.parametrize(
     ("kind", "path"),
     [

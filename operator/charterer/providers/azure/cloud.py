@@ -79,7 +79,7 @@ class AzureCloud:
             pool=pool.id,
             target=state.wanted,
             ordered=frozenset(),
-            instances=tuple([vm.to_domain(state.asked) for vm in state.vms if not vm.hostless]),
+            instances=tuple([vm.to_domain(state.asked) for vm in state.vms if not (vm.hostless or vm.unnamed)]),
             refusals=tuple(await self._scaling.refusals(pool, state)),
             notices=(),
             asked=state.asked,

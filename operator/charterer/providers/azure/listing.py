@@ -62,6 +62,11 @@ class ListedVm:
         return known is not None and known.meaning in _FOUND_NO_HOST
 
     @property
+    def unnamed(self) -> bool:
+        """Whether Azure has yet to give it a vmId: under its path first, it would later be another machine."""
+        return self.id == self.path and self.provisioning == "Creating"
+
+    @property
     def alive(self) -> bool:
         """Whether it has a host, or looks for one, and has not begun to end."""
         return not (self.deleting or self.hostless)
