@@ -7,10 +7,10 @@ than its page says, and never below.
 
 The 160 submissions of a Pollux workload (CHARTERER_DATA_DIR or ../shared/data), eight hours in about two and a half
 minutes, each at the number of GPUs its owner asked for; how long each runs is drawn by its application. The bill is
-what the cloud saw. AWS and Azure are our own servers of their protocols, whose clocks run twenty times as fast; the
-price of AWS' spot nodes changes all the while. Karpenter is a real one, with a cloud of ours behind it. With --faults
-the fake clouds throttle, err and lose answers and requests, and Azure shows lists that are a minute old and loses
-answers.
+what the cloud saw. AWS, Azure and Google Cloud are our own servers of their protocols, whose clocks run twenty times as
+fast; the price of AWS' spot nodes changes all the while. Karpenter is a real one, with a cloud of ours behind it. With
+--faults the fake clouds throttle, err and lose answers and requests, and Azure shows lists that are a minute old and
+loses answers.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from tests.testbed import karpenter
 from tests.testbed.aws_bed import TYPE, AwsBed, open_aws_bed
 from tests.testbed.azure_bed import CHANGES, AzureBed, open_azure_bed
 from tests.testbed.bed import Bed, dismantle, group
+from tests.testbed.gcp_bed import open_gcp_bed
 from tests.testbed.karpenter_bed import clear_claims, make_karpenter_bed
 from tests.testbed.karpenter_process import KarpenterProcess
 
@@ -114,6 +115,17 @@ async def _change_prices(bed: AwsBed) -> None:
 
 
 @asynccontextmanager
+async def _gcp(is_group: bool, faults: bool) -> AsyncIterator[tuple[Bed, int]]:
+    async with (
+        measuring_plane() as (plane, directory),
+        open_gcp_bed(plane, directory, pace=_PACE, behind_seconds=_BEHIND) as bed,
+    ):
+        await bed.gcp_pool(group=is_group, spot=not is_group, maxNodes=100)
+        yield bed, 8
+        await bed.close()
+
+
+@asynccontextmanager
 async def _azure(kind: str, faults: bool) -> AsyncIterator[tuple[Bed, int]]:
     async with (
         measuring_plane() as (plane, directory),
@@ -166,6 +178,8 @@ _CLOUDS: Mapping[str, Callable[[bool], AbstractAsyncContextManager[tuple[Bed, in
     "azure-uniform": partial(_azure, "uniform"),
     "azure-flexible": partial(_azure, "flexible"),
     "azure-aks": partial(_azure, "aks"),
+    "gcp-template": partial(_gcp, False),
+    "gcp-group": partial(_gcp, True),
     "karpenter": _karpenter,
 }
 

@@ -153,10 +153,15 @@ def provider_id(vm: Vm) -> str:
 
 
 @asynccontextmanager
-async def open_gcp_bed(plane: ControlPlane, directory: Path) -> AsyncIterator[GcpBed]:
-    """A bed with a project that has room for any number of machines, and a clock behind the operator's."""
-    project = Project(clock=WallClock(1.0), pending_seconds=1.0)
-    project.clock.advance(-_BEHIND_SECONDS)
+async def open_gcp_bed(
+    plane: ControlPlane, directory: Path, *, pace: float = 1.0, behind_seconds: float = _BEHIND_SECONDS
+) -> AsyncIterator[GcpBed]:
+    """A bed with a project that has room for any number of machines.
+
+    ``pace``: seconds of the project's that pass in one of the operator's, which it is ``behind_seconds`` behind.
+    """
+    project = Project(clock=WallClock(pace), pending_seconds=1.0)
+    project.clock.advance(-behind_seconds)
     with GcpServer(project) as server:
         parts = await parts_of_bed(plane, directory, ())
         bed = GcpBed(*parts, adapters=GcpAt(server.url, table(project)), project=project)
