@@ -9,8 +9,8 @@ The 160 submissions of a Pollux workload (CHARTERER_DATA_DIR or ../shared/data),
 minutes, each at the number of GPUs its owner asked for; how long each runs is drawn by its application. The bill is
 what the cloud saw. AWS, Azure and Google Cloud are our own servers of their protocols, whose clocks run twenty times as
 fast; the price of AWS' spot nodes changes all the while. Karpenter is a real one, with a cloud of ours behind it. With
---faults the fake clouds throttle, err and lose answers and requests, and Azure shows lists that are a minute old and
-loses answers.
+--faults the fake clouds throttle, err and lose answers and requests, and Azure shows lists that are a minute old, loses
+answers and takes spot VMs back.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ _FACTOR = 180.0
 _PACE, _BEHIND = 20.0, 4 * 3600.0
 _SPOT_SECONDS = 5.0
 _LIST_LAG = 60.0
-_LOST_SECONDS = 2.0
+_FAULT_SECONDS = 2.0
+_LEFT_ALONE = 3
+"""So few spot VMs are not taken back, or the last jobs would never end."""
 _SECONDS = {"ncf": 2, "cifar10": 6, "bert": 8, "deepspeech2": 10, "yolov3": 14, "imagenet": 25}
 
 
@@ -131,8 +133,8 @@ async def _azure(kind: str, faults: bool) -> AsyncIterator[tuple[Bed, int]]:
         measuring_plane() as (plane, directory),
         open_azure_bed(plane, directory, pace=_PACE, behind_seconds=_BEHIND) as bed,
     ):
-        await bed.azure_pool(kind, maxNodes=100)
-        losing = asyncio.create_task(_lose_answers(bed) if faults else asyncio.sleep(0))
+        await bed.azure_pool(kind, spot=faults, maxNodes=100)
+        losing = asyncio.create_task(_disturb(bed) if faults else asyncio.sleep(0))
         try:
             yield bed, 8
             losing.cancel()
@@ -142,14 +144,16 @@ async def _azure(kind: str, faults: bool) -> AsyncIterator[tuple[Bed, int]]:
             losing.cancel()
 
 
-async def _lose_answers(bed: AzureBed) -> None:
-    """Let lists be a minute old, and lose answers to changes before or after they took effect."""
+async def _disturb(bed: AzureBed) -> None:
+    """Let lists be a minute old, lose answers to changes before or after they took effect, and take VMs back."""
     bed.subscription.list_lag = _LIST_LAG
     for change, takes_effect in itertools.cycle(itertools.product(CHANGES, (True, False))):
-        await asyncio.sleep(_LOST_SECONDS)
+        await asyncio.sleep(_FAULT_SECONDS)
         with bed.subscription.lock:
             bed.subscription.faults.planned.clear()
             bed.subscription.faults.lose_answer(change, takes_effect=takes_effect)
+            if (change, takes_effect) == (CHANGES[0], True) and len(running := bed.alive()) > _LEFT_ALONE:
+                bed.subscription.evict(running[0].id)
 
 
 @asynccontextmanager

@@ -43,8 +43,8 @@ CHANGES = (
 )
 """The operations that rent and end VMs."""
 _LOOK_SECONDS = 0.1
-_STARTS_SECONDS = 1.0
-_LATE_SECONDS = _STARTS_SECONDS + LAG_SECONDS
+_STARTS_SECONDS = 1
+_LATE_SECONDS = _STARTS_SECONDS + int(LAG_SECONDS)
 """The most by which the ledger is above the bill for each VM: until it runs, and until a list lacks it."""
 _AFTERWARDS = LAG_SECONDS + MISSING_SECONDS + 1
 """Seconds after which lists must show what there is, and a VM that they lack has ended."""
@@ -69,18 +69,19 @@ class AzureBed(Bed):
 
     subscription: Subscription = field(kw_only=True)
 
-    async def azure_pool(self, kind: str, name: str = "azure", **spec: object) -> ScaleSet:
+    async def azure_pool(self, kind: str, name: str = "azure", *, spot: bool = False, **spec: object) -> ScaleSet:
         """A pool of VMs with eight A100s each: of a uniform or flexible scale set, or of a node pool of AKS."""
+        priority, capacity = ("Spot", "Spot") if spot else ("Regular", "OnDemand")
         sub = self.subscription
         cloud: dict[str, object] = {"subscription": sub.id, "resourceGroup": _GROUP, "location": sub.location}
         if kind == "aks":
             cluster = Cluster(_GROUP, _CLUSTER, sub.location, _NODES)
-            made = sub.add_pool(cluster, NodePool(name, f"aks-{name}-vmss", SIZE, 0))
+            made = sub.add_pool(cluster, NodePool(name, f"aks-{name}-vmss", SIZE, 0, priority=priority))
             cloud["aks"] = {"cluster": _CLUSTER, "nodePool": name}
         else:
-            made = sub.add_scale_set(name, SIZE, orchestration=kind.capitalize())
+            made = sub.add_scale_set(name, SIZE, orchestration=kind.capitalize(), priority=priority)
             cloud["scaleSet"] = name
-        common = {"maxNodes": 10, "startSeconds": 3, "cooldownSeconds": 300, "capacityType": "OnDemand"}
+        common = {"maxNodes": 10, "startSeconds": 3, "cooldownSeconds": 300, "capacityType": capacity}
         await self.create("GPUPool", name, {"azure": cloud, **common, **spec})
         return made
 
@@ -101,7 +102,9 @@ class AzureBed(Bed):
 
     def most_above_bill(self) -> int:
         """Azure tells of no VM when it ended, nor from when on it is billed."""
-        return len(self.subscription.vms) * ceil(_LATE_SECONDS * int(SIZES[SIZE].price * 10**6) / 3600)
+        prices = self.subscription.prices
+        hourly = [prices[vm.size, vm.priority] * 10**6 for vm in self.subscription.vms.values()]
+        return sum(ceil(_LATE_SECONDS * price / 3600) for price in hourly)
 
     async def settle(self) -> None:
         """When lists lack all VMs that have ended: the minutes later after which that is believed."""
