@@ -42,7 +42,7 @@ _PACE, _BEHIND = 20.0, 4 * 3600.0
 _SPOT_SECONDS = 5.0
 _LIST_LAG = 60.0
 _FAULT_SECONDS = 2.0
-_LEFT_ALONE = 3
+_LEFT_ALONE = 8
 """So few spot VMs are not taken back, or the last jobs would never end."""
 _SECONDS = {"ncf": 2, "cifar10": 6, "bert": 8, "deepspeech2": 10, "yolov3": 14, "imagenet": 25}
 
