@@ -326,14 +326,12 @@ class Bed:
         ledger = sum(self.lifetime(raw) for raw in [*budgets.items, *departed])
         lines, bill = await self.bill()
         assert await self.instances() == [], "instances were left running"
-        above = 0 <= ledger - bill <= self.most_above_bill()
-        assert above, f"ledger {ledger} µ$ is not the bill {bill} µ$: {lines}\n{self.describe()}"
-        for raw in self.mirror.all(GPU_POOL_SETS):
-            await self.delete("GPUPoolSet", raw["metadata"]["name"])
-        for raw in self.mirror.all(GPU_POOLS):
-            await self.delete("GPUPool", raw["metadata"]["name"])
-        for raw in self.mirror.all(GPU_BUDGETS):
-            await self.delete("GPUBudget", raw["metadata"]["name"])
+        assert 0 <= ledger - bill <= self.most_above_bill(), (
+            f"ledger {ledger} µ$ is not the bill {bill} µ$: {lines}\n{self.describe()}"
+        )
+        for kind in ("GPUPoolSet", "GPUPool", "GPUBudget"):
+            for raw in self.mirror.all(_RESOURCES[kind]):
+                await self.delete(kind, raw["metadata"]["name"])
         await self.until(lambda: not self.mirror.all(GPU_POOLS) and not self.mirror.all(GPU_BUDGETS), 90)
         for operator in self.operators:
             await operator.stop()
@@ -342,10 +340,7 @@ class Bed:
         """Let the time pass for which the cloud lists machines that have ended, where a test does not wait for it."""
 
     def most_above_bill(self) -> int:
-        """Micro-dollars by which the ledger may be above what the cloud charges for; it may never be below.
-
-        None where the cloud tells when each machine began and ended.
-        """
+        """Micro-dollars by which the ledger may be above the bill: 0 where the cloud tells when machines ended."""
         return 0
 
     def lifetime(self, raw: RawObject) -> int:

@@ -29,7 +29,7 @@ class At(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Right:
+class RoleAction:
     """An action of Azure's roles, where it is needed, and of which pools."""
 
     action: str
@@ -81,27 +81,27 @@ _CLUSTERS = "Microsoft.ContainerService/managedClusters"
 _POOLS = f"{_CLUSTERS}/agentPools"
 
 
-def _anywhere(action: str, kind: For = For.ALL) -> tuple[Right, ...]:
-    return (Right(action, At.SUBSCRIPTION, kind),)
+def _anywhere(action: str, kind: For = For.ALL) -> tuple[RoleAction, ...]:
+    return (RoleAction(action, At.SUBSCRIPTION, kind),)
 
 
-RIGHTS: Final[Mapping[Call, tuple[Right, ...]]] = {
-    Call.GET_SET: (Right(f"{_SETS}/read", At.GROUP, For.SET),),
-    Call.LIST_SETS: (Right(f"{_SETS}/read", At.NODES, For.AKS),),
-    Call.UPDATE_SET: (Right(f"{_SETS}/write", At.GROUP, For.SET),),
+RIGHTS: Final[Mapping[Call, tuple[RoleAction, ...]]] = {
+    Call.GET_SET: (RoleAction(f"{_SETS}/read", At.GROUP, For.SET),),
+    Call.LIST_SETS: (RoleAction(f"{_SETS}/read", At.NODES, For.AKS),),
+    Call.UPDATE_SET: (RoleAction(f"{_SETS}/write", At.GROUP, For.SET),),
     Call.DELETE_INSTANCES: (
-        Right(f"{_SETS}/delete/action", At.GROUP, For.SET),
-        Right(f"{_VMS}/delete", At.GROUP, For.FLEXIBLE),
+        RoleAction(f"{_SETS}/delete/action", At.GROUP, For.SET),
+        RoleAction(f"{_VMS}/delete", At.GROUP, For.FLEXIBLE),
     ),
     Call.LIST_UNIFORM_VMS: (
-        Right(f"{_SETS}/virtualMachines/read", At.GROUP, For.SET),
-        Right(f"{_SETS}/virtualMachines/read", At.NODES, For.AKS),
+        RoleAction(f"{_SETS}/virtualMachines/read", At.GROUP, For.SET),
+        RoleAction(f"{_SETS}/virtualMachines/read", At.NODES, For.AKS),
     ),
-    Call.LIST_FLEXIBLE_VMS: (Right(f"{_VMS}/read", At.GROUP, For.FLEXIBLE),),
-    Call.GET_CLUSTER: (Right(f"{_CLUSTERS}/read", At.GROUP, For.AKS),),
-    Call.LIST_POOLS: (Right(f"{_POOLS}/read", At.GROUP, For.AKS),),
-    Call.UPDATE_POOL: (Right(f"{_POOLS}/write", At.GROUP, For.AKS),),
-    Call.DELETE_MACHINES: (Right(f"{_POOLS}/deleteMachines/action", At.GROUP, For.AKS),),
+    Call.LIST_FLEXIBLE_VMS: (RoleAction(f"{_VMS}/read", At.GROUP, For.FLEXIBLE),),
+    Call.GET_CLUSTER: (RoleAction(f"{_CLUSTERS}/read", At.GROUP, For.AKS),),
+    Call.LIST_POOLS: (RoleAction(f"{_POOLS}/read", At.GROUP, For.AKS),),
+    Call.UPDATE_POOL: (RoleAction(f"{_POOLS}/write", At.GROUP, For.AKS),),
+    Call.DELETE_MACHINES: (RoleAction(f"{_POOLS}/deleteMachines/action", At.GROUP, For.AKS),),
     Call.LIST_SKUS: _anywhere("Microsoft.Compute/skus/read"),
     Call.LIST_USAGE: _anywhere("Microsoft.Compute/locations/usages/read"),
     Call.LIST_RESERVATIONS: _anywhere(f"{_RESERVATIONS}/read", For.RESERVED),
@@ -110,10 +110,10 @@ RIGHTS: Final[Mapping[Call, tuple[Right, ...]]] = {
         *_anywhere("Microsoft.Compute/locations/operations/read", For.SET),
         *_anywhere("Microsoft.ContainerService/locations/operations/read", For.AKS),
     ),
-    Call.LIST_PERMISSIONS: (Right("Microsoft.Authorization/permissions/read", At.GROUP, For.ALL),),
+    Call.LIST_PERMISSIONS: (RoleAction("Microsoft.Authorization/permissions/read", At.GROUP, For.ALL),),
     Call.LIST_AUTOSCALE: (
-        Right("Microsoft.Insights/autoscalesettings/read", At.GROUP, For.SET),
-        Right("Microsoft.Insights/autoscalesettings/read", At.NODES, For.AKS),
+        RoleAction("Microsoft.Insights/autoscalesettings/read", At.GROUP, For.SET),
+        RoleAction("Microsoft.Insights/autoscalesettings/read", At.NODES, For.AKS),
     ),
     Call.LIST_PRICES: (),  # anybody may read them
 }

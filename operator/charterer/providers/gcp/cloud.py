@@ -22,21 +22,21 @@ from charterer.providers.errors import (
     Transient,
     UnknownCode,
 )
-from charterer.providers.gcp.bulk import FIELD, BulkInserts
 from charterer.providers.gcp.calls import Answer, Calls, Params, Sdk, Sleep
-from charterer.providers.gcp.flex import FlexRequests, queued
-from charterer.providers.gcp.group import Groups
 from charterer.providers.gcp.hardware import GceHardware
-from charterer.providers.gcp.history import History
+from charterer.providers.gcp.history import OperationHistory
+from charterer.providers.gcp.launch.bulk import FIELD, BulkInserts
+from charterer.providers.gcp.launch.flex import FlexRequests, queued
+from charterer.providers.gcp.launch.group import Groups
+from charterer.providers.gcp.launch.members import GroupMembers, Member
+from charterer.providers.gcp.launch.outcome import raise_for
 from charterer.providers.gcp.listing import LAG_SECONDS, LISTED_SECONDS, ListedInstance, listed_instance
 from charterer.providers.gcp.machines import Machines
-from charterer.providers.gcp.members import GroupMembers, Member
 from charterer.providers.gcp.names import label_value, order_of
-from charterer.providers.gcp.outcome import raise_for
 from charterer.providers.gcp.permissions import Call
 from charterer.providers.gcp.preflight import Preflight, flex_start
 from charterer.providers.gcp.prices import Prices, PriceTable, read_table
-from charterer.providers.gcp.template import Template, Templates
+from charterer.providers.gcp.template import InstanceTemplates, Template
 from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, PreflightFinding
 from charterer.providers.understood import understood
 
@@ -70,9 +70,9 @@ class GcpCloud:
         self._project = project
         self._cluster = cluster
         self._calls = Calls(project, send or Sdk(), sleep)
-        self._history = History(self._calls)
+        self._history = OperationHistory(self._calls)
         self._machines = Machines(self._calls, self._history)
-        self._templates = Templates(self._calls, clock)
+        self._templates = InstanceTemplates(self._calls, clock)
         self._groups = Groups(self._calls, self._templates, clock)
         self._hardware = GceHardware(self._calls)
         self._prices = Prices(prices or read_table())

@@ -71,26 +71,26 @@ def errors_in(error: Json) -> tuple[LaunchError, ...]:
 
 
 @dataclass(slots=True)
-class _Zone:
+class _ZoneOperations:
     """When the operations of a zone were read last, and those on instances of our names, by their ids."""
 
     read: Instant | None = None
     operations: dict[str, Operation] = field(default_factory=dict)
 
 
-class History:
+class OperationHistory:
     """Reads the operations of zones, each but once, and keeps them for as long as ended instances are told."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
-        self._zones: dict[str, _Zone] = {}
+        self._zones: dict[str, _ZoneOperations] = {}
 
     async def read(self, pool: PoolId, zone: str) -> None:
         """Read what is new in a zone. ``pool``: the pool that errors name.
 
         All operations are read, because a time in a filter is not documented, newest first, until those that are known.
         """
-        known = self._zones.setdefault(zone, _Zone())
+        known = self._zones.setdefault(zone, _ZoneOperations())
         rows, asked = await self._calls.pages(
             pool,
             Call.LIST_OPERATIONS,
@@ -137,7 +137,7 @@ class History:
         return max(ending, key=lambda each: (each.kind == _PREEMPTED, each.ended), default=None)
 
 
-def _known_until(known: _Zone, asked: Instant) -> Instant:
+def _known_until(known: _ZoneOperations, asked: Instant) -> Instant:
     """Operations that began before need not be read: they are known, or too old."""
     if known.read is None:
         return after(asked, -LISTED_SECONDS)

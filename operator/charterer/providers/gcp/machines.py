@@ -10,7 +10,7 @@ from charterer.domain.pool import Pool
 from charterer.domain.time import Instant, seconds_between
 from charterer.providers.errors import NotFoundInCloud
 from charterer.providers.gcp.calls import Calls
-from charterer.providers.gcp.history import History, Operation
+from charterer.providers.gcp.history import Operation, OperationHistory
 from charterer.providers.gcp.listing import LISTED_SECONDS, ListedInstance, instances_of, listed_instance
 from charterer.providers.gcp.names import label_value, order_of
 from charterer.providers.gcp.permissions import Call
@@ -18,7 +18,7 @@ from charterer.providers.provider import KnownMachines
 
 
 @dataclass(slots=True)
-class _Zone:
+class _ZoneInstances:
     """What is known of a zone's instances: as last listed and when, those that have ended, and who asked for what."""
 
     listed: dict[InstanceId, tuple[ListedInstance, Instant]] = field(default_factory=dict)
@@ -29,10 +29,10 @@ class _Zone:
 class Machines:
     """Lists instances. An instance that vanished between two lists is told as ended for an hour."""
 
-    def __init__(self, calls: Calls, history: History) -> None:
+    def __init__(self, calls: Calls, history: OperationHistory) -> None:
         self._calls = calls
         self._history = history
-        self._zones: dict[str, _Zone] = {}
+        self._zones: dict[str, _ZoneInstances] = {}
 
     def asked(self, pool: Pool, zone: str, orders: Iterable[OrderToken]) -> None:
         """The pool has asked for these orders: an instance of them is the pool's, even if no list ever shows it."""
@@ -105,8 +105,8 @@ class Machines:
                 state.ended[each.target] = _ended(end, launched, zone, pool)
                 self.given_up(zone, [order] if order is not None else [])
 
-    def _zone(self, zone: str) -> _Zone:
-        return self._zones.setdefault(zone, _Zone())
+    def _zone(self, zone: str) -> _ZoneInstances:
+        return self._zones.setdefault(zone, _ZoneInstances())
 
 
 def _ended(end: Operation, launched: Instant, zone: str, pool: PoolId) -> ListedInstance:

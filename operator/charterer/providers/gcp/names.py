@@ -20,7 +20,7 @@ POOL_LABEL: Final = "charterer-pool"
 _PREFIX: Final = "charterer-"
 _NAME: Final = re.compile(rf"{_PREFIX}(c[-a-z0-9]{{1,51}})")
 _SPACE: Final = uuid.UUID("6f1d3c0e-2f0f-5b0c-9a52-6f2d2c6d7a10")
-"""Of the request ids; any other would do, if it never changes."""
+"""The name space of request ids: any other would do, if it never changes."""
 
 
 def labels_of(cluster: str, pool: PoolId) -> Mapping[str, str]:

@@ -8,17 +8,17 @@ from typing import Final
 from charterer.clouds.gcp import GcpGroup, GcpTemplate
 from charterer.domain.pool import Pool
 from charterer.providers.errors import ProviderError
-from charterer.providers.gcp.bulk import FIELD
 from charterer.providers.gcp.calls import Calls
-from charterer.providers.gcp.group import Groups, problems_of_group
 from charterer.providers.gcp.hardware import GceHardware
+from charterer.providers.gcp.launch.bulk import FIELD
+from charterer.providers.gcp.launch.group import Groups, problems_of_group
 from charterer.providers.gcp.listing import instances_of
 from charterer.providers.gcp.names import label_value
 from charterer.providers.gcp.permissions import Call
 from charterer.providers.gcp.prices import STALE_DAYS, Prices
 from charterer.providers.gcp.quotas import Quotas
 from charterer.providers.gcp.reservations import reservation_finding
-from charterer.providers.gcp.template import Template, Templates, problems_of
+from charterer.providers.gcp.template import InstanceTemplates, Template, problems_of
 from charterer.providers.provider import PreflightFinding
 
 Check = Callable[[], Awaitable[PreflightFinding]]
@@ -29,7 +29,7 @@ class Preflight:
     """Looks at everything that a pool needs, and changes nothing."""
 
     def __init__(
-        self, calls: Calls, hardware: GceHardware, groups: Groups, templates: Templates, prices: Prices
+        self, calls: Calls, hardware: GceHardware, groups: Groups, templates: InstanceTemplates, prices: Prices
     ) -> None:
         self._calls = calls
         self._hardware = hardware

@@ -41,7 +41,7 @@ class Template:
         return found
 
 
-class Templates:
+class InstanceTemplates:
     """Reads templates. ``clock``: seconds that only grow."""
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:

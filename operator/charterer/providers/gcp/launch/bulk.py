@@ -14,7 +14,7 @@ from charterer.domain.time import Instant
 from charterer.providers.errors import Busy, InvalidRequest
 from charterer.providers.gcp.calls import Calls
 from charterer.providers.gcp.errors import AlreadyThere, LaunchError, LaunchRefused, refusal
-from charterer.providers.gcp.history import History, operation_of
+from charterer.providers.gcp.history import OperationHistory, operation_of
 from charterer.providers.gcp.listing import instances_of
 from charterer.providers.gcp.names import instance_name, labels_of, request_id
 from charterer.providers.gcp.permissions import Call
@@ -38,7 +38,7 @@ class _Request:
 class BulkInserts:
     """Launches the orders of pools with a template. ``clock``: seconds that only grow."""
 
-    def __init__(self, calls: Calls, history: History, clock: Callable[[], float]) -> None:
+    def __init__(self, calls: Calls, history: OperationHistory, clock: Callable[[], float]) -> None:
         self._calls = calls
         self._history = history
         self._clock = clock

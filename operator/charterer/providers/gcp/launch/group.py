@@ -13,7 +13,7 @@ from charterer.providers.errors import InvalidRequest, NotFoundInCloud
 from charterer.providers.gcp.calls import Calls, Json
 from charterer.providers.gcp.names import labels_of, last
 from charterer.providers.gcp.permissions import Call
-from charterer.providers.gcp.template import Template, Templates, problems_of
+from charterer.providers.gcp.template import InstanceTemplates, Template, problems_of
 
 FIELD: Final = "spec.gcp.instanceGroup"
 _SETTINGS_SECONDS: Final = 300.0
@@ -34,7 +34,7 @@ class GroupSettings:
 class Groups:
     """Reads the settings of groups. ``clock``: seconds that only grow."""
 
-    def __init__(self, calls: Calls, templates: Templates, clock: Callable[[], float]) -> None:
+    def __init__(self, calls: Calls, templates: InstanceTemplates, clock: Callable[[], float]) -> None:
         self._calls = calls
         self._templates = templates
         self._clock = clock

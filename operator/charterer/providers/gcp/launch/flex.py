@@ -14,10 +14,10 @@ from charterer.domain.time import Instant
 from charterer.providers.errors import InvalidRequest, NotFoundInCloud
 from charterer.providers.gcp.calls import Calls, Json
 from charterer.providers.gcp.errors import AlreadyThere, LaunchError, LaunchRefused, refusal
-from charterer.providers.gcp.group import GroupSettings
-from charterer.providers.gcp.history import History, errors_in
+from charterer.providers.gcp.history import OperationHistory, errors_in
+from charterer.providers.gcp.launch.group import GroupSettings
+from charterer.providers.gcp.launch.outcome import raise_for
 from charterer.providers.gcp.names import instance_name, order_of, request_id, request_name
-from charterer.providers.gcp.outcome import raise_for
 from charterer.providers.gcp.permissions import Call
 from charterer.providers.waves import in_waves
 
@@ -40,7 +40,7 @@ class ResizeRequest:
 class FlexRequests:
     """Asks groups whose pools say ``runSeconds`` for nodes."""
 
-    def __init__(self, calls: Calls, history: History) -> None:
+    def __init__(self, calls: Calls, history: OperationHistory) -> None:
         self._calls = calls
         self._history = history
 

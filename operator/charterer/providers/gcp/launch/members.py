@@ -13,10 +13,10 @@ from charterer.domain.pool import Pool
 from charterer.domain.time import Instant, parse_instant
 from charterer.providers.gcp.calls import Answer, Calls, Json
 from charterer.providers.gcp.errors import AlreadyThere, CodeMeaning, LaunchError, LaunchRefused, meaning_of, refusal
-from charterer.providers.gcp.group import GroupSettings
-from charterer.providers.gcp.history import History, errors_in
+from charterer.providers.gcp.history import OperationHistory, errors_in
+from charterer.providers.gcp.launch.group import GroupSettings
+from charterer.providers.gcp.launch.outcome import raise_for
 from charterer.providers.gcp.names import instance_name, last, order_of, request_id
-from charterer.providers.gcp.outcome import raise_for
 from charterer.providers.gcp.permissions import Call
 
 _MEMBERS_SECONDS: Final = 300.0
@@ -59,7 +59,7 @@ class _Listed:
 class GroupMembers:
     """Makes and ends the managed instances of pools with a group. ``clock``: seconds that only grow."""
 
-    def __init__(self, calls: Calls, history: History, clock: Callable[[], float]) -> None:
+    def __init__(self, calls: Calls, history: OperationHistory, clock: Callable[[], float]) -> None:
         self._calls = calls
         self._history = history
         self._clock = clock
