@@ -30,7 +30,7 @@ ROLES = [
 def test_every_call_is_used_and_has_its_rights() -> None:
     used = {
         node.attr
-        for path in ROOM.glob("*.py")
+        for path in ROOM.rglob("*.py")
         if path.stem != "permissions"
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Call"
@@ -41,7 +41,7 @@ def test_every_call_is_used_and_has_its_rights() -> None:
 def test_a_call_is_sent_by_its_name_only() -> None:
     """Nothing but ``Sdk`` has a client, so that no call can be made that is not in the table."""
     of_the_sdk = re.compile(r"from azure|import azure|ManagementClient|ServiceClient")
-    assert [path.name for path in ROOM.glob("*.py") if of_the_sdk.search(path.read_text())] == ["calls.py"]
+    assert [path.name for path in ROOM.rglob("*.py") if of_the_sdk.search(path.read_text())] == ["calls.py"]
 
 
 def test_every_call_exists_and_changes_something_if_it_begins_an_operation() -> None:
