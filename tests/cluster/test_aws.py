@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,10 +11,10 @@ from charterer.cluster.paths import EVENTS, GPU_POOLS
 from charterer.domain.time import instant, parse_instant
 from charterer.providers.aws.permissions import ORDER_TAG, RENEWED_TAG, RENTAL_TAG
 from tests.clouds.aws.protocol import THROTTLED
-from tests.clouds.faults import AnswerLost
 from tests.testbed.aws_bed import GPU_TYPE, KEY, TYPE, AwsBed, node_name, open_aws_bed, provider_id
+from tests.testbed.call_killer import RENTING, CallKiller, around
 from tests.testbed.controlplane import ControlPlane
-from tests.testbed.operators import Killer, OperatorProcess
+from tests.testbed.operators import Killer
 
 _FLEET_OR_GROUP = pytest.mark.parametrize("group", [False, True], ids=["fleet", "group"])
 
@@ -123,32 +119,11 @@ def _cloud_says(bed: AwsBed) -> str:
     return bed.condition(bed.mirror.one(GPU_POOLS, "aws"), "Ready").get("message", "")
 
 
-_STEPS = frozenset({"Rent", "AskCloud", "Adopt", "MarkReady", "Release", "Terminate", "MarkEnded", "Fold", "Forget"})
-"""Those of renting and releasing; the others are the same for every cloud."""
 _CALLS = {
     False: {"ec2:CreateFleet", "ec2:TerminateInstances"},
     True: {"autoscaling:LaunchInstances", "ec2:CreateTags", "autoscaling:TerminateInstanceInAutoScalingGroup"},
 }
 """The calls that rent and release a machine: of a fleet, and of a group."""
-
-
-@dataclass(slots=True)
-class _CallKiller:
-    """Kills the operator before a call takes effect, and after it before the answer, once for each of ``points``."""
-
-    operator: OperatorProcess
-    points: set[str]
-
-    def __call__(self, when: str, call: str) -> None:
-        point = f"{when} {call}"
-        if point in self.points:
-            self.points.remove(point)
-            os.kill(self.operator.pid, signal.SIGKILL)
-            raise AnswerLost
-
-
-def _around(things: Iterable[str]) -> set[str]:
-    return {f"{when} {thing}" for when in ("before", "after") for thing in things}
 
 
 @pytest.mark.timeout(300)
@@ -160,8 +135,8 @@ async def test_killed_around_every_call_and_step_each_of_two_machines_is_launche
     bed, here = aws_bed, aws_bed.account
     here.list_lag = 6
     journal = bed.directory / "journal"
-    operator = bed.operator(killer=Killer(journal, _STEPS))
-    killer = here.witness = _CallKiller(operator, _around(_CALLS[group]))
+    operator = bed.operator(killer=Killer(journal, RENTING))
+    killer = here.witness = CallKiller(operator, around(_CALLS[group]))
     async with operator.revived():
         await bed.aws_pool(group=group)
         await bed.budget()
@@ -175,7 +150,7 @@ async def test_killed_around_every_call_and_step_each_of_two_machines_is_launche
         await bed.until(lambda: not bed.rentals())
     assert len(here.machines) == 2
     assert killer.points == set(), "calls around which the operator was not killed"
-    assert _around(_STEPS) - _lines(journal) == set()
+    assert around(RENTING) - _lines(journal) == set()
 
 
 def _lines(journal: Path) -> set[str]:

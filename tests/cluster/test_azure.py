@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Iterable
-from dataclasses import dataclass
-
 import pytest
 
 from charterer.cluster.paths import GPU_POOLS
 from charterer.domain.time import instant, parse_instant
-from tests.clouds.faults import AnswerLost
 from tests.testbed.azure_bed import GPU_TYPE, SIZE, AzureBed
-from tests.testbed.operators import Killer, OperatorProcess
+from tests.testbed.call_killer import RENTING, CallKiller, around
+from tests.testbed.operators import Killer
 
 every_kind = pytest.mark.parametrize("kind", ["uniform", "flexible", "aks"])
 
@@ -65,32 +60,11 @@ async def test_a_stock_out_cools_the_pool_and_the_vms_without_a_host_are_deleted
     await bed.until(lambda: not bed.alive())
 
 
-_STEPS = frozenset({"Rent", "AskCloud", "Adopt", "MarkReady", "Release", "Terminate", "MarkEnded", "Fold", "Forget"})
-"""Those of renting and releasing; the others are the same for every cloud."""
 _CALLS = {
     "aks": {"agent_pools_create_or_update", "agent_pools_delete_machines"},
     "sets": {"virtual_machine_scale_sets_update", "virtual_machine_scale_sets_delete_instances"},
 }
 """The calls that rent and release a machine."""
-
-
-@dataclass(slots=True)
-class _CallKiller:
-    """Kills the operator before a call takes effect, and after it before the answer, once for each of ``points``."""
-
-    operator: OperatorProcess
-    points: set[str]
-
-    def __call__(self, when: str, call: str) -> None:
-        point = f"{when} {call}"
-        if point in self.points:
-            self.points.remove(point)
-            os.kill(self.operator.pid, signal.SIGKILL)
-            raise AnswerLost
-
-
-def _around(things: Iterable[str]) -> set[str]:
-    return {f"{when} {thing}" for when in ("before", "after") for thing in things}
 
 
 @pytest.mark.timeout(600)
@@ -100,8 +74,8 @@ async def test_killed_around_every_call_and_step_two_machines_are_launched_and_n
 ) -> None:
     bed, sub = azure_bed, azure_bed.subscription
     journal = bed.directory / "journal"
-    operator = bed.operator(killer=Killer(journal, _STEPS))
-    killer = sub.witness = _CallKiller(operator, _around(_CALLS.get(kind, _CALLS["sets"])))
+    operator = bed.operator(killer=Killer(journal, RENTING))
+    killer = sub.witness = CallKiller(operator, around(_CALLS.get(kind, _CALLS["sets"])))
     async with operator.revived():
         await bed.azure_pool(kind)
         await bed.budget()
@@ -117,4 +91,4 @@ async def test_killed_around_every_call_and_step_two_machines_are_launched_and_n
     assert len(sub.vms) == 2
     assert killer.points == set(), "calls around which the operator was not killed"
     told = {"after AskCloud"}  # the number is raised when the answer is lost: the next operator asks for nothing
-    assert _around(_STEPS) - {*journal.read_text().splitlines()} <= told
+    assert around(RENTING) - {*journal.read_text().splitlines()} <= told

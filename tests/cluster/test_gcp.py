@@ -6,7 +6,9 @@ import pytest
 
 from charterer.cluster.paths import GPU_POOLS
 from charterer.domain.time import instant, parse_instant, seconds_between
+from tests.testbed.call_killer import RENTING, CallKiller, around
 from tests.testbed.gcp_bed import GPU_TYPE, TYPE, GcpBed, provider_id
+from tests.testbed.operators import Killer
 
 
 @pytest.mark.parametrize("group", [False, True], ids=["template", "group"])
@@ -39,3 +41,36 @@ async def test_a_job_runs_on_two_machines_that_are_ended_after_it_and_paid_to_th
     await bed.complete("train")
     await bed.until(lambda: not here.alive())
     assert len(here.instances) == 2
+
+
+_CALLS = {
+    True: {"instanceGroupManagers.createInstances", "instanceGroupManagers.deleteInstances"},
+    False: {"instances.bulkInsert", "instances.delete"},
+}
+"""The calls that rent and release a machine, with a group and without."""
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("group", [False, True], ids=["template", "group"])
+async def test_killed_around_every_call_and_step_each_of_two_machines_is_made_once(
+    gcp_bed: GcpBed, group: bool
+) -> None:
+    bed, here = gcp_bed, gcp_bed.project
+    journal = bed.directory / "journal"
+    operator = bed.operator(killer=Killer(journal, RENTING))
+    killer = here.witness = CallKiller(operator, around(_CALLS[group]))
+    async with operator.revived():
+        await bed.gcp_pool(group=group)
+        await bed.budget()
+        await bed.job("train", gpus=16)
+        await bed.running("train", seconds=240)
+        assert len(here.instances) == 2
+        await bed.finish("train")
+        await bed.complete("train", seconds=180)
+        await bed.until(lambda: not here.alive(), 180)
+        await bed.settle()
+        await bed.until(lambda: not bed.rentals())
+    assert len(here.instances) == 2
+    assert killer.points == set(), "calls around which the operator was not killed"
+    told = {"after AskCloud"}  # the order is served when the answer is lost: the next operator asks for nothing
+    assert around(RENTING) - {*journal.read_text().splitlines()} <= told

@@ -1,0 +1,38 @@
+"""Kills an operator around its calls of a cloud."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from tests.clouds.faults import AnswerLost
+from tests.testbed.operators import OperatorProcess
+
+RENTING: Final = frozenset(
+    {"Rent", "AskCloud", "Adopt", "MarkReady", "Release", "Terminate", "MarkEnded", "Fold", "Forget"}
+)
+"""The steps of renting and releasing; the others are the same for every cloud."""
+
+
+@dataclass(slots=True)
+class CallKiller:
+    """Kills the operator before a call takes effect, and after it before the answer, once for each of ``points``."""
+
+    operator: OperatorProcess
+    points: set[str]
+
+    def __call__(self, when: str, call: str) -> None:
+        """A call is about to take effect (``before``), or has (``after``)."""
+        point = f"{when} {call}"
+        if point in self.points:
+            self.points.remove(point)
+            os.kill(self.operator.pid, signal.SIGKILL)
+            raise AnswerLost
+
+
+def around(things: Iterable[str]) -> set[str]:
+    """Before and after each of them."""
+    return {f"{when} {thing}" for when in ("before", "after") for thing in things}
