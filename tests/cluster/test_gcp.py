@@ -43,24 +43,19 @@ async def test_a_job_runs_on_two_machines_that_are_ended_after_it_and_paid_to_th
     assert len(here.instances) == 2
 
 
-_CALLS = {
-    True: {"instanceGroupManagers.createInstances", "instanceGroupManagers.deleteInstances"},
-    False: {"instances.bulkInsert", "instances.delete"},
-}
-"""The calls that rent and release a machine, with a group and without."""
+_CALLS = {"instanceGroupManagers.createInstances", "instanceGroupManagers.deleteInstances"}
+"""The calls that rent and release a machine of a group."""
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("group", [False, True], ids=["template", "group"])
-async def test_killed_around_every_call_and_step_each_of_two_machines_is_made_once(
-    gcp_bed: GcpBed, group: bool
-) -> None:
+async def test_killed_around_every_call_and_step_each_of_two_machines_is_made_once(gcp_bed: GcpBed) -> None:
+    """Of templates each call is tried in tests/contract/test_gcp_bulk.py."""
     bed, here = gcp_bed, gcp_bed.project
     journal = bed.directory / "journal"
     operator = bed.operator(killer=Killer(journal, RENTING))
-    killer = here.witness = CallKiller(operator, around(_CALLS[group]))
+    killer = here.witness = CallKiller(operator, around(_CALLS))
     async with operator.revived():
-        await bed.gcp_pool(group=group)
+        await bed.gcp_pool(group=True)
         await bed.budget()
         await bed.job("train", gpus=16)
         await bed.running("train", seconds=240)
