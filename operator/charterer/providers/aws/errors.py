@@ -7,10 +7,7 @@ Guide; [M] botocore's model of the service.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Final
 
 from charterer.clouds.aws import of_ec2
@@ -18,49 +15,19 @@ from charterer.domain.ids import OrderToken, PoolId
 from charterer.domain.order import Refusal, RefusalKind, Scope
 from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant
-from charterer.providers.errors import (
-    AtMinSize,
-    Busy,
-    CloudOutcomeUnknown,
-    CloudUnauthorized,
-    InvalidRequest,
-    NotFoundInCloud,
-    ProviderError,
-    Throttled,
-    Transient,
-    UnknownCode,
+from charterer.providers.codes import (
+    LONGEST_MESSAGE,
+    Code,
+    CodeMeaning,
+    LaunchError,
+    OrderOfKinds,
+    error_of_code,
+    one_refusal,
 )
+from charterer.providers.errors import AtMinSize, ProviderError, UnknownCode
 
-logger = logging.getLogger(__name__)
-
-_LONGEST_MESSAGE: Final = 400
 THROTTLED_SECONDS: Final = 5.0
 """AWS does not say how long to wait."""
-
-
-class CodeMeaning(Enum):
-    """The class of errors to which a code belongs."""
-
-    CAPACITY = auto()
-    QUOTA = auto()
-    THROTTLED = auto()
-    UNAUTHORIZED = auto()
-    NOT_FOUND = auto()
-    INVALID = auto()
-    BUSY = auto()
-    SERVER = auto()
-    """The server failed: a read may be repeated, what a mutation did is unknown."""
-    SUMMARY = auto()
-    """It comes with other codes, which say why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """The meaning of a code, and how far a refusal with it reaches."""
-
-    meaning: CodeMeaning
-    scope: Scope = Scope.POOL
-
 
 _ZONE = Code(CodeMeaning.CAPACITY, Scope.ZONE)
 _FAMILY = Code(CodeMeaning.QUOTA, Scope.FAMILY)
@@ -192,13 +159,13 @@ _FAMILIES: Final[Mapping[str, Code]] = {
 """Codes of which only the part before the dot matters, such as InvalidAMIID.NotFound and InvalidAMIID.Malformed."""
 
 _CLOCK: Final = frozenset({"RequestExpired", "SignatureDoesNotMatch", "InvalidSignatureException"})
-_KINDS: Final[Mapping[CodeMeaning, type[ProviderError]]] = {
-    CodeMeaning.UNAUTHORIZED: CloudUnauthorized,
-    CodeMeaning.NOT_FOUND: NotFoundInCloud,
-    CodeMeaning.INVALID: InvalidRequest,
-    CodeMeaning.BUSY: Busy,
-    CodeMeaning.SUMMARY: Busy,
-}
+_KINDS: Final[OrderOfKinds] = (
+    (RefusalKind.UNKNOWN_CODE, (None,)),
+    (RefusalKind.UNAUTHORIZED, (CodeMeaning.UNAUTHORIZED,)),
+    (RefusalKind.INVALID_REQUEST, (CodeMeaning.INVALID,)),
+    (RefusalKind.QUOTA_EXCEEDED, (CodeMeaning.QUOTA,)),
+    (RefusalKind.STOCK_OUT, (CodeMeaning.CAPACITY, CodeMeaning.SUMMARY)),
+)
 
 
 def meaning_of(code: str) -> Code | None:
@@ -208,29 +175,7 @@ def meaning_of(code: str) -> Code | None:
 
 def plain(message: str) -> str:
     """An error's message without the encoded part, which only its owner can decode, and not too long."""
-    return message.split(" Encoded authorization failure message")[0][:_LONGEST_MESSAGE]
-
-
-class LaunchRefused(ProviderError):
-    """A code that refuses a launch, in the place of an answer to the call."""
-
-    reason = RefusalKind.LAUNCH_FAILED.value
-
-    def __init__(self, pool: PoolId, call: str, error: LaunchError, at: Instant) -> None:
-        super().__init__(pool, call, error.code, error.message)
-        self.error = error
-        self.at = at
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchError:
-    """A refusal of one instance type in one place, as AWS lists it; empty where it does not say."""
-
-    code: str
-    message: str
-    instance_type: str = ""
-    zone: str = ""
-    subnet: str = ""
+    return message.split(" Encoded authorization failure message")[0][:LONGEST_MESSAGE]
 
 
 def call_error(
@@ -245,18 +190,10 @@ def call_error(
         return AtMinSize(pool, call, code, message)
     if code == "DryRunOperation":
         return UnknownCode(pool, call, code, message)
-    if known is None and status < 500:
-        logger.error("GPUPool %s: %s: unknown code %s (HTTP %d): %s", pool, call, code, status, message)
-        return UnknownCode(pool, call, code, message)
-    if known is None or known.meaning is CodeMeaning.SERVER:
-        return (CloudOutcomeUnknown if mutation else Transient)(pool, call, code, message)
-    if known.meaning is CodeMeaning.THROTTLED:
-        return Throttled(pool, call, code, message, THROTTLED_SECONDS)
-    if known.meaning in (CodeMeaning.CAPACITY, CodeMeaning.QUOTA):
-        return LaunchRefused(pool, call, LaunchError(code, message), at)
     if code in _CLOCK:
         message = f"{message.rstrip('.')}: check that the credentials are not expired and the operator's clock is right"
-    return _KINDS[known.meaning](pool, call, code, message)
+    told = LaunchError(code, message)
+    return error_of_code(pool, call, told, known, status, at, THROTTLED_SECONDS, mutation=mutation)
 
 
 def refusal(
@@ -264,43 +201,17 @@ def refusal(
 ) -> Refusal:
     """One refusal for all that AWS lists: an unknown code before all, then wrong requests, then quota, then capacity.
 
-    Codes that only sum up others are left out. Stock-outs of several zones or types reach the whole pool.
+    Stock-outs of several zones or types reach the whole pool.
     """
-    telling = [error for error in errors if not _says(error, CodeMeaning.SUMMARY)] or errors
-    for error in telling:
-        if meaning_of(error.code) is None:
-            logger.error("GPUPool %s: unknown code %s: %s", pool, error.code, error.message)
-    order_of_kinds = (
-        (RefusalKind.UNKNOWN_CODE, [error for error in telling if meaning_of(error.code) is None]),
-        (RefusalKind.UNAUTHORIZED, [error for error in telling if _says(error, CodeMeaning.UNAUTHORIZED)]),
-        (RefusalKind.INVALID_REQUEST, [error for error in telling if _says(error, CodeMeaning.INVALID)]),
-        (RefusalKind.QUOTA_EXCEEDED, [error for error in telling if _says(error, CodeMeaning.QUOTA)]),
-        (
-            RefusalKind.STOCK_OUT,
-            [e for e in telling if _says(e, CodeMeaning.CAPACITY) or _says(e, CodeMeaning.SUMMARY)],
-        ),
-        (RefusalKind.LAUNCH_FAILED, list(telling)),
-    )
-    kind, those = next((kind, found) for kind, found in order_of_kinds if found)
-    scope, where = _reach(pool, those, region, sold)
-    codes = ", ".join(dict.fromkeys(error.code for error in those))
-    message = "; ".join(dict.fromkeys(plain(error.message) for error in those))[:_LONGEST_MESSAGE]
-    return Refusal(kind, scope, where, codes, message, at, order)
+
+    def reach(error: LaunchError, code: Code | None) -> tuple[Scope, str]:
+        return _reach(pool, error, code, region, sold)
+
+    return one_refusal(pool, [(each, meaning_of(each.code)) for each in errors], _KINDS, reach, at, order, plain)
 
 
-def _says(error: LaunchError, meaning: CodeMeaning) -> bool:
-    known = meaning_of(error.code)
-    return known is not None and known.meaning is meaning
-
-
-def _reach(pool: PoolId, errors: Sequence[LaunchError], region: str, sold: CapacityType) -> tuple[Scope, str]:
-    """How far these errors reach together, and the name of that: the pool, where they differ."""
-    reaches = {_reach_of_one(pool, error, region, sold) for error in errors}
-    return reaches.pop() if len(reaches) == 1 else (Scope.POOL, pool)
-
-
-def _reach_of_one(pool: PoolId, error: LaunchError, region: str, sold: CapacityType) -> tuple[Scope, str]:
-    known = meaning_of(error.code)
+def _reach(pool: PoolId, error: LaunchError, known: Code | None, region: str, sold: CapacityType) -> tuple[Scope, str]:
+    """How far an error reaches, and the name of that."""
     scope = Scope.POOL if known is None else known.scope
     if scope is Scope.ZONE and "placement group" in error.message.lower():
         scope = Scope.POOL

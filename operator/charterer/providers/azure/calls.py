@@ -26,8 +26,9 @@ from urllib3 import exceptions as http
 
 from charterer.domain.ids import PoolId
 from charterer.domain.time import Instant, instant
-from charterer.providers.azure.errors import CODES, LaunchError, call_error
+from charterer.providers.azure.errors import CODES, call_error
 from charterer.providers.azure.permissions import Call
+from charterer.providers.codes import LaunchError
 from charterer.providers.errors import (
     CloudOutcomeUnknown,
     CloudUnauthorized,

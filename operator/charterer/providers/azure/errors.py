@@ -11,7 +11,6 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Any, Final
 
 from charterer.clouds.azure import AzureNodePool, AzureScaleSet, of_azure
@@ -19,52 +18,13 @@ from charterer.domain.ids import OrderToken, PoolId
 from charterer.domain.order import Refusal, RefusalKind, Scope
 from charterer.domain.pool import CapacityType, Cloud
 from charterer.domain.time import Instant
-from charterer.providers.errors import (
-    Busy,
-    CloudOutcomeUnknown,
-    CloudUnauthorized,
-    InvalidRequest,
-    NotFoundInCloud,
-    ProviderError,
-    Throttled,
-    Transient,
-    UnknownCode,
-)
+from charterer.providers.codes import LONGEST_MESSAGE, Code, CodeMeaning, LaunchError, error_of_code
+from charterer.providers.errors import ProviderError
 
 logger = logging.getLogger(__name__)
 
-_LONGEST_MESSAGE: Final = 400
 THROTTLED_SECONDS: Final = 60.0
 """Where Azure does not say how long to wait: its buckets are filled every minute."""
-
-
-class CodeMeaning(Enum):
-    """The class of errors to which a code belongs."""
-
-    CAPACITY = auto()
-    QUOTA = auto()
-    NOT_OFFERED = auto()
-    """The size is not offered there; as spot it may be out of stock."""
-    LATE = auto()
-    """A VM was made, which is billed, and then failed."""
-    THROTTLED = auto()
-    UNAUTHORIZED = auto()
-    NOT_FOUND = auto()
-    INVALID = auto()
-    BUSY = auto()
-    SERVER = auto()
-    """The server failed: a read may be repeated, what a mutation did is unknown."""
-    SUMMARY = auto()
-    """It says nothing of why; other codes may."""
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """The meaning of a code, and how far a refusal with it reaches."""
-
-    meaning: CodeMeaning
-    scope: Scope = Scope.POOL
-
 
 _REGION = Code(CodeMeaning.CAPACITY, Scope.REGION)
 _ZONE = Code(CodeMeaning.CAPACITY, Scope.ZONE)
@@ -159,13 +119,6 @@ _QUOTA_TEXTS: Final[Sequence[tuple[str, Scope]]] = (
 _BUSY_TEXTS: Final = ("is in progress", "marked for deletion")
 _ORIGINAL: Final = re.compile(r'Code="(\w+)" Message="([^"]*)')
 """How AKS repeats the error of the scale set within its own. Source: jenkins-infra/helpdesk#4337."""
-_KINDS: Final[Mapping[CodeMeaning, type[ProviderError]]] = {
-    CodeMeaning.UNAUTHORIZED: CloudUnauthorized,
-    CodeMeaning.NOT_FOUND: NotFoundInCloud,
-    CodeMeaning.INVALID: InvalidRequest,
-    CodeMeaning.BUSY: Busy,
-    CodeMeaning.SUMMARY: Busy,
-}
 _LAUNCH_KINDS: Final[Mapping[CodeMeaning, RefusalKind]] = {
     CodeMeaning.CAPACITY: RefusalKind.STOCK_OUT,
     CodeMeaning.QUOTA: RefusalKind.QUOTA_EXCEEDED,
@@ -184,26 +137,6 @@ def meaning_of(code: str, message: str) -> Code | None:
     return _BUSY if any(text in message for text in _BUSY_TEXTS) else _INVALID
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchError:
-    """Why a VM was not made, as Azure words it. ``zone``: where, as Charterer names zones; empty: nobody says."""
-
-    code: str
-    message: str
-    zone: str = ""
-
-
-class LaunchRefused(ProviderError):
-    """A code that refuses a launch, in the place of an answer to the call."""
-
-    reason = RefusalKind.LAUNCH_FAILED.value
-
-    def __init__(self, pool: PoolId, call: str, error: LaunchError, at: Instant) -> None:
-        super().__init__(pool, call, error.code, error.message)
-        self.error = error
-        self.at = at
-
-
 def call_error(
     pool: PoolId,
     call: str,
@@ -218,20 +151,14 @@ def call_error(
 
     ``at``: the cloud's time of the answer; ``retry_after``: seconds that it asks to wait.
     """
-    code, message = told.code, told.message[:_LONGEST_MESSAGE]
+    code, message = told.code, told.message[:LONGEST_MESSAGE]
     known = meaning_of(code, message)
-    if status == 429 or (known is not None and known.meaning is CodeMeaning.THROTTLED):
-        return Throttled(pool, call, code, message, THROTTLED_SECONDS if retry_after is None else retry_after)
-    if known is None and status in (401, 403):
+    if status == 429:
+        known = _THROTTLED
+    elif known is None and status in (401, 403):
         known = _UNAUTHORIZED
-    if known is None and status < 500:
-        logger.error("GPUPool %s: %s: unknown code %s (HTTP %d): %s", pool, call, code, status, message)
-        return UnknownCode(pool, call, code, message)
-    if known is None or known.meaning in (CodeMeaning.SERVER, CodeMeaning.LATE):
-        return (CloudOutcomeUnknown if mutation else Transient)(pool, call, code, message)
-    if known.meaning in (CodeMeaning.CAPACITY, CodeMeaning.QUOTA, CodeMeaning.NOT_OFFERED):
-        return LaunchRefused(pool, call, LaunchError(code, message), at)
-    return _KINDS[known.meaning](pool, call, code, message)
+    wait = THROTTLED_SECONDS if retry_after is None else retry_after
+    return error_of_code(pool, call, LaunchError(code, message), known, status, at, wait, mutation=mutation)
 
 
 def launch_error(error: Mapping[str, Any]) -> LaunchError:
@@ -277,4 +204,4 @@ def refusal(pool: PoolId, error: LaunchError, place: Place, at: Instant, order: 
     named = place.within(scope, error.zone)
     if not named:
         scope, named = Scope.POOL, pool
-    return Refusal(kind, scope, named, error.code, error.message[:_LONGEST_MESSAGE], at, order)
+    return Refusal(kind, scope, named, error.code, error.message[:LONGEST_MESSAGE], at, order)

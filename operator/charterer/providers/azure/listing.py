@@ -11,7 +11,8 @@ from typing import Any, Final
 from charterer.domain.ids import InstanceId, NodeName
 from charterer.domain.pool import Instance, InstanceState
 from charterer.domain.time import Instant, instant
-from charterer.providers.azure.errors import CodeMeaning, LaunchError, meaning_of
+from charterer.providers.azure.errors import meaning_of
+from charterer.providers.codes import CodeMeaning, LaunchError
 
 LAG_SECONDS: Final = 120.0
 """No bound is documented by which lists of VMs lag. A twelfth of this is the pause between two surveys of a pool in
@@ -120,8 +121,8 @@ def _failure(state: str, codes: Mapping[str, Mapping[str, Any]], location: str, 
     for code, status in codes.items():
         kind, _, rest = code.partition("/")
         if kind == "ProvisioningState" and rest.lower().startswith("failed/"):
-            return LaunchError(rest.partition("/")[2], str(status.get("message", "")), place)
-    return LaunchError("ProvisioningFailed", "Azure does not say why: look at the activity log", place)
+            return LaunchError(rest.partition("/")[2], str(status.get("message", "")), zone=place)
+    return LaunchError("ProvisioningFailed", "Azure does not say why: look at the activity log", zone=place)
 
 
 def _time(text: str) -> Instant:

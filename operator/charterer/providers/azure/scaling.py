@@ -17,18 +17,11 @@ from charterer.domain.pool import Pool
 from charterer.domain.time import Instant, after
 from charterer.providers.azure.autoscale import Autoscale
 from charterer.providers.azure.calls import Calls
-from charterer.providers.azure.errors import (
-    CodeMeaning,
-    LaunchError,
-    LaunchRefused,
-    Place,
-    launch_error,
-    meaning_of,
-    refusal,
-)
+from charterer.providers.azure.errors import Place, launch_error, meaning_of, refusal
 from charterer.providers.azure.groups import Group, GroupState
 from charterer.providers.azure.listing import LAG_SECONDS
 from charterer.providers.azure.permissions import Call
+from charterer.providers.codes import CodeMeaning, LaunchError, LaunchRefused
 from charterer.providers.errors import Busy, InvalidRequest, NotFoundInCloud, ProviderError, WouldTerminate
 
 _log = logging.getLogger(__name__)

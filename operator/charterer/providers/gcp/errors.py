@@ -8,9 +8,7 @@ classification of capacity errors; [D] Google's pages "Troubleshooting VM creati
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
@@ -19,51 +17,20 @@ from charterer.domain.ids import OrderToken, PoolId
 from charterer.domain.order import Refusal, RefusalKind, Scope
 from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant
-from charterer.providers.errors import (
-    Busy,
-    CloudOutcomeUnknown,
-    CloudUnauthorized,
-    CloudUnreachable,
-    InvalidRequest,
-    NotFoundInCloud,
-    ProviderError,
-    Throttled,
-    Transient,
-    UnknownCode,
+from charterer.providers.codes import (
+    LONGEST_MESSAGE,
+    Code,
+    CodeMeaning,
+    LaunchError,
+    OrderOfKinds,
+    error_of_code,
+    lost,
+    one_refusal,
 )
+from charterer.providers.errors import CloudUnauthorized, CloudUnreachable, InvalidRequest, ProviderError
 
-logger = logging.getLogger(__name__)
-
-_LONGEST_MESSAGE: Final = 400
 THROTTLED_SECONDS: Final = 5.0
 """How long to wait where Google does not say it."""
-
-
-class CodeMeaning(Enum):
-    """The class of errors to which a code belongs."""
-
-    CAPACITY = auto()
-    QUOTA = auto()
-    THROTTLED = auto()
-    UNAUTHORIZED = auto()
-    NOT_FOUND = auto()
-    EXISTS = auto()
-    """There is something of that name."""
-    INVALID = auto()
-    BUSY = auto()
-    SERVER = auto()
-    """The server failed: a read may be repeated, what a mutation did is unknown."""
-    SUMMARY = auto()
-    """It comes with other codes, which say why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """The meaning of a code, and how far a refusal with it reaches."""
-
-    meaning: CodeMeaning
-    scope: Scope = Scope.POOL
-
 
 _ZONE = Code(CodeMeaning.CAPACITY, Scope.ZONE)
 _FAMILY = Code(CodeMeaning.QUOTA, Scope.FAMILY)
@@ -181,45 +148,19 @@ class SdkError(Exception):
         super().__init__(f"{code}: {message}")
         self.lack = lack
         self.code = code
-        self.message = message[:_LONGEST_MESSAGE]
+        self.message = message[:LONGEST_MESSAGE]
         self.status = status
         self.at = at
         self.retry_after = retry_after
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchError:
-    """A code and a message, as an operation or an attempt of a group lists them."""
-
-    code: str
-    message: str
-
-
-class LaunchRefused(ProviderError):
-    """A code that refuses a launch, in the place of an answer to the call."""
-
-    reason = RefusalKind.LAUNCH_FAILED.value
-
-    def __init__(self, pool: PoolId, call: str, error: LaunchError, at: Instant) -> None:
-        super().__init__(pool, call, error.code, error.message)
-        self.error = error
-        self.at = at
-
-
-class AlreadyThere(ProviderError):
-    """There is something of a name that was to be made; nothing happened."""
-
-    reason = "AlreadyExists"
-
-
-_KINDS: Final[Mapping[CodeMeaning, type[ProviderError]]] = {
-    CodeMeaning.UNAUTHORIZED: CloudUnauthorized,
-    CodeMeaning.NOT_FOUND: NotFoundInCloud,
-    CodeMeaning.EXISTS: AlreadyThere,
-    CodeMeaning.INVALID: InvalidRequest,
-    CodeMeaning.BUSY: Busy,
-    CodeMeaning.SUMMARY: Busy,
-}
+_KINDS: Final[OrderOfKinds] = (
+    (RefusalKind.UNKNOWN_CODE, (None,)),
+    (RefusalKind.UNAUTHORIZED, (CodeMeaning.UNAUTHORIZED,)),
+    (RefusalKind.INVALID_REQUEST, (CodeMeaning.INVALID, CodeMeaning.NOT_FOUND, CodeMeaning.EXISTS)),
+    (RefusalKind.QUOTA_EXCEEDED, (CodeMeaning.QUOTA,)),
+    (RefusalKind.STOCK_OUT, (CodeMeaning.CAPACITY, CodeMeaning.SUMMARY)),
+)
 
 
 def meaning_of(code: str, message: str = "") -> Code | None:
@@ -242,7 +183,7 @@ def call_error(pool: PoolId, call: str, error: SdkError, *, mutation: bool) -> P
         case Lack.CONNECTION:
             return CloudUnreachable(pool, call, code, message)
         case Lack.ANSWER:
-            return (CloudOutcomeUnknown if mutation else Transient)(pool, call, code, message)
+            return lost(mutation=mutation)(pool, call, code, message)
         case Lack.SDK:
             return InvalidRequest(pool, call, code, f"{message}: install charterer[gcp]")
         case Lack.CODE:
@@ -253,17 +194,9 @@ def _refused(pool: PoolId, call: str, error: SdkError, *, mutation: bool) -> Pro
     code, message = error.code, error.message
     known = meaning_of(code, message) if code else _BY_STATUS.get(error.status)
     code = code or f"HTTP {error.status}"
-    if known is None and error.status < 500:
-        logger.error("GPUPool %s: %s: unknown code %s (HTTP %d): %s", pool, call, code, error.status, message)
-        return UnknownCode(pool, call, code, message)
-    if known is None or known.meaning is CodeMeaning.SERVER:
-        return (CloudOutcomeUnknown if mutation else Transient)(pool, call, code, message)
-    if known.meaning in (CodeMeaning.CAPACITY, CodeMeaning.QUOTA):
-        return LaunchRefused(pool, call, LaunchError(code, message), error.at)
-    if known.meaning is CodeMeaning.THROTTLED:
-        wait = THROTTLED_SECONDS if error.retry_after is None else error.retry_after
-        return Throttled(pool, call, code, message, wait)
-    return _KINDS[known.meaning](pool, call, code, message)
+    wait = THROTTLED_SECONDS if error.retry_after is None else error.retry_after
+    told = LaunchError(code, message)
+    return error_of_code(pool, call, told, known, error.status, error.at, wait, mutation=mutation)
 
 
 def refusal(
@@ -276,32 +209,13 @@ def refusal(
 ) -> Refusal:
     """One refusal for all that is listed: an unknown code before all, then rights, wrong requests, quota, capacity.
 
-    Codes that only sum up others are left out. ``place``: machine type, zone and project.
+    ``place``: machine type, zone and project.
     """
-    known = [(error, _of_sold(error, sold)) for error in errors]
-    telling = [pair for pair in known if pair[1] is None or pair[1].meaning is not CodeMeaning.SUMMARY] or known
-    for error, code in telling:
-        if code is None:
-            logger.error("GPUPool %s: unknown code %s: %s", pool, error.code, error.message)
-    kind, those = next(
-        (kind, those)
-        for kind, meanings in (*_ORDER_OF_KINDS, (RefusalKind.LAUNCH_FAILED, (None, *CodeMeaning)))
-        if (those := [pair for pair in telling if (pair[1] and pair[1].meaning) in meanings])
-    )
-    reaches = {_reach(pool, error, code, place, sold) for error, code in those}
-    scope, where = reaches.pop() if len(reaches) == 1 else (Scope.POOL, str(pool))
-    codes = ", ".join(dict.fromkeys(error.code for error, _ in those))
-    message = "; ".join(dict.fromkeys(error.message for error, _ in those))[:_LONGEST_MESSAGE]
-    return Refusal(kind, scope, where, codes, message, at, order)
 
+    def reach(error: LaunchError, code: Code | None) -> tuple[Scope, str]:
+        return _reach(pool, error, code, place, sold)
 
-_ORDER_OF_KINDS: Final[Sequence[tuple[RefusalKind, tuple[CodeMeaning | None, ...]]]] = (
-    (RefusalKind.UNKNOWN_CODE, (None,)),
-    (RefusalKind.UNAUTHORIZED, (CodeMeaning.UNAUTHORIZED,)),
-    (RefusalKind.INVALID_REQUEST, (CodeMeaning.INVALID, CodeMeaning.NOT_FOUND, CodeMeaning.EXISTS)),
-    (RefusalKind.QUOTA_EXCEEDED, (CodeMeaning.QUOTA,)),
-    (RefusalKind.STOCK_OUT, (CodeMeaning.CAPACITY, CodeMeaning.SUMMARY)),
-)
+    return one_refusal(pool, [(each, _of_sold(each, sold)) for each in errors], _KINDS, reach, at, order)
 
 
 def _of_sold(error: LaunchError, sold: CapacityType) -> Code | None:

@@ -11,8 +11,8 @@ from typing import Final
 
 from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.time import Instant, after, parse_instant
+from charterer.providers.codes import LaunchError
 from charterer.providers.gcp.calls import Calls, Json
-from charterer.providers.gcp.errors import LaunchError
 from charterer.providers.gcp.listing import LAG_SECONDS, LISTED_SECONDS
 from charterer.providers.gcp.names import last, order_of
 from charterer.providers.gcp.permissions import Call

@@ -17,7 +17,8 @@ from charterer.domain.ids import OrderToken, PoolId
 from charterer.domain.order import CoolDown, RefusalKind, Scope, cool_down
 from charterer.domain.pool import CapacityType, Offering, Pool
 from charterer.domain.rental import Rental
-from charterer.providers.aws.errors import LaunchError, refusal
+from charterer.providers.aws.errors import refusal
+from charterer.providers.codes import LaunchError
 from charterer.providers.karpenter.errors import About, of_event
 from tests import factory as make
 from tests.unit.controller.snapshot.test_offers import STATE

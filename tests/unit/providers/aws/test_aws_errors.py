@@ -12,8 +12,9 @@ from charterer.domain.order import Refusal, RefusalKind, Scope
 from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant
 from charterer.providers.aws import errors
-from charterer.providers.aws.errors import CODES, LaunchError, LaunchRefused, call_error, refusal
+from charterer.providers.aws.errors import CODES, call_error, refusal
 from charterer.providers.aws.permissions import Call
+from charterer.providers.codes import LaunchError, LaunchRefused
 from charterer.providers.errors import (
     AtMinSize,
     Busy,

@@ -11,17 +11,8 @@ from charterer.domain.ids import PoolId
 from charterer.domain.order import RefusalKind, Scope
 from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant
-from charterer.providers.azure.errors import (
-    CODES,
-    CodeMeaning,
-    LaunchError,
-    LaunchRefused,
-    Place,
-    call_error,
-    launch_error,
-    meaning_of,
-    refusal,
-)
+from charterer.providers.azure.errors import CODES, Place, call_error, launch_error, meaning_of, refusal
+from charterer.providers.codes import CodeMeaning, LaunchError, LaunchRefused
 from charterer.providers.errors import (
     Busy,
     CloudOutcomeUnknown,
@@ -105,7 +96,7 @@ def test_the_text_tells_which_quota_it_is(text: str, scope: Scope, where: str) -
     ],
 )
 def test_a_refusal_names_how_far_it_reaches(code: str, zone: str, kind: RefusalKind, scope: Scope, where: str) -> None:
-    found = refusal(POOL, LaunchError(code, "text", zone), Place(SIZE, CapacityType.ON_DEMAND, CLOUD), Instant(7))
+    found = refusal(POOL, LaunchError(code, "text", zone=zone), Place(SIZE, CapacityType.ON_DEMAND, CLOUD), Instant(7))
     assert (found.kind, found.scope, found.where, found.at) == (kind, scope, where, Instant(7))
 
 

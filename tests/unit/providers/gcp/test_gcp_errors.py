@@ -10,6 +10,7 @@ from charterer.domain.ids import OrderToken, PoolId
 from charterer.domain.order import Refusal, RefusalKind, Scope
 from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant
+from charterer.providers.codes import AlreadyThere, LaunchError, LaunchRefused
 from charterer.providers.errors import (
     Busy,
     CloudOutcomeUnknown,
@@ -23,16 +24,7 @@ from charterer.providers.errors import (
     UnknownCode,
 )
 from charterer.providers.gcp import errors
-from charterer.providers.gcp.errors import (
-    CODES,
-    AlreadyThere,
-    Lack,
-    LaunchError,
-    LaunchRefused,
-    SdkError,
-    call_error,
-    refusal,
-)
+from charterer.providers.gcp.errors import CODES, Lack, SdkError, call_error, refusal
 
 POOL, AT, TOKEN = PoolId("a"), Instant(5), OrderToken("c1")
 PLACE = ("a3-highgpu-8g", "us-east4-b", "my-project")

@@ -11,9 +11,10 @@ from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.order import Ask, Refusal, Reply
 from charterer.domain.pool import Pool
 from charterer.domain.time import Instant
+from charterer.providers.codes import AlreadyThere, LaunchError, LaunchRefused
 from charterer.providers.errors import Busy, InvalidRequest
 from charterer.providers.gcp.calls import Calls
-from charterer.providers.gcp.errors import AlreadyThere, LaunchError, LaunchRefused, refusal
+from charterer.providers.gcp.errors import refusal
 from charterer.providers.gcp.history import OperationHistory, operation_of
 from charterer.providers.gcp.listing import instances_of
 from charterer.providers.gcp.names import instance_name, labels_of, request_id

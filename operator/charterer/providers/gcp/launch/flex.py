@@ -11,9 +11,10 @@ from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.order import Ask, Refusal, RefusalKind, Reply
 from charterer.domain.pool import Pool
 from charterer.domain.time import Instant
+from charterer.providers.codes import AlreadyThere, LaunchError, LaunchRefused
 from charterer.providers.errors import InvalidRequest, NotFoundInCloud
 from charterer.providers.gcp.calls import Calls, Json
-from charterer.providers.gcp.errors import AlreadyThere, LaunchError, LaunchRefused, refusal
+from charterer.providers.gcp.errors import refusal
 from charterer.providers.gcp.history import OperationHistory, errors_in
 from charterer.providers.gcp.launch.group import GroupSettings
 from charterer.providers.gcp.launch.outcome import raise_for

@@ -11,8 +11,9 @@ from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.order import Ask, Refusal, Reply
 from charterer.domain.pool import Pool
 from charterer.domain.time import Instant, parse_instant
+from charterer.providers.codes import AlreadyThere, CodeMeaning, LaunchError, LaunchRefused
 from charterer.providers.gcp.calls import Answer, Calls, Json
-from charterer.providers.gcp.errors import AlreadyThere, CodeMeaning, LaunchError, LaunchRefused, meaning_of, refusal
+from charterer.providers.gcp.errors import meaning_of, refusal
 from charterer.providers.gcp.history import OperationHistory, errors_in
 from charterer.providers.gcp.launch.group import GroupSettings
 from charterer.providers.gcp.launch.outcome import raise_for

@@ -1,0 +1,172 @@
+"""Vendors' codes: what each can mean, the error that stands for one, and one refusal for several.
+
+Each adapter has the table of its vendor's codes and says how far a refusal with one reaches.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, TypeAlias
+
+from charterer.domain.ids import OrderToken, PoolId
+from charterer.domain.order import Refusal, RefusalKind, Scope
+from charterer.domain.time import Instant
+from charterer.providers.errors import (
+    Busy,
+    CloudOutcomeUnknown,
+    CloudUnauthorized,
+    InvalidRequest,
+    NotFoundInCloud,
+    ProviderError,
+    Throttled,
+    Transient,
+    UnknownCode,
+)
+
+logger = logging.getLogger(__name__)
+
+LONGEST_MESSAGE: Final = 400
+"""Characters that are kept of what a vendor says."""
+
+
+class CodeMeaning(Enum):
+    """The class of errors to which a code belongs."""
+
+    CAPACITY = auto()
+    QUOTA = auto()
+    NOT_OFFERED = auto()
+    """The type is not offered there; as spot it may be out of stock."""
+    LATE = auto()
+    """A machine was made, which is billed, and then failed."""
+    THROTTLED = auto()
+    UNAUTHORIZED = auto()
+    NOT_FOUND = auto()
+    EXISTS = auto()
+    """There is something of that name."""
+    INVALID = auto()
+    BUSY = auto()
+    SERVER = auto()
+    """The server failed: a read may be repeated, what a mutation did is unknown."""
+    SUMMARY = auto()
+    """It says nothing of why; other codes may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The meaning of a code, and how far a refusal with it reaches."""
+
+    meaning: CodeMeaning
+    scope: Scope = Scope.POOL
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchError:
+    """Why a machine was not made, as its vendor words it, and where; empty where it does not say."""
+
+    code: str
+    message: str
+    instance_type: str = ""
+    zone: str = ""
+    subnet: str = ""
+
+
+class LaunchRefused(ProviderError):
+    """A code that refuses a launch, in the place of an answer to the call."""
+
+    reason = RefusalKind.LAUNCH_FAILED.value
+
+    def __init__(self, pool: PoolId, call: str, error: LaunchError, at: Instant) -> None:
+        super().__init__(pool, call, error.code, error.message)
+        self.error = error
+        self.at = at
+
+
+class AlreadyThere(ProviderError):
+    """There is something of a name that was to be made; nothing happened."""
+
+    reason = "AlreadyExists"
+
+
+_REFUSE_LAUNCHES: Final = frozenset({CodeMeaning.CAPACITY, CodeMeaning.QUOTA, CodeMeaning.NOT_OFFERED})
+_SERVER_FAILED: Final = frozenset({CodeMeaning.SERVER, CodeMeaning.LATE})
+_ERRORS: Final[Mapping[CodeMeaning, type[ProviderError]]] = {
+    CodeMeaning.UNAUTHORIZED: CloudUnauthorized,
+    CodeMeaning.NOT_FOUND: NotFoundInCloud,
+    CodeMeaning.EXISTS: AlreadyThere,
+    CodeMeaning.INVALID: InvalidRequest,
+    CodeMeaning.BUSY: Busy,
+    CodeMeaning.SUMMARY: Busy,
+}
+
+
+def lost(*, mutation: bool) -> type[CloudOutcomeUnknown] | type[Transient]:
+    """The kind of error of a call without an answer."""
+    return CloudOutcomeUnknown if mutation else Transient
+
+
+def error_of_code(
+    pool: PoolId,
+    call: str,
+    told: LaunchError,
+    known: Code | None,
+    status: int,
+    at: Instant,
+    wait: float,
+    *,
+    mutation: bool,
+) -> ProviderError:
+    """The error that stands for the code with which a whole call was answered.
+
+    ``known``: its meaning; None where the adapter does not know the code. ``status``: of HTTP. ``at``: the cloud's time
+    of the answer. ``wait``: seconds before the next call, where there were too many.
+    """
+    code, message = told.code, told.message
+    if known is None and status < 500:
+        logger.error("GPUPool %s: %s: unknown code %s (HTTP %d): %s", pool, call, code, status, message)
+        return UnknownCode(pool, call, code, message)
+    if known is None or known.meaning in _SERVER_FAILED:
+        return lost(mutation=mutation)(pool, call, code, message)
+    if known.meaning is CodeMeaning.THROTTLED:
+        return Throttled(pool, call, code, message, wait)
+    if known.meaning in _REFUSE_LAUNCHES:
+        return LaunchRefused(pool, call, told, at)
+    return _ERRORS[known.meaning](pool, call, code, message)
+
+
+Known: TypeAlias = tuple[LaunchError, Code | None]
+"""An error with the meaning of its code; None where the adapter does not know the code."""
+OrderOfKinds: TypeAlias = Sequence[tuple[RefusalKind, tuple[CodeMeaning | None, ...]]]
+"""Kinds of refusals with the meanings that they are for, the most telling first. None: of a code that is not known."""
+
+
+def one_refusal(
+    pool: PoolId,
+    errors: Sequence[Known],
+    kinds: OrderOfKinds,
+    reach: Callable[[LaunchError, Code | None], tuple[Scope, str]],
+    at: Instant,
+    order: OrderToken,
+    plain: Callable[[str], str] = lambda message: message,
+) -> Refusal:
+    """One refusal for all that is listed: of the first of ``kinds`` that there is, otherwise LaunchFailed.
+
+    Codes that only sum up others are left out. ``reach``: how far an error reaches, and the name of that; those that
+    reach differently concern the whole pool. ``plain``: a message as people are to read it.
+    """
+    telling = [pair for pair in errors if pair[1] is None or pair[1].meaning is not CodeMeaning.SUMMARY] or errors
+    for error, code in telling:
+        if code is None:
+            logger.error("GPUPool %s: unknown code %s: %s", pool, error.code, error.message)
+    kind, those = next(
+        (kind, those)
+        for kind, meanings in (*kinds, (RefusalKind.LAUNCH_FAILED, (None, *CodeMeaning)))
+        if (those := [pair for pair in telling if (pair[1] and pair[1].meaning) in meanings])
+    )
+    reaches = {reach(*pair) for pair in those}
+    scope, where = reaches.pop() if len(reaches) == 1 else (Scope.POOL, str(pool))
+    codes = ", ".join(dict.fromkeys(error.code for error, _ in those))
+    message = "; ".join(dict.fromkeys(plain(error.message) for error, _ in those))[:LONGEST_MESSAGE]
+    return Refusal(kind, scope, where, codes, message, at, order)
