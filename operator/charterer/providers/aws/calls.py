@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from email.utils import parsedate_to_datetime
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final
 
@@ -18,30 +16,24 @@ from botocore.config import Config
 from botocore.credentials import AssumeRoleCredentialFetcher, CredentialResolver, DeferredRefreshableCredentials
 
 from charterer.domain.ids import PoolId
-from charterer.domain.time import Instant, instant
+from charterer.domain.time import Instant
 from charterer.providers.aws.errors import call_error
 from charterer.providers.aws.permissions import Call
-from charterer.providers.errors import (
-    CloudOutcomeUnknown,
-    CloudUnauthorized,
-    CloudUnreachable,
-    InvalidRequest,
-    ProviderError,
-    Transient,
-    UnknownCode,
+from charterer.providers.codes import lost
+from charterer.providers.errors import CloudUnauthorized, CloudUnreachable, InvalidRequest, ProviderError, UnknownCode
+from charterer.providers.threads import (
+    CALLS_AT_ONCE,
+    CONNECT_SECONDS,
+    NO_ANSWER,
+    READ_SECONDS,
+    Sleep,
+    Threads,
+    time_in,
 )
 
 Answer = Mapping[str, Any]
 Params = dict[str, Any]
-Sleep = Callable[[float], Awaitable[None]]
 
-_CALLS_AT_ONCE: Final = 8
-_CONNECT_SECONDS: Final = 3.0
-_READ_SECONDS: Final = 20.0
-_LONGEST_SECONDS: Final = 45.0
-"""A call with all that the SDK does before it, such as looking for credentials."""
-_READ_PAUSES: Final = (0.2, 0.8)
-"""Seconds before a read's second and third try; the last failure is raised."""
 _PRICE_LISTS: Final[Mapping[str, str]] = {"aws": "us-east-1", "aws-cn": "cn-northwest-1"}
 """The region that has the price list, by partition."""
 
@@ -73,11 +65,11 @@ class Sdk:
         self._session: Any = None
         self._lock = threading.Lock()
         self._config = Config(
-            connect_timeout=_CONNECT_SECONDS,
-            read_timeout=_READ_SECONDS,
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=READ_SECONDS,
             retries={"total_max_attempts": 1, "mode": "standard"},
             ignore_configured_endpoint_urls=True,
-            max_pool_connections=_CALLS_AT_ONCE,
+            max_pool_connections=CALLS_AT_ONCE,
         )
 
     def __call__(self, call: Call, params: Params) -> Answer:
@@ -161,17 +153,11 @@ class Calls:
 
     def __init__(self, send: Callable[[Call, Params], Answer], sleep: Sleep = asyncio.sleep) -> None:
         self._send = send
-        self._sleep = sleep
-        self._threads = ThreadPoolExecutor(_CALLS_AT_ONCE, thread_name_prefix="aws")
+        self._threads = Threads("aws", sleep)
 
     async def __call__(self, pool: PoolId, call: Call, params: Params) -> Answer:
         """The answer. Reads are tried again; a mutation is sent once. ProviderError, of launches also LaunchRefused."""
-        for pause in () if call.mutation else _READ_PAUSES:
-            try:
-                return await self._once(pool, call, params)
-            except Transient:
-                await self._sleep(pause)
-        return await self._once(pool, call, params)
+        return await self._threads.patiently(lambda: self._once(pool, call, params), mutation=call.mutation)
 
     async def pages(self, pool: PoolId, call: Call, params: Params, key: str) -> tuple[list[Any], Instant]:
         """All rows under ``key``, page by page, and the cloud's time of the first page."""
@@ -192,16 +178,13 @@ class Calls:
 
     def close(self) -> None:
         """End the threads when their calls are done."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
 
     async def _once(self, pool: PoolId, call: Call, params: Params) -> Answer:
-        loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(_LONGEST_SECONDS):
-                return await loop.run_in_executor(self._threads, self._send, call, params)
+            return await self._threads.run(self._send, call, params)
         except TimeoutError as error:
-            message = f"no answer within {_LONGEST_SECONDS:.0f} s"
-            raise _lost(pool, call)(pool, call.full_name, "TimeOut", message) from error
+            raise lost(mutation=call.mutation)(pool, call.full_name, "TimeOut", NO_ANSWER) from error
         except sdk.ClientError as error:
             told = error.response.get("Error", {})
             code, message = str(told.get("Code", "")), str(told.get("Message", ""))
@@ -228,21 +211,15 @@ class Calls:
         if isinstance(error, sdk.ParamValidationError):
             return InvalidRequest(pool, call.full_name, code, message)
         if isinstance(error, _ANSWER_LOST) or call.mutation:
-            return _lost(pool, call)(pool, call.full_name, code, message)
+            return lost(mutation=call.mutation)(pool, call.full_name, code, message)
         return UnknownCode(pool, call.full_name, code, message)
-
-
-def _lost(pool: PoolId, call: Call) -> type[CloudOutcomeUnknown] | type[Transient]:
-    return CloudOutcomeUnknown if call.mutation else Transient
 
 
 def time_of(answer: Answer) -> Instant:
     """The cloud's own time of an answer, to the second."""
-    date = answer["ResponseMetadata"]["HTTPHeaders"]["date"]
-    return instant(parsedate_to_datetime(date))
+    return time_in(answer["ResponseMetadata"]["HTTPHeaders"]["date"])
 
 
 def _time_in(response: Answer) -> Instant:
     """The cloud's time of an error; the beginning of time if it has none."""
-    date = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
-    return Instant(0) if date is None else instant(parsedate_to_datetime(date))
+    return time_in(response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date"))

@@ -15,7 +15,7 @@ from charterer.domain.order import Ask, Reply, Traits
 from charterer.domain.pool import Offering, Pool, Quote, Survey
 from charterer.domain.time import Instant
 from charterer.providers.aws.blocks import CapacityBlocks
-from charterer.providers.aws.calls import Answer, Calls, Params, Sdk, Sleep
+from charterer.providers.aws.calls import Answer, Calls, Params, Sdk
 from charterer.providers.aws.fleet import FleetLauncher
 from charterer.providers.aws.group import GroupLauncher
 from charterer.providers.aws.hardware import AwsHardware
@@ -34,6 +34,7 @@ from charterer.providers.errors import (
     UnknownCode,
 )
 from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, PreflightFinding
+from charterer.providers.threads import Sleep
 from charterer.providers.understood import understood
 
 _log = logging.getLogger(__name__)

@@ -12,13 +12,14 @@ from charterer.clouds.aws import AwsGroup
 from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.order import Ask, Order, Refusal, Reply
 from charterer.domain.pool import CapacityType, Pool
-from charterer.providers.aws.calls import Calls, Sleep, time_of
+from charterer.providers.aws.calls import Calls, time_of
 from charterer.providers.aws.errors import meaning_of, refusal
 from charterer.providers.aws.launch_template import read_template
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG, RENTAL_TAG, Call
 from charterer.providers.aws.renewals import abandon_tags
 from charterer.providers.codes import CodeMeaning, LaunchError, LaunchRefused
 from charterer.providers.errors import InvalidRequest, NotFoundInCloud, ProviderError
+from charterer.providers.threads import Sleep
 from charterer.providers.waves import in_waves
 
 logger = logging.getLogger(__name__)

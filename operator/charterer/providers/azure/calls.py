@@ -7,10 +7,8 @@ import logging
 import os
 import ssl
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urljoin
 
@@ -25,30 +23,23 @@ from azure.mgmt.containerservice.models import AgentPool
 from urllib3 import exceptions as http
 
 from charterer.domain.ids import PoolId
-from charterer.domain.time import Instant, instant
+from charterer.domain.time import Instant
 from charterer.providers.azure.errors import CODES, call_error
 from charterer.providers.azure.permissions import Call
-from charterer.providers.codes import LaunchError
-from charterer.providers.errors import (
-    CloudOutcomeUnknown,
-    CloudUnauthorized,
-    CloudUnreachable,
-    InvalidRequest,
-    ProviderError,
-    Transient,
-    UnknownCode,
+from charterer.providers.codes import LaunchError, lost
+from charterer.providers.errors import CloudUnauthorized, CloudUnreachable, InvalidRequest, ProviderError, UnknownCode
+from charterer.providers.threads import (
+    CONNECT_SECONDS,
+    NO_ANSWER,
+    READ_SECONDS,
+    Sleep,
+    Threads,
+    seconds_in,
+    time_in,
 )
 
 Params = dict[str, Any]
-Sleep = Callable[[float], Awaitable[None]]
 
-_CALLS_AT_ONCE: Final = 8
-_CONNECT_SECONDS: Final = 3.0
-_READ_SECONDS: Final = 20.0
-_LONGEST_SECONDS: Final = 45.0
-"""A call with all that the SDK does before it, such as looking for credentials."""
-_READ_PAUSES: Final = (0.2, 0.8)
-"""Seconds before a read's second and third try; the last failure is raised."""
 ARM: Final = "https://management.azure.com"
 PRICES: Final = "https://prices.azure.com"
 _NOTHING_SENT: Final = (http.NewConnectionError, http.ConnectTimeoutError, ssl.SSLCertVerificationError)
@@ -64,7 +55,7 @@ class Answer:
     @property
     def at(self) -> Instant:
         """The cloud's own time of the answer, to the second."""
-        return _time_in(self.headers)
+        return time_in(self.headers.get("Date"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +107,8 @@ class Sdk:
     def _make(self, name: str) -> Any:
         common: Any = {
             "connection_verify": self._address.certificate or True,
-            "connection_timeout": _CONNECT_SECONDS,
-            "read_timeout": _READ_SECONDS,
+            "connection_timeout": CONNECT_SECONDS,
+            "read_timeout": READ_SECONDS,
             "retry_total": 0,
         }
         if name == "prices":
@@ -182,30 +173,21 @@ class Calls:
 
     def __init__(self, send: Callable[[Call, Params], Answer], sleep: Sleep = asyncio.sleep) -> None:
         self._send = send
-        self._sleep = sleep
-        self._threads = ThreadPoolExecutor(_CALLS_AT_ONCE, thread_name_prefix="azure")
+        self._threads = Threads("azure", sleep)
 
     async def __call__(self, pool: PoolId, call: Call, params: Params) -> Answer:
         """The answer. Reads are tried again; a mutation is sent once. ProviderError, of launches also LaunchRefused."""
-        for pause in () if call.mutation else _READ_PAUSES:
-            try:
-                return await self._once(pool, call, params)
-            except Transient:
-                await self._sleep(pause)
-        return await self._once(pool, call, params)
+        return await self._threads.patiently(lambda: self._once(pool, call, params), mutation=call.mutation)
 
     def close(self) -> None:
         """End the threads when their calls are done."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
 
     async def _once(self, pool: PoolId, call: Call, params: Params) -> Answer:
-        loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(_LONGEST_SECONDS):
-                return await loop.run_in_executor(self._threads, self._send, call, params)
+            return await self._threads.run(self._send, call, params)
         except TimeoutError as error:
-            message = f"no answer within {_LONGEST_SECONDS:.0f} s"
-            raise _lost(call)(pool, call.full_name, "TimeOut", message) from error
+            raise lost(mutation=call.mutation)(pool, call.full_name, "TimeOut", NO_ANSWER) from error
         except (sdk.AzureError, sdk.DeserializationError, sdk.SerializationError) as error:
             raise _error_of(pool, call, error) from error
 
@@ -220,14 +202,14 @@ def _error_of(pool: PoolId, call: Call, error: Exception) -> ProviderError:
     response: Any = getattr(error, "response", None)
     if told is not None:
         status, headers = response.status_code, response.headers
-        wait, at = _seconds(headers.get("Retry-After")), _time_in(headers)
+        wait, at = seconds_in(headers.get("Retry-After")), time_in(headers.get("Date"))
         return call_error(pool, call.full_name, told, status, wait, at, mutation=call.mutation)
     if isinstance(error, sdk.ServiceRequestError) and any(isinstance(each, _NOTHING_SENT) for each in _causes(error)):
         return CloudUnreachable(pool, call.full_name, code, message)
     if isinstance(error, sdk.SerializationError):
         return InvalidRequest(pool, call.full_name, code, message)
     if isinstance(error, sdk.ServiceRequestError | sdk.ServiceResponseError) or call.mutation:
-        return _lost(call)(pool, call.full_name, code, message)
+        return lost(mutation=call.mutation)(pool, call.full_name, code, message)
     return UnknownCode(pool, call.full_name, code, message)
 
 
@@ -251,17 +233,3 @@ def _told(error: Exception) -> LaunchError | None:
     if error.error is not None and error.error.code:
         return LaunchError(str(error.error.code), str(error.error.message or ""))
     return LaunchError(f"HTTP {error.status_code}", str(error.message).split("\n")[0])
-
-
-def _lost(call: Call) -> type[CloudOutcomeUnknown] | type[Transient]:
-    return CloudOutcomeUnknown if call.mutation else Transient
-
-
-def _seconds(retry_after: str | None) -> float | None:
-    return float(retry_after) if retry_after is not None and retry_after.isdigit() else None
-
-
-def _time_in(headers: Mapping[str, str]) -> Instant:
-    """The cloud's time in an answer's headers; the beginning of time if it has none."""
-    date = headers.get("Date")
-    return Instant(0) if date is None else instant(parsedate_to_datetime(date))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from charterer.clouds.azure import AzureNodePool, AzureScaleSet
@@ -13,7 +12,7 @@ from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.order import Ask, Reply, Traits
 from charterer.domain.pool import Pool, Quote, Survey
 from charterer.providers.azure.autoscale import Autoscale
-from charterer.providers.azure.calls import Answer, Calls, Params, Sdk, Sleep
+from charterer.providers.azure.calls import Answer, Calls, Params, Sdk
 from charterer.providers.azure.groups import Group
 from charterer.providers.azure.hardware import AzureHardware
 from charterer.providers.azure.listing import LAG_SECONDS
@@ -25,6 +24,8 @@ from charterer.providers.azure.scale_sets import ScaleSets
 from charterer.providers.azure.scaling import Scaling
 from charterer.providers.errors import CloudOutcomeUnknown, InvalidRequest, ProviderError, UnknownCode
 from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, PreflightFinding
+from charterer.providers.threads import Sleep
+from charterer.providers.understood import understood
 
 TRAITS: Final = Traits(named=False, keeps_trying=True, together=False, lag_seconds=LAG_SECONDS, listed_seconds=0.0)
 """A set that grows may bring VMs until its operation is over, so that what is not wanted is withdrawn."""
@@ -65,7 +66,7 @@ class AzureCloud:
 
     async def _survey_or_error(self, pool: Pool) -> Survey | ProviderError:
         try:
-            with _understood(pool.id, "survey", UnknownCode):
+            with understood(pool.id, "survey", UnknownCode):
                 return await self._survey(pool)
         except ProviderError as error:
             return error
@@ -89,7 +90,7 @@ class AzureCloud:
 
     async def quote(self, pool: Pool) -> Quote:
         """The retail price of the size that the scale set has."""
-        with _understood(pool.id, "quote", UnknownCode):
+        with understood(pool.id, "quote", UnknownCode):
             group, cloud = self._group_of(pool)
             if pool.id not in self._sizes:
                 self._sizes[pool.id] = (await self._scaling.read(pool, group)).size
@@ -97,17 +98,17 @@ class AzureCloud:
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
         """Raise the capacity to what is wanted, if it is lower; the same orders again change nothing."""
-        with _understood(pool.id, "ask", CloudOutcomeUnknown):
+        with understood(pool.id, "ask", CloudOutcomeUnknown):
             return await self._scaling.ask(pool, self._group_of(pool)[0], ask)
 
     async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
         """Delete what found no host, or lower the capacity to ``keep``, never below the VMs there are."""
-        with _understood(pool.id, "withdraw", CloudOutcomeUnknown):
+        with understood(pool.id, "withdraw", CloudOutcomeUnknown):
             await self._scaling.withdraw(pool, self._group_of(pool)[0], keep)
 
     async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
         """Delete that VM, if it is in the pool's scale set; the capacity is lowered with it."""
-        with _understood(pool.id, "terminate", CloudOutcomeUnknown):
+        with understood(pool.id, "terminate", CloudOutcomeUnknown):
             await self._scaling.terminate(pool, self._group_of(pool)[0], instance)
 
     async def renew(self, pools: Sequence[Pool]) -> None:
@@ -115,7 +116,7 @@ class AzureCloud:
 
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
         """Find what would fail, or cost money by surprise, before the first dollar is spent."""
-        with _understood(pool.id, "preflight", UnknownCode):
+        with understood(pool.id, "preflight", UnknownCode):
             return await self._preflight.findings(pool, self._group_of(pool)[0])
 
     async def close(self) -> None:
@@ -130,12 +131,3 @@ class AzureCloud:
                 return self._pools, cloud
             case _:
                 raise InvalidRequest(pool.id, "spec", "NotAzure", "this is no pool of Azure")
-
-
-@contextmanager
-def _understood(pool: PoolId, call: str, otherwise: type[ProviderError]) -> Iterator[None]:
-    """An answer of another shape than the SDK's model is an error about that pool, and about no other."""
-    try:
-        yield
-    except (LookupError, ValueError, TypeError) as error:
-        raise otherwise(pool, call, "MalformedAnswer", f"{type(error).__name__}: {error}") from error

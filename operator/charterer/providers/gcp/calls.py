@@ -8,17 +8,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeVar
 
 from charterer.domain.ids import PoolId
-from charterer.domain.time import Instant, instant
-from charterer.providers.errors import ProviderError, Transient
+from charterer.domain.time import Instant
+from charterer.providers.errors import ProviderError
 from charterer.providers.gcp.errors import Lack, SdkError, call_error
 from charterer.providers.gcp.permissions import Call, snake_case
+from charterer.providers.threads import NO_ANSWER, READ_SECONDS, Sleep, Threads, seconds_in, time_in
 
 logger = logging.getLogger(__name__)
 
@@ -26,14 +25,7 @@ T = TypeVar("T")
 
 Json = Mapping[str, Any]
 Params = dict[str, Any]
-Sleep = Callable[[float], Awaitable[None]]
 
-_CALLS_AT_ONCE: Final = 8
-_READ_SECONDS: Final = 20.0
-_LONGEST_SECONDS: Final = 45.0
-"""A call with all that the SDK does before it, such as looking for credentials."""
-_READ_PAUSES: Final = (0.2, 0.8)
-"""Seconds before a read's second and third try; the last failure is raised."""
 _OPERATION_PAUSES: Final = (0.5, 1.0, 2.0, 4.0)
 """Seconds before each look at an operation that is not done."""
 _SCOPE: Final = "https://www.googleapis.com/auth/compute"
@@ -73,7 +65,7 @@ class Sdk:
         try:
             method = getattr(self.client(call.service), call.python_name)
             self._answered.date = ""
-            answer = method(params, retry=None, timeout=_READ_SECONDS)
+            answer = method(params, retry=None, timeout=READ_SECONDS)
             if hasattr(answer, "pages"):
                 answer = next(iter(answer.pages))
             body = type(answer).to_dict(
@@ -81,7 +73,7 @@ class Sdk:
             )
         except Exception as error:
             raise _sdk_error(error) from error
-        return Answer(body, instant(parsedate_to_datetime(self._answered.date)))
+        return Answer(body, time_in(self._answered.date))
 
     def identity(self) -> Identity:
         """Whose credentials are used. SdkError where there are none."""
@@ -164,10 +156,8 @@ def _refusal(error: Any) -> SdkError:
     rows = [row for row in error.errors if isinstance(row, Mapping)]
     reason = str(rows[0].get("reason", "")) if rows else ""
     headers: Mapping[str, str] = {} if error.response is None else error.response.headers
-    date, wait = headers.get("Date"), headers.get("Retry-After", "")
-    at = Instant(0) if date is None else instant(parsedate_to_datetime(date))
-    seconds = float(wait) if wait.isdigit() else None
-    return SdkError(Lack.CODE, reason, error.message, int(error.code or 0), at, seconds)
+    at, wait = time_in(headers.get("Date")), seconds_in(headers.get("Retry-After"))
+    return SdkError(Lack.CODE, reason, error.message, int(error.code or 0), at, wait)
 
 
 class Calls:
@@ -177,16 +167,11 @@ class Calls:
         self._project = project
         self._send = send
         self._sleep = sleep
-        self._threads = ThreadPoolExecutor(_CALLS_AT_ONCE, thread_name_prefix="gcp")
+        self._threads = Threads("gcp", sleep)
 
     async def __call__(self, pool: PoolId, call: Call, **params: Any) -> Answer:
         """The answer. Reads are tried again; a mutation is sent once. ProviderError, of launches also LaunchRefused."""
-        for pause in () if call.mutation else _READ_PAUSES:
-            try:
-                return await self._once(pool, call, params)
-            except Transient:
-                await self._sleep(pause)
-        return await self._once(pool, call, params)
+        return await self._threads.patiently(lambda: self._once(pool, call, params), mutation=call.mutation)
 
     async def pages(
         self,
@@ -234,19 +219,17 @@ class Calls:
 
     def close(self) -> None:
         """End the threads when their calls are done."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
 
     async def _once(self, pool: PoolId, call: Call, params: Params) -> Answer:
         sent = {"project": self._project, **params}
         return await self._threaded(pool, call.full_name, lambda: self._send(call, sent), mutation=call.mutation)
 
     async def _threaded(self, pool: PoolId, call: str, send: Callable[[], T], *, mutation: bool) -> T:
-        loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(_LONGEST_SECONDS):
-                return await loop.run_in_executor(self._threads, send)
+            return await self._threads.run(send)
         except TimeoutError:
-            error = SdkError(Lack.ANSWER, "TimeOut", f"no answer within {_LONGEST_SECONDS:.0f} s")
+            error = SdkError(Lack.ANSWER, "TimeOut", NO_ANSWER)
             raise call_error(pool, call, error, mutation=mutation) from error
         except SdkError as error:
             raise call_error(pool, call, error, mutation=mutation) from error

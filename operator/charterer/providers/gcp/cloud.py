@@ -22,7 +22,7 @@ from charterer.providers.errors import (
     Transient,
     UnknownCode,
 )
-from charterer.providers.gcp.calls import Answer, Calls, Params, Sdk, Sleep
+from charterer.providers.gcp.calls import Answer, Calls, Params, Sdk
 from charterer.providers.gcp.hardware import GceHardware
 from charterer.providers.gcp.history import OperationHistory
 from charterer.providers.gcp.launch.bulk import FIELD, BulkInserts
@@ -38,6 +38,7 @@ from charterer.providers.gcp.preflight import Preflight, flex_start
 from charterer.providers.gcp.prices import Prices, PriceTable, read_table
 from charterer.providers.gcp.template import InstanceTemplates, Template
 from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, PreflightFinding
+from charterer.providers.threads import Sleep
 from charterer.providers.understood import understood
 
 _log = logging.getLogger(__name__)

@@ -1,0 +1,61 @@
+"""Calls of an SDK that waits: each in a thread, with a time-out; reads are tried again, a mutation is sent once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from email.utils import parsedate_to_datetime
+from typing import Final, TypeAlias, TypeVar, TypeVarTuple
+
+from charterer.domain.time import Instant, instant
+from charterer.providers.errors import Transient
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+Sleep: TypeAlias = Callable[[float], Awaitable[None]]
+
+CALLS_AT_ONCE: Final = 8
+CONNECT_SECONDS: Final = 3.0
+READ_SECONDS: Final = 20.0
+_LONGEST_SECONDS: Final = 45.0
+"""A call with all that the SDK does before it, such as looking for credentials."""
+NO_ANSWER: Final = f"no answer within {_LONGEST_SECONDS:.0f} s"
+_READ_PAUSES: Final = (0.2, 0.8)
+"""Seconds before a read's second and third try; the last failure is raised."""
+
+
+class Threads:
+    """The threads of an account. ``name``: begins their names. ``sleep``: waits between tries of a read."""
+
+    def __init__(self, name: str, sleep: Sleep = asyncio.sleep) -> None:
+        self._sleep = sleep
+        self._executor = ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix=name)
+
+    async def run(self, send: Callable[[*Ts], T], *arguments: *Ts) -> T:
+        """What ``send`` returns or raises; TimeoutError where that takes too long."""
+        async with asyncio.timeout(_LONGEST_SECONDS):
+            return await asyncio.get_running_loop().run_in_executor(self._executor, send, *arguments)
+
+    async def patiently(self, once: Callable[[], Awaitable[T]], *, mutation: bool) -> T:
+        """The answer to a call: a read is tried again after each Transient."""
+        for pause in () if mutation else _READ_PAUSES:
+            try:
+                return await once()
+            except Transient:
+                await self._sleep(pause)
+        return await once()
+
+    def close(self) -> None:
+        """End the threads when their calls are done."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def time_in(date: str | None) -> Instant:
+    """The time in an HTTP header Date, to the second; the beginning of time where there is none."""
+    return Instant(0) if date is None else instant(parsedate_to_datetime(date))
+
+
+def seconds_in(retry_after: str | None) -> float | None:
+    """The seconds in an HTTP header Retry-After; None where it says none."""
+    return float(retry_after) if retry_after is not None and retry_after.isdigit() else None
