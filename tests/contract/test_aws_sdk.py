@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.pool import Survey
-from charterer.providers.aws import calls
+from charterer.providers import threads
 from charterer.providers.aws.calls import Answer, Params, Sdk
 from charterer.providers.aws.cloud import AwsCloud
 from charterer.providers.aws.permissions import Call
@@ -155,7 +155,7 @@ async def test_a_call_that_takes_too_long_has_an_unknown_outcome(
         answered.wait(10)
         return {}
 
-    monkeypatch.setattr(calls, "_LONGEST_SECONDS", 0.02)
+    monkeypatch.setattr(threads, "_LONGEST_SECONDS", 0.02)
     provider = AwsCloud(REGION, "", own_cluster, never)
     opened.append(provider)
     m = AwsMarket(account(), provider, aws_pool(FLEET))

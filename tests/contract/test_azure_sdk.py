@@ -12,7 +12,7 @@ import pytest
 
 from charterer.domain.order import Ask
 from charterer.domain.pool import Pool, Survey
-from charterer.providers.azure import calls
+from charterer.providers import threads
 from charterer.providers.azure.calls import Address, Answer, Params, Sdk, uses_a_secret
 from charterer.providers.azure.cloud import AzureCloud
 from charterer.providers.azure.permissions import Call
@@ -182,7 +182,7 @@ async def test_a_call_that_takes_too_long_has_an_unknown_outcome(
             answered.wait(10)
         return Answer(row if call is Call.GET_SET else [], {})
 
-    monkeypatch.setattr(calls, "_LONGEST_SECONDS", 0.05)
+    monkeypatch.setattr(threads, "_LONGEST_SECONDS", 0.05)
     provider = AzureCloud(SUBSCRIPTION, "", "", slow)
     opened.append(provider)
     with pytest.raises(CloudOutcomeUnknown, match="TimeOut"):

@@ -16,6 +16,7 @@ from google.oauth2.credentials import Credentials
 
 from charterer.domain.pool import Survey
 from charterer.domain.time import Instant
+from charterer.providers import threads
 from charterer.providers.errors import (
     CloudOutcomeUnknown,
     CloudUnauthorized,
@@ -153,7 +154,7 @@ async def test_a_call_that_takes_too_long_has_an_unknown_outcome(
     opened.append(provider)
     m = GcpMarket(server.project, provider, gcp_pool(GROUP))
     assert isinstance(await m.survey(), Survey)
-    monkeypatch.setattr(calls, "_LONGEST_SECONDS", 0.5)
+    monkeypatch.setattr(threads, "_LONGEST_SECONDS", 0.5)
     with pytest.raises(CloudOutcomeUnknown, match="TimeOut"):
         await m.ask("one")
     answered.set()
