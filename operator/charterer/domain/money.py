@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 
 _MICROS = 1_000_000
 MOST_HOURLY_DOLLARS = 1_000_000
@@ -97,6 +98,11 @@ class Price:
     def parse(cls, text: str) -> Price:
         """Dollars per hour as a decimal string; ValueError otherwise."""
         return cls(_parse_micros(text))
+
+    @classmethod
+    def rounded(cls, dollars: Decimal) -> Price:
+        """The price nearest to ``dollars`` an hour, half a micro-dollar rounded up."""
+        return cls(int((dollars * _MICROS).to_integral_value(ROUND_HALF_UP)))
 
     @classmethod
     def per_second(cls, dollars: float) -> Price:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.order import Ask, Reply
@@ -39,6 +39,34 @@ def size_finding(pool: Pool, group_size: int) -> PreflightFinding:
     said = f"spec.maxNodes is {pool.max_nodes}, and the group takes {group_size}"
     well = pool.max_nodes <= group_size
     return PreflightFinding("size", well, said if well else f"{said}: lower maxNodes, or raise the group's maximum")
+
+
+def vcpus_finding(
+    pool: Pool, quota: str, used: int, allowed: int, each: int, own: int, ask_where: str
+) -> PreflightFinding:
+    """Whether all nodes of the pool fit into a quota of virtual CPUs, of which a node takes ``each``.
+
+    ``own``: the nodes that it has already. ``ask_where``: where a higher quota is asked for.
+    """
+    fit = own + max(allowed - used, 0) // each
+    told = f"{quota}: {used} of {allowed} vCPUs are used, a node has {each}"
+    if fit >= pool.max_nodes:
+        return PreflightFinding("quota", True, f"{told}, spec.maxNodes {pool.max_nodes} fits")
+    wanted = used + (pool.max_nodes - own) * each
+    advice = f"ask for {wanted} {ask_where} or lower spec.maxNodes {pool.max_nodes}"
+    return PreflightFinding("quota", False, f"{told}, so that {fit} fit: {advice}")
+
+
+Check: TypeAlias = Callable[[], Awaitable[PreflightFinding]]
+"""One look of a preflight; it may raise a ProviderError."""
+
+
+async def checked(subject: str, check: Check) -> PreflightFinding:
+    """What the check found; its error is a finding, too."""
+    try:
+        return await check()
+    except ProviderError as error:
+        return PreflightFinding(subject, False, error.said)
 
 
 KnownMachines = Mapping[PoolId, Collection[InstanceId]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from charterer.clouds.aws import AwsFleet, AwsGroup
@@ -18,12 +18,10 @@ from charterer.providers.aws.permissions import CLUSTER_TAG, POOL_TAG, Call
 from charterer.providers.aws.prices import Prices
 from charterer.providers.aws.quotas import Quotas
 from charterer.providers.errors import ProviderError
-from charterer.providers.provider import PreflightFinding, size_finding
+from charterer.providers.provider import Check, PreflightFinding, checked, size_finding
 
 _CLASSES: Final = {CapacityType.ON_DEMAND: "on-demand", CapacityType.SPOT: "spot"}
 _ABANDON: Final = "spec.aws.abandonAfterSeconds"
-
-Check = Callable[[], Awaitable[PreflightFinding]]
 
 
 class Preflight:
@@ -38,7 +36,7 @@ class Preflight:
 
     async def findings(self, pool: Pool, cluster: str) -> Sequence[PreflightFinding]:
         """One finding for each thing that was looked at. Without credentials there is only that one."""
-        who = await _finding("credentials", lambda: self._identity(pool))
+        who = await checked("credentials", lambda: self._identity(pool))
         if not who.well:
             return [who]
         match pool.cloud:
@@ -66,7 +64,7 @@ class Preflight:
         if (seconds := fleet.abandon_seconds) is not None:
             template, version = fleet.launch_template, fleet.version
             checks.append((_ABANDON, lambda: self._abandons(pool, template, version, seconds)))
-        return [await _finding(subject, check) for subject, check in checks]
+        return [await checked(subject, check) for subject, check in checks]
 
     async def _of_group(self, pool: Pool, group: AwsGroup, cluster: str) -> Sequence[PreflightFinding]:
         try:
@@ -86,7 +84,7 @@ class Preflight:
         whole = [PreflightFinding("group", False, each) for each in wrong]
         whole = whole or [PreflightFinding("group", True, f"{settings.arn} is fit")]
         whole.append(size_finding(pool, settings.size))
-        return [*whole, *[await _finding(subject, check) for subject, check in checks]]
+        return [*whole, *[await checked(subject, check) for subject, check in checks]]
 
     async def _identity(self, pool: Pool) -> PreflightFinding:
         answer = await self._calls(pool.id, Call.IDENTITY, {})
@@ -185,10 +183,3 @@ class Preflight:
             message = f"{', '.join(names)} would add or end nodes: delete these policies and scheduled actions"
             return PreflightFinding("group's policies", False, message)
         return PreflightFinding("group's policies", True, "no policy or schedule changes the group's size")
-
-
-async def _finding(subject: str, check: Check) -> PreflightFinding:
-    try:
-        return await check()
-    except ProviderError as error:
-        return PreflightFinding(subject, False, error.said)

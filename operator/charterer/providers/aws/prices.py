@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NamedTuple
 
 from charterer.domain.money import Price
@@ -111,7 +111,7 @@ class Prices:
                 return pool.price_override, time_of(answer)
             found = f"{len(prices)} prices" if prices else "no price"
             raise _no_price(pool, f"one on-demand price of {name}: AWS lists {found}")
-        price, at = _price(prices.pop()), time_of(answer)
+        price, at = Price.rounded(prices.pop()), time_of(answer)
         self._listed[name] = self._clock(), price, at
         return price, at
 
@@ -143,7 +143,7 @@ def _histories(rows: Sequence[Mapping[str, Any]]) -> Mapping[Place, list[PriceSe
     found: dict[Place, list[PriceSegment]] = {}
     for row in sorted(rows, key=lambda row: row["Timestamp"]):
         segments = found.setdefault((row["InstanceType"], row["AvailabilityZone"]), [])
-        price = _price(Decimal(row["SpotPrice"]))
+        price = Price.rounded(Decimal(row["SpotPrice"]))
         if not segments or segments[-1].price != price:
             segments.append(PriceSegment(instant(row["Timestamp"]), price))
     return found
@@ -169,10 +169,6 @@ def _hourly(product: Mapping[str, Any]) -> Sequence[Decimal]:
         return [Decimal(dimension["pricePerUnit"]["USD"]) for dimension in dimensions]
     except InvalidOperation:
         return []
-
-
-def _price(dollars: Decimal) -> Price:
-    return Price(int((dollars * 1_000_000).to_integral_value(ROUND_HALF_UP)))
 
 
 def _no_price(pool: Pool, what: str) -> InvalidRequest:

@@ -10,7 +10,7 @@ from charterer.domain.pool import CapacityType, Pool
 from charterer.providers.aws.calls import Calls
 from charterer.providers.aws.hardware import AwsHardware
 from charterer.providers.aws.permissions import CLUSTER_TAG, POOL_TAG, Call
-from charterer.providers.provider import PreflightFinding
+from charterer.providers.provider import PreflightFinding, vcpus_finding
 
 _COUNTED_STATES: Final = ("pending", "running")
 
@@ -33,13 +33,7 @@ class Quotas:
         allowed = int(answer["Quota"]["Value"])
         used, own = await self._used(pool, quota, cluster)
         each = max([await self._hardware.vcpus(pool, name) for name in types])
-        fit = own + max(allowed - used, 0) // each
-        told = f"{quota.name}: {used} of {allowed} vCPUs are used, a node has {each}"
-        if fit >= pool.max_nodes:
-            return PreflightFinding("quota", True, f"{told}, spec.maxNodes {pool.max_nodes} fits")
-        wanted = used + (pool.max_nodes - own) * each
-        advice = f"ask for {wanted} in Service Quotas ({quota.code}) or lower spec.maxNodes {pool.max_nodes}"
-        return PreflightFinding("quota", False, f"{told}, so that {fit} fit: {advice}")
+        return vcpus_finding(pool, quota.name, used, allowed, each, own, f"in Service Quotas ({quota.code})")
 
     async def _used(self, pool: Pool, quota: VcpuQuota, cluster: str) -> tuple[int, int]:
         """Virtual CPUs of all instances of the account that count, and how many of those are this pool's nodes."""

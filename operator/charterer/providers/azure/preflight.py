@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from charterer.clouds.azure import AzureNodePool, AzureScaleSet
@@ -16,12 +16,10 @@ from charterer.providers.azure.permissions import At, Call, For, actions, missin
 from charterer.providers.azure.prices import Prices
 from charterer.providers.azure.quotas import quota_finding
 from charterer.providers.errors import CloudUnauthorized, ProviderError
-from charterer.providers.provider import PreflightFinding, size_finding
+from charterer.providers.provider import Check, PreflightFinding, checked, size_finding
 
 _VERSION: Final = "2022-04-01"
 _FLEXIBLE: Final = "Flexible"
-
-Check = Callable[[], Awaitable[PreflightFinding]]
 
 
 class Preflight:
@@ -56,7 +54,7 @@ class Preflight:
             checks.append(("capacity reservation", lambda: self._reservation(pool, state)))
         else:
             checks.append(("quota", lambda: self._quota(pool, cloud, state)))
-        found += [await _finding(name, check) for name, check in checks]
+        found += [await checked(name, check) for name, check in checks]
         return found if state.most is None else [*found, size_finding(pool, state.most)]
 
     async def _rights(self, pool: Pool, group: Group, state: GroupState) -> PreflightFinding:
@@ -146,10 +144,3 @@ def _secret() -> Sequence[PreflightFinding]:
         return ()
     message = "the environment has a client secret: take it out, and give the ServiceAccount an identity instead"
     return [PreflightFinding("client secret", False, f"{message} (Workload Identity, see docs/clouds/azure.md)")]
-
-
-async def _finding(subject: str, check: Check) -> PreflightFinding:
-    try:
-        return await check()
-    except ProviderError as error:
-        return PreflightFinding(subject, False, error.said)

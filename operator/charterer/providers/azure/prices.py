@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from typing import Any, Final
 
 from charterer.domain.money import Price
@@ -74,7 +74,7 @@ def _price(pool: Pool, rows: Sequence[Mapping[str, Any]], what: str, sold: str) 
     if len(prices) != 1:
         found = f"{len(prices)} prices" if prices else "no price"
         raise _no_price(pool, f"{PRICES} has {found} of {what}")
-    return Price(int((prices.pop() * 1_000_000).to_integral_value(ROUND_HALF_UP)))
+    return Price.rounded(prices.pop())
 
 
 def _is_plain(row: Mapping[str, Any]) -> bool:

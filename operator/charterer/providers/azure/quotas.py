@@ -7,7 +7,7 @@ from charterer.providers.azure.calls import Calls
 from charterer.providers.azure.groups import GroupState
 from charterer.providers.azure.hardware import VmSize
 from charterer.providers.azure.permissions import Call
-from charterer.providers.provider import PreflightFinding
+from charterer.providers.provider import PreflightFinding, vcpus_finding
 
 _SPOT = "lowPriorityCores"
 _REGION = "cores"
@@ -25,11 +25,5 @@ async def quota_finding(calls: Calls, pool: Pool, location: str, size: VmSize, s
     own = len(state.alive)
     row = min(counting, key=lambda row: int(row["limit"]) - int(row["currentValue"]))
     used, allowed = int(row["currentValue"]), int(row["limit"])
-    fit = own + max(allowed - used, 0) // size.vcpus
     name = row["name"].get("localizedValue") or row["name"]["value"]
-    told = f"{name}: {used} of {allowed} vCPUs are used, a node has {size.vcpus}"
-    if fit >= pool.max_nodes:
-        return PreflightFinding("quota", True, f"{told}, spec.maxNodes {pool.max_nodes} fits")
-    more = used + (pool.max_nodes - own) * size.vcpus
-    advice = f"ask for {more} at https://aka.ms/quotaincrease, or lower spec.maxNodes {pool.max_nodes}"
-    return PreflightFinding("quota", False, f"{told}, so that {fit} fit: {advice}")
+    return vcpus_finding(pool, name, used, allowed, size.vcpus, own, "at https://aka.ms/quotaincrease,")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from charterer.clouds.gcp import GcpGroup, GcpTemplate
@@ -19,9 +19,8 @@ from charterer.providers.gcp.prices import STALE_DAYS, Prices
 from charterer.providers.gcp.quotas import Quotas
 from charterer.providers.gcp.reservations import reservation_finding
 from charterer.providers.gcp.template import InstanceTemplates, Template, problems_of
-from charterer.providers.provider import PreflightFinding
+from charterer.providers.provider import Check, PreflightFinding, checked
 
-Check = Callable[[], Awaitable[PreflightFinding]]
 _KEY_FILE: Final = "a key file, which works for whoever has it until somebody deletes it: use Workload Identity instead"
 
 
@@ -80,8 +79,7 @@ class Preflight:
         said = f"{template.name}: {'; '.join(wrong)}" if wrong else template.name
         whole = [PreflightFinding("instance template", not wrong, said)]
         if cloud.reservation:
-            check = lambda: reservation_finding(self._calls, pool, cloud, template)  # noqa: E731
-            whole.append(await _finding("reservation", check))
+            whole.append(await checked("reservation", lambda: reservation_finding(self._calls, pool, cloud, template)))
         return [*whole, *await self._of_nodes(pool, cloud, template, cluster)]
 
     async def _of_nodes(
@@ -93,7 +91,7 @@ class Preflight:
         ]
         if not (isinstance(cloud, GcpTemplate) and cloud.reservation):
             checks.append(("quota", lambda: self._quota(pool, cloud, template, cluster)))
-        return [await _finding(subject, check) for subject, check in checks]
+        return [await checked(subject, check) for subject, check in checks]
 
     async def _gpus(self, pool: Pool, cloud: GcpGroup | GcpTemplate, template: Template) -> PreflightFinding:
         offering = await self._hardware.offering(pool, template, cloud.zone, "", cloud.gpu_type)
@@ -124,10 +122,3 @@ class Preflight:
 def flex_start(cloud: GcpGroup | GcpTemplate) -> bool:
     """Whether its nodes are asked for by resize requests."""
     return isinstance(cloud, GcpGroup) and cloud.run_seconds is not None
-
-
-async def _finding(subject: str, check: Check) -> PreflightFinding:
-    try:
-        return await check()
-    except ProviderError as error:
-        return PreflightFinding(subject, False, error.said)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from importlib.resources import files
 from typing import Final
 
@@ -74,14 +74,10 @@ class Prices:
                 return Quote(price, price, BILLING_MINIMUM, "spec.price.hourly", table.as_of)
             said = f"{pool.capacity_type.value} price of {kind} in {region}"
             raise _no_price(pool, f"the table of {table.day} has no {said}")
-        worst = _price(on_demand)
-        price = min(_price(sold), worst)
+        worst = Price.rounded(Decimal(on_demand))
+        price = min(Price.rounded(Decimal(sold)), worst)
         told = f"{source}, on demand; flex-start costs less" if flex else source
         return Quote(price, worst, BILLING_MINIMUM, told, table.as_of)
-
-
-def _price(dollars: str) -> Price:
-    return Price(int((Decimal(dollars) * 1_000_000).to_integral_value(ROUND_HALF_UP)))
 
 
 def _no_price(pool: Pool, what: str) -> InvalidRequest:
