@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import outcome
 from tests.testbed import karpenter as karpenter_files
 from tests.testbed import prometheus as prometheus_programs
 from tests.testbed.build import MissingProgramsError
@@ -16,6 +17,14 @@ from tests.testbed.karpenter_process import KarpenterProcess
 
 settings.register_profile("any machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")  # how long an example takes is no behaviour: a busy machine takes any time
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember whether the test itself failed: then its bed is torn down without the closing checks."""
+    report = yield
+    outcome.remember(item, report)
+    return report
 
 
 @pytest.fixture(scope="session")
