@@ -44,6 +44,10 @@ class Training:
             TRAINING_JOBS.one(self.name, self.bed.namespace), {"spec": {"gpus": width}}
         )
 
+    def enough(self) -> None:
+        """Its script may end now."""
+        (self.folder / "enough").touch()
+
     def notes(self, what: str, **wanted: object) -> list[Line]:
         """The lines of its diary of that kind, in order, that say ``wanted``."""
         file = self.folder / "diary.jsonl"

@@ -17,15 +17,16 @@ async def test_a_plain_script_is_rented_for_resized_and_paid_to_the_cent(real_be
     real_bed.operator()
     await real_bed.pool(maxNodes=2)
     await real_bed.budget()
-    pod = TrainingPod(SCRIPTS / "plain.py", tmp_path / "plain", environment={"STEPS": "400"})
-    job = await Training.submit(real_bed, "plain", pod)
+    pod = TrainingPod(SCRIPTS / "plain.py", tmp_path / "plain")
+    job = await Training.submit(real_bed, "plain", pod, resizePolicy="Restart")
     await job.noted("restored", run=1, pods=1)
     await job.resize(2)
     await job.noted("restored", 2, run=2, pods=2)
     await job.resize(1)
+    await job.noted("restored", run=3, pods=1)
+    job.enough()
     await real_bed.complete("plain")
     begins = [line["step"] for line in job.notes("restored", pod=0)]
     ends = [line["step"] for line in job.notes("end", pod=0)]
     assert begins == [0, *ends[:-1]]
-    assert len(begins) == 3
-    assert ends[-1] == 400
+    assert [line["stopped"] for line in job.notes("end", pod=0)] == [True, True, False]
