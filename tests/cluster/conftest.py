@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import outcome
+from tests.cluster.crd_cases import install_crds
 from tests.testbed.aws_bed import AwsBed, open_aws_bed
 from tests.testbed.azure_bed import AzureBed, open_azure_bed
 from tests.testbed.bed import Bed, dismantle, group, install_charts, make_bed
@@ -21,6 +22,12 @@ def installed(control_plane: ControlPlane) -> ControlPlane:
     """The control plane with Charterer's charts."""
     install_charts(control_plane)
     return control_plane
+
+
+@pytest.fixture(scope="session")
+def api(control_plane: ControlPlane) -> ControlPlane:
+    """The control plane with Charterer's custom resources."""
+    return install_crds(control_plane)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Real nodes for tests with the marker ``real_nodes``: containers that train, resized by the operator.
 
-Such tests come first in the order, so that one worker of pytest-xdist runs all of them, on one cluster. It is opened by
-the first and closed after the last; a worker that gets one nevertheless waits until the other has closed its own.
+One worker of pytest-xdist runs all of them, on one cluster, which the first opens and which is closed after the last.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ _SHARED = pytest.StashKey[tuple[ExitStack, RealCluster]]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests on real nodes first, each with more time than others."""
-    items.sort(key=lambda item: item.get_closest_marker(MARK) is None)
+    """Tests on real nodes are a group of pytest-xdist, begun first, each with more time than others."""
     for item in items:
-        if item.get_closest_marker(MARK) and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(_PATIENCE_SECONDS))
+        if item.get_closest_marker(MARK):
+            for mark in (pytest.mark.xdist_group(MARK), pytest.mark.long, pytest.mark.timeout(_PATIENCE_SECONDS)):
+                item.add_marker(mark)
 
 
 @pytest.hookimpl(wrapper=True)
