@@ -17,6 +17,7 @@ from tests.testbed.gcp_bed import GcpBed, open_gcp_bed
 from tests.testbed.karpenter_bed import KarpenterBed, clear_claims, make_karpenter_bed
 from tests.testbed.karpenter_process import KarpenterProcess
 
+
 @pytest.fixture(scope="session")
 def installed(control_plane: ControlPlane) -> ControlPlane:
     """The control plane with Charterer's charts."""

@@ -5,7 +5,7 @@ One worker of pytest-xdist runs all of them, on one cluster, which the first ope
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -60,19 +60,16 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture
-async def real_bed(
-    cluster: RealCluster, tmp_path: Path, request: pytest.FixtureRequest
-) -> AsyncIterator[RealBed]:
+async def real_bed(cluster: RealCluster, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[RealBed]:
     """A bed; ``@pytest.mark.groups(group(...), ...)`` says what its cloud sells: by default nodes of one GPU."""
     marker = request.node.get_closest_marker("groups")
-    groups = marker.args if marker else (single_gpus(),)
-    async with open_real_bed(cluster, tmp_path, groups) as made:
+    async with open_real_bed(cluster, tmp_path, marker.args if marker else [single_gpus()]) as made:
         yield made
         if not outcome.failed(request.node):
             await made.close()
 
 
-def single_gpus() -> object:
+def single_gpus() -> Mapping[str, object]:
     """A group ``a100`` of nodes with one GPU for $3.60 an hour, of which there are three."""
     return group("a100", instanceType="fake.a100-1x", gpusPerInstance=1, hourlyPrice="3.60", maxSize=3)
 

@@ -40,9 +40,7 @@ class Training:
     async def resize(self, gpus: int) -> None:
         """Its owner wants this width and no other."""
         width = {"min": gpus, "preferred": gpus, "max": gpus}
-        await self.bed.kube.merge_patch(
-            TRAINING_JOBS.one(self.name, self.bed.namespace), {"spec": {"gpus": width}}
-        )
+        await self.bed.kube.merge_patch(TRAINING_JOBS.one(self.name, self.bed.namespace), {"spec": {"gpus": width}})
 
     def enough(self) -> None:
         """Its script may end now."""
@@ -67,7 +65,7 @@ class Training:
         """Wait for something that processes write, of which the cluster tells nobody."""
         try:
             async with asyncio.timeout(seconds):
-                while not (seen := look()):
+                while not (seen := look()):  # noqa: ASYNC110 - files tell nobody
                     await asyncio.sleep(_LOOK_SECONDS)
                 return seen
         except TimeoutError:

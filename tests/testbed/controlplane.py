@@ -10,8 +10,9 @@ the controller manager makes it NotReady after ``node_monitor_grace_seconds``. W
 (Taking the annotation away does not do that: kwok 0.8 sees no event and goes on renewing the Lease. And because of
 how it matches that label, it ignores a Node without any label: give it ``kubernetes.io/hostname``, as real ones have.)
 
-Only the API server listens on a port, on loopback unless real nodes are to reach it: one that this process has bound with SO_REUSEPORT and keeps bound, and that the
-API server shares (``--permit-port-sharing``), so that nobody can take it in between. etcd listens on a Unix socket.
+Only the API server listens on a port, on loopback unless real nodes are to reach it. This process has bound it with
+SO_REUSEPORT and keeps it bound, and the API server shares it (``--permit-port-sharing``), so that nobody can take it in
+between. etcd listens on a Unix socket.
 """
 
 from __future__ import annotations

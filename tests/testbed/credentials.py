@@ -41,7 +41,7 @@ def _certificate(subject: str, key: ec.EllipticCurvePrivateKey, issuer: str) -> 
 def write_serving_certificate(
     ca_file: Path, certificate_file: Path, key_file: Path, addresses: Collection[str] = ()
 ) -> None:
-    """Writes a new authority's certificate, and one it signed with its key for a server on loopback and ``addresses``."""
+    """Writes a new authority's certificate, and one it signed for loopback and ``addresses`` with its key."""
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
     identifier = x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key())

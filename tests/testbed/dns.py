@@ -1,4 +1,4 @@
-"""The cluster's DNS for real nodes: Services and the host names of their pods, as the DNS specification of Kubernetes has them.
+"""The cluster's DNS for real nodes: Services and the host names of their pods, as Kubernetes' specification has them.
 
 https://github.com/kubernetes/dns/blob/master/docs/specification.md, sections 2.3 and 2.4, A records only. It asks the
 API server when it is asked, so that it costs nothing while nobody asks. A name that is not there is never remembered:

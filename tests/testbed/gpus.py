@@ -43,7 +43,8 @@ class Devices:
         told = -1
         while context.is_active():
             with self._changed:
-                self._changed.wait_for(lambda: self._version != told)
+                while self._version == told:
+                    self._changed.wait()
                 told, response = self._version, self._response()
             yield response
 

@@ -1,4 +1,4 @@
-"""This machine as the ground of real nodes: the right to have some, the bridge between them, and what is left of others.
+"""This machine as the ground of real nodes: the right to have some, the bridge between them, what others left.
 
 One process at a time has real nodes, which is what two cores carry; others wait. So the names of bridge and cgroups are
 constants, and whatever bears them when the lock is got was left by a process that was killed.
@@ -26,7 +26,7 @@ FOLDER = Path("/var/lib/charterer-nodes")
 _LOCK = Path("/run/charterer-nodes.lock")
 _LOCK_SECONDS = 900.0
 _PLUGINS = Path("/var/lib/kubelet/device-plugins")
-"""Where every kubelet has its device plugins' sockets, whatever its settings; each node mounts a folder of its own here."""
+"""Where every kubelet has its device plugins' sockets, whatever its settings; each node mounts its own folder here."""
 
 
 class NodeError(Exception):
@@ -35,7 +35,7 @@ class NodeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NodeHost:
-    """``network`` is a /16 that nothing else here uses: nodes in its first /24, the pods of node N in the one with N."""
+    """``network``: a /16 that nothing else here uses, with nodes in its first /24, and the pods of node N in the Nth."""
 
     network: ipaddress.IPv4Network
     _lock: IO[str]

@@ -1,7 +1,7 @@
-"""What nodes with a real kubelet run: kubelet, kube-proxy and pause, built, and containerd, runc and CNI plugins of Debian.
+"""What real nodes run: kubelet, kube-proxy and pause, which are built, and containerd, runc and CNI plugins of Debian.
 
-``make testbed`` builds (as root on Linux; nobody else can run them), ``make nodes`` installs the packages as well. Where
-that cannot be done, ``missing`` says why and what to do, and the tests that want such nodes are skipped.
+``make testbed`` builds (as root on Linux; nobody else can run them), ``make nodes`` installs the packages as well.
+Where that cannot be done, ``missing`` says why and what to do, and the tests that want such nodes are skipped.
 """
 
 from __future__ import annotations

@@ -187,9 +187,7 @@ class RealNode:
         wait_until(lambda: not subprocess.run(version, capture_output=True).returncode, 30, "containerd answers")
         self.load(self.ground.images)
 
-    def _start_kubelet(
-        self, provider_id: str, labels: Mapping[str, str], taints: Sequence[Mapping[str, str]]
-    ) -> None:
+    def _start_kubelet(self, provider_id: str, labels: Mapping[str, str], taints: Sequence[Mapping[str, str]]) -> None:
         config = self.folder / "kubelet.json"
         config.write_text(json.dumps(self._kubelet_config(provider_id, taints)))
         words = ",".join(f"{key}={value}" for key, value in labels.items())

@@ -23,7 +23,7 @@ def base_interpreter() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class TrainingPod:
-    """``script``, on this machine, run by ``python`` with ``arguments``; ``checkpoints`` is the folder that outlives pods.
+    """``script``, of this checkout, run by ``python`` with ``arguments``; ``checkpoints``: the folder that outlives pods.
 
     ``environment``: variables besides PYTHONPATH and CHECKPOINTS. ``memory``: the container's limit, such as 64Mi.
     ``files``: what else it may read, by its path in the container.
@@ -54,7 +54,7 @@ class TrainingPod:
             "name": "trainer",
             "image": self.image,
             "imagePullPolicy": "Never",
-            "command": [str(self.python), *self.launcher, f"/code/{self.script.name}", *self.arguments],
+            "command": [str(self.python), *self.launcher, f"{self._code}/{self.script.name}", *self.arguments],
             "env": [{"name": name, "value": value} for name, value in self._environment().items()],
             "volumeMounts": mounts,
         }
@@ -63,12 +63,16 @@ class TrainingPod:
         spec = {"containers": [container], "volumes": volumes, "terminationGracePeriodSeconds": self.grace_seconds}
         return {"spec": spec}
 
+    @property
+    def _code(self) -> str:
+        return f"/code/{self.script.parent.relative_to(ROOT)}"
+
     def _readable(self) -> Mapping[str, Path]:
         base = self.python.resolve().parents[1]
         environment = self.python.parent.parent
         own = [base, *([environment] if (environment / "pyvenv.cfg").exists() else [])]
         kept = {str(path): path for path in [_USR, *own] if path == _USR or not path.is_relative_to(_USR)}
-        return {**kept, "/code": self.script.parent, "/library": _LIBRARY, **self.files}
+        return {**kept, self._code: self.script.parent, "/library": _LIBRARY, **self.files}
 
     def _environment(self) -> Mapping[str, str]:
         return {

@@ -8,9 +8,8 @@ import os
 import time
 from pathlib import Path
 
-from diary import note
-
 import charterer_trainer
+from tests.e2e.scripts.diary import note
 
 PAUSE = float(os.environ.get("PAUSE", "0.05"))
 SAVE_EVERY = int(os.environ.get("SAVE_EVERY", "50"))
