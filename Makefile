@@ -70,8 +70,8 @@ karpenter: $(READY) ## Build Karpenter for the tests that rent through it (once 
 training: $(READY) ## Install JAX for the tests that train in containers (once per machine, a minute)
 	@$(BIN)/python -m tests.testbed.frameworks jax
 
-training-torch: $(READY) ## Install torch for the tests that train by it (once per machine, 1.6 GB)
-	@$(BIN)/python -m tests.testbed.frameworks torch
+training-torch: $(READY) ## Install torch, and what trains by it, for tests (once per machine, 2 GB)
+	@$(BIN)/python -m tests.testbed.frameworks torch torch-trainers
 
 test: lint testbed nodes prometheus karpenter training ## Everything CI does: lint and all tests (PYTEST_ARGS="-k spot", WORKERS=2)
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/bench $(PYTEST_ARGS)
@@ -101,6 +101,7 @@ requirements: $(READY) ## Write requirements/*.txt again from pyproject.toml (UP
 	$(COMPILE) --group go --output-file requirements/go.txt
 	$(COMPILE) --group jax --output-file requirements/jax.txt
 	$(COMPILE) --group torch --output-file requirements/torch.txt
+	$(COMPILE) --group torch-trainers --constraint requirements/torch.txt --output-file requirements/torch-trainers.txt
 
 clean: ## Remove all that was made in this checkout (the test bed's programs stay in the machine's cache)
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build out

@@ -27,20 +27,29 @@ _CUDA = re.compile(r"(?:nvidia|cuda)-|triton==")
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """``requirements/<name>.txt``; ``seconds`` and ``megabytes`` tell people what an installation costs."""
+    """``requirements/<name>.txt``; ``seconds`` and ``megabytes`` tell people what an installation costs.
+
+    ``base``: a framework whose packages its interpreter sees as well, and which are not installed again.
+    """
 
     name: str
     target: str
     seconds: int
     megabytes: int
     cuda_stubs: bool = False
+    base: Framework | None = None
 
     @property
     def requirements(self) -> str:
-        """The pinned packages with their hashes; none of CUDA's where stubs replace them."""
+        """The pinned packages with their hashes; none of CUDA's where stubs replace them, and none of the base's."""
+        without_cuda = [entry for entry in self._pinned if not (self.cuda_stubs and _CUDA.match(entry))]
+        there = set() if self.base is None else {entry.partition("==")[0] for entry in self.base._pinned}
+        return "\n".join(entry for entry in without_cuda if entry.partition("==")[0] not in there) + "\n"
+
+    @property
+    def _pinned(self) -> list[str]:
         text = (ROOT / "requirements" / f"{self.name}.txt").read_text()
-        entries = re.split(r"\n(?=\S)", text.strip())
-        return "\n".join(entry for entry in entries if not (self.cuda_stubs and _CUDA.match(entry))) + "\n"
+        return re.split(r"\n(?=\S)", text.strip())
 
     @property
     def directory(self) -> Path:
@@ -48,6 +57,8 @@ class Framework:
         recipe = [self.requirements, sys.version, sys.base_prefix]
         if self.cuda_stubs:
             recipe.append(Path(cuda_stubs.__file__).read_text())
+        if self.base is not None:
+            recipe.append(str(self.base.directory))
         return cache_directory() / "training" / hashlib.sha256("\0".join(recipe).encode()).hexdigest()[:32]
 
     def find(self) -> Path | None:
@@ -59,6 +70,8 @@ class Framework:
         """Its interpreter, installed first where necessary; BuildError when that fails."""
         if found := self.find():
             return found
+        if self.base is not None:
+            self.base.ensure()
         self.directory.parent.mkdir(parents=True, exist_ok=True)
         with self.directory.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -78,12 +91,17 @@ class Framework:
         if self.cuda_stubs:
             (package,) = partial.glob("lib/python*/site-packages/torch")
             cuda_stubs.write(package)
+        if self.base is not None:
+            (own,) = partial.glob("lib/python*/site-packages")
+            (theirs,) = self.base.directory.glob("lib/python*/site-packages")
+            (own / "base.pth").write_text(f"{theirs}\n")
         partial.rename(self.directory)
 
 
 JAX = Framework("jax", "training", 40, 600)
 TORCH = Framework("torch", "training-torch", 120, 1600, cuda_stubs=True)
-FRAMEWORKS = {framework.name: framework for framework in (JAX, TORCH)}
+TORCH_TRAINERS = Framework("torch-trainers", "training-torch", 60, 300, base=TORCH)
+FRAMEWORKS = {framework.name: framework for framework in (JAX, TORCH, TORCH_TRAINERS)}
 
 
 def digits(python: Path) -> Path:

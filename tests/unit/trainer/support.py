@@ -96,6 +96,12 @@ async def operator(folder: Path) -> AsyncIterator[Operator]:
         await site.close()
 
 
+def left(folder: Path) -> list[str]:
+    """What lies in a folder, but for the sums of checkpoints that are there."""
+    names = os.listdir(folder)
+    return sorted(name for name in names if not (name.endswith(".crc32") and name[1:].rsplit(".", 2)[0] in names))
+
+
 async def start(script: str, environ: Mapping[str, str], *arguments: str) -> asyncio.subprocess.Process:
     """A training process with only the trainer library to import; its output is the test's."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("CHARTERER_", "PET_", "JAX_"))}

@@ -62,6 +62,58 @@ def test_nothing_is_said_where_nothing_can_be(steps: tuple[tuple[float, object, 
     assert clocked(*steps) == {}
 
 
+class Timed:
+    """A StepClock whose time, and whose time in saves, is told."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.saved = 0.0
+        self.steps = StepClock(lambda: self.now, lambda: self.saved)
+
+    def step(self, number: int, seconds: float, saving: float = 0.0, **parts: float) -> None:
+        """A step of that many seconds, of which ``saving`` and the parts."""
+        self.now += seconds
+        self.saved += saving
+        for part, spent in parts.items():
+            self.steps.spent(part, spent)
+        self.steps.step(number, 64)
+
+
+def test_what_no_other_part_took_is_computing() -> None:
+    clock = Timed()
+    clock.step(0, 99.0, load=50.0)
+    clock.step(1, 1.0, load=0.25, sync=0.25)
+    clock.step(2, 1.0, sync=0.25)
+    means = {"stepSeconds": 1.0, "computeSeconds": 0.625, "syncSeconds": 0.25, "loadSeconds": 0.125}
+    assert clock.steps.take() == means
+    clock.step(3, 1.0, load=2.0)
+    assert clock.steps.take() == {"stepSeconds": 1.0, "computeSeconds": 0.0, "syncSeconds": 0.0, "loadSeconds": 2.0}
+
+
+def test_parts_that_nobody_measures_are_not_said() -> None:
+    clock = Timed()
+    clock.step(0, 1.0)
+    clock.step(1, 1.0)
+    assert clock.steps.take() == {"stepSeconds": 1.0}
+    clock.step(2, 1.0, load=0.5)
+    assert clock.steps.take() == {"stepSeconds": 1.0, "computeSeconds": 0.5, "loadSeconds": 0.5}
+
+
+def test_computing_that_was_measured_is_what_was_measured() -> None:
+    clock = Timed()
+    clock.step(0, 1.0)
+    clock.step(1, 1.0, compute=0.5, load=0.25)
+    assert clock.steps.take() == {"stepSeconds": 1.0, "computeSeconds": 0.5, "loadSeconds": 0.25}
+
+
+def test_a_save_of_a_checkpoint_is_no_part_of_a_step() -> None:
+    clock = Timed()
+    clock.step(0, 1.0)
+    clock.step(1, 21.0, saving=20.0)
+    clock.step(2, 1.0)
+    assert clock.steps.take() == {"stepSeconds": 1.0}
+
+
 def test_gradients_are_averaged_with_their_signs_between_two_posts() -> None:
     means = GradientMean()
     for sqr in (-3.0, 1.0, 5.0):
@@ -106,6 +158,43 @@ async def test_a_script_that_says_its_batch_size_is_timed_and_told_another(chart
     assert all(0.004 < (report.step_seconds or 0.0) < 1.0 for report in timed)
     assert all(-1.0 <= (report.grad_sqr or 0.0) <= 3.0 for report in timed)
     assert {report.grad_var for report in timed} == {2.0}
+
+
+PARTS = """
+import itertools, time
+import charterer_trainer
+
+noise = charterer_trainer.GradientNoise(own_batch=128, every=2)
+with charterer_trainer.run():
+    for step in charterer_trainer.loading(itertools.count()):
+        with charterer_trainer.phase("sync"):
+            time.sleep(0.002)
+        if noise.due(step):
+            noise.add_parts([3.0, 5.0], 2.0, batch=64)
+        charterer_trainer.report(step=step, total_steps=10**9, batch=64)
+        if charterer_trainer.should_stop():
+            break
+"""
+
+
+async def test_gradient_noise_and_the_parts_of_a_step_are_sent_by_themselves(charterer: Operator) -> None:
+    process = await start(PARTS, charterer.environ)
+    async with asyncio.timeout(20):
+        while not any(report.grad_var for report in charterer.adviser.heard):
+            charterer.board.changed.clear()
+            await charterer.board.changed.wait()
+    charterer.say(stopping=True)
+    assert (await end(process))[0] == 143
+    heard = [report for report in charterer.adviser.heard if report.grad_var]
+    assert {(report.grad_sqr, report.grad_var) for report in heard} == {(0.0, 1.0)}
+    assert min(report.step_seconds or 0.0 for report in heard) > 0.002
+
+
+async def test_a_part_that_is_none_is_refused() -> None:
+    script = "import charterer_trainer\nwith charterer_trainer.phase('thinking'): pass"
+    code, errors = await end(await start(script, {}))
+    assert code == 1
+    assert "'thinking' is no part of a step; compute, sync, load are" in errors
 
 
 async def test_a_script_that_does_not_ask_for_a_batch_size_runs_as_ever(charterer: Operator) -> None:

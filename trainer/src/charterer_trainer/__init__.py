@@ -1,24 +1,48 @@
 """The library for training scripts under Charterer; standard library only, and harmless outside Kubernetes.
 
-Nothing here may raise into training because the operator is away, slow or wrong.
+Nothing here may raise into training because the operator is away, slow or wrong. ``charterer_trainer.ddp``,
+``charterer_trainer.huggingface`` and ``charterer_trainer.lightning`` need their frameworks and are imported by name.
 """
 
 from charterer_trainer.allocations import Allocation
-from charterer_trainer.checkpoints import latest_checkpoint, remove_partials, save_atomically
+from charterer_trainer.checkpoints import (
+    latest_checkpoint,
+    remove_old_checkpoints,
+    remove_partials,
+    save_atomically,
+)
 from charterer_trainer.distributed import any_rank, init_jax
-from charterer_trainer.session import STOPPED, Session, allocation, batch, report, run, should_checkpoint, should_stop
+from charterer_trainer.gradients import GradientNoise
+from charterer_trainer.sampling import Batches
+from charterer_trainer.session import (
+    STOPPED,
+    Session,
+    allocation,
+    batch,
+    loading,
+    phase,
+    report,
+    run,
+    should_checkpoint,
+    should_stop,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
     "STOPPED",
     "Allocation",
+    "Batches",
+    "GradientNoise",
     "Session",
     "allocation",
     "any_rank",
     "batch",
     "init_jax",
     "latest_checkpoint",
+    "loading",
+    "phase",
+    "remove_old_checkpoints",
     "remove_partials",
     "report",
     "run",

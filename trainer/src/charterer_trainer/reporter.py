@@ -38,7 +38,7 @@ class Reporter:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._newest: Mapping[str, object] | None = None
-        self._clock = StepClock()
+        self._clock = StepClock(saving=lambda: saves.total_seconds)
         self._gradients = GradientMean()
         self._wake = threading.Event()
         self._closing = False
@@ -59,6 +59,18 @@ class Reporter:
                 self._clock.step(numbers.get("step"), numbers.get("batch"))
                 self._gradients.step(numbers)
                 self._newest = dict(numbers)
+
+    def spent(self, part: str, seconds: float) -> None:
+        """Steps have spent that many seconds more in ``part``."""
+        if os.getpid() == self._pid:
+            with self._lock:
+                self._clock.spent(part, seconds)
+
+    def gradient(self, numbers: Mapping[str, object]) -> None:
+        """A step's ``gradSqr`` and ``gradVar``."""
+        if os.getpid() == self._pid:
+            with self._lock:
+                self._gradients.step(numbers)
 
     def close(self, seconds: float) -> None:
         """Post what was not posted yet and end the thread, waiting for at most that long."""

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
 import threading
+import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from charterer_trainer.allocations import Allocation, from_environment, from_file
 from charterer_trainer.checkpoints import saves
 from charterer_trainer.client import Client
+from charterer_trainer.ending import EXIT_SECONDS, end_now
 from charterer_trainer.environment import Environment
 from charterer_trainer.reporter import Reporter
+from charterer_trainer.steps import PARTS
+
+log = logging.getLogger("charterer_trainer")
+
+_T = TypeVar("_T")
 
 STOPPED = 143
 """The exit code of a stopped trainer (128 + SIGTERM). Kubernetes takes 0 for "this rank is finished"."""
@@ -54,7 +62,7 @@ class Session:
         self._environment = environment
         self._terminated = False
         self._stop_requested = False
-        self._agreed = False
+        self._agreed: Callable[[bool], bool] | None = None
         self._reporter: Reporter | None = None
         if environment.progress_url and environment.local_rank == 0:
             base = {"index": environment.index}
@@ -65,7 +73,7 @@ class Session:
     @property
     def stopped(self) -> bool:
         """Whether the run must end with 143: SIGTERM came, the operator asked for a stop, or a rank agreed to one."""
-        return self._terminated or self._stop_requested or self._agreed
+        return self._terminated or self._stop_requested or self._agreed is not None
 
     def terminate(self) -> None:
         """SIGTERM came. Called by a signal's handler, so it takes no lock."""
@@ -81,8 +89,16 @@ class Session:
         if self._reporter is not None and self._reporter.stopping.is_set():
             self._stop_requested = True
         if agree is not None and agree(self.stopped):
-            self._agreed = True
+            self._agreed = agree
         return self.stopped
+
+    def wait_for_ranks(self) -> None:
+        """Until all ranks that agreed to stop are here: where JAX's first process ends, it takes the others with it."""
+        if self._agreed is not None:
+            try:
+                self._agreed(True)
+            except Exception as error:
+                log.warning("a rank did not leave with the others: %s", error)
 
     def report(
         self,
@@ -155,6 +171,45 @@ class Session:
         """
         return saves.due(None if self._reporter is None else self._reporter.checkpoint_every)
 
+    def spent(self, part: str, seconds: float) -> None:
+        """Steps have spent that many seconds more in ``part``, one of ``steps.PARTS``. ValueError for another part."""
+        if part not in PARTS:
+            raise ValueError(f"{part!r} is no part of a step; {', '.join(PARTS)} are")
+        if self._reporter is not None:
+            self._reporter.spent(part, seconds)
+
+    @contextmanager
+    def phase(self, part: str) -> Iterator[None]:
+        """Time the block as ``part`` of the step: "compute", "sync" (waiting for other ranks) or "load" (for input).
+
+        Blocks must not lie in each other. What is measured for "sync" and "load" is not computing; so "compute" needs
+        no block of its own.
+        """
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.spent(part, time.perf_counter() - begin)
+
+    def loading(self, batches: Iterable[_T]) -> Iterator[_T]:
+        """The same batches; the seconds that each is waited for are the step's "load"."""
+        iterator = iter(batches)
+        while True:
+            begin = time.perf_counter()
+            try:
+                batch = next(iterator)
+            except StopIteration:
+                return
+            self.spent("load", time.perf_counter() - begin)
+            yield batch
+
+    def gradient(self, sqr: float, var: float) -> None:
+        """A step's estimates, as ``grad_sqr`` and ``grad_var`` of ``report``, which then need not be given there."""
+        if self._reporter is not None:
+            numbers = {"gradSqr": _number("gradSqr", float, sqr), "gradVar": _number("gradVar", float, var)}
+            if None not in numbers.values():
+                self._reporter.gradient(numbers)
+
     def close(self) -> None:
         """Post the last numbers, briefly."""
         if self._reporter is not None:
@@ -213,6 +268,26 @@ def should_checkpoint() -> bool:
     return _session().should_checkpoint()
 
 
+def gradient(sqr: float, var: float) -> None:
+    """See Session.gradient."""
+    _session().gradient(sqr, var)
+
+
+def spent(part: str, seconds: float) -> None:
+    """See Session.spent."""
+    _session().spent(part, seconds)
+
+
+def phase(part: str) -> AbstractContextManager[None]:
+    """See Session.phase."""
+    return _session().phase(part)
+
+
+def loading(batches: Iterable[_T]) -> Iterator[_T]:
+    """See Session.loading: ``for batch in charterer_trainer.loading(loader)``."""
+    return _session().loading(batches)
+
+
 def allocation() -> Allocation | None:
     """See Session.allocation; None outside Charterer."""
     return _session().allocation()
@@ -244,29 +319,39 @@ def _sigterm(session: Session) -> Iterator[None]:
 
 
 @contextmanager
-def run() -> Iterator[Session]:
+def run(*, exit_seconds: float = EXIT_SECONDS) -> Iterator[Session]:
     """The block is the training run. SIGTERM within it no longer kills: it makes ``should_stop()`` true.
 
-    When the run was stopped, the process leaves the block by ``SystemExit(143)``, also when the block ended normally
-    or (with the traceback printed, because ranks whose peers stop first fail) with an exception. A run that was not
-    stopped ends as the block does.
+    When the run was stopped, the process **ends with 143 where it leaves the block**, also when the block ended
+    normally or (with the traceback printed, because ranks whose peers stop first fail) with an exception. Nothing
+    after or around the block runs any more. The last numbers are posted, ranks that agreed to stop wait for each
+    other, handlers of ``atexit`` run for at most ``exit_seconds``, open files are written, and Python's shut-down,
+    which takes seconds with a framework, is left out. With ``exit_seconds`` 0 the handlers are left out, too. In
+    another thread than the main one, and in a forked process, SystemExit(143) is raised instead.
+
+    A run that was not stopped ends as the block does.
     """
     global _current
     session = _session()
+    process = os.getpid()
     try:
         with _sigterm(session):
+            error: BaseException | None = None
             try:
                 yield session
-            finally:
-                session.close()
-    except BaseException as error:
-        if not session.stopped:
-            raise
-        if isinstance(error, Exception):
-            traceback.print_exc(file=sys.stderr)
-        raise SystemExit(STOPPED) from None
+            except BaseException as raised:
+                error = raised
+            session.close()
+            if session.stopped:
+                if error is None:
+                    session.wait_for_ranks()
+                if isinstance(error, Exception):  # the code does not show it
+                    traceback.print_exception(type(error), error, error.__traceback__, file=sys.stderr)
+                if os.getpid() == process and threading.current_thread() is threading.main_thread():
+                    end_now(STOPPED, exit_seconds)
+                raise SystemExit(STOPPED)
+            if error is not None:
+                raise error
     finally:
         with _lock:
             _current = None
-    if session.stopped:
-        raise SystemExit(STOPPED)

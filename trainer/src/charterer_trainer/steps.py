@@ -1,38 +1,74 @@
-"""What is averaged over the steps between two posts: their seconds, and the gradients' figures."""
+"""What is averaged over the steps between two posts: their seconds and where these went, and the gradients' figures."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+PARTS = ("compute", "sync", "load")
+"""What a step's seconds are spent on: computing, waiting for the other ranks, waiting for input."""
+
+
+class _Moment(NamedTuple):
+    """Training had come to ``step`` at ``at``; ``spent``: seconds in each of PARTS by then, ``saving`` in saves."""
+
+    step: int
+    at: float
+    saving: float
+    spent: tuple[float, ...]
 
 
 class StepClock:
-    """The mean time of the steps between two posts. Another batch size, or a step that falls back, starts it anew."""
+    """The mean time of the steps between two posts, and of their parts; saves of checkpoints are no part of a step.
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    Another batch size, or a step that falls back, starts it anew. ``saving``: seconds spent in saves so far.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, saving: Callable[[], float] = lambda: 0.0) -> None:
         self._clock = clock
+        self._saving = saving
+        self._spent = dict.fromkeys(PARTS, 0.0)
+        self._measured: set[str] = set()
         self._batch: object = None
-        self._first: tuple[int, float] | None = None
-        self._last: tuple[int, float] | None = None
+        self._first: _Moment | None = None
+        self._last: _Moment | None = None
+
+    def spent(self, part: str, seconds: float) -> None:
+        """The step that is going on has spent that many seconds more in ``part``."""
+        self._measured.add(part)
+        self._spent[part] += seconds
 
     def step(self, step: object, batch: object) -> None:
         """Training has come to this step, with this batch size."""
         if not isinstance(step, int):
             self._first = self._last = None
             return
-        now = (step, self._clock())
-        if self._first is None or self._last is None or batch != self._batch or step < self._last[0]:
+        now = _Moment(step, self._clock(), self._saving(), tuple(self._spent.values()))
+        if self._first is None or self._last is None or batch != self._batch or step < self._last.step:
             self._batch = batch
             self._first = now
         self._last = now
 
     def take(self) -> dict[str, object]:
-        """``{"stepSeconds": mean}`` of the steps since the last call, empty where there were none; then starts anew."""
+        """Means of the steps since the last call, empty where there were none; then starts anew.
+
+        ``stepSeconds``, and of the parts that were measured ``computeSeconds``, ``syncSeconds`` and ``loadSeconds``. If
+        computing was not, but another part was, it is what the others leave of a step.
+        """
         first, last = self._first, self._last
         self._first = last
-        if first is None or last is None or last[0] <= first[0] or last[1] <= first[1]:
+        if first is None or last is None or last.step <= first.step:
             return {}
-        return {"stepSeconds": (last[1] - first[1]) / (last[0] - first[0])}
+        steps = last.step - first.step
+        seconds = (last.at - first.at - (last.saving - first.saving)) / steps
+        if seconds <= 0.0:
+            return {}
+        parts = {part: (after - before) / steps for part, before, after in zip(PARTS, first.spent, last.spent)}
+        if "compute" not in self._measured:
+            parts["compute"] = max(0.0, seconds - parts["sync"] - parts["load"])
+        shown = {*self._measured, "compute"} if self._measured else set()
+        return {"stepSeconds": seconds, **{f"{part}Seconds": parts[part] for part in PARTS if part in shown}}
 
 
 class GradientMean:
