@@ -68,6 +68,10 @@ def _checkpoint_seconds(body: Mapping[str, object]) -> float | None:
     return _number(body, "checkpointSeconds", _LONGEST_CHECKPOINT_SECONDS, wanted)
 
 
+def _part_of_step(body: Mapping[str, object], name: str) -> float | None:
+    return _number(body, name, _LONGEST_STEP_SECONDS, f"a number of seconds from 0 to {_LONGEST_STEP_SECONDS:g}")
+
+
 def _gradient_square(body: Mapping[str, object]) -> float | None:
     wanted = (
         f"a number from {-_LARGEST_GRADIENT:g} to {_LARGEST_GRADIENT:g}"  # an estimate without bias may be negative
@@ -86,7 +90,8 @@ class ProgressReport:
     A fraction smaller than the last one is accepted: a run that fell back to its last checkpoint says so. ``batch``:
     samples that all GPUs see in one step; ``step_seconds``: mean of the steps since the last report; ``grad_sqr`` and
     ``grad_var``: squared norm of the gradient and variance of its estimate at the job's own batch size.
-    ``checkpoint_seconds``: that the last checkpoint took.
+    ``checkpoint_seconds``: that the last checkpoint took. ``compute_seconds``, ``sync_seconds``, ``load_seconds``: of
+    a mean step, in computing, in waiting for other ranks, and in waiting for input.
     """
 
     run: int | None = None
@@ -100,6 +105,9 @@ class ProgressReport:
     grad_sqr: float | None = None
     grad_var: float | None = None
     checkpoint_seconds: float | None = None
+    compute_seconds: float | None = None
+    sync_seconds: float | None = None
+    load_seconds: float | None = None
 
     @classmethod
     def parse(cls, body: bytes) -> ProgressReport:
@@ -122,6 +130,9 @@ class ProgressReport:
             grad_sqr=_gradient_square(content),
             grad_var=_gradient_variance(content),
             checkpoint_seconds=_checkpoint_seconds(content),
+            compute_seconds=_part_of_step(content, "computeSeconds"),
+            sync_seconds=_part_of_step(content, "syncSeconds"),
+            load_seconds=_part_of_step(content, "loadSeconds"),
         )
 
     @property
