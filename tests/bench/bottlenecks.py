@@ -116,9 +116,7 @@ class Trainer:
         share = fault.sync or self._sync
         busy = [own + waits for own, waits in zip(compute, load, strict=True)]
         whole = max(busy) / (1.0 - share * self._draw.uniform(0.8, 1.2))
-        return [
-            StepParts(own, whole - own - waits, waits) for own, waits in zip(compute, load, strict=True)
-        ]
+        return [StepParts(own, whole - own - waits, waits) for own, waits in zip(compute, load, strict=True)]
 
     def _noise(self, pod: int, steps: float) -> float:
         lasting = 0.03 * self._scatter

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from charterer.api.significant_change import differs_by
 from charterer.domain.ids import JobId
@@ -170,6 +170,14 @@ def noticeably_different(old: Progress | None, new: Progress) -> bool:
     return differs_by(_NOTICEABLE_RATIO, new.throughput, old.throughput)
 
 
+def _advance(last: Progress | None, report: ProgressReport, at: Instant) -> tuple[Instant, float]:
+    """When the run advanced last, this report included, and the seconds of the pause that it ends."""
+    if last is None or last.advanced is None:
+        return at, 0.0
+    moved = report.step not in (None, last.step) or report.done not in (None, last.fraction)
+    return (at, seconds_between(last.advanced, at)) if moved else (last.advanced, 0.0)
+
+
 @dataclass(slots=True)
 class _Entry:
     latest: Progress
@@ -190,17 +198,26 @@ class ProgressBoard:
             return
         entry = self._entries.get(job)
         last = entry.latest if entry is not None and entry.latest.run == run else None
+        advanced, pause = _advance(last, report, at)
         progress = Progress(
             run=run,
             fraction=report.done if report.done is not None or last is None else last.fraction,
             step=report.step if report.step is not None or last is None else last.step,
             throughput=report.throughput if report.throughput is not None or last is None else last.throughput,
             at=at,
+            advanced=advanced,
+            longest_pause=max(pause, 0.0 if entry is None else entry.latest.longest_pause),
         )
         if entry is None:
             self._entries[job] = _Entry(progress)
         else:
             entry.latest = progress
+
+    def adopt(self, job: JobId, progress: Progress, at: Instant) -> None:
+        """Go on from what a former process wrote of a present run: whether it advances is seen from now on."""
+        if job not in self._entries:
+            adopted = replace(progress, advanced=at)
+            self._entries[job] = _Entry(adopted, adopted, at)
 
     def latest(self, job: JobId) -> Progress | None:
         """The job's latest progress; None when this process received no report of it."""

@@ -145,6 +145,11 @@ class TrainingJobSpec(ApiModel):
     """Number of times the job may fail by its own fault before it is marked Failed."""
     max_restarts: Annotated[int, Field(ge=0, le=1_000_000)] = 100
     """Number of times the job may be interrupted, by lost nodes for instance, before it is marked Failed."""
+    stall_timeout_seconds: Annotated[int, Field(ge=0, le=2_592_000)] | None = None
+    """Seconds without a step, while its pods live, after which a run of a job that reports steps is stopped; the job
+    goes on from its checkpoint. Such runs count against maxRestarts. 0: never. Absent: half an hour, or twenty times
+    its longest pause where that is longer, and twice as long after each run that stalled; with resizePolicy Never its
+    owner is only told."""
     ready_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 600
     """Seconds within which all pods of a run must be running. Otherwise the run is withdrawn, its nodes are given back,
     and the job rests for a while. So it is at once where the run can never start, as without its image. After three
@@ -189,6 +194,7 @@ class TrainingJobSpec(ApiModel):
             backoff_limit=self.backoff_limit,
             max_restarts=self.max_restarts,
             ready_timeout_seconds=float(self.ready_timeout_seconds),
+            stall_timeout_seconds=None if self.stall_timeout_seconds is None else float(self.stall_timeout_seconds),
             ttl_seconds_after_finished=self.ttl_seconds_after_finished,
             grace_seconds=grace_seconds(self.template),
             pod_gpus=pod_gpus,

@@ -129,6 +129,10 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "The run was not fully running within `spec.readyTimeoutSeconds`, or can never start: its machines went back.",
         "The condition `PodsReady` has the pods' own words; allow more time if pulling the image takes longer.",
     ),
+    ReasonCode.STALLED: Meaning(
+        "The run had not advanced for long while its pods lived, so it was stopped and starts from its checkpoint.",
+        "Read the logs of all ranks; `spec.stallTimeoutSeconds` changes the time, 0 switches it off.",
+    ),
     ReasonCode.NOT_BELIEVED: Meaning(
         "The allocation in the job's status is not Charterer's own, so it is ignored and the job is planned anew.",
         "Find out who may update trainingjobs/status: nobody but the operator needs that right.",

@@ -8,7 +8,6 @@ that reports no computing, step times that differ, peers that have not reported 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
@@ -149,5 +148,3 @@ def _seconds(pod: _Pod) -> float:
     """The seconds of a step by the medians of what it computes and of the parts that it waits."""
     waits = min(pod.load.median + pod.sync.median, 0.99)
     return pod.compute.median / (1.0 - waits)
-
-
