@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from charterer.domain.ids import RentalId
+from charterer.domain.ids import JobId, RentalId
 
 
 class BottleneckKind(StrEnum):
@@ -36,3 +37,11 @@ class Bottleneck:
     recovered: float = 0.0
     pod: int | None = None
     rental: RentalId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What holds runs up, by job, and the nodes that held one up and have not been found well since."""
+
+    by_job: Mapping[JobId, tuple[Bottleneck, ...]] = field(default_factory=dict)
+    slow_nodes: frozenset[RentalId] = frozenset()

@@ -311,6 +311,7 @@ class Job:
     ``earlier_cost``: of runs that are no longer in ``records``. ``start_failures``: the latest runs, in a row, that
     were NOT_STARTED. ``doubts``: what is not believed of ``allocation`` and ``replaced``; it holds no GPUs.
     ``template``: digest of it. ``bottlenecks``: what holds its present run up.
+    ``nodes_replaced``: how often it got another node because one held it up.
     ``stall_timeout_seconds``: after how long without a step a run is replaced; 0: never; None: as it has been seen to
     pause (``policy.jobs.stalls``).
     """
@@ -359,6 +360,7 @@ class Job:
     template: str = ""
     bottlenecks: tuple[Bottleneck, ...] = ()
     stall_timeout_seconds: float | None = None
+    nodes_replaced: int = 0
 
     def believed(self, allocation: Allocation) -> tuple[Placement, ...]:
         """The placements of one of the job's allocations, without those on rentals in ``doubts``."""

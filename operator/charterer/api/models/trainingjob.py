@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
@@ -71,6 +71,14 @@ class GpuRange(ApiModel):
         return Widths(self.min, self.min if self.preferred is None else self.preferred, self.max)
 
 
+class ToldBottleneck(NamedTuple):
+    """What a condition says of a bottleneck; ``kind``: the condition's type."""
+
+    kind: str
+    reason: str
+    message: str
+
+
 @dataclass(frozen=True, slots=True)
 class DecodedJob:
     """A TrainingJob and the names in it that only a join can resolve.
@@ -78,7 +86,7 @@ class DecodedJob:
     In ``job``, ``budget`` is None, ``weight`` 1, ``remaining`` None, ``runs`` empty and ``has_service`` False
     until they are joined. ``template_verdict``: why the template of this generation was refused, as the conditions say;
     empty where it was accepted, None where nobody has tried it yet. ``variables``: what is misleading in the trainer's
-    environment.
+    environment. ``held_up``: what holds its run up, as the conditions say.
     """
 
     job: Job
@@ -86,6 +94,7 @@ class DecodedJob:
     profile_name: str
     template_verdict: str | None = None
     variables: str = ""
+    held_up: tuple[ToldBottleneck, ...] = ()
 
 
 class TrainingJobSpec(ApiModel):
@@ -205,6 +214,7 @@ class TrainingJobSpec(ApiModel):
             records=tuple(run.to_domain() for run in record.runs),
             failures=record.failures,
             restarts=record.restarts,
+            nodes_replaced=record.nodes_replaced,
             start_failures=record.start_failures,
             finish=None if record.finish is None else record.finish.to_domain(),
             invalid=refusal,

@@ -310,6 +310,8 @@ class TrainingJobRecord(ApiModel):
     """Number of runs that failed by the job's own fault."""
     restarts: _Count = 0
     """Number of runs that were interrupted or stalled."""
+    nodes_replaced: _Count = 0
+    """Number of times that the job got another node because one of its nodes held it up."""
     start_failures: _Count = 0
     """Number of the latest runs, in a row, whose pods did not all run in time."""
     finish: FinishStatus | None = None
@@ -337,6 +339,7 @@ class TrainingJobRecord(ApiModel):
             earlier_cost=None if earlier == ZERO else earlier,
             failures=job.failures,
             restarts=job.restarts,
+            nodes_replaced=job.nodes_replaced,
             start_failures=job.start_failures,
             finish=None if job.finish is None else FinishStatus.from_domain(job.finish),
             invalid=InvalidStatus(generation=job.generation, message=job.invalid) if job.invalid else None,

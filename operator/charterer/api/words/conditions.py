@@ -84,7 +84,8 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "A checkpoint takes longer than the grace period. Absent otherwise.", "See the reason `LongerThanGrace`."
     ),
     ConditionType.STALLED: Meaning(
-        "The run reports no step any more, and its pods live. Absent otherwise.", "See the reason `NoStep`."
+        "The run reports no step any more while its pods live, and it is not stopped for that. Absent otherwise.",
+        "See the reason `NoStep`.",
     ),
 }
 

@@ -61,6 +61,11 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "The job moves, with all others on its node, to free GPUs of other nodes, so that its node can be given back.",
         "If its restarts are not wanted, see docs/capacity/whole-nodes.md.",
     ),
+    ReasonCode.SLOW_NODE: Meaning(
+        "The job gets another node, because one of its nodes computes slower than the others and holds them up. Of a "
+        "GPURental: it was that node.",
+        "To keep the job as it is, set its `resizePolicy: Never`, or the budget's `moves` (docs/bottlenecks.md).",
+    ),
     ReasonCode.WIDTH_NO_LONGER_ALLOWED: Meaning("`spec.gpus` changed and does not allow the present width any more."),
     ReasonCode.WAITING_FOR_NODE: Meaning(
         "The job waits for nodes that are rented or being rented.",

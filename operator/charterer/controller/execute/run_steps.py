@@ -47,6 +47,7 @@ async def allocate(context: ExecutionContext, command: Allocate) -> ActionOutcom
         replaced=_replaced(job, command),
         predicted=job.predicted or command.predicted,
         moves=moves_with(job, command),
+        nodes_replaced=job.nodes_replaced + (command.reason.code is ReasonCode.SLOW_NODE),
     )
     try:
         await context.objects.record_job(allocated)

@@ -6,16 +6,17 @@ It has no clock and writes nothing: the findings go into the next snapshot. A ne
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
 
-from charterer.domain.bottleneck import Bottleneck, BottleneckKind
-from charterer.domain.ids import JobId
+from charterer.domain.bottleneck import Bottleneck, BottleneckKind, Findings
+from charterer.domain.ids import JobId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.pool import Offering
 from charterer.domain.time import Instant
 from charterer.estimate.bottlenecks.checkpoints import CheckpointTimes
 from charterer.estimate.bottlenecks.node_history import NodeHistory, Step
+from charterer.estimate.bottlenecks.persistent import WINDOW
 from charterer.estimate.bottlenecks.run_reports import RunReports, StepParts
 from charterer.server.progress import ProgressReport
 
@@ -38,10 +39,10 @@ class _Watched:
 
 
 class BottleneckWatch:
-    """The reports of all jobs, for one thread. ``latest``: the findings by job; replaced, never changed."""
+    """The reports of all jobs, for one thread. ``latest``: the findings; replaced, never changed."""
 
     def __init__(self, most_pods: int = MOST_PODS) -> None:
-        self.latest: Mapping[JobId, tuple[Bottleneck, ...]] = {}
+        self.latest = Findings()
         self._most_pods = most_pods
         self._jobs: dict[JobId, _Watched] = {}
         self._history = NodeHistory()
@@ -68,8 +69,11 @@ class BottleneckWatch:
         if again:
             self._look(job, watched, offering)
 
-    def retain(self, jobs: Container[JobId]) -> None:
-        """Forget every job that is not among ``jobs``."""
+    def retain(self, jobs: Container[JobId], rentals: Container[RentalId]) -> None:
+        """Forget every job and node that is not among these."""
+        gone = [rental for rental in self.latest.slow_nodes if rental not in rentals]
+        if gone:
+            self.latest = replace(self.latest, slow_nodes=self.latest.slow_nodes.difference(gone))
         for name in [name for name in self._jobs if name not in jobs]:
             self._pods -= self._jobs.pop(name).reports.known
             self._tell(name, ())
@@ -89,7 +93,7 @@ class BottleneckWatch:
             self._full = True
             return None
         self._pods -= known
-        watched = self._jobs[job.id] = _Watched(RunReports(run, pods), waits=_REFRESH_REPORTS)
+        watched = self._jobs[job.id] = _Watched(RunReports(run, pods), waits=WINDOW)
         self._tell(job.id, ())
         return watched
 
@@ -115,11 +119,25 @@ class BottleneckWatch:
         if seconds is not None:
             found.append(Bottleneck(BottleneckKind.CHECKPOINT_TOO_LONG, run, seconds, 0.0))
         self._tell(job.id, tuple([_rounded(finding) for finding in found]))
+        self._doubt(job, found, well=watched.reports.complete)
 
     def _tell(self, job: JobId, found: tuple[Bottleneck, ...]) -> None:
-        if found != self.latest.get(job, ()):
-            others = {name: findings for name, findings in self.latest.items() if name != job}
-            self.latest = {**others, job: found} if found else others
+        if found != self.latest.by_job.get(job, ()):
+            by_job = {name: findings for name, findings in self.latest.by_job.items() if name != job}
+            self.latest = replace(self.latest, by_job={**by_job, job: found} if found else by_job)
+
+    def _doubt(self, job: Job, found: Iterable[Bottleneck], *, well: bool) -> None:
+        """Keep in mind which of the run's nodes are slow; ``well``: whether the others are known not to be.
+
+        A pod that is slow on a second node is slow by its work.
+        """
+        assert job.allocation is not None
+        slow = {finding.rental for finding in found if finding.kind is BottleneckKind.SLOW_WORKER}
+        nodes = {place.rental for place in job.allocation.placements}
+        doubted = {rental for rental in nodes & slow if not job.nodes_replaced}
+        now = self.latest.slow_nodes.difference(nodes if well else ()) | doubted
+        if now != self.latest.slow_nodes:
+            self.latest = replace(self.latest, slow_nodes=now)
 
 
 def _parts(report: ProgressReport) -> StepParts | None:

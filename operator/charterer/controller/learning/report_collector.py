@@ -11,7 +11,7 @@ from charterer.api.models.learned import MOST_FAILED, LearnedStatus
 from charterer.api.models.statistics.class_statistics import ClassStatistics
 from charterer.controller.learning.bottleneck_watch import BottleneckWatch
 from charterer.controller.snapshot.job_work import total_work
-from charterer.domain.ids import ClassId, JobId
+from charterer.domain.ids import ClassId, JobId, RentalId
 from charterer.domain.job import FinishKind, Job, RunOutcome, RunRecord
 from charterer.domain.pool import Offering
 from charterer.domain.profile import FAILURES_KEPT_SECONDS, BatchTerms, FailedWidth, Profile
@@ -175,9 +175,9 @@ class ReportCollector:
         learning.changed = True
         _log.info("class %s: a run failed on %d GPUs of %s: %s", class_id, key[1], key[0], record.message)
 
-    def retain(self, jobs: Collection[JobId]) -> None:
-        """Forget the last report of every job that is not among ``jobs``."""
-        self.watch.retain(jobs)
+    def retain(self, jobs: Collection[JobId], rentals: Collection[RentalId]) -> None:
+        """Forget the last report of every job that is not among ``jobs``, and nodes that are not among ``rentals``."""
+        self.watch.retain(jobs, rentals)
         for job_id in self._windows.keys() - set(jobs):
             del self._windows[job_id]
 

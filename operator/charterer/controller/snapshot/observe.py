@@ -71,7 +71,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     clocks = {job.id: now for job in _ahead(state, now)} or _NO_CLOCKS
     nodes = memo.stable(memo(rented_nodes, state.rentals, state.budgets, pools), "rented")
     suspected = memo.each(suspicions, (decoded, clocks), payers, nodes)
-    joined = decoded, runs, state.progress, trials, services, clocks, suspected, state.bottlenecks
+    joined = decoded, runs, state.progress, trials, services, clocks, suspected, state.findings.by_job
     parts = memo.stable(memo.each(_job_parts, joined, memo(_weights, payers), profiles), "jobs")
     jobs = memo.each(_joined, parts, _gpu_types(pools))
     foreign = memo(_sum_by_node, memo.each(_not_for_runs, (pods, own)))
@@ -98,6 +98,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         limits=state.limits,
         pool_sets=memo(pool_sets_by_id, state.pool_sets),
         declared_pools=memo(pools_by_id, state.pools),
+        slow_nodes=state.findings.slow_nodes,
     )
 
 

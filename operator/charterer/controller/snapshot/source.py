@@ -11,7 +11,7 @@ from charterer.controller.snapshot.cluster_state import cluster_state
 from charterer.controller.snapshot.observe import observe
 from charterer.controller.surveys import Surveys, pools_in
 from charterer.controller.templates import Templates
-from charterer.domain.bottleneck import Bottleneck
+from charterer.domain.bottleneck import Findings
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job, Progress
 from charterer.domain.snapshot import OperatorLimits, Snapshot
@@ -23,7 +23,7 @@ from charterer.server.progress import ProgressBoard
 class SnapshotSource:
     """``observe`` makes a snapshot; ``last`` is the one that the present turn is decided on.
 
-    ``bottlenecks``: what holds runs up, by job. ``namespace``: the operator's own, whose annotation stops it.
+    ``findings``: what holds runs up. ``namespace``: the operator's own, whose annotation stops it.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class SnapshotSource:
         templates: Templates,
         board: ProgressBoard,
         warnings: RunWarnings,
-        bottlenecks: Callable[[], Mapping[JobId, tuple[Bottleneck, ...]]],
+        findings: Callable[[], Findings],
         now: Callable[[], Instant],
         namespace: str,
         limits: OperatorLimits,
@@ -43,7 +43,7 @@ class SnapshotSource:
         self._templates = templates
         self._board = board
         self._warnings = warnings
-        self._bottlenecks = bottlenecks
+        self._findings = findings
         self._now = now
         self._namespace = namespace
         self._limits = limits
@@ -67,7 +67,7 @@ class SnapshotSource:
             refusals=self._refusals,
             progress=self._reported,
             warnings=self._warnings.latest,
-            bottlenecks=self._bottlenecks(),
+            findings=self._findings(),
             namespace=self._namespace,
             limits=self._limits,
         )

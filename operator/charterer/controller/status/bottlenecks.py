@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from charterer.api.models.base import Condition, ConditionType
 from charterer.controller.status.conditions import condition
 from charterer.domain.bottleneck import Bottleneck, BottleneckKind
-from charterer.domain.job import Job
+from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.money import Price
 from charterer.domain.time import Instant, format_minute
 from charterer.policy.budgets.reasons import format_duration, format_money
@@ -30,7 +30,7 @@ def bottleneck_conditions(job: Job, now: Instant) -> Iterator[Condition]:
         reason, message = _told(job, found)
         yield condition(ConditionType(found.kind), True, reason, message, now, job.generation)
     at, since = stalls_at(job), last_advance(job)
-    if at is not None and since is not None and now >= at:
+    if at is not None and since is not None and now >= at and not replaced_when_stalled(job):
         yield condition(ConditionType.STALLED, True, NO_STEP, _stalled(job, since), now, job.generation)
 
 
@@ -45,7 +45,7 @@ def _told(job: Job, found: Bottleneck) -> tuple[str, str]:
             text = f"{where}{on} computes {found.value:.2f} times as long as the others, which wait for it: {cost}. "
             return (
                 "SlowerThanPeers",
-                text + "If another node pays, it gets one (docs/bottlenecks.md)",
+                text + _remedy(job, found),
             )
         case BottleneckKind.SLOW_NODE:
             text = f"{where}{on} computes {found.value:.2f} times as long as runs of its class on other nodes: {cost}. "
@@ -65,11 +65,20 @@ def _told(job: Job, found: Bottleneck) -> tuple[str, str]:
             return "LongerThanGrace", text + "Raise terminationGracePeriodSeconds, or save faster"
 
 
+def _remedy(job: Job, found: Bottleneck) -> str:
+    """What becomes of a slow worker."""
+    if job.nodes_replaced:
+        return "It got another node before: so it is rather what this rank has to do"
+    if job.resize is ResizePolicy.NEVER:
+        return f"Delete GPURental {found.rental} to start the job again with another node"
+    return "It gets another node once that pays"
+
+
 def _stalled(job: Job, since: Instant) -> str:
     assert job.allocation is not None
     rate = format_money(job.allocation.option.price.dollars_per_hour)
-    text = f"run {job.allocation.run} has not advanced since {format_minute(since)}, for more than "
-    text += f"{format_duration(stall_seconds(job))}, while its pods live: {rate} an hour. "
-    if replaced_when_stalled(job):
-        return text + "It starts again from its checkpoint"
-    return text + "Read its logs, and delete its pods to start it again; spec.stallTimeoutSeconds does that by itself"
+    return (
+        f"run {job.allocation.run} has not advanced since {format_minute(since)}, for more than "
+        f"{format_duration(stall_seconds(job))}, while its pods live: {rate} an hour. Read the logs of all ranks, and "
+        "delete its pods to start it again; with spec.stallTimeoutSeconds that is done for you"
+    )

@@ -72,6 +72,11 @@ class RunReports:
         """How many pods have reported."""
         return len(self._pods)
 
+    @property
+    def complete(self) -> bool:
+        """Whether enough is known of the computing of every pod to say which is slow."""
+        return len(self._pods) == self.pods and all([pod.compute.full for pod in self._pods.values()])
+
     def add(self, index: int, parts: StepParts, at: Instant) -> bool:
         """Take in a report of pod ``index``, by the operator's clock; whether that begins or ends a finding."""
         if not 0 <= index < self.pods or parts.compute <= 0.0:
