@@ -120,6 +120,8 @@ class World(Declared):
                 first = job.predicted or predicted
                 last = job.last_run if allocation is None else max(job.last_run, allocation.run)
                 changed = replace(job, allocation=allocation, replaced=replaced, last_run=last)
+                slow = command.reason.code is ReasonCode.SLOW_NODE
+                changed = replace(changed, nodes_replaced=job.nodes_replaced + slow)
                 self.jobs[name] = replace(changed, predicted=first, moves=moves)
 
     def _rented(self, command: Rent, at: Instant) -> None:

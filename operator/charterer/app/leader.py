@@ -37,6 +37,7 @@ from charterer.controller.execute import (
     ObjectWriter,
 )
 from charterer.controller.job_directory import SnapshotJobDirectory
+from charterer.controller.learning.bottleneck_watch import BottleneckWatch
 from charterer.controller.learning.profile_writer import ProfileWriter
 from charterer.controller.learning.report_collector import ReportCollector
 from charterer.controller.loop import Loop
@@ -126,12 +127,14 @@ class Leader:
         self._renewals = Renewals(self._accounts, partial(pools_to_renew, store), settings.surveys.quiet_seconds)
         templates = Templates(client, INDEXED_JOB, environment, self._awake.set)
         self._warnings = RunWarnings(client, self._awake.set)
+        watch = BottleneckWatch()
         self._source = source = SnapshotSource(
             store,
             self._surveys,
             templates,
             self._board,
             self._warnings,
+            lambda: watch.latest,
             self._now,
             settings.namespace,
             settings.limits,
@@ -141,7 +144,7 @@ class Leader:
         self._preflights = Preflights(self._accounts, partial(pools_in, store), self._awake.set, source.last_or_none)
 
         # Learning
-        self._collector = ReportCollector(source.last_or_none)
+        self._collector = ReportCollector(source.last_or_none, watch=watch)
         self._profiles = ProfileWriter(self._collector, client, store, self._recorder, settings.learning)
 
         # Acting and publishing

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from charterer.domain.bottleneck import Bottleneck
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
 from charterer.domain.money import ZERO, Money
 from charterer.domain.option import Option
@@ -65,7 +66,8 @@ class Placement:
 class Allocation:
     """The intent: run number ``run`` uses ``option`` on ``placements`` (one pod each, in index order).
 
-    ``withdrawn_because``: why the run was given up before all its pods ran; empty if it was not.
+    ``withdrawn_because``: why the run was given up before all its pods ran; ``stalled_because``: why it was because it
+    did not advance any more. Empty if it was not.
     """
 
     run: int
@@ -73,6 +75,7 @@ class Allocation:
     placements: tuple[Placement, ...]
     since: Instant
     withdrawn_because: str = ""
+    stalled_because: str = ""
 
     @property
     def annotation(self) -> str:
@@ -96,8 +99,9 @@ class Doubt(NamedTuple):
 class RunOutcome(StrEnum):
     """How a run ended.
 
-    Only FAILED counts against the job's backoffLimit, only INTERRUPTED against maxRestarts, and only NOT_STARTED, a run
-    that was withdrawn because not all its pods ever ran, against ``START_ATTEMPTS``.
+    Only FAILED counts against the job's backoffLimit. INTERRUPTED and STALLED, a run that did not advance any more,
+    count against maxRestarts, and NOT_STARTED, a run that was withdrawn because not all its pods ever ran, against
+    ``START_ATTEMPTS``.
     """
 
     COMPLETE = "Complete"
@@ -105,6 +109,12 @@ class RunOutcome(StrEnum):
     INTERRUPTED = "Interrupted"
     STOPPED = "Stopped"
     NOT_STARTED = "NotStarted"
+    STALLED = "Stalled"
+
+    @property
+    def counts_as_restart(self) -> bool:
+        """Whether it counts against maxRestarts."""
+        return self in (RunOutcome.INTERRUPTED, RunOutcome.STALLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,13 +249,19 @@ TRUSTED_FRACTION = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The last report of the current run's pods. ``fraction`` done in [0, 1]; ``throughput`` in the job's own unit."""
+    """The last report of the current run's pods. ``fraction`` done in [0, 1]; ``throughput`` in the job's own unit.
+
+    Two are equal that say the same. ``advanced``: when step or fraction moved last, as this process has seen; None
+    where it has not heard of the run. ``longest_pause``: the most seconds between two such moments.
+    """
 
     run: int
     fraction: float | None
     step: int | None
     throughput: float | None
     at: Instant
+    advanced: Instant | None = field(default=None, compare=False)
+    longest_pause: float = field(default=0.0, compare=False)
 
 
 class FinishKind(StrEnum):
@@ -294,7 +310,10 @@ class Job:
     GPUs; None before that. ``moves``: when it was moved because that paid, in the 24 h up to the last such move.
     ``earlier_cost``: of runs that are no longer in ``records``. ``start_failures``: the latest runs, in a row, that
     were NOT_STARTED. ``doubts``: what is not believed of ``allocation`` and ``replaced``; it holds no GPUs.
-    ``template``: digest of it.
+    ``template``: digest of it. ``bottlenecks``: what holds its present run up.
+    ``nodes_replaced``: how often it got another node because one held it up.
+    ``stall_timeout_seconds``: after how long without a step a run is replaced; 0: never; None: as it has been seen to
+    pause (``policy.jobs.stalls``).
     """
 
     id: JobId
@@ -339,6 +358,9 @@ class Job:
     start_failures: int = 0
     doubts: tuple[Doubt, ...] = ()
     template: str = ""
+    bottlenecks: tuple[Bottleneck, ...] = ()
+    stall_timeout_seconds: float | None = None
+    nodes_replaced: int = 0
 
     def believed(self, allocation: Allocation) -> tuple[Placement, ...]:
         """The placements of one of the job's allocations, without those on rentals in ``doubts``."""

@@ -25,6 +25,7 @@ class ReasonCode(StrEnum):
     MOVE_PAYS = "MovePays"
     MAKES_ROOM = "MakesRoom"
     NODE_EMPTIED = "NodeEmptied"
+    SLOW_NODE = "SlowNode"
     WIDTH_NO_LONGER_ALLOWED = "WidthNoLongerAllowed"
     WAITING_FOR_NODE = "WaitingForNode"
     WAITING_FOR_FREE_GPUS = "WaitingForFreeGPUs"
@@ -47,6 +48,7 @@ class ReasonCode(StrEnum):
     DELETED = "Deleted"
     LOST_NODE = "LostNode"
     NOT_STARTING = "NotStarting"
+    STALLED = "Stalled"
     NOT_BELIEVED = "NotBelieved"
     NOT_RECORDED = "NotRecorded"
     BACK_OFF = "BackOff"
@@ -111,7 +113,7 @@ class Allocate:
     predicted: Money | None = None
 
 
-_FOR_MONEY = frozenset({ReasonCode.MOVE_PAYS, ReasonCode.MAKES_ROOM, ReasonCode.NODE_EMPTIED})
+_FOR_MONEY = frozenset({ReasonCode.MOVE_PAYS, ReasonCode.MAKES_ROOM, ReasonCode.NODE_EMPTIED, ReasonCode.SLOW_NODE})
 """Why a running job moves where it need not."""
 
 

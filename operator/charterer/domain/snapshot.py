@@ -103,7 +103,7 @@ class Snapshot:
     ``unread_nodes``: nodes with live pods of runs whose TrainingJobs cannot be read. ``stop``: None unless a person has
     stopped the operator. ``real_amounts``: of budgets whose real amount is compared with another one; how many jobs
     come follows from the real one in both. ``declared_pools``: the pools whose objects are there and can be read, as
-    they were read.
+    they were read. ``slow_nodes``: those that held a run up and have not been found well since.
     """
 
     now: Instant
@@ -123,6 +123,7 @@ class Snapshot:
     real_amounts: Mapping[BudgetId, Money] = field(default_factory=dict)
     pool_sets: Mapping[PoolSetId, PoolSet] = field(default_factory=dict)
     declared_pools: Mapping[PoolId, Pool] = field(default_factory=dict)
+    slow_nodes: frozenset[RentalId] = frozenset()
 
     def unread_rental(self, pool: PoolId) -> Problem | None:
         """The problem of a GPURental of the pool, by its name, whose object is there and cannot be read.

@@ -225,9 +225,11 @@ def _killed_after_grace(pod: Pod) -> bool:
 
 
 def _stopped(allocation: Allocation, message: str) -> _RunVerdict:
-    """Charterer ended the run: because it never started, or for a reason of its own."""
+    """Charterer ended the run: because it never started, or did not advance, or for a reason of its own."""
     if allocation.withdrawn_because:
         return _RunVerdict(RunOutcome.NOT_STARTED, allocation.withdrawn_because)
+    if allocation.stalled_because:
+        return _RunVerdict(RunOutcome.STALLED, allocation.stalled_because)
     return _RunVerdict(RunOutcome.STOPPED, message)
 
 
@@ -306,7 +308,7 @@ def _finish(job: Job, record: RunRecord, completed: str, now: Instant) -> Finish
     if record.outcome is RunOutcome.FAILED and job.failures + 1 > job.backoff_limit:
         history = f"run {record.number} failed, as {job.failures} before it; backoffLimit is {job.backoff_limit}"
         return Finish(FinishKind.FAILED, now, "BackoffLimitExceeded", f"{history}: {record.message}")
-    if record.outcome is RunOutcome.INTERRUPTED and job.restarts + 1 > job.max_restarts:
+    if record.outcome.counts_as_restart and job.restarts + 1 > job.max_restarts:
         history = f"run {record.number} was interrupted, as {job.restarts} before it; maxRestarts is {job.max_restarts}"
         return Finish(FinishKind.FAILED, now, "MaxRestartsExceeded", f"{history}: {record.message}")
     if record.outcome is RunOutcome.NOT_STARTED and job.start_failures + 1 >= START_ATTEMPTS:

@@ -166,6 +166,17 @@ JOB_PROGRESS = _gauge(
     "charterer_job_progress_ratio", _JOB, "Fraction of the job done, 0 to 1; only with `jobMetrics`, where known."
 )
 
+BOTTLENECK_JOBS = _gauge(
+    "charterer_bottleneck_jobs",
+    ("namespace", "bottleneck"),
+    "Running jobs by what holds them up, the type of their condition; absent where it holds up none.",
+)
+BOTTLENECK_RATE = _gauge(
+    "charterer_bottleneck_dollars_per_hour",
+    ("namespace", "bottleneck"),
+    "Dollars an hour of these jobs' GPUs that the bottleneck takes.",
+)
+
 RENTAL_INFO = _gauge(
     "charterer_rental_info",
     ("node", "provider_id", "instance_type", "pool", "budget"),
@@ -194,8 +205,8 @@ RUNS_ENDED = MetricSpec(
     "charterer_runs_ended_total",
     MetricType.COUNTER,
     (*_PAYER, "outcome"),
-    "Runs that ended, by outcome: complete, failed, interrupted (its machines were lost), stopped (by the plan) or "
-    "notstarted (not all its pods ever ran).",
+    "Runs that ended, by outcome: complete, failed, interrupted (its machines were lost), stopped (by the plan), "
+    "notstarted (not all its pods ever ran) or stalled (it did not advance any more).",
 )
 
 PLAN_SECONDS = MetricSpec("charterer_plan_duration_seconds", MetricType.HISTOGRAM, (), "Time one plan took.")
@@ -270,6 +281,8 @@ FROM_SNAPSHOT = (
     NAMESPACE_GPUS,
     JOB_WIDTH,
     JOB_PROGRESS,
+    BOTTLENECK_JOBS,
+    BOTTLENECK_RATE,
     RENTAL_INFO,
 )
 OF_THE_PROCESS = (

@@ -22,7 +22,7 @@ class JobTimesObserver(Protocol):
         """A job got GPUs for the first time."""
 
     def run_ended(self, budget: str, namespace: str, outcome: str) -> None:
-        """A run ended: ``complete``, ``failed``, ``interrupted`` or ``stopped``."""
+        """A run ended: the word of ``RunOutcome`` in lower case."""
 
     def finished(self, budget: str, namespace: str, result: str, ran: float, took: float) -> None:
         """A job ended for good: ``complete`` or ``failed``."""

@@ -193,16 +193,29 @@ def _gpus_in_use(snapshot: Snapshot) -> Counter[str]:
 def _jobs(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
     states: Counter[tuple[str, str]] = Counter()
     allocated: Counter[str] = Counter()
+    held_up: Counter[tuple[str, str]] = Counter()
+    lost: Counter[tuple[str, str]] = Counter()
     for job in view.snapshot.jobs.values():
         namespace = view.label(job.namespace)
         states[namespace, str(view.state(job))] += 1
         allocated[namespace] += 0 if job.allocation is None else job.allocation.option.gpus
+        for found in job.bottlenecks:
+            held_up[namespace, found.kind] += 1
+            lost[namespace, found.kind] += round(found.lost * _micros_per_hour(job))
         if view.per_job:
             _job(job, collected)
     for (namespace, state), count in states.items():
         collected[catalogue.JOBS.name].add(count, namespace=namespace, state=state)
     for namespace, gpus in allocated.items():
         collected[catalogue.NAMESPACE_GPUS.name].add(gpus, namespace=namespace)
+    for (namespace, kind), count in held_up.items():
+        collected[catalogue.BOTTLENECK_JOBS.name].add(count, namespace=namespace, bottleneck=kind)
+        micros = lost[namespace, kind]
+        collected[catalogue.BOTTLENECK_RATE.name].add(micros / 1_000_000, namespace=namespace, bottleneck=kind)
+
+
+def _micros_per_hour(job: Job) -> int:
+    return 0 if job.allocation is None else job.allocation.option.price.micros_per_hour
 
 
 def _job(job: Job, collected: Mapping[str, _Family]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from charterer.api.significant_change import differs_by
 from charterer.domain.ids import JobId
@@ -68,6 +68,10 @@ def _checkpoint_seconds(body: Mapping[str, object]) -> float | None:
     return _number(body, "checkpointSeconds", _LONGEST_CHECKPOINT_SECONDS, wanted)
 
 
+def _part_of_step(body: Mapping[str, object], name: str) -> float | None:
+    return _number(body, name, _LONGEST_STEP_SECONDS, f"a number of seconds from 0 to {_LONGEST_STEP_SECONDS:g}")
+
+
 def _gradient_square(body: Mapping[str, object]) -> float | None:
     wanted = (
         f"a number from {-_LARGEST_GRADIENT:g} to {_LARGEST_GRADIENT:g}"  # an estimate without bias may be negative
@@ -86,7 +90,8 @@ class ProgressReport:
     A fraction smaller than the last one is accepted: a run that fell back to its last checkpoint says so. ``batch``:
     samples that all GPUs see in one step; ``step_seconds``: mean of the steps since the last report; ``grad_sqr`` and
     ``grad_var``: squared norm of the gradient and variance of its estimate at the job's own batch size.
-    ``checkpoint_seconds``: that the last checkpoint took.
+    ``checkpoint_seconds``: that the last checkpoint took. ``compute_seconds``, ``sync_seconds``, ``load_seconds``: of
+    a mean step, in computing, in waiting for other ranks, and in waiting for input.
     """
 
     run: int | None = None
@@ -100,6 +105,9 @@ class ProgressReport:
     grad_sqr: float | None = None
     grad_var: float | None = None
     checkpoint_seconds: float | None = None
+    compute_seconds: float | None = None
+    sync_seconds: float | None = None
+    load_seconds: float | None = None
 
     @classmethod
     def parse(cls, body: bytes) -> ProgressReport:
@@ -122,6 +130,9 @@ class ProgressReport:
             grad_sqr=_gradient_square(content),
             grad_var=_gradient_variance(content),
             checkpoint_seconds=_checkpoint_seconds(content),
+            compute_seconds=_part_of_step(content, "computeSeconds"),
+            sync_seconds=_part_of_step(content, "syncSeconds"),
+            load_seconds=_part_of_step(content, "loadSeconds"),
         )
 
     @property
@@ -159,6 +170,14 @@ def noticeably_different(old: Progress | None, new: Progress) -> bool:
     return differs_by(_NOTICEABLE_RATIO, new.throughput, old.throughput)
 
 
+def _advance(last: Progress | None, report: ProgressReport, at: Instant) -> tuple[Instant, float]:
+    """When the run advanced last, this report included, and the seconds of the pause that it ends."""
+    if last is None or last.advanced is None:
+        return at, 0.0
+    moved = report.step not in (None, last.step) or report.done not in (None, last.fraction)
+    return (at, seconds_between(last.advanced, at)) if moved else (last.advanced, 0.0)
+
+
 @dataclass(slots=True)
 class _Entry:
     latest: Progress
@@ -179,17 +198,26 @@ class ProgressBoard:
             return
         entry = self._entries.get(job)
         last = entry.latest if entry is not None and entry.latest.run == run else None
+        advanced, pause = _advance(last, report, at)
         progress = Progress(
             run=run,
             fraction=report.done if report.done is not None or last is None else last.fraction,
             step=report.step if report.step is not None or last is None else last.step,
             throughput=report.throughput if report.throughput is not None or last is None else last.throughput,
             at=at,
+            advanced=advanced,
+            longest_pause=max(pause, 0.0 if entry is None else entry.latest.longest_pause),
         )
         if entry is None:
             self._entries[job] = _Entry(progress)
         else:
             entry.latest = progress
+
+    def adopt(self, job: JobId, progress: Progress, at: Instant) -> None:
+        """Go on from what a former process wrote of a present run: whether it advances is seen from now on."""
+        if job not in self._entries:
+            adopted = replace(progress, advanced=at)
+            self._entries[job] = _Entry(adopted, adopted, at)
 
     def latest(self, job: JobId) -> Progress | None:
         """The job's latest progress; None when this process received no report of it."""

@@ -1,10 +1,10 @@
-"""Runs that were given up because their pods did not start, and jobs that cannot start at all."""
+"""Runs that were given up because their pods did not start or did not advance, and jobs that cannot start at all."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from charterer.domain.job import FinishKind, PodPhase, RunOutcome
+from charterer.domain.job import FinishKind, Pod, PodPhase, RunOutcome
 from charterer.domain.steps import RecordRun
 from tests.factory import at, pod, run
 from tests.unit.lifecycle.test_run import ONE, mine, placed, recorded
@@ -37,3 +37,24 @@ def test_a_withdrawn_run_that_completed_after_all_is_complete() -> None:
     given_up = replace(ONE, withdrawn_because="late")
     whole = run(1, pod(phase=PodPhase.SUCCEEDED), complete=at(500), suspended=True)
     assert recorded(placed(mine(whole, intent=None, replaced=(given_up,)))).record.outcome is RunOutcome.COMPLETE
+
+
+def stalled(*pods: Pod, **fields: int) -> RecordRun:
+    """The record of a run that was given up because it did not advance."""
+    given_up = replace(ONE, stalled_because="run 1 has not advanced for 30 min while its pods live")
+    stopped = run(1, *pods, suspended=True)
+    return recorded(placed(mine(stopped, intent=None, replaced=(given_up,), **fields)))
+
+
+def test_a_run_that_did_not_advance_counts_as_a_restart_also_if_its_pods_had_to_be_killed() -> None:
+    killed = pod(phase=PodPhase.FAILED, exit_code=137, finished=at(530), must_end_by=at(530), deleting=True)
+    for done in (stalled(), stalled(killed)):
+        assert done.record.outcome is RunOutcome.STALLED
+        assert done.record.message.startswith("run 1 has not advanced for 30 min")
+        assert done.finish is None
+
+
+def test_a_job_whose_runs_stall_too_often_has_failed() -> None:
+    finish = stalled(restarts=3, max_restarts=3).finish
+    assert finish is not None
+    assert finish.reason == "MaxRestartsExceeded"

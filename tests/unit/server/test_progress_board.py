@@ -142,3 +142,45 @@ def test_the_latest_is_what_was_said_last_of_each_number(said: list[tuple[Progre
     assert latest.run == spoken[-1][1]
     if spoken[-1][0].done is not None:
         assert latest.fraction == spoken[-1][0].done
+
+
+def advances(board: ProgressBoard) -> tuple[Instant | None, float]:
+    latest = board.latest(JOB)
+    assert latest is not None
+    return latest.advanced, latest.longest_pause
+
+
+def test_a_run_advances_when_its_step_or_its_fraction_moves_in_either_direction() -> None:
+    board = ProgressBoard()
+    for seconds, report in (
+        (0, ProgressReport(step=5)),
+        (10, ProgressReport(step=5)),
+        (30, ProgressReport(step=6, fraction=1.0)),
+        (40, ProgressReport(step=6, fraction=0.2)),
+        (50, ProgressReport(throughput=3.0)),
+        (60, ProgressReport()),
+    ):
+        board.report(JOB, 2, report, at(seconds))
+    assert advances(board) == (at(40), 30.0)
+
+
+def test_the_longest_pause_is_of_the_job_and_never_lies_between_two_runs() -> None:
+    board = ProgressBoard()
+    board.report(JOB, 2, ProgressReport(step=5), at(0))
+    board.report(JOB, 2, ProgressReport(step=6), at(70))
+    board.report(JOB, 3, ProgressReport(step=6), at(1000))
+    assert advances(board) == (at(1000), 70.0)
+    board.report(JOB, 3, ProgressReport(step=7), at(1020))
+    assert advances(board) == (at(1020), 70.0)
+
+
+def test_a_new_process_counts_from_when_it_reads_what_the_last_one_wrote() -> None:
+    board, recorded = ProgressBoard(), Progress(2, 0.1, 5, None, at(0))
+    board.adopt(JOB, recorded, at(500))
+    assert advances(board) == (at(500), 0.0)
+    assert flush(board, 1000) == ()
+    board.adopt(JOB, recorded, at(900))
+    board.report(JOB, 2, ProgressReport(step=5), at(950))
+    assert advances(board) == (at(500), 0.0)
+    board.report(JOB, 2, ProgressReport(step=6), at(960))
+    assert advances(board) == (at(960), 460.0)

@@ -36,6 +36,11 @@ def test_what_a_class_is_learned_from_is_read() -> None:
     assert report == ProgressReport(batch=512, step_seconds=0.25, grad_sqr=-0.5, grad_var=3.5)
 
 
+def test_the_parts_of_a_step_are_read() -> None:
+    report = ProgressReport.parse(b'{"index": 3, "computeSeconds": 0.5, "syncSeconds": 0, "loadSeconds": 0.25}')
+    assert report == ProgressReport(index=3, compute_seconds=0.5, sync_seconds=0.0, load_seconds=0.25)
+
+
 def test_seconds_per_step_follow_from_samples_a_second_where_they_are_not_said() -> None:
     assert ProgressReport(batch=512, step_seconds=0.25, throughput=1.0).seconds_per_step == 0.25
     assert ProgressReport(batch=512, throughput=1024.0).seconds_per_step == 0.5
@@ -59,6 +64,9 @@ def test_a_whole_number_too_large_for_arithmetic_is_refused_like_any_other(field
         ("batch", 1.5),
         ("checkpointSeconds", -1),
         ("checkpointSeconds", 1e6),
+        ("computeSeconds", -1),
+        ("syncSeconds", 1e6),
+        ("loadSeconds", "1"),
         ("stepSeconds", 0),
         ("stepSeconds", -1),
         ("stepSeconds", 1e6),

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import TypeVar
 
 from charterer.api.metadata import ObjectMeta, Raw
-from charterer.api.models.base import ApiModel, ConditionStatus, ConditionType
+from charterer.api.models.base import BOTTLENECKS, ApiModel, ConditionStatus, ConditionType
 from charterer.api.models.gpubudget import GPUBudgetSpec
 from charterer.api.models.gpubudget_status import GPUBudgetRecord
 from charterer.api.models.gpupool import GPUPoolRecord, GPUPoolSpec
 from charterer.api.models.gpupoolset import GPUPoolSetSpec
 from charterer.api.models.gpurental import GPURentalRecord, GPURentalSpec
 from charterer.api.models.speedupprofile import SpeedupProfileRecord, SpeedupProfileSpec
-from charterer.api.models.trainingjob import DecodedJob, TrainingJobSpec
+from charterer.api.models.trainingjob import DecodedJob, ToldBottleneck, TrainingJobSpec
 from charterer.api.models.trainingjob_status import INVALID_TEMPLATE, TrainingJobRecord
 from charterer.domain.budget import Budget
 from charterer.domain.errors import InvalidObject
@@ -37,7 +37,19 @@ def training_job(raw: Raw) -> DecodedJob:
     """A TrainingJob."""
     decoded = _decoded(raw, "TrainingJob", TrainingJobSpec, TrainingJobRecord, TrainingJobSpec.to_domain)
     verdict = _template_verdict(raw, decoded.job.generation)
-    return decoded if verdict is None else replace(decoded, template_verdict=verdict)
+    told = _held_up(raw)
+    if verdict is None and not told:
+        return decoded
+    return replace(decoded, template_verdict=verdict, held_up=told)
+
+
+def _held_up(raw: Raw) -> tuple[ToldBottleneck, ...]:
+    """The conditions that say what holds the job's run up."""
+    return tuple(
+        ToldBottleneck(condition["type"], str(condition.get("reason", "")), str(condition.get("message", "")))
+        for condition in (raw.get("status") or {}).get("conditions") or ()
+        if condition.get("type") in BOTTLENECKS
+    )
 
 
 def _template_verdict(raw: Raw, generation: int) -> str | None:

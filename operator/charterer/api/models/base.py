@@ -286,6 +286,25 @@ class ConditionType(StrEnum):
     ON_TARGET = "OnTarget"
     WITHIN_MAX_COST = "WithinMaxCost"
     TEMPLATE_CURRENT = "TemplateCurrent"
+    SLOW_WORKER = "SlowWorker"
+    SLOW_NODE = "SlowNode"
+    INPUT_STARVED = "InputStarved"
+    SYNC_BOUND = "SyncBound"
+    CHECKPOINT_TOO_LONG = "CheckpointTooLong"
+    STALLED = "Stalled"
+
+
+BOTTLENECKS: Final = frozenset(
+    {
+        ConditionType.SLOW_WORKER,
+        ConditionType.SLOW_NODE,
+        ConditionType.INPUT_STARVED,
+        ConditionType.SYNC_BOUND,
+        ConditionType.CHECKPOINT_TOO_LONG,
+        ConditionType.STALLED,
+    }
+)
+"""What holds a job's run up. Each is there only while it does."""
 
 
 class ConditionStatus(StrEnum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
@@ -71,6 +71,14 @@ class GpuRange(ApiModel):
         return Widths(self.min, self.min if self.preferred is None else self.preferred, self.max)
 
 
+class ToldBottleneck(NamedTuple):
+    """What a condition says of a bottleneck; ``kind``: the condition's type."""
+
+    kind: str
+    reason: str
+    message: str
+
+
 @dataclass(frozen=True, slots=True)
 class DecodedJob:
     """A TrainingJob and the names in it that only a join can resolve.
@@ -78,7 +86,7 @@ class DecodedJob:
     In ``job``, ``budget`` is None, ``weight`` 1, ``remaining`` None, ``runs`` empty and ``has_service`` False
     until they are joined. ``template_verdict``: why the template of this generation was refused, as the conditions say;
     empty where it was accepted, None where nobody has tried it yet. ``variables``: what is misleading in the trainer's
-    environment.
+    environment. ``held_up``: what holds its run up, as the conditions say.
     """
 
     job: Job
@@ -86,6 +94,7 @@ class DecodedJob:
     profile_name: str
     template_verdict: str | None = None
     variables: str = ""
+    held_up: tuple[ToldBottleneck, ...] = ()
 
 
 class TrainingJobSpec(ApiModel):
@@ -145,6 +154,11 @@ class TrainingJobSpec(ApiModel):
     """Number of times the job may fail by its own fault before it is marked Failed."""
     max_restarts: Annotated[int, Field(ge=0, le=1_000_000)] = 100
     """Number of times the job may be interrupted, by lost nodes for instance, before it is marked Failed."""
+    stall_timeout_seconds: Annotated[int, Field(ge=0, le=2_592_000)] | None = None
+    """Seconds without a step, while its pods live, after which a run of a job that reports steps is stopped; the job
+    goes on from its checkpoint. Such runs count against maxRestarts. 0: never. Absent: half an hour, or twenty times
+    its longest pause where that is longer, and twice as long after each run that stalled; with resizePolicy Never its
+    owner is only told."""
     ready_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 600
     """Seconds within which all pods of a run must be running. Otherwise the run is withdrawn, its nodes are given back,
     and the job rests for a while. So it is at once where the run can never start, as without its image. After three
@@ -189,6 +203,7 @@ class TrainingJobSpec(ApiModel):
             backoff_limit=self.backoff_limit,
             max_restarts=self.max_restarts,
             ready_timeout_seconds=float(self.ready_timeout_seconds),
+            stall_timeout_seconds=None if self.stall_timeout_seconds is None else float(self.stall_timeout_seconds),
             ttl_seconds_after_finished=self.ttl_seconds_after_finished,
             grace_seconds=grace_seconds(self.template),
             pod_gpus=pod_gpus,
@@ -199,6 +214,7 @@ class TrainingJobSpec(ApiModel):
             records=tuple(run.to_domain() for run in record.runs),
             failures=record.failures,
             restarts=record.restarts,
+            nodes_replaced=record.nodes_replaced,
             start_failures=record.start_failures,
             finish=None if record.finish is None else record.finish.to_domain(),
             invalid=refusal,

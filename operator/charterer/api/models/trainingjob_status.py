@@ -139,6 +139,8 @@ class AllocationStatus(ApiModel):
     """When this was decided."""
     withdrawn_because: Message = ""
     """Why the run was given up before all its pods ran."""
+    stalled_because: Message = ""
+    """Why the run was given up because it did not advance any more."""
 
     @classmethod
     def from_domain(cls, allocation: Allocation) -> Self:
@@ -149,12 +151,14 @@ class AllocationStatus(ApiModel):
             placements=tuple(PlacementStatus.from_domain(placement) for placement in allocation.placements),
             since=allocation.since,
             withdrawn_because=allocation.withdrawn_because,
+            stalled_because=allocation.stalled_because,
         )
 
     def to_domain(self) -> Allocation:
         """The allocation as it was recorded."""
         placements = tuple(placement.to_domain() for placement in self.placements)
-        return Allocation(self.run, self.option.to_domain(), placements, self.since, self.withdrawn_because)
+        because = self.withdrawn_because, self.stalled_because
+        return Allocation(self.run, self.option.to_domain(), placements, self.since, *because)
 
 
 class RunStatus(ApiModel):
@@ -164,7 +168,8 @@ class RunStatus(ApiModel):
     """Number of the run."""
     outcome: RunOutcome
     """How the run ended. Complete: the job is done. Failed: by the job's own fault. Interrupted: by a lost node, for
-    instance. Stopped: by Charterer. NotStarted: by Charterer, because not all its pods ran in time."""
+    instance. Stopped: by Charterer. NotStarted: by Charterer, because not all its pods ran in time. Stalled: by
+    Charterer, because it did not advance any more."""
     option: OptionStatus
     """Pool, number of GPUs, speed and price."""
     placements: _Placements = ()
@@ -304,7 +309,9 @@ class TrainingJobRecord(ApiModel):
     failures: _Count = 0
     """Number of runs that failed by the job's own fault."""
     restarts: _Count = 0
-    """Number of runs that were interrupted."""
+    """Number of runs that were interrupted or stalled."""
+    nodes_replaced: _Count = 0
+    """Number of times that the job got another node because one of its nodes held it up."""
     start_failures: _Count = 0
     """Number of the latest runs, in a row, whose pods did not all run in time."""
     finish: FinishStatus | None = None
@@ -332,6 +339,7 @@ class TrainingJobRecord(ApiModel):
             earlier_cost=None if earlier == ZERO else earlier,
             failures=job.failures,
             restarts=job.restarts,
+            nodes_replaced=job.nodes_replaced,
             start_failures=job.start_failures,
             finish=None if job.finish is None else FinishStatus.from_domain(job.finish),
             invalid=InvalidStatus(generation=job.generation, message=job.invalid) if job.invalid else None,
@@ -387,7 +395,8 @@ class TrainingJobView(ApiModel):
     conditions: Conditions = ()
     """Admitted, CapacityAvailable, PodsReady, Resizing, BudgetLimited, Complete, Failed, Suspended; with a
     targetCompletionTime OnTarget, with a maxCost WithinMaxCost; while pods run with an older template
-    TemplateCurrent."""
+    TemplateCurrent; while something holds the run up SlowWorker, SlowNode, InputStarved, SyncBound, CheckpointTooLong
+    or Stalled."""
 
 
 class TrainingJobStatus(TrainingJobView, TrainingJobRecord):

@@ -65,6 +65,28 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "The next run has the new template; suspend the job and resume it to begin that at once.",
     ),
     ConditionType.SUSPENDED: Meaning("The job is suspended, and no pod of it is left."),
+    ConditionType.SLOW_WORKER: Meaning(
+        "One pod computes longer than the others, which wait for it. Absent otherwise.",
+        "See the reason `SlowerThanPeers`.",
+    ),
+    ConditionType.SLOW_NODE: Meaning(
+        "A job of one pod computes longer than others of its class did on other nodes. Absent otherwise.",
+        "See the reason `SlowerThanItsClass`.",
+    ),
+    ConditionType.INPUT_STARVED: Meaning(
+        "The GPUs wait for input. Absent otherwise.", "See the reason `WaitsForInput`."
+    ),
+    ConditionType.SYNC_BOUND: Meaning(
+        "A large part of each step is spent on exchanging gradients. Absent otherwise.",
+        "See the reason `WaitsForOthers`.",
+    ),
+    ConditionType.CHECKPOINT_TOO_LONG: Meaning(
+        "A checkpoint takes longer than the grace period. Absent otherwise.", "See the reason `LongerThanGrace`."
+    ),
+    ConditionType.STALLED: Meaning(
+        "The run reports no step any more while its pods live, and it is not stopped for that. Absent otherwise.",
+        "See the reason `NoStep`.",
+    ),
 }
 
 CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
@@ -120,6 +142,10 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
         "Two budgets select one namespace; the message names it.", "Change `spec.namespaceSelector` of one of them."
     ),
     "Learned": Meaning("The speed of the class is learned from reports."),
+    "LongerThanGrace": Meaning(
+        "A pod that is stopped is killed before its checkpoint is written.",
+        "Raise the template's `terminationGracePeriodSeconds`, or save faster (in parts, or asynchronously).",
+    ),
     "MaxNodesReached": Meaning(
         "All nodes are rented or asked for that `spec.maxNodes` allows, or that the cloud's group takes.",
         "Raise `spec.maxNodes`, or the maximum of the group: the message says which.",
@@ -141,6 +167,10 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     ),
     "NotLimited": Meaning("Money does not limit the job."),
     "NotReady": Meaning("Not all pods are ready.", "The message has the pods' own words."),
+    "NoStep": Meaning(
+        "The run has not advanced for longer than its pauses so far: as a rule a rank hangs in a collective operation.",
+        "Read the logs of all ranks. `spec.stallTimeoutSeconds` says when it starts again (docs/bottlenecks.md).",
+    ),
     "NoLimitHolds": Meaning(
         "Nodes were rented when the budget's mode became Observe; the message names them and what they cost an hour.",
         "Set `spec.mode: Enforce`, which uses them or gives them back; `charterer stop --drain` ends all nodes.",
@@ -166,6 +196,15 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
         "Let its jobs report (docs/progress.md), which creates it; or create it, or correct `spec.profileName`.",
     ),
     "Readable": Meaning("The profile can be used; nothing was learned yet."),
+    "SlowerThanItsClass": Meaning(
+        "A step takes longer than on at least five other nodes that ran the class: it is the node, or the job's data.",
+        "Delete the GPURental that the message names to get another node.",
+    ),
+    "SlowerThanPeers": Meaning(
+        "A pod computes longer than its peers in nearly all reports of five minutes, and waits less for them.",
+        "Nothing, if the job may be resized: it gets another node once that pays. Otherwise delete the GPURental that "
+        "the message names (docs/bottlenecks.md).",
+    ),
     "Stale": Meaning("A price is older than 15 minutes.", "See the condition `Ready` of the pool that is named."),
     "HourlyLimitTooLow": Meaning(
         "Not one node of the budget's pools fits under `spec.maxHourlyRate`.", "Raise it, or add a cheaper pool."
@@ -185,6 +224,14 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "Undecodable": Meaning("The object cannot be read.", "Correct what the message names, or report it as a bug."),
     "UnknownTimeZone": Meaning("`spec.timeZone` is no IANA name.", "Write a name such as Europe/Berlin."),
     "Unspecified": Meaning("The reason in the status was not a word: somebody else wrote it."),
+    "WaitsForInput": Meaning(
+        "The input pipeline does not keep up with the GPUs.",
+        "Start more loader processes, cache what is decoded, or bring the data nearer.",
+    ),
+    "WaitsForOthers": Meaning(
+        "Even the rank that waits least waits for the others in a large part of each step: the network is the limit.",
+        "Raise the batch, accumulate gradients, or let the job use fewer and larger nodes.",
+    ),
     "ZeroAmount": Meaning("The amount is 0, so nothing can be rented.", "Set `spec.amount`."),
 }
 

@@ -56,6 +56,10 @@ _RUN_OUTCOMES: Final[Mapping[str, Meaning]] = {
     RunOutcome.FAILED: Meaning("A run failed, which counts against `spec.backoffLimit`.", "Read the message."),
     RunOutcome.INTERRUPTED: Meaning("A run lost a machine, which counts against `spec.maxRestarts`."),
     RunOutcome.STOPPED: Meaning("A run was stopped to change its width, or because the job was suspended."),
+    RunOutcome.STALLED: Meaning(
+        "A run did not advance any more and was stopped, which counts against `spec.maxRestarts`.",
+        "Read the logs of all ranks (docs/bottlenecks.md).",
+    ),
     RunOutcome.NOT_STARTED: Meaning(
         "Not all pods of a run ever ran, so its machines were given back.", "The message has the pods' own words."
     ),

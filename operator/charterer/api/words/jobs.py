@@ -61,6 +61,11 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "The job moves, with all others on its node, to free GPUs of other nodes, so that its node can be given back.",
         "If its restarts are not wanted, see docs/capacity/whole-nodes.md.",
     ),
+    ReasonCode.SLOW_NODE: Meaning(
+        "The job gets another node, because one of its nodes computes slower than the others and holds them up. Of a "
+        "GPURental: it was that node.",
+        "To keep the job as it is, set its `resizePolicy: Never`, or the budget's `moves` (docs/bottlenecks.md).",
+    ),
     ReasonCode.WIDTH_NO_LONGER_ALLOWED: Meaning("`spec.gpus` changed and does not allow the present width any more."),
     ReasonCode.WAITING_FOR_NODE: Meaning(
         "The job waits for nodes that are rented or being rented.",
@@ -128,6 +133,10 @@ REASONS: Final[Mapping[str, Meaning]] = {
     ReasonCode.NOT_STARTING: Meaning(
         "The run was not fully running within `spec.readyTimeoutSeconds`, or can never start: its machines went back.",
         "The condition `PodsReady` has the pods' own words; allow more time if pulling the image takes longer.",
+    ),
+    ReasonCode.STALLED: Meaning(
+        "The run had not advanced for long while its pods lived, so it was stopped and starts from its checkpoint.",
+        "Read the logs of all ranks; `spec.stallTimeoutSeconds` changes the time, 0 switches it off.",
     ),
     ReasonCode.NOT_BELIEVED: Meaning(
         "The allocation in the job's status is not Charterer's own, so it is ignored and the job is planned anew.",

@@ -14,6 +14,7 @@ from charterer.cli.shared.output import FORMATS, announce_when_slow, emit, with_
 from charterer.cli.shared.own_jobs import own_job
 from charterer.cli.shared.plan_report import PlanReport, plan_report
 from charterer.cli.shared.template_trials import with_trials
+from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.offline import snapshot_of
 from charterer.domain.job import Job
 from charterer.sentences import similar_names
@@ -53,7 +54,9 @@ def explain(name: str, namespace: str | None, output: str, every: bool, cluster:
     tried = with_trials(cluster, reading.state, {})
     with announce_when_slow("planning"):
         report = plan_report(snapshot_of(tried.state, reading.now))
-    explanation = explain_job(report, find_job(report, job, namespace or reading.namespace))
+    found = find_job(report, job, namespace or reading.namespace)
+    decoded = reading.state.jobs.get(ObjectKey(found.namespace, found.name))
+    explanation = explain_job(report, found, () if decoded is None else decoded.held_up)
     document = with_warnings(explain_document(explanation, every=every), (reading.trouble, *tried.warnings))
     plain = {**explain_json(explanation), "nobodyActs": reading.trouble or None, "warnings": tried.warnings}
     emit(document, plain, output)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from charterer.api.models.base import Condition, ConditionStatus, ConditionType
+from charterer.api.models.trainingjob import ToldBottleneck
 from charterer.api.models.trainingjob_status import JobState
 from charterer.cli.explain.counted import counted_blocks
 from charterer.cli.explain.explanation import Explanation
@@ -65,6 +66,7 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
     for limit in (limit for limit in limits_of(explanation) if limit.message != told):
         tone = Tone.CHANGED if limit.status is ConditionStatus.FALSE else Tone.PLAIN
         blocks.append(Paragraph(f"{LIMITS[limit.type]}: {limit.message}.", tone))
+    blocks += held_up_blocks(explanation.held_up)
     if job.resize is ResizePolicy.NEVER and job.allocation is not None and job.finish is None:
         blocks.append(Paragraph("Its resizePolicy is Never: it keeps what it has, even if another option is better."))
     if options is not None:
@@ -86,6 +88,11 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
         blocks += _changes(explanation, options)
     blocks += _ruled_out(explanation.ruled_out)
     return Document(f"charterer explain {job.namespace}/{job.name}", tuple(blocks))
+
+
+def held_up_blocks(told: Iterable[ToldBottleneck]) -> list[Block]:
+    """What holds the job's run up, a paragraph each."""
+    return [Paragraph(f"{found.kind}: {found.message}.", Tone.CHANGED) for found in told]
 
 
 def summary(report: PlanReport, job: Job) -> str:

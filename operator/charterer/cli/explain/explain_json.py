@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from charterer.api.models.trainingjob import ToldBottleneck
 from charterer.cli.explain.counted import counted
 from charterer.cli.explain.document import late_pools, limits_of, summary
 from charterer.cli.explain.explanation import Explanation
@@ -32,6 +33,7 @@ def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
             limit.type: {"status": str(limit.status), "reason": limit.reason, "message": limit.message}
             for limit in limits_of(explanation)
         },
+        "heldUp": held_up_json(explanation.held_up),
         "budget": job.budget,
         "weight": job.weight,
         "paysPerHourSaved": None if budget is None else rate_json(budget.rate),
@@ -44,6 +46,11 @@ def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
         "leftAlone": None if options is None else [_left_alone(width) for width in options.left_alone],
         "changes": None if options is None else [_change(change) for change in options.changes],
     }
+
+
+def held_up_json(told: Iterable[ToldBottleneck]) -> JsonValue:
+    """What holds the job's run up, by the type of its condition."""
+    return {found.kind: {"reason": found.reason, "message": found.message} for found in told}
 
 
 def _option(option: Alternative, explanation: Explanation) -> JsonValue:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from charterer.api.models.trainingjob import ToldBottleneck
 from charterer.cli.shared.plan_report import PlanReport
 from charterer.domain.job import Job
 from charterer.domain.plan import BudgetVerdict, Verdict
@@ -17,7 +18,8 @@ from charterer.policy.explain.ruled_out import RuledOut, ruled_out
 class Explanation:
     """A job and the plan; each of the others is None where the plan has none for the job.
 
-    ``ruled_out``: the options of a job that waits because it may have none of them.
+    ``ruled_out``: the options of a job that waits because it may have none of them. ``held_up``: what holds its run up,
+    as the operator has found.
     """
 
     report: PlanReport
@@ -27,9 +29,10 @@ class Explanation:
     solution: BudgetSolution | None
     options: Alternatives | None
     ruled_out: Sequence[RuledOut] = ()
+    held_up: Sequence[ToldBottleneck] = ()
 
 
-def explain_job(report: PlanReport, job: Job) -> Explanation:
+def explain_job(report: PlanReport, job: Job, held_up: Sequence[ToldBottleneck] = ()) -> Explanation:
     """The job's part of the plan; it has options only while it wants to run."""
     verdict = report.plan.jobs.get(job.id)
     budget = None if job.budget is None else report.plan.budgets.get(job.budget)
@@ -40,4 +43,4 @@ def explain_job(report: PlanReport, job: Job) -> Explanation:
         options = alternatives(job, verdict, new_draft(solution))
         if options is None:
             excluded = ruled_out(job, verdict, solution)
-    return Explanation(report, job, verdict, budget, solution, options, excluded)
+    return Explanation(report, job, verdict, budget, solution, options, excluded, held_up)

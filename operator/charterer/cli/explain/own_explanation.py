@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from charterer.api.models.base import Condition, ConditionStatus
+from charterer.api.models.base import BOTTLENECKS, Condition, ConditionStatus
 from charterer.api.models.compared_option import ComparedOption
+from charterer.api.models.trainingjob import ToldBottleneck
 from charterer.api.models.trainingjob_status import JobState
-from charterer.cli.explain.document import LIMITS, TONES, headline
+from charterer.cli.explain.document import LIMITS, TONES, headline, held_up_blocks
+from charterer.cli.explain.explain_json import held_up_json
 from charterer.cli.shared import formatting
 from charterer.cli.shared.output import JsonValue
 from charterer.cli.shared.own_jobs import OwnJob, compared_json, in_words, source_json, source_sentence
@@ -44,6 +46,7 @@ def own_document(own: OwnJob, now: Instant, *, every: bool) -> Document:
     for limit in limits_of(own):
         tone = Tone.CHANGED if limit.status is ConditionStatus.FALSE else Tone.PLAIN
         blocks.append(Paragraph(f"{LIMITS[limit.type]}: {limit.message}.", tone))
+    blocks += held_up_blocks(held_up(own))
     if view.options:
         blocks += _options(view.options, every=every)
     elif view.options_as_of is None and view.budget is not None and view.state in _MAY_HAVE_OPTIONS:
@@ -69,6 +72,7 @@ def own_json(own: OwnJob, now: Instant) -> Mapping[str, JsonValue]:
             limit.type: {"status": str(limit.status), "reason": limit.reason, "message": limit.message}
             for limit in limits_of(own)
         },
+        "heldUp": held_up_json(held_up(own)),
         "budget": view.budget,
         "options": [compared_json(option) for option in view.options if option not in ruled_out],
         "ruledOut": [compared_json(option) for option in ruled_out],
@@ -92,6 +96,12 @@ def troubles(own: OwnJob) -> Sequence[Condition]:
 def limits_of(own: OwnJob) -> Sequence[Condition]:
     """The conditions of the job's targetCompletionTime and maxCost, where it has them."""
     return [found for found in own.view.conditions if found.type in LIMITS and found.message != own.why]
+
+
+def held_up(own: OwnJob) -> Sequence[ToldBottleneck]:
+    """What holds the job's run up."""
+    told = (found for found in own.view.conditions if found.type in BOTTLENECKS)
+    return [ToldBottleneck(found.type, found.reason, found.message) for found in told]
 
 
 def _ended(own: OwnJob) -> bool:

@@ -47,6 +47,7 @@ async def allocate(context: ExecutionContext, command: Allocate) -> ActionOutcom
         replaced=_replaced(job, command),
         predicted=job.predicted or command.predicted,
         moves=moves_with(job, command),
+        nodes_replaced=job.nodes_replaced + (command.reason.code is ReasonCode.SLOW_NODE),
     )
     try:
         await context.objects.record_job(allocated)
@@ -64,6 +65,8 @@ def _replaced(job: Job, command: Allocate) -> tuple[Allocation, ...]:
         return job.replaced
     if command.reason.code is ReasonCode.NOT_STARTING:
         former = replace(former, withdrawn_because=command.reason.message)
+    if command.reason.code is ReasonCode.STALLED:
+        former = replace(former, stalled_because=command.reason.message)
     return (*job.replaced, former)
 
 
@@ -192,7 +195,7 @@ async def record_run(context: ExecutionContext, step: RecordRun) -> ActionOutcom
             replaced=tuple(allocation for allocation in job.replaced if allocation.run != number),
             records=(*job.records, step.record),
             failures=job.failures + (step.record.outcome is RunOutcome.FAILED),
-            restarts=job.restarts + (step.record.outcome is RunOutcome.INTERRUPTED),
+            restarts=job.restarts + step.record.outcome.counts_as_restart,
             start_failures=job.start_failures + 1 if step.record.outcome is RunOutcome.NOT_STARTED else 0,
             finish=step.finish or job.finish,
             progress=decided.progress,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from charterer.api.models import learned_record
 from charterer.api.models.learned import MOST_FAILED, LearnedStatus
 from charterer.api.models.statistics.class_statistics import ClassStatistics
+from charterer.controller.learning.bottleneck_watch import BottleneckWatch
 from charterer.controller.snapshot.job_work import total_work
-from charterer.domain.ids import ClassId, JobId
+from charterer.domain.ids import ClassId, JobId, RentalId
 from charterer.domain.job import FinishKind, Job, RunOutcome, RunRecord
 from charterer.domain.pool import Offering
 from charterer.domain.profile import FAILURES_KEPT_SECONDS, BatchTerms, FailedWidth, Profile
@@ -67,12 +68,14 @@ class ReportCollector:
     """The ``server.batch_advisor.BatchAdvisor`` over the last snapshot. For one thread.
 
     ``last``: the last snapshot, None before the first; ``most_classes``: the number of classes learned at most.
+    ``watch``: hears every report of a present run.
     """
 
     last: Callable[[], Snapshot | None]
     most_classes: int = MOST_CLASSES
     learner: Learner = field(default_factory=lambda: Learner({}, model_misfit=MODEL_MISFIT))
     classes: dict[ClassId, ClassLearning] = field(default_factory=dict)
+    watch: BottleneckWatch = field(default_factory=BottleneckWatch)
     _windows: dict[JobId, _Window] = field(default_factory=dict)
     _full: bool = False
 
@@ -97,10 +100,13 @@ class ReportCollector:
         """Learn from a report; the batch size to use from now on, None where the job should keep its own."""
         snapshot = self.last()
         job = None if snapshot is None else snapshot.jobs.get(job_id)
-        if snapshot is None or job is None or not job.class_id.has_profile:
+        if snapshot is None or job is None:
             return None
         offering = _offering(job, run, snapshot)
         if offering is None or job.allocation is None:
+            return None
+        self.watch.handle_report(job, offering, report, at)
+        if not job.class_id.has_profile:
             return None
         profile = snapshot.profiles.get(job.class_id)
         if report.index == 0 and job.has_all_pods():
@@ -169,8 +175,9 @@ class ReportCollector:
         learning.changed = True
         _log.info("class %s: a run failed on %d GPUs of %s: %s", class_id, key[1], key[0], record.message)
 
-    def retain(self, jobs: Iterable[JobId]) -> None:
-        """Forget the last report of every job that is not among ``jobs``."""
+    def retain(self, jobs: Collection[JobId], rentals: Collection[RentalId]) -> None:
+        """Forget the last report of every job that is not among ``jobs``, and nodes that are not among ``rentals``."""
+        self.watch.retain(jobs, rentals)
         for job_id in self._windows.keys() - set(jobs):
             del self._windows[job_id]
 

@@ -9,6 +9,7 @@ from itertools import chain
 from charterer.api.decode import DecodedJob, DecodedNamespace, ForeignPod, JobPod
 from charterer.cluster import kinds
 from charterer.cluster.store import ObjectKey, Store
+from charterer.domain.bottleneck import Findings
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId, PoolId
@@ -27,9 +28,9 @@ class ClusterState:
 
     A mapping of the store in which nothing has changed is the same object as in the state before. ``refusals``: why a
     job's template was refused, None while it is being tried. ``progress``: the last report received of a job.
-    ``departed``: pods that were killed when they were told to end, and are gone, by uid.
-    ``warnings``: the last Warning Event about a run that takes long to start, by the uid of its object. ``stop``: how
-    the operator is stopped; ``limits``: its own.
+    ``findings``: what holds runs up. ``departed``: pods that were killed when they were told to end, and are
+    gone, by uid. ``warnings``: the last Warning Event about a run that takes long to start, by the uid of its object.
+    ``stop``: how the operator is stopped; ``limits``: its own.
     """
 
     jobs: Mapping[ObjectKey, DecodedJob]
@@ -52,6 +53,7 @@ class ClusterState:
     stop: Stop | None = None
     limits: OperatorLimits = NO_LIMITS
     pool_sets: Mapping[ObjectKey, PoolSet] = field(default_factory=dict)
+    findings: Findings = field(default_factory=Findings)
 
 
 def cluster_state(
@@ -62,6 +64,7 @@ def cluster_state(
     refusals: Mapping[JobId, str | None],
     progress: Mapping[JobId, Progress],
     warnings: Mapping[str, str],
+    findings: Findings,
     namespace: str = "",
     limits: OperatorLimits = NO_LIMITS,
 ) -> ClusterState:
@@ -87,6 +90,7 @@ def cluster_state(
         departed=view(kinds.PODS).departed,
         limits=limits,
         pool_sets=view(kinds.GPU_POOL_SETS).objects,
+        findings=findings,
     )
     return stopped_in(state, namespace)
 

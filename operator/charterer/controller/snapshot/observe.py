@@ -22,6 +22,7 @@ from charterer.controller.snapshot.paid_prices import paid, recorded_segments
 from charterer.controller.snapshot.payers import overlaps_of, payers_of
 from charterer.controller.snapshot.problems import with_misleading_variables, without_profile, without_weight
 from charterer.controller.snapshot.refused_alike import refused_alike
+from charterer.domain.bottleneck import Bottleneck
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId
@@ -70,7 +71,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     clocks = {job.id: now for job in _ahead(state, now)} or _NO_CLOCKS
     nodes = memo.stable(memo(rented_nodes, state.rentals, state.budgets, pools), "rented")
     suspected = memo.each(suspicions, (decoded, clocks), payers, nodes)
-    joined = decoded, runs, state.progress, trials, services, clocks, suspected
+    joined = decoded, runs, state.progress, trials, services, clocks, suspected, state.findings.by_job
     parts = memo.stable(memo.each(_job_parts, joined, memo(_weights, payers), profiles), "jobs")
     jobs = memo.each(_joined, parts, _gpu_types(pools))
     foreign = memo(_sum_by_node, memo.each(_not_for_runs, (pods, own)))
@@ -97,6 +98,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         limits=state.limits,
         pool_sets=memo(pool_sets_by_id, state.pool_sets),
         declared_pools=memo(pools_by_id, state.pools),
+        slow_nodes=state.findings.slow_nodes,
     )
 
 
@@ -119,6 +121,7 @@ class _JobParts(NamedTuple):
     profile: Profile | None
     clock: Instant | None
     suspected: tuple[Suspicion, ...]
+    bottlenecks: tuple[Bottleneck, ...]
 
 
 _NO_CLOCKS: Mapping[JobId, Instant] = {}
@@ -175,6 +178,7 @@ def _job_parts(
     has_service: bool | None,
     clock: Instant | None,
     suspected: tuple[Suspicion, ...] | None,
+    bottlenecks: tuple[Bottleneck, ...] | None,
     payers: Mapping[str, tuple[BudgetId, Mapping[str, float]]],
     profiles: Mapping[ClassId, Profile],
 ) -> _JobParts:
@@ -192,6 +196,7 @@ def _job_parts(
         profiles.get(job.class_id),
         clock,
         suspected or (),
+        bottlenecks or (),
     )
 
 
@@ -212,7 +217,15 @@ def _joined(parts: _JobParts, gpu_types: tuple[tuple[PoolId, str], ...]) -> Job:
         invalid=job.invalid or parts.refusal or "",
         checking=parts.refusal is None,
         doubts=doubts(job, parts.runs, parts.suspected) if parts.suspected else (),
+        bottlenecks=_of_present_run(job, parts.bottlenecks),
     )
+
+
+def _of_present_run(job: Job, found: tuple[Bottleneck, ...]) -> tuple[Bottleneck, ...]:
+    """The findings about the run that the job has now."""
+    if not found or job.allocation is None:
+        return ()
+    return tuple([bottleneck for bottleneck in found if bottleneck.run == job.allocation.run])
 
 
 def _gpu_types(pools: Mapping[PoolId, Pool]) -> tuple[tuple[PoolId, str], ...]:

@@ -17,6 +17,7 @@ from charterer.cluster.resync import Resync
 from charterer.cluster.store import Store
 from charterer.controller.snapshot.cluster_state import ClusterState, cluster_state
 from charterer.controller.snapshot.observe import observe
+from charterer.domain.bottleneck import Findings
 from charterer.domain.ids import InstanceId, PoolId
 from charterer.domain.order import Traits
 from charterer.domain.pool import Instance, InstanceState, Offering, Pool, Survey
@@ -38,7 +39,7 @@ async def read_cluster(client: Client) -> ClusterState:
     """List everything once. Raises ApiError: Forbidden names what may not be listed, NotFound a CRD that is missing."""
     store = Store(ALL_KINDS)
     await Resync(client, store).once()
-    return cluster_state(store, surveys={}, quotes={}, refusals={}, progress={}, warnings={})
+    return cluster_state(store, surveys={}, quotes={}, refusals={}, progress={}, warnings={}, findings=Findings())
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from charterer.controller.snapshot.cluster_state import cluster_state
 from charterer.controller.snapshot.observe import observe
 from charterer.controller.surveys import Surveys, pools_in
 from charterer.controller.templates import Templates
+from charterer.domain.bottleneck import Findings
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job, Progress
 from charterer.domain.snapshot import OperatorLimits, Snapshot
@@ -22,7 +23,7 @@ from charterer.server.progress import ProgressBoard
 class SnapshotSource:
     """``observe`` makes a snapshot; ``last`` is the one that the present turn is decided on.
 
-    ``namespace``: the operator's own, whose annotation stops it.
+    ``findings``: what holds runs up. ``namespace``: the operator's own, whose annotation stops it.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class SnapshotSource:
         templates: Templates,
         board: ProgressBoard,
         warnings: RunWarnings,
+        findings: Callable[[], Findings],
         now: Callable[[], Instant],
         namespace: str,
         limits: OperatorLimits,
@@ -41,6 +43,7 @@ class SnapshotSource:
         self._templates = templates
         self._board = board
         self._warnings = warnings
+        self._findings = findings
         self._now = now
         self._namespace = namespace
         self._limits = limits
@@ -64,6 +67,7 @@ class SnapshotSource:
             refusals=self._refusals,
             progress=self._reported,
             warnings=self._warnings.latest,
+            findings=self._findings(),
             namespace=self._namespace,
             limits=self._limits,
         )
@@ -81,5 +85,10 @@ class SnapshotSource:
         return self._last
 
     def _progress(self, jobs: Iterable[Job]) -> Mapping[JobId, Progress]:
+        jobs = list(jobs)
+        for job in jobs:
+            recorded, allocation = job.progress, job.allocation
+            if recorded is not None and allocation is not None and recorded.run == allocation.run:
+                self._board.adopt(job.id, recorded, self._now())
         reports = ((job.id, self._board.latest(job.id)) for job in jobs)
         return {job: report for job, report in reports if report is not None}

@@ -28,11 +28,12 @@ from charterer.domain.steps import (
 from charterer.domain.time import Instant
 from charterer.sentences import count
 
-_BAD = frozenset({RunOutcome.FAILED, RunOutcome.INTERRUPTED, RunOutcome.NOT_STARTED})
+_BAD = frozenset({RunOutcome.FAILED, RunOutcome.INTERRUPTED, RunOutcome.NOT_STARTED, RunOutcome.STALLED})
 """Outcomes of runs that are told as Warnings."""
 _FOR_A_PERSON = frozenset(
     {
         ReasonCode.NOT_STARTING,
+        ReasonCode.STALLED,
         ReasonCode.POOL_DELETED,
         ReasonCode.BUDGET_DELETED,
         ReasonCode.HARD_LIMIT,

@@ -8,6 +8,7 @@ from functools import partial
 from charterer.api.models.base import Condition, ConditionType
 from charterer.api.models.trainingjob_status import INVALID_TEMPLATE, JobState, TrainingJobView
 from charterer.controller.snapshot.problems import PROFILE_NAME
+from charterer.controller.status.bottlenecks import bottleneck_conditions
 from charterer.controller.status.conditions import condition
 from charterer.controller.status.job_limits import own_limits
 from charterer.controller.status.job_options import NO_OPTIONS, ShownOptions
@@ -55,6 +56,7 @@ def job_view(
         conditions=(
             *_conditions(job, state, verdict, problems, snapshot.now),
             *own_limits(job, verdict, cost, snapshot.now),
+            *bottleneck_conditions(job, snapshot.now),
         ),
     )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from charterer.api.manifests import EventSubject
-from charterer.api.models.base import ConditionType
+from charterer.api.models.base import BOTTLENECKS, ConditionType
 from charterer.api.models.gpubudget_status import BudgetState
 from charterer.api.models.gpupool import PoolState
 from charterer.api.models.trainingjob_status import MISLEADING_VARIABLES, JobState
@@ -81,6 +81,7 @@ def transitions(before: _Status, after: _Status) -> Iterator[Transition]:
     if admitted.get("reason") == MISLEADING_VARIABLES != _condition(before, ConditionType.ADMITTED).get("reason"):
         yield Transition(MISLEADING_VARIABLES, admitted["message"], warning=True)
     yield from _limits(before, after)
+    yield from _held_up(before, after)
     why = after.get("why", "")
     if after.get("state") == JobState.QUEUED and why in _WAITING and why != before.get("why"):
         message = _condition(after, ConditionType.CAPACITY_AVAILABLE).get("message", "")
@@ -101,6 +102,14 @@ def _limits(before: _Status, after: _Status) -> Iterator[Transition]:
             yield Transition(now["reason"], now["message"], warning=True)
         if _fails(then) and now.get("status") == "True":
             yield Transition(now["reason"], now["message"], warning=False)
+
+
+def _held_up(before: _Status, after: _Status) -> Iterator[Transition]:
+    """Something begins to hold the job's run up."""
+    for kind in sorted(BOTTLENECKS):
+        now = _condition(after, kind)
+        if now and not _condition(before, kind):
+            yield Transition(now["reason"], now["message"], warning=True)
 
 
 def _refused(kind: ConditionType, before: _Status, after: _Status) -> Iterator[Transition]:

@@ -1,5 +1,5 @@
 """One budget's plan, in the order of thinking: what must end, who is placed or waits, which moves pay,
-which nodes are emptied, what is idle."""
+which nodes are replaced or emptied, what is idle."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from charterer.policy.actions.consolidation import consolidate
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.release_idle import release_idle
 from charterer.policy.actions.resizing import Resizing
+from charterer.policy.actions.slow_nodes import replace_slow_nodes
 from charterer.policy.actions.stop_spent import stop_spent
 from charterer.policy.actions.triage import JobTriage, triage
 from charterer.policy.budgets.solution import BudgetSolution
@@ -42,6 +43,7 @@ def decide_budget(draft: PlanBuilder, ending: Mapping[RentalId, Reason], jobs: J
     shares = Admission(draft, jobs).admit()
     Resizing(draft).move(jobs.running, shares)
     if shares is None or not shares.making_room:
+        replace_slow_nodes(draft, jobs.running)
         consolidate(draft, jobs.running)
     release_idle(draft, ending, jobs.resting)
     draft.decided.again_at += jobs.again_at

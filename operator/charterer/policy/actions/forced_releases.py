@@ -39,7 +39,15 @@ def _of_staying(draft: PlanBuilder) -> dict[RentalId, Reason]:
     late = [facts for group in draft.solution.groups.values() for facts in group.hanging]
     names = {rental.id for rental in staying}
     ending |= _given_up(draft, hanging(late, draft.solution.inputs.rentals.rental_of, names, draft.snapshot.now))
+    ending |= _slow(draft, names.difference(ending))
     return ending | _over_hourly_limit(draft, staying, ending)
+
+
+def _slow(draft: PlanBuilder, staying: Iterable[RentalId]) -> dict[RentalId, Reason]:
+    """The nodes that held a run up and that nobody uses now: the next run would be held up as well."""
+    used, why = draft.capacity.used, reason(ReasonCode.SLOW_NODE, "it held a run up, and nobody uses it now")
+    slow = draft.snapshot.slow_nodes
+    return {rental: why for rental in staying if rental in slow and not used.get(rental, 0)} if slow else {}
 
 
 def _why_all(draft: PlanBuilder) -> Reason | None:

@@ -94,11 +94,14 @@ class PlanBuilder:
 
     # --- jobs --------------------------------------------------------------------------------------------------------
 
-    def claim(self, job: Job, option: Option, *, only_ready: bool = False) -> GpuClaim:
-        """GPUs for a job: at once, or promised. What is blocked once stays blocked: a plan only uses things up."""
+    def claim(self, job: Job, option: Option, *, only_ready: bool = False, without: RentalId | None = None) -> GpuClaim:
+        """GPUs for a job: at once, or promised. What is blocked once stays blocked: a plan only uses things up.
+
+        ``without``: a node that it has and that is not to be one of them.
+        """
         if self._behind:
             return GpuClaim(None, blocked=ReasonCode.CLOCK_BEHIND)
-        own = self._own(job)
+        own = self._own(job, without)
         place = (option.pool, option.gpus)
         if not own and place in self._blocked:
             return GpuClaim(None, blocked=self._blocked[place])
@@ -134,6 +137,11 @@ class PlanBuilder:
     def must_rent(self, job: Job, option: Option) -> bool:
         """Whether nodes would have to be rented for it."""
         return self._allocator(option.pool).missing(option, self._own(job)) > 0
+
+    def has_room_without(self, job: Job, option: Option, without: RentalId) -> bool:
+        """Whether it could go on at once if it had that node no more."""
+        _, booting, missing = self._allocator(option.pool).look(option, self._own(job, without))
+        return not booting and not missing
 
     def refusal(self, job: Job, option: Option) -> ReasonCode | None:
         """Why the nodes that would have to be rented for it cannot be had now; None where they can, or none are."""
@@ -222,12 +230,14 @@ class PlanBuilder:
         """How many pods the option has: one below a node, else one for each whole node."""
         return self.snapshot.pools[option.pool].pods(option.gpus)
 
-    def _own(self, job: Job) -> HeldGpus:
-        """The GPUs that the job holds, or that it was given in this plan if it begins."""
+    def _own(self, job: Job, without: RentalId | None = None) -> HeldGpus:
+        """The GPUs that the job holds, or that it was given in this plan if it begins; not those of ``without``."""
         given = self.decided.places.get(job.id)
         if given is None or given.allocation is None or not self.begins(job):
-            return self.capacity.held(job)
-        return by_rental(given.allocation.placements)
+            held = self.capacity.held(job)
+        else:
+            held = by_rental(given.allocation.placements)
+        return held if without is None else {name: gpus for name, gpus in held.items() if name != without}
 
     def _fewest_pods(self, client: _Client) -> int:
         """How many pods the job must have in the option's pool, by its menu; none beside those that it keeps."""

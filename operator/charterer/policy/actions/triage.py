@@ -14,11 +14,13 @@ from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after, format_minute, format_second
 from charterer.policy.budgets.inputs import PlanInputs
+from charterer.policy.budgets.reasons import format_duration
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.hopeless import hopeless
 from charterer.policy.jobs.job_facts import JobFacts
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.jobs.rest import NOT_BEFORE_ITS_RECORD
+from charterer.policy.jobs.stalls import stall_seconds
 from charterer.policy.nodes.known_ends import KnownEnd
 from charterer.policy.nodes.rental_index import RentalIndex
 
@@ -74,7 +76,10 @@ def triage(groups: Iterable[JobGroup], ending: Mapping[RentalId, Reason], inputs
         result.idle += group.idle
         kept = group.runners
         overdue = any(_overdue(facts, now) for facts in group.late)
-        if overdue or group.doubtful or not group.rentals <= threats.safe:
+        stalled = group.stalls_at is not None and now >= group.stalls_at
+        if group.stalls_at is not None and not stalled:
+            result.again_at.append(group.stalls_at)
+        if overdue or stalled or group.doubtful or not group.rentals <= threats.safe:
             kept = {
                 name: facts
                 for name, facts in group.runners.items()
@@ -134,6 +139,11 @@ def _file_if_displaced(facts: JobFacts, result: JobTriage, threats: _Threats, sn
         (result.stopped if why.code is ReasonCode.NOT_BELIEVED else result.leaving).append((job, why))
         return True
     result.again_at += [after(snapshot.now, stays) for stays in threats.stays(job).values() if stays > 0.0]
+    if job.allocation is not None and facts.stalls_at is not None and snapshot.now >= facts.stalls_at:
+        seconds = format_duration(stall_seconds(job))
+        message = f"run {job.allocation.run} has not advanced for {seconds} while its pods live"
+        result.stopped.append((job, reason(ReasonCode.STALLED, f"{message}: it starts again from its checkpoint")))
+        return True
     if not _overdue(facts, snapshot.now) or job.allocation is None:
         return False
     if job.replaced:  # the pods of its predecessor keep it from beginning, which is no fault of its own

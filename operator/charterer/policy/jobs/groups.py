@@ -28,9 +28,10 @@ class JobGroup:
 
     Jobs without GPUs are ``waiting``, some of them ``resting`` after a run that failed, or ``idle`` with the reason why
     they want none. Jobs with GPUs are ``runners``, or ``unwanted`` with the reason why they should not run. Among the
-    runners, a move may pay for the ``movable``, the ``late`` have pods that do not run yet, and the ``capped`` have a
-    maximum cost, and the ``unchanging`` cost what they report, whatever is planned: they are never resized and have
-    none. The ``targeted`` are active and have a target completion time. The ``hanging`` have pods that are to end, or
+    runners, a move may pay for the ``movable``, the ``late`` have pods that do not run yet, something holds the
+    ``slowed`` up, the ``capped`` have a maximum cost, and the ``unchanging`` cost what they report, whatever is done:
+    they are never resized and have none. The first of the runners is stopped at ``stalls_at``, if it does not advance
+    before. The ``targeted`` are active and have a target completion time. The ``hanging`` have pods that are to end or
     runs that have ended and are not on record.
 
     ``rentals``: of jobs with GPUs; ``working``: rentals of unfinished jobs; ``nodes``: those with live pods of any job.
@@ -55,6 +56,8 @@ class JobGroup:
     unwanted: Sequence[tuple[JobFacts, Reason]]
     movable: Mapping[JobId, JobFacts]
     late: Sequence[JobFacts]
+    slowed: Sequence[JobFacts]
+    stalls_at: Instant | None
     capped: Sequence[JobFacts]
     unchanging: Sequence[JobFacts]
     targeted: Sequence[JobFacts]
@@ -97,6 +100,8 @@ def job_group(everyone: tuple[JobFacts, ...]) -> JobGroup:
             facts.job.id: facts for facts in runners if facts.settled and facts.job.resize is not ResizePolicy.NEVER
         },
         late=[facts for facts in runners if facts.ready_by is not None],
+        slowed=[facts for facts in runners if facts.job.bottlenecks],
+        stalls_at=min([facts.stalls_at for facts in runners if facts.stalls_at is not None], default=None),
         capped=[facts for facts in runners if facts.job.max_cost is not None],
         unchanging=[
             facts

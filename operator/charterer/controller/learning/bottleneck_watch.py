@@ -1,0 +1,157 @@
+"""Keeps the reports of running jobs by pod, and says which of them are held up and by what.
+
+It has no clock and writes nothing: the findings go into the next snapshot. A new leader finds what holds on anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field, replace
+
+from charterer.domain.bottleneck import Bottleneck, BottleneckKind, Findings
+from charterer.domain.ids import JobId, RentalId
+from charterer.domain.job import Job
+from charterer.domain.pool import Offering
+from charterer.domain.time import Instant
+from charterer.estimate.bottlenecks.checkpoints import CheckpointTimes
+from charterer.estimate.bottlenecks.node_history import NodeHistory, Step
+from charterer.estimate.bottlenecks.persistent import WINDOW
+from charterer.estimate.bottlenecks.run_reports import RunReports, StepParts
+from charterer.server.progress import ProgressReport
+
+_log = logging.getLogger(__name__)
+
+MOST_PODS = 50_000
+"""Pods whose reports are kept, of all jobs together: some 60 MB."""
+_REFRESH_REPORTS = 60
+"""Reports of pod 0, some ten minutes, after which the numbers of a finding that lasts are made anew."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A job's present run. ``batch``: samples of all GPUs, by the last report; ``waits``: reports to the next look."""
+
+    reports: RunReports
+    checkpoints: CheckpointTimes = field(default_factory=CheckpointTimes)
+    batch: int = 0
+    waits: int = 0
+
+
+class BottleneckWatch:
+    """The reports of all jobs, for one thread. ``latest``: the findings; replaced, never changed."""
+
+    def __init__(self, most_pods: int = MOST_PODS) -> None:
+        self.latest = Findings()
+        self._most_pods = most_pods
+        self._jobs: dict[JobId, _Watched] = {}
+        self._history = NodeHistory()
+        self._pods = 0
+        self._full = False
+
+    def handle_report(self, job: Job, offering: Offering, report: ProgressReport, at: Instant) -> None:
+        """Take in a report of the job's present run, whose nodes ``offering`` describes."""
+        watched = self._watched(job)
+        if watched is None:
+            return
+        again = False
+        if report.index == 0:
+            watched.batch = report.batch or watched.batch
+            watched.waits -= 1
+            again = watched.waits <= 0
+            if report.checkpoint_seconds is not None:
+                again = watched.checkpoints.add(report.checkpoint_seconds) or again
+        parts = _parts(report)
+        if parts is not None and job.has_all_pods():
+            known = watched.reports.known
+            again = watched.reports.add(report.index, parts, at) or again
+            self._pods += watched.reports.known - known
+        if again:
+            self._look(job, watched, offering)
+
+    def retain(self, jobs: Container[JobId], rentals: Container[RentalId]) -> None:
+        """Forget every job and node that is not among these."""
+        gone = [rental for rental in self.latest.slow_nodes if rental not in rentals]
+        if gone:
+            self.latest = replace(self.latest, slow_nodes=self.latest.slow_nodes.difference(gone))
+        for name in [name for name in self._jobs if name not in jobs]:
+            self._pods -= self._jobs.pop(name).reports.known
+            self._tell(name, ())
+
+    def _watched(self, job: Job) -> _Watched | None:
+        """What is kept of the job's present run, which begins anew with each run and width; None without a place."""
+        allocation, watched = job.allocation, self._jobs.get(job.id)
+        if allocation is None:
+            return None
+        run, pods = allocation.run, len(allocation.placements)
+        if watched is not None and (watched.reports.run, watched.reports.pods) == (run, pods):
+            return watched
+        known = 0 if watched is None else watched.reports.known
+        if self._pods - known + pods > self._most_pods:
+            if not self._full:
+                _log.warning("reports of %d pods are kept; those of %s and others are not", self._pods, job.id)
+            self._full = True
+            return None
+        self._pods -= known
+        watched = self._jobs[job.id] = _Watched(RunReports(run, pods), waits=WINDOW)
+        self._tell(job.id, ())
+        return watched
+
+    def _look(self, job: Job, watched: _Watched, offering: Offering) -> None:
+        watched.waits = _REFRESH_REPORTS
+        assert job.allocation is not None
+        places = job.allocation.placements
+        found = [
+            replace(finding, rental=places[finding.pod].rental) if finding.pod is not None else finding
+            for finding in watched.reports.findings()
+        ]
+        run = watched.reports.run
+        computing = watched.reports.single_pod()
+        if computing is not None and job.class_id.has_profile:
+            place = places[0]
+            step = Step(job.class_id, offering.gpu_type, place.gpus, watched.batch)
+            self._history.learn(step, place.rental, computing.median)
+            ratio = self._history.slowdown(step, place.rental)
+            if ratio is not None:
+                lost = 1.0 - 1.0 / ratio
+                found.append(Bottleneck(BottleneckKind.SLOW_NODE, run, ratio, lost, lost, 0, place.rental))
+        seconds = watched.checkpoints.longer_than(job.grace_seconds)
+        if seconds is not None:
+            found.append(Bottleneck(BottleneckKind.CHECKPOINT_TOO_LONG, run, seconds, 0.0))
+        self._tell(job.id, tuple([_rounded(finding) for finding in found]))
+        self._doubt(job, found, well=watched.reports.complete)
+
+    def _tell(self, job: JobId, found: tuple[Bottleneck, ...]) -> None:
+        if found != self.latest.by_job.get(job, ()):
+            by_job = {name: findings for name, findings in self.latest.by_job.items() if name != job}
+            self.latest = replace(self.latest, by_job={**by_job, job: found} if found else by_job)
+
+    def _doubt(self, job: Job, found: Iterable[Bottleneck], *, well: bool) -> None:
+        """Keep in mind which of the run's nodes are slow; ``well``: whether the others are known not to be.
+
+        A pod that is slow on a second node is slow by its work.
+        """
+        assert job.allocation is not None
+        slow = {finding.rental for finding in found if finding.kind is BottleneckKind.SLOW_WORKER}
+        nodes = {place.rental for place in job.allocation.placements}
+        doubted = {rental for rental in nodes & slow if not job.nodes_replaced}
+        now = self.latest.slow_nodes.difference(nodes if well else ()) | doubted
+        if now != self.latest.slow_nodes:
+            self.latest = replace(self.latest, slow_nodes=now)
+
+
+def _parts(report: ProgressReport) -> StepParts | None:
+    """The parts of the pod's steps; None where it does not say for how long it computes."""
+    if not report.compute_seconds:
+        return None
+    return StepParts(report.compute_seconds, report.sync_seconds or 0.0, report.load_seconds or 0.0)
+
+
+def _rounded(finding: Bottleneck) -> Bottleneck:
+    """With numbers that do not change with every look: whoever compares findings must not see news in noise."""
+    return replace(
+        finding,
+        value=round(finding.value, 2) if finding.value < 10.0 else round(finding.value),
+        lost=round(finding.lost, 2),
+        recovered=round(finding.recovered, 2),
+    )

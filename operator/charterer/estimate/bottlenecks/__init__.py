@@ -1,0 +1,1 @@
+"""Bottlenecks of running jobs: windows of reports in, findings out."""

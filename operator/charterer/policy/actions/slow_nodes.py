@@ -1,0 +1,106 @@
+"""A node that holds its job up is replaced when that pays: the job goes on with another one in its place.
+
+Reports of a run of several pods show that one of them computes longer than its peers (``estimate.bottlenecks``), so
+that a part f of every step would be saved on a node like the others. With L seconds left, r of a restart, p the price
+of the job a second, w·θ what a second is worth, and b dollars for a new node while it starts, the job moves if
+
+    (w·θ + p)·f·L > 2·((w·θ + p)·r + b)
+
+The factor is for what else a restart may cost, as where nodes are emptied. The job runs on until the new node is ready.
+The old one is released by the same plan. Whether it was the node or the work of that rank (as in pipelines of unequal
+stages) is only known afterwards: so it is done once in a job's life, and a finding after that is told and not acted on.
+All limits of the budget on moves hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from charterer.domain.bottleneck import Bottleneck, BottleneckKind
+from charterer.domain.job import Allocation, Job
+from charterer.domain.money import Money
+from charterer.domain.plan import Reason, ReasonCode
+from charterer.policy.actions.move_gate import MoveGate
+from charterer.policy.actions.plan_builder import PlanBuilder
+from charterer.policy.actions.triage import KeptRuns
+from charterer.policy.budgets import reasons
+from charterer.policy.budgets.assignment import GroupAssignment
+from charterer.policy.jobs.job_facts import next_run
+from charterer.policy.jobs.predicates import reason
+from charterer.policy.solve.phase_dp import key_of
+
+_FACTOR = 2.0
+"""Multiple of what the restart and the new node cost that must be saved."""
+_MOST = 1
+"""Times that a job gets another node for this."""
+
+
+def replace_slow_nodes(draft: PlanBuilder, running: Iterable[KeptRuns]) -> None:
+    """Give jobs that one slow node holds up another one, where that pays and all limits allow it."""
+    gate = MoveGate(draft.solution, draft.snapshot)
+    for kept in running:
+        share = draft.solution.shares.get(kept.group.key)
+        for facts in kept.group.slowed if share is not None else ():
+            if facts.job.id in kept.runners and facts.job.id in kept.group.movable and share is not None:
+                _consider(draft, gate, facts.job, share)
+
+
+def slow_worker(job: Job) -> Bottleneck | None:
+    """The pod that holds the job's run up; None if none does."""
+    return next((found for found in job.bottlenecks if found.kind is BottleneckKind.SLOW_WORKER), None)
+
+
+def _consider(draft: PlanBuilder, gate: MoveGate, job: Job, share: GroupAssignment) -> None:
+    slow, allocation = slow_worker(job), job.allocation
+    if slow is None or allocation is None or job.nodes_replaced >= _MOST or not job.remaining:
+        return
+    held = {place.rental: place.gpus for place in allocation.placements}
+    if slow.rental not in held or draft.capacity.used.get(slow.rental, 0) != held[slow.rental]:
+        return
+    if not _stays_as_it_is(draft, job, allocation):
+        return
+    values = draft.solution.own_values(job, share)
+    left = values.staying(allocation.option, share.position(job)).seconds
+    restart = share.group.menu.table.restart
+    second = draft.solution.worth(job, share) + allocation.option.price.dollars_per_second
+    saved, costs = second * slow.recovered * left, second * restart
+    if saved <= _FACTOR * costs or not gate.in_time(job, left + restart):
+        return
+    boots = not draft.has_room_without(job, allocation.option, slow.rental)
+    if boots:
+        pods = len(allocation.placements)
+        costs += draft.start_up(allocation.option) * allocation.option.price.dollars_per_second / pods
+    dollars = allocation.option.price.dollars_per_second * (left * (1.0 - slow.recovered) + restart)
+    if saved <= _FACTOR * costs or not gate.affords(job, allocation.option, dollars):
+        return
+    closed = gate.closed(job, values)
+    if closed is not None:
+        if closed.until is not None:
+            draft.decided.again_at.append(closed.until)
+        return
+    claim = draft.claim(job, allocation.option, without=slow.rental)
+    if claim.blocked is not None:
+        return
+    seconds = slow.recovered * left - restart
+    text = (
+        f"{reasons.name(allocation.option)}: another node instead of {slow.rental}, on which pod {slow.pod} computes "
+    )
+    text += f"{slow.value:.2f} times as long as the others; that saves {reasons.format_duration(seconds)}"
+    text += f" and {reasons.format_money(saved - costs)} in time and money, the restart included"
+    money = Money.of(allocation.option.price.dollars_per_second * -seconds + (costs - second * restart))
+    why = Reason(ReasonCode.SLOW_NODE, job.weight * seconds, money, text, allocation.option)
+    why = draft.solution.with_deadline_note(job, why)
+    if claim.placements is not None:
+        draft.allocate(job, allocation.option, next_run(job), claim.placements, why)
+        draft.release(
+            slow.rental, reason(ReasonCode.SLOW_NODE, f"pod {slow.pod} of {job.namespace}/{job.name} was slow")
+        )
+    draft.judge(job, allocation.option, why)
+
+
+def _stays_as_it_is(draft: PlanBuilder, job: Job, allocation: Allocation) -> bool:
+    """Whether nothing else was decided about the job in this plan."""
+    verdict = draft.decided.verdicts.get(job.id)
+    if job.id in draft.decided.places or verdict is None or verdict.option is None:
+        return False
+    return key_of(verdict.option) == key_of(allocation.option)

@@ -1,0 +1,66 @@
+"""Runs that have stopped to advance while their pods live, as in a collective operation that one rank never enters.
+
+Such a run would hold its GPUs for ever: no pod fails. Its trainer has reported steps or a fraction before, and now
+reports none. An evaluation or a checkpoint looks the same for as long as it lasts. So a run counts as stalled after
+
+    2^s · max(1800 s, 20 g)
+
+where g is the longest time between two advances that was seen of the job, checkpoints and evaluations among them, and s
+the number of its runs that stalled before: what a first pause of a new kind breaks off once is let pass later. A run
+that has not advanced yet has its entry time on top, since it loads and compiles. ``spec.stallTimeoutSeconds`` says it
+instead, or that nothing is to be done.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from charterer.domain.job import Job, ResizePolicy, RunOutcome
+from charterer.domain.time import Instant, after
+
+_LEAST_SECONDS: Final = 1_800.0
+"""Seconds for which a run may stand still, whatever is known of it: few evaluations take longer, and on a node of $20
+an hour it is $10 instead of a weekend's $1,000."""
+_LONGEST_PAUSES: Final = 20.0
+"""The longest pauses that were seen, of which so many are waited for."""
+_MOST_DOUBLINGS: Final = 10
+
+
+def stall_seconds(job: Job) -> float:
+    """Seconds without an advance after which the job's present run counts as stalled."""
+    if job.stall_timeout_seconds:
+        return job.stall_timeout_seconds
+    pause = 0.0 if job.progress is None else job.progress.longest_pause
+    stalled = sum(record.outcome is RunOutcome.STALLED for record in job.records)
+    return max(_LEAST_SECONDS, _LONGEST_PAUSES * pause) * 2.0 ** min(stalled, _MOST_DOUBLINGS)
+
+
+def last_advance(job: Job) -> Instant | None:
+    """When the present run advanced last, at the earliest when it was started and could; None where none is due.
+
+    None as well for a job that has never reported, and where this process has not been told of the run yet.
+    """
+    run, progress = job.current_run, job.progress
+    if run is None or progress is None or job.allocation is None or run.started is None:
+        return None
+    if run.ended is not None or not job.has_begun or not any(pod.live for pod in run.pods):
+        return None
+    if progress.run == run.number:
+        return progress.advanced
+    return after(max(run.started, job.allocation.since), job.allocation.option.entry_seconds)
+
+
+def stalls_at(job: Job) -> Instant | None:
+    """When the present run counts as stalled if it does not advance before; None where that is not known."""
+    since = last_advance(job)
+    return None if since is None else after(since, stall_seconds(job))
+
+
+def replaced_when_stalled(job: Job) -> bool:
+    """Whether such a run is stopped, so that the job starts again from its last checkpoint.
+
+    A job that is never resized may have none: it is only told of, unless its owner says when.
+    """
+    if job.stall_timeout_seconds is None:
+        return job.resize is not ResizePolicy.NEVER
+    return job.stall_timeout_seconds > 0.0
