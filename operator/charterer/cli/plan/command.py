@@ -15,8 +15,8 @@ from charterer.cli.plan.plan_answer import PlanAnswer
 from charterer.cli.plan.plan_json import plan_json
 from charterer.cli.plan.savings_document import savings_blocks, savings_json
 from charterer.cli.plan.savings_estimate import SavingsEstimate, savings_estimate
-from charterer.cli.plan.what_ifs.manifest_files import manifest_sources, planned_and_left_out
-from charterer.cli.plan.what_ifs.what_if import (
+from charterer.cli.shared.what_ifs.manifest_files import manifest_sources, planned_and_left_out
+from charterer.cli.shared.what_ifs.what_if import (
     WhatIf,
     apply_figures,
     apply_objects,
