@@ -1,12 +1,12 @@
-"""What is predicted before the first run, against measured tables: the constants again, and how far predictions are off.
+"""What is predicted before the first run, against measured tables: the constants again, and how far it is off.
 
     python -m tests.bench.predict
 
-LEVEL, SLOPE and two spreads come from CM-DARE's models on K80 and P100, the spreads of type and family from four of
+LEVEL, SLOPE and three spreads come from CM-DARE's models on K80 and P100, the spreads of type and family from four of
 Gavel's. Sia's tables (T4, A100) test it; no number comes from them. That seconds grow with FLOPs beyond the largest
-model of CM-DARE has a reason of its own, but was thought of after the first look at Sia's two large models, so of these
-the bench also prints what a single slope would say. A model's repeats are never on both sides: "left out" is what a prior
-for a class that nobody has seen has to do.
+model of CM-DARE has a reason of its own, but was thought of after the first look at Sia's two large models; so of these
+the bench also prints what a single slope would say. A model's repeats are never on both sides: "left out" is what a
+prior for a class that nobody has seen has to do.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from charterer.domain.profile import ModelFacts
 from charterer.estimate import model_prior
 from charterer.estimate.learned import LIKELY
 from charterer.estimate.model_prior import MeasuredModel, predicted_seconds
+from charterer.estimate.prior import SHEET_POWER
 from charterer.gpu_types import DATA_SHEETS
 from charterer.policy.options import checkpoint_time
 from demo.condense import data_dir
@@ -66,13 +67,14 @@ def _x(step: MeasuredStep) -> float:
 
 def _sheet(gpu_type: str) -> float:
     sheet = DATA_SHEETS[gpu_type]
-    return model_prior.SHEET_POWER * math.log(sheet.teraflops * sheet.bandwidth) / 2.0
+    return SHEET_POWER * math.log(sheet.teraflops * sheet.bandwidth) / 2.0
 
 
 def _line(steps: Iterable[MeasuredStep]) -> tuple[float, float]:
     """Level and slope by least squares."""
     steps = list(steps)
-    slope, level = np.polyfit([_x(step) for step in steps], [math.log(s.seconds) + _sheet(s.gpu_type) for s in steps], 1)
+    heights = [math.log(step.seconds) + _sheet(step.gpu_type) for step in steps]
+    slope, level = np.polyfit([_x(step) for step in steps], heights, 1)
     return float(level), float(slope)
 
 

@@ -3,14 +3,14 @@
 The log of the seconds that one GPU needs for a sample, in passes as large as fit, is (CM-DARE: Li, Walls and Guo,
 ICDCS 2020, who regress step times on the model's FLOPs and the GPU's peak throughput)
 
-    log t = LEVEL + SLOPE·x + (1 − SLOPE)·max(x − LARGEST, 0) − SHEET_POWER·log(peak throughput × memory bandwidth)/2
+    log t = LEVEL + SLOPE·x + (1 - SLOPE)·max(x - LARGEST, 0) - SHEET_POWER·log(peak throughput · bandwidth)/2
             + type + family + family on the type + slope of the family·x + model + model on the type
 
 with x = log(FLOPs a sample / CENTRE). Larger models use a GPU better, until they use it as far as any does: beyond the
-largest measured one, seconds grow with FLOPs. The effects are normal with mean 0: of the GPU type beside its data sheet,
-of the family (classes that run one program) and of the model, each also on that type alone. Classes that ran here are data: their
-effects are partly those of the class in question, so the prediction is the mean and the variance of a normal variable
-given others (kriging, as in ``batch_cell``).
+largest measured one, seconds grow with FLOPs. The effects are normal with mean 0: of the GPU type beside its data
+sheet, of the family (classes that run one program) and of the model, the last two also on that type alone. Classes that
+ran here are data: their effects are partly those of the class in question, so the prediction is the mean and the
+variance of a normal variable given others (kriging, as in ``batch_cell``).
 
 ``tests.bench.predict`` derives the constants again from measured tables, and says how well models that are left out are
 predicted.

@@ -36,9 +36,7 @@ def test_whatever_ran_narrows_the_prediction(model: ModelFacts, gpu_type: str, r
 
 
 @given(facts, types, measured)
-def test_the_order_of_what_ran_does_not_matter(
-    model: ModelFacts, gpu_type: str, ran: list[MeasuredModel]
-) -> None:
+def test_the_order_of_what_ran_does_not_matter(model: ModelFacts, gpu_type: str, ran: list[MeasuredModel]) -> None:
     assert predicted_seconds(NEW, model, gpu_type, ran) == pytest.approx(
         predicted_seconds(NEW, model, gpu_type, ran[::-1]), rel=1e-6, abs=1e-6
     )

@@ -68,9 +68,7 @@ def answer(charterer: Charterer, *arguments: str) -> Any:
     return json.loads(charterer("predict", *arguments, "-o", "json").stdout)
 
 
-def test_a_class_that_never_ran_is_predicted_from_its_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_class_that_never_ran_is_predicted_from_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """ResNet-50 took 4.6 ms an image on a T4 and 1.1 ms on an A100 (Sia)."""
     file = tmp_path / "profile.yaml"
     file.write_text(PROFILE)
@@ -102,7 +100,8 @@ def test_a_class_of_the_same_family_that_ran_narrows_the_interval(monkeypatch: p
 
 def test_a_class_that_ran_is_measured_there_and_extrapolated_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     found = world(old=RESNET)
-    steps = answer(over(found, monkeypatch, that_ran("old")), "old", "--gpus", "2", "--gpus", "4")["classes"][0]["steps"]
+    charterer = over(found, monkeypatch, that_ran("old"))
+    steps = answer(charterer, "old", "--gpus", "2", "--gpus", "4")["classes"][0]["steps"]
     assert [(step["gpus"], step["source"]) for step in steps] == [(2, "Measured"), (4, "Extrapolated")]
     assert steps[0]["seconds"] == pytest.approx(Trainer().seconds(2, 64), rel=0.1)
 

@@ -184,8 +184,8 @@ class ModelSpec(ApiModel):
     """What is known of the model that jobs of this class train, before the first of them has run."""
 
     family: Annotated[str, Field(max_length=63)] = ""
-    """Any word that the classes share which run the same program, such as sizes of one network. What was measured of one
-    of them tells most about the others."""
+    """Any word that the classes share which run the same program, such as sizes of one network. What was measured of
+    one of them tells most about the others."""
     flops_per_sample: Annotated[float, Field(ge=1, le=1e18)] | None = None
     """Floating-point operations of a training step (forward and backward) for one sample: about 6 for each parameter
     and token of a language model, and 6 for each multiply-add of a convolutional network's forward pass."""

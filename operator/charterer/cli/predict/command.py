@@ -66,9 +66,9 @@ def predict(
       charterer predict -f profile.yaml --gpu-type A100 --gpus 1 --gpus 8
       charterer predict resnet-152 -o json | jq '.classes[0].steps[] | {gpuType, gpus, seconds, low, high}'
 
-    With nothing measured, 9 of 10 true values lie within a factor of 3 or so of the prediction; once a class of the same
-    family has run on the GPU type, within a quarter or so. SOURCE says which it is: Prior (no job of the class ran),
-    Extrapolated (at other widths or on other GPU types), Measured. The first report outweighs every prior.
+    With nothing measured, the true value lies within a factor of 3 or so of the prediction in 9 of 10 cases; once
+    several classes of the family have run on the GPU type, within a third or so. SOURCE is Prior (no job of the class
+    ran), Extrapolated (at other widths or on other GPU types) or Measured. The first report outweighs every prior.
 
     Exit code: 0, or 1 for an error such as a profile that does not exist.
     """

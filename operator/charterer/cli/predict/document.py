@@ -97,9 +97,7 @@ def predict_json(classes: Sequence[ClassPrediction], starts: Sequence[StartPredi
             }
             for found in classes
         ],
-        "pools": [
-            {"name": start.pool, "startSeconds": start.seconds, "basis": start.basis.value} for start in starts
-        ],
+        "pools": [{"name": start.pool, "startSeconds": start.seconds, "basis": start.basis.value} for start in starts],
     }
 
 

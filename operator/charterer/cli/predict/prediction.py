@@ -79,7 +79,7 @@ class StartPrediction:
 
 
 def recorded_states(profiles: Iterable[Mapping[str, Any]]) -> Mapping[ClassId, ClassState]:
-    """What the status of SpeedupProfiles remembers, for a learner; unreadable ones are left out, as the operator does."""
+    """What the status of SpeedupProfiles remembers, for a learner; unreadable ones are left out, as by the operator."""
     found = {}
     for raw in profiles:
         meta = ObjectMeta.of("SpeedupProfile", raw)
@@ -118,7 +118,10 @@ def class_predictions(
     nodes: Mapping[str, int],
     gpus: Sequence[int] = (),
 ) -> list[ClassPrediction]:
-    """Of each chosen class, among all ``profiles`` of ``learner_of``. ``nodes``: GPUs of a node by GPU type; ``gpus``: widths, by default 1, a node and two."""
+    """Of each chosen class, among all ``profiles`` of ``learner_of``.
+
+    ``nodes``: GPUs of a node by GPU type; ``gpus``: widths, by default 1, a node and two.
+    """
     for gpu_type, size in nodes.items():
         learner.set_node_gpus(gpu_type, size)
     return [_class_prediction(profile, profiles, learner, nodes, gpus) for profile in chosen]
@@ -155,7 +158,8 @@ def _class_prediction(
     ]
     missing = "" if ran or profile.model.flops_per_sample is not None else "spec.model.flopsPerSample"
     alike = sum(other.id != profile.id and _informs(other, learner) for other in profiles)
-    return ClassPrediction(profile.id, tuple(steps), checkpoint_seconds(profile), _checkpoint(profile), alike, missing)
+    seconds = checkpoint_seconds(profile)
+    return ClassPrediction(profile.id, tuple(steps), seconds, _checkpoint_basis(profile), alike, missing)
 
 
 def _informs(other: Profile, learner: Learner) -> bool:
@@ -186,7 +190,7 @@ def _step(class_id: ClassId, learner: Learner, gpu_type: str, node_gpus: int, gp
     )
 
 
-def _checkpoint(profile: Profile) -> Basis:
+def _checkpoint_basis(profile: Profile) -> Basis:
     if profile.checkpoint_seconds is not None:
         return Basis.KNOWN
     return Basis.ASSUMED if profile.model.parameters is None else Basis.PARAMETERS
