@@ -29,7 +29,7 @@ def person(bed: Bed, *, role: str | None = "charterer-view") -> Path:
 
 @pytest.mark.parametrize("role", ["charterer-view", "view"])
 async def test_who_may_view_sees_that_nothing_is_left_to_do_and_why_the_job_has_what_it_has(
-    bed: Bed, role: str
+    bed: Bed, role: str, tmp_path: Path
 ) -> None:
     bed.operator(limits=OperatorLimits(nodes=9))
     await bed.pool()
@@ -53,6 +53,14 @@ async def test_who_may_view_sees_that_nothing_is_left_to_do_and_why_the_job_has_
     looked = await charterer(me, "preflight", "a100")
     assert (looked.code, looked.err) == (0, "")
     assert "OK GPUPool a100: taints: none that training pods do not tolerate" in looked.out
+    file = tmp_path / "profile.json"
+    profile = {"apiVersion": "charterer.dev/v1alpha1", "kind": "SpeedupProfile", "metadata": {"name": "resnet"}}
+    file.write_text(json.dumps(profile | {"spec": {"model": {"flopsPerSample": 24.5e9, "parameters": 25.6e6}}}))
+    predicted = await charterer(me, "predict", "-f", str(file), "--gpu-type", "T4", "-o", "json")
+    assert (predicted.code, predicted.err) == (0, "")
+    (found,) = predicted.json["classes"]
+    assert "T4" in [step["gpuType"] for step in found["steps"]]
+    assert found["checkpointSeconds"] == pytest.approx(7.6, abs=0.1)
 
 
 @pytest.mark.groups(group("a100"), group("other"))

@@ -20,6 +20,10 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "Show what Charterer would do now and why, and what more or less money would buy.",
     ),
     "explain": ("charterer.cli.explain.command:explain", "Explain why a job has this many GPUs of this pool now."),
+    "predict": (
+        "charterer.cli.predict.command:predict",
+        "Show how long steps, checkpoints and start-ups of a class will take, before its first run.",
+    ),
     "doctor": ("charterer.cli.doctor.command:doctor", "Check operator, pools, prices, permissions and budgets."),
     "logs": ("charterer.cli.logs:logs", "Print what a job's pods print, or what is kept of a run whose pods are gone."),
     "simulate": ("charterer.cli.simulate.command:simulate", "Simulate a workload under policies side by side."),

@@ -114,6 +114,20 @@ class BatchTerms:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What the owner of a class says of its model, so that something is known of its speed before a job ran.
+
+    ``family``: any word that classes of alike models share; empty for none. ``flops_per_sample``: floating-point
+    operations of a training step (forward and backward) for one sample. ``parameters``: number of trained parameters.
+    """
+
+    family: str = ""
+    flops_per_sample: float | None = None
+    parameters: float | None = None
+
+
+NO_FACTS = ModelFacts()
 TRIAL_STEP = 2
 """Largest ratio between a width that a learned class is tried on and the widest that it has run on, so that the money
 at risk in a trial grows by a known factor."""
@@ -146,7 +160,7 @@ class Profile:
     known. ``claims_work``, ``claims_arrivals``: whether a user declares them, so that they count only as far as jobs
     bear them out. ``batch``: the batch sizes that the spec allows; None: every job keeps its own.
     ``restart_seconds``: from stopping one run to training in the next, node start-up not included.
-    ``checkpoint_seconds``: to write a checkpoint; None where nobody knows.
+    ``checkpoint_seconds``: to write a checkpoint; None where nobody knows. ``model``: what the owner says of it.
     ``resize_seconds``: pause in the training of a run that is resized in place. ``budget`` pays for the jobs of the
     profile's namespace; None if no budget selects it.
     """
@@ -167,6 +181,7 @@ class Profile:
     claims_arrivals: bool = False
     claims_work: bool = False
     checkpoint_seconds: float | None = None
+    model: ModelFacts = NO_FACTS
 
     @property
     def widest(self) -> int:

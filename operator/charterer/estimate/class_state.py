@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from charterer.domain.ids import ClassId
-from charterer.domain.profile import BatchTerms
+from charterer.domain.profile import NO_FACTS, BatchTerms, ModelFacts
 from charterer.estimate.learned import Learned
 from charterer.estimate.noise import Noise, NoiseReports
 from charterer.estimate.sizes import JobSizes
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ClassState:
-    """Statistics: ``times`` by GPU type, ``noise`` and ``sizes``.
+    """Statistics: ``times`` by GPU type, ``noise`` and ``sizes``. ``model``: what its owner says of it.
 
     Derived: the noise ``curve`` (from ``curve_reports`` reports that scatter with the variance ``curve_scatter``),
     ``curve_off``, the sum of what later reports of log φ lie above it, ``candidates`` by GPU type and width with their
@@ -33,6 +33,7 @@ class ClassState:
     times: dict[str, StepTimes] = field(default_factory=dict)
     noise: NoiseReports = field(default_factory=NoiseReports)
     sizes: JobSizes = field(default_factory=JobSizes)
+    model: ModelFacts = NO_FACTS
     curve: tuple[Noise, ...] = ()
     curve_reports: int = 0
     curve_prior: int = 0

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import exp, inf, log, sqrt
 
 from charterer.domain.ids import ClassId
-from charterer.domain.profile import BatchTerms, CurveSource
+from charterer.domain.profile import NO_FACTS, BatchTerms, CurveSource, ModelFacts
 from charterer.estimate.class_state import ClassState
 from charterer.estimate.fitting import fit, refit
 from charterer.estimate.goodput import BatchCandidate, BatchChoice, best_batch, candidates, probes
 from charterer.estimate.learned import LIKELY, MOST_WIDTHS, Entry, Learned, LearnedPhase
+from charterer.estimate.model_prior import MeasuredModel, measured_model, predicted_seconds, with_model
 from charterer.estimate.noise import Noise, bin_at, log_noise, noise_growth
 from charterer.estimate.observation import Observation, Shape, split
 from charterer.estimate.phases import phase_segments
@@ -62,7 +63,14 @@ class Learner:
         """Add a class, or change its terms; what was learned under other terms is dropped."""
         state = self._classes.get(class_id)
         if state is None or state.terms != terms:
-            self._classes[class_id] = ClassState(class_id, terms)
+            self._classes[class_id] = ClassState(class_id, terms, model=NO_FACTS if state is None else state.model)
+
+    def describe(self, class_id: ClassId, model: ModelFacts) -> None:
+        """Set what the owner of a declared class says of its model; its prior and those of alike classes follow."""
+        state = self._class(class_id)
+        if state.model != model:
+            state.model = model
+            self._note_facts()
 
     def declared(self, class_id: ClassId) -> BatchTerms | None:
         """The terms of the class; None where it is not declared."""
@@ -118,6 +126,10 @@ class Learner:
         for gpu_type, times in state.times.items():
             for where in times.cells:
                 self._note_shape(gpu_type, where.shape)
+        self._note_facts()
+
+    def _note_facts(self) -> None:
+        """What classes borrow from each other is not what it was."""
         self._fits += 1
         self._prior_generation = self._fits
 
@@ -247,9 +259,20 @@ class Learner:
             unknowns = sibling_prior(
                 unknowns, sibling, usual_ratio(gpu_type, name), self._speed_ratios(class_id, gpu_type, name)
             )
+        else:
+            state = self._classes[class_id]
+            seconds = predicted_seconds(class_id, state.model, gpu_type, self._measured_models(class_id))
+            unknowns = with_model(unknowns, seconds, state.terms.largest_per_gpu)
         fits = (times.fit for state in self._classes.values() for times in state.times.values())
         there = (state.times[gpu_type].fit for state in others if gpu_type in state.times)
         return unknowns, estimate_misfit(filter(None, fits), filter(None, there))
+
+    def _measured_models(self, class_id: ClassId) -> Iterable[MeasuredModel]:
+        """The other classes whose models were described, where they ran."""
+        for state in self._others(class_id):
+            for gpu_type, times in state.times.items():
+                if times.fit is not None:
+                    yield measured_model(state.class_id, state.model, gpu_type, times.fit)
 
     def _speed_ratios(self, class_id: ClassId, gpu_type: str, sibling: str) -> list[float]:
         """log(seconds on the type / seconds on the sibling) of the other classes that ran on both."""

@@ -15,7 +15,7 @@ from charterer.api.models.learned_profile import learned_profile
 from charterer.api.models.statistics.class_statistics import ClassStatistics
 from charterer.api.models.statistics.machine_state import PackedStatistics
 from charterer.domain.ids import ClassId
-from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
+from charterer.domain.profile import NO_FACTS, Amdahl, ModelFacts, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
 from charterer.gpu_types import relative_speeds
 from charterer.policy.options.speedup import reference_width, throughput
 from charterer.sentences import count, is_or_are
@@ -180,6 +180,23 @@ class Batch(BatchTermsStatus):
     )
 
 
+class ModelSpec(ApiModel):
+    """What is known of the model that jobs of this class train, before the first of them has run."""
+
+    family: Annotated[str, Field(max_length=63)] = ""
+    """Any word that the classes share which run the same program, such as sizes of one network. What was measured of
+    one of them tells most about the others."""
+    flops_per_sample: Annotated[float, Field(ge=1, le=1e18)] | None = None
+    """Floating-point operations of a training step (forward and backward) for one sample: about 6 for each parameter
+    and token of a language model, and 6 for each multiply-add of a convolutional network's forward pass."""
+    parameters: Annotated[float, Field(ge=1, le=1e15)] | None = None
+    """Number of trained parameters. It says how long a checkpoint takes until one is reported."""
+
+    def to_domain(self) -> ModelFacts:
+        """As a value."""
+        return ModelFacts(self.family, self.flops_per_sample, self.parameters)
+
+
 class SpeedupProfileSpec(ApiModel):
     """Declared properties of a class of jobs."""
 
@@ -201,6 +218,9 @@ class SpeedupProfileSpec(ApiModel):
     batch: Batch | None = None
     """The batch sizes that Charterer may choose. Jobs are sent the best batch size, and use it if they can. Absent:
     every job keeps its own batch size."""
+    model: ModelSpec | None = None
+    """What is known of the model before the first run. It is the prior of learning: `charterer predict` shows what
+    follows from it, and the first report outweighs it."""
     mean_work: Annotated[float, Field(gt=1e-3, le=1e12)] | None = None
     """Mean seconds that a job of this class takes on the reference. Absent: learned from the jobs. For the load on the
     budget it counts up to twice the cost of the dearest job of the class so far."""
@@ -213,7 +233,8 @@ class SpeedupProfileSpec(ApiModel):
     """Seconds without training when pods are added to or removed from a job of this class (resizePolicy InPlace)."""
 
     checkpoint_seconds: Annotated[float, Field(gt=0, le=86_400)] | None = None
-    """Seconds for which training stops while a checkpoint is written. Absent: as reported, and 30 before that."""
+    """Seconds for which training stops while a checkpoint is written. Absent: as reported; before that, what follows
+    from model.parameters, and 30 without it."""
 
     def to_domain(self, meta: ObjectMeta, record: SpeedupProfileRecord, unreadable: str = "") -> Profile:
         """The profile with what was learned of its class; InvalidObject when a declared curve cannot be used.
@@ -233,6 +254,7 @@ class SpeedupProfileSpec(ApiModel):
             checkpoint_seconds=self.checkpoint_seconds,
             declared=curves,
             batch=None if self.batch is None else self.batch.to_domain(),
+            model=NO_FACTS if self.model is None else self.model.to_domain(),
             unreadable=unreadable,
             claims_work=self.mean_work is not None,
             claims_arrivals=self.arrivals_per_hour is not None,

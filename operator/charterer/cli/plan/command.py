@@ -15,16 +15,6 @@ from charterer.cli.plan.plan_answer import PlanAnswer
 from charterer.cli.plan.plan_json import plan_json
 from charterer.cli.plan.savings_document import savings_blocks, savings_json
 from charterer.cli.plan.savings_estimate import SavingsEstimate, savings_estimate
-from charterer.cli.plan.what_ifs.manifest_files import manifest_sources, planned_and_left_out
-from charterer.cli.plan.what_ifs.what_if import (
-    WhatIf,
-    apply_figures,
-    apply_objects,
-    budget_amount,
-    pool_price,
-    what_if_sentences,
-    written_jobs,
-)
 from charterer.cli.shared.cluster import (
     ClusterOptions,
     ClusterReading,
@@ -47,6 +37,16 @@ from charterer.cli.shared.output import (
 from charterer.cli.shared.own_jobs import own_jobs
 from charterer.cli.shared.plan_report import plan_report
 from charterer.cli.shared.template_trials import TriedState, with_trials
+from charterer.cli.shared.what_ifs.manifest_files import manifest_sources, planned_and_left_out
+from charterer.cli.shared.what_ifs.what_if import (
+    WhatIf,
+    apply_figures,
+    apply_objects,
+    budget_amount,
+    pool_price,
+    what_if_sentences,
+    written_jobs,
+)
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import snapshot_of
 from charterer.domain.budget import Mode

@@ -113,6 +113,12 @@ class ReportCollector:
             self._learn(job, profile, offering, report, at)
         return self._advice(job, profile, offering, report, at)
 
+    def learn_models(self, snapshot: Snapshot) -> None:
+        """Take what the owners say of the learned classes' models: a class that is at rest informs others too."""
+        for class_id in self.classes:
+            if (profile := snapshot.profiles.get(class_id)) is not None:
+                self.learner.describe(class_id, profile.model)
+
     def learn_sizes(self, snapshot: Snapshot) -> None:
         """Learn the sizes of jobs that have ended since; each counts once, by when it ended.
 
@@ -227,6 +233,8 @@ class ReportCollector:
         if before is not None and before != terms:
             _log.info("class %s has other batch sizes now (%s): it is learned anew", class_id, terms)
         self.learner.declare(class_id, terms)
+        if profile is not None:
+            self.learner.describe(class_id, profile.model)
         learning = self.classes.setdefault(class_id, ClassLearning())
         if before != terms:
             learning.best_since = None

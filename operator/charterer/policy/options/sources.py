@@ -14,7 +14,8 @@ from charterer.domain.money import Price
 from charterer.domain.option import MOST_PODS, Interruptions, Option
 from charterer.domain.profile import Profile
 from charterer.gpu_types import relative_speeds
-from charterer.policy.options.interruptions import DEFAULT_CHECKPOINT_SECONDS, RunTimes, interruptions
+from charterer.policy.options.checkpoint_time import checkpoint_seconds
+from charterer.policy.options.interruptions import RunTimes, interruptions
 from charterer.policy.options.market import Market, PoolOffer
 from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.options.optimism import exploration_candidates, optimistic_speed
@@ -46,8 +47,7 @@ class Curves:
     @property
     def checkpoint_seconds(self) -> float:
         """Seconds to write a checkpoint."""
-        known = None if self.profile is None else self.profile.checkpoint_seconds
-        return DEFAULT_CHECKPOINT_SECONDS if known is None else known
+        return checkpoint_seconds(self.profile)
 
     def length(self, speeds: Sequence[float]) -> float | None:
         """Seconds that a job of the class takes with these speeds in its phases; None where its work is not known."""

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.cli.plan.what_ifs.manifest_files import ManifestSource
-from charterer.cli.plan.what_ifs.what_if import apply_objects
+from charterer.cli.shared.what_ifs.manifest_files import ManifestSource
+from charterer.cli.shared.what_ifs.what_if import apply_objects
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.domain.ids import PoolSetId

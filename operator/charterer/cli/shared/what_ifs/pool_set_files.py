@@ -10,7 +10,7 @@ import click
 
 from charterer.api.models.gpupoolset import GPUPoolSetSpec
 from charterer.api.names import API_VERSION
-from charterer.cli.plan.what_ifs.manifest_files import ManifestSource
+from charterer.cli.shared.what_ifs.manifest_files import ManifestSource
 from charterer.cluster.store import ObjectKey
 from charterer.domain.pool import Pool
 

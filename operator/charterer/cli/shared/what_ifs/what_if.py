@@ -12,9 +12,9 @@ import click
 from charterer.api import decode
 from charterer.api.decode import DecodedNamespace
 from charterer.api.names import API_VERSION
-from charterer.cli.plan.what_ifs.manifest_files import ManifestSource
-from charterer.cli.plan.what_ifs.pool_set_files import check_known, pools_of_set, without_removed
-from charterer.cli.plan.what_ifs.schema_faults import schema_faults
+from charterer.cli.shared.what_ifs.manifest_files import ManifestSource
+from charterer.cli.shared.what_ifs.pool_set_files import check_known, pools_of_set, without_removed
+from charterer.cli.shared.what_ifs.schema_faults import schema_faults
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.domain.budget import Budget
