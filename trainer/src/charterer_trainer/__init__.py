@@ -6,6 +6,7 @@ Nothing here may raise into training because the operator is away, slow or wrong
 from charterer_trainer.allocations import Allocation
 from charterer_trainer.checkpoints import latest_checkpoint, remove_partials, save_atomically
 from charterer_trainer.distributed import any_rank, init_jax
+from charterer_trainer.inplace.in_torch import elastic
 from charterer_trainer.session import STOPPED, Session, allocation, batch, report, run, should_checkpoint, should_stop
 
 __version__ = "0.1.0"
@@ -17,6 +18,7 @@ __all__ = [
     "allocation",
     "any_rank",
     "batch",
+    "elastic",
     "init_jax",
     "latest_checkpoint",
     "remove_partials",

@@ -16,6 +16,7 @@ from charterer_trainer.allocations import Allocation, from_environment, from_fil
 from charterer_trainer.checkpoints import saves
 from charterer_trainer.client import Client
 from charterer_trainer.environment import Environment
+from charterer_trainer.members import MembersWatch
 from charterer_trainer.reporter import Reporter
 
 STOPPED = 143
@@ -55,6 +56,7 @@ class Session:
         self._terminated = False
         self._stop_requested = False
         self._agreed = False
+        self._at_end: list[Callable[[], None]] = []
         self._reporter: Reporter | None = None
         if environment.progress_url and environment.local_rank == 0:
             base = {"index": environment.index}
@@ -81,7 +83,7 @@ class Session:
         if self._reporter is not None and self._reporter.stopping.is_set():
             self._stop_requested = True
         if agree is not None and agree(self.stopped):
-            self._agreed = True
+            self.agreed()
         return self.stopped
 
     def report(
@@ -155,6 +157,29 @@ class Session:
         """
         return saves.due(None if self._reporter is None else self._reporter.checkpoint_every)
 
+    @property
+    def members(self) -> MembersWatch | None:
+        """Who should form the group of a job that is resized in place; None where nobody says it."""
+        return None if self._reporter is None else self._reporter.members
+
+    def formed(self, generation: int, resize_seconds: float | None = None) -> None:
+        """This process trains in the group of that generation; the change to it took that many seconds of training."""
+        if self._reporter is not None:
+            self._reporter.formed(generation, resize_seconds)
+
+    def agreed(self) -> None:
+        """The ranks have agreed to stop."""
+        self._agreed = True
+
+    def at_end(self, call: Callable[[], None]) -> None:
+        """Call that once training has ended as it should: neither by an exception nor by a stop."""
+        self._at_end.append(call)
+
+    def ended(self) -> None:
+        """Training has ended as it should."""
+        for call in self._at_end:
+            call()
+
     def close(self) -> None:
         """Post the last numbers, briefly."""
         if self._reporter is not None:
@@ -166,7 +191,8 @@ _lock = threading.Lock()
 _current: Session | None = None
 
 
-def _session() -> Session:
+def current() -> Session:
+    """This process's session, which is made if there is none."""
     global _current
     with _lock:
         if _current is None:
@@ -186,7 +212,7 @@ def report(
     grad_var: float | None = None,
 ) -> None:
     """See Session.report."""
-    _session().report(
+    current().report(
         step=step,
         total_steps=total_steps,
         fraction=fraction,
@@ -200,22 +226,22 @@ def report(
 
 def batch() -> int | None:
     """See Session.batch; None outside Charterer."""
-    return _session().batch
+    return current().batch
 
 
 def should_stop(agree: Callable[[bool], bool] | None = None) -> bool:
     """See Session.should_stop. With several ranks, ``should_stop(agree=any_rank)``."""
-    return _session().should_stop(agree)
+    return current().should_stop(agree)
 
 
 def should_checkpoint() -> bool:
     """See Session.should_checkpoint. Ranks hear of it at different times: let rank 0 decide for all."""
-    return _session().should_checkpoint()
+    return current().should_checkpoint()
 
 
 def allocation() -> Allocation | None:
     """See Session.allocation; None outside Charterer."""
-    return _session().allocation()
+    return current().allocation()
 
 
 @contextmanager
@@ -252,11 +278,13 @@ def run() -> Iterator[Session]:
     stopped ends as the block does.
     """
     global _current
-    session = _session()
+    session = current()
     try:
         with _sigterm(session):
             try:
                 yield session
+                if not session.stopped:
+                    session.ended()
             finally:
                 session.close()
     except BaseException as error:
