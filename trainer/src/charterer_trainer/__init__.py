@@ -6,6 +6,7 @@ Nothing here may raise into training because the operator is away, slow or wrong
 from charterer_trainer.allocations import Allocation
 from charterer_trainer.checkpoints import latest_checkpoint, remove_partials, save_atomically
 from charterer_trainer.distributed import any_rank, init_jax
+from charterer_trainer.inplace.in_jax import elastic_jax
 from charterer_trainer.inplace.in_torch import elastic
 from charterer_trainer.session import STOPPED, Session, allocation, batch, report, run, should_checkpoint, should_stop
 
@@ -19,6 +20,7 @@ __all__ = [
     "any_rank",
     "batch",
     "elastic",
+    "elastic_jax",
     "init_jax",
     "latest_checkpoint",
     "remove_partials",

@@ -1,4 +1,4 @@
-"""The members of a group that is resized in place: what the operator announces, and a thread that waits for its word."""
+"""The members of a group that is resized in place: what the operator announces, and a thread that waits for it."""
 
 from __future__ import annotations
 

@@ -135,7 +135,9 @@ class Announcer:
 
         def first() -> dict[str, Any] | None:
             with self.changed:
-                return next((r for r in self.reports if r["index"] == index and r.get("generation") == generation), None)
+                return next(
+                    (r for r in self.reports if r["index"] == index and r.get("generation") == generation), None
+                )
 
         found: dict[str, Any] = self.until(f"generation {generation} of index {index}", first, seconds)
         return found
@@ -151,29 +153,44 @@ class Pods:
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self.started = 0
 
-    def start(self, *indexes: int) -> None:
-        """Start that pod, again if it was there before."""
+    def environ(self, index: int) -> dict[str, str]:
+        """The variables of that pod's next process."""
         folder = self._announcer.folder
+        self.started += 1
+        (token := folder / f"token-{self.started}").write_text(f"pod-{self.started}\n")
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("CHARTERER_", "PET_", "JAX_", "PYTHON"))}
+        return {
+            **kept,
+            "CHARTERER_PROGRESS_URL": self._announcer.url,
+            "CHARTERER_TOKEN_FILE": str(token),
+            "CHARTERER_RUN": str(RUN),
+            "CHARTERER_GROUP_PORT": str(self._announcer.port(index)),
+            "JOB_COMPLETION_INDEX": str(index),
+            "PYTHONPATH": str(SOURCE),
+            "PYTHONUNBUFFERED": "1",
+            "OMP_NUM_THREADS": "1",
+            "GLOO_SOCKET_IFNAME": "lo",
+            "FOLDER": str(folder),
+            **self._environ,
+        }
+
+    def start(self, *indexes: int) -> None:
+        """Start those pods, again if they were there before."""
         for index in indexes:
-            self.started += 1
-            (token := folder / f"token-{self.started}").write_text(f"pod-{self.started}\n")
-            own = {
-                "CHARTERER_PROGRESS_URL": self._announcer.url,
-                "CHARTERER_TOKEN_FILE": str(token),
-                "CHARTERER_RUN": str(RUN),
-                "CHARTERER_GROUP_PORT": str(self._announcer.port(index)),
-                "JOB_COMPLETION_INDEX": str(index),
-                "PYTHONPATH": str(SOURCE),
-                "PYTHONUNBUFFERED": "1",
-                "OMP_NUM_THREADS": "1",
-                "GLOO_SOCKET_IFNAME": "lo",
-                "FOLDER": str(folder),
-            }
-            with (folder / f"output-{index}").open("ab") as output:
-                self.processes[index] = subprocess.Popen(
-                    self._command, env={**kept, **own, **self._environ}, stdout=output, stderr=subprocess.STDOUT
-                )
+            self._start(index, self.environ(index))
+
+    def start_fixed(self, width: int, **environ: str) -> None:
+        """Start the pods of a run that has this width from its start to its end, as a restart makes it."""
+        fixed = {"PET_NNODES": str(width), "JAX_COORDINATOR_ADDRESS": "127.0.0.1:29500", **environ}
+        leader = {"CHARTERER_GROUP_PORT": str(self._announcer.port(0))}
+        for index in range(width):
+            self._start(index, {**self.environ(index), **fixed, **leader})
+
+    def _start(self, index: int, environ: Mapping[str, str]) -> None:
+        with (self._announcer.folder / f"output-{index}").open("ab") as output:
+            self.processes[index] = subprocess.Popen(
+                self._command, env=environ, stdout=output, stderr=subprocess.STDOUT
+            )
 
     def signal(self, index: int, number: signal.Signals) -> None:
         self.processes[index].send_signal(number)
@@ -196,7 +213,9 @@ class Pods:
 
 
 @contextmanager
-def bed(folder: Path, command: Sequence[str], environ: Mapping[str, str] | None = None) -> Iterator[tuple[Announcer, Pods]]:
+def bed(
+    folder: Path, command: Sequence[str], environ: Mapping[str, str] | None = None
+) -> Iterator[tuple[Announcer, Pods]]:
     """An operator and no pod yet; all processes are gone at the end."""
     announcer = Announcer(folder)
     pods = Pods(announcer, command, environ)

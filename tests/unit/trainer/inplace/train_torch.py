@@ -15,6 +15,7 @@ import charterer_trainer
 FOLDER = Path(os.environ["FOLDER"])
 CHECKPOINTS = FOLDER / "checkpoints"
 BATCH, SAMPLES, WIDTH = 13, 130, int(os.environ.get("WIDTH", "16"))
+FAIL_BY = os.environ.get("FAIL_BY", "")
 STEPS, PAUSE = int(os.environ.get("STEPS", "1000000")), float(os.environ.get("PAUSE", "0.005"))
 
 
@@ -22,7 +23,7 @@ def batch_of(step: int) -> list[int]:
     """The samples of a step: every epoch has each sample once, in an order that depends on nothing else."""
     epoch, place = divmod(step, SAMPLES // BATCH)
     order = torch.randperm(SAMPLES, generator=torch.Generator().manual_seed(epoch)).tolist()
-    return order[place * BATCH : (place + 1) * BATCH]
+    return list(order[place * BATCH : (place + 1) * BATCH])
 
 
 def parts() -> dict[str, Any]:
@@ -60,23 +61,31 @@ def main() -> None:
     with charterer_trainer.run():
         job = charterer_trainer.elastic(
             net, optimizer, state={"schedule": schedule}, step=step, save=save,
-            timeout=float(os.environ.get("GROUP_TIMEOUT", "30")),
+            timeout=float(os.environ.get("TIMEOUT", "30")), patience=float(os.environ.get("PATIENCE", "30")),
             warm_up=lambda model: loss_of(model, [0, 1]).backward(),
         )  # fmt: skip
         while job.step < STEPS:
+            before = job.step
             with job.attempt():
                 samples = job.shard(batch_of(job.step))
                 if f"{index}:{job.step}" == os.environ.get("FAIL_AT"):
-                    raise {"shape": RuntimeError, "value": ValueError}[os.environ["FAIL_BY"]]("no peer's fault")
+                    raise {"value": ValueError, "shape": RuntimeError, "gloo": RuntimeError}[FAIL_BY](
+                        f"my own {FAIL_BY}"
+                    )
                 loss = loss_of(job.model, samples) * job.weight(samples)
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
                 schedule.step()
+            if job.step == before:  # a peer failed: the step is tried again
+                continue
             files, threads = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
             row = {"step": job.step, "generation": job.generation, "world": job.world, "samples": samples}
             rss = int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-            seen.write(json.dumps({**row, "files": files, "threads": threads, "rss": rss, "phases": job.standstill.phases}) + "\n")
+            seen.write(
+                json.dumps({**row, "files": files, "threads": threads, "rss": rss, "phases": job.standstill.phases})
+                + "\n"
+            )
             charterer_trainer.report(step=job.step)
             time.sleep(PAUSE)
 

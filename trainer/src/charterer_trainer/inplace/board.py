@@ -78,6 +78,8 @@ class BoardServer:
 
     def close(self) -> None:
         """Serve no more requests."""
+        if self._socket.fileno() >= 0:
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits in it
         self._socket.close()
 
     def _accept(self) -> None:
@@ -114,8 +116,9 @@ class BoardServer:
 def ask(address: str, **fields: Any) -> dict[str, Any]:
     """One request to the board at that address; OSError when there is none, or no answer in time.
 
-    ``generation`` and ``word``: what it is about. ``index`` and ``value``: say the word. ``lately``: who has said it within so many seconds. Otherwise wait until
-    ``count`` members have said it (or ``awaited``, another word), for at most ``seconds``.
+    ``generation`` and ``word``: what it is about. ``index`` and ``value``: say the word. ``lately``: who has said it
+    within so many seconds. Otherwise wait until ``count`` members have said it (or ``awaited``, another word), for at
+    most ``seconds``.
     """
     request = {"index": None, "value": None, "lately": 0, "awaited": "", "count": 0, "seconds": 0.0, **fields}
     with socket.create_connection(host_and_port(address), timeout=_CONNECT_SECONDS) as connection:

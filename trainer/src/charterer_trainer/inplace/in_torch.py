@@ -11,7 +11,7 @@ from typing import Any
 
 from charterer_trainer.environment import Environment
 from charterer_trainer.inplace.board import host_and_port
-from charterer_trainer.inplace.job import FORM_SECONDS, ElasticJob
+from charterer_trainer.inplace.job import DEFAULT_PATIENCE_SECONDS, ElasticJob
 from charterer_trainer.inplace.launch import check_launch
 from charterer_trainer.inplace.torch_state import own_tensors, receive_state, send_state
 from charterer_trainer.members import Members
@@ -35,10 +35,11 @@ class TorchJob(ElasticJob):
         step: int,
         save: Callable[[int], object] | None,
         timeout: float,
+        patience: float,
         ddp: Mapping[str, Any],
         warm_up: Callable[[Any], object] | None,
     ) -> None:
-        super().__init__(session, environment, step, save)
+        super().__init__(session, environment, step=step, save=save, patience=patience)
         self.model: Any = None
         self._torch: Any = importlib.import_module("torch")
         self._dist: Any = importlib.import_module("torch.distributed")
@@ -93,9 +94,9 @@ class TorchJob(ElasticJob):
             self._rendezvous.tell(members, "port", port)
             store = self._store
         else:
-            port = self._rendezvous.told(members, "port", FORM_SECONDS)
+            port = self._rendezvous.told(members, "port", self._patience)
             host, _ = host_and_port(members.address(members.leader))
-            limit = datetime.timedelta(seconds=FORM_SECONDS)
+            limit = datetime.timedelta(seconds=self._patience)
             store = self._dist.TCPStore(host, port, None, False, timeout=limit)
         self._init(self._dist.PrefixStore(name, store), rank, self.world)
 
@@ -119,7 +120,7 @@ class TorchJob(ElasticJob):
         self.model = self._torch.nn.parallel.DistributedDataParallel(self._net, init_sync=False, **self._ddp)
 
     def _warm_up(self, call: Callable[[Any], object] | None) -> None:
-        """All that happens at a first time happens before this process says that it is ready: others train meanwhile."""
+        """What takes long at its first time happens before this process is ready, while the others train."""
         self._init(self._dist.HashStore(), 0, 1)
         with self._torch.random.fork_rng():
             spare = self._torch.nn.parallel.DistributedDataParallel(copy.deepcopy(self._net), **self._ddp)
@@ -140,10 +141,7 @@ class TorchJob(ElasticJob):
         stop, generation = numbers.tolist()
         return bool(stop), int(generation)
 
-    def _share_state(self) -> None:
-        source, behind = self._who_sends()
-        if not behind:
-            return
+    def _share_state(self, source: int, behind: list[int]) -> None:
         ranks = sorted([source, *behind])
         group = None if len(ranks) == self.world else self._dist.new_group(ranks)
         if self.rank == source:
@@ -154,25 +152,12 @@ class TorchJob(ElasticJob):
             self._optimizer.load_state_dict(content["optimizer"])
             for name, part in self._state.items():
                 part.load_state_dict(content["state"][name])
-            self.step = content["step"]
-
-    def _who_sends(self) -> tuple[int, list[int]]:
-        """The rank whose state counts, and those that need it: all others where nobody has trained yet."""
-        mine = self._torch.tensor([self.step if self._trained else -1, self.step])
-        steps = [self._torch.zeros_like(mine) for _ in range(self.world)]
-        self._dist.all_gather(steps, mine)
-        trained, loaded = ([int(pair[place]) for pair in steps] for place in (0, 1))
-        if max(trained) < 0:
-            source = loaded.index(max(loaded))
-            return source, [rank for rank in range(self.world) if rank != source]
-        return trained.index(max(trained)), [rank for rank, step in enumerate(trained) if step < max(trained)]
 
     def _content(self) -> dict[str, Any]:
         return {
             "net": self._net.state_dict(),
             "optimizer": self._optimizer.state_dict(),
             "state": {name: part.state_dict() for name, part in self._state.items()},
-            "step": self.step,
         }
 
 
@@ -184,6 +169,7 @@ def elastic(
     step: int = 0,
     save: Callable[[int], object] | None = None,
     timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    patience: float = DEFAULT_PATIENCE_SECONDS,
     ddp: Mapping[str, Any] | None = None,
     warm_up: Callable[[Any], object] | None = None,
 ) -> TorchJob:
@@ -191,9 +177,10 @@ def elastic(
 
     ``state``: what else belongs to the training state, by name, with ``state_dict`` and ``load_state_dict`` (schedule,
     scaler). ``step``: how many steps the loaded checkpoint has done. ``save``: called with the number of steps, on one
-    rank, when a checkpoint is due, before the first change and at a stop. ``timeout``: seconds after which a silent peer
-    counts as failed, longer than the longest step and save. ``ddp``: arguments of DistributedDataParallel. ``warm_up``:
-    called with a copy of the net before this process joins, to run a step's forward and backward pass once.
+    rank, when a checkpoint is due, before the first change and at a stop. ``timeout``: seconds after which a silent
+    peer counts as failed, longer than the longest step and save. ``patience``: seconds within which a group must form,
+    and survivors of a failed peer must be called to another one. ``ddp``: arguments of DistributedDataParallel.
+    ``warm_up``: called with a copy of the net before this process joins, to run a forward and backward pass once.
 
     RuntimeError under torchrun or with several processes in a pod.
     """
@@ -207,6 +194,7 @@ def elastic(
         step=step,
         save=save,
         timeout=timeout,
+        patience=patience,
         ddp=ddp or {},
         warm_up=warm_up,
     )

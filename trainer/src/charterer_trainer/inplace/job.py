@@ -20,8 +20,8 @@ from charterer_trainer.session import STOPPED, Session
 
 log = logging.getLogger("charterer_trainer")
 
-FORM_SECONDS = 30.0
-"""Within which a group must have formed once it was decided, and survivors of a failure must be in a new one."""
+DEFAULT_PATIENCE_SECONDS = 30.0
+"""Within which a group must have formed once it was decided, and survivors of a failure must be called to a new one."""
 _AGAIN_SECONDS = 10.0
 _BARRIER_SECONDS = 10.0
 
@@ -40,15 +40,25 @@ def fixed_members(environment: Environment) -> Members | None:
 class ElasticJob:
     """One process's view of the group. ``step`` counts the steps that are done, of all processes together."""
 
-    def __init__(self, session: Session, environment: Environment, step: int, save: Callable[[int], object] | None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        environment: Environment,
+        *,
+        step: int,
+        save: Callable[[int], object] | None,
+        patience: float,
+    ) -> None:
         self.step = step
+        self._patience = patience
         self.standstill = Standstill()
         self._session = session
         self._save = save
         self._saved = False
         fixed = fixed_members(environment)
         watch = session.members if fixed is None else None
-        self._rendezvous = Rendezvous(environment.index, watch, fixed, session.should_stop, own_port())
+        port = own_port() if fixed is None or fixed.leader == environment.index else 0  # nobody calls the others
+        self._rendezvous = Rendezvous(environment.index, watch, fixed, session.should_stop, port)
         self._watchdog = Watchdog()
         self._group = Members(-1, (environment.index,), ("",))
         self._trained = False  # whether this process has the state of a group that trains
@@ -86,9 +96,10 @@ class ElasticJob:
     def attempt(self) -> Iterator[None]:
         """The block is one step; ``step`` counts it when it ends. Before it, the ranks agree on stops and on changes.
 
-        If a peer fails in it, the step is tried again in a smaller group, if the operator says that there is one:
-        ``optimizer.step()`` must be the last thing in it that can fail. Any other exception is raised as ever. Leaves
-        by SystemExit(143) when the run is told to stop; ends the process with 75 where only a restart helps.
+        If a peer fails in it, its exception ends here and ``step`` stays: the next attempt tries the step again, in the
+        group that the operator says. So the optimizer's step must be the last thing in it that can fail. Any other
+        exception is raised as ever. Leaves by SystemExit(143) when the run is told to stop, and ends the process with
+        75 where only a restart helps.
         """
         self._begin()
         failure: str | None = None
@@ -110,8 +121,8 @@ class ElasticJob:
     def _connect(self, members: Members, name: str) -> None:
         raise NotImplementedError
 
-    def _share_state(self) -> None:
-        """Give the state of the rank with most steps to those with fewer or none, ``step`` included."""
+    def _share_state(self, source: int, behind: list[int]) -> None:
+        """Give the state of the source, a rank, to those behind."""
         raise NotImplementedError
 
     def _place(self) -> None:
@@ -164,7 +175,7 @@ class ElasticJob:
         self._group = members
         self.standstill.mark("decided")
         try:
-            with self._watchdog.limit(FORM_SECONDS, f"forming the group of generation {members.generation}"):
+            with self._watchdog.limit(self._patience, f"forming the group of generation {members.generation}"):
                 self._connect(members, f"{members.generation}.{again}")
         except Finished:
             self._released()
@@ -172,7 +183,10 @@ class ElasticJob:
             self._restart(f"generation {members.generation} could not be formed: {type(error).__name__}: {error}")
         self.standstill.mark("formed")
         try:
-            self._share_state()
+            source, behind, step = self._who_sends(again)
+            if behind:
+                self._share_state(source, behind)
+            self.step = step
         except Exception as error:
             self._restart(f"the state did not arrive in generation {members.generation}: {error}")
         self.standstill.mark("state")
@@ -189,6 +203,17 @@ class ElasticJob:
         for callback in self._callbacks:
             callback()
 
+    def _who_sends(self, again: int = 0) -> tuple[int, list[int], int]:
+        """The rank whose state counts, those that need it (all others where nobody has trained yet), and its step."""
+        mine = [self.step if self._trained else -1, self.step]
+        steps = self._rendezvous.gather(self._group, f"steps {again}", mine, self._patience)
+        trained, loaded = [pair[0] for pair in steps], [pair[1] for pair in steps]
+        if max(trained) < 0:
+            source = loaded.index(max(loaded))
+            return source, [rank for rank in range(self.world) if rank != source], loaded[source]
+        source = trained.index(max(trained))
+        return source, [rank for rank, step in enumerate(trained) if step < trained[source]], trained[source]
+
     def _leave(self, failed: bool = False) -> None:
         self._votes = None
         self._rendezvous.rest()
@@ -202,8 +227,13 @@ class ElasticJob:
         self.standstill.end("first step")
         seconds = self.standstill.seconds if self.standstill.of_change else None
         if self.standstill.of_change:
-            log.info("generation %d: %d processes from step %d on, after %s", self.generation, self.world, self.step - 1,
-                     self.standstill)
+            log.info(
+                "generation %d: %d processes from step %d on, after %s",
+                self.generation,
+                self.world,
+                self.step - 1,
+                self.standstill,
+            )
         if self.generation > 0:
             self._session.formed(self.generation, seconds)
 
@@ -234,7 +264,7 @@ class ElasticJob:
         """Vote, and read what was voted at the step before: so nobody waits for a vote."""
         wanted = self._rendezvous.wanted if self.rank == 0 else None
         if wanted is not None:
-            if not self._saved and self._save is not None:
+            if not self._saved and self._save is not None and wanted.indexes != self._group.indexes:
                 self._save_now()
             try:
                 self._rendezvous.announce(wanted)
@@ -337,7 +367,7 @@ class ElasticJob:
                 self._form(self._group, self._failures)
                 return
         try:
-            members = self._rendezvous.join(self.generation, FORM_SECONDS)
+            members = self._rendezvous.join(self.generation, self._patience)
         except (TimeoutError, Excluded) as error:
             self._restart(f"{failure}; {error}")
         except Finished:

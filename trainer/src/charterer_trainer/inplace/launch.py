@@ -8,8 +8,10 @@ from charterer_trainer.environment import whole
 
 
 def check_launch(environ: Mapping[str, str]) -> None:
-    """RuntimeError under torchrun, whose agent restarts all workers at a change, and beside other workers in the pod."""
+    """RuntimeError under torchrun, whose agent restarts all workers at a change, and beside others in the pod."""
     if "TORCHELASTIC_RUN_ID" in environ:
-        raise RuntimeError("start this script with python instead of torchrun, which restarts the processes at a change")
+        raise RuntimeError(
+            "start this script with python instead of torchrun, which restarts the processes at a change"
+        )
     if (whole(environ.get("LOCAL_WORLD_SIZE")) or 1) > 1:
         raise RuntimeError("resizing in place takes one process per pod: ask for one GPU per pod, or use Restart")

@@ -12,13 +12,14 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from charterer_trainer.inplace.board import Board, BoardServer, ask
 from charterer_trainer.members import Members, MembersWatch
 from charterer_trainer.session import STOPPED
 
 _READY_SECONDS = 2.0
-"""A newcomer counts as ready if it said so this short a time ago: what a predecessor of its index said does not count."""
+"""A newcomer is ready if it said so this short a time ago: what a predecessor of its index said does not count."""
 _REPEAT_SECONDS = 0.5
 _LOOK_SECONDS = 0.05
 _PARALLEL = 32
@@ -160,6 +161,14 @@ class Rendezvous:
         count = len(group.indexes)
         asked = {"index": self.index, "count": count, "seconds": seconds}
         return len(self._at(group, group.leader, word, generation=generation, **asked)) >= count
+
+    def gather(self, group: Members, word: str, value: object, seconds: float) -> list[Any]:
+        """What each rank says, by rank. TimeoutError when one says nothing for that many seconds; OSError."""
+        asked = {"index": self.index, "value": value, "count": len(group.indexes), "seconds": seconds}
+        said = {int(index): value for index, value in self._at(group, group.leader, word, **asked).items()}
+        if missing := set(group.indexes) - said.keys():
+            raise TimeoutError(f"indexes {sorted(missing)} do not say their {word} within {seconds:g} s")
+        return [said[index] for index in group.indexes]
 
     def told(self, members: Members, word: str, seconds: float) -> object:
         """What the leader of that group says (``tell``). TimeoutError, OSError; SystemExit and Finished as in join."""

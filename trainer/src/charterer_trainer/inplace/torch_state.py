@@ -1,4 +1,4 @@
-"""Sending the state of a training loop to other ranks of a torch.distributed group: tensors as they are, the rest pickled."""
+"""Sending a training loop's state to other ranks of a torch group: tensors as they are, the rest pickled."""
 
 from __future__ import annotations
 
