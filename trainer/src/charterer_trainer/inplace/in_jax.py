@@ -14,7 +14,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NoReturn
 
 from charterer_trainer.environment import Environment
 from charterer_trainer.inplace.board import host_and_port
@@ -26,6 +26,8 @@ from charterer_trainer.session import Session, current
 DEFAULT_TIMEOUT_SECONDS = 600.0
 MOST_CHANGES = 20
 """Changes after which a process asks for a restart: each leaves 5 files, 14 threads and 11 MB behind in JAX 0.10."""
+_COORDINATOR_SECONDS = 2.0
+"""The coordinator ends that much later than the others, because JAX aborts (134) a process that loses it."""
 _KNOCK_SECONDS = 0.005
 _COLLECTIVES = ("gloo", "nccl")
 _FAILURES = (*_COLLECTIVES, "connection", "coordination", "unavailable", "deadline_exceeded", "heartbeat")
@@ -161,6 +163,11 @@ class JaxJob(ElasticJob):
         self._jax.distributed.shutdown()
         self._backend.clear_backends()
         gc.collect()
+
+    def _restart(self, why: str) -> NoReturn:
+        if self.rank == 0 and self.world > 1:
+            time.sleep(_COORDINATOR_SECONDS)
+        super()._restart(why)
 
     def _place(self) -> None:
         sharding = self._jax.sharding
