@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.trainer.support import SOURCE
 
-FILES = sorted((SOURCE / "charterer_trainer").glob("*.py"))
+FILES = sorted((SOURCE / "charterer_trainer").rglob("*.py"))
 
 
 def test_the_trainer_depends_on_nothing() -> None:

@@ -13,6 +13,8 @@ from charterer_trainer.checkpoints import (
 )
 from charterer_trainer.distributed import any_rank, init_jax
 from charterer_trainer.gradients import GradientNoise
+from charterer_trainer.inplace.in_jax import elastic_jax
+from charterer_trainer.inplace.in_torch import elastic
 from charterer_trainer.sampling import Batches
 from charterer_trainer.session import (
     STOPPED,
@@ -38,6 +40,8 @@ __all__ = [
     "allocation",
     "any_rank",
     "batch",
+    "elastic",
+    "elastic_jax",
     "init_jax",
     "latest_checkpoint",
     "loading",

@@ -11,8 +11,10 @@ from urllib.parse import urlsplit
 
 from charterer_trainer.allocations import Allocation
 from charterer_trainer.environment import Environment, whole
+from charterer_trainer.members import Members
 
-_MAX_ANSWER_BYTES = 65_536
+_MAX_ANSWER_BYTES = 1_048_576
+"""Room for the names of some thousands of pods."""
 
 
 class Unanswered(Exception):
@@ -28,7 +30,8 @@ class Answer:
     """The operator's answer: the current allocation, whether a stop is coming, when it wants to hear again.
 
     ``batch``: samples per step that the whole job should use from now on; ``checkpoint_every``: seconds of training
-    between two checkpoints. None where it has no opinion.
+    between two checkpoints; ``members``: who should form the group of a job that is resized in place. None where it
+    has no opinion.
     """
 
     allocation: Allocation | None
@@ -36,6 +39,7 @@ class Answer:
     again_seconds: float
     batch: int | None = None
     checkpoint_every: float | None = None
+    members: Members | None = None
 
 
 class Client:
@@ -46,16 +50,16 @@ class Client:
         self._timeout = timeout
         self._tls: ssl.SSLContext | None = None
 
-    def post(self, report: Mapping[str, object]) -> Answer:
-        """The operator's answer; Unanswered whatever went wrong."""
+    def post(self, report: Mapping[str, object], held: float = 0.0) -> Answer:
+        """The operator's answer; Unanswered whatever went wrong. It may hold the answer back for ``held`` seconds."""
         try:
-            return self._post(report)
+            return self._post(report, self._timeout + held)
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise Unanswered(f"{type(error).__name__}: {error}") from error
 
-    def _post(self, report: Mapping[str, object]) -> Answer:
+    def _post(self, report: Mapping[str, object], timeout: float) -> Answer:
         token = self._environment.token_file.read_text().strip()
-        connection = self._connection()
+        connection = self._connection(timeout)
         try:
             connection.request(
                 "POST",
@@ -71,15 +75,15 @@ class Client:
             connection.close()
         return _answer(json.loads(body))
 
-    def _connection(self) -> http.client.HTTPConnection:
+    def _connection(self, timeout: float) -> http.client.HTTPConnection:
         url = urlsplit(self._environment.progress_url)
         if url.hostname is None:
             raise ValueError(f"CHARTERER_PROGRESS_URL {self._environment.progress_url!r} has no host")
         if url.scheme == "http":
-            return http.client.HTTPConnection(url.hostname, url.port, timeout=self._timeout)
+            return http.client.HTTPConnection(url.hostname, url.port, timeout=timeout)
         if self._tls is None:
             self._tls = ssl.create_default_context(cadata=self._environment.ca_pem or None)
-        return http.client.HTTPSConnection(url.hostname, url.port, timeout=self._timeout, context=self._tls)
+        return http.client.HTTPSConnection(url.hostname, url.port, timeout=timeout, context=self._tls)
 
 
 def _seconds(text: str | None) -> float | None:
@@ -111,4 +115,5 @@ def _answer(content: object) -> Answer:
         again_seconds=float(again) if isinstance(again, (int, float)) and 1 <= again <= 300 else 10.0,
         batch=whole(content.get("batch")) or None,
         checkpoint_every=_interval(content.get("checkpointEverySeconds")),
+        members=Members.of(content.get("members")),
     )

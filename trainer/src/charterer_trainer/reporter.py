@@ -11,12 +11,15 @@ from collections.abc import Mapping
 from charterer_trainer.allocations import Allocation
 from charterer_trainer.checkpoints import saves
 from charterer_trainer.client import Answer, Client, Unanswered
+from charterer_trainer.members import Members, MembersWatch
 from charterer_trainer.steps import GradientMean, StepClock
 
 log = logging.getLogger("charterer_trainer")
 
 _SHORTEST_SECONDS = 1.0
 _LONGEST_SECONDS = 60.0
+_HELD_SECONDS = 20.0
+"""How long the operator holds an answer back at most, where it is asked to wait for other members."""
 
 
 def _saved() -> dict[str, object]:
@@ -28,8 +31,8 @@ class Reporter:
 
     Only the newest report and the means over the steps before it are kept, so memory and calls stay bounded however
     often ``report`` is called. ``stopping`` is set once an answer said so, ``tried`` once the first post has ended,
-    well or not. ``allocation``, ``batch`` and ``checkpoint_every`` are as last answered. A process forked from this one
-    (a data loader) has no thread and reports nothing.
+    well or not. ``allocation``, ``batch`` and ``checkpoint_every`` are as last answered; ``members`` follows who forms
+    the group. A process forked from this one (a data loader) has no thread and reports nothing.
     """
 
     def __init__(self, client: Client, base: Mapping[str, object]) -> None:
@@ -38,6 +41,7 @@ class Reporter:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._newest: Mapping[str, object] | None = None
+        self._once: dict[str, object] = {}
         self._clock = StepClock(saving=lambda: saves.total_seconds)
         self._gradients = GradientMean()
         self._wake = threading.Event()
@@ -49,6 +53,7 @@ class Reporter:
         self.allocation: Allocation | None = None
         self.batch: int | None = None
         self.checkpoint_every: float | None = None
+        self.members = MembersWatch(self._ask_members)
         self._thread = threading.Thread(target=self._loop, name="charterer-reporter", daemon=True)
         self._thread.start()
 
@@ -72,6 +77,14 @@ class Reporter:
             with self._lock:
                 self._gradients.step(numbers)
 
+    def formed(self, generation: int, resize_seconds: float | None) -> None:
+        """This process trains in the group of that generation, and stood still for that long. Posted at once."""
+        with self._lock:
+            self._base["generation"] = generation
+            if resize_seconds is not None:
+                self._once["resizeSeconds"] = resize_seconds
+        self._wake.set()
+
     def close(self, seconds: float) -> None:
         """Post what was not posted yet and end the thread, waiting for at most that long."""
         if os.getpid() != self._pid:
@@ -85,6 +98,7 @@ class Reporter:
             pause = self._post_newest()
             self.tried.set()
             self._wake.wait(pause)
+            self._wake.clear()
         if self._newest is not None:
             self._post_newest()
 
@@ -94,16 +108,27 @@ class Reporter:
             numbers, self._newest = self._newest, None
             if numbers is not None:
                 numbers = {**self._clock.take(), **numbers, **self._gradients.take()}
+            once = dict(self._once)
+            known = {**self._base, **_saved(), **once}
         try:
-            answer = self._client.post({**self._base, **_saved(), **(numbers or {})})
+            answer = self._client.post({**known, **(numbers or {})})
         except Unanswered as problem:
             with self._lock:
                 self._newest = self._newest if self._newest is not None else numbers
             return self._failed(str(problem), problem.retry_after)
         except Exception as problem:  # a defect here must not end a training run of days
             return self._failed(repr(problem), None)
+        with self._lock:
+            self._once = {name: value for name, value in self._once.items() if once.get(name) != value}
         self._heard(answer)
         return answer.again_seconds
+
+    def _ask_members(self, fields: Mapping[str, object]) -> Members | None:
+        with self._lock:
+            known = {**self._base, **fields}
+        answer = self._client.post(known, held=_HELD_SECONDS)
+        self._heard(answer)
+        return answer.members
 
     def _heard(self, answer: Answer) -> None:
         self._failures = 0
@@ -112,6 +137,7 @@ class Reporter:
             self.allocation = answer.allocation
         self.batch = answer.batch
         self.checkpoint_every = answer.checkpoint_every
+        self.members.heard(answer.members)
         if answer.stopping and not self.stopping.is_set():
             log.info("Charterer says that this run is going to stop")
             self.stopping.set()

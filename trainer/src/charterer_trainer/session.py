@@ -19,6 +19,7 @@ from charterer_trainer.checkpoints import saves
 from charterer_trainer.client import Client
 from charterer_trainer.ending import EXIT_SECONDS, end_now
 from charterer_trainer.environment import Environment
+from charterer_trainer.members import MembersWatch
 from charterer_trainer.reporter import Reporter
 from charterer_trainer.steps import PARTS
 
@@ -62,7 +63,9 @@ class Session:
         self._environment = environment
         self._terminated = False
         self._stop_requested = False
-        self._agreed: Callable[[bool], bool] | None = None
+        self._agreed = False
+        self._agree: Callable[[bool], bool] | None = None
+        self._at_end: list[Callable[[], None]] = []
         self._reporter: Reporter | None = None
         if environment.progress_url and environment.local_rank == 0:
             base = {"index": environment.index}
@@ -73,7 +76,7 @@ class Session:
     @property
     def stopped(self) -> bool:
         """Whether the run must end with 143: SIGTERM came, the operator asked for a stop, or a rank agreed to one."""
-        return self._terminated or self._stop_requested or self._agreed is not None
+        return self._terminated or self._stop_requested or self._agreed
 
     def terminate(self) -> None:
         """SIGTERM came. Called by a signal's handler, so it takes no lock."""
@@ -89,14 +92,15 @@ class Session:
         if self._reporter is not None and self._reporter.stopping.is_set():
             self._stop_requested = True
         if agree is not None and agree(self.stopped):
-            self._agreed = agree
+            self._agree = agree
+            self.agreed()
         return self.stopped
 
     def wait_for_ranks(self) -> None:
         """Until all ranks that agreed to stop are here: where JAX's first process ends, it takes the others with it."""
-        if self._agreed is not None:
+        if self._agree is not None:
             try:
-                self._agreed(True)
+                self._agree(True)
             except Exception as error:
                 log.warning("a rank did not leave with the others: %s", error)
 
@@ -210,6 +214,29 @@ class Session:
             if None not in numbers.values():
                 self._reporter.gradient(numbers)
 
+    @property
+    def members(self) -> MembersWatch | None:
+        """Who should form the group of a job that is resized in place; None where nobody says it."""
+        return None if self._reporter is None else self._reporter.members
+
+    def formed(self, generation: int, resize_seconds: float | None = None) -> None:
+        """This process trains in the group of that generation; the change to it took that many seconds of training."""
+        if self._reporter is not None:
+            self._reporter.formed(generation, resize_seconds)
+
+    def agreed(self) -> None:
+        """The ranks have agreed to stop."""
+        self._agreed = True
+
+    def at_end(self, call: Callable[[], None]) -> None:
+        """Call that once training has ended as it should: neither by an exception nor by a stop."""
+        self._at_end.append(call)
+
+    def ended(self) -> None:
+        """Training has ended as it should."""
+        for call in self._at_end:
+            call()
+
     def close(self) -> None:
         """Post the last numbers, briefly."""
         if self._reporter is not None:
@@ -221,7 +248,8 @@ _lock = threading.Lock()
 _current: Session | None = None
 
 
-def _session() -> Session:
+def current() -> Session:
+    """This process's session, which is made if there is none."""
     global _current
     with _lock:
         if _current is None:
@@ -241,7 +269,7 @@ def report(
     grad_var: float | None = None,
 ) -> None:
     """See Session.report."""
-    _session().report(
+    current().report(
         step=step,
         total_steps=total_steps,
         fraction=fraction,
@@ -255,42 +283,42 @@ def report(
 
 def batch() -> int | None:
     """See Session.batch; None outside Charterer."""
-    return _session().batch
+    return current().batch
 
 
 def should_stop(agree: Callable[[bool], bool] | None = None) -> bool:
     """See Session.should_stop. With several ranks, ``should_stop(agree=any_rank)``."""
-    return _session().should_stop(agree)
+    return current().should_stop(agree)
 
 
 def should_checkpoint() -> bool:
     """See Session.should_checkpoint. Ranks hear of it at different times: let rank 0 decide for all."""
-    return _session().should_checkpoint()
+    return current().should_checkpoint()
 
 
 def gradient(sqr: float, var: float) -> None:
     """See Session.gradient."""
-    _session().gradient(sqr, var)
+    current().gradient(sqr, var)
 
 
 def spent(part: str, seconds: float) -> None:
     """See Session.spent."""
-    _session().spent(part, seconds)
+    current().spent(part, seconds)
 
 
 def phase(part: str) -> AbstractContextManager[None]:
     """See Session.phase."""
-    return _session().phase(part)
+    return current().phase(part)
 
 
 def loading(batches: Iterable[_T]) -> Iterator[_T]:
     """See Session.loading: ``for batch in charterer_trainer.loading(loader)``."""
-    return _session().loading(batches)
+    return current().loading(batches)
 
 
 def allocation() -> Allocation | None:
     """See Session.allocation; None outside Charterer."""
-    return _session().allocation()
+    return current().allocation()
 
 
 @contextmanager
@@ -332,13 +360,15 @@ def run(*, exit_seconds: float = EXIT_SECONDS) -> Iterator[Session]:
     A run that was not stopped ends as the block does.
     """
     global _current
-    session = _session()
+    session = current()
     process = os.getpid()
     try:
         with _sigterm(session):
             error: BaseException | None = None
             try:
                 yield session
+                if not session.stopped:
+                    session.ended()
             except BaseException as raised:
                 error = raised
             session.close()

@@ -1,0 +1,226 @@
+"""A small operator that announces the members of one job over HTTP, and its pods as processes on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+SOURCE = Path(__file__).resolve().parents[4] / "trainer" / "src"
+RUN = 3
+_HELD_SECONDS = 20.0
+_NUMBERS = {
+    "step", "totalSteps", "fraction", "throughput", "batch", "stepSeconds", "checkpointSeconds", "computeSeconds",
+    "syncSeconds", "loadSeconds", "resizeSeconds",
+}  # fmt: skip
+_WHOLE = {"run", "index", "generation", "waitGeneration"}
+
+
+class Announcer:
+    """What the progress endpoint says of one job that is resized in place, and what it hears.
+
+    It refuses a field that the protocol does not have, as a real one would not, so that a misspelt one is found.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.reports: list[dict[str, Any]] = []
+        self.refused: list[str] = []
+        self.stopping = False
+        self.members: dict[str, Any] | None = None
+        self._ports: dict[int, int] = {}
+        self.changed = threading.Condition()
+        announcer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                status, answer = announcer.answer(self.path, self.headers.get("Authorization", ""), body)
+                content = json.dumps(answer).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: object) -> None:
+                return
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *_: object) -> None:
+                return  # a process that is killed leaves its calls
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def port(self, index: int) -> int:
+        """The port of that pod's processes, the same for each incarnation, as a pod's name is."""
+        if index not in self._ports:
+            with socket.create_server(("", 0)) as found:
+                self._ports[index] = found.getsockname()[1]
+        return self._ports[index]
+
+    def announce(self, indexes: Sequence[int]) -> int:
+        """A new generation with these members; its number."""
+        with self.changed:
+            generation = 1 if self.members is None else self.members["generation"] + 1
+            addresses = [f"127.0.0.1:{self.port(index)}" for index in indexes]
+            self.members = {"generation": generation, "indexes": list(indexes), "addresses": addresses}
+            self.changed.notify_all()
+        return int(generation)
+
+    def stop(self) -> None:
+        """The run is to stop; the next answers say so."""
+        with self.changed:
+            self.stopping = True
+            self.changed.notify_all()
+
+    def answer(self, path: str, authorization: str, body: Mapping[str, Any]) -> tuple[int, object]:
+        """Of POST /v1/progress."""
+        complaint = self._complaint(path, authorization, body)
+        with self.changed:
+            if complaint:
+                self.refused.append(complaint)
+                return 400, {"error": {"code": "Invalid", "message": complaint}}
+            self.reports.append({**body, "at": time.monotonic()})
+            self.changed.notify_all()
+            if "waitGeneration" in body:
+                known = body["waitGeneration"]
+                self.changed.wait_for(lambda: self.stopping or (self.members or {}).get("generation", known) != known,
+                                      _HELD_SECONDS)  # fmt: skip
+            pods = len(self.members["indexes"]) if self.members else 1
+            allocation = {"run": RUN, "gpus": pods, "pods": pods, "gpusPerPod": 1}
+            answer = {"allocation": allocation, "stopping": self.stopping, "againSeconds": 1}
+            return 200, answer | ({} if self.members is None else {"members": self.members})
+
+    def _complaint(self, path: str, authorization: str, body: Mapping[str, Any]) -> str:
+        if path != "/v1/progress" or not authorization.startswith("Bearer pod-"):
+            return f"{path} with {authorization!r}"
+        for name, value in body.items():
+            whole = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+            if not (whole if name in _WHOLE else name in _NUMBERS and isinstance(value, int | float)):
+                return f"{name} {value!r}"
+        return "" if body.get("run") == RUN else f"run {body.get('run')}"
+
+    def until(self, what: str, state: Callable[[], Any], seconds: float = 60.0) -> Any:
+        """Waits until a report, or what is in the folder, makes the state true; its value."""
+        deadline = time.monotonic() + seconds
+        while not (value := state()):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{what}; last reports {self.reports[-5:]}")
+            with self.changed:
+                self.changed.wait(0.02)
+        return value
+
+    def formed(self, generation: int, index: int = 0, seconds: float = 60.0) -> dict[str, Any]:
+        """The first report of that generation by that index."""
+
+        def first() -> dict[str, Any] | None:
+            with self.changed:
+                return next(
+                    (r for r in self.reports if r["index"] == index and r.get("generation") == generation), None
+                )
+
+        found: dict[str, Any] = self.until(f"generation {generation} of index {index}", first, seconds)
+        return found
+
+
+class Pods:
+    """The processes of one run. Each has the environment of a pod, and its output in the folder."""
+
+    def __init__(self, announcer: Announcer, command: Sequence[str], environ: Mapping[str, str] | None = None) -> None:
+        self._announcer = announcer
+        self._command = list(command)
+        self._environ = dict(environ or {})
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.started = 0
+
+    def environ(self, index: int) -> dict[str, str]:
+        """The variables of that pod's next process."""
+        folder = self._announcer.folder
+        self.started += 1
+        (token := folder / f"token-{self.started}").write_text(f"pod-{self.started}\n")
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("CHARTERER_", "PET_", "JAX_", "PYTHON"))}
+        return {
+            **kept,
+            "CHARTERER_PROGRESS_URL": self._announcer.url,
+            "CHARTERER_TOKEN_FILE": str(token),
+            "CHARTERER_RUN": str(RUN),
+            "CHARTERER_GROUP_PORT": str(self._announcer.port(index)),
+            "JOB_COMPLETION_INDEX": str(index),
+            "PYTHONPATH": str(SOURCE),
+            "PYTHONUNBUFFERED": "1",
+            "OMP_NUM_THREADS": "1",
+            "GLOO_SOCKET_IFNAME": "lo",
+            "FOLDER": str(folder),
+            **self._environ,
+        }
+
+    def start(self, *indexes: int) -> None:
+        """Start those pods, again if they were there before."""
+        for index in indexes:
+            self._start(index, self.environ(index))
+
+    def start_fixed(self, width: int, **environ: str) -> None:
+        """Start the pods of a run that has this width from its start to its end, as a restart makes it."""
+        fixed = {"PET_NNODES": str(width), "JAX_COORDINATOR_ADDRESS": "127.0.0.1:29500", **environ}
+        leader = {"CHARTERER_GROUP_PORT": str(self._announcer.port(0))}
+        for index in range(width):
+            self._start(index, {**self.environ(index), **fixed, **leader})
+
+    def _start(self, index: int, environ: Mapping[str, str]) -> None:
+        with (self._announcer.folder / f"output-{index}").open("ab") as output:
+            self.processes[index] = subprocess.Popen(
+                self._command, env=environ, stdout=output, stderr=subprocess.STDOUT
+            )
+
+    def signal(self, index: int, number: signal.Signals) -> None:
+        self.processes[index].send_signal(number)
+
+    def code(self, index: int, seconds: float = 60.0) -> int:
+        """The exit code of that pod's process, once it has ended; its output is in the error if it does not."""
+        try:
+            return self.processes[index].wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"index {index} does not end: {self.output(index)[-2000:]}") from None
+
+    def output(self, index: int) -> str:
+        return (self._announcer.folder / f"output-{index}").read_text(errors="replace")
+
+    def end(self) -> None:
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+
+@contextmanager
+def bed(
+    folder: Path, command: Sequence[str], environ: Mapping[str, str] | None = None
+) -> Iterator[tuple[Announcer, Pods]]:
+    """An operator and no pod yet; all processes are gone at the end."""
+    announcer = Announcer(folder)
+    pods = Pods(announcer, command, environ)
+    try:
+        yield announcer, pods
+    finally:
+        pods.end()
+        announcer.close()

@@ -1,0 +1,54 @@
+"""A JAX job whose processes come, leave and are killed, on this machine by gloo."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.testbed.frameworks import JAX
+from tests.unit.trainer.inplace.announcer import bed
+from tests.unit.trainer.inplace.records import assert_each_sample_once, change, seen, trains_on, widths
+
+PYTHON = JAX.find()
+
+pytestmark = pytest.mark.skipif(PYTHON is None, reason="JAX is not there: make training")
+
+COMMAND = [str(PYTHON), str(Path(__file__).parent / "train_jax.py")]
+
+
+def test_widening_and_narrowing_sees_each_sample_once_and_a_process_changes_only_so_often(tmp_path: Path) -> None:
+    environ = {"CACHE": str(tmp_path / "compiled"), "MOST_CHANGES": "4", "PAUSE": "0.02"}
+    with bed(tmp_path, COMMAND, environ) as (operator, pods):
+        for width in (1, 2, 3, 2, 1):
+            change(operator, pods, width, 10)
+        operator.announce([0, 1])
+        pods.start(1)
+        assert [pods.code(0), pods.code(1)] == [75, 75]
+        assert operator.refused == []
+    trained = widths(tmp_path)
+    assert [width for _, width in trained] == [1, 2, 3, 2, 1]
+    end = assert_each_sample_once(tmp_path, 3)
+    assert (tmp_path / "checkpoints" / f"step-{end}.npz").exists()  # saved before the restart
+    alone = {row["step"]: row["digest"] for row in seen(tmp_path, 0)}
+    for index in (1, 2):
+        rows = seen(tmp_path, index)
+        assert [row["digest"] for row in rows] == [alone[row["step"]] for row in rows]
+
+    (tmp_path / "restarts").mkdir()
+    again = trained[1][0] + 10
+    with bed(tmp_path / "restarts", COMMAND, environ) as (_, pods):
+        for last, width in ((trained[1][0], 1), (again, 2)):
+            pods.start_fixed(width, STEPS=str(last), PAUSE="0")
+            assert [pods.code(index) for index in range(width)] == [0] * width
+    assert seen(tmp_path / "restarts", 0)[-1]["digest"] == alone[again]
+
+
+def test_after_a_killed_peer_all_ask_for_a_restart(tmp_path: Path) -> None:
+    with bed(tmp_path, COMMAND, {"TIMEOUT": "20"}) as (operator, pods):
+        operator.announce([0, 1, 2])
+        pods.start(0, 1, 2)
+        trains_on(operator, 2, 10)
+        pods.signal(1, signal.SIGKILL)
+        assert [pods.code(0), pods.code(2)] == [75, 75]

@@ -1,0 +1,125 @@
+"""A PyTorch job whose processes come, leave, are killed and hang, on this machine by gloo."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.testbed.frameworks import TORCH
+from tests.unit.trainer.inplace.announcer import bed
+from tests.unit.trainer.inplace.records import assert_each_sample_once, change, seen, trains_on, widths
+
+HERE = Path(__file__).parent
+PYTHON = TORCH.find()
+
+pytestmark = pytest.mark.skipif(PYTHON is None, reason="torch is not there: make training-torch")
+
+COMMAND = [str(PYTHON), str(HERE / "train_torch.py")]
+
+COMPARE = """
+import sys, torch
+one, other = (torch.load(path, weights_only=True) for path in sys.argv[1:])
+flat = lambda tree: [leaf for value in tree.values() for leaf in flat(value)] if isinstance(tree, dict) else [tree]
+for name in ("net", "optimizer", "schedule"):
+    for a, b in zip(flat(one[name]), flat(other[name]), strict=True):
+        assert torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b, (name, a, b)
+"""
+
+
+def test_widening_and_narrowing_is_bit_equal_to_restarts_and_sees_each_sample_once(tmp_path: Path) -> None:
+    with bed(tmp_path, COMMAND) as (operator, pods):
+        for width in (1, 2, 3, 2, 1):
+            change(operator, pods, width)
+        operator.stop()
+        assert pods.code(0) == 143
+        assert operator.refused == []
+        resizes = [report for report in operator.reports if report["index"] == 0 and "resizeSeconds" in report]
+        assert len(resizes) == 4  # once each, and none for the first group
+    trained = widths(tmp_path)
+    assert [width for _, width in trained] == [1, 2, 3, 2, 1]
+    end = assert_each_sample_once(tmp_path, 3)
+
+    plan = ",".join([f"{step}:{width}" for step, width in trained] + [str(end)])
+    arguments = [str(tmp_path), str(operator.port(9)), plan]
+    ranks = [
+        subprocess.Popen([str(PYTHON), str(HERE / "restarts_torch.py"), arguments[0], str(rank), *arguments[1:]],
+                         env=pods.environ(rank))
+        for rank in range(3)
+    ]  # fmt: skip
+    assert [rank.wait(100) for rank in ranks] == [0, 0, 0]
+    files = [str(tmp_path / f"restart-{end}.pt"), str(tmp_path / "checkpoints" / f"step-{end}.pt")]
+    compared = subprocess.run([str(PYTHON), "-c", COMPARE, *files], capture_output=True, text=True)
+    assert compared.returncode == 0, compared.stderr
+
+
+def test_a_newcomer_that_is_never_ready_does_not_hold_training_up(tmp_path: Path) -> None:
+    with bed(tmp_path, COMMAND, {"NEVER_READY": "1"}) as (operator, pods):
+        change(operator, pods, 1)
+        operator.announce([0, 1])
+        pods.start(1)
+        trains_on(operator, 0, 20)
+        operator.formed(operator.announce([0]))
+        trains_on(operator, 0)
+        assert {row["world"] for row in seen(tmp_path, 0)} == {1}
+        assert [r for r in operator.reports if "resizeSeconds" in r] == []  # nothing stood still
+        assert not (tmp_path / "checkpoints").exists()
+
+
+def test_survivors_of_killed_peers_go_on_where_the_operator_says_so_and_else_ask_for_a_restart(tmp_path: Path) -> None:
+    with bed(tmp_path, COMMAND, {"PATIENCE": "4"}) as (operator, pods):
+        operator.announce([0, 1, 2, 3])
+        pods.start(0, 1, 2, 3)
+        trains_on(operator, 3, 10)
+
+        pods.signal(2, signal.SIGKILL)
+        operator.formed(operator.announce([0, 1, 3]))
+        trains_on(operator, 3)
+
+        pods.signal(0, signal.SIGKILL)  # the leader
+        operator.formed(operator.announce([1, 3]), index=1)
+        trains_on(operator, 3)
+        steps = [row["step"] for row in seen(tmp_path, 1)]
+        assert steps == sorted(set(steps)) == list(range(1, steps[-1] + 1))  # none twice, none left out
+        assert {row["world"] for row in seen(tmp_path, 1)} == {4, 3, 2}
+
+        pods.signal(3, signal.SIGKILL)
+        assert pods.code(1) == 75
+        assert "needs a restart" in pods.output(1)
+
+
+def test_a_peer_that_hangs_is_left_behind_and_ends_when_it_wakes_up(tmp_path: Path) -> None:
+    with bed(tmp_path, COMMAND, {"TIMEOUT": "2", "PATIENCE": "20"}) as (operator, pods):
+        operator.announce([0, 1, 2])
+        pods.start(0, 1, 2)
+        trains_on(operator, 2, 10)
+        pods.signal(1, signal.SIGSTOP)
+        operator.formed(operator.announce([0, 2]))
+        trains_on(operator, 2)
+        pods.signal(1, signal.SIGCONT)
+        assert pods.code(1) == 75
+        assert "generation 2 has indexes [0, 2]" in pods.output(1)
+        trains_on(operator, 2)
+
+
+@pytest.mark.parametrize("cause", ["value", "shape"])
+def test_an_exception_of_the_script_is_raised_as_ever(tmp_path: Path, cause: str) -> None:
+    with bed(tmp_path, COMMAND, {"FAIL_AT": "1:10", "FAIL_BY": cause, "PATIENCE": "1"}) as (operator, pods):
+        operator.announce([0, 1])
+        pods.start(0, 1)
+        assert pods.code(1) == 1
+        assert pods.output(1).endswith(f"Error: my own {cause}\n")
+        assert pods.code(0) == 75  # the operator has called it to no other group
+
+
+def test_a_failure_that_comes_again_with_all_peers_there_is_raised(tmp_path: Path) -> None:
+    with bed(tmp_path, COMMAND, {"FAIL_AT": "1:10", "FAIL_BY": "gloo", "PATIENCE": "1"}) as (operator, pods):
+        operator.announce([0, 1])
+        pods.start(0, 1)
+        assert pods.code(1) == 1
+        assert "members that do not answer: none" in pods.output(1)  # tried once more
+        assert pods.output(1).endswith("RuntimeError: my own gloo\n")
+        assert pods.code(0) in (1, 75)
+        assert len(seen(tmp_path, 0)) == 10 == len(seen(tmp_path, 1))

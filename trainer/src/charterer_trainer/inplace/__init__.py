@@ -1,0 +1,1 @@
+"""Resizing in place: training processes that go on while the group they form changes its members."""

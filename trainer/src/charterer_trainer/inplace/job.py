@@ -1,0 +1,396 @@
+"""A training loop whose group of processes changes while it runs: what is the same for every framework."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, NoReturn, TypeVar
+
+from charterer_trainer.environment import Environment
+from charterer_trainer.inplace.board import own_port
+from charterer_trainer.inplace.rendezvous import Excluded, Finished, Rendezvous
+from charterer_trainer.inplace.standstill import Standstill
+from charterer_trainer.inplace.watchdog import Watchdog, restart
+from charterer_trainer.members import Members
+from charterer_trainer.session import STOPPED, Session
+
+log = logging.getLogger("charterer_trainer")
+
+DEFAULT_PATIENCE_SECONDS = 30.0
+"""Within which a group must have formed once it was decided, and survivors of a failure must be called to a new one."""
+_AGAIN_SECONDS = 10.0
+_BARRIER_SECONDS = 10.0
+
+_Callback = TypeVar("_Callback", bound=Callable[[], object])
+
+
+def fixed_members(environment: Environment) -> Members | None:
+    """The group where the number of pods never changes, or there is one process alone; None: the operator says it."""
+    port = own_port()
+    if environment.pods is None:
+        return None if environment.progress_url else Members(0, (environment.index,), (f"localhost:{port}",))
+    host = environment.coordinator.rpartition(":")[0] or "localhost"
+    return Members(0, tuple(range(environment.pods)), (f"{host}:{port}",) * environment.pods)
+
+
+class ElasticJob:
+    """One process's view of the group. ``step`` counts the steps that are done, of all processes together."""
+
+    def __init__(
+        self,
+        session: Session,
+        environment: Environment,
+        *,
+        step: int,
+        save: Callable[[int], object] | None,
+        patience: float,
+    ) -> None:
+        self.step = step
+        self._patience = patience
+        self.standstill = Standstill()
+        self._session = session
+        self._save = save
+        self._saved = False
+        fixed = fixed_members(environment)
+        watch = session.members if fixed is None else None
+        port = own_port() if fixed is None or fixed.leader == environment.index else 0  # nobody calls the others
+        self._rendezvous = Rendezvous(environment.index, watch, fixed, session.should_stop, port)
+        self._watchdog = Watchdog()
+        self._group = Members(-1, (environment.index,), ("",))
+        self._trained = False  # whether this process has the state of a group that trains
+        self._fresh = True
+        self._votes: Any = None
+        self._failures = 0
+        self._failed_step = -1
+        self._batch: int | None = None
+        self._callbacks: list[Callable[[], object]] = []
+
+    # -- what a script uses
+
+    @property
+    def rank(self) -> int:
+        """This process's place among the members, from 0; it changes with them."""
+        return self._group.indexes.index(self._rendezvous.index)
+
+    @property
+    def world(self) -> int:
+        """How many processes train."""
+        return len(self._group.indexes)
+
+    @property
+    def generation(self) -> int:
+        """The number of this group, as the operator counts them; 0 where there is only one."""
+        return self._group.generation
+
+    def on_resize(self, callback: _Callback) -> _Callback:
+        """Call it now, and after each change before the next step: to make samplers and groups of one's own anew."""
+        self._callbacks.append(callback)
+        callback()
+        return callback
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """The block is one step; ``step`` counts it when it ends. Before it, the ranks agree on stops and on changes.
+
+        If a peer fails in it, its exception ends here and ``step`` stays: the next attempt tries the step again, in the
+        group that the operator says. So the optimizer's step must be the last thing in it that can fail. Any other
+        exception is raised as ever. Leaves by SystemExit(143) when the run is told to stop, and ends the process with
+        75 where only a restart helps.
+        """
+        self._begin()
+        failure: str | None = None
+        everybody = False
+        try:
+            with self._limit():
+                yield
+        except Exception as error:
+            failure, everybody = self._failure_of(error)
+        if failure is not None:
+            self._recover(failure, everybody)
+            return
+        self.step += 1
+        if self.standstill.open:
+            self._resumed()
+
+    # -- what a framework does
+
+    def _connect(self, members: Members, name: str) -> None:
+        raise NotImplementedError
+
+    def _share_state(self, source: int, behind: list[int]) -> None:
+        """Give the state of the source, a rank, to those behind."""
+        raise NotImplementedError
+
+    def _place(self) -> None:
+        raise NotImplementedError
+
+    def _disconnect(self, failed: bool) -> None:
+        raise NotImplementedError
+
+    def _start_vote(self, stop: bool, generation: int) -> Any:
+        """Begin a collective that finds the largest stop and the largest generation of all ranks."""
+        raise NotImplementedError
+
+    def _read_vote(self, votes: Any) -> tuple[bool, int]:
+        """Its result."""
+        raise NotImplementedError
+
+    def _is_collective(self, error: Exception) -> bool:
+        """Whether a failed peer may be the reason."""
+        raise NotImplementedError
+
+    @property
+    def _survives(self) -> bool:
+        """Whether processes can go on after one of them has failed."""
+        return False
+
+    def _limit(self) -> AbstractContextManager[None]:
+        """Around each step."""
+        return nullcontext()
+
+    def _may_change(self) -> bool:
+        """Whether the group may change once more before a restart."""
+        return True
+
+    # -- the first group, and the next ones
+
+    def _join_first(self) -> None:
+        try:
+            members = self._rendezvous.join(beyond=-1)
+        except Finished:
+            self._released()
+        self._form(members)
+        self._session.at_end(self._rendezvous.finish)
+
+    def _released(self) -> NoReturn:
+        log.info("training has ended without this process")
+        self._rendezvous.released(self._group.generation)
+        raise SystemExit(0)
+
+    def _form(self, members: Members, again: int = 0) -> None:
+        self._group = members
+        self.standstill.mark("decided")
+        try:
+            with self._watchdog.limit(self._patience, f"forming the group of generation {members.generation}"):
+                self._connect(members, f"{members.generation}.{again}")
+        except Finished:
+            self._released()
+        except Exception as error:
+            self._restart(f"generation {members.generation} could not be formed: {type(error).__name__}: {error}")
+        self.standstill.mark("formed")
+        try:
+            source, behind, step = self._who_sends(again)
+            if behind:
+                self._share_state(source, behind)
+            self.step = step
+        except Exception as error:
+            self._restart(f"the state did not arrive in generation {members.generation}: {error}")
+        self.standstill.mark("state")
+        self._place()
+        self.standstill.mark("placed")
+        self._trained = self._fresh = True
+        self._votes = None
+        if not again:
+            self._failures = 0
+        if self.rank == 0:
+            self._rendezvous.lead(members)
+        else:
+            self._rendezvous.rest()
+        for callback in self._callbacks:
+            callback()
+
+    def _who_sends(self, again: int = 0) -> tuple[int, list[int], int]:
+        """The rank whose state counts, those that need it (all others where nobody has trained yet), and its step."""
+        mine = [self.step if self._trained else -1, self.step]
+        steps = self._rendezvous.gather(self._group, f"steps {again}", mine, self._patience)
+        trained, loaded = [pair[0] for pair in steps], [pair[1] for pair in steps]
+        if max(trained) < 0:
+            source = loaded.index(max(loaded))
+            return source, [rank for rank in range(self.world) if rank != source], loaded[source]
+        source = trained.index(max(trained))
+        return source, [rank for rank, step in enumerate(trained) if step < trained[source]], trained[source]
+
+    def _leave(self, failed: bool = False) -> None:
+        self._votes = None
+        self._rendezvous.rest()
+        self._disconnect(failed)
+        if failed:
+            gc.collect()
+        self.standstill.mark("left")
+
+    def _resumed(self) -> None:
+        """The first step of a group has ended."""
+        self.standstill.end("first step")
+        seconds = self.standstill.seconds if self.standstill.of_change else None
+        if self.standstill.of_change:
+            log.info(
+                "generation %d: %d processes from step %d on, after %s",
+                self.generation,
+                self.world,
+                self.step - 1,
+                self.standstill,
+            )
+        if self.generation > 0:
+            self._session.formed(self.generation, seconds)
+
+    # -- planned changes
+
+    def _begin(self) -> None:
+        if self._fresh:
+            self._fresh = False
+            return
+        failure: str | None = None
+        everybody = False
+        stop, generation = False, 0
+        try:
+            stop, generation = self._exchange()
+        except Exception as error:
+            failure, everybody = self._failure_of(error)
+        if failure is not None:
+            self._recover(failure, everybody)
+            self._fresh = False
+        elif stop:
+            self._stop()
+        elif generation:
+            self._change(generation)
+        elif self.rank == 0 and self._save is not None and self._session.should_checkpoint():
+            self._save_now()
+
+    def _exchange(self) -> tuple[bool, int]:
+        """Vote, and read what was voted at the step before: so nobody waits for a vote."""
+        wanted = self._rendezvous.wanted if self.rank == 0 else None
+        if wanted is not None:
+            if not self._saved and self._save is not None and wanted.indexes != self._group.indexes:
+                self._save_now()
+            try:
+                self._rendezvous.announce(wanted)
+            except OSError:  # the new leader was ready, and is gone
+                wanted = None
+        before, self._votes = self._votes, None
+        result = (False, 0) if before is None else self._read_vote(before)
+        if result == (False, 0):
+            self._votes = self._start_vote(self._session.should_stop(), 0 if wanted is None else wanted.generation)
+        return result
+
+    def _save_now(self) -> None:
+        assert self._save is not None
+        self._save(self.step)
+        self._saved = True
+
+    def _stop(self) -> None:
+        self._session.agreed()
+        if self.rank == 0 and self._save is not None:
+            self._save_now()
+        raise SystemExit(STOPPED)
+
+    def _change(self, generation: int) -> None:
+        """All ranks have voted for the group of that generation, after the same step."""
+        group = self._group
+        self.standstill.begin(of_change=True)
+        try:
+            members = self._rendezvous.decided(group, generation)
+            if (members.indexes, members.addresses) == (group.indexes, group.addresses):
+                self._rename(members)
+                return
+            if not self._may_change():
+                self._restart_saved("it has changed as often as one process can")
+            # nobody closes a connection that a slower rank still needs for its vote
+            if not self._rendezvous.all_say(group, generation, "voted", _BARRIER_SECONDS):
+                raise TimeoutError("not every rank has come to the vote's end")
+        except (OSError, ValueError) as error:
+            self._restart(f"the change to generation {generation} failed: {error}")
+        self.standstill.mark("agreed")
+        self._leave()
+        if self._rendezvous.index in members.indexes:
+            self._form(members)
+            self._begin()
+        else:
+            self._step_aside(members)
+
+    def _rename(self, members: Members) -> None:
+        """A generation was withdrawn before it formed: the same members have another number."""
+        self._group = members
+        self.standstill.open = False
+        if self.rank == 0:
+            self._rendezvous.lead(members)
+        self._session.formed(members.generation)
+
+    def _step_aside(self, members: Members) -> None:
+        """The others go on without this process; it waits for SIGTERM, or until it is wanted again."""
+        log.info("generation %d goes on without this process, which waits for its end", members.generation)
+        self._trained = False
+        self._group = Members(members.generation, (self._rendezvous.index,), ("",))
+        self.standstill.begin(of_change=False)
+        try:
+            again = self._rendezvous.join(members.generation)
+        except Finished:
+            self._released()
+        self._form(again)
+        self._begin()
+
+    # -- a peer that failed
+
+    def _failure_of(self, error: Exception) -> tuple[str, bool]:
+        """What failed and whether every member answers, if it is to be recovered from; otherwise raises it.
+
+        Its frames are cleared, because they refer to the group's sockets: until those close, other ranks wait.
+        """
+        alone = self.world == 1 or self.generation == 0
+        if alone or not self._is_collective(error):
+            raise error
+        silent = self._rendezvous.silent(self._group)
+        if not silent and self._failed_step == self.step:
+            raise error
+        link: BaseException | None = error
+        while link is not None:
+            if link.__traceback__ is not None:
+                traceback.clear_frames(link.__traceback__)
+            link.__traceback__ = None
+            link = link.__context__
+        first = str(error).partition("\n")[0][:200]
+        return f"{first} (members that do not answer: {silent or 'none'})", not silent
+
+    def _recover(self, failure: str, everybody: bool) -> None:
+        log.warning("step %d failed: %s", self.step, failure)
+        self.standstill.begin(of_change=True)
+        if not self._survives:
+            self._restart(failure)
+        self._leave(failed=True)
+        if everybody:
+            self._failed_step = self.step
+            self._failures += 1
+            if self._meet_again(f"again {self._failures}"):
+                self._form(self._group, self._failures)
+                return
+        try:
+            members = self._rendezvous.join(self.generation, self._patience)
+        except (TimeoutError, Excluded) as error:
+            self._restart(f"{failure}; {error}")
+        except Finished:
+            self._restart(failure)
+        self._form(members)
+
+    def _meet_again(self, word: str) -> bool:
+        """Whether the whole group is ready to form again, with no other announced meanwhile."""
+        deadline = time.monotonic() + _AGAIN_SECONDS
+        while time.monotonic() < deadline and not self._rendezvous.superseded(self.generation):
+            try:
+                if self._rendezvous.all_say(self._group, self.generation, word, 0.5):
+                    return True
+            except OSError:
+                return False
+        return False
+
+    def _restart(self, why: str) -> NoReturn:
+        if self._session.should_stop():
+            raise SystemExit(STOPPED)
+        restart(why)
+
+    def _restart_saved(self, why: str) -> NoReturn:
+        if self.rank == 0 and self._save is not None:
+            self._save_now()
+        self._restart(why)

@@ -1,0 +1,246 @@
+"""How processes come to be members of the same group: newcomers say that they are ready, the group's leader says go.
+
+A process without a group says ``ready`` on the board of the lowest index of the generation that the operator has
+announced, again and again, and waits for ``go``. If that group trains already, its leader (the lowest index of those
+that train) says ``go`` once all newcomers are ready and its members have voted. If nobody trains, all have said
+``ready``, and the lowest index says ``go`` by itself.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from charterer_trainer.inplace.board import Board, BoardServer, ask
+from charterer_trainer.members import Members, MembersWatch
+from charterer_trainer.session import STOPPED
+
+_READY_SECONDS = 2.0
+"""A newcomer is ready if it said so this short a time ago: what a predecessor of its index said does not count."""
+_REPEAT_SECONDS = 0.5
+_LOOK_SECONDS = 0.05
+_PARALLEL = 32
+_ANSWERS_SECONDS = 10.0
+FINISHED = "finished"
+"""Said instead of ``go`` when the group's training is over before the newcomers were needed."""
+
+
+class Excluded(Exception):
+    """The operator has announced a group without this process, whose own group is broken."""
+
+
+class Finished(Exception):
+    """The group has ended its training: a newcomer is not needed any more."""
+
+
+class Rendezvous:
+    """This process's part in meeting the others. ``index`` is its Job index."""
+
+    def __init__(
+        self, index: int, watch: MembersWatch | None, fixed: Members | None, stopped: Callable[[], bool], port: int
+    ) -> None:
+        """``fixed``: the only group there will be, where no operator announces any (``watch`` is None)."""
+        self.index = index
+        self.board = Board()
+        self.server = BoardServer(self.board, port)
+        self._watch = watch
+        self._fixed = fixed
+        self._stopped = stopped
+        self._lookout: _Lookout | None = None
+
+    # -- without a group
+
+    def join(self, beyond: int, seconds: float | None = None) -> Members:
+        """The group of a generation above ``beyond`` that is to be formed now, with this process in it.
+
+        Waits as long as it takes, or with ``seconds``: TimeoutError after that time, Excluded when the operator has
+        announced a group without this process. SystemExit when the run is told to stop, Finished when training ended.
+        """
+        deadline = None if seconds is None else time.monotonic() + seconds
+        if self._watch is not None:
+            self._watch.follow(True)
+        while True:
+            if self._stopped():
+                raise SystemExit(STOPPED)
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"no group above generation {beyond} within {seconds:g} s")
+            members = self._newest(beyond)
+            if members is None:
+                continue
+            if self.index not in members.indexes:
+                if deadline is not None:
+                    raise Excluded(f"generation {members.generation} has indexes {list(members.indexes)}")
+                self._newest(members.generation)
+            elif (go := self._offer(members)) is not None:
+                return go
+
+    def _newest(self, beyond: int) -> Members | None:
+        if self._watch is None:
+            return self._fixed
+        return self._watch.wait(beyond, _REPEAT_SECONDS)
+
+    def _offer(self, members: Members) -> Members | None:
+        """Say that this process is ready; what was decided, None if nothing was within half a second."""
+        generation = members.generation
+        if members.leader == self.index:
+            self.board.say(generation, "ready", self.index)
+            if self.board.lately(generation, "ready", _READY_SECONDS) >= set(members.indexes):
+                self.board.say(generation, "go", self.index, members.content())
+            said = list(self.board.hear(generation, "go", 1, _LOOK_SECONDS).values())
+        else:
+            asked = {"index": self.index, "awaited": "go", "count": 1, "seconds": _REPEAT_SECONDS}
+            try:
+                said = list(self._at(members, members.leader, "ready", **asked).values())
+            except OSError:  # the leader's process, its name or its node is not there yet
+                time.sleep(_LOOK_SECONDS)
+                return None
+        if FINISHED in said:
+            raise Finished
+        return Members.of(said[0]) if said else None
+
+    # -- within a group
+
+    def lead(self, members: Members) -> None:
+        """This process leads that group from now on: look out for the next one."""
+        self.rest()
+        if self._watch is not None:
+            self._watch.follow(True)
+            self._lookout = _Lookout(self, self._watch, members)
+
+    def rest(self) -> None:
+        """This process leads no group."""
+        if self._watch is not None:
+            self._watch.follow(False)
+        if self._lookout is not None:
+            self._lookout.end()
+            self._lookout = None
+
+    @property
+    def wanted(self) -> Members | None:
+        """The group that should take this one's place, once all newcomers are ready; only the leader knows."""
+        return None if self._lookout is None else self._lookout.wanted
+
+    def announce(self, wanted: Members) -> None:
+        """Tell newcomers and, on this board, the members what the vote is about. OSError: the meeting point is gone."""
+        self.board.say(wanted.generation, "go", self.index, wanted.content())
+        if wanted.leader != self.index:
+            self._at(wanted, wanted.leader, "go", index=self.index, value=wanted.content())
+
+    def finish(self) -> None:
+        """Training has ended: newcomers, if there are any, are not needed."""
+        members = self._watch.newest if self._watch is not None and self._lookout is not None else None
+        if members is None or members.leader != self.index:
+            return
+        for word in ("go", "port"):
+            self.board.say(members.generation, word, self.index, FINISHED)
+        newcomers = self.board.lately(members.generation, "ready", _READY_SECONDS) - {self.index}
+        self.board.hear(members.generation, "released", len(newcomers), _READY_SECONDS)
+
+    def released(self, beyond: int) -> None:
+        """This newcomer has heard that it is not needed."""
+        members = self._newest(beyond)
+        if members is not None:
+            try:
+                self._at(members, members.leader, "released", index=self.index)
+            except OSError:
+                return
+
+    def decided(self, group: Members, generation: int) -> Members:
+        """What the vote was about, from the board of the group's leader. OSError, ValueError: it cannot be known."""
+        said = self._at(group, group.leader, "go", generation=generation, count=1, seconds=_ANSWERS_SECONDS)
+        members = Members.of(next(iter(said.values()), None))
+        if members is None:
+            raise ValueError(f"nobody says who forms generation {generation}")
+        return members
+
+    def all_say(self, group: Members, generation: int, word: str, seconds: float) -> bool:
+        """Say it and wait for the whole group to say it (a barrier); False after that many seconds. OSError."""
+        count = len(group.indexes)
+        asked = {"index": self.index, "count": count, "seconds": seconds}
+        return len(self._at(group, group.leader, word, generation=generation, **asked)) >= count
+
+    def gather(self, group: Members, word: str, value: object, seconds: float) -> list[Any]:
+        """What each rank says, by rank. TimeoutError when one says nothing for that many seconds; OSError."""
+        asked = {"index": self.index, "value": value, "count": len(group.indexes), "seconds": seconds}
+        said = {int(index): value for index, value in self._at(group, group.leader, word, **asked).items()}
+        if missing := set(group.indexes) - said.keys():
+            raise TimeoutError(f"indexes {sorted(missing)} do not say their {word} within {seconds:g} s")
+        return [said[index] for index in group.indexes]
+
+    def told(self, members: Members, word: str, seconds: float) -> object:
+        """What the leader of that group says (``tell``). TimeoutError, OSError; SystemExit and Finished as in join."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            said = self._at(members, members.leader, word, count=1, seconds=_REPEAT_SECONDS)
+            if FINISHED in said.values():
+                raise Finished
+            if said:
+                return next(iter(said.values()))
+            if self._stopped():
+                raise SystemExit(STOPPED)
+        raise TimeoutError(f"index {members.leader} does not say its {word} within {seconds:g} s")
+
+    def tell(self, members: Members, word: str, value: object) -> None:
+        """Say it as the leader of that group."""
+        self.board.say(members.generation, word, self.index, value)
+
+    def silent(self, members: Members) -> list[int]:
+        """The members that do not answer: their process has ended, or hangs, or cannot be reached."""
+        others = [index for index in members.indexes if index != self.index]
+        with ThreadPoolExecutor(min(_PARALLEL, max(1, len(others)))) as pool:
+            answers = list(pool.map(lambda index: self._answers(members, index), others))
+        return [index for index, answer in zip(others, answers) if not answer]
+
+    def superseded(self, generation: int) -> bool:
+        """Whether the operator has announced a generation above that."""
+        newest = None if self._watch is None else self._watch.newest
+        return newest is not None and newest.generation > generation
+
+    def _answers(self, members: Members, index: int) -> bool:
+        try:
+            self._at(members, index, "ping")
+        except OSError:
+            return False
+        return True
+
+    def _at(self, group: Members, at: int, word: str, **fields: object) -> dict[str, object]:
+        """A request about the group's generation to the board of member ``at``; the values by index."""
+        return dict(ask(group.address(at), **{"generation": group.generation, "word": word, **fields})["values"])
+
+
+class _Lookout:
+    """A leader's thread: which group the operator wants, and whether its newcomers are ready."""
+
+    def __init__(self, rendezvous: Rendezvous, watch: MembersWatch, group: Members) -> None:
+        self.wanted: Members | None = None
+        self._rendezvous = rendezvous
+        self._watch = watch
+        self._group = group
+        self._ended = threading.Event()
+        threading.Thread(target=self._look, name="charterer-lookout", daemon=True).start()
+
+    def end(self) -> None:
+        """Look out no more."""
+        self._ended.set()
+
+    def _look(self) -> None:
+        while not self._ended.is_set():
+            members = self._watch.wait(self._group.generation, _REPEAT_SECONDS)
+            if members is not None:
+                newcomers = set(members.indexes) - set(self._group.indexes)
+                self.wanted = members if newcomers <= self._ready(members) else None
+                self._ended.wait(_LOOK_SECONDS)
+
+    def _ready(self, members: Members) -> set[int]:
+        mine = self._rendezvous
+        if members.leader == mine.index:
+            return mine.board.lately(members.generation, "ready", _READY_SECONDS)
+        try:
+            address = members.address(members.leader)
+            answer = ask(address, generation=members.generation, word="ready", lately=_READY_SECONDS)
+        except OSError:
+            return set()
+        return set(answer["indexes"])

@@ -1,0 +1,121 @@
+"""The members of a group that is resized in place: what the operator announces, and a thread that waits for it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from charterer_trainer.environment import whole
+
+log = logging.getLogger("charterer_trainer")
+
+_PAUSE_SECONDS = 1.0
+_LONGEST_PAUSE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Members:
+    """The pods that form the group of ``generation``: ascending Job indexes, and the address of each.
+
+    An address is a DNS name or an IP address, with ``:port`` where the process does not listen on the usual one.
+    """
+
+    generation: int
+    indexes: tuple[int, ...]
+    addresses: tuple[str, ...]
+
+    @classmethod
+    def of(cls, content: object) -> Members | None:
+        """From the object ``{"generation", "indexes", "addresses"}``; None when it is not one."""
+        if not isinstance(content, dict):
+            return None
+        generation, indexes, addresses = (content.get(name) for name in ("generation", "indexes", "addresses"))
+        number = whole(generation)
+        if number is None or not isinstance(indexes, list) or not isinstance(addresses, list):
+            return None
+        pairs = [(whole(index), address) for index, address in zip(indexes, addresses)]
+        known = sorted((index, address) for index, address in pairs if index is not None and isinstance(address, str))
+        if not known or len({index for index, _ in known}) != len(indexes) or len(indexes) != len(addresses):
+            return None
+        return cls(number, tuple(index for index, _ in known), tuple(address for _, address in known))
+
+    def content(self) -> dict[str, object]:
+        """The object that ``of`` reads."""
+        return {"generation": self.generation, "indexes": list(self.indexes), "addresses": list(self.addresses)}
+
+    @property
+    def leader(self) -> int:
+        """The lowest index."""
+        return self.indexes[0]
+
+    def address(self, index: int) -> str:
+        """Of the member with that index; ValueError when it is none."""
+        return self.addresses[self.indexes.index(index)]
+
+
+class MembersWatch:
+    """The newest members that the operator has announced.
+
+    While it is asked to (``follow``), a thread keeps a call open that the operator answers as soon as there are others
+    than those known here. Otherwise it learns them from the answers to ordinary reports (``heard``).
+    """
+
+    def __init__(self, ask: Callable[[Mapping[str, object]], Members | None]) -> None:
+        """``ask`` posts the fields and returns the members of the answer; whatever it raises is a failed call."""
+        self._ask = ask
+        self._changed = threading.Condition()
+        self._following = False
+        self._newest: Members | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def newest(self) -> Members | None:
+        """None until the operator has said any."""
+        with self._changed:
+            return self._newest
+
+    def heard(self, members: Members | None) -> None:
+        """An answer has come. Answers may overtake each other, so an older generation says nothing."""
+        with self._changed:
+            if members is not None and (self._newest is None or members.generation > self._newest.generation):
+                self._newest = members
+                self._changed.notify_all()
+
+    def follow(self, following: bool) -> None:
+        """Keep a call open from now on, or no more after the one that is open."""
+        with self._changed:
+            self._following = following
+            self._changed.notify_all()
+            if following and self._thread is None:
+                self._thread = threading.Thread(target=self._loop, name="charterer-members", daemon=True)
+                self._thread.start()
+
+    def wait(self, beyond: int, seconds: float) -> Members | None:
+        """The newest members once their generation is above ``beyond``; None after that many seconds without any."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._newest is not None and self._newest.generation > beyond, seconds)
+            return self._newest if self._newest is not None and self._newest.generation > beyond else None
+
+    def _loop(self) -> None:
+        pause = 0.0
+        while True:
+            with self._changed:
+                self._changed.wait(pause) if pause else None
+                self._changed.wait_for(lambda: self._following)
+                known = 0 if self._newest is None else self._newest.generation
+            pause = self._ask_once(known, pause)
+
+    def _ask_once(self, known: int, last_pause: float) -> float:
+        """Seconds until the next call: none after news, or after a call that the operator has held back."""
+        begin = time.monotonic()
+        try:
+            members = self._ask({"waitGeneration": known})
+        except Exception as problem:  # a defect here must not end a training run of days
+            log.debug("the members are not known: %s", problem)
+            return min(_LONGEST_PAUSE_SECONDS, max(_PAUSE_SECONDS, 2 * last_pause))
+        self.heard(members)
+        news = members is not None and members.generation > known
+        return 0.0 if news or time.monotonic() - begin > _PAUSE_SECONDS else _PAUSE_SECONDS
