@@ -39,8 +39,14 @@ class Training:
 
     async def resize(self, gpus: int) -> None:
         """Its owner wants this width and no other."""
-        width = {"min": gpus, "preferred": gpus, "max": gpus}
-        await self.bed.kube.merge_patch(TRAINING_JOBS.one(self.name, self.bed.namespace), {"spec": {"gpus": width}})
+        await self._change(gpus={"min": gpus, "preferred": gpus, "max": gpus})
+
+    async def suspend(self) -> None:
+        """Its owner wants it to have nothing for now."""
+        await self._change(suspend=True)
+
+    async def _change(self, **spec: object) -> None:
+        await self.bed.kube.merge_patch(TRAINING_JOBS.one(self.name, self.bed.namespace), {"spec": spec})
 
     def enough(self) -> None:
         """Its script may end now."""
