@@ -67,6 +67,15 @@ class Training:
 
         return await self.until(enough, seconds)
 
+    async def ended_runs(self, count: int = 1) -> list[Mapping[str, Any]]:
+        """Wait until its status tells of so many runs that have ended."""
+
+        def ended() -> list[Mapping[str, Any]]:
+            runs: list[Mapping[str, Any]] = self.bed.tj(self.name).get("runs") or []
+            return runs if len(runs) >= count else []
+
+        return await self.bed.until(ended)
+
     async def until(self, look: Callable[[], T], seconds: float = 120) -> T:
         """Wait for something that processes write, of which the cluster tells nobody."""
         try:

@@ -31,26 +31,26 @@ with charterer_trainer.run():
     pixels = jax.make_array_from_process_local_data(samples, share[:, :64] / 16)
     labels = jax.make_array_from_process_local_data(samples, share[:, 64].astype(numpy.int32))
 
-    def loss_of(weights: jax.Array) -> jax.Array:
+    def loss_of(weights: jax.Array, pixels: jax.Array, labels: jax.Array) -> jax.Array:
         scores = jax.nn.log_softmax(pixels @ weights)
         return -jnp.take_along_axis(scores, labels[:, None], 1).mean()
 
     @jax.jit
-    def update(weights: jax.Array) -> tuple[jax.Array, jax.Array]:
-        loss, gradient = jax.value_and_grad(loss_of)(weights)
+    def update(weights: jax.Array, pixels: jax.Array, labels: jax.Array) -> tuple[jax.Array, jax.Array]:
+        loss, gradient = jax.value_and_grad(loss_of)(weights, pixels, labels)
         return weights - 0.5 * gradient, loss
 
     def any_rank(flag: bool) -> bool:
         return bool(multihost_utils.process_allgather(numpy.array(flag)).any())
 
     newest = charterer_trainer.latest_checkpoint(FOLDER, "step-*.npz")
-    with numpy.load(newest) if newest else numpy.errstate() as saved:
-        step = int(saved["step"]) if newest else 0
-        start = saved["weights"] if newest else numpy.zeros((64, 10), numpy.float32)
-    weights = jax.device_put(start, whole)
+    step, weights = 0, jax.device_put(numpy.zeros((64, 10), numpy.float32), whole)
+    if newest:
+        with numpy.load(newest) as saved:
+            step, weights = int(saved["step"]), jax.device_put(saved["weights"], whole)
     stop = converged = False
     while not (stop or converged):
-        weights, loss = update(weights)
+        weights, loss = update(weights, pixels, labels)
         step += 1
         if step % SAVE_EVERY == 1:
             note("trained", step=step, loss=float(loss), width=width)
