@@ -25,7 +25,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 .PHONY: help .venv testbed nodes training training-torch generated prometheus karpenter lint test test-unit e2e bench demo kind-demo image requirements clean
 
 help: ## Tell the targets
-	@awk -F ':.*## ' '/^[a-z.-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .venv: $(READY) ## Install Charterer and its tools into .venv (PYTHON=... chooses the interpreter)
 

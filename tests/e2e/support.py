@@ -39,8 +39,14 @@ class Training:
 
     async def resize(self, gpus: int) -> None:
         """Its owner wants this width and no other."""
-        width = {"min": gpus, "preferred": gpus, "max": gpus}
-        await self.bed.kube.merge_patch(TRAINING_JOBS.one(self.name, self.bed.namespace), {"spec": {"gpus": width}})
+        await self._change(gpus={"min": gpus, "preferred": gpus, "max": gpus})
+
+    async def suspend(self) -> None:
+        """Its owner wants it to have nothing for now."""
+        await self._change(suspend=True)
+
+    async def _change(self, **spec: object) -> None:
+        await self.bed.kube.merge_patch(TRAINING_JOBS.one(self.name, self.bed.namespace), {"spec": spec})
 
     def enough(self) -> None:
         """Its script may end now."""
@@ -60,6 +66,15 @@ class Training:
             return lines if len(lines) >= count else []
 
         return await self.until(enough, seconds)
+
+    async def ended_runs(self, count: int = 1) -> list[Mapping[str, Any]]:
+        """Wait until its status tells of so many runs that have ended."""
+
+        def ended() -> list[Mapping[str, Any]]:
+            runs: list[Mapping[str, Any]] = self.bed.tj(self.name).get("runs") or []
+            return runs if len(runs) >= count else []
+
+        return await self.bed.until(ended)
 
     async def until(self, look: Callable[[], T], seconds: float = 120) -> T:
         """Wait for something that processes write, of which the cluster tells nobody."""

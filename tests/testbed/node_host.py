@@ -35,7 +35,7 @@ class NodeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NodeHost:
-    """``network``: a /16 that nothing else here uses, with nodes in its first /24, and the pods of node N in the Nth."""
+    """``network``: a /16 that nothing else here uses, nodes in its first /24, the pods of node N in the Nth."""
 
     network: ipaddress.IPv4Network
     _lock: IO[str]

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import aiohttp
+
 from charterer.cluster.errors import NotFound
 from charterer.cluster.paths import NODES
 from tests.testbed import images, node_programs
@@ -114,7 +116,11 @@ class RealBed(Bed):
     async def keep_machines(self) -> None:
         """Boot what runs, and switch off what has ended and delete its Node, as cloud controllers do; for ever."""
         while True:
-            running = {each["id"]: each for each in await self.instances() if each["state"] == "Running"}
+            try:
+                running = {each["id"]: each for each in await self.instances() if each["state"] == "Running"}
+            except aiohttp.ClientError:  # it is being restarted
+                await asyncio.sleep(_LOOK_SECONDS)
+                continue
             on = set(self.cluster.nodes) | self._lost
             new = [self._boot(machine) for name, machine in running.items() if name not in on]
             await asyncio.gather(*new, *(self._end(name) for name in on - set(running)))
@@ -157,10 +163,12 @@ async def open_real_bed(
         yield bed
     finally:
         keeping.cancel()
-        await asyncio.gather(keeping, return_exceptions=True)
+        (ended,) = await asyncio.gather(keeping, return_exceptions=True)
         await dismantle(bed)
         for name in list(cluster.nodes):
             cluster.power_off(name)
+        if isinstance(ended, Exception):
+            raise ended
 
 
 def _free_port(host: str) -> int:

@@ -23,7 +23,7 @@ def base_interpreter() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class TrainingPod:
-    """``script``, of this checkout, run by ``python`` with ``arguments``; ``checkpoints``: the folder that outlives pods.
+    """``script``, of this checkout, run by ``python`` with ``arguments``; ``checkpoints``: a folder that outlives pods.
 
     ``environment``: variables besides PYTHONPATH and CHECKPOINTS. ``memory``: the container's limit, such as 64Mi.
     ``files``: what else it may read, by its path in the container.

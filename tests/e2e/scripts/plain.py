@@ -31,6 +31,7 @@ with charterer_trainer.run():
         if rank == 0 and (stop or step % SAVE_EVERY == 0):
             with charterer_trainer.save_atomically(FOLDER / f"step-{step:06}.json") as path:
                 path.write_text(json.dumps({"step": step}))
+            note("saved", step=step)
     if converged:
         charterer_trainer.report(fraction=1)
     note("end", step=step, stopped=stop)
