@@ -22,7 +22,7 @@ VALUES_PAGE := $(BIN)/python -m tests.chart.values_page
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
-.PHONY: help .venv testbed training training-torch generated prometheus karpenter lint test test-unit bench demo kind-demo image requirements clean
+.PHONY: help .venv testbed training training-torch test-torch generated prometheus karpenter lint test test-unit bench demo kind-demo image requirements clean
 
 help: ## Tell the targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,10 +70,13 @@ training-torch: $(READY) ## Install torch, and what trains by it, for tests (onc
 	@$(BIN)/python -m tests.testbed.frameworks torch torch-trainers
 
 test: lint testbed prometheus karpenter ## Everything CI does: lint and all tests (PYTEST_ARGS="-k spot", WORKERS=2)
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/bench $(PYTEST_ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/bench --ignore=tests/torch_training $(PYTEST_ARGS)
 
 test-unit: $(READY) ## The fast tests that need no cluster
 	$(BIN)/pytest -n $(WORKERS) $(wildcard tests/unit tests/property) $(PYTEST_ARGS)
+
+test-torch: training training-torch ## The tests that train by torch, Hugging Face's Trainer and Lightning (many minutes)
+	$(BIN)/pytest tests/torch_training $(PYTEST_ARGS)
 
 bench: testbed ## Measure, one script of tests/bench after the other
 	@for script in $(basename $(notdir $(BENCHES))); do echo "== $$script"; $(BIN)/python -m "tests.bench.$$script"; done
