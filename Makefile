@@ -22,7 +22,8 @@ VALUES_PAGE := $(BIN)/python -m tests.chart.values_page
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
-.PHONY: help .venv testbed nodes training training-torch generated prometheus karpenter lint test test-unit e2e bench demo kind-demo image requirements clean
+.PHONY: help .venv testbed nodes training training-torch generated prometheus karpenter lint test test-unit test-torch e2e bench demo \
+	kind-demo image requirements clean
 
 help: ## Tell the targets
 	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,13 +75,16 @@ training-torch: $(READY) ## Install torch, and what trains by it, for tests (onc
 	@$(BIN)/python -m tests.testbed.frameworks torch torch-trainers
 
 test: lint testbed nodes prometheus karpenter training ## Everything CI does: lint and all tests (PYTEST_ARGS="-k spot", WORKERS=2)
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/bench $(PYTEST_ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/bench --ignore=tests/torch_training $(PYTEST_ARGS)
 
 test-unit: $(READY) ## The fast tests that need no cluster
 	$(BIN)/pytest -n $(WORKERS) $(wildcard tests/unit tests/property) $(PYTEST_ARGS)
 
 e2e: nodes training ## The tests that train in containers on real nodes (as root; minutes)
 	$(BIN)/pytest -m real_nodes tests/e2e $(PYTEST_ARGS)
+
+test-torch: training training-torch ## The tests that train by torch, Hugging Face's Trainer and Lightning (many minutes)
+	$(BIN)/pytest tests/torch_training $(PYTEST_ARGS)
 
 bench: testbed ## Measure, one script of tests/bench after the other
 	@for script in $(basename $(notdir $(BENCHES))); do echo "== $$script"; $(BIN)/python -m "tests.bench.$$script"; done

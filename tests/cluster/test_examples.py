@@ -13,7 +13,8 @@ from charterer.api.names import API_VERSION
 from tests.cluster.crd_cases import ROOT
 from tests.testbed.controlplane import ControlPlane
 
-FILES = [path for folder in ("examples", "examples/karpenter") for path in sorted((ROOT / folder).glob("*.yaml"))]
+FOLDERS = ("examples", "examples/karpenter", *sorted(map(str, (ROOT / "examples/training").glob("*/"))))
+FILES = [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.yaml"))]
 EXAMPLES = [
     pytest.param(each, id=f"{path.relative_to(ROOT)}: {each['kind']} {each['metadata']['name']}")
     for path in FILES

@@ -133,9 +133,10 @@ def _environment(job: Job, allocation: Allocation, environment: RunEnvironment) 
 
     The number of pods is not in it where it can change in place: pods that come later would get the old number. There,
     torchrun must not share its rendezvous's store with the workers. It would keep the address of its first round, and
-    a pod that joins would wait for another until all agents fail.
+    a pod that joins would wait for another until all agents fail. The first pod's name is the shortest that the pods'
+    DNS suffixes complete: the first of these fits, where that of the namespace in it takes two misses before.
     """
-    master = f"{run_name(job.name, allocation.run)}-0.{job.name}.{job.namespace}.svc"
+    master = f"{run_name(job.name, allocation.run)}-0.{job.name}"
     values = {
         "PET_NPROC_PER_NODE": str(allocation.placements[0].gpus),
         "PET_MASTER_ADDR": master,

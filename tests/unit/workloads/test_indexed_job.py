@@ -151,9 +151,9 @@ class TestARunsPods:
             "PET_NODE_RANK": {
                 "fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}
             },
-            "PET_MASTER_ADDR": "sft-r2-0.sft.research.svc",
+            "PET_MASTER_ADDR": "sft-r2-0.sft",
             "PET_MASTER_PORT": "29500",
-            "JAX_COORDINATOR_ADDRESS": "sft-r2-0.sft.research.svc:29500",
+            "JAX_COORDINATOR_ADDRESS": "sft-r2-0.sft:29500",
             "CHARTERER_JOB": "sft",
             "CHARTERER_NAMESPACE": "research",
             "CHARTERER_RUN": "2",

@@ -1,6 +1,6 @@
 """The library for training scripts under Charterer; standard library only, and harmless outside Kubernetes.
 
-Nothing here may raise into training because the operator is away, slow or wrong. ``charterer_trainer.ddp``,
+Nothing here may raise into training because the operator is away, slow or wrong. ``charterer_trainer.pytorch``,
 ``charterer_trainer.huggingface`` and ``charterer_trainer.lightning`` need their frameworks and are imported by name.
 """
 
@@ -10,6 +10,7 @@ from charterer_trainer.checkpoints import (
     remove_old_checkpoints,
     remove_partials,
     save_atomically,
+    seal_checkpoint,
 )
 from charterer_trainer.distributed import any_rank, init_jax
 from charterer_trainer.gradients import GradientNoise
@@ -51,6 +52,7 @@ __all__ = [
     "report",
     "run",
     "save_atomically",
+    "seal_checkpoint",
     "should_checkpoint",
     "should_stop",
 ]

@@ -48,7 +48,7 @@ def _newest_first(directory: Path, pattern: str) -> list[Path]:
     return [path for _, path in sorted(found, reverse=True)]
 
 
-def latest_checkpoint(directory: StrPath, pattern: str = "*") -> Path | None:
+def latest_checkpoint(directory: StrPath, pattern: str = "*", *, summed: bool = False) -> Path | None:
     """The newest good checkpoint (file or folder) directly in ``directory``; None when there is none.
 
     Newest is the highest last number in the name (``step-1200.pt``), because clocks of machines differ; among equals
@@ -56,7 +56,8 @@ def latest_checkpoint(directory: StrPath, pattern: str = "*") -> Path | None:
     not complete. ``pattern`` is a glob for folders that hold other things too.
 
     A checkpoint of ``save_atomically`` is read and compared with its sum. One that differs, or cannot be read, is left
-    out with a warning in the log, and the one before it is the answer. Files without a sum are believed.
+    out with a warning in the log, and the one before it is the answer. Files without a sum are believed, unless
+    ``summed``: then they are left out, as what a killed save of another library left behind.
     """
     for path in _newest_first(Path(directory), pattern):
         try:
@@ -66,10 +67,26 @@ def latest_checkpoint(directory: StrPath, pattern: str = "*") -> Path | None:
         except OSError as error:
             log.warning("checkpoint %s cannot be read (%s): taking the one before it", path, error)
             continue
-        if good is not False:
+        if good or (good is None and not summed):
             return path
+        if good is None:
+            continue
         log.warning("checkpoint %s is not what was saved (its sum differs): taking the one before it", path)
     return None
+
+
+def seal_checkpoint(path: StrPath) -> None:
+    """Record the sum of a checkpoint (file or folder) that another library wrote to its place and has completed.
+
+    Its contents are on the disk afterwards. ``latest_checkpoint(…, summed=True)`` finds it, and never one that was not
+    sealed. Call it on one rank, when all of them have written.
+    """
+    target = Path(path)
+    _sync_tree(target)
+    note = checksums.record(target, checksums.Sum.of(target))
+    checksums.forget(target, but=note)
+    _sync(target.parent)
+    saves.wrote(target)
 
 
 def remove_old_checkpoints(directory: StrPath, keep: int, pattern: str = "*") -> None:
@@ -146,8 +163,12 @@ class SaveClock:
         finally:
             took = self._clock() - begin
             self.total_seconds += took
-        self._since = begin + took
-        self.seconds = took
+        self.saved(took)
+
+    def saved(self, seconds: float) -> None:
+        """A save that took that long has ended now."""
+        self._since = self._clock()
+        self.seconds = seconds
 
     def due(self, every: float | None) -> bool:
         """Whether the last save, or the start, was that many seconds ago; None: the default."""
