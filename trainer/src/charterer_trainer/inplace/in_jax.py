@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import inspect
 import os
 import socket
 import time
@@ -26,6 +25,11 @@ from charterer_trainer.session import Session, current
 DEFAULT_TIMEOUT_SECONDS = 600.0
 MOST_CHANGES = 20
 """Changes after which a process asks for a restart: each leaves 5 files, 14 threads and 11 MB behind in JAX 0.10."""
+_COORDINATOR_SECONDS = 2.0
+"""The coordinator ends that much later than the others, because JAX aborts (134) a process that loses it."""
+_KNOCK_SECONDS = 0.005
+_COLLECTIVES = ("gloo", "nccl")
+_FAILURES = (*_COLLECTIVES, "connection", "coordination", "unavailable", "deadline_exceeded", "heartbeat")
 _COORDINATOR_SECONDS = 2.0
 """The coordinator ends that much later than the others, because JAX aborts (134) a process that loses it."""
 _KNOCK_SECONDS = 0.005
@@ -121,9 +125,9 @@ class JaxJob(ElasticJob):
         """A collective that waits for a peer that was killed cannot be interrupted."""
         return self._watchdog.limit(self._timeout, f"step {self.step}")
 
-    def _may_change(self) -> bool:
-        self._changes += 1
-        return self._changes <= MOST_CHANGES
+    @property
+    def _worn(self) -> bool:
+        return self._changes >= MOST_CHANGES
 
     def _connect(self, members: Members, name: str) -> None:
         host, _ = host_and_port(members.address(members.leader))
@@ -134,15 +138,12 @@ class JaxJob(ElasticJob):
         else:
             port = self._rendezvous.told(members, "port", self._patience)
             self._knock(host, port)
-        initialize = self._jax.distributed.initialize
-        newer = "shutdown_timeout_seconds" in inspect.signature(initialize).parameters
-        initialize(
+        self._jax.distributed.initialize(
             coordinator_address=f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
             num_processes=self.world,
             process_id=self.rank,
             initialization_timeout=int(self._patience) or 1,
             cluster_detection_method="deactivate",
-            **({"shutdown_timeout_seconds": _SHUTDOWN_SECONDS} if newer else {}),
         )
 
     def _knock(self, host: str, port: Any) -> None:
@@ -158,6 +159,7 @@ class JaxJob(ElasticJob):
                 time.sleep(_KNOCK_SECONDS)
 
     def _disconnect(self, failed: bool) -> None:
+        self._changes += 1
         self.state = self._jax.tree.map(lambda leaf: self._numpy.array(leaf.addressable_data(0)), self.state)
         self.mesh = self.replicated = self.split = self._largest = None
         self._jax.distributed.shutdown()
@@ -180,14 +182,14 @@ class JaxJob(ElasticJob):
 
     # -- votes and state
 
-    def _start_vote(self, stop: bool, generation: int) -> Any:
+    def _start_vote(self, stop: int, generation: int) -> Any:
         count = len(self.mesh.devices.flat) // self.world
-        return self._largest(self.spread(self._numpy.array([[int(stop), generation]] * count, self._numpy.int32)))
+        return self._largest(self.spread(self._numpy.array([[stop, generation]] * count, self._numpy.int32)))
 
-    def _read_vote(self, votes: Any) -> tuple[bool, int]:
+    def _read_vote(self, votes: Any) -> tuple[int, int]:
         with self._watchdog.limit(self._timeout, f"step {self.step}"):
             stop, generation = self._numpy.asarray(votes).tolist()
-        return bool(stop), int(generation)
+        return int(stop), int(generation)
 
     def _share_state(self, source: int, behind: list[int]) -> None:
         """Byte by byte: JAX broadcasts by a sum with zeros, which would change a negative zero."""

@@ -131,15 +131,15 @@ class TorchJob(ElasticJob):
 
     # -- votes and state
 
-    def _start_vote(self, stop: bool, generation: int) -> Any:
-        votes = self._torch.tensor([int(stop), generation], dtype=self._torch.int64)
+    def _start_vote(self, stop: int, generation: int) -> Any:
+        votes = self._torch.tensor([stop, generation], dtype=self._torch.int64)
         return votes, self._dist.all_reduce(votes, op=self._dist.ReduceOp.MAX, async_op=True)
 
-    def _read_vote(self, votes: Any) -> tuple[bool, int]:
+    def _read_vote(self, votes: Any) -> tuple[int, int]:
         numbers, work = votes
         work.wait()
         stop, generation = numbers.tolist()
-        return bool(stop), int(generation)
+        return int(stop), int(generation)
 
     def _share_state(self, source: int, behind: list[int]) -> None:
         ranks = sorted([source, *behind])
