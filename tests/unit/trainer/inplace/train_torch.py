@@ -80,7 +80,13 @@ def main() -> None:
             if job.step == before:  # a peer failed: the step is tried again
                 continue
             files, threads = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
-            row = {"step": job.step, "generation": job.generation, "world": job.world, "samples": samples}
+            row = {
+                "step": job.step,
+                "at": time.time(),
+                "generation": job.generation,
+                "world": job.world,
+                "samples": samples,
+            }
             rss = int(Path("/proc/self/statm").read_text().split()[1]) * 4096
             seen.write(
                 json.dumps({**row, "files": files, "threads": threads, "rss": rss, "phases": job.standstill.phases})

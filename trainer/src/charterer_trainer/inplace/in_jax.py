@@ -59,7 +59,7 @@ class JaxJob(ElasticJob):
         cache: str | None,
         warm_up: Callable[[], object] | None,
     ) -> None:
-        super().__init__(session, environment, step=step, save=save, patience=patience)
+        super().__init__(session, environment, step=step, save=save, timeout=timeout, patience=patience)
         self._jax: Any = importlib.import_module("jax")
         self._numpy: Any = importlib.import_module("numpy")
         self._backend: Any = importlib.import_module("jax.extend.backend")
@@ -68,7 +68,6 @@ class JaxJob(ElasticJob):
         self.mesh: Any = None
         self.replicated: Any = None
         self.split: Any = None
-        self._timeout = timeout
         self._changes = 0
         self._largest: Any = None
         self._mine = 0

@@ -39,7 +39,7 @@ class TorchJob(ElasticJob):
         ddp: Mapping[str, Any],
         warm_up: Callable[[Any], object] | None,
     ) -> None:
-        super().__init__(session, environment, step=step, save=save, patience=patience)
+        super().__init__(session, environment, step=step, save=save, timeout=timeout, patience=patience)
         self.model: Any = None
         self._torch: Any = importlib.import_module("torch")
         self._dist: Any = importlib.import_module("torch.distributed")
@@ -48,7 +48,6 @@ class TorchJob(ElasticJob):
         self._net = net
         self._optimizer = optimizer
         self._state = dict(state)
-        self._timeout = timeout
         self._ddp = dict(ddp)
         self._on_gpu = any(parameter.is_cuda for parameter in net.parameters())
         self._store: Any = None

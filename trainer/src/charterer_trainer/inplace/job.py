@@ -42,9 +42,11 @@ class ElasticJob:
         *,
         step: int,
         save: Callable[[int], object] | None,
+        timeout: float,
         patience: float,
     ) -> None:
         self.step = step
+        self._timeout = timeout
         self._patience = patience
         self.standstill = Standstill()
         self._session = session
@@ -179,14 +181,16 @@ class ElasticJob:
         self.standstill.mark("formed")
         try:
             source, behind, step = self._who_sends(again)
-            if behind:
-                self._share_state(source, behind)
+            with self._watchdog.limit(self._timeout, "sending the state"):
+                if behind:
+                    self._share_state(source, behind)
             self.step = step
         except Exception as error:
             self._restart(f"the state did not arrive in generation {members.generation}: {error}")
         self.standstill.mark("state")
         self._place()
         self.standstill.mark("placed")
+        self._rendezvous.formed(members)
         self._trained = self._fresh = True
         self._votes = None
         if not again:
@@ -212,7 +216,8 @@ class ElasticJob:
     def _leave(self, failed: bool = False) -> None:
         self._votes = None
         self._rendezvous.rest()
-        self._disconnect(failed)
+        with self._watchdog.limit(self._patience, "leaving the group"):
+            self._disconnect(failed)
         if failed:
             gc.collect()
         self.standstill.mark("left")

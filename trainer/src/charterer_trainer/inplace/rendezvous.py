@@ -103,6 +103,10 @@ class Rendezvous:
 
     # -- within a group
 
+    def formed(self, members: Members) -> None:
+        """That group has formed: a process that comes later, in a member's place, must wait for another generation."""
+        self.board.forget(members.generation, "go")
+
     def lead(self, members: Members) -> None:
         """This process leads that group from now on: look out for the next one."""
         self.rest()
