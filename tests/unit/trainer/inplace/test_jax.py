@@ -19,7 +19,7 @@ COMMAND = [str(PYTHON), str(Path(__file__).parent / "train_jax.py")]
 
 
 def test_widening_and_narrowing_sees_each_sample_once_and_a_process_changes_only_so_often(tmp_path: Path) -> None:
-    environ = {"CACHE": str(tmp_path / "compiled"), "MOST_CHANGES": "4", "PAUSE": "0.02"}
+    environ = {"CACHE": str(tmp_path / "compiled"), "MOST_CHANGES": "4"}
     with bed(tmp_path, COMMAND, environ) as (operator, pods):
         for width in (1, 2, 3, 2, 1):
             change(operator, pods, width, 10)

@@ -15,7 +15,10 @@ from tests.unit.trainer.inplace.records import assert_each_sample_once, change, 
 HERE = Path(__file__).parent
 PYTHON = TORCH.find()
 
-pytestmark = pytest.mark.skipif(PYTHON is None, reason="torch is not there: make training-torch")
+pytestmark = [
+    pytest.mark.skipif(PYTHON is None, reason="torch is not there: make training-torch"),
+    pytest.mark.timeout(900),  # each process imports torch, which takes a minute on a machine with much other work
+]
 
 COMMAND = [str(PYTHON), str(HERE / "train_torch.py")]
 

@@ -19,7 +19,7 @@ from charterer_trainer.inplace import in_jax
 FOLDER = Path(os.environ["FOLDER"])
 CHECKPOINTS = FOLDER / "checkpoints"
 BATCH, SAMPLES = 13, 130
-STEPS, PAUSE = int(os.environ.get("STEPS", "1000000")), float(os.environ.get("PAUSE", "0.005"))
+STEPS, PAUSE = int(os.environ.get("STEPS", "1000000")), float(os.environ.get("PAUSE", "0.05"))
 
 
 def batch_of(step: int) -> Any:

@@ -16,7 +16,7 @@ FOLDER = Path(os.environ["FOLDER"])
 CHECKPOINTS = FOLDER / "checkpoints"
 BATCH, SAMPLES, WIDTH = 13, 130, int(os.environ.get("WIDTH", "16"))
 FAIL_BY = os.environ.get("FAIL_BY", "")
-STEPS, PAUSE = int(os.environ.get("STEPS", "1000000")), float(os.environ.get("PAUSE", "0.005"))
+STEPS, PAUSE = int(os.environ.get("STEPS", "1000000")), float(os.environ.get("PAUSE", "0.05"))
 
 
 def batch_of(step: int) -> list[int]:
