@@ -29,6 +29,8 @@ def test_widening_and_narrowing_sees_each_sample_once_and_a_process_changes_only
         pods.signal(1, signal.SIGTERM)  # it still waits to be called
         assert pods.code(1) == 143
         assert operator.refused == []
+        resizes = [report for report in operator.reports if report["index"] == 0 and "resizeSeconds" in report]
+        assert [report["generation"] for report in resizes] == [2, 3, 4, 5]  # once each, and none for the first group
     trained = widths(tmp_path)
     assert [width for _, width in trained] == [1, 2, 3, 2, 1]
     end = assert_each_sample_once(tmp_path, 3)

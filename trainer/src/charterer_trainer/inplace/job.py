@@ -335,6 +335,7 @@ class ElasticJob:
         """The others go on without this process; it waits for SIGTERM, or until it is wanted again."""
         log.info("generation %d goes on without this process, which waits for its end", members.generation)
         self._trained = False
+        self._session.formed(None)
         self._group = Members(members.generation, (self._rendezvous.index,), ("",))
         self.standstill.begin(of_change=False)
         try:
