@@ -77,10 +77,15 @@ class Reporter:
             with self._lock:
                 self._gradients.step(numbers)
 
-    def formed(self, generation: int, resize_seconds: float | None) -> None:
-        """This process trains in the group of that generation, and stood still for that long. Posted at once."""
+    def formed(self, generation: int | None, resize_seconds: float | None) -> None:
+        """This process trains in the group of that generation (None: in none), and stood still for that long.
+
+        Posted at once.
+        """
         with self._lock:
-            self._base["generation"] = generation
+            self._base.pop("generation", None)
+            if generation is not None:
+                self._base["generation"] = generation
             if resize_seconds is not None:
                 self._once["resizeSeconds"] = resize_seconds
         self._wake.set()

@@ -219,8 +219,8 @@ class Session:
         """Who should form the group of a job that is resized in place; None where nobody says it."""
         return None if self._reporter is None else self._reporter.members
 
-    def formed(self, generation: int, resize_seconds: float | None = None) -> None:
-        """This process trains in the group of that generation; the change to it took that many seconds of training."""
+    def formed(self, generation: int | None, resize_seconds: float | None = None) -> None:
+        """This process trains in the group of that generation (None: in none), after that long a standstill."""
         if self._reporter is not None:
             self._reporter.formed(generation, resize_seconds)
 

@@ -120,7 +120,7 @@ class Announcer:
                 return f"{name} {value!r}"
         return "" if body.get("run") == RUN else f"run {body.get('run')}"
 
-    def until(self, what: str, state: Callable[[], Any], seconds: float = 60.0) -> Any:
+    def until(self, what: str, state: Callable[[], Any], seconds: float = 120.0) -> Any:
         """Waits until a report, or what is in the folder, makes the state true; its value."""
         deadline = time.monotonic() + seconds
         while not (value := state()):
@@ -130,7 +130,7 @@ class Announcer:
                 self.changed.wait(0.02)
         return value
 
-    def formed(self, generation: int, index: int = 0, seconds: float = 60.0) -> dict[str, Any]:
+    def formed(self, generation: int, index: int = 0, seconds: float = 120.0) -> dict[str, Any]:
         """The first report of that generation by that index."""
 
         def first() -> dict[str, Any] | None:
@@ -195,7 +195,7 @@ class Pods:
     def signal(self, index: int, number: signal.Signals) -> None:
         self.processes[index].send_signal(number)
 
-    def code(self, index: int, seconds: float = 60.0) -> int:
+    def code(self, index: int, seconds: float = 120.0) -> int:
         """The exit code of that pod's process, once it has ended; its output is in the error if it does not."""
         try:
             return self.processes[index].wait(seconds)

@@ -19,14 +19,18 @@ COMMAND = [str(PYTHON), str(Path(__file__).parent / "train_jax.py")]
 
 
 def test_widening_and_narrowing_sees_each_sample_once_and_a_process_changes_only_so_often(tmp_path: Path) -> None:
-    environ = {"CACHE": str(tmp_path / "compiled"), "MOST_CHANGES": "4", "PAUSE": "0.02"}
+    environ = {"CACHE": str(tmp_path / "compiled"), "MOST_CHANGES": "4", "PAUSE": "0.1"}
     with bed(tmp_path, COMMAND, environ) as (operator, pods):
         for width in (1, 2, 3, 2, 1):
-            change(operator, pods, width, 10)
+            change(operator, pods, width, 5)
         operator.announce([0, 1])
         pods.start(1)
-        assert [pods.code(0), pods.code(1)] == [75, 75]
+        assert pods.code(0) == 75
+        pods.signal(1, signal.SIGTERM)  # it still waits to be called
+        assert pods.code(1) == 143
         assert operator.refused == []
+        resizes = [report for report in operator.reports if report["index"] == 0 and "resizeSeconds" in report]
+        assert [report["generation"] for report in resizes] == [2, 3, 4, 5]  # once each, and none for the first group
     trained = widths(tmp_path)
     assert [width for _, width in trained] == [1, 2, 3, 2, 1]
     end = assert_each_sample_once(tmp_path, 3)
@@ -37,7 +41,7 @@ def test_widening_and_narrowing_sees_each_sample_once_and_a_process_changes_only
         assert [row["digest"] for row in rows] == [alone[row["step"]] for row in rows]
 
     (tmp_path / "restarts").mkdir()
-    again = trained[1][0] + 10
+    again = trained[1][0] + 5
     with bed(tmp_path / "restarts", COMMAND, environ) as (_, pods):
         for last, width in ((trained[1][0], 1), (again, 2)):
             pods.start_fixed(width, STEPS=str(last), PAUSE="0")

@@ -278,3 +278,15 @@ def test_members_are_in_the_order_of_their_indexes() -> None:
     assert members == Members(4, (0, 2), ("a", "c"))
     assert members is not None
     assert (members.leader, members.address(2)) == (0, "c")
+
+
+def test_a_process_that_comes_in_a_members_place_waits_for_the_next_generation(pods: Pods) -> None:
+    group = pods.group(0, 1)
+    pods.pods[0].formed(group)
+    again = pods.join(1)
+    until(lambda: pods.pods[0].board.lately(1, "ready", 0.1) == {1})
+    assert not again.done()
+    members = pods.announce(0, 1)
+    until(lambda: pods.pods[0].wanted == members)
+    pods.pods[0].announce(members)
+    assert again.result(10) == members

@@ -15,7 +15,10 @@ from tests.unit.trainer.inplace.records import assert_each_sample_once, change, 
 HERE = Path(__file__).parent
 PYTHON = TORCH.find()
 
-pytestmark = pytest.mark.skipif(PYTHON is None, reason="torch is not there: make training-torch")
+pytestmark = [
+    pytest.mark.skipif(PYTHON is None, reason="torch is not there: make training-torch"),
+    pytest.mark.timeout(900),  # each process imports torch, which takes a minute on a machine with much other work
+]
 
 COMMAND = [str(PYTHON), str(HERE / "train_torch.py")]
 
@@ -30,7 +33,7 @@ for name in ("net", "optimizer", "schedule"):
 
 
 def test_widening_and_narrowing_is_bit_equal_to_restarts_and_sees_each_sample_once(tmp_path: Path) -> None:
-    with bed(tmp_path, COMMAND) as (operator, pods):
+    with bed(tmp_path, COMMAND, {"PAUSE": "0.1"}) as (operator, pods):
         for width in (1, 2, 3, 2, 1):
             change(operator, pods, width)
         operator.stop()
@@ -49,7 +52,7 @@ def test_widening_and_narrowing_is_bit_equal_to_restarts_and_sees_each_sample_on
                          env=pods.environ(rank))
         for rank in range(3)
     ]  # fmt: skip
-    assert [rank.wait(100) for rank in ranks] == [0, 0, 0]
+    assert [rank.wait(400) for rank in ranks] == [0, 0, 0]
     files = [str(tmp_path / f"restart-{end}.pt"), str(tmp_path / "checkpoints" / f"step-{end}.pt")]
     compared = subprocess.run([str(PYTHON), "-c", COMPARE, *files], capture_output=True, text=True)
     assert compared.returncode == 0, compared.stderr

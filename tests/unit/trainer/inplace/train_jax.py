@@ -19,7 +19,7 @@ from charterer_trainer.inplace import in_jax
 FOLDER = Path(os.environ["FOLDER"])
 CHECKPOINTS = FOLDER / "checkpoints"
 BATCH, SAMPLES = 13, 130
-STEPS, PAUSE = int(os.environ.get("STEPS", "1000000")), float(os.environ.get("PAUSE", "0.005"))
+STEPS, PAUSE = int(os.environ.get("STEPS", "1000000")), float(os.environ.get("PAUSE", "0.05"))
 
 
 def batch_of(step: int) -> Any:
@@ -88,7 +88,7 @@ def main() -> None:
                     job.state, job.spread(x[samples]), job.spread(y[samples]), job.spread(weights)
                 )
                 value = float(loss)
-            row = {"step": job.step, "generation": job.generation, "world": job.world, "loss": value}
+            row = {"step": job.step, "at": time.time(), "generation": job.generation, "world": job.world, "loss": value}
             files, threads = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
             rss = int(Path("/proc/self/statm").read_text().split()[1]) * 4096
             digest = hashlib.sha256(

@@ -16,7 +16,7 @@ FOLDER = Path(os.environ["FOLDER"])
 CHECKPOINTS = FOLDER / "checkpoints"
 BATCH, SAMPLES, WIDTH = 13, 130, int(os.environ.get("WIDTH", "16"))
 FAIL_BY = os.environ.get("FAIL_BY", "")
-STEPS, PAUSE = int(os.environ.get("STEPS", "1000000")), float(os.environ.get("PAUSE", "0.005"))
+STEPS, PAUSE = int(os.environ.get("STEPS", "1000000")), float(os.environ.get("PAUSE", "0.05"))
 
 
 def batch_of(step: int) -> list[int]:
@@ -80,7 +80,13 @@ def main() -> None:
             if job.step == before:  # a peer failed: the step is tried again
                 continue
             files, threads = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
-            row = {"step": job.step, "generation": job.generation, "world": job.world, "samples": samples}
+            row = {
+                "step": job.step,
+                "at": time.time(),
+                "generation": job.generation,
+                "world": job.world,
+                "samples": samples,
+            }
             rss = int(Path("/proc/self/statm").read_text().split()[1]) * 4096
             seen.write(
                 json.dumps({**row, "files": files, "threads": threads, "rss": rss, "phases": job.standstill.phases})

@@ -50,6 +50,11 @@ class Board:
                 del self._said[key]
             self._changed.notify_all()
 
+    def forget(self, generation: int, word: str) -> None:
+        """Nobody has said it."""
+        with self._changed:
+            self._said.pop((generation, word), None)
+
     def hear(self, generation: int, word: str, count: int, seconds: float) -> dict[int, Any]:
         """The values by index, once ``count`` members have said it or after that many seconds, whatever there is."""
         key = (generation, word)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import inspect
 import os
 import socket
 import time
@@ -55,7 +54,7 @@ class JaxJob(ElasticJob):
         cache: str | None,
         warm_up: Callable[[], object] | None,
     ) -> None:
-        super().__init__(session, environment, step=step, save=save, patience=patience)
+        super().__init__(session, environment, step=step, save=save, timeout=timeout, patience=patience)
         self._jax: Any = importlib.import_module("jax")
         self._numpy: Any = importlib.import_module("numpy")
         self._backend: Any = importlib.import_module("jax.extend.backend")
@@ -64,7 +63,6 @@ class JaxJob(ElasticJob):
         self.mesh: Any = None
         self.replicated: Any = None
         self.split: Any = None
-        self._timeout = timeout
         self._changes = 0
         self._largest: Any = None
         self._mine = 0
@@ -121,9 +119,9 @@ class JaxJob(ElasticJob):
         """A collective that waits for a peer that was killed cannot be interrupted."""
         return self._watchdog.limit(self._timeout, f"step {self.step}")
 
-    def _may_change(self) -> bool:
-        self._changes += 1
-        return self._changes <= MOST_CHANGES
+    @property
+    def _worn(self) -> bool:
+        return self._changes >= MOST_CHANGES
 
     def _connect(self, members: Members, name: str) -> None:
         host, _ = host_and_port(members.address(members.leader))
@@ -134,15 +132,12 @@ class JaxJob(ElasticJob):
         else:
             port = self._rendezvous.told(members, "port", self._patience)
             self._knock(host, port)
-        initialize = self._jax.distributed.initialize
-        newer = "shutdown_timeout_seconds" in inspect.signature(initialize).parameters
-        initialize(
+        self._jax.distributed.initialize(
             coordinator_address=f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
             num_processes=self.world,
             process_id=self.rank,
             initialization_timeout=int(self._patience) or 1,
             cluster_detection_method="deactivate",
-            **({"shutdown_timeout_seconds": _SHUTDOWN_SECONDS} if newer else {}),
         )
 
     def _knock(self, host: str, port: Any) -> None:
@@ -158,6 +153,7 @@ class JaxJob(ElasticJob):
                 time.sleep(_KNOCK_SECONDS)
 
     def _disconnect(self, failed: bool) -> None:
+        self._changes += 1
         self.state = self._jax.tree.map(lambda leaf: self._numpy.array(leaf.addressable_data(0)), self.state)
         self.mesh = self.replicated = self.split = self._largest = None
         self._jax.distributed.shutdown()
@@ -180,14 +176,14 @@ class JaxJob(ElasticJob):
 
     # -- votes and state
 
-    def _start_vote(self, stop: bool, generation: int) -> Any:
+    def _start_vote(self, stop: int, generation: int) -> Any:
         count = len(self.mesh.devices.flat) // self.world
-        return self._largest(self.spread(self._numpy.array([[int(stop), generation]] * count, self._numpy.int32)))
+        return self._largest(self.spread(self._numpy.array([[stop, generation]] * count, self._numpy.int32)))
 
-    def _read_vote(self, votes: Any) -> tuple[bool, int]:
+    def _read_vote(self, votes: Any) -> tuple[int, int]:
         with self._watchdog.limit(self._timeout, f"step {self.step}"):
             stop, generation = self._numpy.asarray(votes).tolist()
-        return bool(stop), int(generation)
+        return int(stop), int(generation)
 
     def _share_state(self, source: int, behind: list[int]) -> None:
         """Byte by byte: JAX broadcasts by a sum with zeros, which would change a negative zero."""

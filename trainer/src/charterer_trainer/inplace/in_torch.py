@@ -39,7 +39,7 @@ class TorchJob(ElasticJob):
         ddp: Mapping[str, Any],
         warm_up: Callable[[Any], object] | None,
     ) -> None:
-        super().__init__(session, environment, step=step, save=save, patience=patience)
+        super().__init__(session, environment, step=step, save=save, timeout=timeout, patience=patience)
         self.model: Any = None
         self._torch: Any = importlib.import_module("torch")
         self._dist: Any = importlib.import_module("torch.distributed")
@@ -48,7 +48,6 @@ class TorchJob(ElasticJob):
         self._net = net
         self._optimizer = optimizer
         self._state = dict(state)
-        self._timeout = timeout
         self._ddp = dict(ddp)
         self._on_gpu = any(parameter.is_cuda for parameter in net.parameters())
         self._store: Any = None
@@ -131,15 +130,15 @@ class TorchJob(ElasticJob):
 
     # -- votes and state
 
-    def _start_vote(self, stop: bool, generation: int) -> Any:
-        votes = self._torch.tensor([int(stop), generation], dtype=self._torch.int64)
+    def _start_vote(self, stop: int, generation: int) -> Any:
+        votes = self._torch.tensor([stop, generation], dtype=self._torch.int64)
         return votes, self._dist.all_reduce(votes, op=self._dist.ReduceOp.MAX, async_op=True)
 
-    def _read_vote(self, votes: Any) -> tuple[bool, int]:
+    def _read_vote(self, votes: Any) -> tuple[int, int]:
         numbers, work = votes
         work.wait()
         stop, generation = numbers.tolist()
-        return bool(stop), int(generation)
+        return int(stop), int(generation)
 
     def _share_state(self, source: int, behind: list[int]) -> None:
         ranks = sorted([source, *behind])

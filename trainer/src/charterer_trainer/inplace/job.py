@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -12,6 +11,7 @@ from typing import Any, NoReturn, TypeVar
 
 from charterer_trainer.environment import Environment
 from charterer_trainer.inplace.board import own_port
+from charterer_trainer.inplace.launch import fixed_members
 from charterer_trainer.inplace.rendezvous import Excluded, Finished, Rendezvous
 from charterer_trainer.inplace.standstill import Standstill
 from charterer_trainer.inplace.watchdog import Watchdog, restart
@@ -24,17 +24,12 @@ DEFAULT_PATIENCE_SECONDS = 30.0
 """Within which a group must have formed once it was decided, and survivors of a failure must be called to a new one."""
 _AGAIN_SECONDS = 10.0
 _BARRIER_SECONDS = 10.0
+_GO_ON, _STOP, _START_ANEW = 0, 1, 2
+"""What ranks vote on; the largest of all votes counts."""
+_SAVE_SECONDS = 600.0
+"""How long ranks that stop wait for the one that saves; the pods' grace period ends it before."""
 
 _Callback = TypeVar("_Callback", bound=Callable[[], object])
-
-
-def fixed_members(environment: Environment) -> Members | None:
-    """The group where the number of pods never changes, or there is one process alone; None: the operator says it."""
-    port = own_port()
-    if environment.pods is None:
-        return None if environment.progress_url else Members(0, (environment.index,), (f"localhost:{port}",))
-    host = environment.coordinator.rpartition(":")[0] or "localhost"
-    return Members(0, tuple(range(environment.pods)), (f"{host}:{port}",) * environment.pods)
 
 
 class ElasticJob:
@@ -47,9 +42,11 @@ class ElasticJob:
         *,
         step: int,
         save: Callable[[int], object] | None,
+        timeout: float,
         patience: float,
     ) -> None:
         self.step = step
+        self._timeout = timeout
         self._patience = patience
         self.standstill = Standstill()
         self._session = session
@@ -64,6 +61,7 @@ class ElasticJob:
         self._trained = False  # whether this process has the state of a group that trains
         self._fresh = True
         self._votes: Any = None
+        self._wanted: Members | None = None
         self._failures = 0
         self._failed_step = -1
         self._batch: int | None = None
@@ -131,11 +129,11 @@ class ElasticJob:
     def _disconnect(self, failed: bool) -> None:
         raise NotImplementedError
 
-    def _start_vote(self, stop: bool, generation: int) -> Any:
+    def _start_vote(self, stop: int, generation: int) -> Any:
         """Begin a collective that finds the largest stop and the largest generation of all ranks."""
         raise NotImplementedError
 
-    def _read_vote(self, votes: Any) -> tuple[bool, int]:
+    def _read_vote(self, votes: Any) -> tuple[int, int]:
         """Its result."""
         raise NotImplementedError
 
@@ -152,9 +150,10 @@ class ElasticJob:
         """Around each step."""
         return nullcontext()
 
-    def _may_change(self) -> bool:
-        """Whether the group may change once more before a restart."""
-        return True
+    @property
+    def _worn(self) -> bool:
+        """Whether this process has changed its group as often as it can."""
+        return False
 
     # -- the first group, and the next ones
 
@@ -177,21 +176,21 @@ class ElasticJob:
         try:
             with self._watchdog.limit(self._patience, f"forming the group of generation {members.generation}"):
                 self._connect(members, f"{members.generation}.{again}")
-        except Finished:
-            self._released()
         except Exception as error:
             self._restart(f"generation {members.generation} could not be formed: {type(error).__name__}: {error}")
         self.standstill.mark("formed")
         try:
             source, behind, step = self._who_sends(again)
-            if behind:
-                self._share_state(source, behind)
+            with self._watchdog.limit(self._timeout, "sending the state"):
+                if behind:
+                    self._share_state(source, behind)
             self.step = step
         except Exception as error:
             self._restart(f"the state did not arrive in generation {members.generation}: {error}")
         self.standstill.mark("state")
         self._place()
         self.standstill.mark("placed")
+        self._rendezvous.formed(members)
         self._trained = self._fresh = True
         self._votes = None
         if not again:
@@ -217,7 +216,8 @@ class ElasticJob:
     def _leave(self, failed: bool = False) -> None:
         self._votes = None
         self._rendezvous.rest()
-        self._disconnect(failed)
+        with self._watchdog.limit(self._patience, "leaving the group"):
+            self._disconnect(failed)
         if failed:
             gc.collect()
         self.standstill.mark("left")
@@ -245,46 +245,58 @@ class ElasticJob:
             return
         failure: str | None = None
         everybody = False
-        stop, generation = False, 0
+        decision, generation = _GO_ON, 0
         try:
-            stop, generation = self._exchange()
+            decision, generation = self._exchange()
         except Exception as error:
             failure, everybody = self._failure_of(error)
         if failure is not None:
             self._recover(failure, everybody)
             self._fresh = False
-        elif stop:
-            self._stop()
+        elif decision != _GO_ON:
+            self._stop(decision)
         elif generation:
             self._change(generation)
         elif self.rank == 0 and self._save is not None and self._session.should_checkpoint():
             self._save_now()
 
-    def _exchange(self) -> tuple[bool, int]:
+    def _exchange(self) -> tuple[int, int]:
         """Vote, and read what was voted at the step before: so nobody waits for a vote."""
-        wanted = self._rendezvous.wanted if self.rank == 0 else None
-        if wanted is not None:
-            if not self._saved and self._save is not None and wanted.indexes != self._group.indexes:
-                self._save_now()
-            try:
-                self._rendezvous.announce(wanted)
-            except OSError:  # the new leader was ready, and is gone
-                wanted = None
         before, self._votes = self._votes, None
-        result = (False, 0) if before is None else self._read_vote(before)
-        if result == (False, 0):
-            self._votes = self._start_vote(self._session.should_stop(), 0 if wanted is None else wanted.generation)
-        return result
+        decision = (_GO_ON, 0) if before is None else self._read_vote(before)
+        if decision == (_GO_ON, 0):
+            ballot = (int(self._session.should_stop()), 0)
+            if self.rank == 0 and (wanted := self._rendezvous.wanted) is not None:
+                ballot = self._ballot_for(wanted, ballot[0])
+            self._votes = self._start_vote(*ballot)
+        return decision
+
+    def _ballot_for(self, wanted: Members, stop: int) -> tuple[int, int]:
+        """The leader's, once the newcomers of that group are ready."""
+        others = wanted.indexes != self._group.indexes
+        if others and self._worn:
+            return max(stop, _START_ANEW), 0
+        if others and not self._saved and self._save is not None:
+            self._save_now()
+        self._wanted = wanted
+        return stop, wanted.generation
 
     def _save_now(self) -> None:
         assert self._save is not None
         self._save(self.step)
         self._saved = True
 
-    def _stop(self) -> None:
-        self._session.agreed()
+    def _stop(self, decision: int) -> NoReturn:
+        """All ranks end, but none before the checkpoint is there: JAX takes the others with the first."""
+        if decision == _STOP:
+            self._session.agreed()
         if self.rank == 0 and self._save is not None:
             self._save_now()
+        group = self._group
+        if not self._rendezvous.meet(group, "stopped", _SAVE_SECONDS, lambda: bool(self._rendezvous.silent(group))):
+            log.warning("a rank did not stop with the others")
+        if decision == _START_ANEW:
+            self._restart("it has changed as often as its processes can")
         raise SystemExit(STOPPED)
 
     def _change(self, generation: int) -> None:
@@ -292,12 +304,12 @@ class ElasticJob:
         group = self._group
         self.standstill.begin(of_change=True)
         try:
+            if self.rank == 0 and self._wanted is not None:
+                self._rendezvous.announce(self._wanted)
             members = self._rendezvous.decided(group, generation)
             if (members.indexes, members.addresses) == (group.indexes, group.addresses):
                 self._rename(members)
                 return
-            if not self._may_change():
-                self._restart_saved("it has changed as often as one process can")
             # nobody closes a connection that a slower rank still needs for its vote
             if not self._rendezvous.all_say(group, generation, "voted", _BARRIER_SECONDS):
                 raise TimeoutError("not every rank has come to the vote's end")
@@ -323,6 +335,7 @@ class ElasticJob:
         """The others go on without this process; it waits for SIGTERM, or until it is wanted again."""
         log.info("generation %d goes on without this process, which waits for its end", members.generation)
         self._trained = False
+        self._session.formed(None)
         self._group = Members(members.generation, (self._rendezvous.index,), ("",))
         self.standstill.begin(of_change=False)
         try:
@@ -363,7 +376,8 @@ class ElasticJob:
         if everybody:
             self._failed_step = self.step
             self._failures += 1
-            if self._meet_again(f"again {self._failures}"):
+            superseded = lambda: self._rendezvous.superseded(self.generation)  # noqa: E731
+            if self._rendezvous.meet(self._group, f"again {self._failures}", _AGAIN_SECONDS, superseded):
                 self._form(self._group, self._failures)
                 return
         try:
@@ -374,23 +388,7 @@ class ElasticJob:
             self._restart(failure)
         self._form(members)
 
-    def _meet_again(self, word: str) -> bool:
-        """Whether the whole group is ready to form again, with no other announced meanwhile."""
-        deadline = time.monotonic() + _AGAIN_SECONDS
-        while time.monotonic() < deadline and not self._rendezvous.superseded(self.generation):
-            try:
-                if self._rendezvous.all_say(self._group, self.generation, word, 0.5):
-                    return True
-            except OSError:
-                return False
-        return False
-
     def _restart(self, why: str) -> NoReturn:
         if self._session.should_stop():
             raise SystemExit(STOPPED)
         restart(why)
-
-    def _restart_saved(self, why: str) -> NoReturn:
-        if self.rank == 0 and self._save is not None:
-            self._save_now()
-        self._restart(why)

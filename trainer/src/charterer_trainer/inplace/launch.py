@@ -1,10 +1,12 @@
-"""How a process that is resized in place must have been started."""
+"""What a process that may be resized in place sees of how it was started."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from charterer_trainer.environment import whole
+from charterer_trainer.environment import Environment, whole
+from charterer_trainer.inplace.board import own_port
+from charterer_trainer.members import Members
 
 
 def check_launch(environ: Mapping[str, str]) -> None:
@@ -15,3 +17,12 @@ def check_launch(environ: Mapping[str, str]) -> None:
         )
     if (whole(environ.get("LOCAL_WORLD_SIZE")) or 1) > 1:
         raise RuntimeError("resizing in place takes one process per pod: ask for one GPU per pod, or use Restart")
+
+
+def fixed_members(environment: Environment) -> Members | None:
+    """The group where the number of pods never changes, or there is one process alone; None: the operator says it."""
+    port = own_port()
+    if environment.pods is None:
+        return None if environment.progress_url else Members(0, (environment.index,), (f"localhost:{port}",))
+    host = environment.coordinator.rpartition(":")[0] or "localhost"
+    return Members(0, tuple(range(environment.pods)), (f"{host}:{port}",) * environment.pods)

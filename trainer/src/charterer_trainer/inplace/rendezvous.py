@@ -103,6 +103,10 @@ class Rendezvous:
 
     # -- within a group
 
+    def formed(self, members: Members) -> None:
+        """That group has formed: a process that comes later, in a member's place, must wait for another generation."""
+        self.board.forget(members.generation, "go")
+
     def lead(self, members: Members) -> None:
         """This process leads that group from now on: look out for the next one."""
         self.rest()
@@ -134,8 +138,7 @@ class Rendezvous:
         members = self._watch.newest if self._watch is not None and self._lookout is not None else None
         if members is None or members.leader != self.index:
             return
-        for word in ("go", "port"):
-            self.board.say(members.generation, word, self.index, FINISHED)
+        self.board.say(members.generation, "go", self.index, FINISHED)
         newcomers = self.board.lately(members.generation, "ready", _READY_SECONDS) - {self.index}
         self.board.hear(members.generation, "released", len(newcomers), _READY_SECONDS)
 
@@ -162,6 +165,18 @@ class Rendezvous:
         asked = {"index": self.index, "count": count, "seconds": seconds}
         return len(self._at(group, group.leader, word, generation=generation, **asked)) >= count
 
+    def meet(self, group: Members, word: str, seconds: float, given_up: Callable[[], bool]) -> bool:
+        """Say it until the whole group has. False once that time is over, it is ``given_up`` or the leader is gone."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                if self.all_say(group, group.generation, word, _REPEAT_SECONDS):
+                    return True
+            except OSError:
+                return False
+            if time.monotonic() > deadline or given_up():
+                return False
+
     def gather(self, group: Members, word: str, value: object, seconds: float) -> list[Any]:
         """What each rank says, by rank. TimeoutError when one says nothing for that many seconds; OSError."""
         asked = {"index": self.index, "value": value, "count": len(group.indexes), "seconds": seconds}
@@ -171,12 +186,10 @@ class Rendezvous:
         return [said[index] for index in group.indexes]
 
     def told(self, members: Members, word: str, seconds: float) -> object:
-        """What the leader of that group says (``tell``). TimeoutError, OSError; SystemExit and Finished as in join."""
+        """What the leader of that group says (``tell``). TimeoutError, OSError; SystemExit as in join."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             said = self._at(members, members.leader, word, count=1, seconds=_REPEAT_SECONDS)
-            if FINISHED in said.values():
-                raise Finished
             if said:
                 return next(iter(said.values()))
             if self._stopped():
