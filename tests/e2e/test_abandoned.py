@@ -24,7 +24,7 @@ host = NodeHost.open()
 name = cgroups.name_of(1)
 cgroups.create(name)
 script = f"echo $$ > {cgroups.tracking(name)}/cgroup.procs && echo in it && exec sleep 600"
-child = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE)
+child = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 child.stdout.readline()
 print(child.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.testbed import cgroups
 from tests.testbed.images import TRAIN
-from tests.testbed.node_host import links, wait_until
+from tests.testbed.node_host import FOLDER, links, wait_until
 from tests.testbed.real_bed import RealCluster
 
 pytestmark = pytest.mark.real_nodes
@@ -39,14 +39,14 @@ POD = {
 }
 
 
-def left_on_this_machine() -> Mapping[str, object]:
-    """What nodes might leave: mounts, interfaces, cgroups, and processes by their programs."""
-    programs = ("containerd", "containerd-shim", "containerd-shim-runc-v2", "kubelet", "kube-proxy", "pause")
+def left_of(number: int) -> Mapping[str, object]:
+    """What there is of a node on this machine besides its processes: mounts, interfaces, cgroups."""
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     return {
-        "mounts": sorted(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()),
-        "links": sorted(links()),
-        "cgroups": cgroups.existing(),
-        "processes": sorted(p.pid for p in psutil.process_iter() if p.name() in programs),
+        "mounts": [line for line in mounts if "charterer" in line or "/run/netns" in line],
+        "links": [link for link in links() if link == f"charterer{number}"],
+        "cgroups": [name for name in cgroups.existing() if name == cgroups.name_of(number)],
+        "files": list((FOLDER / str(number)).glob("*")),
     }
 
 
@@ -58,7 +58,6 @@ def status_of(cluster: RealCluster, kind: str, name: str) -> dict[str, Any]:
 
 
 def test_a_node_has_gpus_runs_pods_and_leaves_nothing_when_it_is_switched_off(cluster: RealCluster) -> None:
-    before = left_on_this_machine()
     node = cluster.boot("alone", gpus=2)
 
     def gpus() -> object:
@@ -70,8 +69,11 @@ def test_a_node_has_gpus_runs_pods_and_leaves_nothing_when_it_is_switched_off(cl
     cluster.plane.kubectl("apply", "--filename=-", input=json.dumps(POD))
     wait_until(lambda: status_of(cluster, "pod", "speaks").get("phase") == "Running", 60, "the pod runs")
     wait_until(lambda: cluster.plane.kubectl("logs", "speaks") == "heard\n", 30, "its log is read")
-    assert left_on_this_machine() != before
+    running = cgroups.processes(node.cgroup)
+    assert {"containerd", "kubelet", "pause", "sleep"} <= {psutil.Process(pid).name() for pid in running}
+    assert left_of(node.number)["links"]
     cluster.power_off("alone")
-    assert left_on_this_machine() == before
+    assert not any(left_of(node.number).values())
+    assert not [pid for pid in running if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"]
     cluster.plane.kubectl("delete", "pod", "speaks", "--force", "--grace-period=0")
     cluster.plane.kubectl("delete", "node", "alone")

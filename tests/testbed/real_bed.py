@@ -97,7 +97,8 @@ class RealBed(Bed):
     cluster: RealCluster = field(kw_only=True)
     groups: Mapping[str, Mapping[str, Any]] = field(kw_only=True)
     """What the cloud sells, by name."""
-    _lost: set[str] = field(default_factory=set)
+    _booted: set[str] = field(default_factory=set)
+    """Machines that were, and whose end has not been seen; those that were switched off among them."""
 
     def operator(
         self, name: str = "charterer-0", *, killer: Around | None = None, nameless: bool = False, **changes: Any
@@ -110,8 +111,12 @@ class RealBed(Bed):
 
     async def switch_off(self, name: str) -> None:
         """The machine's current fails; the cloud goes on calling it Running."""
-        self._lost.add(name)
         await asyncio.to_thread(self.cluster.power_off, name)
+
+    def switch_all_off(self) -> None:
+        """All machines of the cloud."""
+        for name in self._booted & set(self.cluster.nodes):
+            self.cluster.power_off(name)
 
     async def keep_machines(self) -> None:
         """Boot what runs, and switch off what has ended and delete its Node, as cloud controllers do; for ever."""
@@ -121,12 +126,13 @@ class RealBed(Bed):
             except aiohttp.ClientError:  # it is being restarted
                 await asyncio.sleep(_LOOK_SECONDS)
                 continue
-            on = set(self.cluster.nodes) | self._lost
-            new = [self._boot(machine) for name, machine in running.items() if name not in on]
-            await asyncio.gather(*new, *(self._end(name) for name in on - set(running)))
+            new = [machine for name, machine in running.items() if name not in self._booted]
+            ended = self._booted - set(running)
+            await asyncio.gather(*map(self._boot, new), *map(self._end, ended))
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _boot(self, machine: Mapping[str, Any]) -> None:
+        self._booted.add(machine["id"])
         group = self.groups[machine["group"]]
         labels = {
             "node.kubernetes.io/instance-type": group["instanceType"],
@@ -144,9 +150,9 @@ class RealBed(Bed):
         )
 
     async def _end(self, name: str) -> None:
+        self._booted.remove(name)
         if name in self.cluster.nodes:
             await asyncio.to_thread(self.cluster.power_off, name)
-        self._lost.discard(name)
         with suppress(NotFound):
             await self.kube.delete(NODES.one(name))
 
@@ -165,8 +171,7 @@ async def open_real_bed(
         keeping.cancel()
         (ended,) = await asyncio.gather(keeping, return_exceptions=True)
         await dismantle(bed)
-        for name in list(cluster.nodes):
-            cluster.power_off(name)
+        bed.switch_all_off()
         if isinstance(ended, Exception):
             raise ended
 

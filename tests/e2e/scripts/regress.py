@@ -1,7 +1,8 @@
 """Softmax regression on all of scikit-learn's digits by gradient descent, in JAX, with one process in each pod.
 
 Every step uses all samples, each process an equal share, so that the weights after a step are the same at every width,
-but for rounding. It ends when the file ``enough`` is there.
+but for rounding. It ends after STEPS, or when the file ``enough`` is there. PAUSE: seconds of a step on one pod, as
+if the samples were many.
 """
 
 import os
@@ -12,8 +13,8 @@ import charterer_trainer
 from tests.e2e.scripts.diary import note
 
 FOLDER = Path(os.environ["CHECKPOINTS"])
-SAVE_EVERY = 100
-PAUSE = 0.02
+SAVE_EVERY, NOTE_EVERY = 100, 20
+STEPS, PAUSE = int(os.environ.get("STEPS", "100000")), float(os.environ.get("PAUSE", "0.02"))
 
 with charterer_trainer.run():
     charterer_trainer.init_jax()
@@ -52,18 +53,18 @@ with charterer_trainer.run():
     while not (stop or converged):
         weights, loss = update(weights, pixels, labels)
         step += 1
-        if step % SAVE_EVERY == 1:
+        if step % NOTE_EVERY == 1:
             note("trained", step=step, loss=float(loss), width=width)
-        charterer_trainer.report(step=step, total_steps=100_000)
+        charterer_trainer.report(step=step, total_steps=STEPS)
         told = charterer_trainer.should_stop()
         stop = any_rank(told)
-        converged = any_rank((FOLDER / "enough").exists())
+        converged = any_rank(step == STEPS or (FOLDER / "enough").exists())
         if stop or converged:
             note("stop", step=step, width=width, told=told)
         if rank == 0 and (stop or step % SAVE_EVERY == 0):
             with charterer_trainer.save_atomically(FOLDER / f"step-{step:06}.npz") as path, path.open("wb") as file:
                 numpy.savez(file, step=step, weights=numpy.asarray(weights.addressable_data(0)))
-        time.sleep(PAUSE)
+        time.sleep(PAUSE / width)
     if converged:
         charterer_trainer.report(fraction=1)
     note("end", step=step, loss=float(loss))
