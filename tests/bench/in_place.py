@@ -18,19 +18,20 @@ from pathlib import Path
 from typing import Any
 
 from tests.testbed.frameworks import FRAMEWORKS
-from tests.unit.trainer.inplace.announcer import Announcer, Pods, bed
+from tests.unit.trainer.inplace.announcer import Announcer
+from tests.unit.trainer.inplace.pods import Pods, Starter, bed, spawned
 from tests.unit.trainer.inplace.records import seen, trains_on
 
 SCRIPTS = Path(__file__).parents[1] / "unit" / "trainer" / "inplace"
 _PATIENT = 600.0
 
 
-def command(framework: str) -> list[str]:
+def script(framework: str) -> Starter:
     """That starts the framework's training script."""
     python = FRAMEWORKS[framework].find()
     if python is None:
         raise SystemExit(f"{framework} is not there: make {FRAMEWORKS[framework].target}")
-    return [str(python), str(SCRIPTS / f"train_{framework}.py")]
+    return spawned([str(python), str(SCRIPTS / f"train_{framework}.py")])
 
 
 def resize(operator: Announcer, pods: Pods, width: int) -> None:
@@ -72,7 +73,7 @@ def tell_what_is_left(rows: list[dict[str, Any]]) -> None:
 def restart_seconds(folder: Path, framework: str, environ: Mapping[str, str], times: int) -> float:
     """Median from the last step of a run to the first step of the next, which has another width."""
     seconds: list[float] = []
-    with bed(folder, command(framework), environ) as (operator, pods):
+    with bed(folder, script(framework), environ) as (operator, pods):
         pods.start_fixed(2)
         trains_on(operator, 0, 5)
         for number in range(times):
@@ -96,7 +97,7 @@ def torch(arguments: argparse.Namespace) -> None:
     environ = {"WIDTH": str(arguments.width), "TIMEOUT": str(_PATIENT), "PATIENCE": str(_PATIENT)}
     draw = random.Random(1)
     with tempfile.TemporaryDirectory() as name:
-        with bed(Path(name), command("torch"), environ) as (operator, pods):
+        with bed(Path(name), script("torch"), environ) as (operator, pods):
             width = 4
             resize(operator, pods, width)
             for _ in range(arguments.resizes):
@@ -119,7 +120,7 @@ def jax(arguments: argparse.Namespace) -> None:
         environ = {"CACHE": cache, "TIMEOUT": str(_PATIENT), "PATIENCE": str(_PATIENT)}
         for kind, widths in (("cold", [2, 3, 2]), ("warm", [2, 3] * 5)):
             with tempfile.TemporaryDirectory() as name:
-                with bed(Path(name), command("jax"), environ) as (operator, pods):
+                with bed(Path(name), script("jax"), environ) as (operator, pods):
                     for width in widths:
                         resize(operator, pods, width)
                 rows = changes(Path(name))

@@ -1,21 +1,16 @@
-"""A small operator that announces the members of one job over HTTP, and its pods as processes on this machine."""
+"""A small operator that announces the members of one job over HTTP."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 import socket
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-SOURCE = Path(__file__).resolve().parents[4] / "trainer" / "src"
 RUN = 3
 _HELD_SECONDS = 20.0
 _NUMBERS = {
@@ -141,86 +136,3 @@ class Announcer:
 
         found: dict[str, Any] = self.until(f"generation {generation} of index {index}", first, seconds)
         return found
-
-
-class Pods:
-    """The processes of one run. Each has the environment of a pod, and its output in the folder."""
-
-    def __init__(self, announcer: Announcer, command: Sequence[str], environ: Mapping[str, str] | None = None) -> None:
-        self._announcer = announcer
-        self._command = list(command)
-        self._environ = dict(environ or {})
-        self.processes: dict[int, subprocess.Popen[bytes]] = {}
-        self.started = 0
-
-    def environ(self, index: int) -> dict[str, str]:
-        """The variables of that pod's next process."""
-        folder = self._announcer.folder
-        self.started += 1
-        (token := folder / f"token-{self.started}").write_text(f"pod-{self.started}\n")
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("CHARTERER_", "PET_", "JAX_", "PYTHON"))}
-        return {
-            **kept,
-            "CHARTERER_PROGRESS_URL": self._announcer.url,
-            "CHARTERER_TOKEN_FILE": str(token),
-            "CHARTERER_RUN": str(RUN),
-            "CHARTERER_GROUP_PORT": str(self._announcer.port(index)),
-            "JOB_COMPLETION_INDEX": str(index),
-            "PYTHONPATH": str(SOURCE),
-            "PYTHONUNBUFFERED": "1",
-            "OMP_NUM_THREADS": "1",
-            "GLOO_SOCKET_IFNAME": "lo",
-            "FOLDER": str(folder),
-            **self._environ,
-        }
-
-    def start(self, *indexes: int) -> None:
-        """Start those pods, again if they were there before."""
-        for index in indexes:
-            self._start(index, self.environ(index))
-
-    def start_fixed(self, width: int, **environ: str) -> None:
-        """Start the pods of a run that has this width from its start to its end, as a restart makes it."""
-        fixed = {"PET_NNODES": str(width), "JAX_COORDINATOR_ADDRESS": "127.0.0.1:29500", **environ}
-        leader = {"CHARTERER_GROUP_PORT": str(self._announcer.port(0))}
-        for index in range(width):
-            self._start(index, {**self.environ(index), **fixed, **leader})
-
-    def _start(self, index: int, environ: Mapping[str, str]) -> None:
-        with (self._announcer.folder / f"output-{index}").open("ab") as output:
-            self.processes[index] = subprocess.Popen(
-                self._command, env=environ, stdout=output, stderr=subprocess.STDOUT
-            )
-
-    def signal(self, index: int, number: signal.Signals) -> None:
-        self.processes[index].send_signal(number)
-
-    def code(self, index: int, seconds: float = 120.0) -> int:
-        """The exit code of that pod's process, once it has ended; its output is in the error if it does not."""
-        try:
-            return self.processes[index].wait(seconds)
-        except subprocess.TimeoutExpired:
-            raise TimeoutError(f"index {index} does not end: {self.output(index)[-2000:]}") from None
-
-    def output(self, index: int) -> str:
-        return (self._announcer.folder / f"output-{index}").read_text(errors="replace")
-
-    def end(self) -> None:
-        for process in self.processes.values():
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-
-
-@contextmanager
-def bed(
-    folder: Path, command: Sequence[str], environ: Mapping[str, str] | None = None
-) -> Iterator[tuple[Announcer, Pods]]:
-    """An operator and no pod yet; all processes are gone at the end."""
-    announcer = Announcer(folder)
-    pods = Pods(announcer, command, environ)
-    try:
-        yield announcer, pods
-    finally:
-        pods.end()
-        announcer.close()

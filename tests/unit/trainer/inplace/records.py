@@ -8,7 +8,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from tests.unit.trainer.inplace.announcer import Announcer, Pods
+from tests.unit.trainer.inplace.announcer import Announcer
+from tests.unit.trainer.inplace.pods import Pods
 
 
 def seen(folder: Path, index: int) -> list[dict[str, Any]]:

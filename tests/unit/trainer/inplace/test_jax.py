@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.testbed.frameworks import JAX
-from tests.unit.trainer.inplace.announcer import bed
+from tests.unit.trainer.inplace.pods import Nursery, bed
 from tests.unit.trainer.inplace.records import assert_each_sample_once, change, seen, trains_on, widths
 
 PYTHON = JAX.find()
 
 pytestmark = pytest.mark.skipif(PYTHON is None, reason="JAX is not there: make training")
 
-COMMAND = [str(PYTHON), str(Path(__file__).parent / "train_jax.py")]
+
+@pytest.fixture(scope="module")
+def jax() -> Iterator[Nursery]:
+    assert PYTHON is not None
+    script = Path(__file__).parent / "train_jax.py"
+    nursery = Nursery(PYTHON, script, "jax", "jax.numpy", "jax.experimental.multihost_utils", "charterer_trainer")
+    yield nursery
+    nursery.close()
 
 
-def test_widening_and_narrowing_sees_each_sample_once_and_a_process_changes_only_so_often(tmp_path: Path) -> None:
+def test_each_sample_is_seen_once_at_changing_widths_and_a_process_changes_only_so_often(
+    tmp_path: Path, jax: Nursery
+) -> None:
     environ = {"CACHE": str(tmp_path / "compiled"), "MOST_CHANGES": "4", "PAUSE": "0.1"}
-    with bed(tmp_path, COMMAND, environ) as (operator, pods):
+    with bed(tmp_path, jax, environ) as (operator, pods):
         for width in (1, 2, 3, 2, 1):
             change(operator, pods, width, 5)
         operator.announce([0, 1])
@@ -42,15 +52,15 @@ def test_widening_and_narrowing_sees_each_sample_once_and_a_process_changes_only
 
     (tmp_path / "restarts").mkdir()
     again = trained[1][0] + 5
-    with bed(tmp_path / "restarts", COMMAND, environ) as (_, pods):
+    with bed(tmp_path / "restarts", jax, environ) as (_, pods):
         for last, width in ((trained[1][0], 1), (again, 2)):
             pods.start_fixed(width, STEPS=str(last), PAUSE="0")
             assert [pods.code(index) for index in range(width)] == [0] * width
     assert seen(tmp_path / "restarts", 0)[-1]["digest"] == alone[again]
 
 
-def test_after_a_killed_peer_all_ask_for_a_restart(tmp_path: Path) -> None:
-    with bed(tmp_path, COMMAND, {"TIMEOUT": "20"}) as (operator, pods):
+def test_after_a_killed_peer_all_ask_for_a_restart(tmp_path: Path, jax: Nursery) -> None:
+    with bed(tmp_path, jax, {"TIMEOUT": "20"}) as (operator, pods):
         operator.announce([0, 1, 2])
         pods.start(0, 1, 2)
         trains_on(operator, 2, 10)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.testbed.frameworks import TORCH
-from tests.unit.trainer.inplace.announcer import bed
+from tests.unit.trainer.inplace.pods import Nursery, bed
 from tests.unit.trainer.inplace.records import assert_each_sample_once, change, seen, trains_on, widths
 
 HERE = Path(__file__).parent
@@ -20,7 +21,15 @@ pytestmark = [
     pytest.mark.timeout(900),  # each process imports torch, which takes a minute on a machine with much other work
 ]
 
-COMMAND = [str(PYTHON), str(HERE / "train_torch.py")]
+
+@pytest.fixture(scope="module")
+def torch() -> Iterator[Nursery]:
+    assert PYTHON is not None
+    modules = ("torch", "torch.distributed", "torch._dynamo", "charterer_trainer")
+    nursery = Nursery(PYTHON, HERE / "train_torch.py", *modules)
+    yield nursery
+    nursery.close()
+
 
 COMPARE = """
 import sys, torch
@@ -32,8 +41,8 @@ for name in ("net", "optimizer", "schedule"):
 """
 
 
-def test_widening_and_narrowing_is_bit_equal_to_restarts_and_sees_each_sample_once(tmp_path: Path) -> None:
-    with bed(tmp_path, COMMAND, {"PAUSE": "0.1"}) as (operator, pods):
+def test_changes_are_bit_equal_to_restarts_and_each_sample_is_seen_once(tmp_path: Path, torch: Nursery) -> None:
+    with bed(tmp_path, torch, {"PAUSE": "0.1"}) as (operator, pods):
         for width in (1, 2, 3, 2, 1):
             change(operator, pods, width)
         operator.stop()
@@ -58,8 +67,8 @@ def test_widening_and_narrowing_is_bit_equal_to_restarts_and_sees_each_sample_on
     assert compared.returncode == 0, compared.stderr
 
 
-def test_a_newcomer_that_is_never_ready_does_not_hold_training_up(tmp_path: Path) -> None:
-    with bed(tmp_path, COMMAND, {"NEVER_READY": "1"}) as (operator, pods):
+def test_a_newcomer_that_is_never_ready_does_not_hold_training_up(tmp_path: Path, torch: Nursery) -> None:
+    with bed(tmp_path, torch, {"NEVER_READY": "1"}) as (operator, pods):
         change(operator, pods, 1)
         operator.announce([0, 1])
         pods.start(1)
@@ -71,8 +80,8 @@ def test_a_newcomer_that_is_never_ready_does_not_hold_training_up(tmp_path: Path
         assert not (tmp_path / "checkpoints").exists()
 
 
-def test_survivors_of_killed_peers_go_on_where_the_operator_says_so_and_else_ask_for_a_restart(tmp_path: Path) -> None:
-    with bed(tmp_path, COMMAND, {"PATIENCE": "4"}) as (operator, pods):
+def test_survivors_go_on_where_the_operator_says_so_and_else_ask_for_a_restart(tmp_path: Path, torch: Nursery) -> None:
+    with bed(tmp_path, torch, {"PATIENCE": "4"}) as (operator, pods):
         operator.announce([0, 1, 2, 3])
         pods.start(0, 1, 2, 3)
         trains_on(operator, 3, 10)
@@ -93,8 +102,8 @@ def test_survivors_of_killed_peers_go_on_where_the_operator_says_so_and_else_ask
         assert "needs a restart" in pods.output(1)
 
 
-def test_a_peer_that_hangs_is_left_behind_and_ends_when_it_wakes_up(tmp_path: Path) -> None:
-    with bed(tmp_path, COMMAND, {"TIMEOUT": "2", "PATIENCE": "20"}) as (operator, pods):
+def test_a_peer_that_hangs_is_left_behind_and_ends_when_it_wakes_up(tmp_path: Path, torch: Nursery) -> None:
+    with bed(tmp_path, torch, {"TIMEOUT": "2", "PATIENCE": "20"}) as (operator, pods):
         operator.announce([0, 1, 2])
         pods.start(0, 1, 2)
         trains_on(operator, 2, 10)
@@ -108,8 +117,8 @@ def test_a_peer_that_hangs_is_left_behind_and_ends_when_it_wakes_up(tmp_path: Pa
 
 
 @pytest.mark.parametrize("cause", ["value", "shape"])
-def test_an_exception_of_the_script_is_raised_as_ever(tmp_path: Path, cause: str) -> None:
-    with bed(tmp_path, COMMAND, {"FAIL_AT": "1:10", "FAIL_BY": cause, "PATIENCE": "1"}) as (operator, pods):
+def test_an_exception_of_the_script_is_raised_as_ever(tmp_path: Path, torch: Nursery, cause: str) -> None:
+    with bed(tmp_path, torch, {"FAIL_AT": "1:10", "FAIL_BY": cause, "PATIENCE": "1"}) as (operator, pods):
         operator.announce([0, 1])
         pods.start(0, 1)
         assert pods.code(1) == 1
@@ -117,8 +126,8 @@ def test_an_exception_of_the_script_is_raised_as_ever(tmp_path: Path, cause: str
         assert pods.code(0) == 75  # the operator has called it to no other group
 
 
-def test_a_failure_that_comes_again_with_all_peers_there_is_raised(tmp_path: Path) -> None:
-    with bed(tmp_path, COMMAND, {"FAIL_AT": "1:10", "FAIL_BY": "gloo", "PATIENCE": "1"}) as (operator, pods):
+def test_a_failure_that_comes_again_with_all_peers_there_is_raised(tmp_path: Path, torch: Nursery) -> None:
+    with bed(tmp_path, torch, {"FAIL_AT": "1:10", "FAIL_BY": "gloo", "PATIENCE": "1"}) as (operator, pods):
         operator.announce([0, 1])
         pods.start(0, 1)
         assert pods.code(1) == 1

@@ -28,10 +28,7 @@ MOST_CHANGES = 20
 _COORDINATOR_SECONDS = 2.0
 """The coordinator ends that much later than the others, because JAX aborts (134) a process that loses it."""
 _KNOCK_SECONDS = 0.005
-_COLLECTIVES = ("gloo", "nccl")
-_FAILURES = (*_COLLECTIVES, "connection", "coordination", "unavailable", "deadline_exceeded", "heartbeat")
-_SHUTDOWN_SECONDS = 10
-"""How long the end of a process waits for the others; JAX's five minutes would hide an exception for as long."""
+_FAILURES = ("connection", "coordination", "unavailable", "deadline_exceeded", "heartbeat")
 
 
 class JaxJob(ElasticJob):
@@ -111,9 +108,9 @@ class JaxJob(ElasticJob):
             update("jax_persistent_cache_min_compile_time_secs", 0)
             update("jax_persistent_cache_min_entry_size_bytes", -1)
 
-    def _is_collective(self, error: Exception) -> bool:
-        words = _FAILURES if isinstance(error, self._jax.errors.JaxRuntimeError) else _COLLECTIVES
-        return any(word in str(error).lower() for word in words)  # a dispatch wraps the failure in a ValueError
+    def _names_peers(self, error: Exception) -> bool:
+        runtime = isinstance(error, self._jax.errors.JaxRuntimeError)
+        return super()._names_peers(error) or (runtime and any(word in str(error).lower() for word in _FAILURES))
 
     def _limit(self) -> AbstractContextManager[None]:
         """A collective that waits for a peer that was killed cannot be interrupted."""

@@ -77,13 +77,6 @@ class TorchJob(ElasticJob):
     def _survives(self) -> bool:
         return not self._on_gpu  # NCCL may leave wrong numbers behind in the survivors
 
-    def _is_collective(self, error: Exception) -> bool:
-        known = tuple(getattr(self._dist, name) for name in ("DistError",) if hasattr(self._dist, name))
-        if not isinstance(error, RuntimeError):
-            return False
-        text = str(error).lower()
-        return isinstance(error, known) or any(word in text for word in ("gloo", "nccl", "connection reset by peer"))
-
     def _connect(self, members: Members, name: str) -> None:
         rank = self.rank
         if rank == 0:

@@ -24,6 +24,8 @@ DEFAULT_PATIENCE_SECONDS = 30.0
 """Within which a group must have formed once it was decided, and survivors of a failure must be called to a new one."""
 _AGAIN_SECONDS = 10.0
 _BARRIER_SECONDS = 10.0
+_COLLECTIVES = ("gloo", "nccl", "by peer", "pair closure", "timed out waiting")
+"""What their messages have, in lower case. gloo's are plain RuntimeErrors, of which JAX makes ValueErrors."""
 _GO_ON, _STOP, _START_ANEW = 0, 1, 2
 """What ranks vote on; the largest of all votes counts."""
 _SAVE_SECONDS = 600.0
@@ -137,9 +139,10 @@ class ElasticJob:
         """Its result."""
         raise NotImplementedError
 
-    def _is_collective(self, error: Exception) -> bool:
-        """Whether a failed peer may be the reason."""
-        raise NotImplementedError
+    def _names_peers(self, error: Exception) -> bool:
+        """Whether the message is one of collective operations."""
+        text = str(error).lower()
+        return any(words in text for words in _COLLECTIVES)
 
     @property
     def _survives(self) -> bool:
@@ -352,11 +355,10 @@ class ElasticJob:
 
         Its frames are cleared, because they refer to the group's sockets: until those close, other ranks wait.
         """
-        alone = self.world == 1 or self.generation == 0
-        if alone or not self._is_collective(error):
+        if self.world == 1 or self.generation == 0 or not isinstance(error, (RuntimeError, ValueError)):
             raise error
         silent = self._rendezvous.silent(self._group)
-        if not silent and self._failed_step == self.step:
+        if not silent and (self._failed_step == self.step or not self._names_peers(error)):
             raise error
         link: BaseException | None = error
         while link is not None:
