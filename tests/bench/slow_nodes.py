@@ -18,11 +18,11 @@ import argparse
 import random
 from dataclasses import replace
 
-from charterer.domain.bottleneck import Bottleneck
 from charterer.domain.ids import BudgetId, JobId, Rate, RentalId
 from charterer.domain.job import ResizePolicy
 from charterer.domain.plan import Allocate, Rent
 from charterer.domain.profile import PowerLaw
+from charterer.domain.reports.bottleneck import Bottleneck
 from charterer.domain.time import Instant, after
 from charterer.estimate.bottlenecks.run_reports import RunReports
 from charterer.policy.planner import plan

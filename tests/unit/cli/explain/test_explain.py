@@ -11,11 +11,12 @@ import pytest
 from charterer.domain.budget import Selector
 from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId, Rate
-from charterer.domain.job import Finish, FinishKind, Progress, ResizePolicy, SpotPolicy
+from charterer.domain.job import Finish, FinishKind, ResizePolicy, SpotPolicy
 from charterer.domain.money import Money
 from charterer.domain.nodes.hazard import Hazard
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl, FailedWidth, PowerLaw, SpeedCurve, ThroughputTable
+from charterer.domain.reports.progress import Progress
 from charterer.domain.time import after
 from charterer.policy.planner import plan
 from tests.unit.cli.worlds import charterer_over
