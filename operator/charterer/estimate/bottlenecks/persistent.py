@@ -19,8 +19,8 @@ from typing import Final
 WINDOW: Final = 30
 """Values that are looked at: five minutes of reports."""
 FOUND: Final = 28
-"""Values that must exceed the limit for a finding to begin. With 30, one pause of garbage collection would put it off for
-five minutes; with 26 the bound above would be 3e-5 a value, one in a hundred hours."""
+"""Values that must exceed the limit for a finding to begin. With 30, one pause of garbage collection would put it off
+for five minutes; with 26 the bound above would be 3e-5 a value, one in a hundred hours."""
 OVER: Final = 15
 """A finding ends where no more than so many do: the median is below the limit."""
 
