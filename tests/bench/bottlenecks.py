@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from statistics import median
 from unittest.mock import patch
 
-from charterer.domain.bottleneck import BottleneckKind
+from charterer.domain.reports.bottleneck import BottleneckKind
 from charterer.domain.time import Instant, after
 from charterer.estimate.bottlenecks import persistent
 from charterer.estimate.bottlenecks.checkpoints import CheckpointTimes

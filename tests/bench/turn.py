@@ -32,11 +32,12 @@ from charterer.controller.status.job_options import JobOptions
 from charterer.controller.status.publisher import viewed_objects
 from charterer.controller.status.view_writer import ViewWriter
 from charterer.domain.ids import RentalId
-from charterer.domain.job import Job, Progress
+from charterer.domain.job import Job
 from charterer.domain.money import Money
 from charterer.domain.plan import Plan
 from charterer.domain.profile import Amdahl, SpeedCurve
 from charterer.domain.rental import RentalPhase
+from charterer.domain.reports.progress import Progress
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import after
 from charterer.incremental import Memo

@@ -16,11 +16,12 @@ from itertools import pairwise
 from math import exp, log, sqrt
 
 from charterer.domain.ids import ClassId
-from charterer.domain.job import TRUSTED_FRACTION, SpotPolicy, Widths
+from charterer.domain.job import SpotPolicy, Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import Plan
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Phase, Profile, SpeedCurve, ThroughputTable
+from charterer.domain.reports.progress import TRUSTED_FRACTION
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
 from charterer.incremental import Memo

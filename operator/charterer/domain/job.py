@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from charterer.domain.bottleneck import Bottleneck
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
 from charterer.domain.money import ZERO, Money
 from charterer.domain.option import Option
+from charterer.domain.reports.bottleneck import Bottleneck
+from charterer.domain.reports.progress import Progress
 from charterer.domain.time import Instant
 
 RUN_LABEL_PREFIX = "run.charterer.dev/"
@@ -243,27 +244,6 @@ class Run:
         return tuple(index for index in range(self.completions) if index not in proven)
 
 
-TRUSTED_FRACTION = 0.05
-"""Fraction of the work from which on a job's own progress says more about its size than its class does."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The last report of the current run's pods. ``fraction`` done in [0, 1]; ``throughput`` in the job's own unit.
-
-    Two are equal that say the same. ``advanced``: when step or fraction moved last, as this process has seen; None
-    where it has not heard of the run. ``longest_pause``: the most seconds between two such moments.
-    """
-
-    run: int
-    fraction: float | None
-    step: int | None
-    throughput: float | None
-    at: Instant
-    advanced: Instant | None = field(default=None, compare=False)
-    longest_pause: float = field(default=0.0, compare=False)
-
-
 class FinishKind(StrEnum):
     """How a job ended for good."""
 
@@ -310,10 +290,8 @@ class Job:
     GPUs; None before that. ``moves``: when it was moved because that paid, in the 24 h up to the last such move.
     ``earlier_cost``: of runs that are no longer in ``records``. ``start_failures``: the latest runs, in a row, that
     were NOT_STARTED. ``doubts``: what is not believed of ``allocation`` and ``replaced``; it holds no GPUs.
-    ``template``: digest of it. ``bottlenecks``: what holds its present run up.
-    ``nodes_replaced``: how often it got another node because one held it up.
-    ``stall_timeout_seconds``: after how long without a step a run is replaced; 0: never; None: as it has been seen to
-    pause (``policy.jobs.stalls``).
+    ``template``: digest of it. ``bottlenecks``: what holds its present run up. ``nodes_replaced``: how often it got
+    another node because one did. ``stall_timeout_seconds``: see ``policy.jobs.stalls``; 0: never.
     """
 
     id: JobId

@@ -25,7 +25,6 @@ from charterer.domain.job import (
     Placement,
     Pod,
     PodPhase,
-    Progress,
     ResizePolicy,
     Run,
     RunOutcome,
@@ -34,6 +33,7 @@ from charterer.domain.job import (
 from charterer.domain.job_cost import costed
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
+from charterer.domain.reports.progress import Progress
 from charterer.domain.steps import RecordRun, RunWarning, Wait
 from charterer.domain.time import Instant, after, seconds_between
 from charterer.lifecycle.view import LifecycleView, must_show, vanished

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from charterer.api.significant_change import differs_by
 from charterer.domain.ids import JobId
-from charterer.domain.job import Progress
+from charterer.domain.reports.progress import Progress
 from charterer.domain.time import Instant, seconds_between
 from charterer.server.errors import Refused
 

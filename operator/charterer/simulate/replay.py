@@ -12,8 +12,9 @@ from functools import partial
 from operator import attrgetter
 
 from charterer.domain.ids import ClassId, JobId, PoolId, Rate
-from charterer.domain.job import TRUSTED_FRACTION, SpotPolicy
+from charterer.domain.job import SpotPolicy
 from charterer.domain.profile import Profile, ThroughputTable
+from charterer.domain.reports.progress import TRUSTED_FRACTION
 from charterer.domain.time import Instant
 from charterer.incremental import Memo
 from charterer.policy.planner import plan

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.domain.bottleneck import Bottleneck, BottleneckKind
 from charterer.domain.ids import JobId, RentalId
-from charterer.domain.job import PodPhase, Progress, ResizePolicy, RunOutcome, RunRecord
+from charterer.domain.job import PodPhase, ResizePolicy, RunOutcome, RunRecord
 from charterer.domain.plan import Allocate, Plan, ReasonCode
+from charterer.domain.reports.bottleneck import Bottleneck, BottleneckKind
+from charterer.domain.reports.progress import Progress
 from charterer.domain.time import after
 from charterer.policy import plan
 from tests.scenarios.policy.stories import placed, releases, rents, simple, why
@@ -23,7 +24,7 @@ def slow(value: float = 1.4, pod: int = 1, rental: str = "a100-2") -> Bottleneck
     return Bottleneck(BottleneckKind.SLOW_WORKER, 1, value, lost, lost, pod, RentalId(rental))
 
 
-def held_up(hours: float = 20.0, found: Bottleneck | None = None, **changes: object) -> World:
+def held_up(hours: float = 20.0, **changes: object) -> World:
     """A job of three nodes, the second of which is slow."""
     world = simple()
     for _ in range(3):
@@ -31,7 +32,7 @@ def held_up(hours: float = 20.0, found: Bottleneck | None = None, **changes: obj
     world.job("train", gpus=24, profile="sft", hours_left=hours)
     job = world.runs_on("train", "a100-1", "a100-2", "a100-3", gpus=24, speed=24**0.9)
     world.passes(600.0)
-    facts = {"resize": ResizePolicy.RESTART, "bottlenecks": (slow() if found is None else found,), **changes}
+    facts: dict[str, object] = {"resize": ResizePolicy.RESTART, "bottlenecks": (slow(),), **changes}
     world.jobs[TRAIN] = replace(job, **facts)  # type: ignore[arg-type]
     return world
 

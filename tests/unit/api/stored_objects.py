@@ -23,10 +23,11 @@ from charterer.api.models.gpurental import GPURentalRecord
 from charterer.api.models.trainingjob_status import TrainingJobRecord
 from charterer.domain.budget import Balance, Cause, ClassHistory, Costs, PastPeriod
 from charterer.domain.ids import ClassId, InstanceId, NodeName, PoolId
-from charterer.domain.job import Finish, FinishKind, Job, Progress, RunOutcome, RunRecord
+from charterer.domain.job import Finish, FinishKind, Job, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price
 from charterer.domain.pool import Offering, PriceSegment, Quote
 from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.reports.progress import Progress
 from charterer.domain.time import after, parse_instant
 from charterer.workloads import INDEXED_JOB, RunEnvironment
 from tests import factory

@@ -33,3 +33,11 @@ GENERATION = decode.training_job(values.raw_job()).job.generation
 )
 def test_a_verdict_counts_for_the_spec_that_was_tried(status: dict[str, Any], verdict: str | None) -> None:
     assert decode.training_job(values.raw_job(status=status)).template_verdict == verdict
+
+
+def test_the_conditions_that_say_what_holds_a_run_up_are_read_back_for_who_explains_it() -> None:
+    told = {"type": "InputStarved", "status": "True", "reason": "WaitsForInput", "message": "pod 1 waits"}
+    status = {"conditions": [told, {"type": "PodsReady", "status": "True", "reason": "AllReady", "message": ""}]}
+    decoded = decode.training_job(values.raw_job(status=status))
+    assert decoded.held_up == (("InputStarved", "WaitsForInput", "pod 1 waits"),)
+    assert decode.training_job(values.raw_job()).held_up == ()

@@ -9,9 +9,10 @@ from typing import Any
 from charterer.api.decode import ForeignJob, ForeignWorker
 from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.ids import PoolId
-from charterer.domain.job import Finish, FinishKind, Job, Progress, RunOutcome, RunRecord
+from charterer.domain.job import Finish, FinishKind, Job, RunOutcome, RunRecord
 from charterer.domain.money import Price
 from charterer.domain.option import Option
+from charterer.domain.reports.progress import Progress
 from charterer.domain.time import after
 from tests.worlds import NAMESPACE, World
 

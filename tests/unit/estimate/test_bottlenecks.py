@@ -8,8 +8,8 @@ from math import comb
 
 import pytest
 
-from charterer.domain.bottleneck import Bottleneck, BottleneckKind
 from charterer.domain.ids import ClassId, RentalId
+from charterer.domain.reports.bottleneck import Bottleneck, BottleneckKind
 from charterer.domain.time import Instant, after
 from charterer.estimate.bottlenecks import persistent
 from charterer.estimate.bottlenecks.checkpoints import CheckpointTimes

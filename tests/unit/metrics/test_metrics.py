@@ -17,6 +17,7 @@ from charterer.domain.job import Job, PodPhase
 from charterer.domain.money import Price
 from charterer.domain.plan import Limit, PoolVerdict
 from charterer.domain.rental import RentalPhase
+from charterer.domain.reports.bottleneck import Bottleneck, BottleneckKind
 from charterer.domain.steps import Forget
 from charterer.domain.time import after
 from charterer.metrics import catalogue
@@ -226,3 +227,14 @@ def test_the_command_that_prints_the_catalogue_prints_nothing_else() -> None:
         [sys.executable, "-m", "charterer.metrics.catalogue"], check=True, capture_output=True, text=True
     )
     assert (done.stdout, done.stderr) == (catalogue.table(), "")
+
+
+def test_what_holds_jobs_up_is_counted_and_summed_by_namespace(metrics: Metrics) -> None:
+    found = Bottleneck(BottleneckKind.SYNC_BOUND, 1, 0.5, 0.25)
+    jobs = [replace(job(name, gpus=4), bottlenecks=(found,)) for name in ("one", "two")]
+    metrics.observe(snapshot(jobs=(*jobs, job("well", gpus=4))), plan(), state)
+    labels = {"namespace": jobs[0].namespace, "bottleneck": "SyncBound"}
+    assert value(metrics, "charterer_bottleneck_jobs", **labels) == 2.0
+    hourly = sum(one.allocation.option.price.dollars_per_hour for one in jobs if one.allocation)
+    assert value(metrics, "charterer_bottleneck_dollars_per_hour", **labels) == pytest.approx(0.25 * hourly)
+    assert value(metrics, "charterer_bottleneck_jobs", namespace=jobs[0].namespace, bottleneck="SlowNode") is None

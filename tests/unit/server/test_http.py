@@ -10,8 +10,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from charterer.domain.job import Progress
 from charterer.domain.nodes.hazard import Hazard
+from charterer.domain.reports.progress import Progress
 from charterer.domain.time import Instant
 from charterer.server.directory import CurrentRun
 from charterer.server.http import Check, HttpServer, ServerLimits, health_app, metrics_app, progress_app, serve

@@ -26,18 +26,10 @@ from charterer.api.names import GPU_RESOURCE
 from charterer.api.stored_size import cut, stored_bytes
 from charterer.api.template import MOST_GPUS
 from charterer.domain.ids import PoolId, RentalId
-from charterer.domain.job import (
-    Allocation,
-    Finish,
-    FinishKind,
-    Job,
-    Placement,
-    Progress,
-    RunOutcome,
-    RunRecord,
-)
+from charterer.domain.job import Allocation, Finish, FinishKind, Job, Placement, RunOutcome, RunRecord
 from charterer.domain.money import ZERO, total
 from charterer.domain.option import MOST_PODS, Option
+from charterer.domain.reports.progress import Progress
 
 MOVES_KEPT: Final = 1_000
 """Number of resizes that a status keeps: the largest maxPerJobPerDay."""

@@ -12,10 +12,11 @@ from charterer.controller.snapshot.job_work import total_work
 from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.budget import Budget
 from charterer.domain.ids import ClassId, PoolId
-from charterer.domain.job import TRUSTED_FRACTION, FinishKind, Job, ResizePolicy, SpotPolicy, Widths
+from charterer.domain.job import FinishKind, Job, ResizePolicy, SpotPolicy, Widths
 from charterer.domain.pool import CapacityType, Pool
 from charterer.domain.profile import Phase, Profile
 from charterer.domain.rental import Rental
+from charterer.domain.reports.progress import TRUSTED_FRACTION
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
 from charterer.policy.options.sources import DEFAULT_RESTART_SECONDS, offered_widths

@@ -9,10 +9,10 @@ import logging
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
 
-from charterer.domain.bottleneck import Bottleneck, BottleneckKind, Findings
 from charterer.domain.ids import JobId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.pool import Offering
+from charterer.domain.reports.bottleneck import Bottleneck, BottleneckKind, Findings
 from charterer.domain.time import Instant
 from charterer.estimate.bottlenecks.checkpoints import CheckpointTimes
 from charterer.estimate.bottlenecks.node_history import NodeHistory, Step

@@ -9,15 +9,16 @@ from itertools import chain
 from charterer.api.decode import DecodedJob, DecodedNamespace, ForeignPod, JobPod
 from charterer.cluster import kinds
 from charterer.cluster.store import ObjectKey, Store
-from charterer.domain.bottleneck import Findings
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId, PoolId
-from charterer.domain.job import Progress, Run
+from charterer.domain.job import Run
 from charterer.domain.nodes.pool_set import PoolSet
 from charterer.domain.pool import Pool, Quote, Survey
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
+from charterer.domain.reports.bottleneck import Findings
+from charterer.domain.reports.progress import Progress
 from charterer.domain.snapshot import NO_LIMITS, Node, OperatorLimits, Stop
 from charterer.workloads import INDEXED_JOB
 

@@ -22,13 +22,14 @@ from charterer.controller.snapshot.paid_prices import paid, recorded_segments
 from charterer.controller.snapshot.payers import overlaps_of, payers_of
 from charterer.controller.snapshot.problems import with_misleading_variables, without_profile, without_weight
 from charterer.controller.snapshot.refused_alike import refused_alike
-from charterer.domain.bottleneck import Bottleneck
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId
-from charterer.domain.job import TRUSTED_FRACTION, Job, Pod, Progress, Run
+from charterer.domain.job import Job, Pod, Run
 from charterer.domain.pool import Pool, Survey
 from charterer.domain.profile import Profile
+from charterer.domain.reports.bottleneck import Bottleneck, of_run
+from charterer.domain.reports.progress import TRUSTED_FRACTION, Progress
 from charterer.domain.snapshot import Node, Orphan, Snapshot
 from charterer.domain.time import Instant
 from charterer.incremental import Memo
@@ -217,15 +218,8 @@ def _joined(parts: _JobParts, gpu_types: tuple[tuple[PoolId, str], ...]) -> Job:
         invalid=job.invalid or parts.refusal or "",
         checking=parts.refusal is None,
         doubts=doubts(job, parts.runs, parts.suspected) if parts.suspected else (),
-        bottlenecks=_of_present_run(job, parts.bottlenecks),
+        bottlenecks=of_run(parts.bottlenecks, 0 if job.allocation is None else job.allocation.run),
     )
-
-
-def _of_present_run(job: Job, found: tuple[Bottleneck, ...]) -> tuple[Bottleneck, ...]:
-    """The findings about the run that the job has now."""
-    if not found or job.allocation is None:
-        return ()
-    return tuple([bottleneck for bottleneck in found if bottleneck.run == job.allocation.run])
 
 
 def _gpu_types(pools: Mapping[PoolId, Pool]) -> tuple[tuple[PoolId, str], ...]:
@@ -233,9 +227,7 @@ def _gpu_types(pools: Mapping[PoolId, Pool]) -> tuple[tuple[PoolId, str], ...]:
 
 
 def _latest(recorded: Progress | None, reported: Progress | None) -> Progress | None:
-    if reported is None or (recorded is not None and recorded.at > reported.at):
-        return recorded
-    return reported
+    return recorded if reported is None or (recorded is not None and recorded.at > reported.at) else reported
 
 
 def _remaining(job: Job, profile: Profile | None, gpu_types: Mapping[PoolId, str], now: Instant) -> float | None:

@@ -17,11 +17,11 @@ from charterer.cluster.resync import Resync
 from charterer.cluster.store import Store
 from charterer.controller.snapshot.cluster_state import ClusterState, cluster_state
 from charterer.controller.snapshot.observe import observe
-from charterer.domain.bottleneck import Findings
 from charterer.domain.ids import InstanceId, PoolId
 from charterer.domain.order import Traits
 from charterer.domain.pool import Instance, InstanceState, Offering, Pool, Survey
 from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.reports.bottleneck import Findings
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.workloads import ALL_KINDS

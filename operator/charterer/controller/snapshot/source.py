@@ -11,9 +11,10 @@ from charterer.controller.snapshot.cluster_state import cluster_state
 from charterer.controller.snapshot.observe import observe
 from charterer.controller.surveys import Surveys, pools_in
 from charterer.controller.templates import Templates
-from charterer.domain.bottleneck import Findings
 from charterer.domain.ids import JobId
-from charterer.domain.job import Job, Progress
+from charterer.domain.job import Job
+from charterer.domain.reports.bottleneck import Findings
+from charterer.domain.reports.progress import Progress
 from charterer.domain.snapshot import OperatorLimits, Snapshot
 from charterer.domain.time import Instant
 from charterer.incremental import Memo

@@ -19,8 +19,8 @@ from typing import Final
 WINDOW: Final = 30
 """Values that are looked at: five minutes of reports."""
 FOUND: Final = 28
-"""Of them must exceed the limit for a finding to begin. With all 30 a pause of garbage collection would begin it anew;
-with 26 the bound above would be 3e-5 for each report, one in a hundred hours."""
+"""Values that must exceed the limit for a finding to begin. With 30, one pause of garbage collection would put it off
+for five minutes; with 26 the bound above would be 3e-5 a value, one in a hundred hours."""
 OVER: Final = 15
 """A finding ends where no more than so many do: the median is below the limit."""
 
@@ -53,5 +53,5 @@ class PersistentExcess:
 
     @property
     def median(self) -> float:
-        """Of the last values; 0 before the first."""
+        """The median of the last values; 0 before the first."""
         return median(self._values) if self._values else 0.0

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from charterer.domain.bottleneck import Bottleneck, BottleneckKind
+from charterer.domain.reports.bottleneck import Bottleneck, BottleneckKind
 from charterer.domain.time import Instant, seconds_between
 from charterer.estimate.bottlenecks.persistent import PersistentExcess
 
@@ -41,7 +41,7 @@ class StepParts:
 
     @property
     def seconds(self) -> float:
-        """Of the whole step."""
+        """The whole step."""
         return self.compute + self.sync + self.load
 
 

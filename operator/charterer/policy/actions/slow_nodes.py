@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from charterer.domain.bottleneck import Bottleneck, BottleneckKind
 from charterer.domain.job import Allocation, Job
 from charterer.domain.money import Money
 from charterer.domain.plan import Reason, ReasonCode
+from charterer.domain.reports.bottleneck import Bottleneck, BottleneckKind
 from charterer.policy.actions.move_gate import MoveGate
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.triage import KeptRuns

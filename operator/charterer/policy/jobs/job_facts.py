@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from charterer.domain.ids import ClassId, JobId, NodeName, RentalId
-from charterer.domain.job import TRUSTED_FRACTION, Job
+from charterer.domain.job import Job
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason
+from charterer.domain.reports.progress import TRUSTED_FRACTION
 from charterer.domain.time import Instant, seconds_between
 from charterer.policy.jobs.group_key import GroupKey, group_key
 from charterer.policy.jobs.predicates import not_wanted, ready_by, settled

@@ -6,9 +6,9 @@ reports none. An evaluation or a checkpoint looks the same for as long as it las
     2^s · max(1800 s, 20 g)
 
 where g is the longest time between two advances that was seen of the job, checkpoints and evaluations among them, and s
-the number of its runs that stalled before: what a first pause of a new kind breaks off once is let pass later. A run
-that has not advanced yet has its entry time on top, since it loads and compiles. ``spec.stallTimeoutSeconds`` says it
-instead, or that nothing is to be done.
+the number of its runs that stalled before: what a first pause of a new kind breaks off once is let pass later.
+``spec.stallTimeoutSeconds`` says it instead, or that nothing is to be done. A run that has not advanced yet has its
+entry time on top and 1800 s at least, since it loads and compiles.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ def last_advance(job: Job) -> Instant | None:
 def stalls_at(job: Job) -> Instant | None:
     """When the present run counts as stalled if it does not advance before; None where that is not known."""
     since = last_advance(job)
-    return None if since is None else after(since, stall_seconds(job))
+    if since is None:
+        return None
+    advanced = job.progress is not None and job.allocation is not None and job.progress.run == job.allocation.run
+    return after(since, stall_seconds(job) if advanced else max(stall_seconds(job), _LEAST_SECONDS))
 
 
 def replaced_when_stalled(job: Job) -> bool:

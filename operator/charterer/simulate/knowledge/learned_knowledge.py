@@ -8,8 +8,8 @@ from math import exp
 from typing import TYPE_CHECKING
 
 from charterer.domain.ids import BudgetId, ClassId
-from charterer.domain.job import TRUSTED_FRACTION
 from charterer.domain.profile import BatchTerms, Profile, ThroughputTable
+from charterer.domain.reports.progress import TRUSTED_FRACTION
 from charterer.domain.time import Instant
 from charterer.estimate.learned import MOST_WIDTHS, Learned
 from charterer.estimate.observation import Observation

@@ -7,8 +7,9 @@ from math import inf, nextafter
 from typing import Any
 
 from charterer.domain.ids import BudgetId, NodeName, RentalId
-from charterer.domain.job import Allocation, Job, Pod, PodPhase, Progress, Run
+from charterer.domain.job import Allocation, Job, Pod, PodPhase, Run
 from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.reports.progress import Progress
 from charterer.domain.snapshot import Node
 from charterer.domain.time import Instant, after
 from charterer.simulate.model.node_market import SimMachine

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from charterer.domain.billing import accrued
 from charterer.domain.billing import spent as defined
 from charterer.domain.ids import JobId
-from charterer.domain.job import Progress
 from charterer.domain.money import Money, total
+from charterer.domain.reports.progress import Progress
 from charterer.domain.time import after
 from charterer.incremental import Memo
 from charterer.policy.budgets.inputs import plan_inputs

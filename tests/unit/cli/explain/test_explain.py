@@ -8,17 +8,20 @@ from dataclasses import replace
 
 import pytest
 
+from charterer.api.models.trainingjob import ToldBottleneck
+from charterer.cli.shared.cluster import ClusterReading
 from charterer.domain.budget import Selector
 from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId, Rate
-from charterer.domain.job import Finish, FinishKind, Progress, ResizePolicy, SpotPolicy
+from charterer.domain.job import Finish, FinishKind, ResizePolicy, SpotPolicy
 from charterer.domain.money import Money
 from charterer.domain.nodes.hazard import Hazard
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl, FailedWidth, PowerLaw, SpeedCurve, ThroughputTable
+from charterer.domain.reports.progress import Progress
 from charterer.domain.time import after
 from charterer.policy.planner import plan
-from tests.unit.cli.worlds import charterer_over
+from tests.unit.cli.worlds import charterer_over, seen_of
 from tests.worlds import NAMESPACE, World
 
 CURVE = ThroughputTable(((1, 50.0), (2, 98.0), (4, 180.0), (8, 310.0), (16, 480.0), (32, 640.0)))
@@ -371,3 +374,18 @@ def test_with_a_target_only_what_the_target_pays_is_told(monkeypatch: pytest.Mon
     said = charterer_over(world, monkeypatch)("explain", "sft-run").stdout
     assert "because of its targetCompletionTime, it pays any price." in said
     assert "it pays at most" not in said
+
+
+def test_what_the_operator_found_to_hold_the_run_up_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = running()
+    charterer = charterer_over(world, monkeypatch)
+    seen = seen_of(world)
+    (key,) = seen.jobs
+    told = ToldBottleneck("SlowWorker", "SlowerThanPeers", "pod 1 is slow: $4.00 an hour")
+    held_up = replace(seen, jobs={key: replace(seen.jobs[key], held_up=(told,))})
+    monkeypatch.setattr(
+        "charterer.cli.explain.command.read", lambda cluster: ClusterReading(held_up, world.now, NAMESPACE)
+    )
+    assert "SlowWorker: pod 1 is slow: $4.00 an hour." in charterer("explain", "tj/sft-run").stdout
+    answer = json.loads(charterer("explain", "tj/sft-run", "-o", "json").stdout)
+    assert answer["heldUp"] == {"SlowWorker": {"reason": told.reason, "message": told.message}}

@@ -13,8 +13,8 @@ from charterer.api.models.statistics.machine_state import PackedStatistics, pack
 from charterer.controller.learning.digest import digest
 from charterer.controller.learning.report_collector import ReportCollector
 from charterer.domain.ids import BudgetId, ClassId, JobId
-from charterer.domain.job import Progress
 from charterer.domain.profile import Profile
+from charterer.domain.reports.progress import Progress
 from charterer.server.progress import ProgressReport
 from tests.worlds import World
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.domain.bottleneck import BottleneckKind, Findings
 from charterer.domain.ids import JobId, RentalId
 from charterer.domain.job import Allocation
+from charterer.domain.reports.bottleneck import BottleneckKind, Findings
 from charterer.domain.time import after
 from charterer.estimate.bottlenecks.persistent import FOUND, WINDOW
 from charterer.server.progress import ProgressReport

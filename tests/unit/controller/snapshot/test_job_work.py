@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from charterer.controller.snapshot.job_work import total_work
 from charterer.domain.ids import ClassId
-from charterer.domain.job import Job, Progress, RunOutcome, RunRecord
+from charterer.domain.job import Job, RunOutcome, RunRecord
 from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
+from charterer.domain.reports.progress import Progress
 from charterer.policy.jobs.job_facts import told_to_stop
 from tests.worlds import World
 

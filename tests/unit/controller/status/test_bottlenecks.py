@@ -9,9 +9,10 @@ import pytest
 from charterer.api.models.base import BOTTLENECKS, Condition
 from charterer.controller.status.publisher import viewed_objects
 from charterer.controller.status.transitions import transitions
-from charterer.domain.bottleneck import Bottleneck, BottleneckKind
 from charterer.domain.ids import JobId, RentalId
-from charterer.domain.job import Finish, FinishKind, Progress, ResizePolicy
+from charterer.domain.job import Finish, FinishKind, ResizePolicy
+from charterer.domain.reports.bottleneck import Bottleneck, BottleneckKind
+from charterer.domain.reports.progress import Progress
 from charterer.policy.planner import plan
 from tests.worlds import World
 
@@ -95,7 +96,7 @@ def test_a_silent_run_that_is_not_stopped_is_told_of() -> None:
 
 
 def test_an_event_is_told_when_one_begins_and_not_while_it_lasts() -> None:
-    before = {"conditions": []}
+    before: dict[str, list[str]] = {"conditions": []}
     after = {"conditions": [{"type": "SlowWorker", "status": "True", "reason": "SlowerThanPeers", "message": "pod 1"}]}
     (began,) = transitions(before, after)
     assert (began.reason, began.note, began.warning) == ("SlowerThanPeers", "pod 1", True)

@@ -8,9 +8,10 @@ import pytest
 
 from charterer.api.models.trainingjob_status import JobState
 from charterer.controller.status.jobs import job_state, job_view
-from charterer.domain.job import CANNOT_START, IN_DOUBT, Finish, FinishKind, Job, PodPhase, Progress, Run
+from charterer.domain.job import CANNOT_START, IN_DOUBT, Finish, FinishKind, Job, PodPhase, Run
 from charterer.domain.money import ZERO
 from charterer.domain.plan import Reason, ReasonCode, Verdict
+from charterer.domain.reports.progress import Progress
 from tests.factory import allocation, at, job, pod, run, snapshot
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from charterer.domain.budget import ClassHistory
 from charterer.domain.ids import ClassId, JobId
-from charterer.domain.job import Progress
 from charterer.domain.money import Money, Price
 from charterer.domain.profile import Amdahl
+from charterer.domain.reports.progress import Progress
 from charterer.domain.time import after
 from charterer.incremental import Memo
 from charterer.policy import plan

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from charterer.domain.budget import ClassHistory
 from charterer.domain.ids import BudgetId
-from charterer.domain.job import Progress, ResizePolicy
+from charterer.domain.job import ResizePolicy
 from charterer.domain.money import Money
 from charterer.domain.period import period_bounds
 from charterer.domain.plan import ForecastVerdict
 from charterer.domain.profile import Amdahl
+from charterer.domain.reports.progress import Progress
 from charterer.domain.time import after, seconds_between
 from charterer.policy import plan
 from charterer.policy.budgets.pacing import PacingState

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from charterer.domain.ids import JobId, PoolId, Rate
-from charterer.domain.job import Progress
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Rent
 from charterer.domain.profile import Amdahl, ThroughputTable
+from charterer.domain.reports.progress import Progress
 from charterer.domain.snapshot import OperatorLimits, Stop
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.alternatives import Alternatives, NodeSource, Rank, alternatives, new_draft

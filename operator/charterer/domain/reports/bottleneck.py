@@ -39,6 +39,11 @@ class Bottleneck:
     rental: RentalId | None = None
 
 
+def of_run(found: tuple[Bottleneck, ...], run: int) -> tuple[Bottleneck, ...]:
+    """Those of the findings that are about the run of this number."""
+    return tuple([bottleneck for bottleneck in found if bottleneck.run == run]) if found else found
+
+
 @dataclass(frozen=True, slots=True)
 class Findings:
     """What holds runs up, by job, and the nodes that held one up and have not been found well since."""

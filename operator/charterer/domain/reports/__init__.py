@@ -1,0 +1,1 @@
+"""What the pods of runs report, and what is found by it."""

@@ -1,0 +1,27 @@
+"""How far a job is, as its pods report it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from charterer.domain.time import Instant
+
+TRUSTED_FRACTION = 0.05
+"""Fraction of the work from which on a job's own progress says more about its size than its class does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The last report of the current run's pods. ``fraction`` done in [0, 1]; ``throughput`` in the job's own unit.
+
+    Two are equal that say the same. ``advanced``: when step or fraction moved last, as this process has seen; None
+    where it has not heard of the run. ``longest_pause``: the most seconds between two such moments.
+    """
+
+    run: int
+    fraction: float | None
+    step: int | None
+    throughput: float | None
+    at: Instant
+    advanced: Instant | None = field(default=None, compare=False)
+    longest_pause: float = field(default=0.0, compare=False)
