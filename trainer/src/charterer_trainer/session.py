@@ -83,7 +83,7 @@ class Session:
         if self._reporter is not None and self._reporter.stopping.is_set():
             self._stop_requested = True
         if agree is not None and agree(self.stopped):
-            self.agreed()
+            self._agreed = True
         return self.stopped
 
     def report(
@@ -166,10 +166,6 @@ class Session:
         """This process trains in the group of that generation (None: in none), after that long a standstill."""
         if self._reporter is not None:
             self._reporter.formed(generation, resize_seconds)
-
-    def agreed(self) -> None:
-        """The ranks have agreed to stop."""
-        self._agreed = True
 
     def at_end(self, call: Callable[[], None]) -> None:
         """Call that once training has ended as it should: neither by an exception nor by a stop."""
