@@ -63,8 +63,7 @@ class Session:
         self._environment = environment
         self._terminated = False
         self._stop_requested = False
-        self._agreed = False
-        self._agree: Callable[[bool], bool] | None = None
+        self._agreed: Callable[[bool], bool] | None = None
         self._at_end: list[Callable[[], None]] = []
         self._reporter: Reporter | None = None
         if environment.progress_url and environment.local_rank == 0:
@@ -76,7 +75,7 @@ class Session:
     @property
     def stopped(self) -> bool:
         """Whether the run must end with 143: SIGTERM came, the operator asked for a stop, or a rank agreed to one."""
-        return self._terminated or self._stop_requested or self._agreed
+        return self._terminated or self._stop_requested or self._agreed is not None
 
     def terminate(self) -> None:
         """SIGTERM came. Called by a signal's handler, so it takes no lock."""
@@ -92,15 +91,14 @@ class Session:
         if self._reporter is not None and self._reporter.stopping.is_set():
             self._stop_requested = True
         if agree is not None and agree(self.stopped):
-            self._agree = agree
-            self.agreed()
+            self._agreed = agree
         return self.stopped
 
     def wait_for_ranks(self) -> None:
         """Until all ranks that agreed to stop are here: where JAX's first process ends, it takes the others with it."""
-        if self._agree is not None:
+        if self._agreed is not None:
             try:
-                self._agree(True)
+                self._agreed(True)
             except Exception as error:
                 log.warning("a rank did not leave with the others: %s", error)
 
@@ -223,10 +221,6 @@ class Session:
         """This process trains in the group of that generation (None: in none), after that long a standstill."""
         if self._reporter is not None:
             self._reporter.formed(generation, resize_seconds)
-
-    def agreed(self) -> None:
-        """The ranks have agreed to stop."""
-        self._agreed = True
 
     def at_end(self, call: Callable[[], None]) -> None:
         """Call that once training has ended as it should: neither by an exception nor by a stop."""

@@ -1,8 +1,8 @@
-"""Forks processes that have imported a framework already: nursery.py SCRIPT MODULE...
+"""Forks processes that have imported a framework already: nursery.py MODULE...
 
-Each line of standard input is ``{"environ": {...}, "output": PATH}``: a child with that environment runs the script.
-The answers are lines, too: ``{"started": PID}``, and ``{"ended": PID, "code": CODE}`` as of subprocess.Popen. Importing
-torch takes a process four seconds of processor time, so tests with many processes import it once.
+Each line of standard input is ``{"script": PATH, "environ": {...}, "output": PATH}``: a child with that environment
+runs the script. The answers are lines, too: ``{"started": PID}``, and ``{"ended": PID, "code": CODE}`` as of
+subprocess.Popen. Importing torch takes four seconds of processor time, so tests with many processes import it once.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import traceback
 from typing import Any, NoReturn
 
 
-def child(script: str, asked: dict[str, Any]) -> NoReturn:
-    """Become a process that was started to run the script."""
+def child(asked: dict[str, Any]) -> NoReturn:
+    """Become a process that was started to run a script."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     output = os.open(asked["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -33,7 +33,8 @@ def child(script: str, asked: dict[str, Any]) -> NoReturn:
     os.environ.update(asked["environ"])
     code = 1
     try:
-        runpy.run_path(script, run_name="__main__")
+        sys.path[0] = os.path.dirname(asked["script"])
+        runpy.run_path(asked["script"], run_name="__main__")
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
@@ -50,8 +51,7 @@ def say(**answer: int) -> None:
 
 
 def main() -> None:
-    script = sys.argv[1]
-    for module in sys.argv[2:]:
+    for module in sys.argv[1:]:
         importlib.import_module(module)
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -68,7 +68,7 @@ def main() -> None:
             *lines, waiting = (waiting + data).split(b"\n")
             for line in lines:
                 if (pid := os.fork()) == 0:
-                    child(script, json.loads(line))
+                    child(json.loads(line))
                 say(started=pid)
         while (ended := _ended()) is not None:
             say(ended=ended[0], code=os.waitstatus_to_exitcode(ended[1]))

@@ -45,20 +45,26 @@ def spawned(command: Sequence[str]) -> Starter:
 class Nursery:
     """Starts processes that have imported their framework already (nursery.py)."""
 
-    def __init__(self, python: Path, script: Path, *modules: str) -> None:
+    def __init__(self, python: Path, *modules: str) -> None:
         environ = {**os.environ, **_ALONE, "PYTHONPATH": str(SOURCE)}
-        command = [str(python), str(HERE / "nursery.py"), str(script), *modules]
+        command = [str(python), str(HERE / "nursery.py"), *modules]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ)
         self._started: queue.Queue[int] = queue.Queue()
         self._codes: dict[int, int] = {}
         self._changed = threading.Condition()
         threading.Thread(target=self._listen, daemon=True).start()
 
-    def __call__(self, environ: Mapping[str, str], output: Path) -> Process:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"environ": dict(environ), "output": str(output)}).encode() + b"\n")
-        self._process.stdin.flush()
-        return _Child(self, self._started.get(timeout=240))
+    def script(self, script: str) -> Starter:
+        """Starts that script, of this folder."""
+
+        def start(environ: Mapping[str, str], output: Path) -> Process:
+            asked = {"script": str(HERE / script), "environ": dict(environ), "output": str(output)}
+            assert self._process.stdin is not None
+            self._process.stdin.write(json.dumps(asked).encode() + b"\n")
+            self._process.stdin.flush()
+            return _Child(self, self._started.get(timeout=240))
+
+        return start
 
     def close(self) -> None:
         self._process.kill()

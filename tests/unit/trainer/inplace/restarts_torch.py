@@ -1,12 +1,14 @@
-"""The same training by restarts from checkpoints: restarts_torch.py FOLDER RANK PORT FROM:WIDTH,FROM:WIDTH,...,END
+"""The same training by restarts from checkpoints; fails where a resized job's last checkpoint is another.
 
-Every part makes all objects anew, from the checkpoint that the part before has left, by torch.distributed alone.
+PLAN is ``FROM:WIDTH,FROM:WIDTH,...,END``. Every part makes all objects anew, from the checkpoint that the part before
+has left, by torch.distributed alone.
 """
 
 from __future__ import annotations
 
-import sys
+import os
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -32,12 +34,19 @@ def train(folder: Path, rank: int, world: int, first: int, last: int) -> None:
         torch.save({name: it[name].state_dict() for name in names}, folder / f"restart-{last}.pt")
 
 
+def same(one: Any, other: Any) -> bool:
+    """Whether two states are equal bit by bit."""
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    return bool(torch.equal(one, other)) if isinstance(one, torch.Tensor) else bool(one == other)
+
+
 def main() -> None:
-    folder, rank, port = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    *starts, end = sys.argv[4].split(",")
+    folder, rank = Path(os.environ["FOLDER"]), int(os.environ["JOB_COMPLETION_INDEX"])
+    *starts, end = os.environ["PLAN"].split(",")
     cuts = [tuple(map(int, start.split(":"))) for start in starts]
     torch.set_num_threads(1)
-    store = dist.TCPStore("127.0.0.1", port, None, rank == 0, wait_for_workers=False)
+    store = dist.TCPStore("127.0.0.1", int(os.environ["PORT"]), None, rank == 0, wait_for_workers=False)
     for number, (first, world) in enumerate(cuts):
         last = cuts[number + 1][0] if number + 1 < len(cuts) else int(end)
         if rank < world:
@@ -49,8 +58,12 @@ def main() -> None:
         store.wait([f"left {first} {other}" for other in range(3)])
     if rank:
         store.set(f"gone {rank}", "")
-    else:
-        store.wait(["gone 1", "gone 2"])
+        return
+    store.wait(["gone 1", "gone 2"])
+    files = (folder / f"restart-{end}.pt", folder / "checkpoints" / f"step-{end}.pt")
+    restarted, resized = (torch.load(file, weights_only=True) for file in files)
+    for name, part in restarted.items():
+        assert same(part, resized[name]), (name, part, resized[name])
 
 
 if __name__ == "__main__":

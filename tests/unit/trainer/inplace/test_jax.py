@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.testbed.frameworks import JAX
-from tests.unit.trainer.inplace.pods import Nursery, bed
+from tests.unit.trainer.inplace.pods import Nursery, Starter, bed
 from tests.unit.trainer.inplace.records import assert_each_sample_once, change, seen, trains_on, widths
 
 PYTHON = JAX.find()
@@ -18,16 +18,15 @@ pytestmark = pytest.mark.skipif(PYTHON is None, reason="JAX is not there: make t
 
 
 @pytest.fixture(scope="module")
-def jax() -> Iterator[Nursery]:
+def jax() -> Iterator[Starter]:
     assert PYTHON is not None
-    script = Path(__file__).parent / "train_jax.py"
-    nursery = Nursery(PYTHON, script, "jax", "jax.numpy", "jax.experimental.multihost_utils", "charterer_trainer")
-    yield nursery
+    nursery = Nursery(PYTHON, "jax", "jax.numpy", "jax.experimental.multihost_utils", "charterer_trainer")
+    yield nursery.script("train_jax.py")
     nursery.close()
 
 
 def test_each_sample_is_seen_once_at_changing_widths_and_a_process_changes_only_so_often(
-    tmp_path: Path, jax: Nursery
+    tmp_path: Path, jax: Starter
 ) -> None:
     environ = {"CACHE": str(tmp_path / "compiled"), "MOST_CHANGES": "4", "PAUSE": "0.1"}
     with bed(tmp_path, jax, environ) as (operator, pods):
@@ -59,7 +58,7 @@ def test_each_sample_is_seen_once_at_changing_widths_and_a_process_changes_only_
     assert seen(tmp_path / "restarts", 0)[-1]["digest"] == alone[again]
 
 
-def test_after_a_killed_peer_all_ask_for_a_restart(tmp_path: Path, jax: Nursery) -> None:
+def test_after_a_killed_peer_all_ask_for_a_restart(tmp_path: Path, jax: Starter) -> None:
     with bed(tmp_path, jax, {"TIMEOUT": "20"}) as (operator, pods):
         operator.announce([0, 1, 2])
         pods.start(0, 1, 2)

@@ -17,7 +17,8 @@ from typing import Any
 PORT_VARIABLE = "CHARTERER_GROUP_PORT"
 DEFAULT_PORT = 29_600
 _MAX_LINE_BYTES = 4_194_304
-_CONNECT_SECONDS = 2.0
+_CONNECT_SECONDS = 5.0
+"""Within which a board answers. On a busy machine a process needs some; one that has ended refuses at once."""
 _KEPT_GENERATIONS = 4
 
 

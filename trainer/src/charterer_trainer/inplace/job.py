@@ -292,7 +292,7 @@ class ElasticJob:
     def _stop(self, decision: int) -> NoReturn:
         """All ranks end, but none before the checkpoint is there: JAX takes the others with the first."""
         if decision == _STOP:
-            self._session.agreed()
+            self._session.should_stop(agree=lambda _: True)
         if self.rank == 0 and self._save is not None:
             self._save_now()
         group = self._group

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.testbed.frameworks import TORCH
-from tests.unit.trainer.inplace.pods import Nursery, bed
+from tests.unit.trainer.inplace.pods import Nursery, Starter, bed
 from tests.unit.trainer.inplace.records import assert_each_sample_once, change, seen, trains_on, widths
 
-HERE = Path(__file__).parent
 PYTHON = TORCH.find()
 
 pytestmark = [
@@ -25,24 +23,18 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def torch() -> Iterator[Nursery]:
     assert PYTHON is not None
-    modules = ("torch", "torch.distributed", "torch._dynamo", "charterer_trainer")
-    nursery = Nursery(PYTHON, HERE / "train_torch.py", *modules)
+    nursery = Nursery(PYTHON, "torch", "torch.distributed", "torch._dynamo", "charterer_trainer")
     yield nursery
     nursery.close()
 
 
-COMPARE = """
-import sys, torch
-one, other = (torch.load(path, weights_only=True) for path in sys.argv[1:])
-flat = lambda tree: [leaf for value in tree.values() for leaf in flat(value)] if isinstance(tree, dict) else [tree]
-for name in ("net", "optimizer", "schedule"):
-    for a, b in zip(flat(one[name]), flat(other[name]), strict=True):
-        assert torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b, (name, a, b)
-"""
+@pytest.fixture
+def train(torch: Nursery) -> Starter:
+    return torch.script("train_torch.py")
 
 
 def test_changes_are_bit_equal_to_restarts_and_each_sample_is_seen_once(tmp_path: Path, torch: Nursery) -> None:
-    with bed(tmp_path, torch, {"PAUSE": "0.1"}) as (operator, pods):
+    with bed(tmp_path, torch.script("train_torch.py"), {"PAUSE": "0.1"}) as (operator, pods):
         for width in (1, 2, 3, 2, 1):
             change(operator, pods, width)
         operator.stop()
@@ -55,20 +47,14 @@ def test_changes_are_bit_equal_to_restarts_and_each_sample_is_seen_once(tmp_path
     end = assert_each_sample_once(tmp_path, 3)
 
     plan = ",".join([f"{step}:{width}" for step, width in trained] + [str(end)])
-    arguments = [str(tmp_path), str(operator.port(9)), plan]
-    ranks = [
-        subprocess.Popen([str(PYTHON), str(HERE / "restarts_torch.py"), arguments[0], str(rank), *arguments[1:]],
-                         env=pods.environ(rank))
-        for rank in range(3)
-    ]  # fmt: skip
-    assert [rank.wait(400) for rank in ranks] == [0, 0, 0]
-    files = [str(tmp_path / f"restart-{end}.pt"), str(tmp_path / "checkpoints" / f"step-{end}.pt")]
-    compared = subprocess.run([str(PYTHON), "-c", COMPARE, *files], capture_output=True, text=True)
-    assert compared.returncode == 0, compared.stderr
+    environ = {"PLAN": plan, "PORT": str(operator.port(9))}
+    with bed(tmp_path, torch.script("restarts_torch.py"), environ) as (_, pods):
+        pods.start(0, 1, 2)
+        assert [pods.code(rank) for rank in range(3)] == [0, 0, 0], pods.output(0)
 
 
-def test_a_newcomer_that_is_never_ready_does_not_hold_training_up(tmp_path: Path, torch: Nursery) -> None:
-    with bed(tmp_path, torch, {"NEVER_READY": "1"}) as (operator, pods):
+def test_a_newcomer_that_is_never_ready_does_not_hold_training_up(tmp_path: Path, train: Starter) -> None:
+    with bed(tmp_path, train, {"NEVER_READY": "1"}) as (operator, pods):
         change(operator, pods, 1)
         operator.announce([0, 1])
         pods.start(1)
@@ -80,8 +66,8 @@ def test_a_newcomer_that_is_never_ready_does_not_hold_training_up(tmp_path: Path
         assert not (tmp_path / "checkpoints").exists()
 
 
-def test_survivors_go_on_where_the_operator_says_so_and_else_ask_for_a_restart(tmp_path: Path, torch: Nursery) -> None:
-    with bed(tmp_path, torch, {"PATIENCE": "4"}) as (operator, pods):
+def test_survivors_go_on_where_the_operator_says_so_and_else_ask_for_a_restart(tmp_path: Path, train: Starter) -> None:
+    with bed(tmp_path, train, {"PATIENCE": "4"}) as (operator, pods):
         operator.announce([0, 1, 2, 3])
         pods.start(0, 1, 2, 3)
         trains_on(operator, 3, 10)
@@ -102,8 +88,8 @@ def test_survivors_go_on_where_the_operator_says_so_and_else_ask_for_a_restart(t
         assert "needs a restart" in pods.output(1)
 
 
-def test_a_peer_that_hangs_is_left_behind_and_ends_when_it_wakes_up(tmp_path: Path, torch: Nursery) -> None:
-    with bed(tmp_path, torch, {"TIMEOUT": "2", "PATIENCE": "20"}) as (operator, pods):
+def test_a_peer_that_hangs_is_left_behind_and_ends_when_it_wakes_up(tmp_path: Path, train: Starter) -> None:
+    with bed(tmp_path, train, {"TIMEOUT": "2", "PATIENCE": "20"}) as (operator, pods):
         operator.announce([0, 1, 2])
         pods.start(0, 1, 2)
         trains_on(operator, 2, 10)
@@ -117,8 +103,8 @@ def test_a_peer_that_hangs_is_left_behind_and_ends_when_it_wakes_up(tmp_path: Pa
 
 
 @pytest.mark.parametrize("cause", ["value", "shape"])
-def test_an_exception_of_the_script_is_raised_as_ever(tmp_path: Path, torch: Nursery, cause: str) -> None:
-    with bed(tmp_path, torch, {"FAIL_AT": "1:10", "FAIL_BY": cause, "PATIENCE": "1"}) as (operator, pods):
+def test_an_exception_of_the_script_is_raised_as_ever(tmp_path: Path, train: Starter, cause: str) -> None:
+    with bed(tmp_path, train, {"FAIL_AT": "1:10", "FAIL_BY": cause, "PATIENCE": "1"}) as (operator, pods):
         operator.announce([0, 1])
         pods.start(0, 1)
         assert pods.code(1) == 1
@@ -126,8 +112,8 @@ def test_an_exception_of_the_script_is_raised_as_ever(tmp_path: Path, torch: Nur
         assert pods.code(0) == 75  # the operator has called it to no other group
 
 
-def test_a_failure_that_comes_again_with_all_peers_there_is_raised(tmp_path: Path, torch: Nursery) -> None:
-    with bed(tmp_path, torch, {"FAIL_AT": "1:10", "FAIL_BY": "gloo", "PATIENCE": "1"}) as (operator, pods):
+def test_a_failure_that_comes_again_with_all_peers_there_is_raised(tmp_path: Path, train: Starter) -> None:
+    with bed(tmp_path, train, {"FAIL_AT": "1:10", "FAIL_BY": "gloo", "PATIENCE": "1"}) as (operator, pods):
         operator.announce([0, 1])
         pods.start(0, 1)
         assert pods.code(1) == 1
