@@ -47,6 +47,7 @@ class ReasonCode(StrEnum):
     DELETED = "Deleted"
     LOST_NODE = "LostNode"
     NOT_STARTING = "NotStarting"
+    NOT_REGROUPED = "NotRegrouped"
     NOT_BELIEVED = "NotBelieved"
     NOT_RECORDED = "NotRecorded"
     BACK_OFF = "BackOff"

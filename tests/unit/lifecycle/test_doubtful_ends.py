@@ -7,16 +7,8 @@ from typing import Any
 
 import pytest
 
-from charterer.domain.job import (
-    Allocation,
-    FinishKind,
-    Job,
-    PodPhase,
-    Progress,
-    ResizePolicy,
-    Run,
-    RunOutcome,
-)
+from charterer.domain.finish import FinishKind
+from charterer.domain.job import Allocation, Job, PodPhase, Progress, ResizePolicy, Run, RunOutcome
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import RecordRun, RunWarning
 from charterer.lifecycle.run import run_step

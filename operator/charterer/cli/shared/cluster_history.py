@@ -12,7 +12,8 @@ from charterer.controller.snapshot.job_work import total_work
 from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.budget import Budget
 from charterer.domain.ids import ClassId, PoolId
-from charterer.domain.job import TRUSTED_FRACTION, FinishKind, Job, ResizePolicy, SpotPolicy, Widths
+from charterer.domain.finish import FinishKind
+from charterer.domain.job import TRUSTED_FRACTION, Job, ResizePolicy, SpotPolicy, Widths
 from charterer.domain.pool import CapacityType, Pool
 from charterer.domain.profile import Phase, Profile
 from charterer.domain.rental import Rental

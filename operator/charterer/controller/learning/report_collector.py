@@ -11,7 +11,8 @@ from charterer.api.models.learned import MOST_FAILED, LearnedStatus
 from charterer.api.models.statistics.class_statistics import ClassStatistics
 from charterer.controller.snapshot.job_work import total_work
 from charterer.domain.ids import ClassId, JobId
-from charterer.domain.job import FinishKind, Job, RunOutcome, RunRecord
+from charterer.domain.finish import FinishKind
+from charterer.domain.job import Job, RunOutcome, RunRecord
 from charterer.domain.pool import Offering
 from charterer.domain.profile import FAILURES_KEPT_SECONDS, BatchTerms, FailedWidth, Profile
 from charterer.domain.snapshot import Snapshot
@@ -100,10 +101,10 @@ class ReportCollector:
         if snapshot is None or job is None or not job.class_id.has_profile:
             return None
         offering = _offering(job, run, snapshot)
-        if offering is None or job.allocation is None:
+        if offering is None:
             return None
         profile = snapshot.profiles.get(job.class_id)
-        if report.index == 0 and job.has_all_pods():
+        if report.index == 0 and job.has_all_pods() and _of_its_width(job, report):
             self._learn(job, profile, offering, report, at)
         return self._advice(job, profile, offering, report, at)
 
@@ -177,7 +178,7 @@ class ReportCollector:
     def _learn(
         self, job: Job, profile: Profile | None, offering: Offering, report: ProgressReport, at: Instant
     ) -> None:
-        allocation, seconds = job.allocation, report.seconds_per_step
+        allocation, seconds = job.trains_on, report.seconds_per_step
         if allocation is None or report.batch is None or seconds is None:
             return
         window = _Window(allocation.run, allocation.option.gpus)
@@ -272,6 +273,15 @@ def _offering(job: Job, run: int, snapshot: Snapshot) -> Offering | None:
         return None
     pool = snapshot.pools.get(job.allocation.option.pool)
     return None if pool is None else pool.offering
+
+
+def _of_its_width(job: Job, report: ProgressReport) -> bool:
+    """Whether the report is of a group with the width that the job's run has, as far as is known."""
+    group, width = job.current_group, job.trains_on
+    if group is None or width is None:
+        return True
+    whole = group.pending or len(group.indexes) == len(width.placements)
+    return whole and (report.generation or 0) == group.formed
 
 
 def _ended(job: Job) -> int:

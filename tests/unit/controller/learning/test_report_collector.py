@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from charterer.controller.learning import report_collector
 from charterer.domain.ids import ClassId, JobId
-from charterer.domain.job import Finish, FinishKind, RunOutcome, RunRecord
+from charterer.domain.finish import Finish, FinishKind
+from charterer.domain.job import RunOutcome, RunRecord
 from charterer.domain.profile import CurveSource, ThroughputTable
 from charterer.domain.time import after
 from charterer.policy.options.speedup import reference_throughput
