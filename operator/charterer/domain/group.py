@@ -65,7 +65,11 @@ class Group:
     def lacks(self, pods: Mapping[int, str]) -> frozenset[int]:
         """The members of which another pod, or none, is there. ``pods``: as in ``followed_by``."""
         known = zip(self.indexes, self.uids, strict=False)
-        return frozenset([index for index, uid in known if pods.get(index, "")[:_UID_LENGTH] != uid])
+        return frozenset([index for index, uid in known if not uid or pods.get(index, "")[:_UID_LENGTH] != uid])
+
+    def has(self, uid: str) -> bool:
+        """Whether the pod of that uid is a member."""
+        return uid[:_UID_LENGTH] in self.uids
 
     def _of(self, pods: Mapping[int, str]) -> Group:
         indexes = tuple(sorted(pods))

@@ -362,8 +362,11 @@ class Job:
     @property
     def regroups(self) -> bool:
         """Whether a change of its run's group is under way, which goes on training meanwhile."""
-        group = self.current_group
-        return group is not None and (group.pending or self.trains_on is not self.allocation)
+        group, intended = self.current_group, self.allocation
+        if group is None or intended is None:
+            return False
+        lacks = group.formed and len(group.indexes) != len(intended.placements)
+        return bool(lacks) or group.pending or self.trains_on is not intended
 
     def has_all_pods(self, *, ready: bool = False) -> bool:
         """Whether its run consists of just the pods that the allocation names, all running (and ready, if asked)."""

@@ -96,7 +96,7 @@ def _regroup(
     if len(staying) < len(group.indexes):
         if staying:
             return RecordGroup(job.id, group.followed_by(staying, now, FORMED_SECONDS))
-        return RecordGroup(job.id, group.started_again(wanted, now))
+        return _start_again(job, run, group, wanted, now)
     if group.pending:
         text = f"{run.name} to train with {count(len(group.indexes), 'pod')} (generation {group.generation})"
         return Wait(text, until=group.by)
@@ -113,3 +113,13 @@ def _regroup(
         everybody = {index: pods[index] for index in range(wanted)}
         return RecordGroup(job.id, group.followed_by(everybody, now, job.ready_timeout_seconds))
     return None if job.resized_from is None else RecordGroup(job.id, group, counts=True)
+
+
+def _start_again(job: Job, run: Run, group: Group, wanted: int, now: Instant) -> RunStep | Wait:
+    """No member stays: others begin from the last checkpoint, once none of those can train any more."""
+    if run.completions > wanted:
+        return ResizeRun(job.id, run.number, wanted)
+    ending = [pod.name for pod in run.pods if pod.live and group.has(pod.uid)]
+    if ending:
+        return Wait(f"{names(ending)} to end")
+    return RecordGroup(job.id, group.started_again(wanted, now))

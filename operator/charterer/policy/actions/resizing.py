@@ -145,7 +145,8 @@ class Resizing:
         allocation = job.allocation
         assert allocation is not None
         ranked = [outcome.option for outcome in runner.moves.values.entering(runner.share.position(job))]
-        for option in sorted(ranked, key=lambda target: not self._stays(job, allocation, target)):
+        allowed = [target for target in ranked if not self._withdrawn(job, target)]
+        for option in sorted(allowed, key=lambda target: not self._stays(job, allocation, target)):
             text = f"{forced}: it goes to {reasons.name(option)}"
             why = Reason(ReasonCode.WIDTH_NO_LONGER_ALLOWED, 0.0, ZERO, text, allocation.option)
             if self._go(job, allocation, option, why):
