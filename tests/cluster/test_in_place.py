@@ -36,13 +36,13 @@ class Pods:
                     return answer
                 await asyncio.sleep(0.2)
 
-    async def hears_of(self, generation: int, index: int = 0, **numbers: object) -> Mapping[str, Any]:
+    async def hears_of(self, expected: int, index: int = 0, **numbers: object) -> Mapping[str, Any]:
         """The members of that generation, as the pod hears of them; it waits for each change."""
-        known = generation - 1
+        known = expected - 1
         async with asyncio.timeout(_POST_SECONDS):
             while True:
                 members: dict[str, Any] = (await self.says(index, waitGeneration=known, **numbers))["members"]
-                if members["generation"] >= generation:
+                if members["generation"] >= expected:
                     return members
 
     async def _post(self, index: int, numbers: Mapping[str, object]) -> dict[str, Any] | None:

@@ -120,7 +120,7 @@ class AllocationStatus(ApiModel):
         return Allocation(self.run, self.option.to_domain(), placements, self.since, self.withdrawn_because)
 
 
-_Index = Annotated[int, Field(ge=0, lt=MOST_PODS)]
+_Index = Annotated[int, Field(ge=0, le=MOST_PODS - 1)]
 _Uid = Annotated[str, Field(max_length=8)]
 
 
