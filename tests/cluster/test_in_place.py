@@ -45,6 +45,13 @@ class Pods:
                 if members["generation"] >= expected:
                     return members
 
+    async def trains_in(self, generation: int, fraction: float) -> None:
+        """The leader says it, again and again as trainers do, until that is on record."""
+        async with asyncio.timeout(_POST_SECONDS):
+            while self._bed.tj(self._job).get("group", {}).get("formed") != generation:
+                await self.says(generation=generation, fraction=fraction, resizeSeconds=0.5)
+                await asyncio.sleep(0.2)
+
     async def _post(self, index: int, numbers: Mapping[str, object]) -> dict[str, Any] | None:
         secret = await self._bed.kube.get(SECRETS.one("charterer-progress-tls", SYSTEM))
         authority = base64.b64decode(secret["data"]["ca.crt"]).decode()
@@ -99,10 +106,10 @@ async def _ground(bed: Bed, operator: OperatorProcess, **spec: object) -> Pods:
     await bed.job("train", resizePolicy="InPlace", **spec)
     await bed.running("train")
     pods = Pods(bed, "train", operator)
-    answer = await pods.says(generation=1, fraction=0.1)
+    answer = await pods.says(fraction=0.0)
     assert answer["members"]["indexes"] == [0]
     assert answer["members"]["addresses"] == [f"train-r1-0.train.{bed.namespace}.svc"]
-    await bed.until(lambda: bed.tj("train").get("group", {}).get("formed") == 1)
+    await pods.trains_in(1, 0.1)
     return pods
 
 
@@ -117,14 +124,14 @@ async def _there_and_back(bed: Bed, pods: Pods) -> None:
     await bed.until(lambda: _resizing(bed).startswith("1 of 2 pods trains; 1 is getting ready"))
     assert (bed.tj("train")["gpus"], bed.state("train")) == (4, "Resizing")
     assert _job(bed)["backoffLimit"] > 0
-    await pods.says(generation=2, resizeSeconds=0.5, fraction=0.2)
+    await pods.trains_in(2, 0.2)
     await bed.until(lambda: bed.tj("train").get("gpus") == 8 and bed.state("train") == "Running")
     await bed.until(lambda: _job(bed)["backoffLimit"] == 0)
     await _wants(bed, 4)
     assert (await pods.hears_of(3, generation=2))["indexes"] == [0]
     assert _job(bed)["completions"] == 2
     assert set(by_index(bed, "train")) == {0, 1}
-    await pods.says(generation=3, resizeSeconds=0.1, fraction=0.3)
+    await pods.trains_in(3, 0.3)
     await bed.until(lambda: bed.tj("train").get("gpus") == 4 and _job(bed)["completions"] == 1)
     await bed.until(lambda: len(bed.pods("train")) == 1 and bed.state("train") == "Running")
     (last,) = by_index(bed, "train").values()
@@ -134,7 +141,9 @@ async def _there_and_back(bed: Bed, pods: Pods) -> None:
 
 async def test_a_run_is_widened_and_narrowed_in_place_and_its_width_counts_when_the_leader_says_so(bed: Bed) -> None:
     operator = bed.operator()
-    await _there_and_back(bed, await _ground(bed, operator))
+    pods = await _ground(bed, operator)
+    await _there_and_back(bed, pods)
+    await pods.says(fraction=1.0, generation=3)
     await bed.finish("train")
     await bed.complete("train")
 
@@ -150,15 +159,17 @@ async def test_killed_around_each_step_in_place_the_operator_goes_on_where_it_wa
 
 async def test_pods_that_are_not_ready_in_time_are_taken_away_and_training_goes_on(bed: Bed) -> None:
     operator = bed.operator()
-    pods = await _ground(bed, operator, readyTimeoutSeconds=3)
+    pods = await _ground(bed, operator)
+    hurry = {"spec": {"readyTimeoutSeconds": 3}}
+    await bed.kube.merge_patch(TRAINING_JOBS.one("train", bed.namespace), hurry)
     await _wants(bed, 8)
     assert (await pods.hears_of(2))["indexes"] == [0, 1]
     assert (await pods.hears_of(3, generation=1))["indexes"] == [0]
-    await pods.says(generation=3)
+    await pods.trains_in(3, 0.2)
     await bed.until(lambda: _job(bed)["completions"] == 1 and len(bed.pods("train")) == 1)
     await bed.until(lambda: bed.state("train") == "Running")
     status = bed.tj("train")
-    assert (status["gpus"], status["run" if "run" in status else "allocation"]["run"]) == (4, 1)
+    assert (status["gpus"], status["allocation"]["run"]) == (4, 1)
     assert (status["group"]["withdrawn"], status["group"]["formed"]) == (1, 3)
     assert status.get("runs", []) == []
 
@@ -172,7 +183,7 @@ async def test_a_pod_that_joins_and_fails_ends_neither_the_run_nor_its_training(
     await bed.finish("train", exit_code=1, index=1)
     members = await pods.hears_of(3, generation=1)
     assert members["indexes"] == [0]
-    await pods.says(generation=members["generation"])
+    await pods.trains_in(members["generation"], 0.2)
     await bed.until(lambda: _job(bed)["completions"] == 1 and _job(bed)["backoffLimit"] == 1)
     await bed.until(lambda: bed.state("train") == "Running" and set(by_index(bed, "train")) == {0})
     assert (bed.run("train"), bed.tj("train").get("failures", 0)) == (1, 0)

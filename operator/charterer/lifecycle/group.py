@@ -44,8 +44,8 @@ def group_of(job: Job, run: Run) -> Group:
 
 
 def live_pods(run: Run) -> Mapping[int, str]:
-    """The uids of the run's pods that live and are not to end, by index."""
-    return {pod.index: pod.uid for pod in run.pods if pod.live and not pod.deleting}
+    """The uids of the run's pods that live and are not to end, or have done their work, by index."""
+    return {pod.index: pod.uid for pod in run.pods if (pod.live or pod.proves_completion) and not pod.deleting}
 
 
 def steady(job: Job, allocation: Allocation, run: Run) -> bool:

@@ -15,11 +15,11 @@ from charterer.domain.ids import ClassId, PoolId
 from charterer.domain.finish import FinishKind
 from charterer.domain.job import TRUSTED_FRACTION, Job, ResizePolicy, SpotPolicy, Widths
 from charterer.domain.pool import CapacityType, Pool
-from charterer.domain.profile import Phase, Profile
+from charterer.domain.profile import DEFAULT_RESTART_SECONDS, Phase, Profile
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
-from charterer.policy.options.sources import DEFAULT_RESTART_SECONDS, offered_widths
+from charterer.policy.options.sources import offered_widths
 from charterer.policy.options.speedup import speed
 from charterer.simulate.history.history import (
     History,

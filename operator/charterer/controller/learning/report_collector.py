@@ -32,6 +32,9 @@ MOST_CLASSES = 2_000
 _WORTH_CHANGING = 1.1
 """Ratio from which on a job is advised to change its batch size: just below the distance of two candidates."""
 _SMOOTHING = 0.05
+_CHANGE_SMOOTHING = 0.25
+_LONGEST_RESTART_SECONDS = 3600.0
+"""A first report that comes later says more of the job's first step than of its start."""
 _ADVICE_SECONDS = 30.0
 """Seconds for which batch sizes are kept: thousands of jobs report every ten seconds, and a fit takes a while."""
 
@@ -43,7 +46,7 @@ class ClassLearning:
     ``uid``: of the SpeedupProfile that remembers it, None before there is one. ``through``: jobs that finished up to
     then are in the sizes. ``changed``: whether something was learned since it was last written. ``best``: batch sizes
     computed since ``best_since``, by GPU type, width and bin of progress. ``failed``: widths on which runs failed, by
-    GPU type and width. ``checkpoint_seconds``: how long a checkpoint takes, None before one was reported.
+    GPU type and width. ``durations``: of checkpoints, restarts and changes in place.
     """
 
     uid: str | None = None
@@ -52,7 +55,7 @@ class ClassLearning:
     best: dict[tuple[str, int, int], int] = field(default_factory=dict)
     best_since: Instant | None = None
     failed: dict[tuple[str, int], FailedWidth] = field(default_factory=dict)
-    checkpoint_seconds: float | None = None
+    durations: learned_record.Durations = learned_record.Durations()
 
 
 @dataclass(slots=True)
@@ -75,6 +78,7 @@ class ReportCollector:
     learner: Learner = field(default_factory=lambda: Learner({}, model_misfit=MODEL_MISFIT))
     classes: dict[ClassId, ClassLearning] = field(default_factory=dict)
     _windows: dict[JobId, _Window] = field(default_factory=dict)
+    _begun: dict[JobId, int] = field(default_factory=dict)
     _full: bool = False
 
     def restore(self, class_id: ClassId, uid: str, learned: LearnedStatus, statistics: ClassStatistics) -> None:
@@ -86,7 +90,9 @@ class ReportCollector:
             statistics.sizes_through,
             changed=False,
             failed=failed,
-            checkpoint_seconds=learned.checkpoint_seconds,
+            durations=learned_record.Durations(
+                learned.checkpoint_seconds, learned.restart_seconds, learned.resize_seconds
+            ),
         )
 
     def forget(self, class_id: ClassId) -> None:
@@ -106,6 +112,8 @@ class ReportCollector:
         profile = snapshot.profiles.get(job.class_id)
         if report.index == 0 and job.has_all_pods() and _of_its_width(job, report):
             self._learn(job, profile, offering, report, at)
+        if report.index == 0:
+            self._learn_changes(job, report, at)
         return self._advice(job, profile, offering, report, at)
 
     def learn_sizes(self, snapshot: Snapshot) -> None:
@@ -172,8 +180,10 @@ class ReportCollector:
 
     def retain(self, jobs: Iterable[JobId]) -> None:
         """Forget the last report of every job that is not among ``jobs``."""
-        for job_id in self._windows.keys() - set(jobs):
-            del self._windows[job_id]
+        kept = set(jobs)
+        for of_jobs in (self._windows, self._begun):
+            for job_id in of_jobs.keys() - kept:
+                del of_jobs[job_id]
 
     def _learn(
         self, job: Job, profile: Profile | None, offering: Offering, report: ProgressReport, at: Instant
@@ -207,7 +217,28 @@ class ReportCollector:
         else:
             learning = self.classes[job.class_id]
             learning.changed = True
-            learning.checkpoint_seconds = _smoothed(learning.checkpoint_seconds, report.checkpoint_seconds)
+            checkpoint = _smoothed(learning.durations.checkpoint, report.checkpoint_seconds)
+            learning.durations = learning.durations._replace(checkpoint=checkpoint)
+
+    def _learn_changes(self, job: Job, report: ProgressReport, at: Instant) -> None:
+        """Learn how long the run took to its first step, from its first report, and how long a change in place took."""
+        learning, allocation = self.classes.get(job.class_id), job.allocation
+        if allocation is None or (report.done is None and report.step is None):
+            return
+        last, known = job.progress, self._begun.get(job.id) == allocation.run
+        self._begun[job.id] = allocation.run
+        if learning is None:
+            return
+        durations = learning.durations
+        if not known and (last is None or last.run != allocation.run):
+            trained = allocation.since if last is None else max(allocation.since, last.at)
+            restart = seconds_between(trained, at)
+            if 0.0 <= restart <= _LONGEST_RESTART_SECONDS:
+                durations = durations._replace(restart=_averaged(durations.restart, restart))
+        if report.resize_seconds is not None:
+            durations = durations._replace(resize=_averaged(durations.resize, report.resize_seconds))
+        learning.changed = learning.changed or durations != learning.durations
+        learning.durations = durations
 
     def _declare(self, class_id: ClassId, profile: Profile | None, batch: int) -> bool:
         """Declare the terms that a class has now; false where there are too many classes already."""
@@ -257,6 +288,11 @@ def _smoothed(before: float | None, reported: float | None) -> float | None:
     if not reported or before is None:
         return reported or before
     return before + _SMOOTHING * (reported - before)
+
+
+def _averaged(before: float | None, reported: float) -> float:
+    """Seconds of a change: each is reported once."""
+    return reported if before is None else before + _CHANGE_SMOOTHING * (reported - before)
 
 
 def _terms(profile: Profile | None, before: BatchTerms | None, batch: int) -> BatchTerms:

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from charterer.domain.ids import PoolId
 from charterer.domain.job import Job
 from charterer.domain.option import Option
-from charterer.domain.profile import Profile
+from charterer.domain.profile import DEFAULT_RESTART_SECONDS, Profile
 from charterer.domain.time import Instant, seconds_between
-from charterer.policy.options.sources import DEFAULT_RESTART_SECONDS
 from charterer.policy.options.speedup import speed
 from charterer.policy.solve.bisection import bisect
 
