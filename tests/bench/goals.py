@@ -6,9 +6,9 @@
 For each workload and at least 60 values of θ the operator's planner is simulated; the table holds the geometric mean
 over the workloads of (scheduler's mean completion time ÷ Charterer's), and each application's completion time by
 itself. True tables: curves and best batch sizes are known. Estimated: at the beginning of each workload no class was
-ever seen, and all is learned from what trainers report, with noise. ``--changes``: what a change of width takes, a restart of so
-many seconds, or in place between whole nodes: pods that join are ready 30 s after they started, while the others train, and
-training then stands still for 1 s; any other change is a restart of 30 s.
+ever seen, and all is learned from what trainers report, with noise. ``--changes``: what a change of width takes, a
+restart of so many seconds, or in place between whole nodes: pods that join are ready 30 s after they started, while the
+others train, and training then stands still for 1 s; any other change is a restart of 30 s.
 """
 
 from __future__ import annotations

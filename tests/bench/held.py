@@ -66,6 +66,13 @@ def _play(port: int, authority: str, answers: int, pipe: Connection) -> None:
     asyncio.run(_clients(port, authority, answers, pipe))
 
 
+async def _all_wait(held: HeldAnswers, answers: int) -> None:
+    while True:
+        if len(held) == answers:
+            return
+        await asyncio.sleep(0.1)
+
+
 async def _measure(answers: int) -> None:
     directory = Directory({})
     generation = 1
@@ -98,8 +105,7 @@ async def _measure(answers: int) -> None:
     )
     before = _megabytes()
     client.start()
-    while len(held) < answers:
-        await asyncio.sleep(0.1)
+    await _all_wait(held, answers)
     waiting = _megabytes()
     began = perf_counter()
     held.look()

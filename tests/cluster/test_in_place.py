@@ -1,4 +1,4 @@
-"""Resizes in place with the real Job controller: trainers that form numbered groups are played by posts of their pods."""
+"""Resizes in place with the real Job controller; trainers that form groups are played by posts of their pods."""
 
 from __future__ import annotations
 

@@ -48,9 +48,7 @@ class Group:
 
     def followed_by(self, pods: Mapping[int, str], now: Instant, seconds: float) -> Group:
         """The next generation, to be formed within ``seconds``. ``pods``: the uid of the pod of each index in it."""
-        return replace(
-            self._of(pods), generation=self.generation + 1, since=now, by=after(now, seconds)
-        )
+        return replace(self._of(pods), generation=self.generation + 1, since=now, by=after(now, seconds))
 
     def trained(self, generation: int, pods: Mapping[int, str]) -> Group:
         """The group once its leader says that it trains in that generation."""
@@ -81,13 +79,11 @@ def first_group(run: int, pods: int, now: Instant, former: Group | None) -> Grou
     group = Group(run, 1, tuple(range(pods)), now, now)
     if former is None:
         return group
-    return replace(
-        group, reports=former.reports, withdrawn=former.withdrawn, withdrawn_at=former.withdrawn_at
-    )
+    return replace(group, reports=former.reports, withdrawn=former.withdrawn, withdrawn_at=former.withdrawn_at)
 
 
 class Stretch(NamedTuple):
-    """For how many ``seconds`` the job's runs had this option before they were resized in place; more than once, in all."""
+    """For how many ``seconds``, in all, the job's runs had this option before they were resized in place."""
 
     option: Option
     seconds: float

@@ -255,18 +255,18 @@ class Job:
 
     ``budget``: None if no GPUBudget selects its namespace. ``remaining``: expected work left in seconds of the class's
     reference option, None if nothing is known. ``invalid``: why the Job API or the operator refused the template
-    (recorded with the generation that was refused); empty if they did not. ``allocation`` and ``records`` are read
-    back from status, where intents and outcomes survive a crash. ``pod_gpus``: nvidia.com/gpu in the template's first
+    (recorded with the generation that was refused); empty if they did not. ``allocation`` and ``records`` are read back
+    from status, where intents and outcomes survive a crash. ``pod_gpus``: nvidia.com/gpu in the template's first
     container, 0 if absent. ``replaced``: former allocations (of other runs than ``allocation``) whose runs have not
     been recorded yet; the write that replaces or clears an allocation puts it there. ``has_service``: its headless
     Service exists. ``checking``: the API server is being asked whether the template is valid; until then nothing is
     planned for the job, and what it may need is kept. ``max_cost``: the most it may cost. ``target_completion``: when
     its owner wants it done. ``predicted``: the expected cost from its first start to its end, as of when it first got
     GPUs; None before that. ``moves``: when it was moved because that paid, in the 24 h up to the last such move.
-    ``earlier_cost``: of runs that are no longer in ``records``, and of ``stretches``. ``start_failures``: the latest runs, in a row, that
-    were NOT_STARTED. ``doubts``: what is not believed of ``allocation`` and ``replaced``; it holds no GPUs.
-    ``template``: digest of it. ``group``: the pods that should train together, in a run that is resized in place.
-    ``resized_from``: the allocation with which that run's group trains until its leader reports the one of
+    ``earlier_cost``: of runs that are no longer in ``records``, and of ``stretches``. ``start_failures``: the latest
+    runs, in a row, that were NOT_STARTED. ``doubts``: what is not believed of ``allocation`` and ``replaced``; it holds
+    no GPUs. ``template``: digest of it. ``group``: the pods that should train together, in a run that is resized in
+    place. ``resized_from``: the allocation with which that run's group trains until its leader reports the one of
     ``allocation``. ``stretches``: how long runs had other widths before they were resized in place.
     """
 

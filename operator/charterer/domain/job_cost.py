@@ -57,9 +57,7 @@ def with_allocation(job: Job, allocation: Allocation, rentals: Mapping[RentalId,
     Until the run's group has been formed, its width is the one that it has now (``Job.trains_on``).
     """
     held = job.allocation
-    costs = [
-        _run_cost(run, start, end, rentals) for run, start, end in spans(job, allocation.since) if run is held
-    ]
+    costs = [_run_cost(run, start, end, rentals) for run, start, end in spans(job, allocation.since) if run is held]
     return replace(
         job,
         allocation=allocation,

@@ -40,7 +40,11 @@ def group_step(job: Job, allocation: Allocation, run: Run, obstacle: str, now: I
 def group_of(job: Job, run: Run) -> Group:
     """The group that the run should form, also where none is on record yet."""
     group = job.group
-    return first_group(run.number, run.completions, run.created, group) if group is None or group.run != run.number else group
+    return (
+        first_group(run.number, run.completions, run.created, group)
+        if group is None or group.run != run.number
+        else group
+    )
 
 
 def live_pods(run: Run) -> Mapping[int, str]:

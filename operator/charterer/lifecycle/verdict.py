@@ -14,9 +14,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from charterer.domain.finish import (CANNOT_START, IN_DOUBT, START_ATTEMPTS, Finish, FinishKind)
-from charterer.domain.job import (Allocation, Job, Placement, Pod, PodPhase, Progress, ResizePolicy, Run, RunOutcome, RunRecord,)
+from charterer.domain.finish import CANNOT_START, IN_DOUBT, START_ATTEMPTS, Finish, FinishKind
 from charterer.domain.group import RESTART_EXIT_CODE
+from charterer.domain.job import (
+    Allocation,
+    Job,
+    Placement,
+    Pod,
+    PodPhase,
+    Progress,
+    ResizePolicy,
+    Run,
+    RunOutcome,
+    RunRecord,
+)
 from charterer.domain.job_cost import costed
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase

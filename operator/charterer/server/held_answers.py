@@ -1,7 +1,7 @@
 """Answers that wait until the group which a run should form is another one, so that a change is heard of at once.
 
-Only the leader of a run and pods that wait to join ask for that. A request that waits costs its connection and a future;
-whether it is over is looked at once a turn of the loop, and only for jobs with such requests.
+Only the leader of a run and pods that wait to join ask for that. A request that waits costs its connection and a
+future; whether it is over is looked at once a turn of the loop, and only for jobs with such requests.
 """
 
 from __future__ import annotations

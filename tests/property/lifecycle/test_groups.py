@@ -1,4 +1,4 @@
-"""Runs that are resized in place, in any course of events: there is one group at a time, and it is one that was asked for.
+"""Runs that are resized in place, in any course of events: there is one group at a time, and one that was asked for.
 
 The Job controller, the trainer and the plan are played here. A trainer forms the group that it is told of when all its
 pods are there, and otherwise stands still; an operator may end between any two steps, since it keeps nothing.
@@ -76,7 +76,7 @@ class _World:
     # --- the trainer ---
 
     def train(self) -> None:
-        """Those of the group that live form the one they are told of, if all its pods run, and all of them hear of it."""
+        """Those of the group that live form the one they are told of, if all its pods run and hear of it."""
         running = {pod.index: pod.uid for pod in self.job.runs[0].pods if pod.phase is PodPhase.RUNNING}
         group = group_of(self.job, self.job.runs[0])
         members = {index: running[index] for index in group.indexes if index in running}
@@ -85,7 +85,9 @@ class _World:
             return
         if survivors and not survivors & set(members):
             return
-        if group.uids and any(not uid.startswith(known) for uid, known in zip(members.values(), group.uids, strict=True)):
+        if group.uids and any(
+            not uid.startswith(known) for uid, known in zip(members.values(), group.uids, strict=True)
+        ):
             return
         self.training, self.generation = members, group.generation
 
@@ -135,9 +137,7 @@ class _World:
             trainers = [index for index, uid in self.training.items() if uid in alive]
             stay = {index < step.completions for index in trainers}
             assert stay != {True, False} or not group_of(self.job, run).formed
-            self.job = replace(
-                self.job, runs=(replace(run, completions=step.completions, retries=step.retries),)
-            )
+            self.job = replace(self.job, runs=(replace(run, completions=step.completions, retries=step.retries),))
             return True
         if isinstance(step, RecordGroup):
             new = step.group
@@ -183,7 +183,9 @@ def test_in_any_course_the_group_is_one_that_was_asked_for_and_comes_to_the_widt
     intended = world.job.allocation
     assert intended is not None
     assert not world.job.regroups
-    assert world.job.runs[0].completions == len(intended.placements) == len(group_of(world.job, world.job.runs[0]).indexes)
+    assert (
+        world.job.runs[0].completions == len(intended.placements) == len(group_of(world.job, world.job.runs[0]).indexes)
+    )
     assert world.job.runs[0].retries == 0
     if names:
         assert set(world.training) == set(range(len(intended.placements)))

@@ -8,8 +8,8 @@ from typing import Any
 
 from charterer.api.decode import ForeignJob, ForeignWorker
 from charterer.controller.snapshot.offline import OtherJobs
-from charterer.domain.ids import PoolId
 from charterer.domain.finish import Finish, FinishKind
+from charterer.domain.ids import PoolId
 from charterer.domain.job import Job, Progress, RunOutcome, RunRecord
 from charterer.domain.money import Price
 from charterer.domain.option import Option

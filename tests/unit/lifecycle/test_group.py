@@ -35,7 +35,9 @@ def formed(pods: int, generation: int = 1, **changes: Any) -> Group:
     return replace(group, **({"generation": generation, "since": at(10), "by": at(70)} | changes))
 
 
-def elastic(current: Run, intent: Allocation, group: Group | None, former: Allocation | None = None, **more: Any) -> Job:
+def elastic(
+    current: Run, intent: Allocation, group: Group | None, former: Allocation | None = None, **more: Any
+) -> Job:
     fields = {"allocation": intent, "runs": (current,), "last_run": 1, "group": group, "resized_from": former}
     return job(resize=ResizePolicy.IN_PLACE, **(fields | more))
 

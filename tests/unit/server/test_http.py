@@ -294,6 +294,15 @@ def _of_generation(generation: int) -> CurrentRun:
     return CurrentRun(2, frozenset({POD_UID}), ALLOCATION, stopping=False, members=members)
 
 
+async def _held(endpoint: Endpoint, answers: int) -> None:
+    """Until so many answers wait."""
+    async with asyncio.timeout(5.0):
+        while True:
+            if len(endpoint.held) == answers:
+                return
+            await asyncio.sleep(0.001)
+
+
 async def test_the_answer_names_the_pods_that_should_train_together(endpoint: Endpoint) -> None:
     assert "members" not in (await endpoint.post(b"{}"))[1]
     endpoint.directory.runs[JOB] = _of_generation(2)
@@ -307,8 +316,7 @@ async def test_the_answer_names_the_pods_that_should_train_together(endpoint: En
 async def test_an_answer_that_is_to_wait_for_a_change_comes_when_the_members_change(endpoint: Endpoint) -> None:
     endpoint.directory.runs[JOB] = _of_generation(2)
     waiting = asyncio.create_task(endpoint.post(b'{"waitGeneration": 2}'))
-    while not len(endpoint.held):
-        await asyncio.sleep(0.001)
+    await _held(endpoint, 1)
     endpoint.held.look()
     assert len(endpoint.held) == 1
     endpoint.directory.runs[JOB] = _of_generation(3)
@@ -327,8 +335,7 @@ async def test_an_answer_does_not_wait_for_a_change_that_the_pod_has_not_heard_o
 async def test_a_run_that_ends_while_its_pod_waits_is_409(endpoint: Endpoint) -> None:
     endpoint.directory.runs[JOB] = _of_generation(2)
     waiting = asyncio.create_task(endpoint.post(b'{"run": 2, "waitGeneration": 2}'))
-    while not len(endpoint.held):
-        await asyncio.sleep(0.001)
+    await _held(endpoint, 1)
     del endpoint.directory.runs[JOB]
     endpoint.held.look()
     assert (await waiting)[0] == 409
@@ -337,8 +344,7 @@ async def test_a_run_that_ends_while_its_pod_waits_is_409(endpoint: Endpoint) ->
 async def test_no_more_answers_wait_than_may(endpoint: Endpoint) -> None:
     endpoint.directory.runs[JOB] = _of_generation(2)
     waiting = [asyncio.create_task(endpoint.post(b'{"waitGeneration": 2}')) for _ in range(2)]
-    while len(endpoint.held) < 2:
-        await asyncio.sleep(0.001)
+    await _held(endpoint, 2)
     assert (await endpoint.post(b'{"waitGeneration": 2}'))[0] == 200
     endpoint.directory.runs[JOB] = _of_generation(3)
     endpoint.held.look()

@@ -15,7 +15,15 @@ from charterer.api.models.learned_profile import learned_profile
 from charterer.api.models.statistics.class_statistics import ClassStatistics
 from charterer.api.models.statistics.machine_state import PackedStatistics
 from charterer.domain.ids import ClassId
-from charterer.domain.profile import DEFAULT_RESTART_SECONDS, Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
+from charterer.domain.profile import (
+    DEFAULT_RESTART_SECONDS,
+    Amdahl,
+    Phase,
+    PowerLaw,
+    Profile,
+    SpeedCurve,
+    ThroughputTable,
+)
 from charterer.gpu_types import relative_speeds
 from charterer.policy.options.speedup import reference_width, throughput
 from charterer.sentences import count, is_or_are

@@ -22,22 +22,16 @@ from charterer.api.models.base import (
     ApiModel,
     Cents,
     Conditions,
-    Hourly,
     Message,
     Minute,
-    ObjectName,
     Time,
     dump,
 )
 from charterer.api.models.compared_option import OPTIONS_SHOWN, ComparedOption
-from charterer.api.names import GPU_RESOURCE
 from charterer.api.stored_size import cut, stored_bytes
-from charterer.api.template import MOST_GPUS
-from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.finish import Finish, FinishKind
-from charterer.domain.job import Allocation, Job, Placement, Progress, RunOutcome, RunRecord
+from charterer.domain.job import Job, Progress, RunOutcome, RunRecord
 from charterer.domain.money import ZERO, total
-from charterer.domain.option import MOST_PODS, Option
 
 MOVES_KEPT: Final = 1_000
 """Number of resizes that a status keeps: the largest maxPerJobPerDay."""

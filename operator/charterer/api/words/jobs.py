@@ -130,10 +130,10 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "The condition `PodsReady` has the pods' own words; allow more time if pulling the image takes longer.",
     ),
     ReasonCode.NOT_REGROUPED: Meaning(
-        "The pods of a job that is resized in place did not train together in time. Pods that were added are taken away, "
-        "and the job trains on without them; otherwise its run starts again from the last checkpoint.",
-        "The pods' logs say why. Pods that are added have `spec.readyTimeoutSeconds` to get ready; after that the job is "
-        "not widened for an hour, and longer each further time.",
+        "The pods of a job that is resized in place did not train together in time. Pods that were added are taken "
+        "away, and the job trains on without them; otherwise its run starts again from the last checkpoint.",
+        "The pods' logs say why. Pods that are added have `spec.readyTimeoutSeconds` to get ready; after that the job "
+        "is not widened for an hour, and longer each further time.",
     ),
     ReasonCode.NOT_BELIEVED: Meaning(
         "The allocation in the job's status is not Charterer's own, so it is ignored and the job is planned anew.",

@@ -10,8 +10,8 @@ from charterer.api.models import learned_record
 from charterer.api.models.learned import MOST_FAILED, LearnedStatus
 from charterer.api.models.statistics.class_statistics import ClassStatistics
 from charterer.controller.snapshot.job_work import total_work
-from charterer.domain.ids import ClassId, JobId
 from charterer.domain.finish import FinishKind
+from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import Job, RunOutcome, RunRecord
 from charterer.domain.pool import Offering
 from charterer.domain.profile import FAILURES_KEPT_SECONDS, BatchTerms, FailedWidth, Profile
@@ -55,7 +55,7 @@ class ClassLearning:
     best: dict[tuple[str, int, int], int] = field(default_factory=dict)
     best_since: Instant | None = None
     failed: dict[tuple[str, int], FailedWidth] = field(default_factory=dict)
-    durations: learned_record.Durations = learned_record.Durations()
+    durations: learned_record.Durations = field(default_factory=learned_record.Durations)
 
 
 @dataclass(slots=True)

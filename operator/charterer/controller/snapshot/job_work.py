@@ -22,10 +22,10 @@ _Span = tuple[Sequence[float], float]
 def total_work(job: Job, profile: Profile | None, gpu_types: Mapping[PoolId, str], done: float, now: Instant) -> float:
     """Work of the whole job in seconds of the reference option, when the fraction ``done`` (above 0) of it is done.
 
-    0.0 where its runs have had no time yet. The restart of each run is subtracted, once, however often it was resized. A run that is not on record counts
-    up to its last report, since the fraction is that of its time, also when it was told to stop. Where curves were
-    learned, a run has the speeds that its option has by now: those it was started with may have been no more than a
-    guess. ``gpu_types``: of the pools.
+    0.0 where its runs have had no time yet. The restart of each run is subtracted, once, however often it was resized.
+    A run that is not on record counts up to its last report, since the fraction is that of its time, also when it was
+    told to stop. Where curves were learned, a run has the speeds that its option has by now: those it was started with
+    may have been no more than a guess. ``gpu_types``: of the pools.
     """
     restart = DEFAULT_RESTART_SECONDS if profile is None else profile.restart_seconds
     spans = [(record.option, record.since, record.until) for record in job.records]

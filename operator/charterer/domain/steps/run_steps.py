@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from charterer.domain.finish import Finish
 from charterer.domain.group import Group
 from charterer.domain.ids import JobId, NodeName
-from charterer.domain.finish import Finish
 from charterer.domain.job import Pod, RunRecord
 from charterer.domain.snapshot import Orphan
 

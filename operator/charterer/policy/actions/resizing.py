@@ -20,8 +20,8 @@ from charterer.policy.budgets import reasons
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import JobFacts, job_position, next_run
-from charterer.policy.jobs.predicates import fewest_pods
 from charterer.policy.jobs.moves import CandidateMove, JobMoves, job_moves
+from charterer.policy.jobs.predicates import fewest_pods
 from charterer.policy.nodes.node_fit import fit
 from charterer.policy.nodes.placement import GpuClaim
 from charterer.policy.options.option_value import Move, OptionValues, in_place

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from math import inf
 
-from charterer.domain.ids import JobId, RentalId
 from charterer.domain.group import Group
+from charterer.domain.ids import JobId, RentalId
 from charterer.domain.job import Job, run_name
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import InstanceState
@@ -46,8 +46,9 @@ class KeptRuns:
 class JobTriage:
     """The jobs of one budget, those that leave or are stopped in order of creation.
 
-    ``narrowed``: those whose run gives up the pods that were to join it. ``resting``: those that wait after a run that failed, and until when. ``again_at``: when a run's time to get ready
-    is over, or a job's rest, or when a job must leave a node.
+    ``narrowed``: those whose run gives up the pods that were to join it. ``resting``: those that wait after a run that
+    failed, and until when. ``again_at``: when a run's time to get ready is over, or a job's rest, or when a job must
+    leave a node.
     """
 
     waiting: list[Job] = field(default_factory=list)

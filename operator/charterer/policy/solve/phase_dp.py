@@ -26,8 +26,8 @@ from charterer.domain.option import Option
 
 OptionKey = tuple[PoolId, int, str]
 PoolOptions = tuple[Sequence[int], Sequence[float], Sequence[float]]
-"""Options of one pool, cheapest first, and by option in dollars: what changing to it costs, and what starting all of its
-nodes costs, of which a change to a wider option pays the difference."""
+"""Options of one pool, cheapest first, and by option in dollars: what changing to it costs, and what starting all of
+its nodes costs, of which a change to a wider option pays the difference."""
 
 
 def key_of(option: Option) -> OptionKey:

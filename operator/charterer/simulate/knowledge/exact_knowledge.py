@@ -128,8 +128,6 @@ def exact_profiles(
 ) -> Mapping[ClassId, Profile]:
     """The profiles of all classes."""
     return {
-        class_id: exact_profile(
-            class_id, exact_phases(application), restart_seconds, resize_seconds=resize_seconds
-        )
+        class_id: exact_profile(class_id, exact_phases(application), restart_seconds, resize_seconds=resize_seconds)
         for class_id, application in applications.items()
     }

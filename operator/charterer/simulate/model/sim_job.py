@@ -18,13 +18,12 @@ class SimJob:
     """A job in the simulation; times are seconds of the virtual clock.
 
     ``done``: fraction of the work done at ``advanced_to``; it was last seen to grow at ``progressed_at``. ``kept``: the
-    most that any run handed on to the next one. ``gpu_type``:
-    of the present run. ``training_from``: end of its restart. ``version`` grows with each run and batch size, so that
-    events of a former one can be told apart. ``batch``: total batch size of the training, 0 for the best one of each
-    epoch. ``pace``: the part of the time in which it trains and writes no checkpoint; one ends every ``cycle`` seconds
-    from ``cycle_from`` on. ``predicted`` and ``moves``: what the operator's planner wants remembered of the job (see
-    Job). ``widths``, ``gpu_types``: as in the JobResult. ``resized_from``: the allocation with which it trains until pods
-    that join its run in place are ready.
+    most that any run handed on to the next one. ``gpu_type``: of the present run. ``training_from``: end of its
+    restart. ``version`` grows with each run and batch size, so that events of a former one can be told apart.
+    ``batch``: total batch size of the training, 0 for the best one of each epoch. ``pace``: the part of the time in
+    which it trains and writes no checkpoint; one ends every ``cycle`` seconds from ``cycle_from`` on. ``predicted`` and
+    ``moves``: what the operator's planner wants remembered of the job (see Job). ``widths``, ``gpu_types``: as in the
+    JobResult. ``resized_from``: the allocation with which it trains until pods that join its run in place are ready.
     """
 
     id: JobId

@@ -10,8 +10,8 @@ import pytest
 
 from charterer.domain.budget import Selector
 from charterer.domain.errors import Problem
-from charterer.domain.ids import JobId, Rate
 from charterer.domain.finish import Finish, FinishKind
+from charterer.domain.ids import JobId, Rate
 from charterer.domain.job import Progress, ResizePolicy, SpotPolicy
 from charterer.domain.money import Money
 from charterer.domain.nodes.hazard import Hazard
