@@ -17,7 +17,6 @@ from charterer.domain.option import MOST_PODS, Option
 
 RunNumber = Annotated[int, Field(ge=0, le=999_999_999)]
 _Gpus = Annotated[int, Field(ge=1, le=MOST_GPUS)]
-RunNumber = Annotated[int, Field(ge=0, le=999_999_999)]
 
 
 class OptionStatus(ApiModel):
