@@ -38,7 +38,13 @@ def formed(pods: int, generation: int = 1, **changes: Any) -> Group:
 def elastic(
     current: Run, intent: Allocation, group: Group | None, former: Allocation | None = None, **more: Any
 ) -> Job:
-    fields = {"allocation": intent, "runs": (current,), "last_run": 1, "group": group, "resized_from": former}
+    fields: dict[str, Any] = {
+        "allocation": intent,
+        "runs": (current,),
+        "last_run": 1,
+        "group": group,
+        "resized_from": former,
+    }
     return job(resize=ResizePolicy.IN_PLACE, **(fields | more))
 
 
