@@ -99,7 +99,7 @@ async def _wants(bed: Bed, gpus: int) -> None:
     await bed.kube.merge_patch(TRAINING_JOBS.one("train", bed.namespace), {"spec": spec})
 
 
-async def _ground(bed: Bed, operator: OperatorProcess, **spec: object) -> Pods:
+async def _ground(bed: Bed, operator: OperatorProcess, **spec: Any) -> Pods:
     """A job of one pod, whose trainer has named its group."""
     await bed.pool()
     await bed.budget()
