@@ -51,7 +51,10 @@ async def _clients(port: int, authority: str, answers: int, pipe: Connection) ->
     tls = ssl.create_default_context(cadata=authority)
     readers = []
     for number in range(answers):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls, server_hostname="localhost")
+        pod = f"127.1.{number // 200}.{number % 200 + 1}"  # each pod has an address of its own
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", port, ssl=tls, server_hostname="localhost", local_addr=(pod, 0)
+        )
         body = json.dumps({"waitGeneration": 1}).encode()
         credentials = bearer(token(job=_job(number), pod_uid=f"pod-{number}"))
         head = f"POST /v1/progress HTTP/1.1\r\nHost: localhost\r\nAuthorization: {credentials}\r\n"
