@@ -1,11 +1,14 @@
 """How much sooner jobs complete than under the schedulers of the literature, at equal rented GPU-hours.
 
     python -m tests.bench.goals [--rates 60] [--workloads 1234] [--start 0 120] [--tables true estimated]
+                                [--changes 30 8 place]
 
 For each workload and at least 60 values of θ the operator's planner is simulated; the table holds the geometric mean
 over the workloads of (scheduler's mean completion time ÷ Charterer's), and each application's completion time by
 itself. True tables: curves and best batch sizes are known. Estimated: at the beginning of each workload no class was
-ever seen, and all is learned from what trainers report, with noise.
+ever seen, and all is learned from what trainers report, with noise. ``--changes``: what a change of width takes, a
+restart of so many seconds, or in place between whole nodes: pods that join are ready 30 s after they started, while the
+others train, and training then stands still for 1 s; any other change is a restart of 30 s.
 """
 
 from __future__ import annotations
@@ -15,17 +18,19 @@ import random
 import statistics
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from time import perf_counter
 
 from rich.progress import Progress
 
+from charterer.domain.job import ResizePolicy
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
 from charterer.simulate.engine.knowledge import Knowledge
 from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
 from charterer.simulate.knowledge.learned_knowledge import LearnedKnowledge, ReportModel
-from charterer.simulate.model.scenario import class_of
+from charterer.simulate.model.scenario import Scenario, class_of
 from charterer.simulate.simulation import Simulation
 from tests.bench import _pollux as pollux
 from tests.measured import GPUS_PER_NODE
@@ -39,6 +44,7 @@ GOALS = (
 """Scheduler, start-up of Charterer's nodes in seconds, ratios to reach with true and with estimated tables."""
 GPU_TYPE = "gpu"
 RESTART_SECONDS = 30.0
+IN_PLACE, STANDSTILL_SECONDS = "place", 1.0
 TABLES = ("true", "estimated")
 
 
@@ -50,6 +56,7 @@ class Run:
     workload: int
     rate: float
     start_seconds: float
+    change: str
     hours: float
     mean: float
     p50: float
@@ -59,17 +66,18 @@ class Run:
     seconds: float
 
 
-def simulate(tables: str, workload: int, rate: float, start_seconds: float) -> Run:
+def simulate(tables: str, workload: int, rate: float, start_seconds: float, change: str) -> Run:
     """The operator's planner at one exchange rate, with exact curves or with what trainers reported so far."""
     began = perf_counter()
-    scenario = pollux.scenario(workload, rate, start_seconds)
+    scenario = changing(pollux.scenario(workload, rate, start_seconds), change)
+    restart, resize = scenario.restart_seconds, scenario.resize_seconds
     applications = {class_of(name): application for name, application in pollux.applications().items()}
-    knowledge: Knowledge = ExactKnowledge(exact_profiles(applications, RESTART_SECONDS))
+    knowledge: Knowledge = ExactKnowledge(exact_profiles(applications, restart, resize))
     if tables == "estimated":
         noise = random.Random(f"{workload}/{rate}/{start_seconds}")
         reporting = ReportModel(lambda: noise.gauss(0.0, 1.0))
         knowledge = LearnedKnowledge(
-            applications, {GPU_TYPE: GPUS_PER_NODE}, RESTART_SECONDS, scenario.budget.id, reporting
+            applications, {GPU_TYPE: GPUS_PER_NODE}, restart, scenario.budget.id, reporting, resize_seconds=resize
         )
     memo = Memo()
     result = Simulation(scenario, lambda snapshot: plan(snapshot, memo), knowledge).run()
@@ -81,6 +89,7 @@ def simulate(tables: str, workload: int, rate: float, start_seconds: float) -> R
         workload,
         rate,
         start_seconds,
+        change,
         result.total_gpu_hours,
         result.mean_completion_seconds,
         result.quantile(0.5),
@@ -88,6 +97,19 @@ def simulate(tables: str, workload: int, rate: float, start_seconds: float) -> R
         result.restarts,
         {name: statistics.fmean(seconds) for name, seconds in sorted(times.items())},
         perf_counter() - began,
+    )
+
+
+def changing(scenario: Scenario, change: str) -> Scenario:
+    """The scenario with changes of width of that kind."""
+    if change != IN_PLACE:
+        return replace(scenario, restart_seconds=float(change))
+    terms = scenario.terms
+    return replace(
+        scenario,
+        restart_seconds=RESTART_SECONDS,
+        resize_seconds=STANDSTILL_SECONDS,
+        terms=lambda submission: replace(terms(submission), resize=ResizePolicy.IN_PLACE),
     )
 
 
@@ -127,11 +149,13 @@ def main() -> None:
     parser.add_argument("--workloads", default="1234", help="which of the four, as digits")
     parser.add_argument("--tables", nargs="*", choices=TABLES, default=TABLES, help="what the planner knows")
     parser.add_argument("--start", type=float, nargs="*", default=[0.0, 120.0], help="start-up of nodes in seconds")
+    parser.add_argument("--changes", nargs="*", default=["30"], help="seconds of a restart, or place")
     arguments = parser.parse_args()
     pollux.need_data()
     work = [
-        (tables, int(digit), rate, start)
+        (tables, int(digit), rate, start, change)
         for tables in arguments.tables
+        for change in arguments.changes
         for start in arguments.start
         for rate in pollux.rates(arguments.rates)
         for digit in arguments.workloads
@@ -143,9 +167,9 @@ def main() -> None:
             runs.append(done.result())
             progress.advance(bar)
     print(f"{len(runs)} simulations, {statistics.fmean(run.seconds for run in runs):.2f} s each on one core")
-    for tables in arguments.tables:
+    for tables, change in product(arguments.tables, arguments.changes):
         for scheduler, start, *goals in GOALS:
-            selected = [run for run in runs if (run.tables, run.start_seconds) == (tables, start)]
+            selected = [run for run in runs if (run.tables, run.start_seconds, run.change) == (tables, start, change)]
             if selected:
                 by_workload = ratios(selected, scheduler)
                 mean = pollux.geometric_mean([ratio for _, ratio in by_workload if ratio is not None])
@@ -153,7 +177,8 @@ def main() -> None:
                     f"{workload}: {'-' if ratio is None else f'{ratio:.3f}'}" for workload, ratio in by_workload
                 )
                 goal = goals[TABLES.index(tables)]
-                print(f"{tables} tables: {scheduler}, nodes of Charterer start in {start:g} s:", end=" ")
+                how = "in place" if change == IN_PLACE else f"restarts of {change} s"
+                print(f"{tables} tables, {how}: {scheduler}, nodes of Charterer start in {start:g} s:", end=" ")
                 print(f"{mean:.3f} (goal {goal:.2f})   {each}")
                 beside(selected, scheduler)
 

@@ -118,7 +118,7 @@ DEFAULTS: dict[str, Json] = {
         "maxRestarts": 100,
         "readyTimeoutSeconds": 600,
     },
-    "SpeedupProfile": {"restartSeconds": 30, "resizeSeconds": 0},
+    "SpeedupProfile": {},
     "GPURental": {"capacityType": "OnDemand"},
 }
 

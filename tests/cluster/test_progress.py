@@ -21,6 +21,7 @@ from charterer.domain.ids import JobId
 from charterer.domain.time import Instant, instant
 from charterer.server.directory import CurrentRun
 from charterer.server.errors import Refused
+from charterer.server.held_answers import HeldAnswers
 from charterer.server.http import progress_app, serve
 from charterer.server.progress import ProgressBoard, ProgressReport
 from charterer.server.tls import StoredSecret, TlsMaterial, ensure_tls
@@ -177,7 +178,7 @@ async def test_a_trainer_with_its_projected_token_reports_and_hears_its_allocati
     def now() -> Instant:
         return instant(datetime.now(UTC))
 
-    app = progress_app(authenticator(client, pod), pod, board, now, Silent())
+    app = progress_app(authenticator(client, pod), pod, board, now, Silent(), HeldAnswers(lambda _: None))
     site = await serve(app, "localhost", 0, tls.server_context())
     try:
         (tmp_path / "token").write_text(pod.token)

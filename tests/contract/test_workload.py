@@ -12,6 +12,7 @@ import pytest
 from charterer.cluster.client import Client
 from charterer.cluster.errors import BadRequest
 from charterer.cluster.paths import NODES
+from charterer.domain.group import RESTART_EXIT_CODE
 from charterer.domain.job import PodPhase, run_name
 from charterer.workloads import INDEXED_JOB, NotATemplate, Workload
 from tests.cluster.crd_cases import install_crds
@@ -146,12 +147,40 @@ async def test_a_run_is_resized_in_place_and_keeps_its_lowest_indices(make: Make
     world = await make(resizePolicy="InPlace")
     run = await world.started(2)
     first = run.pods[0].uid
-    run = await world.patch(run, world.workload.resize(3))
+    run = await world.patch(run, world.workload.resize(run, 3, 0))
     assert run.completions == 3
     run = await world.until(run, lambda seen: sum(pod.ready for pod in seen.pods) == 3)
-    await world.patch(run, world.workload.resize(1))
+    await world.patch(run, world.workload.resize(run, 1, 0))
     run = await world.until(run, lambda seen: [pod.index for pod in seen.pods if pod.live] == [0])
     assert run.pods[0].uid == first
+
+
+async def test_pods_that_join_a_run_may_fail_until_they_are_no_part_of_it_and_others_may_not(make: MakeWorld) -> None:
+    world = await make(resizePolicy="InPlace")
+    run = await world.started(1)
+    run = await world.patch(run, world.workload.resize(run, 2, 100))
+    assert run.retries == 100
+    run = await world.until(run, lambda seen: sum(pod.ready for pod in seen.pods) == 2)
+    await world.exit(run, [1], 1)
+    run = await world.until(run, lambda seen: seen.failed_pods == 1)
+    assert (run.failed, run.retries) == (None, 99)
+    run = await world.patch(run, world.workload.resize(run, 1, 0))
+    assert run.retries == 0
+    run = await world.until(run, lambda seen: [pod.index for pod in seen.pods if pod.live] == [0])
+    await asyncio.sleep(1.0)
+    run = await world.until(run, lambda seen: any(pod.ready for pod in seen.pods))
+    assert run.failed is None
+    await world.exit(run, [0], 1)
+    await world.until(run, lambda seen: seen.failed is not None)
+
+
+async def test_a_pod_that_asks_for_a_restart_ends_the_run_also_while_others_may_fail(make: MakeWorld) -> None:
+    world = await make(resizePolicy="InPlace")
+    run = await world.started(2)
+    run = await world.patch(run, world.workload.resize(run, 2, 100))
+    await world.exit(run, [1], RESTART_EXIT_CODE)
+    run = await world.until(run, lambda seen: seen.failed is not None and not any(pod.live for pod in seen.pods))
+    assert not run.failed_by_disruption
 
 
 async def test_a_template_that_no_run_can_be_made_of_is_named_by_the_api_server(make: MakeWorld) -> None:

@@ -55,12 +55,13 @@ from charterer.controller.surveys import Surveys, machines_on_record, pools_in, 
 from charterer.controller.templates import Templates
 from charterer.controller.unpaid_pods import UnpaidPods
 from charterer.domain.ids import StepKey
-from charterer.domain.snapshot import Stop
+from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.time import Instant, instant
 from charterer.metrics.instruments import Metrics
 from charterer.providers.accounts import Accounts, Adapters
 from charterer.providers.guarded import Guards
-from charterer.server.http import progress_app, serve
+from charterer.server.held_answers import HeldAnswers
+from charterer.server.http import PROGRESS_CONNECTIONS, progress_app, serve
 from charterer.server.progress import ProgressBoard
 from charterer.server.tls import TlsMaterial
 from charterer.server.tokens import Authenticator, PostReview
@@ -114,7 +115,7 @@ class Leader:
         )
         adapter = partial(adapters, objects=ClusterObjects(client))
         self._accounts = Accounts(os.environ, guards, adapter)
-        self._board = ProgressBoard()
+        self._board = ProgressBoard(regrouped=self._awake.set)
 
         clock = TrustedClock(now, asyncio.get_running_loop().time, self._clocks)
         self._now = clock.now
@@ -140,6 +141,8 @@ class Leader:
             settings.limits,
         )
 
+        self._directory = SnapshotJobDirectory(source.last_or_none)
+        self._held = HeldAnswers(self._directory.generation)
         self._unpaid = UnpaidPods(client, store, self._recorder, self._now)
         self._preflights = Preflights(self._accounts, partial(pools_in, store), self._awake.set, source.last_or_none)
 
@@ -170,7 +173,7 @@ class Leader:
             source.last,
         )
         executor = wrap(ClusterExecutor(context))
-        self.loop = Loop(source.observe, self._now, executor, publisher, self._awake, in_flight, settings.timing)
+        self.loop = Loop(self._observe, self._now, executor, publisher, self._awake, in_flight, settings.timing)
 
     async def start(self, stack: AsyncExitStack) -> None:
         """Read what the cluster and the profiles remember; what must be closed goes onto the stack.
@@ -213,17 +216,23 @@ class Leader:
     async def _serve_progress(self, stack: AsyncExitStack) -> ssl.SSLContext:
         """Serve the pods' reports with the certificate of the context that is returned."""
         context = self._material.server_context()
-        directory = SnapshotJobDirectory(self._source.last_or_none)
-        authenticator = Authenticator(_token_review(self._client), directory)
+        authenticator = Authenticator(_token_review(self._client), self._directory)
         progress = await serve(
-            progress_app(authenticator, directory, self._board, self._now, self._collector),
+            progress_app(authenticator, self._directory, self._board, self._now, self._collector, self._held),
             self._settings.host,
             self._settings.progress_port,
             context,
+            limits=PROGRESS_CONNECTIONS,
         )
         stack.push_async_callback(progress.close)
         _log.info("progress on port %d", progress.port)
         return context
+
+    def _observe(self) -> Snapshot:
+        """Everything as it is known now; pods that wait for a change of their group hear of it."""
+        snapshot = self._source.observe()
+        self._held.look()
+        return snapshot
 
     async def _stopped(self) -> Stop | None:
         """How the annotation of the operator's own Namespace stops it at this moment. Raises ApiError."""

@@ -6,11 +6,13 @@ import json
 from collections.abc import Callable
 
 from charterer.domain.ids import JobId
-from charterer.domain.job import Job, Run
+from charterer.domain.job import Job, ResizePolicy, Run
 from charterer.domain.nodes.hazard import Hazard
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import seconds_between
-from charterer.server.directory import CurrentRun
+from charterer.lifecycle.group import group_of
+from charterer.server.directory import CurrentRun, Members
+from charterer.workloads.pod_template import pod_address
 
 
 class SnapshotJobDirectory:
@@ -23,12 +25,9 @@ class SnapshotJobDirectory:
         """The oldest run with live pods; None for a job that is not there or has no such run."""
         snapshot = self._last()
         job = None if snapshot is None else snapshot.jobs.get(job_id)
-        if snapshot is None or job is None:
+        run = None if job is None else _oldest_run(job)
+        if snapshot is None or job is None or run is None:
             return None
-        alive = [run for run in job.runs if any(pod.live for pod in run.pods)]
-        if not alive:
-            return None
-        run = min(alive, key=lambda run: run.number)
         return CurrentRun(
             number=run.number,
             pod_uids=frozenset(pod.uid for pod in run.pods),
@@ -36,12 +35,30 @@ class SnapshotJobDirectory:
             stopping=_stopping(job, run, snapshot),
             hazard=_hazard(job, snapshot),
             ages=_ages(job, snapshot),
+            members=_members(job, run),
         )
+
+    def generation(self, job_id: JobId) -> int | None:
+        """That of the group which the job's current run should form; None where it is to stop, or there is none."""
+        snapshot = self._last()
+        job = None if snapshot is None else snapshot.jobs.get(job_id)
+        run = None if job is None else _oldest_run(job)
+        allocation = None if job is None else job.allocation
+        if job is None or run is None or allocation is None or allocation.run != run.number:
+            return None
+        return group_of(job, run).generation
+
+
+def _oldest_run(job: Job) -> Run | None:
+    """The oldest run with live pods."""
+    alive = [run for run in job.runs if any(pod.live for pod in run.pods)]
+    return min(alive, key=lambda run: run.number, default=None)
 
 
 def _allocation(job: Job, run: Run) -> dict[str, int]:
-    if job.allocation is not None and job.allocation.run == run.number:
-        allocation = job.allocation
+    current = job.trains_on
+    if current is not None and current.run == run.number:
+        allocation = current
     else:
         former = next((former for former in job.replaced if former.run == run.number), None)
         if former is None:
@@ -49,6 +66,15 @@ def _allocation(job: Job, run: Run) -> dict[str, int]:
         allocation = former
     shape: dict[str, int] = json.loads(allocation.annotation)
     return shape
+
+
+def _members(job: Job, run: Run) -> Members | None:
+    """The pods that should train together; None in a run that is not resized in place."""
+    if job.resize is not ResizePolicy.IN_PLACE:
+        return None
+    group = group_of(job, run)
+    addresses = tuple([pod_address(job, run.number, index) for index in group.indexes])
+    return Members(group.generation, group.indexes, addresses)
 
 
 def _stopping(job: Job, run: Run, snapshot: Snapshot) -> bool:

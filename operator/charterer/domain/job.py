@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 
+from charterer.domain.doubt import Doubt
+from charterer.domain.finish import Finish
+from charterer.domain.group import Group, Stretch
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
 from charterer.domain.money import ZERO, Money
 from charterer.domain.option import Option
@@ -88,13 +90,6 @@ class Allocation:
     def label_value(self) -> str:
         """The value of the job's ``run_label`` on the nodes that admit this run's pods."""
         return f"r{self.run}"
-
-
-class Doubt(NamedTuple):
-    """A rental that a job's status names and that is not believed to be the job's, and why, as a sentence."""
-
-    rental: RentalId
-    why: str
 
 
 class RunOutcome(StrEnum):
@@ -195,7 +190,7 @@ class Run:
     ``warning``: the last Warning Event about the object or its pods, known only of a run that takes long to start.
     ``owned``: its TrainingJob controls it; to delete that one without its dependents takes the owner away.
     ``template``: digest of the template that it was made of; empty where that is not known. ``departed``: its pods that
-    were killed and are gone.
+    were killed and are gone. ``retries``: how many pods may fail before its object does, after the ``failed_pods``.
     """
 
     number: int
@@ -216,6 +211,8 @@ class Run:
     owned: bool = True
     template: str = ""
     departed: tuple[Pod, ...] = ()
+    retries: int = 0
+    failed_pods: int = 0
 
     @property
     def job_name(self) -> str:
@@ -244,54 +241,27 @@ class Run:
         return tuple(index for index in range(self.completions) if index not in proven)
 
 
-class FinishKind(StrEnum):
-    """How a job ended for good."""
-
-    COMPLETE = "Complete"
-    FAILED = "Failed"
-
-
-IN_DOUBT = "CompletedInDoubt"
-"""``Finish.reason`` of a job whose pods all exited with 0 long before its work was done, as its last report says."""
-CANNOT_START = "CannotStart"
-"""``Finish.reason`` of a job none of whose last runs ever started."""
-START_ATTEMPTS = 3
-"""Runs in a row that may fail to start before the job fails. Each holds machines for up to readyTimeoutSeconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """The job's end, recorded once in its status; no run is started after it."""
-
-    kind: FinishKind
-    at: Instant
-    reason: str
-    message: str
-
-    @property
-    def done(self) -> bool:
-        """Whether the work is done, as far as is known."""
-        return self.kind is FinishKind.COMPLETE and self.reason != IN_DOUBT
-
-
 @dataclass(frozen=True, slots=True)
 class Job:
     """A TrainingJob joined with its runs.
 
     ``budget``: None if no GPUBudget selects its namespace. ``remaining``: expected work left in seconds of the class's
     reference option, None if nothing is known. ``invalid``: why the Job API or the operator refused the template
-    (recorded with the generation that was refused); empty if they did not. ``allocation`` and ``records`` are read
-    back from status, where intents and outcomes survive a crash. ``pod_gpus``: nvidia.com/gpu in the template's first
+    (recorded with the generation that was refused); empty if they did not. ``allocation`` and ``records`` are read back
+    from status, where intents and outcomes survive a crash. ``pod_gpus``: nvidia.com/gpu in the template's first
     container, 0 if absent. ``replaced``: former allocations (of other runs than ``allocation``) whose runs have not
     been recorded yet; the write that replaces or clears an allocation puts it there. ``has_service``: its headless
     Service exists. ``checking``: the API server is being asked whether the template is valid; until then nothing is
     planned for the job, and what it may need is kept. ``max_cost``: the most it may cost. ``target_completion``: when
     its owner wants it done. ``predicted``: the expected cost from its first start to its end, as of when it first got
     GPUs; None before that. ``moves``: when it was moved because that paid, in the 24 h up to the last such move.
-    ``earlier_cost``: of runs that are no longer in ``records``. ``start_failures``: the latest runs, in a row, that
-    were NOT_STARTED. ``doubts``: what is not believed of ``allocation`` and ``replaced``; it holds no GPUs.
-    ``template``: digest of it. ``bottlenecks``: what holds its present run up. ``nodes_replaced``: how often it got
-    another node because one did. ``stall_timeout_seconds``: see ``policy.jobs.stalls``; 0: never.
+    ``earlier_cost``: of runs that are no longer in ``records``, and of ``stretches``. ``start_failures``: the latest
+    runs, in a row, that were NOT_STARTED. ``doubts``: what is not believed of ``allocation`` and ``replaced``; it holds
+    no GPUs. ``template``: digest of it. ``group``: the pods that should train together, in a run that is resized in
+    place. ``resized_from``: the allocation with which that run's group trains until its leader reports the one of
+    ``allocation``. ``stretches``: how long runs had other widths before they were resized in place. ``bottlenecks``:
+    what holds its present run up. ``nodes_replaced``: how often it got another node because one did.
+    ``stall_timeout_seconds``: see ``policy.jobs.stalls``; 0: never.
     """
 
     id: JobId
@@ -339,6 +309,9 @@ class Job:
     bottlenecks: tuple[Bottleneck, ...] = ()
     stall_timeout_seconds: float | None = None
     nodes_replaced: int = 0
+    group: Group | None = None
+    resized_from: Allocation | None = None
+    stretches: tuple[Stretch, ...] = ()
 
     def believed(self, allocation: Allocation) -> tuple[Placement, ...]:
         """The placements of one of the job's allocations, without those on rentals in ``doubts``."""
@@ -368,6 +341,29 @@ class Job:
         if self.allocation is None:
             return None
         return next((run for run in self.runs if run.number == self.allocation.run), None)
+
+    @property
+    def trains_on(self) -> Allocation | None:
+        """The allocation whose width its run has by now: while it is resized in place, still the former one."""
+        former, intended = self.resized_from, self.allocation
+        return intended if former is None or intended is None or former.run != intended.run else former
+
+    @property
+    def current_group(self) -> Group | None:
+        """The group of the allocation's run; None where none is on record, or the run is not resized in place."""
+        group = self.group
+        if group is None or self.allocation is None or group.run != self.allocation.run:
+            return None
+        return group if self.resize is ResizePolicy.IN_PLACE else None
+
+    @property
+    def regroups(self) -> bool:
+        """Whether a change of its run's group is under way, which goes on training meanwhile."""
+        group, intended = self.current_group, self.allocation
+        if group is None or intended is None:
+            return False
+        lacks = group.formed and len(group.indexes) != len(intended.placements)
+        return bool(lacks) or group.pending or self.trains_on is not intended
 
     def has_all_pods(self, *, ready: bool = False) -> bool:
         """Whether its run consists of just the pods that the allocation names, all running (and ready, if asked)."""

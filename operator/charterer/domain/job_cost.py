@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from charterer.domain.group import Stretch
 from charterer.domain.ids import RentalId
 from charterer.domain.job import Allocation, Job, RunRecord
 from charterer.domain.money import Money, total
+from charterer.domain.option import Option
 from charterer.domain.rental import Rental
-from charterer.domain.time import Instant
+from charterer.domain.time import Instant, seconds_between
 
 
 def spans(job: Job, now: Instant) -> Iterable[tuple[RunRecord | Allocation, Instant, Instant]]:
@@ -47,6 +49,45 @@ def costed(job: Job, record: RunRecord, rentals: Mapping[RentalId, Rental]) -> R
     recorded = replace(job, records=(*job.records, record))
     costs = [_run_cost(run, start, end, rentals) for run, start, end in spans(recorded, record.until) if run is record]
     return replace(record, cost=total(costs))
+
+
+def with_allocation(job: Job, allocation: Allocation, rentals: Mapping[RentalId, Rental]) -> Job:
+    """The job when its run is to be resized in place to ``allocation``: what it held so far has cost what it did.
+
+    Until the run's group has been formed, its width is the one that it has now (``Job.trains_on``).
+    """
+    held = job.allocation
+    costs = [_run_cost(run, start, end, rentals) for run, start, end in spans(job, allocation.since) if run is held]
+    return replace(
+        job,
+        allocation=allocation,
+        resized_from=job.trains_on,
+        earlier_cost=job.earlier_cost + total(costs),
+    )
+
+
+def resized(job: Job, rentals: Mapping[RentalId, Rental], now: Instant) -> Job:
+    """The job when the width of its allocation begins to count: its group has been formed, or nobody will say so."""
+    if job.allocation is None or job.resized_from is None:
+        return job
+    counted = with_allocation(job, replace(job.allocation, since=now), rentals)
+    return without_resize(replace(counted, resized_from=job.resized_from), now)
+
+
+def without_resize(job: Job, until: Instant) -> Job:
+    """The job when its run has no longer the width from which it was resized: how long it had it is kept."""
+    former = job.resized_from
+    if former is None:
+        return job
+    seconds = max(seconds_between(former.since, until), 0.0)
+    same = [stretch for stretch in job.stretches if _alike(stretch.option, former.option)]
+    others = [stretch for stretch in job.stretches if not _alike(stretch.option, former.option)]
+    longer = Stretch(former.option, seconds + sum(stretch.seconds for stretch in same))
+    return replace(job, resized_from=None, stretches=(*others, longer))
+
+
+def _alike(one: Option, other: Option) -> bool:
+    return (one.pool, one.gpus, one.resource) == (other.pool, other.gpus, other.resource)
 
 
 def _run_cost(run: RunRecord | Allocation, start: Instant, end: Instant, rentals: Mapping[RentalId, Rental]) -> Money:

@@ -49,6 +49,7 @@ class ReasonCode(StrEnum):
     LOST_NODE = "LostNode"
     NOT_STARTING = "NotStarting"
     STALLED = "Stalled"
+    NOT_REGROUPED = "NotRegrouped"
     NOT_BELIEVED = "NotBelieved"
     NOT_RECORDED = "NotRecorded"
     BACK_OFF = "BackOff"

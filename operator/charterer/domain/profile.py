@@ -20,6 +20,10 @@ class ThroughputTable:
     points: tuple[tuple[int, float], ...]
 
 
+DEFAULT_RESTART_SECONDS = 30.0
+"""Seconds from stopping a run to training on in the next, where nobody says and no run was seen to restart."""
+
+
 @dataclass(frozen=True, slots=True)
 class Amdahl:
     """throughput(k) = value / ((1 - p) + p / k) with p the parallel fraction and value the throughput of one GPU."""

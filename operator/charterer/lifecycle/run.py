@@ -22,13 +22,13 @@ from charterer.domain.steps import (
     DeleteJob,
     DeleteRun,
     LabelNode,
-    ResizeRun,
     RunStep,
     StopRun,
     Unsuspend,
     Wait,
 )
 from charterer.domain.time import after
+from charterer.lifecycle.group import group_step, steady
 from charterer.lifecycle.verdict import judge
 from charterer.lifecycle.view import LifecycleView, NodeIndex, draining
 from charterer.sentences import count
@@ -67,6 +67,8 @@ def goes_on(job: Job) -> bool:
         return False
     run = job.runs[0]
     if run.number != allocation.run or not active(run) or run.deleting or run.completions != len(allocation.placements):
+        return False
+    if job.resize is ResizePolicy.IN_PLACE and not steady(job, allocation, run):
         return False
     text = allocation.annotation
     if any(pod.allocation != text and pod.live and not pod.deleting for pod in run.pods):
@@ -270,16 +272,15 @@ def _gpus_of_others(node: NodeName, job: Job, run: int, view: LifecycleView) -> 
 
 def _adapt(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
     """Change the width of a run in place, and write the allocation to its pods."""
-    run = runs.current
-    if runs.intended is None or run is None or run.deleting or run.ended is not None:
+    run, intended = runs.current, runs.intended
+    if intended is None or run is None or run.deleting or run.ended is not None:
         return None
-    pods = len(runs.intended.placements)
-    if run.completions != pods:
-        if runs.job.resize is not ResizePolicy.IN_PLACE:
-            return Wait(f"an allocation of {run.completions} pods or another run: {run.name} cannot change its width")
-        obstacle = _obstacle(runs.intended, runs.job, view) if pods > run.completions else ""
-        return Wait(obstacle) if obstacle else ResizeRun(runs.job.id, run.number, pods)
-    annotation = runs.intended.annotation
+    grows = len(intended.placements) > run.completions
+    obstacle = _obstacle(intended, runs.job, view) if grows else ""
+    step = group_step(runs.job, intended, run, obstacle, view.snapshot.now)
+    if step is not None:
+        return step
+    annotation = intended.annotation
     for pod in run.pods:
         if pod.live and not pod.deleting and pod.allocation != annotation:
             return AnnotatePod(runs.job.id, pod, annotation)

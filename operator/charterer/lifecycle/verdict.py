@@ -14,13 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from charterer.domain.finish import CANNOT_START, IN_DOUBT, START_ATTEMPTS, Finish, FinishKind
+from charterer.domain.group import RESTART_EXIT_CODE
 from charterer.domain.job import (
-    CANNOT_START,
-    IN_DOUBT,
-    START_ATTEMPTS,
     Allocation,
-    Finish,
-    FinishKind,
     Job,
     Placement,
     Pod,
@@ -86,7 +83,7 @@ def judge(
     if run.complete is not None:
         verdict = _completion(job, allocation, run, run.complete, view, stopped=stopped)
     elif run.failed is not None and not run.suspended and (run.failed_by_disruption or not stopped):
-        verdict = _failure(allocation, run, run.failed, view)
+        verdict = _failure(job, allocation, run, run.failed, view)
     else:
         verdict = _suspended(job, allocation, run, view)
     return verdict if isinstance(verdict, Wait) else _record(job, allocation, run, verdict, view)
@@ -160,7 +157,10 @@ def _may_be_done(last: Progress, run: Run, at: Instant) -> float:
     return last.fraction * (1.0 + _MOST_SPEEDUP * since / seconds_between(run.started, last.at))
 
 
-def _failure(allocation: Allocation, run: Run, failed: Instant, view: LifecycleView) -> _RunVerdict | Wait:
+def _failure(job: Job, allocation: Allocation, run: Run, failed: Instant, view: LifecycleView) -> _RunVerdict | Wait:
+    if _asks_for_restart(job, run):
+        text = f"its trainer asked for a restart (exit code {RESTART_EXIT_CODE}): the pods could not form a group"
+        return _RunVerdict(RunOutcome.INTERRUPTED, text)
     if run.failed_by_disruption or any(pod.disrupted for pod in run.pods):
         return _RunVerdict(RunOutcome.INTERRUPTED, _disruption(allocation, run, failed, view))
     deadline = after(failed, _SURVEY_WAIT_SECONDS)
@@ -176,6 +176,12 @@ def _failure(allocation: Allocation, run: Run, failed: Instant, view: LifecycleV
     if view.snapshot.now < deadline:
         return Wait(unknown.reason, until=deadline)
     return _RunVerdict(RunOutcome.INTERRUPTED, f"the state of its machines is unknown; waited for {unknown.reason}")
+
+
+def _asks_for_restart(job: Job, run: Run) -> bool:
+    """Whether no pod of a run that forms groups failed by itself but to ask for a restart."""
+    codes = {pod.exit_code for pod in run.pods if pod.phase is PodPhase.FAILED and not pod.deleting}
+    return job.group is not None and job.group.reports and codes == {RESTART_EXIT_CODE}
 
 
 def _disruption(allocation: Allocation, run: Run, failed: Instant, view: LifecycleView) -> str:

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from charterer.domain.ids import JobId
 from charterer.domain.nodes.hazard import Hazard
+
+
+class Members(NamedTuple):
+    """The pods that should form the group of ``generation``: their indexes in the run's Job, and their DNS names."""
+
+    generation: int
+    indexes: tuple[int, ...]
+    addresses: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +24,8 @@ class CurrentRun:
 
     ``allocation`` is the content of the pods' annotation ``charterer.dev/allocation``. ``stopping``: the run is being
     stopped or is about to be, so its pods should write a checkpoint and exit. ``hazard``: at which rate its nodes are
-    taken back, whose ``ages`` are in hours; None where none is expected.
+    taken back, whose ``ages`` are in hours; None where none is expected. ``members``: None where the run's width cannot
+    change in place.
     """
 
     number: int
@@ -25,6 +34,12 @@ class CurrentRun:
     stopping: bool
     hazard: Hazard | None = None
     ages: tuple[float, ...] = ()
+    members: Members | None = None
+
+    @property
+    def leader(self) -> int:
+        """The index of the pod that speaks for the run."""
+        return 0 if self.members is None else self.members.indexes[0]
 
 
 class JobDirectory(Protocol):

@@ -14,11 +14,13 @@ from traceback import extract_tb
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from charterer.domain.ids import JobId
 from charterer.domain.time import Instant
 from charterer.policy.options.interruptions import advised_checkpoint_interval
 from charterer.server.batch_advisor import BatchAdvisor
-from charterer.server.directory import JobDirectory
+from charterer.server.directory import CurrentRun, JobDirectory
 from charterer.server.errors import Refused
+from charterer.server.held_answers import HeldAnswers
 from charterer.server.listener import Listener
 from charterer.server.progress import ProgressBoard, ProgressReport
 from charterer.server.rate_limiter import RateLimiter
@@ -45,6 +47,8 @@ class ServerLimits:
     request_seconds: float = 15.0
 
 
+PROGRESS_CONNECTIONS = ServerLimits(connections=4_096)
+"""For reports: as many connections again as answers may wait (``held_answers.MOST_HELD``)."""
 FEW_CONNECTIONS = ServerLimits(connections=64)
 """For health and metrics, which few clients ask for."""
 
@@ -109,12 +113,22 @@ async def _body(request: web.Request, within: float) -> bytes:
         raise Refused(400, "InvalidReport", "the body does not arrive as its headers say") from None
 
 
+def _current_run(directory: JobDirectory, job: JobId, report: ProgressReport) -> CurrentRun:
+    """The run that the report is of. Refused (409) if that is over."""
+    run = directory.find(job)
+    if run is not None and report.run in (None, run.number):
+        return run
+    current = f"run {run.number} is current" if run is not None else "no run is current"
+    raise Refused(409, "RunIsOver", f"the report is of run {report.run}; {current}")
+
+
 def progress_app(
     authenticator: Authenticator,
     directory: JobDirectory,
     board: ProgressBoard,
     now: Callable[[], Instant],
     counsel: BatchAdvisor,
+    held: HeldAnswers,
     *,
     pace: RateLimiter | None = None,
     again_seconds: int = _AGAIN_SECONDS,
@@ -123,7 +137,8 @@ def progress_app(
     """POST /v1/progress: a pod reports its progress and learns its allocation, and whether its run is to stop.
 
     The answer is ``{"allocation": {"run", "gpus", "pods", "gpusPerPod"}, "stopping": bool, "againSeconds": int}``, and
-    ``"batch"``, samples per step, where ``counsel`` has one; ``"checkpointEverySeconds"`` where nodes are taken back.
+    ``"batch"``, samples per step, where ``counsel`` has one; ``"checkpointEverySeconds"`` where nodes are taken back;
+    ``"members"``, the pods that should train together, where that changes in place. ``held``: answers that wait for it.
     Refusals: 400 (what is wrong with which field), 401, 403, 408, 409 (the report is of a run that is over), 413, 415,
     429, 503.
     """
@@ -136,15 +151,17 @@ def progress_app(
         if wait:
             raise Refused(429, "TooManyReports", f"pod {caller.pod} reports too often", retry_after=math.ceil(wait))
         report = ProgressReport.parse(await _body(request, body_seconds))
-        run = directory.find(caller.job)
-        if run is None or (report.run is not None and report.run != run.number):
-            current = f"run {run.number} is current" if run is not None else "no run is current"
-            raise Refused(409, "RunIsOver", f"the report is of run {report.run}; {current}")
-        board.report(caller.job, run.number, report, now())
+        run = _current_run(directory, caller.job, report)
+        board.report(caller.job, run.number, report, now(), leader=run.leader)
         batch = counsel.handle_report(caller.job, run.number, report, now())
+        if report.wait_generation is not None:
+            await held.wait(caller.job, report.wait_generation)
+            run = _current_run(directory, caller.job, report)
         answer = {"allocation": dict(run.allocation), "stopping": run.stopping, "againSeconds": again_seconds}
         if batch is not None:
             answer["batch"] = batch
+        if run.members is not None:
+            answer["members"] = run.members._asdict()
         if run.hazard is not None:
             answer["checkpointEverySeconds"] = round(
                 advised_checkpoint_interval(run.hazard, run.ages, report.checkpoint_seconds)

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import socket
 import ssl
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable
 from functools import partial
 from typing import Final, Generic, TypeVar
@@ -20,6 +21,7 @@ _HANDSHAKE_SECONDS: Final = 5.0
 _NO_FILES_PAUSE_SECONDS: Final = 0.5
 """Seconds to wait when the process has no file for another connection."""
 _BACKLOG: Final = 128
+SSLProtocol.max_size = 16 * 1024  # of one TLS record; asyncio keeps a buffer of 256 KiB for each connection otherwise
 
 C = TypeVar("C")
 

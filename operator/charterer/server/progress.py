@@ -8,7 +8,7 @@ A new leader starts with an empty board; until a pod reports again, what status 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from charterer.api.significant_change import differs_by
@@ -25,6 +25,8 @@ _LONGEST_STEP_SECONDS = 86_400.0
 _SHORTEST_STEP_SECONDS = 1e-6
 _LONGEST_CHECKPOINT_SECONDS = 86_400.0
 _LARGEST_GRADIENT = 1e30
+_LAST_GENERATION = 999_999_999
+_LONGEST_RESIZE_SECONDS = 86_400.0
 
 
 def _bad(name: str, value: object, wanted: str) -> Refused:
@@ -72,6 +74,11 @@ def _part_of_step(body: Mapping[str, object], name: str) -> float | None:
     return _number(body, name, _LONGEST_STEP_SECONDS, f"a number of seconds from 0 to {_LONGEST_STEP_SECONDS:g}")
 
 
+def _resize_seconds(body: Mapping[str, object]) -> float | None:
+    wanted = f"a number of seconds from 0 to {_LONGEST_RESIZE_SECONDS:g}: the standstill of the last change in place"
+    return _number(body, "resizeSeconds", _LONGEST_RESIZE_SECONDS, wanted)
+
+
 def _gradient_square(body: Mapping[str, object]) -> float | None:
     wanted = (
         f"a number from {-_LARGEST_GRADIENT:g} to {_LARGEST_GRADIENT:g}"  # an estimate without bias may be negative
@@ -91,7 +98,9 @@ class ProgressReport:
     samples that all GPUs see in one step; ``step_seconds``: mean of the steps since the last report; ``grad_sqr`` and
     ``grad_var``: squared norm of the gradient and variance of its estimate at the job's own batch size.
     ``checkpoint_seconds``: that the last checkpoint took. ``compute_seconds``, ``sync_seconds``, ``load_seconds``: of
-    a mean step, in computing, in waiting for other ranks, and in waiting for input.
+    a mean step, in computing, in waiting for other ranks, and in waiting for input. ``generation``: of the group in
+    which the process trains; ``wait_generation``: the answer may wait until the group to be formed is another one;
+    ``resize_seconds``: for which training stood still at the last change of the group.
     """
 
     run: int | None = None
@@ -108,6 +117,9 @@ class ProgressReport:
     compute_seconds: float | None = None
     sync_seconds: float | None = None
     load_seconds: float | None = None
+    generation: int | None = None
+    wait_generation: int | None = None
+    resize_seconds: float | None = None
 
     @classmethod
     def parse(cls, body: bytes) -> ProgressReport:
@@ -133,6 +145,9 @@ class ProgressReport:
             compute_seconds=_part_of_step(content, "computeSeconds"),
             sync_seconds=_part_of_step(content, "syncSeconds"),
             load_seconds=_part_of_step(content, "loadSeconds"),
+            generation=_whole(content, "generation", 1, _LAST_GENERATION),
+            wait_generation=_whole(content, "waitGeneration", 0, _LAST_GENERATION),
+            resize_seconds=_resize_seconds(content),
         )
 
     @property
@@ -155,12 +170,12 @@ class ProgressReport:
     @property
     def says_something(self) -> bool:
         """Whether it carries numbers; a pod may also post only to hear its allocation."""
-        return not (self.done is None and self.step is None and self.throughput is None)
+        return not (self.done is None and self.step is None and self.throughput is None and self.generation is None)
 
 
 def noticeably_different(old: Progress | None, new: Progress) -> bool:
-    """Whether ``new`` is worth a write: another run, 1 % of the job, 10 % of throughput, or the first or last of it."""
-    if old is None or old.run != new.run:
+    """Whether ``new`` is worth a write: another run or group, 1 % of the job, 10 % of throughput, its first or last."""
+    if old is None or (old.run, old.generation) != (new.run, new.generation):
         return True
     if old.fraction is None or new.fraction is None:
         if old.fraction is not new.fraction or differs_by(_NOTICEABLE_RATIO, new.step, old.step):
@@ -186,15 +201,22 @@ class _Entry:
 
 
 class ProgressBoard:
-    """The latest progress by job. Only reports of index 0 count: one pod speaks for the run."""
+    """The latest progress by job. Only reports of the leader count: one pod speaks for the run.
 
-    def __init__(self, *, flush_seconds: float = 60.0) -> None:
+    ``regrouped`` is called when a leader names another group than before.
+    """
+
+    def __init__(self, *, flush_seconds: float = 60.0, regrouped: Callable[[], None] = lambda: None) -> None:
         self._flush_seconds = flush_seconds
+        self._regrouped = regrouped
         self._entries: dict[JobId, _Entry] = {}
 
-    def report(self, job: JobId, run: int, report: ProgressReport, at: Instant) -> None:
-        """Take in a report of run ``run``; what it omits keeps its last value within the run."""
-        if report.index != 0 or not report.says_something:
+    def report(self, job: JobId, run: int, report: ProgressReport, at: Instant, *, leader: int = 0) -> None:
+        """Take in a report of run ``run``, whose pod of index ``leader`` speaks for it.
+
+        What it omits keeps its last value within the run, but for the group: pods that were made again are in none.
+        """
+        if report.index != leader or not report.says_something:
             return
         entry = self._entries.get(job)
         last = entry.latest if entry is not None and entry.latest.run == run else None
@@ -207,11 +229,14 @@ class ProgressBoard:
             at=at,
             advanced=advanced,
             longest_pause=max(pause, 0.0 if entry is None else entry.latest.longest_pause),
+            generation=report.generation,
         )
         if entry is None:
             self._entries[job] = _Entry(progress)
         else:
             entry.latest = progress
+        if progress.generation is not None and (last is None or progress.generation != last.generation):
+            self._regrouped()
 
     def adopt(self, job: JobId, progress: Progress, at: Instant) -> None:
         """Go on from what a former process wrote of a present run: whether it advances is seen from now on."""

@@ -106,7 +106,7 @@ def simulate_scenario(scenario: Scenario, choice: PolicyChoice) -> SimulationRes
     by_class = {class_of(name): application for name, application in scenario.applications.items()}
     knowledge: Knowledge
     if choice.noise is None:
-        knowledge = ExactKnowledge(exact_profiles(by_class, scenario.restart_seconds))
+        knowledge = ExactKnowledge(exact_profiles(by_class, scenario.restart_seconds, scenario.resize_seconds))
     else:
         knowledge = learning_from_reports(scenario, by_class, choice.noise)
     return Simulation(scenario, partial(plan, memo=Memo()), knowledge).run()

@@ -15,6 +15,7 @@ from charterer.api.names import ANNOTATION_TEMPLATE, API_VERSION, LABEL_JOB, LAB
 from charterer.api.template import digest
 from charterer.cluster.paths import JOBS
 from charterer.cluster.store import WatchedKind
+from charterer.domain.group import RESTART_EXIT_CODE
 from charterer.domain.ids import JobId
 from charterer.domain.job import Allocation, Job, ResizePolicy, Run, run_name, run_number
 from charterer.workloads.pod_template import pod_template
@@ -38,6 +39,7 @@ def decode_job(raw: Raw) -> tuple[JobId, Run] | None:
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     failed = true_condition(status, "Failed")
     message = "" if failed is None else sentence(failed)
+    failed_pods = status.get("failed") or 0
     run = Run(
         number=number,
         name=meta.name,
@@ -55,6 +57,8 @@ def decode_job(raw: Raw) -> tuple[JobId, Run] | None:
         failed_by_disruption=_DISRUPTED in message,
         owned=owner is not None,
         template=meta.annotations.get(ANNOTATION_TEMPLATE, ""),
+        retries=max(spec.get("backoffLimit", 0) - failed_pods, 0),
+        failed_pods=failed_pods,
     )
     return claimed[0], run
 
@@ -131,9 +135,13 @@ class IndexedJob:
         """See ``Workload.resume``."""
         return {"spec": {"suspend": False}}
 
-    def resize(self, pods: int) -> Json:
-        """See ``Workload.resize``. The API lets completions change only together with parallelism."""
-        return {"spec": {"parallelism": pods, "completions": pods}}
+    def resize(self, run: Run, pods: int, retries: int) -> Json:
+        """See ``Workload.resize``. The API lets completions change only together with parallelism.
+
+        The Job controller compares ``backoffLimit`` with all failed pods of the Job, also with those of an index that
+        it no longer has.
+        """
+        return {"spec": {"parallelism": pods, "completions": pods, "backoffLimit": run.failed_pods + retries}}
 
 
 INDEXED_JOB: Final[Workload] = IndexedJob()
@@ -151,6 +159,17 @@ def _owner(job: Job) -> Json:
 
 
 def _pod_failure_policy(resize: ResizePolicy) -> Json:
-    """A lost rank ends the run, or its peers would wait for it and cost money; InPlace trainers go on without."""
-    action = "Ignore" if resize is ResizePolicy.IN_PLACE else "FailJob"
-    return {"rules": [{"action": action, "onPodConditions": [{"type": _DISRUPTED, "status": "True"}]}]}
+    """A lost rank ends the run, or its peers would wait for it and cost money; InPlace trainers go on without.
+
+    There, a trainer that asks for a restart ends the run also while other pods may fail (``Workload.resize``).
+    """
+    disrupted = [{"type": _DISRUPTED, "status": "True"}]
+    if resize is not ResizePolicy.IN_PLACE:
+        return {"rules": [{"action": "FailJob", "onPodConditions": disrupted}]}
+    restart = {"operator": "In", "values": [RESTART_EXIT_CODE]}
+    return {
+        "rules": [
+            {"action": "FailJob", "onExitCodes": restart},
+            {"action": "Ignore", "onPodConditions": disrupted},
+        ]
+    }

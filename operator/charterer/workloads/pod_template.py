@@ -44,6 +44,11 @@ def pod_template(
         raise NotATemplate(f"it does not have the shape of a pod template ({error})") from error
 
 
+def pod_address(job: Job, run: int, index: int) -> str:
+    """The DNS name of a run's pod among the pods of its namespace; it exists before the pod is ready."""
+    return f"{run_name(job.name, run)}-{index}.{job.name}"
+
+
 def _with_own_values(
     job: Job, template: Mapping[str, Any], allocation: Allocation, labels: Json, environment: RunEnvironment
 ) -> Json:
@@ -136,7 +141,7 @@ def _environment(job: Job, allocation: Allocation, environment: RunEnvironment) 
     a pod that joins would wait for another until all agents fail. The first pod's name is the shortest that the pods'
     DNS suffixes complete: the first of these fits, where that of the namespace in it takes two misses before.
     """
-    master = f"{run_name(job.name, allocation.run)}-0.{job.name}"
+    master = pod_address(job, allocation.run, 0)
     values = {
         "PET_NPROC_PER_NODE": str(allocation.placements[0].gpus),
         "PET_MASTER_ADDR": master,

@@ -70,6 +70,9 @@ class Workload(Protocol):
         """The merge patch that lets a suspended run's pods start."""
         ...
 
-    def resize(self, pods: int) -> RawObject:
-        """The merge patch that changes the number of a run's pods in place: the lowest indices stay."""
+    def resize(self, run: Run, pods: int, retries: int) -> RawObject:
+        """The merge patch that changes the number of a run's pods in place: the lowest indices stay.
+
+        ``retries`` more pods may fail from now on before the run does: pods that join must not end those that train.
+        """
         ...

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import aiohttp
 import pytest
 
+from charterer.domain.ids import JobId
 from charterer.domain.nodes.hazard import Hazard
 from charterer.domain.reports.progress import Progress
 from charterer.domain.time import Instant
-from charterer.server.directory import CurrentRun
+from charterer.server.directory import CurrentRun, Members
+from charterer.server.held_answers import HeldAnswers
 from charterer.server.http import Check, HttpServer, ServerLimits, health_app, metrics_app, progress_app, serve
 from charterer.server.progress import ProgressBoard
 from charterer.server.rate_limiter import RateLimiter
@@ -81,7 +83,15 @@ class Endpoint:
     board: ProgressBoard = field(default_factory=ProgressBoard)
     clock: Clock = field(default_factory=Clock)
     adviser: Adviser = field(default_factory=Adviser)
+    held: HeldAnswers = field(init=False)
     site: HttpServer | None = None
+
+    def __post_init__(self) -> None:
+        self.held = HeldAnswers(self._generation, seconds=5.0, most=2)
+
+    def _generation(self, job: JobId) -> int | None:
+        run = self.directory.find(job)
+        return None if run is None or run.members is None else run.members.generation
 
     async def open(self) -> None:
         app = progress_app(
@@ -90,6 +100,7 @@ class Endpoint:
             self.board,
             lambda: NOW,
             self.adviser,
+            self.held,
             pace=RateLimiter(rate=1.0, burst=5, clock=self.clock),
             limits=_SOON,
         )
@@ -272,3 +283,81 @@ async def test_a_fault_of_ours_is_one_line_of_the_log(endpoint: Endpoint, caplog
     assert answer.startswith("HTTP/1.1 500")
     assert "a request was not handled: AssertionError at support.py:" in caplog.text
     assert "Traceback" not in caplog.text
+
+
+# --- which pods should train together ---------------------------------------------------------------------------------
+
+
+def _of_generation(generation: int) -> CurrentRun:
+    addresses = tuple(f"sft-r2-{index}.sft.research.svc" for index in range(generation))
+    members = Members(generation, tuple(range(generation)), addresses)
+    return CurrentRun(2, frozenset({POD_UID}), ALLOCATION, stopping=False, members=members)
+
+
+async def _held(endpoint: Endpoint, answers: int) -> None:
+    """Until so many answers wait."""
+    async with asyncio.timeout(5.0):
+        while True:
+            if len(endpoint.held) == answers:
+                return
+            await asyncio.sleep(0.001)
+
+
+async def test_the_answer_names_the_pods_that_should_train_together(endpoint: Endpoint) -> None:
+    assert "members" not in (await endpoint.post(b"{}"))[1]
+    endpoint.directory.runs[JOB] = _of_generation(2)
+    assert (await endpoint.post(b"{}"))[1]["members"] == {
+        "generation": 2,
+        "indexes": [0, 1],
+        "addresses": ["sft-r2-0.sft.research.svc", "sft-r2-1.sft.research.svc"],
+    }
+
+
+async def test_an_answer_that_is_to_wait_for_a_change_comes_when_the_members_change(endpoint: Endpoint) -> None:
+    endpoint.directory.runs[JOB] = _of_generation(2)
+    waiting = asyncio.create_task(endpoint.post(b'{"waitGeneration": 2}'))
+    await _held(endpoint, 1)
+    endpoint.held.look()
+    assert len(endpoint.held) == 1
+    endpoint.directory.runs[JOB] = _of_generation(3)
+    endpoint.held.look()
+    status, answer, _ = await waiting
+    assert (status, answer["members"]["generation"]) == (200, 3)
+    assert len(endpoint.held) == 0
+
+
+async def test_an_answer_does_not_wait_for_a_change_that_the_pod_has_not_heard_of(endpoint: Endpoint) -> None:
+    endpoint.directory.runs[JOB] = _of_generation(3)
+    _, answer, _ = await endpoint.post(b'{"waitGeneration": 2}')
+    assert answer["members"]["generation"] == 3
+
+
+async def test_a_run_that_ends_while_its_pod_waits_is_409(endpoint: Endpoint) -> None:
+    endpoint.directory.runs[JOB] = _of_generation(2)
+    waiting = asyncio.create_task(endpoint.post(b'{"run": 2, "waitGeneration": 2}'))
+    await _held(endpoint, 1)
+    del endpoint.directory.runs[JOB]
+    endpoint.held.look()
+    assert (await waiting)[0] == 409
+
+
+async def test_no_more_answers_wait_than_may(endpoint: Endpoint) -> None:
+    endpoint.directory.runs[JOB] = _of_generation(2)
+    waiting = [asyncio.create_task(endpoint.post(b'{"waitGeneration": 2}')) for _ in range(2)]
+    await _held(endpoint, 2)
+    assert (await endpoint.post(b'{"waitGeneration": 2}'))[0] == 200
+    endpoint.directory.runs[JOB] = _of_generation(3)
+    endpoint.held.look()
+    assert [status for status, _, _ in await asyncio.gather(*waiting)] == [200, 200]
+
+
+async def test_the_pod_of_the_lowest_index_in_the_group_speaks_for_the_run(endpoint: Endpoint) -> None:
+    run = _of_generation(3)
+    assert run.members is not None
+    endpoint.directory.runs[JOB] = replace(run, members=run.members._replace(indexes=(1, 2)))
+    await endpoint.post(b'{"index": 0, "fraction": 0.1}')
+    assert endpoint.board.latest(JOB) is None
+    await endpoint.post(b'{"index": 1, "fraction": 0.2, "generation": 3}')
+    latest = endpoint.board.latest(JOB)
+    assert latest is not None
+    assert (latest.fraction, latest.generation) == (0.2, 3)

@@ -10,12 +10,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
+from charterer.domain.ids import JobId
 from charterer.domain.time import Instant, instant
 from charterer.server.directory import CurrentRun
+from charterer.server.held_answers import HeldAnswers
 from charterer.server.http import progress_app, serve
-from charterer.server.progress import ProgressBoard
+from charterer.server.progress import ProgressBoard, ProgressReport
 from charterer.server.tls import StoredSecret, ensure_tls
 from charterer.server.tokens import Authenticator
 from tests.unit.server.support import ALLOCATION, JOB, POD_UID, Adviser, Directory, Reviewer, token
@@ -30,8 +31,8 @@ class HearingBoard(ProgressBoard):
         super().__init__()
         self.changed = asyncio.Event()
 
-    def report(self, *arguments: Any) -> None:
-        super().report(*arguments)
+    def report(self, job: JobId, run: int, report: ProgressReport, at: Instant, *, leader: int = 0) -> None:
+        super().report(job, run, report, at, leader=leader)
         self.changed.set()
 
 
@@ -78,7 +79,9 @@ async def operator(folder: Path) -> AsyncIterator[Operator]:
         return instant(datetime.now(UTC))
 
     guard = Authenticator(told.reviewer, told.directory)
-    app = progress_app(guard, told.directory, told.board, now, told.adviser, again_seconds=1)
+    app = progress_app(
+        guard, told.directory, told.board, now, told.adviser, HeldAnswers(lambda _: None), again_seconds=1
+    )
     site = await serve(app, "localhost", 0, tls.server_context())
     told.environ |= {
         "CHARTERER_PROGRESS_URL": f"https://localhost:{site.port}",

@@ -12,6 +12,7 @@ from charterer.domain.ids import RentalId
 from charterer.domain.job import Allocation, Placement
 from charterer.domain.time import parse_instant
 from charterer.workloads import INDEXED_JOB, RunEnvironment
+from tests import factory
 from tests.unit.api import values
 
 OWNER = {"apiVersion": "charterer.dev/v1alpha1", "kind": "TrainingJob", "name": "sft", "uid": "uid-1"}
@@ -67,9 +68,19 @@ class TestARunsJob:
         ("policy", "action"), [("Never", "FailJob"), ("Restart", "FailJob"), ("InPlace", "Ignore")]
     )
     def test_ends_when_a_pod_is_disrupted_unless_it_can_go_on_without(self, policy: str, action: str) -> None:
-        assert _run(resizePolicy=policy)["spec"]["podFailurePolicy"] == {
-            "rules": [{"action": action, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
+        rules = _run(resizePolicy=policy)["spec"]["podFailurePolicy"]["rules"]
+        assert rules[-1] == {
+            "action": action,
+            "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
         }
+
+    def test_ends_at_once_when_a_trainer_that_forms_groups_asks_for_a_restart(self) -> None:
+        rules = _run(resizePolicy="InPlace")["spec"]["podFailurePolicy"]["rules"]
+        assert rules[0] == {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [75]}}
+
+    def test_lets_so_many_more_pods_fail_as_is_said_with_a_resize(self) -> None:
+        run = replace(factory.run(), failed_pods=3)
+        assert INDEXED_JOB.resize(run, 4, 2) == {"spec": {"parallelism": 4, "completions": 4, "backoffLimit": 5}}
 
     def test_is_found_by_its_labels(self) -> None:
         run = _run()

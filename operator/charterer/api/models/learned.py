@@ -194,6 +194,9 @@ def _curves(widths: Sequence[LearnedWidth], reference: tuple[str, int] | None) -
     )
 
 
+_ChangeSeconds = Annotated[float, Field(ge=0, le=86_400)]
+
+
 class LearnedClass(ApiModel):
     """Statistics learned about the class, other than its curves."""
 
@@ -203,6 +206,10 @@ class LearnedClass(ApiModel):
     """Mean work of the latest finished jobs, in steps of the own batch size."""
     checkpoint_seconds: Annotated[float, Field(gt=0, le=86_400)] | None = None
     """Seconds that a checkpoint takes, as its jobs reported."""
+    restart_seconds: _ChangeSeconds | None = None
+    """Seconds from the last step of one run to the first step of the next, as its jobs reported."""
+    resize_seconds: _ChangeSeconds | None = None
+    """Seconds for which training stood still when runs were resized in place, as its jobs reported."""
     failed: Annotated[tuple[FailedWidthStatus, ...], Field(max_length=MOST_FAILED, json_schema_extra=ATOMIC)] = ()
     """Widths on which runs failed. If a job has a choice, it avoids such a width for an hour, and four times as long
     after each further failure. A failure is forgotten when the width was measured, and after a month."""

@@ -8,8 +8,13 @@ from charterer.api.models.learned import LearnedStatus
 from charterer.domain.profile import Phase, Profile, SpeedCurve, ThroughputTable
 
 
-def learned_profile(declared: Profile, status: LearnedStatus) -> Profile:
-    """The profile with the learned phases, where there are any, and its mean work in seconds of their reference."""
+def learned_profile(
+    declared: Profile, status: LearnedStatus, restart_seconds: float | None = None, resize_seconds: float | None = None
+) -> Profile:
+    """The profile with the learned phases, where there are any, and its mean work in seconds of their reference.
+
+    ``restart_seconds`` and ``resize_seconds``: those that the spec declares; None where it leaves them to be learned.
+    """
     first = _reference(declared.declared)
     phases = status.to_domain(first)
     if not phases:
@@ -25,7 +30,15 @@ def learned_profile(declared: Profile, status: LearnedStatus) -> Profile:
         mean_work=mean,
         failed=failed,
         checkpoint_seconds=declared.checkpoint_seconds or status.checkpoint_seconds,
+        restart_seconds=_first_known(restart_seconds, status.restart_seconds, declared.restart_seconds),
+        resize_seconds=_first_known(resize_seconds, status.resize_seconds, declared.resize_seconds),
     )
+
+
+def _first_known(declared: float | None, learned: float | None, otherwise: float) -> float:
+    if declared is not None:
+        return declared
+    return otherwise if learned is None else learned
 
 
 def _reference(curves: tuple[SpeedCurve, ...]) -> tuple[str, int] | None:

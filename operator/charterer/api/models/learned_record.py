@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import exp, log, sqrt
+from typing import NamedTuple
 
 from charterer.api.models.learned import (
     LARGEST,
@@ -42,20 +43,34 @@ def curves_record(learned: Learned) -> LearnedCurves:
     )
 
 
+class Durations(NamedTuple):
+    """Seconds that a checkpoint, a restart and a standstill in place take in a class; None before one was reported."""
+
+    checkpoint: float | None = None
+    restart: float | None = None
+    resize: float | None = None
+
+
 def class_record(
-    state: ClassState, failed: Iterable[FailedWidth] = (), checkpoint_seconds: float | None = None
+    state: ClassState, failed: Iterable[FailedWidth] = (), durations: Durations | None = None
 ) -> LearnedClass:
     """The statistics of a class that people read, other than its curves. ``failed``: widths on which runs failed.
 
-    ``checkpoint_seconds`` has two digits: each change makes the plans of the class's jobs anew.
+    ``durations`` have two digits: each change makes the plans of the class's jobs anew.
     """
-    sizes = state.sizes.latest
+    sizes, known = state.sizes.latest, durations or Durations()
     return LearnedClass(
         batch=BatchTermsStatus.from_domain(state.terms),
         mean_steps=_exact(sum(sizes) / len(sizes)) if sizes else None,
-        checkpoint_seconds=None if checkpoint_seconds is None else float(f"{checkpoint_seconds:.2g}"),
+        checkpoint_seconds=_two_digits(known.checkpoint),
+        restart_seconds=_two_digits(known.restart),
+        resize_seconds=_two_digits(known.resize),
         failed=tuple(FailedWidthStatus.from_domain(width) for width in failed),
     )
+
+
+def _two_digits(seconds: float | None) -> float | None:
+    return None if seconds is None else float(f"{seconds:.2g}")
 
 
 def class_statistics(state: ClassState, sizes_through: Instant | None) -> ClassStatistics:

@@ -15,7 +15,17 @@ from charterer.api.models.learned_profile import learned_profile
 from charterer.api.models.statistics.class_statistics import ClassStatistics
 from charterer.api.models.statistics.machine_state import PackedStatistics
 from charterer.domain.ids import ClassId
-from charterer.domain.profile import NO_FACTS, Amdahl, ModelFacts, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
+from charterer.domain.profile import (
+    DEFAULT_RESTART_SECONDS,
+    NO_FACTS,
+    Amdahl,
+    ModelFacts,
+    Phase,
+    PowerLaw,
+    Profile,
+    SpeedCurve,
+    ThroughputTable,
+)
 from charterer.gpu_types import relative_speeds
 from charterer.policy.options.speedup import reference_width, throughput
 from charterer.sentences import count, is_or_are
@@ -201,7 +211,10 @@ class SpeedupProfileSpec(ApiModel):
     """Declared properties of a class of jobs."""
 
     model_config = ruled(
-        Rule("self.resizeSeconds <= self.restartSeconds", "resizeSeconds must not exceed restartSeconds"),
+        Rule(
+            "!has(self.resizeSeconds) || !has(self.restartSeconds) || self.resizeSeconds <= self.restartSeconds",
+            "resizeSeconds must not exceed restartSeconds",
+        ),
         Rule(
             _COMPARABLE,
             f"no throughput may be more than {_MOST_APART:g} times as much or as little as the first one: give all "
@@ -227,11 +240,12 @@ class SpeedupProfileSpec(ApiModel):
     arrivals_per_hour: Annotated[float, Field(gt=1e-9, le=1e9)] | None = None
     """Mean number of jobs of this class that arrive in an hour. Absent: counted. It counts up to twice as many jobs as
     were seen lately; before the first job of the class it does not count."""
-    restart_seconds: Annotated[float, Field(ge=0, le=86_400)] = 30
-    """Seconds without training when a job of this class is stopped and restarted on another number of GPUs."""
-    resize_seconds: Annotated[float, Field(ge=0, le=86_400)] = 0
-    """Seconds without training when pods are added to or removed from a job of this class (resizePolicy InPlace)."""
-
+    restart_seconds: Annotated[float, Field(ge=0, le=86_400)] | None = None
+    """Seconds without training when a job of this class is stopped and restarted on another number of GPUs. Absent: as
+    reported, and 30 before that."""
+    resize_seconds: Annotated[float, Field(ge=0, le=86_400)] | None = None
+    """Seconds without training when pods are added to or removed from a job of this class (resizePolicy InPlace).
+    Absent: as reported, and 0 before that."""
     checkpoint_seconds: Annotated[float, Field(gt=0, le=86_400)] | None = None
     """Seconds for which training stops while a checkpoint is written. Absent: as reported; before that, what follows
     from model.parameters, and 30 without it."""
@@ -249,8 +263,8 @@ class SpeedupProfileSpec(ApiModel):
             phases=(Phase(1.0, curves),),
             mean_work=self.mean_work,
             arrivals_per_hour=self.arrivals_per_hour,
-            restart_seconds=self.restart_seconds,
-            resize_seconds=self.resize_seconds,
+            restart_seconds=DEFAULT_RESTART_SECONDS if self.restart_seconds is None else self.restart_seconds,
+            resize_seconds=self.resize_seconds or 0.0,
             checkpoint_seconds=self.checkpoint_seconds,
             declared=curves,
             batch=None if self.batch is None else self.batch.to_domain(),
@@ -259,7 +273,9 @@ class SpeedupProfileSpec(ApiModel):
             claims_work=self.mean_work is not None,
             claims_arrivals=self.arrivals_per_hour is not None,
         )
-        return declared if record.learned is None else learned_profile(declared, record.learned)
+        if record.learned is None:
+            return declared
+        return learned_profile(declared, record.learned, self.restart_seconds, self.resize_seconds)
 
 
 class ProfileState(StrEnum):

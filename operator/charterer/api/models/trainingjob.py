@@ -226,6 +226,9 @@ class TrainingJobSpec(ApiModel):
             moves=record.moves,
             earlier_cost=record.earlier_cost or ZERO,
             template="" if problem else digest(self.template),
+            group=None if record.group is None else record.group.to_domain(),
+            resized_from=None if record.resized_from is None else record.resized_from.to_domain(),
+            stretches=tuple(stretch.to_domain() for stretch in record.stretches),
         )
         variables = (
             "" if problem else misleading_variables(self.template, in_place=self.resize_policy is ResizePolicy.IN_PLACE)

@@ -8,31 +8,36 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field
 
+from charterer.api.models.allocation_status import (
+    AllocationStatus,
+    GroupStatus,
+    OptionStatus,
+    Placements,
+    PlacementStatus,
+    StretchStatus,
+)
 from charterer.api.models.base import (
     ATOMIC,
     Amount,
     ApiModel,
     Cents,
     Conditions,
-    Hourly,
     Message,
     Minute,
-    ObjectName,
     Time,
     dump,
 )
 from charterer.api.models.compared_option import OPTIONS_SHOWN, ComparedOption
-from charterer.api.names import GPU_RESOURCE
 from charterer.api.stored_size import cut, stored_bytes
-from charterer.api.template import MOST_GPUS
-from charterer.domain.ids import PoolId, RentalId
-from charterer.domain.job import Allocation, Finish, FinishKind, Job, Placement, RunOutcome, RunRecord
+from charterer.domain.finish import Finish, FinishKind
+from charterer.domain.job import Job, RunOutcome, RunRecord
 from charterer.domain.money import ZERO, total
-from charterer.domain.option import MOST_PODS, Option
 from charterer.domain.reports.progress import Progress
 
 MOVES_KEPT: Final = 1_000
 """Number of resizes that a status keeps: the largest maxPerJobPerDay."""
+MOST_STRETCHES: Final = 100
+"""Number of widths of which a status says how long runs had them; the time at the oldest is dropped first."""
 RUNS_KEPT: Final = 50
 """Number of ended runs that a status keeps at most; the oldest are dropped first."""
 RUNS_BYTES: Final = 128 * 1024
@@ -45,112 +50,7 @@ MISLEADING_VARIABLES: Final = "MisleadingVariables"
 """The reason of the condition Admitted of a job whose template sets variables that somebody else sets."""
 
 
-_Gpus = Annotated[int, Field(ge=1, le=MOST_GPUS)]
 _Count = Annotated[int, Field(ge=0, le=999_999_999)]
-
-
-class OptionStatus(ApiModel):
-    """One way to run the job."""
-
-    pool: ObjectName
-    """Name of the GPUPool."""
-    gpus: _Gpus
-    """Number of GPUs."""
-    speed: Annotated[float, Field(ge=1e-30, le=9e18)]
-    """Work per second, relative to the reference of the job's SpeedupProfile, which has speed 1."""
-    hourly: Hourly
-    """Dollars per hour: the GPUs' share of the price of their nodes."""
-    entry_seconds: Annotated[float, Field(ge=0, le=1e12)] = 0
-    """Seconds without training that changing to this option costs, once."""
-    entry_cost: Amount | None = None
-    """Dollars that changing to this option costs, once."""
-    resource: Annotated[str, Field(max_length=253)] = GPU_RESOURCE
-    """Name of the GPUs in a pod's resources."""
-    trial: bool = False
-    """True if the option was chosen to measure the job's speed there, paid from the budget's explorationPercent."""
-
-    @classmethod
-    def from_domain(cls, option: Option) -> Self:
-        """The option as it is recorded."""
-        return cls(
-            pool=option.pool,
-            gpus=option.gpus,
-            speed=option.speed,
-            hourly=option.price,
-            entry_seconds=option.entry_seconds,
-            entry_cost=None if option.entry_cost == ZERO else option.entry_cost,
-            resource=option.resource,
-            trial=option.trial,
-        )
-
-    def to_domain(self) -> Option:
-        """The option as it was recorded."""
-        return Option(
-            pool=PoolId(self.pool),
-            gpus=self.gpus,
-            speed=self.speed,
-            price=self.hourly,
-            entry_seconds=self.entry_seconds,
-            entry_cost=ZERO if self.entry_cost is None else self.entry_cost,
-            resource=self.resource,
-            trial=self.trial,
-        )
-
-
-class PlacementStatus(ApiModel):
-    """The place of one pod."""
-
-    rental: ObjectName
-    """Name of the GPURental whose node the pod runs on."""
-    gpus: _Gpus
-    """Number of GPUs of that node that the pod uses."""
-
-    @classmethod
-    def from_domain(cls, placement: Placement) -> Self:
-        """The placement as it is recorded."""
-        return cls(rental=placement.rental, gpus=placement.gpus)
-
-    def to_domain(self) -> Placement:
-        """The placement as it was recorded."""
-        return Placement(RentalId(self.rental), self.gpus)
-
-
-_Placements = Annotated[tuple[PlacementStatus, ...], Field(max_length=MOST_PODS, json_schema_extra=ATOMIC)]
-
-
-class AllocationStatus(ApiModel):
-    """The GPUs that are intended for the job: for which run, in which way, and on which nodes."""
-
-    run: _Count
-    """Number of the run."""
-    option: OptionStatus
-    """Pool, number of GPUs, speed and price."""
-    placements: Annotated[_Placements, Field(min_length=1)]
-    """The place of each pod, in the order of the pods' indices."""
-    since: Time
-    """When this was decided."""
-    withdrawn_because: Message = ""
-    """Why the run was given up before all its pods ran."""
-    stalled_because: Message = ""
-    """Why the run was given up because it did not advance any more."""
-
-    @classmethod
-    def from_domain(cls, allocation: Allocation) -> Self:
-        """The allocation as it is recorded."""
-        return cls(
-            run=allocation.run,
-            option=OptionStatus.from_domain(allocation.option),
-            placements=tuple(PlacementStatus.from_domain(placement) for placement in allocation.placements),
-            since=allocation.since,
-            withdrawn_because=allocation.withdrawn_because,
-            stalled_because=allocation.stalled_because,
-        )
-
-    def to_domain(self) -> Allocation:
-        """The allocation as it was recorded."""
-        placements = tuple(placement.to_domain() for placement in self.placements)
-        because = self.withdrawn_because, self.stalled_because
-        return Allocation(self.run, self.option.to_domain(), placements, self.since, *because)
 
 
 class RunStatus(ApiModel):
@@ -164,7 +64,7 @@ class RunStatus(ApiModel):
     Charterer, because it did not advance any more."""
     option: OptionStatus
     """Pool, number of GPUs, speed and price."""
-    placements: _Placements = ()
+    placements: Placements = ()
     """The place of each pod, in the order of the pods' indices. Absent for older runs of many pods."""
     since: Time
     """When the run was decided on."""
@@ -268,6 +168,8 @@ class ProgressStatus(ApiModel):
     """Throughput in the job's own unit."""
     at: Time
     """When the report came."""
+    generation: Annotated[int, Field(ge=1, le=999_999_999)] | None = None
+    """Number of the group in which the pods train. Absent for trainers that do not name it."""
 
     @classmethod
     def from_domain(cls, progress: Progress) -> Self:
@@ -278,11 +180,12 @@ class ProgressStatus(ApiModel):
             step=progress.step,
             throughput=progress.throughput,
             at=progress.at,
+            generation=progress.generation,
         )
 
     def to_domain(self) -> Progress:
         """The report as it was recorded."""
-        return Progress(self.run, self.fraction, self.step, self.throughput, self.at)
+        return Progress(self.run, self.fraction, self.step, self.throughput, self.at, self.generation)
 
 
 class TrainingJobRecord(ApiModel):
@@ -316,6 +219,12 @@ class TrainingJobRecord(ApiModel):
     """Dollars that the job was expected to cost when it was first given GPUs."""
     moves: Annotated[tuple[Time, ...], Field(max_length=MOVES_KEPT, json_schema_extra=ATOMIC)] = ()
     """Times at which the job was resized because that paid, in the 24 hours before the latest of them."""
+    group: GroupStatus | None = None
+    """The pods that should train together, in a run that is resized in place."""
+    resized_from: AllocationStatus | None = None
+    """The GPUs with which the run trains until the pods of a change in place train together; absent without one."""
+    stretches: Annotated[tuple[StretchStatus, ...], Field(max_length=MOST_STRETCHES, json_schema_extra=ATOMIC)] = ()
+    """How long runs had other widths before they were resized in place."""
 
     @classmethod
     def from_domain(cls, job: Job) -> Self:
@@ -338,6 +247,9 @@ class TrainingJobRecord(ApiModel):
             progress=None if job.progress is None else ProgressStatus.from_domain(job.progress),
             predicted=job.predicted,
             moves=job.moves[-MOVES_KEPT:],
+            group=None if job.group is None else GroupStatus.from_domain(job.group),
+            resized_from=None if job.resized_from is None else AllocationStatus.from_domain(job.resized_from),
+            stretches=tuple(StretchStatus.from_domain(stretch) for stretch in job.stretches[-MOST_STRETCHES:]),
         )
 
 

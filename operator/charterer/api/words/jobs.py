@@ -138,6 +138,12 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "The run had not advanced for long while its pods lived, so it was stopped and starts from its checkpoint.",
         "Read the logs of all ranks; `spec.stallTimeoutSeconds` changes the time, 0 switches it off.",
     ),
+    ReasonCode.NOT_REGROUPED: Meaning(
+        "The pods of a job that is resized in place did not train together in time. Pods that were added are taken "
+        "away, and the job trains on without them; otherwise its run starts again from the last checkpoint.",
+        "The pods' logs say why. Pods that are added have `spec.readyTimeoutSeconds` to get ready; after that the job "
+        "is not widened for an hour, and longer each further time.",
+    ),
     ReasonCode.NOT_BELIEVED: Meaning(
         "The allocation in the job's status is not Charterer's own, so it is ignored and the job is planned anew.",
         "Find out who may update trainingjobs/status: nobody but the operator needs that right.",

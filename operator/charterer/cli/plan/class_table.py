@@ -76,7 +76,7 @@ def _spot(menu: MenuKey) -> str:
 
 
 def _resize(menu: MenuKey) -> str:
-    return "resized in place" if menu.elastic else "restarted to resize"
+    return "resized in place" if menu.fewest_pods else "restarted to resize"
 
 
 def _failed(menu: MenuKey) -> str:

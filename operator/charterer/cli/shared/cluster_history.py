@@ -11,15 +11,16 @@ from charterer.api.decode import ForeignJob
 from charterer.controller.snapshot.job_work import total_work
 from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.budget import Budget
+from charterer.domain.finish import FinishKind
 from charterer.domain.ids import ClassId, PoolId
-from charterer.domain.job import FinishKind, Job, ResizePolicy, SpotPolicy, Widths
+from charterer.domain.job import Job, ResizePolicy, SpotPolicy, Widths
 from charterer.domain.pool import CapacityType, Pool
-from charterer.domain.profile import Phase, Profile
+from charterer.domain.profile import DEFAULT_RESTART_SECONDS, Phase, Profile
 from charterer.domain.rental import Rental
 from charterer.domain.reports.progress import TRUSTED_FRACTION
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
-from charterer.policy.options.sources import DEFAULT_RESTART_SECONDS, offered_widths
+from charterer.policy.options.sources import offered_widths
 from charterer.policy.options.speedup import speed
 from charterer.simulate.history.history import (
     History,

@@ -17,8 +17,10 @@ from charterer.controller.execute.context import ExecutionContext, Handler
 from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome
 from charterer.controller.template_trial import refusal
+from charterer.domain.group import first_group
 from charterer.domain.ids import JobId
-from charterer.domain.job import Allocation, Job, Pod, Run, RunOutcome, run_number
+from charterer.domain.job import Allocation, Job, Pod, ResizePolicy, Run, RunOutcome, run_number
+from charterer.domain.job_cost import resized, with_allocation, without_resize
 from charterer.domain.plan import Allocate, ReasonCode, moves_with
 from charterer.domain.steps import (
     AnnotatePod,
@@ -26,6 +28,7 @@ from charterer.domain.steps import (
     CreateService,
     DeleteJob,
     DeleteRun,
+    RecordGroup,
     RecordRun,
     ResizeRun,
     StopOrphan,
@@ -39,11 +42,8 @@ from charterer.workloads import NotATemplate
 async def allocate(context: ExecutionContext, command: Allocate) -> ActionOutcome:
     """Write the intent. A former allocation moves to ``replaced`` and stays there until its run has been recorded."""
     job = context.decided.job(command.job)
-    last_run = job.last_run if command.allocation is None else max(job.last_run, command.allocation.run)
     allocated = replace(
-        job,
-        allocation=command.allocation,
-        last_run=last_run,
+        _placed(job, command, context),
         replaced=_replaced(job, command),
         predicted=job.predicted or command.predicted,
         moves=moves_with(job, command),
@@ -57,6 +57,27 @@ async def allocate(context: ExecutionContext, command: Allocate) -> ActionOutcom
         context.unwritten(job.id, error.message)
         raise
     return ActionOutcome.DONE
+
+
+def _placed(job: Job, command: Allocate, context: ExecutionContext) -> Job:
+    """The job with its new allocation; a resize in place that was under way is over with its run."""
+    former, allocation = job.allocation, command.allocation
+    if former is None or allocation is None or allocation.run != former.run:
+        over = job if former is None else without_resize(job, former.since)
+        if allocation is None:
+            return replace(over, allocation=None)
+        first = job.resize is ResizePolicy.IN_PLACE
+        pods = len(allocation.placements)
+        group = first_group(allocation.run, pods, allocation.since, job.group) if first else None
+        return replace(over, allocation=allocation, last_run=max(job.last_run, allocation.run), group=group)
+    rentals = context.decided.snapshot().rentals
+    changed = with_allocation(job, allocation, rentals)
+    group = job.current_group
+    if group is None or not group.formed:
+        return resized(changed, rentals, allocation.since)
+    if command.reason.code is ReasonCode.NOT_REGROUPED:
+        group = replace(group, withdrawn=group.withdrawn + 1, withdrawn_at=allocation.since)
+    return replace(changed, group=group)
 
 
 def _replaced(job: Job, command: Allocate) -> tuple[Allocation, ...]:
@@ -156,7 +177,15 @@ async def stop_orphan(context: ExecutionContext, step: StopOrphan) -> ActionOutc
 async def resize_run(context: ExecutionContext, step: ResizeRun) -> ActionOutcome:
     """Change the number of the run's pods in place."""
     job, run = context.decided.run(step.job, step.run)
-    await _patch_run(context, job.namespace, run, context.workload.resize(step.completions))
+    await _patch_run(context, job.namespace, run, context.workload.resize(run, step.completions, step.retries))
+    return ActionOutcome.DONE
+
+
+async def record_group(context: ExecutionContext, step: RecordGroup) -> ActionOutcome:
+    """Record the pods that should train together; the answers to their reports say it from then on."""
+    job = replace(context.decided.job(step.job), group=step.group)
+    snapshot = context.decided.snapshot()
+    await context.objects.record_job(resized(job, snapshot.rentals, snapshot.now) if step.counts else job)
     return ActionOutcome.DONE
 
 
@@ -188,9 +217,10 @@ async def record_run(context: ExecutionContext, step: RecordRun) -> ActionOutcom
         if replace(run, pods=tuple(pods)).unproven:
             raise Stale
     current = job.allocation is not None and job.allocation.run == number
+    over = without_resize(job, job.allocation.since) if current and job.allocation is not None else job
     await context.objects.record_job(
         replace(
-            job,
+            over,
             allocation=None if current else job.allocation,
             replaced=tuple(allocation for allocation in job.replaced if allocation.run != number),
             records=(*job.records, step.record),
@@ -256,6 +286,7 @@ RUN_HANDLERS: Mapping[type, Handler] = {
     StopRun: stop_run,
     StopOrphan: stop_orphan,
     ResizeRun: resize_run,
+    RecordGroup: record_group,
     AnnotatePod: annotate_pod,
     RecordRun: record_run,
     DeleteRun: delete_run,

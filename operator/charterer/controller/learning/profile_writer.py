@@ -188,7 +188,7 @@ class ProfileWriter:
         else:
             return
         state = self._collector.learner.state(class_id)
-        record = learned_record.class_record(state, learning.failed.values(), learning.checkpoint_seconds)
+        record = learned_record.class_record(state, learning.failed.values(), learning.durations)
         status = {**curves, **dump(record)}
         if overwritten or self._due(status, written):
             await self._write(class_id, status)

@@ -11,8 +11,9 @@ from charterer.api.models.learned import MOST_FAILED, LearnedStatus
 from charterer.api.models.statistics.class_statistics import ClassStatistics
 from charterer.controller.learning.bottleneck_watch import BottleneckWatch
 from charterer.controller.snapshot.job_work import total_work
+from charterer.domain.finish import FinishKind
 from charterer.domain.ids import ClassId, JobId, RentalId
-from charterer.domain.job import FinishKind, Job, RunOutcome, RunRecord
+from charterer.domain.job import Job, RunOutcome, RunRecord
 from charterer.domain.pool import Offering
 from charterer.domain.profile import FAILURES_KEPT_SECONDS, BatchTerms, FailedWidth, Profile
 from charterer.domain.snapshot import Snapshot
@@ -32,6 +33,9 @@ MOST_CLASSES = 2_000
 _WORTH_CHANGING = 1.1
 """Ratio from which on a job is advised to change its batch size: just below the distance of two candidates."""
 _SMOOTHING = 0.05
+_CHANGE_SMOOTHING = 0.25
+_LONGEST_RESTART_SECONDS = 3600.0
+"""A first report that comes later says more of the job's first step than of its start."""
 _ADVICE_SECONDS = 30.0
 """Seconds for which batch sizes are kept: thousands of jobs report every ten seconds, and a fit takes a while."""
 
@@ -43,7 +47,7 @@ class ClassLearning:
     ``uid``: of the SpeedupProfile that remembers it, None before there is one. ``through``: jobs that finished up to
     then are in the sizes. ``changed``: whether something was learned since it was last written. ``best``: batch sizes
     computed since ``best_since``, by GPU type, width and bin of progress. ``failed``: widths on which runs failed, by
-    GPU type and width. ``checkpoint_seconds``: how long a checkpoint takes, None before one was reported.
+    GPU type and width. ``durations``: of checkpoints, restarts and changes in place.
     """
 
     uid: str | None = None
@@ -52,7 +56,7 @@ class ClassLearning:
     best: dict[tuple[str, int, int], int] = field(default_factory=dict)
     best_since: Instant | None = None
     failed: dict[tuple[str, int], FailedWidth] = field(default_factory=dict)
-    checkpoint_seconds: float | None = None
+    durations: learned_record.Durations = field(default_factory=learned_record.Durations)
 
 
 @dataclass(slots=True)
@@ -77,6 +81,7 @@ class ReportCollector:
     classes: dict[ClassId, ClassLearning] = field(default_factory=dict)
     watch: BottleneckWatch = field(default_factory=BottleneckWatch)
     _windows: dict[JobId, _Window] = field(default_factory=dict)
+    _begun: dict[JobId, int] = field(default_factory=dict)
     _full: bool = False
 
     def restore(self, class_id: ClassId, uid: str, learned: LearnedStatus, statistics: ClassStatistics) -> None:
@@ -88,7 +93,9 @@ class ReportCollector:
             statistics.sizes_through,
             changed=False,
             failed=failed,
-            checkpoint_seconds=learned.checkpoint_seconds,
+            durations=learned_record.Durations(
+                learned.checkpoint_seconds, learned.restart_seconds, learned.resize_seconds
+            ),
         )
 
     def forget(self, class_id: ClassId) -> None:
@@ -103,14 +110,16 @@ class ReportCollector:
         if snapshot is None or job is None:
             return None
         offering = _offering(job, run, snapshot)
-        if offering is None or job.allocation is None:
+        if offering is None:
             return None
         self.watch.handle_report(job, offering, report, at)
         if not job.class_id.has_profile:
             return None
         profile = snapshot.profiles.get(job.class_id)
-        if report.index == 0 and job.has_all_pods():
+        if report.index == 0 and job.has_all_pods() and _of_its_width(job, report):
             self._learn(job, profile, offering, report, at)
+        if report.index == 0:
+            self._learn_changes(job, report, at)
         return self._advice(job, profile, offering, report, at)
 
     def learn_models(self, snapshot: Snapshot) -> None:
@@ -184,13 +193,15 @@ class ReportCollector:
     def retain(self, jobs: Collection[JobId], rentals: Collection[RentalId]) -> None:
         """Forget the last report of every job that is not among ``jobs``, and nodes that are not among ``rentals``."""
         self.watch.retain(jobs, rentals)
-        for job_id in self._windows.keys() - set(jobs):
-            del self._windows[job_id]
+        kept = set(jobs)
+        for of_jobs in (self._windows, self._begun):
+            for job_id in of_jobs.keys() - kept:
+                del of_jobs[job_id]
 
     def _learn(
         self, job: Job, profile: Profile | None, offering: Offering, report: ProgressReport, at: Instant
     ) -> None:
-        allocation, seconds = job.allocation, report.seconds_per_step
+        allocation, seconds = job.trains_on, report.seconds_per_step
         if allocation is None or report.batch is None or seconds is None:
             return
         window = _Window(allocation.run, allocation.option.gpus)
@@ -219,7 +230,28 @@ class ReportCollector:
         else:
             learning = self.classes[job.class_id]
             learning.changed = True
-            learning.checkpoint_seconds = _smoothed(learning.checkpoint_seconds, report.checkpoint_seconds)
+            checkpoint = _smoothed(learning.durations.checkpoint, report.checkpoint_seconds)
+            learning.durations = learning.durations._replace(checkpoint=checkpoint)
+
+    def _learn_changes(self, job: Job, report: ProgressReport, at: Instant) -> None:
+        """Learn how long the run took to its first step, from its first report, and how long a change in place took."""
+        learning, allocation = self.classes.get(job.class_id), job.allocation
+        if allocation is None or (report.done is None and report.step is None):
+            return
+        last, known = job.progress, self._begun.get(job.id) == allocation.run
+        self._begun[job.id] = allocation.run
+        if learning is None:
+            return
+        durations = learning.durations
+        if not known and (last is None or last.run != allocation.run):
+            trained = allocation.since if last is None else max(allocation.since, last.at)
+            restart = seconds_between(trained, at)
+            if 0.0 <= restart <= _LONGEST_RESTART_SECONDS:
+                durations = durations._replace(restart=_averaged(durations.restart, restart))
+        if report.resize_seconds is not None:
+            durations = durations._replace(resize=_averaged(durations.resize, report.resize_seconds))
+        learning.changed = learning.changed or durations != learning.durations
+        learning.durations = durations
 
     def _declare(self, class_id: ClassId, profile: Profile | None, batch: int) -> bool:
         """Declare the terms that a class has now; false where there are too many classes already."""
@@ -273,6 +305,11 @@ def _smoothed(before: float | None, reported: float | None) -> float | None:
     return before + _SMOOTHING * (reported - before)
 
 
+def _averaged(before: float | None, reported: float) -> float:
+    """Seconds of a change: each is reported once."""
+    return reported if before is None else before + _CHANGE_SMOOTHING * (reported - before)
+
+
 def _terms(profile: Profile | None, before: BatchTerms | None, batch: int) -> BatchTerms:
     """The terms that the spec declares, otherwise the one batch size that was reported first."""
     if profile is not None and profile.batch is not None:
@@ -287,6 +324,15 @@ def _offering(job: Job, run: int, snapshot: Snapshot) -> Offering | None:
         return None
     pool = snapshot.pools.get(job.allocation.option.pool)
     return None if pool is None else pool.offering
+
+
+def _of_its_width(job: Job, report: ProgressReport) -> bool:
+    """Whether the report is of a group with the width that the job's run has, as far as is known."""
+    group, width = job.current_group, job.trains_on
+    if group is None or width is None:
+        return True
+    whole = group.pending or len(group.indexes) == len(width.placements)
+    return whole and (report.generation or 0) == group.formed
 
 
 def _ended(job: Job) -> int:

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from charterer.domain.ids import PoolId
 from charterer.domain.job import Job
 from charterer.domain.option import Option
-from charterer.domain.profile import Profile
+from charterer.domain.profile import DEFAULT_RESTART_SECONDS, Profile
 from charterer.domain.time import Instant, seconds_between
-from charterer.policy.options.sources import DEFAULT_RESTART_SECONDS
 from charterer.policy.options.speedup import speed
 from charterer.policy.solve.bisection import bisect
 
@@ -23,24 +22,26 @@ _Span = tuple[Sequence[float], float]
 def total_work(job: Job, profile: Profile | None, gpu_types: Mapping[PoolId, str], done: float, now: Instant) -> float:
     """Work of the whole job in seconds of the reference option, when the fraction ``done`` (above 0) of it is done.
 
-    0.0 where its runs have had no time yet. The restart of each run is subtracted. A run that is not on record counts
-    up to its last report, since the fraction is that of its time, also when it was told to stop. Where curves were
-    learned, a run has the speeds that its option has by now: those it was started with may have been no more than a
-    guess. ``gpu_types``: of the pools.
+    0.0 where its runs have had no time yet. The restart of each run is subtracted, once, however often it was resized.
+    A run that is not on record counts up to its last report, since the fraction is that of its time, also when it was
+    told to stop. Where curves were learned, a run has the speeds that its option has by now: those it was started with
+    may have been no more than a guess. ``gpu_types``: of the pools.
     """
     restart = DEFAULT_RESTART_SECONDS if profile is None else profile.restart_seconds
     spans = [(record.option, record.since, record.until) for record in job.records]
+    current = job.trains_on
     progress = job.progress
     if progress is not None and all(record.number != progress.run for record in job.records):
         spans += [
             (given.option, given.since, min(progress.at, now))
-            for given in (*job.replaced, job.allocation)
+            for given in (*job.replaced, current)
             if given is not None and given.run == progress.run
         ]
     timed = [
         (_speeds(option, profile, gpu_types), max(seconds_between(since, until) - restart, 0.0))
         for option, since, until in spans
     ]
+    timed += [(_speeds(stretch.option, profile, gpu_types), stretch.seconds) for stretch in job.stretches]
     ends = (1.0,) if profile is None or not profile.reports else tuple(phase.until for phase in profile.phases)
     return _total([span for span in timed if span[1] > 0.0], ends, done)
 

@@ -13,12 +13,13 @@ from charterer.controller.status.conditions import condition
 from charterer.controller.status.job_limits import own_limits
 from charterer.controller.status.job_options import NO_OPTIONS, ShownOptions
 from charterer.domain.errors import Problem
-from charterer.domain.job import CANNOT_START, FinishKind, Job
+from charterer.domain.finish import CANNOT_START, FinishKind
+from charterer.domain.job import Job
 from charterer.domain.job_cost import job_cost
 from charterer.domain.plan import ReasonCode, Verdict
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after
-from charterer.sentences import is_or_are
+from charterer.sentences import count, is_or_are
 
 _LIMITED = (
     ReasonCode.WAITING_FOR_BUDGET,
@@ -44,7 +45,7 @@ def job_view(
         observed_generation=job.generation,
         budget=job.budget,
         state=state,
-        gpus=0 if job.allocation is None else job.allocation.option.gpus,
+        gpus=0 if job.trains_on is None else job.trains_on.option.gpus,
         want_gpus=0 if verdict is None or verdict.option is None else verdict.option.gpus,
         pool=None if job.allocation is None else job.allocation.option.pool,
         progress_percent=_progress_percent(job),
@@ -76,6 +77,8 @@ def job_state(job: Job) -> JobState:
         return JobState.STOPPING if alive else JobState.INVALID if job.invalid else JobState.QUEUED
     if job.current_run is not None and job.current_run.failed is not None:
         return JobState.STOPPING
+    if job.regroups:
+        return JobState.RESIZING
     if job.has_begun:
         return JobState.RUNNING
     older = any(pod.live for run in job.runs if run.number != job.allocation.run for pod in run.pods)
@@ -127,7 +130,7 @@ def _conditions(
             ConditionType.RESIZING,
             state is JobState.RESIZING,
             why if state is JobState.RESIZING and why else "Steady",
-            message if state is JobState.RESIZING else "",
+            _resizing_message(job, message) if state is JobState.RESIZING else "",
         ),
         observed(ConditionType.BUDGET_LIMITED, limited, why if limited else "NotLimited", message if limited else ""),
         observed(
@@ -148,6 +151,26 @@ def _conditions(
         kind = ConditionType.COMPLETE if job.finish.kind is FinishKind.COMPLETE else ConditionType.FAILED
         conditions.append(observed(kind, True, job.finish.reason, job.finish.message, now=job.finish.at))
     return tuple(conditions)
+
+
+def _resizing_message(job: Job, why: str) -> str:
+    """How far a change in place is, and why it is made."""
+    group, run = job.current_group, job.current_run
+    if group is None or run is None or not job.regroups:
+        return why
+    training = len(group.indexes)
+    if group.pending and job.resized_from is not None:
+        training = min(training, len(job.resized_from.placements))
+    return "; ".join(part for part in (_regrouping(job, training, run.completions), why) if part)
+
+
+def _regrouping(job: Job, training: int, pods: int) -> str:
+    intended = 0 if job.allocation is None else len(job.allocation.placements)
+    most = max(pods, intended)
+    text = f"{training} of {count(most, 'pod')} {'trains' if training == 1 else 'train'}"
+    if intended > training:
+        return f"{text}; {intended - training} {is_or_are(intended - training)} getting ready"
+    return f"{text}; {most - intended} {is_or_are(most - intended)} to leave" if most > intended else text
 
 
 def _capacity_message(placed: bool, verdict: Verdict | None) -> str:

@@ -15,7 +15,8 @@ class Progress:
     """The last report of the current run's pods. ``fraction`` done in [0, 1]; ``throughput`` in the job's own unit.
 
     Two are equal that say the same. ``advanced``: when step or fraction moved last, as this process has seen; None
-    where it has not heard of the run. ``longest_pause``: the most seconds between two such moments.
+    where it has not heard of the run. ``longest_pause``: the most seconds between two such moments. ``generation``: of
+    the group in which they train (``domain.group``); None where they never named one.
     """
 
     run: int
@@ -23,5 +24,6 @@ class Progress:
     step: int | None
     throughput: float | None
     at: Instant
+    generation: int | None = None
     advanced: Instant | None = field(default=None, compare=False)
     longest_pause: float = field(default=0.0, compare=False)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from charterer.domain.finish import Finish
+from charterer.domain.group import Group
 from charterer.domain.ids import JobId, NodeName
-from charterer.domain.job import Finish, Pod, RunRecord
+from charterer.domain.job import Pod, RunRecord
 from charterer.domain.snapshot import Orphan
 
 
@@ -64,11 +66,24 @@ class StopOrphan:
 
 @dataclass(frozen=True, slots=True)
 class ResizeRun:
-    """InPlace: parallelism and completions in one patch."""
+    """InPlace: parallelism and completions in one patch, and how many more of the run's pods may fail (``retries``)."""
 
     job: JobId
     run: int
     completions: int
+    retries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecordGroup:
+    """InPlace: record which pods should train together, and what their leader said of it.
+
+    ``counts``: the width of the allocation counts from now on, instead of that from which the run was resized.
+    """
+
+    job: JobId
+    group: Group
+    counts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +144,7 @@ RunStep = (
     | StopRun
     | StopOrphan
     | ResizeRun
+    | RecordGroup
     | AnnotatePod
     | RecordRun
     | DeleteRun

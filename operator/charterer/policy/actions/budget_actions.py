@@ -36,6 +36,11 @@ def decide_budget(draft: PlanBuilder, ending: Mapping[RentalId, Reason], jobs: J
     for job, why in jobs.stopped:
         draft.stop(job, why)
         draft.judge(job, None, why)
+    for job, why in jobs.narrowed:
+        if job.resized_from is not None:
+            former = job.resized_from
+            draft.allocate(job, former.option, former.run, former.placements, why)
+            draft.judge(job, former.option, why)
     for job, why in jobs.idle:
         draft.judge(job, None, why)
     for rental, why in ending.items():

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from charterer.domain.ids import JobId
-from charterer.domain.job import Allocation, Job, Placement, ResizePolicy
+from charterer.domain.job import Allocation, Job, Placement
 from charterer.domain.money import ZERO
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Verdict
@@ -21,9 +21,11 @@ from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import JobFacts, job_position, next_run
 from charterer.policy.jobs.moves import CandidateMove, JobMoves, job_moves
+from charterer.policy.jobs.predicates import fewest_pods
 from charterer.policy.nodes.node_fit import fit
 from charterer.policy.nodes.placement import GpuClaim
 from charterer.policy.options.option_value import Move, OptionValues, in_place
+from charterer.policy.options.width_backoff import backoff_seconds
 
 _AT_THE_EARLIEST = 1.0
 """Seconds to the next look: what a job reports may lag, and a phase that is all but over stays so until it is heard."""
@@ -143,7 +145,8 @@ class Resizing:
         allocation = job.allocation
         assert allocation is not None
         ranked = [outcome.option for outcome in runner.moves.values.entering(runner.share.position(job))]
-        for option in sorted(ranked, key=lambda target: not self._stays(job, allocation, target)):
+        allowed = [target for target in ranked if not self._withdrawn(job, target)]
+        for option in sorted(allowed, key=lambda target: not self._stays(job, allocation, target)):
             text = f"{forced}: it goes to {reasons.name(option)}"
             why = Reason(ReasonCode.WIDTH_NO_LONGER_ALLOWED, 0.0, ZERO, text, allocation.option)
             if self._go(job, allocation, option, why):
@@ -153,6 +156,8 @@ class Resizing:
         """The best move that can be had and that still pays after what entering really costs."""
         job, share, values = runner.moves.facts.job, runner.share, runner.moves.values
         for candidate in paying:
+            if self._withdrawn(job, candidate.to):
+                continue
             rented = self._draft.must_rent(job, candidate.to)
             if rented and candidate.gain <= candidate.boot:
                 continue
@@ -173,6 +178,17 @@ class Resizing:
             move = values.move(allocation.option, candidate.to, position, rented=rented)
             if self._go(job, allocation, move.to, self._gain(job, move, allocation, share)):
                 return
+
+    def _withdrawn(self, job: Job, to: Option) -> bool:
+        """Whether the job is not to be widened yet, because pods that were to join it did not; think again then."""
+        group, here = job.group, job.allocation
+        if group is None or group.withdrawn_at is None or here is None or to.gpus <= here.option.gpus:
+            return False
+        again = after(group.withdrawn_at, backoff_seconds(group.withdrawn))
+        if self._draft.snapshot.now >= again:
+            return False
+        self._draft.decided.again_at.append(again)
+        return True
 
     def _late(self, job: Job, to: Option, seconds: float) -> bool:
         """Whether a job whose target can be met would be late there; its need has a reserve for nodes taken back."""
@@ -204,20 +220,30 @@ class Resizing:
 
     def _stays(self, job: Job, allocation: Allocation, to: Option) -> bool:
         """Whether the run can get there in place, which costs it nothing."""
-        return job.resize is ResizePolicy.IN_PLACE and in_place(
-            allocation.option, len(allocation.placements), to, self._draft.pods(to)
-        )
+        pods = len(allocation.placements)
+        return in_place(allocation.option, pods, to, self._draft.pods(to), fewest_pods(job))
 
     def _resize(self, job: Job, allocation: Allocation, to: Option, pods: int, why: Reason) -> bool:
-        """The same run with more or fewer equal pods; the first ones stay where they are."""
+        """The same run with more or fewer equal pods; those of the lowest indexes stay where they are."""
         before = len(allocation.placements)
         if pods < before:
-            self._draft.allocate(job, to, allocation.run, allocation.placements[:pods], why)
+            self._draft.allocate(job, to, allocation.run, self._lowest(job, allocation, pods), why)
             self._draft.judge(job, to, why)
             return True
         more = replace(to, gpus=to.gpus - allocation.option.gpus)
         claim = self._draft.claim_more(job, more)
         return self._settle(job, to, claim, allocation.run, allocation.placements, why)
+
+    def _lowest(self, job: Job, allocation: Allocation, pods: int) -> tuple[Placement, ...]:
+        """The places of the pods of the lowest indexes, which are those that a run keeps.
+
+        The scheduler chose for each pod one of the run's nodes, so they need not be the first of the allocation.
+        """
+        rental_of, run = self._solution.inputs.rentals.rental_of, job.current_run
+        nodes = {pod.index: pod.node for pod in (run.pods if run is not None else ()) if pod.live}
+        found = [rental_of.get(node) for index in range(pods) if (node := nodes.get(index)) is not None]
+        there = [place for rental in found for place in allocation.placements if place.rental == rental]
+        return tuple(there) if len(there) == pods else allocation.placements[:pods]
 
     def _settle(
         self, job: Job, to: Option, claim: GpuClaim, run: int, kept: tuple[Placement, ...], why: Reason

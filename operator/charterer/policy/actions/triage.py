@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from math import inf
 
+from charterer.domain.group import Group
 from charterer.domain.ids import JobId, RentalId
-from charterer.domain.job import Job
+from charterer.domain.job import Job, run_name
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
@@ -18,7 +19,7 @@ from charterer.policy.budgets.reasons import format_duration
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.hopeless import hopeless
 from charterer.policy.jobs.job_facts import JobFacts
-from charterer.policy.jobs.predicates import reason
+from charterer.policy.jobs.predicates import reason, widens
 from charterer.policy.jobs.rest import NOT_BEFORE_ITS_RECORD
 from charterer.policy.jobs.stalls import stall_seconds
 from charterer.policy.nodes.known_ends import KnownEnd
@@ -47,14 +48,16 @@ class KeptRuns:
 class JobTriage:
     """The jobs of one budget, those that leave or are stopped in order of creation.
 
-    ``resting``: those that wait after a run that failed, and until when. ``again_at``: when a run's time to get ready
-    is over, or a job's rest, or when a job must leave a node.
+    ``narrowed``: those whose run gives up the pods that were to join it. ``resting``: those that wait after a run that
+    failed, and until when. ``again_at``: when a run's time to get ready is over, or a job's rest, or when a job must
+    leave a node.
     """
 
     waiting: list[Job] = field(default_factory=list)
     running: list[KeptRuns] = field(default_factory=list)
     leaving: list[tuple[Job, Reason]] = field(default_factory=list)
     stopped: list[tuple[Job, Reason]] = field(default_factory=list)
+    narrowed: list[tuple[Job, Reason]] = field(default_factory=list)
     idle: list[tuple[Job, Reason]] = field(default_factory=list)
     resting: list[tuple[Job, Instant]] = field(default_factory=list)
     again_at: list[Instant] = field(default_factory=list)
@@ -150,6 +153,10 @@ def _file_if_displaced(facts: JobFacts, result: JobTriage, threats: _Threats, sn
         message = f"run {job.allocation.run} could not begin: its predecessor has not ended"
         result.stopped.append((job, reason(ReasonCode.LOST_NODE, message)))
         return True
+    group = job.current_group
+    if group is not None and group.formed:
+        _file_group(job, group, result)
+        return True
     run = job.current_run
     message = f"run {job.allocation.run} was not fully running within {job.ready_timeout_seconds:.0f} s"
     if run is not None and hopeless(run):
@@ -158,6 +165,18 @@ def _file_if_displaced(facts: JobFacts, result: JobTriage, threats: _Threats, sn
         message += f": {run.trouble}"
     result.stopped.append((job, reason(ReasonCode.NOT_STARTING, message)))
     return True
+
+
+def _file_group(job: Job, group: Group, result: JobTriage) -> None:
+    """File a job whose pods do not train together in time: without those that were to join it, or anew."""
+    run = run_name(job.name, group.run)
+    if widens(job):
+        trouble = "" if job.current_run is None or not job.current_run.trouble else f": {job.current_run.trouble}"
+        text = f"the pods that were added to {run} did not join it in time{trouble}"
+        result.narrowed.append((job, reason(ReasonCode.NOT_REGROUPED, text)))
+        return
+    text = f"the pods of {run} did not train as generation {group.generation} in time: it starts again"
+    result.leaving.append((job, reason(ReasonCode.NOT_REGROUPED, text)))
 
 
 def _gives_up(job: Job) -> bool:

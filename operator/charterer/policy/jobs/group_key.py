@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from charterer.domain.ids import NO_PROFILE, ClassId
-from charterer.domain.job import Job, ResizePolicy, RunOutcome
+from charterer.domain.job import Job, RunOutcome
+from charterer.policy.jobs.predicates import fewest_pods
 from charterer.policy.options.menu_key import NOWHERE, MenuKey
 
 GroupKey = tuple[ClassId, MenuKey, float]
@@ -14,11 +15,10 @@ def menu_key(job: Job, classes: frozenset[ClassId]) -> MenuKey:
     """The key of a job's menu. ``classes``: those that have a profile."""
     known = job.class_id if job.class_id in classes else None
     widths, failed = job.widths, NOWHERE
-    elastic = job.resize is ResizePolicy.IN_PLACE
     if known is not None and job.failures:
         ended = (record.option for record in job.records if record.outcome is RunOutcome.FAILED)
         failed = frozenset((option.pool, option.gpus) for option in ended)
-    return MenuKey(known, widths.min, widths.preferred, widths.max, job.gpu_types, job.spot, elastic, failed)
+    return MenuKey(known, widths.min, widths.preferred, widths.max, job.gpu_types, job.spot, fewest_pods(job), failed)
 
 
 def group_key(job: Job, classes: frozenset[ClassId]) -> GroupKey:

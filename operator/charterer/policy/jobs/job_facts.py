@@ -31,10 +31,10 @@ class JobFacts:
     node and by when it must have. ``unrecorded``: nodes with pods of runs that have ended and are not on record, each
     with the run's name and its end. ``trials``: runs on widths that had never been measured, from when until when.
 
-    Its GPUs cost ``recorded_cost`` dollars in the runs on record. Those of its allocation cost ``price`` dollars a
-    second, or ``micros`` micro-dollars an hour, from ``since`` on. ``meters``: these micro-dollars and instants of
-    every run that is not on record. ``predicted``: dollars of the whole job, as of its first start; 0 before that.
-    ``reported``: dollars that it will still cost by its own progress.
+    Its GPUs cost ``recorded_cost`` dollars in the runs on record, and at widths from which runs were resized in place.
+    Those of its allocation cost ``price`` dollars a second, or ``micros`` micro-dollars an hour, from ``since`` on.
+    ``meters``: these micro-dollars and instants of every run that is not on record. ``predicted``: dollars of the whole
+    job, as of its first start; 0 before that. ``reported``: dollars that it will still cost by its own progress.
     """
 
     job: Job
@@ -91,7 +91,8 @@ def job_facts(job: Job, classes: frozenset[ClassId]) -> JobFacts:
         recorded_cost=sum(
             record.option.price.dollars_per_second * max(seconds_between(record.since, record.until), 0.0)
             for record in job.records
-        ),
+        )
+        + sum([stretch.option.price.dollars_per_second * stretch.seconds for stretch in job.stretches]),
         price=0.0 if allocation is None else allocation.option.price.dollars_per_second,
         micros=0 if allocation is None else allocation.option.price.micros_per_hour,
         since=None if allocation is None else allocation.since,

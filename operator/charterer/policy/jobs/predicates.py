@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from charterer.domain.group import Group
 from charterer.domain.job import Allocation, Job, PodPhase, ResizePolicy, SpotPolicy
 from charterer.domain.money import ZERO
 from charterer.domain.plan import Reason, ReasonCode
@@ -41,11 +42,14 @@ def ready_by(job: Job, allocation: Allocation) -> Instant | None:
     """By when all pods of the allocation's run must be running; None when they are, or when the run has ended.
 
     A run that did not even begin has the same time, from its allocation on, and its predecessor's grace period. One
-    that can never start has a few seconds.
+    that can never start has a few seconds. A run whose group changes in place has until its group must be formed.
     """
     run = job.current_run
     if run is not None and run.ended is not None:
         return None
+    group = job.current_group
+    if group is not None and group.formed:
+        return _formed_by(job, allocation, group)
     if run is None or run.suspended or run.started is None:
         grace = job.grace_seconds if job.replaced else 0.0
         return after(allocation.since, job.ready_timeout_seconds + grace)
@@ -56,12 +60,50 @@ def ready_by(job: Job, allocation: Allocation) -> Instant | None:
     return after(max(run.started, allocation.since), seconds)
 
 
+def _formed_by(job: Job, allocation: Allocation, group: Group) -> Instant | None:
+    """By when a run that forms groups must train with those that it should; None when it does."""
+    if widens(job):
+        if _newcomer_failed(job):
+            return allocation.since
+        return after(allocation.since, job.ready_timeout_seconds)
+    return group.by if group.pending else None
+
+
+def fewest_pods(job: Job) -> int:
+    """From and to how many pods it is resized in place: one where its trainer forms its groups itself. 0: never."""
+    if job.resize is not ResizePolicy.IN_PLACE:
+        return 0
+    return 1 if job.group is not None and job.group.reports else 2
+
+
+def widens(job: Job) -> bool:
+    """Whether pods are to join the job's run in place."""
+    former, allocation = job.resized_from, job.allocation
+    return former is not None and allocation is not None and len(allocation.placements) > len(former.placements)
+
+
+def _newcomer_failed(job: Job) -> bool:
+    run, former = job.current_run, job.resized_from
+    pods = () if run is None or former is None else run.pods
+    allocation = job.allocation
+    return (
+        former is not None
+        and allocation is not None
+        and any(
+            pod.phase is PodPhase.FAILED
+            and pod.index >= len(former.placements)
+            and (pod.finished or allocation.since) >= allocation.since
+            for pod in pods
+        )
+    )
+
+
 def settled(job: Job) -> bool:
     """Whether the job's run is running with all its pods, so that moving it is a question of gain."""
     run = job.current_run
     if run is None or run.started is None or run.deleting or run.ended is not None:
         return False
-    return job.has_all_pods()
+    return job.has_all_pods() and not job.regroups
 
 
 def must_move(job: Job, market: Market) -> str:

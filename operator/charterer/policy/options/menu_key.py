@@ -11,8 +11,8 @@ NOWHERE: frozenset[tuple[PoolId, int]] = frozenset()
 
 
 class MenuKey(NamedTuple):
-    """All that decides a job's menu. ``class_id``: None where no curve is known; ``elastic``: whether it is resized in
-    place; ``failed``: pools and numbers of GPUs with which runs of it failed.
+    """All that decides a job's menu. ``class_id``: None where no curve is known; ``fewest_pods``: from and to
+    how many pods it is resized in place, 0: never; ``failed``: pools and numbers of GPUs with which runs of it failed.
     """
 
     class_id: ClassId | None
@@ -21,7 +21,7 @@ class MenuKey(NamedTuple):
     most: int
     gpu_types: tuple[str, ...] = ()
     spot: SpotPolicy = SpotPolicy.NEVER
-    elastic: bool = False
+    fewest_pods: int = 0
     failed: frozenset[tuple[PoolId, int]] = NOWHERE
 
     @property

@@ -3,7 +3,8 @@
 With J(o) from ``phase_dp``: dollars of money and of time to the end on option o,
 
     a new run on o costs      J(o) + w·θ·e + g                     e, g: seconds and dollars of entering o once
-    a move from o to o' gains J(o) − J(o') − (w·θ + c')·r − b      r: restart; b: dollars for nodes that must boot first
+    a move from o to o' gains J(o) − J(o') − (w·θ + c')·r − b      r: restart or standstill in place; b: dollars for
+                                                                   nodes that must boot and pods that join
 
 Where a pool is full, its room has a price too (``ScarcityCharge``): it counts in J, c' and b wherever jobs choose, and
 never in ``dollars`` and ``cost``, which are what will be billed.
@@ -33,10 +34,14 @@ _TIE_BREAK = 1e-6
 """Fraction of its cost by which an option of the favoured path counts as cheaper, time included."""
 
 
-def in_place(here: Option, here_pods: int, to: Option, to_pods: int) -> bool:
-    """Whether only the number of equal pods changes, so that a resizable run need not be restarted."""
+def in_place(here: Option, here_pods: int, to: Option, to_pods: int, fewest: int) -> bool:
+    """Whether only the number of equal pods changes, so that a resizable run need not be restarted.
+
+    ``fewest``: pods that the run must have before and after (0: it can never be resized so).
+    """
     same_pods = here.gpus * to_pods == to.gpus * here_pods
-    return here.pool == to.pool and here.resource == to.resource and here_pods > 1 and to_pods > 1 and same_pods
+    enough = 0 < fewest <= min(here_pods, to_pods)
+    return here.pool == to.pool and here.resource == to.resource and enough and same_pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,11 +241,13 @@ class OptionValues:
             return []
         to_go, _ = self._to_go(position)
         stay, worth, table = self.staying(here, position).total_cost, self.worth, self._table
-        resizable = table.resizable_pool(here)
+        resizable, here_price = table.resizable_pool(here), self._price(table.prices, here, at)
         return [
             (to, gain)
             for to, (cost, price) in enumerate(zip(to_go.cost, table.prices, strict=True))
-            if (gain := stay - cost - (worth + price) * table.change_seconds(resizable, to)) > 0.0 and to != at
+            if to != at
+            and (gain := stay - cost - (worth + price) * table.change_seconds(resizable, to)) > 0.0
+            and (gain := gain - table.joining_cost(table.prices, here_price, resizable, to)) > 0.0
         ]
 
     def move(self, here: Option, to: Option, position: JobPosition, *, rented: bool) -> Move:
@@ -265,11 +272,13 @@ class OptionValues:
         table = self._table
         change = table.change_seconds(table.resizable_pool(here), to)
         boot = self._boot(table.billed_prices, here, at, to) if rented else 0.0
-        cost = money + table.billed_prices[to] * change - stay.dollars + boot
+        joining = self._joining_cost(table.billed_prices, here, at, to)
+        cost = money + table.billed_prices[to] * change - stay.dollars + boot + joining
         saved = stay.seconds - time - change
         room = 0.0
         if self.charge is not None:
             booting = self._boot(table.prices, here, at, to) - boot if rented else 0.0
+            booting += self._joining_cost(table.prices, here, at, to) - joining
             room = to_go.room_cost(to) + self._extra(to) * change + booting - stay.room_dollars
         return Move(option, saved, Money.of(cost), self.worth * saved - cost - room, room)
 
@@ -278,6 +287,14 @@ class OptionValues:
         if at is None:
             return prices[to] * self._table.start_seconds[to]
         return self._table.start_up_cost(prices, at, to, here.pool == self.menu.options[to].pool)
+
+    def _price(self, prices: Sequence[float], here: Option, at: int | None) -> float:
+        """Dollars a second of the present option, by ``prices`` where it is on the menu."""
+        return here.price.dollars_per_second if at is None else prices[at]
+
+    def _joining_cost(self, prices: Sequence[float], here: Option, at: int | None, to: int) -> float:
+        """Dollars at ``prices`` for pods that get ready to join the run."""
+        return self._table.joining_cost(prices, self._price(prices, here, at), self._table.resizable_pool(here), to)
 
     def _room(self, option: Option) -> float:
         """Dollars a second for the room of an option, whether it is on the menu or not."""

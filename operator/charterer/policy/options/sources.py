@@ -12,7 +12,7 @@ from typing import Protocol
 from charterer.domain.job import Widths
 from charterer.domain.money import Price
 from charterer.domain.option import MOST_PODS, Interruptions, Option
-from charterer.domain.profile import Profile
+from charterer.domain.profile import DEFAULT_RESTART_SECONDS, Profile
 from charterer.gpu_types import relative_speeds
 from charterer.policy.options.checkpoint_time import checkpoint_seconds
 from charterer.policy.options.interruptions import RunTimes, interruptions
@@ -20,9 +20,6 @@ from charterer.policy.options.market import Market, PoolOffer
 from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.options.optimism import exploration_candidates, optimistic_speed
 from charterer.policy.options.speedup import reference_throughput, speed
-
-DEFAULT_RESTART_SECONDS = 30.0
-"""Seconds from stopping a run to training on in the next, for jobs whose profile does not say."""
 
 _FINE_NODES = 128
 """Number of nodes up to which every number is offered."""

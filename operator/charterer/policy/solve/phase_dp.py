@@ -8,7 +8,8 @@ work of phase p and s, c an option's speed and price,
     change(o, o') = (w·θ + c_o')·r + start-up of what o' needs more, in dollars
 
 so that a change is charged in the plan what it costs when it is made; r is the seconds of a restart, or of a resize in
-place between options of several whole nodes, for jobs that can do that. O(phases × options) a job
+place between options of whole nodes, for jobs that can do that. There, pods that join get ready on paid nodes before,
+for another r_restart − r seconds of what o' costs more. O(phases × options) a job
 (docs/theory/policy.md, section 2).
 """
 
@@ -24,8 +25,9 @@ from charterer.domain.ids import PoolId
 from charterer.domain.option import Option
 
 OptionKey = tuple[PoolId, int, str]
-PoolOptions = tuple[Sequence[int], Sequence[float]]
-"""Options of one pool, cheapest first, and by option what changing to it costs in dollars."""
+PoolOptions = tuple[Sequence[int], Sequence[float], Sequence[float]]
+"""Options of one pool, cheapest first, and by option in dollars: what changing to it costs, and what starting all of
+its nodes costs, of which a change to a wider option pays the difference."""
 
 
 def key_of(option: Option) -> OptionKey:
@@ -35,18 +37,21 @@ def key_of(option: Option) -> OptionKey:
 
 @dataclass(frozen=True, slots=True)
 class InPlaceResize:
-    """A change of the number of equal pods of a run while it runs, which takes ``seconds`` each time.
+    """A change of the number of equal pods of a run while it runs, for which training stands still ``seconds``.
 
-    ``nodes``: GPUs of a node by pool. Pods are equal from two whole nodes on.
+    ``nodes``: GPUs of a node by pool. A run of ``fewest`` whole nodes or more can be changed: two where its launcher
+    needs a peer to go on with, one where its trainer forms its groups itself.
     """
 
     seconds: float
     nodes: Mapping[PoolId, int]
+    fewest: int = 2
 
     def resizable_pool(self, option: Option) -> PoolId | None:
-        """The option's pool if it is of several whole nodes; None otherwise."""
+        """The option's pool if it is of whole nodes, and of enough; None otherwise."""
         size = self.nodes.get(option.pool)
-        return option.pool if size is not None and option.gpus >= 2 * size and option.gpus % size == 0 else None
+        whole = size is not None and option.gpus >= self.fewest * size and option.gpus % size == 0
+        return option.pool if whole else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +106,20 @@ class OptionTable:
         if self.in_place is None or resizable_pool is None or resizable_pool != self.resizable_pools[to]:
             return self.restart
         return self.in_place.seconds
+
+    @property
+    def joining_seconds(self) -> float:
+        """Seconds for which pods that join a run get ready and are paid for, while it trains at its former width.
+
+        They start as after a restart, of which only the standstill is not among these.
+        """
+        return 0.0 if self.in_place is None else max(self.restart - self.in_place.seconds, 0.0)
+
+    def joining_cost(self, prices: Sequence[float], here: float, resizable_pool: PoolId | None, to: int) -> float:
+        """Dollars for pods that get ready to join a run that costs ``here`` dollars a second; 0 for a restart."""
+        if self.in_place is None or resizable_pool is None or resizable_pool != self.resizable_pools[to]:
+            return 0.0
+        return max(prices[to] - here, 0.0) * self.joining_seconds
 
     def with_charges(self, rents: Sequence[float]) -> OptionTable:
         """The table with ``rents[o]`` dollars a second on top of the bill, for choosing only."""
@@ -185,31 +204,32 @@ class BackwardInduction:
         table, to_go = self.table, self.after_phase[0]
         boot = [price * start for price, start in zip(table.prices, table.start_seconds, strict=True)]
         enter = [(self.worth + price) * table.restart for price in table.prices]
-        pool_options: list[PoolOptions] = [(pool, enter) for pool in table.pool_options]
+        pool_options: list[PoolOptions] = [(pool, enter, boot) for pool in table.pool_options]
         if table.in_place is not None:
             enter = [(self.worth + price) * table.in_place.seconds for price in table.prices]
             resizable = ([at for at in pool if table.resizable_pools[at] is not None] for pool in table.pool_options)
-            pool_options += [(pool, enter) for pool in resizable]
+            join = [start + price * table.joining_seconds for start, price in zip(boot, table.prices, strict=True)]
+            pool_options += [(pool, enter, join) for pool in resizable]
         for work, unit_costs in zip(reversed(self.work[1:]), reversed(self.costs), strict=False):
             phase_costs = [then + work * cost for then, cost in zip(to_go, unit_costs, strict=True)]
-            next_option, to_go = self._change_or_stay(phase_costs, pool_options, boot)
+            next_option, to_go = self._change_or_stay(phase_costs, pool_options)
             self.after_phase.append(to_go)
             self.next_option.append(next_option)
         self.after_phase.reverse()
         self.next_option.reverse()
 
     def _change_or_stay(
-        self, to_go: Sequence[float], pool_options: Sequence[PoolOptions], boot: Sequence[float]
+        self, to_go: Sequence[float], pool_options: Sequence[PoolOptions]
     ) -> tuple[list[int], list[float]]:
         """By option at a phase's end: the option of the next phase, and the dollars to go, the change included.
 
         ``to_go``: dollars from the begin of the next phase, by its option. ``pool_options``: those that change by a
-        restart, then those that change in place. ``boot``: dollars for starting an option's nodes. Options of a pool
-        are in order of price, so the best narrower and the best wider one are running minima.
+        restart, then those that change in place. Options of a pool are in order of price, so the best narrower and the
+        best wider one are running minima.
         """
         next_option, best = list(range(len(to_go))), list(to_go)
         cheapest: list[tuple[float, int]] = []
-        for pool, enter in pool_options:
+        for pool, enter, boot in pool_options:
             least, to = inf, 0
             for at in pool:
                 entered = to_go[at] + enter[at]
@@ -267,6 +287,7 @@ class BackwardInduction:
             same_pool = any(option in pool and before in pool for pool in table.pool_options)
             money += prices[option] * table.change_seconds(table.resizable_pools[before], option)
             money += table.start_up_cost(prices, before, option, same_pool)
+            money += table.joining_cost(prices, prices[before], table.resizable_pools[before], option)
         return money
 
     @cached_property

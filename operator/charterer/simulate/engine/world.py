@@ -13,7 +13,7 @@ from charterer.simulate.engine.clock import Clock
 from charterer.simulate.engine.events import WorldEvents
 from charterer.simulate.engine.knowledge import Knowledge
 from charterer.simulate.model.domain_objects import LastingFields, lasting_fields, training_job
-from charterer.simulate.model.node_market import NodeMarket, SimMachine
+from charterer.simulate.model.node_market import NodeMarket, PoolModel, SimMachine
 from charterer.simulate.model.result import JobResult
 from charterer.simulate.model.scenario import Scenario
 from charterer.simulate.model.sim_job import SimJob
@@ -136,15 +136,40 @@ class World:
         if not resized and allocation.run != job.runs + 1:
             raise PlannerError(f"at {clock.now:g} s: job {job.id} was given run {allocation.run} after {job.runs}")
         if resized:
-            job.resize_run(allocation, clock.now + self.scenario.resize_seconds, clock.instant)
-        else:
-            model = self.market.models[allocation.option.pool]
-            restart = self.scenario.restart_seconds if model.restart_seconds is None else model.restart_seconds
-            job.start_run(allocation, model.gpu_type, clock.now + restart, clock.instant)
+            self._resize(job, allocation)
+            return
+        model = self.market.models[allocation.option.pool]
+        job.start_run(allocation, model.gpu_type, clock.now + self._restart_seconds(model), clock.instant)
         self._plan_checkpoints(job)
         self._train(job, self.knowledge.batch(job))
-        if not resized and self._report_seconds < float("inf"):
+        if self._report_seconds < float("inf"):
             clock.at(job.training_from + self._report_seconds, self._report, job, allocation.run)
+
+    def _resize(self, job: SimJob, allocation: Allocation) -> None:
+        """Resize the run in place: pods that join get ready as after a restart, while the others train on."""
+        before = job.gpus
+        job.resize_run(allocation, self.clock.instant)
+        if allocation.option.gpus <= before:
+            self._regroup(job, allocation)
+            return
+        model = self.market.models[allocation.option.pool]
+        ready = max(self._restart_seconds(model) - self.scenario.resize_seconds, 0.0)
+        self._train(job, job.batch)
+        self.clock.at(self.clock.now + ready, self._regroup, job, allocation)
+
+    def _regroup(self, job: SimJob, allocation: Allocation) -> None:
+        """All pods of the allocation are ready: training stands still while they form their group."""
+        if job.allocation is not allocation or job.finished is not None:
+            return
+        job.advance(self.clock.now)
+        job.regroup(self.clock.now + self.scenario.resize_seconds)
+        self._plan_checkpoints(job)
+        self._train(job, self.knowledge.batch(job))
+        self.changed = True
+
+    def _restart_seconds(self, model: PoolModel) -> float:
+        """Seconds from a run's begin to its first step."""
+        return self.scenario.restart_seconds if model.restart_seconds is None else model.restart_seconds
 
     def stop(self, job: SimJob) -> None:
         """End the job's run; the job waits."""

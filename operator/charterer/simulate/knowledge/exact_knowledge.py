@@ -108,19 +108,26 @@ def _phase(epochs: _EpochRange) -> Phase:
 
 
 def exact_profile(
-    class_id: ClassId, phases: Sequence[Phase], restart_seconds: float, arrivals_per_hour: float | None = None
+    class_id: ClassId,
+    phases: Sequence[Phase],
+    restart_seconds: float,
+    arrivals_per_hour: float | None = None,
+    resize_seconds: float = 0.0,
 ) -> Profile:
     """The class's profile. Work is in seconds of the first phase's first curve at its smallest width; all jobs have
     the same.
     """
     form = phases[0].curves[0].form
     assert isinstance(form, ThroughputTable)
-    return Profile(class_id, 1, tuple(phases), 1.0 / form.points[0][1], arrivals_per_hour, restart_seconds)
+    work = 1.0 / form.points[0][1]
+    return Profile(class_id, 1, tuple(phases), work, arrivals_per_hour, restart_seconds, resize_seconds=resize_seconds)
 
 
-def exact_profiles(applications: Mapping[ClassId, Application], restart_seconds: float) -> Mapping[ClassId, Profile]:
+def exact_profiles(
+    applications: Mapping[ClassId, Application], restart_seconds: float, resize_seconds: float = 0.0
+) -> Mapping[ClassId, Profile]:
     """The profiles of all classes."""
     return {
-        class_id: exact_profile(class_id, exact_phases(application), restart_seconds)
+        class_id: exact_profile(class_id, exact_phases(application), restart_seconds, resize_seconds=resize_seconds)
         for class_id, application in applications.items()
     }

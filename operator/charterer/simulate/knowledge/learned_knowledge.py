@@ -46,7 +46,8 @@ class LearnedKnowledge:
 
     ``applications``: by class; they must have measurements at several batch sizes. Nothing is ever known of jobs of
     other classes. ``node_gpus``: GPUs of the largest node by GPU type, for all types that are on sale.
-    ``size_known_from``: the fraction of a job from which on its reports tell its size.
+    ``size_known_from``: the fraction of a job from which on its reports tell its size. ``restart_seconds`` and
+    ``resize_seconds`` are known, as after the first of each.
     """
 
     applications: Mapping[ClassId, Application]
@@ -55,6 +56,7 @@ class LearnedKnowledge:
     budget: BudgetId
     reports: ReportModel
     size_known_from: float = 0.0
+    resize_seconds: float = 0.0
     learner: Learner = field(init=False)
     _widths: Mapping[ClassId, Collection[int]] = field(init=False)
     _learned: dict[ClassId, tuple[Learned, float, Profile]] = field(default_factory=dict)
@@ -105,8 +107,8 @@ class LearnedKnowledge:
 
     def receive_report(self, job: SimJob, at: Instant) -> None:
         """Learn from the measurement of the job's trainer, with noise."""
-        allocation = job.allocation
-        assert allocation is not None
+        width = job.allocation if job.resized_from is None else job.resized_from
+        assert width is not None
         if job.class_id not in self.applications:
             return
         measurement = job.measurement()
@@ -114,8 +116,8 @@ class LearnedKnowledge:
         observation = Observation(
             job.class_id,
             job.gpu_type,
-            len(allocation.placements),
-            allocation.option.gpus,
+            len(width.placements),
+            width.option.gpus,
             measurement.batch,
             measurement.step_seconds * exp(model.step * noise()),
             job.done,
@@ -155,6 +157,7 @@ class LearnedKnowledge:
             self.restart_seconds,
             self.budget,
             reports=learned.reports,
+            resize_seconds=self.resize_seconds,
         )
         self._learned[class_id] = learned, work, profile
         return True
@@ -174,6 +177,7 @@ def learning_from_reports(
         scenario.budget.id,
         ReportModel(noise, seconds=_REPLAY_SECONDS),
         TRUSTED_FRACTION,
+        scenario.resize_seconds,
     )
 
 

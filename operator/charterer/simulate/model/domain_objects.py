@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import inf, nextafter
 from typing import Any
 
+from charterer.domain.group import Group
 from charterer.domain.ids import BudgetId, NodeName, RentalId
 from charterer.domain.job import Allocation, Job, Pod, PodPhase, Run
 from charterer.domain.rental import Rental, RentalPhase
@@ -57,8 +58,16 @@ def lasting_fields(
         "runs": () if allocation is None else (_run(job, allocation, machines),),
         "predicted": job.predicted,
         "moves": job.moves,
+        "group": None if allocation is None else _group(allocation),
+        "resized_from": job.resized_from,
         "target_completion": None if terms.target_seconds is None else after(job.created, terms.target_seconds),
     }
+
+
+def _group(allocation: Allocation) -> Group:
+    """The group of a trainer that forms its groups itself; only jobs that are resized in place have one."""
+    indexes = tuple(range(len(allocation.placements)))
+    return Group(allocation.run, 1, indexes, allocation.since, allocation.since, formed=1, reports=True)
 
 
 def training_job(lasting: LastingFields, done: float, total: float | None, at: Instant) -> Job:

@@ -51,11 +51,11 @@ class Scenario:
 
     ``applications``: by the name that submissions give. ``terms``: how a submission's job may run. ``restart_seconds``:
     from a run's begin to its first step, first starts included, in pools that say nothing else. ``resize_seconds``:
-    pause in training when a run is resized in place. ``checkpoint_seconds``: between checkpoints of a job on nodes that
-    can be taken back, which loses what it did since the last one; None: as is best for the rate that is known and the
-    nodes' ages. ``checkpoint_write_seconds``: to write one, without training. ``until``: the second at which the
-    simulation ends at the latest. ``classes``: a job's class, by default that of its application; with it applications
-    of several sizes can share a class.
+    pause in training when a run is resized in place; pods that join are ready when a restart less that has passed.
+    ``checkpoint_seconds``: between checkpoints of a job on nodes that can be taken back, which loses what it did since
+    the last one; None: as is best for the rate that is known and the nodes' ages. ``checkpoint_write_seconds``: to
+    write one, without training. ``until``: the second at which the simulation ends at the latest. ``classes``: a job's
+    class, by default that of its application; with it applications of several sizes can share a class.
     """
 
     start: Instant

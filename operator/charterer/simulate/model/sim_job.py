@@ -18,12 +18,12 @@ class SimJob:
     """A job in the simulation; times are seconds of the virtual clock.
 
     ``done``: fraction of the work done at ``advanced_to``; it was last seen to grow at ``progressed_at``. ``kept``: the
-    most that any run handed on to the next one. ``gpu_type``:
-    of the present run. ``training_from``: end of its restart. ``version`` grows with each run and batch size, so that
-    events of a former one can be told apart. ``batch``: total batch size of the training, 0 for the best one of each
-    epoch. ``pace``: the part of the time in which it trains and writes no checkpoint; one ends every ``cycle`` seconds
-    from ``cycle_from`` on. ``predicted`` and ``moves``: what the operator's planner wants remembered of the job (see
-    Job). ``widths``, ``gpu_types``: as in the JobResult.
+    most that any run handed on to the next one. ``gpu_type``: of the present run. ``training_from``: end of its
+    restart. ``version`` grows with each run and batch size, so that events of a former one can be told apart.
+    ``batch``: total batch size of the training, 0 for the best one of each epoch. ``pace``: the part of the time in
+    which it trains and writes no checkpoint; one ends every ``cycle`` seconds from ``cycle_from`` on. ``predicted`` and
+    ``moves``: what the operator's planner wants remembered of the job (see Job). ``widths``, ``gpu_types``: as in the
+    JobResult. ``resized_from``: the allocation with which it trains until pods that join its run in place are ready.
     """
 
     id: JobId
@@ -52,7 +52,15 @@ class SimJob:
     moves: tuple[Instant, ...] = ()
     widths: list[tuple[float, int]] = field(default_factory=list)
     gpu_types: list[tuple[float, str]] = field(default_factory=list)
+    resized_from: Allocation | None = None
     _width_rates: WidthRates = field(init=False)
+
+    @property
+    def gpus(self) -> int:
+        """The width at which it trains; it must run."""
+        width = self.allocation if self.resized_from is None else self.resized_from
+        assert width is not None
+        return width.option.gpus
 
     def advance(self, now: float) -> None:
         """Train until ``now``."""
@@ -68,10 +76,9 @@ class SimJob:
 
     def train_with(self, batch: int) -> float:
         """Train with that batch size from now on; returns the second of completion if nothing changes. It must run."""
-        assert self.allocation is not None
         self.batch = batch
         self.version += 1
-        self._width_rates = self.application.width_rates(self.gpu_type, self.allocation.option.gpus, batch)
+        self._width_rates = self.application.width_rates(self.gpu_type, self.gpus, batch)
         return max(self.advanced_to, self.training_from) + self._width_rates.seconds_left(self.done) / self.pace
 
     def complete(self, now: float) -> None:
@@ -108,10 +115,8 @@ class SimJob:
 
     def measurement(self) -> TrainerMeasurement:
         """The trainer's measurement now; the job must run, with a batch size."""
-        assert self.allocation is not None
         epoch = self.application.epoch(self.done)
-        gpus = self.allocation.option.gpus
-        measured = self.application.measurements[self.gpu_type].measurement(epoch, gpus, self.batch)
+        measured = self.application.measurements[self.gpu_type].measurement(epoch, self.gpus, self.batch)
         assert measured is not None
         return measured
 
@@ -135,27 +140,36 @@ class SimJob:
             self._record(self.allocation, now, RunOutcome.STOPPED)
         if self.started is None:
             self.started = self.advanced_to
-        self.allocation = allocation
+        self.allocation, self.resized_from = allocation, None
         self.gpu_type = gpu_type
         self.training_from = training_from
         self.runs += 1
         self.gpu_types.append((self.advanced_to, gpu_type))
         self.widths.append((self.advanced_to, allocation.option.gpus))
 
-    def resize_run(self, allocation: Allocation, training_from: float, now: Instant) -> None:
-        """Go on with more or fewer pods; the stretch before is recorded, because it had another cost."""
+    def resize_run(self, allocation: Allocation, now: Instant) -> None:
+        """Hold the GPUs of more or fewer pods; the stretch before is recorded, because it had another cost.
+
+        The job trains at its former width until ``regroup``.
+        """
         assert self.allocation is not None
         self._record(self.allocation, now, RunOutcome.STOPPED)
+        self.resized_from = self.allocation if self.resized_from is None else self.resized_from
         self.allocation = allocation
+
+    def regroup(self, training_from: float) -> None:
+        """Go on at the width of the allocation from ``training_from`` on."""
+        assert self.allocation is not None
+        self.resized_from = None
         self.training_from = max(self.training_from, training_from)
-        self.widths.append((self.advanced_to, allocation.option.gpus))
+        self.widths.append((self.advanced_to, self.allocation.option.gpus))
 
     def stop_run(self, now: Instant, outcome: RunOutcome) -> None:
         """End the run, if there is one, and record it; the job has no allocation."""
         if self.allocation is not None:
             self._record(self.allocation, now, outcome)
             self.widths.append((self.advanced_to, 0))
-        self.allocation = None
+        self.allocation = self.resized_from = None
         self.version += 1
 
     def _hold(self, allocation: Allocation, seconds: float) -> None:

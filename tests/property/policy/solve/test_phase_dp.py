@@ -50,6 +50,7 @@ ELASTIC = (
     None,
     InPlaceResize(0.0, {PoolId("a"): 2, PoolId("b"): 2}),
     InPlaceResize(5.0, {PoolId("a"): 1}),
+    InPlaceResize(5.0, {PoolId("a"): 2}, fewest=1),
 )
 
 
@@ -72,7 +73,7 @@ def every_path(
                 fleet = None if in_place is None else in_place.resizable_pool(before)
                 resized = in_place is not None and fleet is not None and fleet == in_place.resizable_pool(then)
                 change = in_place.seconds if in_place is not None and resized else RESTART
-                money += then.price.dollars_per_second * change + max(wider, 0.0) * (then.entry_seconds - RESTART)
+                money += then.price.dollars_per_second * change + max(wider, 0.0) * (then.entry_seconds - change)
                 seconds += change
         points.append((money, seconds))
     return points

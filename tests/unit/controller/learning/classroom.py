@@ -77,7 +77,7 @@ class Classroom:
         self.machine_state, _ = packed(learned_record.class_statistics(state, taught.through))
         return {
             **dump(learned_record.curves_record(found)),
-            **dump(learned_record.class_record(state, taught.failed.values(), taught.checkpoint_seconds)),
+            **dump(learned_record.class_record(state, taught.failed.values(), taught.durations)),
         }
 
     def read(self) -> Profile | None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.controller.learning import report_collector
+from charterer.domain.finish import Finish, FinishKind
+from charterer.domain.group import Group
 from charterer.domain.ids import ClassId, JobId
-from charterer.domain.job import Finish, FinishKind, RunOutcome, RunRecord
+from charterer.domain.job import Placement, ResizePolicy, RunOutcome, RunRecord
 from charterer.domain.profile import CurveSource, ThroughputTable
 from charterer.domain.time import after
 from charterer.policy.options.speedup import reference_throughput
@@ -306,3 +309,68 @@ def test_the_specs_seconds_of_a_checkpoint_go_first() -> None:
     job = room.runs()
     room.says(job, checkpoint_seconds=40.0)
     assert room.learn().checkpoint_seconds == 5.0
+
+
+def test_how_long_restarts_and_changes_in_place_take_is_learned_apart_and_survives_a_restart() -> None:
+    room = Classroom()
+    job = room.runs()
+    room.says(job)
+    assert (room.learn().restart_seconds, room.learn().resize_seconds) == (30.0, 0.0)
+    begins_again(room, job, after_seconds=8.0)
+    assert room.learn().restart_seconds == 8.0
+    room.says(job, times=1, resize_seconds=2.0)
+    assert (room.learn().restart_seconds, room.learn().resize_seconds) == (8.0, 2.0)
+    begins_again(room, job, after_seconds=12.0)
+    room.says(job, times=1, resize_seconds=6.0)
+    assert (room.learn().restart_seconds, room.learn().resize_seconds) == (9.0, 3.0)
+
+
+def begins_again(room: Classroom, job: JobId, after_seconds: float) -> None:
+    """The job's next run, whose first report comes so long after the last one of the former run."""
+    held = room.world.jobs[job]
+    assert held.allocation is not None
+    again = replace(held.allocation, run=held.allocation.run + 1, since=room.world.now)
+    run = replace(held.runs[0], number=again.run)
+    room.world.jobs[job] = replace(held, allocation=again, runs=(run,), last_run=again.run)
+    room.world.passes(after_seconds)
+    report = ProgressReport(run=again.run, fraction=0.2, batch=256, step_seconds=1.0)
+    for _ in range(2):  # the second one may come before the first one is in a snapshot
+        room.collector.handle_report(job, again.run, report, room.world.now)
+        room.world.passes(0.0)
+
+
+@pytest.mark.parametrize("spec", [{"restartSeconds": 20, "resizeSeconds": 1}])
+def test_the_specs_seconds_of_changes_go_first(spec: dict[str, Any]) -> None:
+    room = Classroom(spec=spec)
+    job = room.runs()
+    room.says(job, resize_seconds=5.0)
+    begins_again(room, job, after_seconds=8.0)
+    assert (room.learn().restart_seconds, room.learn().resize_seconds) == (20.0, 1.0)
+
+
+def test_while_pods_join_the_speed_is_that_of_the_former_width() -> None:
+    room = Classroom()
+    job = room.runs(gpus=8)
+    node = room.world.rental()
+    held = room.world.jobs[job]
+    assert held.allocation is not None
+    two = replace(
+        held.allocation,
+        option=replace(held.allocation.option, gpus=16),
+        placements=(*held.allocation.placements, Placement(node.id, 8)),
+    )
+    pods = (*held.runs[0].pods, replace(held.runs[0].pods[0], index=1, uid="joins", name="joins"))
+    run = replace(held.runs[0], completions=2, pods=pods)
+    group = Group(1, 2, (0, 1), held.allocation.since, held.allocation.since, formed=1, reports=True)
+    room.world.jobs[job] = replace(
+        held,
+        allocation=two,
+        resized_from=held.allocation,
+        group=group,
+        runs=(run,),
+        resize=ResizePolicy.IN_PLACE,
+    )
+    room.says(job, step_seconds=step_seconds(8), generation=1)
+    assert room.collector.learner.widths_run(CLASS) == {"a100": (8,)}
+    room.says(job, step_seconds=step_seconds(16), generation=2)  # nobody has recorded that group yet
+    assert room.collector.learner.widths_run(CLASS) == {"a100": (8,)}

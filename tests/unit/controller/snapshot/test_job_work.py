@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from charterer.controller.snapshot.job_work import total_work
 from charterer.domain.ids import ClassId
 from charterer.domain.job import Job, RunOutcome, RunRecord
+from charterer.domain.job_cost import job_cost, resized, with_allocation
 from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
 from charterer.domain.reports.progress import Progress
+from charterer.domain.time import after
 from charterer.policy.jobs.job_facts import told_to_stop
 from tests.worlds import World
 
@@ -92,3 +94,37 @@ def test_a_run_that_was_told_to_stop_counts_before_and_after_it_is_on_record() -
     )
     recorded = replace(told_to_stop(job), records=(record,))
     assert size(world, recorded, 0.25, 0.0) == pytest.approx(16_000.0)
+
+
+def test_a_run_that_was_resized_in_place_counts_at_each_width_that_it_had() -> None:
+    world = World()
+    job = running(world, gpus=8, speed=4.0)
+    narrow = job.allocation
+    assert narrow is not None
+    world.passes(1000.0)
+    wide = replace(narrow, option=replace(narrow.option, speed=7.0, gpus=16), since=world.now)
+    asked = with_allocation(job, wide, world.rentals)
+    assert size(world, asked, 0.25, 100.0) == pytest.approx(1100 * 4.0 / 0.25)  # pods join, the others train on
+    counts = resized(asked, world.rentals, world.now)
+    assert counts.resized_from is None
+    assert size(world, counts, 0.5, 400.0) == pytest.approx((1100 * 4.0 + 400 * 7.0) / 0.5)
+    back = with_allocation(counts, replace(narrow, since=world.now), world.rentals)
+    again = resized(back, world.rentals, world.now)
+    assert size(world, again, 0.75, 500.0) == pytest.approx((1600 * 4.0 + 400 * 7.0) / 0.75)
+    assert len(again.stretches) == 2
+
+
+def test_what_a_run_cost_before_it_was_resized_in_place_stays_in_its_cost() -> None:
+    world = World()
+    job = running(world, gpus=8)
+    held = job.allocation
+    assert held is not None
+    hourly = job_cost(job, world.rentals, after(world.now, 3600.0))
+    world.passes(3600.0)
+    other = replace(held, since=world.now)
+    changed = with_allocation(job, other, world.rentals)
+    assert job_cost(changed, world.rentals, world.now) == hourly
+    world.passes(1800.0)
+    counts = resized(changed, world.rentals, world.now)
+    world.passes(1800.0)
+    assert job_cost(counts, world.rentals, world.now) == hourly + hourly

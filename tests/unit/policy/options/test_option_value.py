@@ -58,9 +58,21 @@ def test_a_resize_in_place_is_charged_what_it_takes_and_anything_else_a_restart(
     ):
         move = values.move(here, to, left, rented=False)
         assert move.saved_seconds == pytest.approx(9000 / here.speed - 9000 / to.speed - seconds)
+        joining = max(to.gpus - here.gpus, 0) * 28.0 if seconds == 2.0 else 0.0
         assert move.cost.dollars == pytest.approx(
-            to.gpus * (9000 / to.speed + seconds) - here.gpus * 9000 / here.speed, abs=1e-5
+            to.gpus * (9000 / to.speed + seconds) - here.gpus * 9000 / here.speed + joining, abs=1e-5
         )
+
+
+def test_a_trainer_that_forms_its_groups_itself_is_resized_in_place_from_one_node_on() -> None:
+    one, two = option(4, 1.0), option(8, 1.8)
+    own = InPlaceResize(2.0, {PoolId("a"): 4}, fewest=1)
+    values = OptionValues(
+        Menu(((one, two),), (1.0,), (), True, False, OptionTable.of(((one, two),), 30.0, own), Rate(0.0)), 3.0
+    )
+    for here, to in ((one, two), (two, one)):
+        move = values.move(here, to, JobPosition(9000.0), rented=False)
+        assert move.saved_seconds == pytest.approx(9000 / here.speed - 9000 / to.speed - 2.0)
 
 
 SPEEDS = st.lists(
@@ -84,10 +96,13 @@ def test_the_quick_search_finds_exactly_the_moves_that_gain(
 
 
 def test_only_a_change_in_the_number_of_equal_pods_is_made_in_place() -> None:
-    assert in_place(option(16, 1.0), 2, option(32, 1.0), 4)
-    assert not in_place(option(8, 1.0), 1, option(16, 1.0), 2)
-    assert not in_place(option(16, 1.0), 2, option(32, 1.0, pool="b"), 4)
-    assert not in_place(option(16, 1.0), 2, option(16, 1.0), 4)
+    assert in_place(option(16, 1.0), 2, option(32, 1.0), 4, 2)
+    assert not in_place(option(16, 1.0), 2, option(32, 1.0), 4, 0)
+    assert not in_place(option(8, 1.0), 1, option(16, 1.0), 2, 2)
+    assert in_place(option(8, 1.0), 1, option(16, 1.0), 2, 1)
+    assert not in_place(option(4, 1.0), 1, option(8, 1.0), 1, 1)
+    assert not in_place(option(16, 1.0), 2, option(32, 1.0, pool="b"), 4, 2)
+    assert not in_place(option(16, 1.0), 2, option(16, 1.0), 4, 2)
 
 
 @pytest.mark.parametrize("phases", [1, 2])
