@@ -185,12 +185,18 @@ def noticeably_different(old: Progress | None, new: Progress) -> bool:
     return differs_by(_NOTICEABLE_RATIO, new.throughput, old.throughput)
 
 
-def _advance(last: Progress | None, report: ProgressReport, at: Instant) -> tuple[Instant, float]:
-    """When the run advanced last, this report included, and the seconds of the pause that it ends."""
-    if last is None or last.advanced is None:
-        return at, 0.0
-    moved = report.step not in (None, last.step) or report.done not in (None, last.fraction)
-    return (at, seconds_between(last.advanced, at)) if moved else (last.advanced, 0.0)
+def _advanced(progress: Progress, last: Progress | None, before: Progress | None) -> Progress:
+    """The progress with when its run advanced. ``last``: of the same run; ``before``: of any run of the job."""
+    pause, advances = (0.0, 0) if before is None else (before.longest_pause, before.advances)
+    since = None if last is None else last.advanced
+    if not progress.moves:
+        since = None
+    elif last is None or since is None:
+        since = progress.at
+    elif (progress.step, progress.fraction) != (last.step, last.fraction):
+        pause, advances = max(pause, seconds_between(since, progress.at)), advances + 1
+        since = progress.at
+    return replace(progress, advanced=since, longest_pause=pause, advances=advances)
 
 
 @dataclass(slots=True)
@@ -220,17 +226,15 @@ class ProgressBoard:
             return
         entry = self._entries.get(job)
         last = entry.latest if entry is not None and entry.latest.run == run else None
-        advanced, pause = _advance(last, report, at)
         progress = Progress(
             run=run,
             fraction=report.done if report.done is not None or last is None else last.fraction,
             step=report.step if report.step is not None or last is None else last.step,
             throughput=report.throughput if report.throughput is not None or last is None else last.throughput,
             at=at,
-            advanced=advanced,
-            longest_pause=max(pause, 0.0 if entry is None else entry.latest.longest_pause),
             generation=report.generation,
         )
+        progress = _advanced(progress, last, None if entry is None else entry.latest)
         if entry is None:
             self._entries[job] = _Entry(progress)
         else:
@@ -241,7 +245,7 @@ class ProgressBoard:
     def adopt(self, job: JobId, progress: Progress, at: Instant) -> None:
         """Go on from what a former process wrote of a present run: whether it advances is seen from now on."""
         if job not in self._entries:
-            adopted = replace(progress, advanced=at)
+            adopted = replace(progress, advanced=at if progress.moves else None)
             self._entries[job] = _Entry(adopted, adopted, at)
 
     def latest(self, job: JobId) -> Progress | None:

@@ -53,7 +53,7 @@ def test_a_clock_that_is_minutes_off_stalls_no_run_that_advances(minutes: float)
     """A former leader's clock wrote when the last report came; whether a run advances counts by this one's."""
     world = running()
     recorded = after(world.now, minutes * 60.0)
-    progress = Progress(1, 0.3, 300, None, recorded, advanced=world.now)
+    progress = Progress(1, 0.3, 300, None, recorded, advanced=world.now, advances=3)
     world.jobs[TRAIN] = replace(world.jobs[TRAIN], resize=ResizePolicy.RESTART, progress=progress)
     world.passes(1_799.0)
     assert plan(world.snapshot()).commands == ()

@@ -120,7 +120,7 @@ def silent(seconds: float, pause: float = 0.0, run: int = 1, **changes: object) 
     world.rental()
     world.job("train", gpus=8, profile="sft", hours_left=20.0)
     job = world.runs_on("train", "a100-1", gpus=8)
-    progress = Progress(run, 0.2, 100, None, world.now, advanced=world.now, longest_pause=pause)
+    progress = Progress(run, 0.2, 100, None, world.now, advanced=world.now, longest_pause=pause, advances=3)
     facts: dict[str, object] = {"resize": ResizePolicy.RESTART, "progress": progress, **changes}
     world.jobs[TRAIN] = replace(job, **facts)  # type: ignore[arg-type]
     world.passes(seconds)
@@ -152,6 +152,7 @@ def test_a_run_that_reports_no_step_for_half_an_hour_is_stopped_and_the_plan_is_
         (1e6, {"resize": ResizePolicy.NEVER}, False),
         (1e6, {"progress": None}, False),
         (1e6, {"progress": Progress(1, 0.2, 100, None, simple().now)}, False),
+        (1e6, {"progress": Progress(1, None, None, 8.0, simple().now, advanced=simple().now, advances=3)}, False),
     ],
     ids=[
         "within twenty pauses",
@@ -163,6 +164,7 @@ def test_a_run_that_reports_no_step_for_half_an_hour_is_stopped_and_the_plan_is_
         "it may have no checkpoint",
         "it never reports",
         "a new process has not heard of it",
+        "it reports nothing that moves",
     ],
 )
 def test_how_long_a_run_may_stand_still(seconds: float, changes: dict[str, float], stopped: bool) -> None:
@@ -182,13 +184,30 @@ def test_each_run_that_stalled_doubles_the_time() -> None:
 
 
 def test_a_run_that_never_began_to_advance_has_its_entry_time_on_top() -> None:
-    world = silent(1_800.0, progress=Progress(0, 0.2, 100, None, simple().now))
+    world = silent(1_800.0, progress=Progress(0, 0.2, 100, None, simple().now, advances=3))
     job = world.jobs[TRAIN]
     assert job.allocation is not None
     option = replace(job.allocation.option, entry_seconds=300.0)
     world.jobs[TRAIN] = replace(job, allocation=replace(job.allocation, option=option))
     assert not stops(world)
     world.passes(300.0)
+    assert stops(world)
+
+
+@pytest.mark.parametrize(
+    ("trained", "seconds"), [(60.0, 1_800.0), (10_800.0, 21_600.0), (1e6, 86_400.0)], ids=["floor", "twice", "a day"]
+)
+def test_while_it_is_not_known_how_often_a_job_reports_it_may_take_twice_what_it_has_trained(
+    trained: float, seconds: float
+) -> None:
+    """As a script that reports after each epoch of three hours."""
+    world = silent(0.0)
+    world.passes(trained)
+    first = Progress(1, 0.2, None, None, world.now, advanced=world.now, advances=2)
+    world.jobs[TRAIN] = replace(world.jobs[TRAIN], progress=first)
+    world.passes(seconds - 1.0)
+    assert not stops(world)
+    world.passes(1.0)
     assert stops(world)
 
 

@@ -164,6 +164,18 @@ def test_a_run_advances_when_its_step_or_its_fraction_moves_in_either_direction(
     assert advances(board) == (at(40), 30.0)
 
 
+def test_a_job_that_reports_neither_step_nor_fraction_never_advances() -> None:
+    board = ProgressBoard()
+    board.report(JOB, 2, ProgressReport(throughput=3.0), at(0))
+    assert advances(board) == (None, 0.0)
+    board.report(JOB, 2, ProgressReport(step=1), at(10))
+    board.report(JOB, 2, ProgressReport(step=2), at(20))
+    assert advances(board) == (at(20), 10.0)
+    latest = board.latest(JOB)
+    assert latest is not None
+    assert latest.advances == 1
+
+
 def test_the_longest_pause_is_of_the_job_and_never_lies_between_two_runs() -> None:
     board = ProgressBoard()
     board.report(JOB, 2, ProgressReport(step=5), at(0))

@@ -15,8 +15,9 @@ class Progress:
     """The last report of the current run's pods. ``fraction`` done in [0, 1]; ``throughput`` in the job's own unit.
 
     Two are equal that say the same. ``advanced``: when step or fraction moved last, as this process has seen; None
-    where it has not heard of the run. ``longest_pause``: the most seconds between two such moments. ``generation``: of
-    the group in which they train (``domain.group``); None where they never named one.
+    where it has not heard of the run, or neither is reported. ``longest_pause``: the most seconds between two such
+    moments, of which it has seen ``advances`` in all runs of the job. ``generation``: of the group in which they train
+    (``domain.group``); None where they never named one.
     """
 
     run: int
@@ -27,3 +28,9 @@ class Progress:
     generation: int | None = None
     advanced: Instant | None = field(default=None, compare=False)
     longest_pause: float = field(default=0.0, compare=False)
+    advances: int = field(default=0, compare=False)
+
+    @property
+    def moves(self) -> bool:
+        """Whether it says something that moves as the work is done."""
+        return self.step is not None or self.fraction is not None

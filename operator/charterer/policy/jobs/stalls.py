@@ -6,9 +6,11 @@ reports none. An evaluation or a checkpoint looks the same for as long as it las
     2^s · max(1800 s, 20 g)
 
 where g is the longest time between two advances that was seen of the job, checkpoints and evaluations among them, and s
-the number of its runs that stalled before: what a first pause of a new kind breaks off once is let pass later.
-``spec.stallTimeoutSeconds`` says it instead, or that nothing is to be done. A run that has not advanced yet has its
-entry time on top and 1800 s at least, since it loads and compiles.
+the number of its runs that stalled before: what a first pause of a new kind breaks off once is let pass later. While
+fewer than three advances were seen, by this process, how often the job reports is not known: then it is twice what the
+run has trained up to its last report, within half an hour and a day. ``spec.stallTimeoutSeconds`` says it instead, or
+that nothing is to be done. A run that has not advanced yet has its entry time on top and 1800 s at least, since it
+loads and compiles.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from __future__ import annotations
 from typing import Final
 
 from charterer.domain.job import Job, ResizePolicy, RunOutcome
-from charterer.domain.time import Instant, after
+from charterer.domain.time import Instant, after, seconds_between
 
 _LEAST_SECONDS: Final = 1_800.0
 """Seconds for which a run may stand still, whatever is known of it: few evaluations take longer, and on a node of $20
@@ -24,15 +26,28 @@ an hour it is $10 instead of a weekend's $1,000."""
 _LONGEST_PAUSES: Final = 20.0
 """The longest pauses that were seen, of which so many are waited for."""
 _MOST_DOUBLINGS: Final = 10
+_KNOWN: Final = 3
+"""Advances from which on their longest pause says how often the job reports."""
+_UNKNOWN_SECONDS: Final = 86_400.0
+"""The longest that is waited for where that is not known: few epochs take a day."""
 
 
 def stall_seconds(job: Job) -> float:
     """Seconds without an advance after which the job's present run counts as stalled."""
     if job.stall_timeout_seconds:
         return job.stall_timeout_seconds
-    pause = 0.0 if job.progress is None else job.progress.longest_pause
     stalled = sum(record.outcome is RunOutcome.STALLED for record in job.records)
-    return max(_LEAST_SECONDS, _LONGEST_PAUSES * pause) * 2.0 ** min(stalled, _MOST_DOUBLINGS)
+    return max(_LEAST_SECONDS, _pause_seconds(job)) * 2.0 ** min(stalled, _MOST_DOUBLINGS)
+
+
+def _pause_seconds(job: Job) -> float:
+    """Seconds that a run may stand still by how often the job has reported."""
+    run, progress = job.current_run, job.progress
+    if progress is not None and progress.advances >= _KNOWN:
+        return _LONGEST_PAUSES * progress.longest_pause
+    if run is None or run.started is None or progress is None or progress.run != run.number:
+        return _UNKNOWN_SECONDS
+    return min(2.0 * max(seconds_between(run.started, progress.at), 0.0), _UNKNOWN_SECONDS)
 
 
 def last_advance(job: Job) -> Instant | None:
@@ -41,7 +56,7 @@ def last_advance(job: Job) -> Instant | None:
     None as well for a job that has never reported, and where this process has not been told of the run yet.
     """
     run, progress = job.current_run, job.progress
-    if run is None or progress is None or job.allocation is None or run.started is None:
+    if run is None or progress is None or not progress.moves or job.allocation is None or run.started is None:
         return None
     if run.ended is not None or not job.has_begun or not any(pod.live for pod in run.pods):
         return None

@@ -86,7 +86,7 @@ def test_a_job_that_nothing_holds_up_or_that_has_ended_has_none() -> None:
 
 def test_a_silent_run_that_is_not_stopped_is_told_of() -> None:
     made = world(resize=ResizePolicy.NEVER)
-    silent = Progress(1, 0.2, 100, None, made.now, advanced=made.now)
+    silent = Progress(1, 0.2, 100, None, made.now, advanced=made.now, advances=3)
     made.jobs[JOB] = replace(made.jobs[JOB], progress=silent)
     made.passes(1_799.0)
     assert shown(made) == {}
