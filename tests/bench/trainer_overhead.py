@@ -132,7 +132,7 @@ def sums(gigabytes: float) -> None:
         write()
         saving = time.perf_counter() - begin
         size = (folder / "step-1.pt").stat().st_size
-        cost = seconds(lambda: checksums.Sum.of(folder / "step-1.pt"))
+        cost = seconds(lambda: checksums.sum_of(folder / "step-1.pt"))
         begin = time.perf_counter()
         charterer_trainer.latest_checkpoint(folder)
         finding = time.perf_counter() - begin
