@@ -221,7 +221,8 @@ _lock = threading.Lock()
 _current: Session | None = None
 
 
-def _session() -> Session:
+def current() -> Session:
+    """This process's session, which is made if there is none."""
     global _current
     with _lock:
         if _current is None:
@@ -241,7 +242,7 @@ def report(
     grad_var: float | None = None,
 ) -> None:
     """See Session.report."""
-    _session().report(
+    current().report(
         step=step,
         total_steps=total_steps,
         fraction=fraction,
@@ -255,42 +256,42 @@ def report(
 
 def batch() -> int | None:
     """See Session.batch; None outside Charterer."""
-    return _session().batch
+    return current().batch
 
 
 def should_stop(agree: Callable[[bool], bool] | None = None) -> bool:
     """See Session.should_stop. With several ranks, ``should_stop(agree=any_rank)``."""
-    return _session().should_stop(agree)
+    return current().should_stop(agree)
 
 
 def should_checkpoint() -> bool:
     """See Session.should_checkpoint. Ranks hear of it at different times: let rank 0 decide for all."""
-    return _session().should_checkpoint()
+    return current().should_checkpoint()
 
 
 def gradient(sqr: float, var: float) -> None:
     """See Session.gradient."""
-    _session().gradient(sqr, var)
+    current().gradient(sqr, var)
 
 
 def spent(part: str, seconds: float) -> None:
     """See Session.spent."""
-    _session().spent(part, seconds)
+    current().spent(part, seconds)
 
 
 def phase(part: str) -> AbstractContextManager[None]:
     """See Session.phase."""
-    return _session().phase(part)
+    return current().phase(part)
 
 
 def loading(batches: Iterable[_T]) -> Iterator[_T]:
     """See Session.loading: ``for batch in charterer_trainer.loading(loader)``."""
-    return _session().loading(batches)
+    return current().loading(batches)
 
 
 def allocation() -> Allocation | None:
     """See Session.allocation; None outside Charterer."""
-    return _session().allocation()
+    return current().allocation()
 
 
 @contextmanager
@@ -332,7 +333,7 @@ def run(*, exit_seconds: float = EXIT_SECONDS) -> Iterator[Session]:
     A run that was not stopped ends as the block does.
     """
     global _current
-    session = _session()
+    session = current()
     process = os.getpid()
     try:
         with _sigterm(session):
