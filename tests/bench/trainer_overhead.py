@@ -21,8 +21,8 @@ import numpy as np
 
 import charterer_trainer
 from charterer_trainer import checksums, gradients
+from charterer_trainer.measuring import gradient
 from charterer_trainer.sampling import shuffled
-from charterer_trainer.session import gradient
 from tests.unit.trainer.support import line, operator, start
 
 STEP_SECONDS = 0.1

@@ -15,8 +15,9 @@ from charterer_trainer.checkpoints import latest_checkpoint, remove_old_checkpoi
 from charterer_trainer.distributed import any_rank
 from charterer_trainer.environment import whole
 from charterer_trainer.gradients import GradientNoise
+from charterer_trainer.measuring import spent
 from charterer_trainer.pytorch import measure_ddp
-from charterer_trainer.session import STOPPED, report, should_checkpoint, should_stop, spent
+from charterer_trainer.session import STOPPED, report, should_checkpoint, should_stop
 
 _TrainerCallback: Any = importlib.import_module("transformers").TrainerCallback
 _PATTERN = "checkpoint-*"
