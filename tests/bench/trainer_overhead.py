@@ -21,8 +21,8 @@ import numpy as np
 
 import charterer_trainer
 from charterer_trainer import checksums, gradients
+from charterer_trainer.measuring import gradient
 from charterer_trainer.sampling import shuffled
-from charterer_trainer.session import gradient
 from tests.unit.trainer.support import line, operator, start
 
 STEP_SECONDS = 0.1
@@ -132,7 +132,7 @@ def sums(gigabytes: float) -> None:
         write()
         saving = time.perf_counter() - begin
         size = (folder / "step-1.pt").stat().st_size
-        cost = seconds(lambda: checksums.Sum.of(folder / "step-1.pt"))
+        cost = seconds(lambda: checksums.sum_of(folder / "step-1.pt"))
         begin = time.perf_counter()
         charterer_trainer.latest_checkpoint(folder)
         finding = time.perf_counter() - begin

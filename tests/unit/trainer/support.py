@@ -21,6 +21,8 @@ from charterer.server.tls import StoredSecret, ensure_tls
 from charterer.server.tokens import Authenticator
 from tests.unit.server.support import ALLOCATION, JOB, POD_UID, Adviser, Directory, Reviewer, token
 
+SECONDS = 60.0
+"""Until a process counts as hanging, on a machine that is busy."""
 SOURCE = Path(__file__).resolve().parents[3] / "trainer" / "src"
 
 
@@ -56,7 +58,7 @@ class Operator:
 
     async def fraction(self, wanted: float) -> None:
         """Until the board shows that fraction."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(SECONDS):
             while (latest := self.board.latest(JOB)) is None or latest.fraction != wanted:
                 self.board.changed.clear()
                 await self.board.changed.wait()
@@ -122,13 +124,13 @@ async def start(script: str, environ: Mapping[str, str], *arguments: str) -> asy
 async def line(process: asyncio.subprocess.Process) -> str:
     """The next line that the process prints."""
     assert process.stdout is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(SECONDS):
         return (await process.stdout.readline()).decode().strip()
 
 
 async def end(process: asyncio.subprocess.Process) -> tuple[int, str]:
     """Its exit code and what it wrote to standard error."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(SECONDS):
         _, errors = await process.communicate()
     assert process.returncode is not None
     return process.returncode, errors.decode()

@@ -14,10 +14,10 @@ TRAIN = """
 import charterer_trainer
 noise = charterer_trainer.GradientNoise(64, every=1)
 with charterer_trainer.run():
-    for step in charterer_trainer.loading(range(1000)):
+    for step in charterer_trainer.loading(range(200)):
         with charterer_trainer.phase("sync"):
             noise.add(2.0, 32, 1.5, 64)
-        charterer_trainer.report(step=step, total_steps=1000, batch=64)
+        charterer_trainer.report(step=step, total_steps=200, batch=64)
         assert not charterer_trainer.should_stop() and charterer_trainer.batch() is None
         charterer_trainer.should_checkpoint()
     print("trained", flush=True)

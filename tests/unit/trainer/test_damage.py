@@ -11,7 +11,13 @@ from random import Random
 
 import pytest
 
-from charterer_trainer import latest_checkpoint, remove_old_checkpoints, remove_partials, save_atomically
+from charterer_trainer import (
+    latest_checkpoint,
+    remove_old_checkpoints,
+    remove_partials,
+    save_atomically,
+    seal_checkpoint,
+)
 from charterer_trainer.checkpoints import saves
 from tests.unit.trainer.support import SOURCE, left
 
@@ -110,6 +116,22 @@ def test_sums_of_checkpoints_that_somebody_removed_go_at_the_next_start(tmp_path
     remove_partials(tmp_path)
     assert len(os.listdir(tmp_path)) == 2
     assert latest_checkpoint(tmp_path) == tmp_path / "step-2.pt"
+
+
+def test_only_sealed_checkpoints_of_a_library_that_writes_in_place_are_found(tmp_path: Path) -> None:
+    for step in (1, 2, 3):
+        (tmp_path / f"checkpoint-{step}").mkdir()
+        (tmp_path / f"checkpoint-{step}" / "weights").write_text(str(step))
+        if step < 3:
+            seal_checkpoint(tmp_path / f"checkpoint-{step}")
+    assert latest_checkpoint(tmp_path) == tmp_path / "checkpoint-3"
+    assert latest_checkpoint(tmp_path, summed=True) == tmp_path / "checkpoint-2"
+    (tmp_path / "checkpoint-2" / "weights").write_text("1")
+    assert latest_checkpoint(tmp_path, summed=True) == tmp_path / "checkpoint-1"
+    (tmp_path / "checkpoint-1" / "more").touch()
+    seal_checkpoint(tmp_path / "checkpoint-1")
+    assert latest_checkpoint(tmp_path, summed=True) == tmp_path / "checkpoint-1"
+    assert len([name for name in os.listdir(tmp_path) if name.endswith("crc32")]) == 2
 
 
 FULL = """

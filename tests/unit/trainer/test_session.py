@@ -13,7 +13,7 @@ import pytest
 from charterer.domain.nodes.hazard import Hazard
 from charterer.server.directory import CurrentRun
 from tests.unit.server.support import ALLOCATION, JOB, POD_UID, token
-from tests.unit.trainer.support import Operator, end, line, operator, start
+from tests.unit.trainer.support import SECONDS, Operator, end, line, operator, start
 
 TRAIN = """
 import sys, time
@@ -278,7 +278,7 @@ async def test_a_certificate_of_another_authority_is_not_trusted(charterer: Oper
 async def test_the_token_is_read_again_at_each_call(charterer: Operator, tmp_path: Path) -> None:
     process = await start(TRAIN, charterer.environ, str(tmp_path / "step"))
     await line(process)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(SECONDS):
         while not charterer.reviewer.asked:
             charterer.board.changed.clear()
             await charterer.board.changed.wait()

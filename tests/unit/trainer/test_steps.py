@@ -10,7 +10,7 @@ import pytest
 
 from charterer_trainer.steps import GradientMean, StepClock
 from tests.unit.server.support import Clock
-from tests.unit.trainer.support import Operator, end, line, operator, start
+from tests.unit.trainer.support import SECONDS, Operator, end, line, operator, start
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ async def test_a_script_that_says_its_batch_size_is_timed_and_told_another(chart
     process = await start(TRAIN, charterer.environ)
     assert await line(process) == "training"
     assert await line(process) == "1024"
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(SECONDS):
         while True:
             if any(report.batch == 1024 and report.step_seconds for report in charterer.adviser.heard):
                 break
@@ -179,7 +179,7 @@ with charterer_trainer.run():
 
 async def test_gradient_noise_and_the_parts_of_a_step_are_sent_by_themselves(charterer: Operator) -> None:
     process = await start(PARTS, charterer.environ)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(SECONDS):
         while not any(report.grad_var for report in charterer.adviser.heard):
             charterer.board.changed.clear()
             await charterer.board.changed.wait()

@@ -16,14 +16,13 @@ from charterer_trainer.distributed import any_rank, init_jax
 from charterer_trainer.gradients import GradientNoise
 from charterer_trainer.inplace.in_jax import elastic_jax
 from charterer_trainer.inplace.in_torch import elastic
+from charterer_trainer.measuring import loading, phase
 from charterer_trainer.sampling import Batches
 from charterer_trainer.session import (
     STOPPED,
     Session,
     allocation,
     batch,
-    loading,
-    phase,
     report,
     run,
     should_checkpoint,

@@ -83,7 +83,7 @@ def seal_checkpoint(path: StrPath) -> None:
     """
     target = Path(path)
     _sync_tree(target)
-    note = checksums.record(target, checksums.Sum.of(target))
+    note = checksums.record(target, checksums.sum_of(target))
     checksums.forget(target, but=note)
     _sync(target.parent)
     saves.wrote(target)
@@ -202,8 +202,8 @@ def _atomically(target: Path) -> Iterator[Path]:
             raise FileNotFoundError(f"nothing was written to {partial}; write the checkpoint to the path you are given")
         _sync_tree(partial)
         if target.exists() and not checksums.has_sum(target):
-            checksums.record(target, checksums.Sum.of(target))  # or the new sum would condemn it, if this ends here
-        note = checksums.record(target, checksums.Sum.of(partial))
+            checksums.record(target, checksums.sum_of(target))  # or the new sum would condemn it, if this ends here
+        note = checksums.record(target, checksums.sum_of(partial))
         _sync(target.parent)  # a checkpoint that has its name has its sum
         if partial.is_dir() and target.exists():
             _replace_folder(target, partial, workspace / _REPLACED)

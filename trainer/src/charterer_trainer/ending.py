@@ -14,15 +14,17 @@ from typing import NoReturn
 
 EXIT_SECONDS = 5.0
 """Seconds that handlers of ``atexit`` get after a stop."""
+_WRITING_SECONDS = 1.0
+"""Seconds more in which what open files still hold is written."""
 
 
 def end_now(code: int, seconds: float) -> NoReturn:
-    """End the process with ``code``, at the latest after ``seconds``, whatever hangs.
+    """End the process with ``code``, at the latest a second after ``seconds``, whatever hangs.
 
     The handlers of ``atexit`` run before, newest first as ever, and then what files were not closed is written. Threads
     are not waited for, and no frame, module or C++ object is cleared. With ``seconds`` 0 no handler runs.
     """
-    limit = threading.Timer(seconds, os._exit, (code,))
+    limit = threading.Timer(seconds + _WRITING_SECONDS, os._exit, (code,))
     limit.daemon = True
     try:
         limit.start()

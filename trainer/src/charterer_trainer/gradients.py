@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from charterer_trainer.session import gradient
+from charterer_trainer.measuring import gradient
 
 EVERY = 20
 """Steps of which one is measured: a squared norm is one pass over the gradients."""

@@ -15,8 +15,9 @@ from charterer_trainer.checkpoints import latest_checkpoint, remove_old_checkpoi
 from charterer_trainer.distributed import any_rank
 from charterer_trainer.environment import whole
 from charterer_trainer.gradients import GradientNoise
+from charterer_trainer.measuring import spent
 from charterer_trainer.pytorch import measure_ddp
-from charterer_trainer.session import STOPPED, report, should_checkpoint, should_stop, spent
+from charterer_trainer.session import STOPPED, report, should_checkpoint, should_stop
 
 _TrainerCallback: Any = importlib.import_module("transformers").TrainerCallback
 _PATTERN = "checkpoint-*"
@@ -59,6 +60,7 @@ class Callback(_TrainerCallback):  # type: ignore[misc]
         self._keep = keep
         self._ended: float | None = None
         self._begun = 0.0
+        self._stopped = False
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         """Measures the model that DistributedDataParallel wraps, if one does."""
@@ -74,7 +76,8 @@ class Callback(_TrainerCallback):  # type: ignore[misc]
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         """All ranks decide alike on a stop and on a save."""
         report(step=state.global_step, total_steps=state.max_steps, batch=_batch(args))
-        if should_stop(agree=any_rank):
+        self._stopped = should_stop(agree=any_rank)
+        if self._stopped:
             control.should_save = control.should_training_stop = True
         elif any_rank(should_checkpoint()):
             control.should_save = True
@@ -96,7 +99,7 @@ class Callback(_TrainerCallback):  # type: ignore[misc]
 
     def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         """What the script does after its training is not for a run that was stopped."""
-        if should_stop():
+        if self._stopped:
             raise SystemExit(STOPPED)
 
 

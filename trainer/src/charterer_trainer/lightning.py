@@ -16,8 +16,9 @@ from typing import Any
 from charterer_trainer.checkpoints import latest_checkpoint, remove_old_checkpoints, save_atomically, saves
 from charterer_trainer.distributed import any_rank
 from charterer_trainer.gradients import GradientNoise
+from charterer_trainer.measuring import spent
 from charterer_trainer.pytorch import measure_ddp
-from charterer_trainer.session import STOPPED, report, should_checkpoint, should_stop, spent
+from charterer_trainer.session import STOPPED, report, should_checkpoint, should_stop
 
 _package = "lightning.pytorch" if importlib.util.find_spec("lightning") else "pytorch_lightning"
 _Callback: Any = importlib.import_module(_package).Callback

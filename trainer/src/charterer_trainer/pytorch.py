@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from charterer_trainer.gradients import GradientNoise
-from charterer_trainer.session import spent
+from charterer_trainer.measuring import spent
 
 
 def squared_norm(tensors: Iterable[Any]) -> Any:

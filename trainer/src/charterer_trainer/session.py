@@ -10,7 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -288,26 +288,6 @@ def should_stop(agree: Callable[[bool], bool] | None = None) -> bool:
 def should_checkpoint() -> bool:
     """See Session.should_checkpoint. Ranks hear of it at different times: let rank 0 decide for all."""
     return current().should_checkpoint()
-
-
-def gradient(sqr: float, var: float) -> None:
-    """See Session.gradient."""
-    current().gradient(sqr, var)
-
-
-def spent(part: str, seconds: float) -> None:
-    """See Session.spent."""
-    current().spent(part, seconds)
-
-
-def phase(part: str) -> AbstractContextManager[None]:
-    """See Session.phase."""
-    return current().phase(part)
-
-
-def loading(batches: Iterable[_T]) -> Iterator[_T]:
-    """See Session.loading: ``for batch in charterer_trainer.loading(loader)``."""
-    return current().loading(batches)
 
 
 def allocation() -> Allocation | None:
