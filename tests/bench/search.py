@@ -57,9 +57,7 @@ NAME = ClassId("team", "new")
 def terms(application: Application) -> BatchTerms:
     """What would be declared of the application."""
     measured = application.measurements[GPU_TYPE]
-    return BatchTerms(
-        measured.own_batch, measured.largest_batch, measured.largest_local, measured.smallest_local
-    )
+    return BatchTerms(measured.own_batch, measured.largest_batch, measured.largest_local, measured.smallest_local)
 
 
 def told(application: Application, node_gpus: int, tried: Sequence[int]) -> Learner:
@@ -227,8 +225,11 @@ def summary(found: Sequence[Found]) -> str:
 
 
 def _share(found: Sequence[Found], job: int) -> float:
-    better: Callable[[Found], bool] = lambda one: one.default is not None and all(  # noqa: E731
-        mine <= own for mine, own in zip(one.learned[job], one.default, strict=True)
+    better: Callable[[Found], bool] = lambda one: (
+        one.default is not None
+        and all(  # noqa: E731
+            mine <= own for mine, own in zip(one.learned[job], one.default, strict=True)
+        )
     )
     return fmean(better(one) for one in found)
 
@@ -236,9 +237,7 @@ def _share(found: Sequence[Found], job: int) -> float:
 def main() -> None:
     """Print the three measures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--settings", nargs="*", choices=list(SETTINGS), default=["t4-4", "a100-8", "p100-4", "v100-8"]
-    )
+    parser.add_argument("--settings", nargs="*", choices=list(SETTINGS), default=["t4-4", "a100-8", "p100-4", "v100-8"])
     parser.add_argument("--rates", type=float, nargs="*", default=[4.0, 16.0], help="exchange rates")
     parser.add_argument("--only", choices=["predictions", "search"])
     arguments = parser.parse_args()
