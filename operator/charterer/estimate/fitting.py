@@ -20,6 +20,7 @@ from charterer.estimate.observation import Configuration, Shape
 from charterer.estimate.step_times import StepTimes
 from charterer.estimate.throughput import (
     SIZE,
+    LinearPrior,
     Misfit,
     Normal,
     StepFeatures,
@@ -35,7 +36,7 @@ _TOLERANCE = 1e-6
 1e-4 of it is far below what any decision depends on."""
 _MOST_EVALUATIONS = 300
 """Evaluations after which a fit ends where it is; 10 to 20 are usual."""
-_NO_SECONDS: Mapping[Unknown, Normal] = {}
+_NO_SUMS: Mapping[Unknown, LinearPrior] = {}
 _UNLIKELY = 3.0
 """Standard deviations of χ²: a fit whose reports are less likely than this starts again from elsewhere."""
 
@@ -47,16 +48,16 @@ def fit(
     misfit: Misfit,
     scatter: float,
     last: StepTimeFit | None = None,
-    seconds: Mapping[Unknown, Normal] = _NO_SECONDS,
+    sums: Mapping[Unknown, LinearPrior] = _NO_SUMS,
 ) -> StepTimeFit:
     """The most likely unknowns given the reports and a prior for each (mean, variance), with their covariance.
 
-    ``scatter``: variance of one report. ``seconds``: priors of some unknowns' log seconds (the unknown and COMPUTE
-    together), which count instead of those of the unknowns. ``last``: a former fit to start from. Where the minimum found from there, or
-    from the prior, leaves the reports unlikely (twice the cost is then χ² with a degree of freedom for each cell), the
-    prior and slower synchronisation are starting points too, and the likeliest result counts.
+    ``scatter``: variance of one report. ``sums``: priors of sums of unknowns, by the one whose own prior they replace.
+    ``last``: a former fit to start from. Where the minimum found from there, or from the prior, leaves the reports
+    unlikely (twice the cost is then χ² with a degree of freedom for each cell), the prior and slower synchronisation
+    are starting points too, and the likeliest result counts.
     """
-    problem = _FitProblem(cells, largest_local, prior, misfit, scatter, seconds)
+    problem = _FitProblem(cells, largest_local, prior, misfit, scatter, sums)
     parameters, cost = problem.minimise(problem.expected() if last is None else problem.remembered(last))
     if cost > len(cells) + _UNLIKELY * sqrt(2.0 * len(cells)):
         starts = [problem.expected(1.0), *([] if last is None else [problem.expected()])]
@@ -65,11 +66,11 @@ def fit(
 
 
 def refit(
-    times: StepTimes, prior: Sequence[Normal], misfit: Misfit, seconds: Mapping[Unknown, Normal] = _NO_SECONDS
+    times: StepTimes, prior: Sequence[Normal], misfit: Misfit, sums: Mapping[Unknown, LinearPrior] = _NO_SUMS
 ) -> StepTimeFit:
     """Fit to all reports of a class on a GPU type, and keep the result there."""
     times.scatter = times.observed_scatter()
-    result = fit(times.cells, times.largest_local, prior, misfit, times.scatter**2, times.fit, seconds)
+    result = fit(times.cells, times.largest_local, prior, misfit, times.scatter**2, times.fit, sums)
     times.keep(result)
     return result
 
@@ -84,7 +85,7 @@ class _FitProblem:
         prior: Sequence[Normal],
         misfit: Misfit,
         scatter: float,
-        seconds: Mapping[Unknown, Normal],
+        sums: Mapping[Unknown, LinearPrior],
     ) -> None:
         self._cells, self._largest_local, self._misfit, self._scatter = cells, largest_local, misfit, scatter
         self._shapes = list(dict.fromkeys(where.shape for where in cells))
@@ -94,13 +95,16 @@ class _FitProblem:
         self._total = np.array([position[where.shape] for where in cells], dtype=int)
         self._whitening = self._whiten()
         usual = [effect for shape in self._shapes for effect in misfit.mean_effect(shape)]
-        normals = [seconds.get(unknown, normal) for unknown, normal in zip(Unknown, prior, strict=True)]
+        normals = [
+            sums[unknown].normal if unknown in sums else normal for unknown, normal in zip(Unknown, prior, strict=True)
+        ]
         self._mean = np.array([mean for mean, _ in normals] + usual)
-        self._in_seconds = list(seconds)
         variances = [variance for _, variance in normals] + [misfit.width, misfit.sync] * len(self._shapes)
         self._deviation = np.sqrt(variances)
         self._prior_slopes = np.eye(len(self._deviation))
-        self._prior_slopes[self._in_seconds, Unknown.COMPUTE] = 1.0
+        for unknown, linear in sums.items():
+            for other, slope in linear.slopes.items():
+                self._prior_slopes[unknown, other] = slope
         self._rows = np.arange(len(cells))
         self._evaluated: tuple[Array, Array, Array] | None = None
 
@@ -122,8 +126,7 @@ class _FitProblem:
 
         ``slower_sync``: number of prior standard deviations by which synchronisation is slower.
         """
-        start = self._mean.copy()
-        start[self._in_seconds] -= start[Unknown.COMPUTE]
+        start: Array = np.linalg.solve(self._prior_slopes, self._mean)
         for unknown in (Unknown.LOCAL_SYNC, Unknown.NODE_SYNC):
             start[unknown] += slower_sync * self._deviation[unknown]
         if self._cells:

@@ -11,10 +11,10 @@ from charterer.domain.ids import ClassId
 from charterer.domain.profile import ModelFacts
 from charterer.estimate.fitting import fit
 from charterer.estimate.learner import Learner
-from charterer.estimate.link_prior import MeasuredLink, sync_seconds
+from charterer.estimate.link_prior import MeasuredLink, sync_priors
 from charterer.estimate.observation import split
 from charterer.estimate.prior import BASE
-from charterer.estimate.throughput import Misfit, Unknown
+from charterer.estimate.throughput import LinearPrior, Misfit, Unknown
 from tests.unit.estimate.trainers import NODE_GPUS, UNKNOWNS, Trainer, shape
 
 OTHER = Trainer("other")
@@ -67,22 +67,47 @@ def test_a_link_that_nobody_used_says_nothing() -> None:
     for report in OTHER.reports((1,), 40):
         learner.report(report)
     link = MeasuredLink.of(1e8, learner.step_times(OTHER.class_id, "A"))
-    assert sync_seconds(1e7, BASE, [link]) == {}
-    assert sync_seconds(None, BASE, [link]) == {}
-    assert sync_seconds(1e7, BASE, []) == {}
+    assert sync_priors(1e7, BASE, [link]) == {}
+    assert sync_priors(None, BASE, [link]) == {}
+    assert sync_priors(1e7, BASE, []) == {}
 
 
 def test_seconds_of_synchronising_hold_whatever_computing_takes() -> None:
     """The prior is of both unknowns together: computing that turns out slower leaves the seconds where they were."""
-    seconds = {Unknown.NODE_SYNC: (math.log(0.2), 0.01)}
-    empty = fit({}, 128, BASE, Misfit(), 1.0, seconds=seconds)
+    sums = {Unknown.NODE_SYNC: LinearPrior({Unknown.NODE_SYNC: 1.0, Unknown.COMPUTE: 1.0}, (math.log(0.2), 0.01))}
+    empty = fit({}, 128, BASE, Misfit(), 1.0, sums=sums)
     assert empty.unknowns[Unknown.NODE_SYNC] + empty.unknowns[Unknown.COMPUTE] == pytest.approx(math.log(0.2))
     slow = Trainer(unknowns=(math.log(5.0), *UNKNOWNS[1:]))
     learner = Learner({ClassId("team", "resnet"): slow.terms}, {"A": NODE_GPUS})
     for report in slow.reports((1,), 40):
         learner.report(report)
     cells = learner.state(slow.class_id).times["A"].cells
-    found = fit(cells, slow.local, BASE, Misfit(), 0.0025, seconds=seconds)
+    found = fit(cells, slow.local, BASE, Misfit(), 0.0025, sums=sums)
     assert found.unknowns[Unknown.COMPUTE] == pytest.approx(math.log(5.0), abs=0.1)
     assert found.unknowns[Unknown.NODE_SYNC] + found.unknowns[Unknown.COMPUTE] == pytest.approx(math.log(0.2), abs=1e-3)
     assert found.informed[Unknown.NODE_SYNC] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_what_a_class_is_off_on_one_node_it_is_expected_to_be_off_on_several() -> None:
+    """Both links are known from another class; this one turns out ten times as fast on the node."""
+    local, node = Unknown.LOCAL_SYNC, Unknown.NODE_SYNC
+    link = MeasuredLink({local: (math.log(1e-9), 1e-4), node: (math.log(1e-8), 1e-4)})
+    sums = sync_priors(1e8, BASE, [link, link, link, link])
+    before = fit({}, 128, BASE, Misfit(), 1.0, sums=sums)
+    fast = Trainer(
+        unknowns=tuple(
+            value + (math.log(0.1 * 0.1 / 0.05) if at == local else 0.0) for at, value in enumerate(UNKNOWNS)
+        )
+    )
+    learner = Learner({fast.class_id: fast.terms}, {"A": NODE_GPUS})
+    for report in fast.reports((1, 2, 4), 200):
+        learner.report(report)
+    cells = learner.state(fast.class_id).times["A"].cells
+    after = fit(cells, fast.local, BASE, Misfit(), 0.0025, sums=sums)
+    compute = Unknown.COMPUTE
+    moved = [
+        after.unknowns[sync] + after.unknowns[compute] - before.unknowns[sync] - before.unknowns[compute]
+        for sync in (local, node)
+    ]
+    assert abs(moved[0]) > 0.1
+    assert moved[1] == pytest.approx(moved[0], rel=0.35)
