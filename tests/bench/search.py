@@ -238,9 +238,8 @@ def show_predictions(names: Sequence[str]) -> None:
         _line("all", known, shown, errors)
     spreads, alike = link_spreads()
     again = ", ".join(f"{sync.name} {spread:.2f}" for sync, spread in spreads.items())
-    print(
-        f"  link_prior.MODEL_SPREAD {link_prior.MODEL_SPREAD}, again: {again}; ALIKE {link_prior.ALIKE}, again {alike:.2f}"
-    )
+    print(f"  link_prior.MODEL_SPREAD {link_prior.MODEL_SPREAD}, again: {again}")
+    print(f"  link_prior.ALIKE {link_prior.ALIKE}, again: {alike:.2f}")
 
 
 def _line(name: str, known: str, tried: str, errors: Errors) -> None:

@@ -18,7 +18,7 @@ from charterer.estimate.throughput import LinearPrior, Normal, StepTimeFit, Unkn
 MODEL_SPREAD: Final = 0.45
 """How far the logarithms of seconds a parameter differ between classes on one link: Gavel's jobs on P100
 (``tests.bench.search``)."""
-ALIKE: Final = 0.95
+ALIKE: Final = 0.91
 """Correlation of what a class is off on the two links, from the same jobs."""
 SYNCS: Final = (Unknown.LOCAL_SYNC, Unknown.NODE_SYNC)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from charterer.controller.learning import report_collector
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import Finish, FinishKind, RunOutcome, RunRecord
-from charterer.domain.profile import CurveSource, ThroughputTable
+from charterer.domain.profile import CurveSource, ModelFacts, ThroughputTable
 from charterer.domain.time import after
 from charterer.policy.options.speedup import reference_throughput
 from charterer.policy.planner import plan
@@ -306,3 +306,12 @@ def test_the_specs_seconds_of_a_checkpoint_go_first() -> None:
     job = room.runs()
     room.says(job, checkpoint_seconds=40.0)
     assert room.learn().checkpoint_seconds == 5.0
+
+
+def test_what_the_owner_says_of_a_model_is_known_with_the_first_report_and_followed_later() -> None:
+    room = Classroom(spec={"model": {"family": "resnet", "flopsPerSample": 24_500_000_000}})
+    room.says(room.runs())
+    assert room.collector.learner.state(CLASS).model == ModelFacts("resnet", 24.5e9)
+    room.world.profiles[CLASS] = replace(room.world.profiles[CLASS], model=ModelFacts(parameters=25.6e6))
+    room.collector.learn_models(room.world.snapshot())
+    assert room.collector.learner.state(CLASS).model == ModelFacts(parameters=25.6e6)
