@@ -38,6 +38,7 @@ from charterer.simulate.simulation import Simulation
 from demo.condense import data_dir
 from tests.bench import _pollux as pollux
 from tests.bench._gavel import WIDTHS, steps_per_second
+from tests.bench._models import model_of
 from tests.measured import EPOCHS, read_tables
 
 RESTART_SECONDS = 30.0
@@ -137,8 +138,11 @@ def submissions(chosen: Setting, jobs: int, seed: int) -> tuple[Submission, ...]
     return tuple(drawn)
 
 
-def simulate(name: str, jobs: int, seed: int, rate: float, learned: bool) -> SimulationResult:
-    """The operator's planner at one exchange rate, with exact curves or with what trainers reported so far."""
+def simulate(name: str, jobs: int, seed: int, rate: float, learned: bool, described: bool = False) -> SimulationResult:
+    """The operator's planner at one exchange rate, with exact curves or with what trainers reported so far.
+
+    ``described``: whether owners say of their models what is known of them (``_models``).
+    """
     chosen = setting(name)
     budget = new_budget(pollux.START, rate=Rate(rate / 3600.0))
     pool = PoolModel("pool", chosen.node_gpus, Price.parse(str(chosen.node_gpus)))
@@ -151,7 +155,9 @@ def simulate(name: str, jobs: int, seed: int, rate: float, learned: bool) -> Sim
     if learned:
         noise = random.Random(f"{name}/{seed}/{rate}")
         reporting = ReportModel(lambda: noise.gauss(0.0, 1.0))
-        knowledge = LearnedKnowledge(classes, {GPU_TYPE: chosen.node_gpus}, RESTART_SECONDS, budget.id, reporting)
+        models = {class_id: model_of(each.name) for class_id, each in classes.items()} if described else {}
+        nodes = {GPU_TYPE: chosen.node_gpus}
+        knowledge = LearnedKnowledge(classes, nodes, RESTART_SECONDS, budget.id, reporting, models=models)
     memo = Memo()
     return Simulation(scenario, lambda snapshot: plan(snapshot, memo), knowledge).run()
 
@@ -165,9 +171,9 @@ class Loss:
     restarts: tuple[float, float]
 
 
-def loss(name: str, jobs: int, seed: int, rate: float) -> Loss:
+def loss(name: str, jobs: int, seed: int, rate: float, described: bool = False) -> Loss:
     """The loss at one exchange rate."""
-    exact, learned = (simulate(name, jobs, seed, rate, known) for known in (False, True))
+    exact, learned = (simulate(name, jobs, seed, rate, known, described) for known in (False, True))
     life = rate * jobs * exact.mean_completion_seconds / 3600.0
     longer = rate * jobs * (learned.mean_completion_seconds - exact.mean_completion_seconds) / 3600.0
     held = sum(job.gpu_seconds for job in learned.jobs) - sum(job.gpu_seconds for job in exact.jobs)
@@ -185,13 +191,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=80)
     parser.add_argument("--seeds", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--rates", type=float, nargs="*", default=[4.0, 16.0], help="exchange rates")
+    parser.add_argument("--models", action="store_true", help="owners declare FLOPs, parameters and families")
     arguments = parser.parse_args()
     pollux.need_data()
     found: list[Loss] = []
     with ProcessPoolExecutor() as pool:
         runs = {
             name: [
-                pool.submit(loss, name, arguments.jobs, seed, rate)
+                pool.submit(loss, name, arguments.jobs, seed, rate, arguments.models)
                 for seed in arguments.seeds
                 for rate in arguments.rates
             ]

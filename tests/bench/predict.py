@@ -34,21 +34,7 @@ from tests.bench import _cmdare as cmdare
 from tests.bench import _gavel as gavel
 from tests.bench import _pollux as pollux
 from tests.bench._cmdare import MeasuredStep
-
-FLOPS = {
-    "ResNet-18": 6 * 0.56e9,
-    "ResNet-50": 6 * 4.09e9,
-    "LM": 6 * 35 * (2 * 4 * 2 * 200 * 200 + 200 * 33_278),
-    "Transformer": 6 * 14 * 49e6,
-    "cifar10": 6 * 0.56e9,
-    "imagenet": 6 * 4.09e9,
-    "yolov3": 6 * 32.9e9,
-    "bert": 6 * (85e6 * 384 + 2 * 12 * 384 * 384 * 768),
-}
-"""Of a training step for a sample: six for each multiply-add of the forward pass. ResNets of 32 and 224 pixels (He et
-al. 2016), YOLOv3 of 416 (Redmon and Farhadi 2018), BERT's base model of 384 tokens without embeddings (Devlin et al.
-2019), PyTorch's example of a language model (two LSTMs of 200, Wikitext-2) of 35 tokens, the Transformer (Vaswani et
-al. 2017) of 14, as Multi30k's sentences have."""
+from tests.bench._models import FLOPS
 
 
 def mean_error(errors: Sequence[float]) -> float:

@@ -20,6 +20,7 @@ from charterer.estimate.observation import Configuration, Shape
 from charterer.estimate.step_times import StepTimes
 from charterer.estimate.throughput import (
     SIZE,
+    LinearPrior,
     Misfit,
     Normal,
     StepFeatures,
@@ -35,6 +36,7 @@ _TOLERANCE = 1e-6
 1e-4 of it is far below what any decision depends on."""
 _MOST_EVALUATIONS = 300
 """Evaluations after which a fit ends where it is; 10 to 20 are usual."""
+_NO_SUMS: Mapping[Unknown, LinearPrior] = {}
 _UNLIKELY = 3.0
 """Standard deviations of χ²: a fit whose reports are less likely than this starts again from elsewhere."""
 
@@ -46,14 +48,16 @@ def fit(
     misfit: Misfit,
     scatter: float,
     last: StepTimeFit | None = None,
+    sums: Mapping[Unknown, LinearPrior] = _NO_SUMS,
 ) -> StepTimeFit:
     """The most likely unknowns given the reports and a prior for each (mean, variance), with their covariance.
 
-    ``scatter``: variance of one report. ``last``: a former fit to start from. Where the minimum found from there, or
-    from the prior, leaves the reports unlikely (twice the cost is then χ² with a degree of freedom for each cell), the
-    prior and slower synchronisation are starting points too, and the likeliest result counts.
+    ``scatter``: variance of one report. ``sums``: priors of sums of unknowns, by the one whose own prior they replace.
+    ``last``: a former fit to start from. Where the minimum found from there, or from the prior, leaves the reports
+    unlikely (twice the cost is then χ² with a degree of freedom for each cell), the prior and slower synchronisation
+    are starting points too, and the likeliest result counts.
     """
-    problem = _FitProblem(cells, largest_local, prior, misfit, scatter)
+    problem = _FitProblem(cells, largest_local, prior, misfit, scatter, sums)
     parameters, cost = problem.minimise(problem.expected() if last is None else problem.remembered(last))
     if cost > len(cells) + _UNLIKELY * sqrt(2.0 * len(cells)):
         starts = [problem.expected(1.0), *([] if last is None else [problem.expected()])]
@@ -61,10 +65,12 @@ def fit(
     return problem.result(parameters)
 
 
-def refit(times: StepTimes, prior: Sequence[Normal], misfit: Misfit) -> StepTimeFit:
+def refit(
+    times: StepTimes, prior: Sequence[Normal], misfit: Misfit, sums: Mapping[Unknown, LinearPrior] = _NO_SUMS
+) -> StepTimeFit:
     """Fit to all reports of a class on a GPU type, and keep the result there."""
     times.scatter = times.observed_scatter()
-    result = fit(times.cells, times.largest_local, prior, misfit, times.scatter**2, times.fit)
+    result = fit(times.cells, times.largest_local, prior, misfit, times.scatter**2, times.fit, sums)
     times.keep(result)
     return result
 
@@ -79,6 +85,7 @@ class _FitProblem:
         prior: Sequence[Normal],
         misfit: Misfit,
         scatter: float,
+        sums: Mapping[Unknown, LinearPrior],
     ) -> None:
         self._cells, self._largest_local, self._misfit, self._scatter = cells, largest_local, misfit, scatter
         self._shapes = list(dict.fromkeys(where.shape for where in cells))
@@ -88,9 +95,16 @@ class _FitProblem:
         self._total = np.array([position[where.shape] for where in cells], dtype=int)
         self._whitening = self._whiten()
         usual = [effect for shape in self._shapes for effect in misfit.mean_effect(shape)]
-        self._mean = np.array([mean for mean, _ in prior] + usual)
-        variances = [variance for _, variance in prior] + [misfit.width, misfit.sync] * len(self._shapes)
+        normals = [
+            sums[unknown].normal if unknown in sums else normal for unknown, normal in zip(Unknown, prior, strict=True)
+        ]
+        self._mean = np.array([mean for mean, _ in normals] + usual)
+        variances = [variance for _, variance in normals] + [misfit.width, misfit.sync] * len(self._shapes)
         self._deviation = np.sqrt(variances)
+        self._prior_slopes = np.eye(len(self._deviation))
+        for unknown, linear in sums.items():
+            for other, slope in linear.slopes.items():
+                self._prior_slopes[unknown, other] = slope
         self._rows = np.arange(len(cells))
         self._evaluated: tuple[Array, Array, Array] | None = None
 
@@ -112,7 +126,7 @@ class _FitProblem:
 
         ``slower_sync``: number of prior standard deviations by which synchronisation is slower.
         """
-        start = self._mean.copy()
+        start: Array = np.linalg.solve(self._prior_slopes, self._mean)
         for unknown in (Unknown.LOCAL_SYNC, Unknown.NODE_SYNC):
             start[unknown] += slower_sync * self._deviation[unknown]
         if self._cells:
@@ -147,7 +161,7 @@ class _FitProblem:
         jacobian = self._jacobian(parameters)
         information = jacobian.T @ jacobian
         covariance = np.linalg.inv(information)
-        variances = np.diag(covariance)[:SIZE]
+        variances = np.diag(self._prior_slopes @ covariance @ self._prior_slopes.T)[:SIZE]
         informed = np.clip(1.0 - variances / self._deviation[:SIZE] ** 2, 0.0, 1.0)
         counts: dict[Shape, int] = dict.fromkeys(self._shapes, 0)
         for where, cell in self._cells.items():
@@ -182,7 +196,7 @@ class _FitProblem:
         count, size = len(means), len(parameters)
         residuals = np.empty(count + size)
         off = means + parameters[self._total] - self._values
-        residuals[count:] = (parameters - self._mean) / self._deviation
+        residuals[count:] = (self._prior_slopes @ parameters - self._mean) / self._deviation
         jacobian = np.zeros((count + size, size))
         slopes = np.zeros((count, size))
         slopes[:, :SIZE] = gradient
@@ -191,6 +205,6 @@ class _FitProblem:
         for rows, whitening in self._whitening:
             residuals[rows] = whitening @ off[rows]
             jacobian[rows] = whitening @ slopes[rows]
-        jacobian[count:][np.diag_indices(size)] = 1.0 / self._deviation
+        jacobian[count:] = self._prior_slopes / self._deviation[:, None]
         self._evaluated = parameters.copy(), residuals, jacobian
         return residuals, jacobian

@@ -11,6 +11,7 @@ from charterer.estimate.class_state import ClassState
 from charterer.estimate.fitting import fit, refit
 from charterer.estimate.goodput import BatchCandidate, BatchChoice, best_batch, candidates, probes
 from charterer.estimate.learned import LIKELY, MOST_WIDTHS, Entry, Learned, LearnedPhase
+from charterer.estimate.link_prior import MeasuredLink, sync_priors
 from charterer.estimate.model_prior import MeasuredModel, measured_model, predicted_seconds, with_model
 from charterer.estimate.noise import Noise, bin_at, log_noise, noise_growth
 from charterer.estimate.observation import Observation, Shape, split
@@ -19,7 +20,7 @@ from charterer.estimate.prior import estimate_misfit, noise_prior, sibling_prior
 from charterer.estimate.sizes import PRIOR_WORK, Interval
 from charterer.estimate.speedup import expected_time, near_concave
 from charterer.estimate.step_times import StepTimes
-from charterer.estimate.throughput import Misfit, Normal, StepTimeFit, Unknown
+from charterer.estimate.throughput import LinearPrior, Misfit, Normal, StepTimeFit, Unknown
 
 DEFAULT_NODE_GPUS = 8
 """GPUs of a node where nobody says how many it has and no pod had more: the usual large node."""
@@ -239,13 +240,16 @@ class Learner:
         state = self._classes[class_id]
         last = state.borrowed.get(gpu_type)
         if last is None or last[0] != self._prior_generation:
-            prior, misfit = self._prior(class_id, gpu_type)
-            last = self._prior_generation, fit({}, state.terms.largest_per_gpu, prior, misfit, 1.0)
+            prior, misfit, sums = self._prior(class_id, gpu_type)
+            empty = fit({}, state.terms.largest_per_gpu, prior, misfit, 1.0, sums=sums)
+            last = self._prior_generation, empty
             state.borrowed[gpu_type] = last
         return last[1]
 
-    def _prior(self, class_id: ClassId, gpu_type: str) -> tuple[tuple[Normal, ...], Misfit]:
-        """The priors of the unknowns and of the misfit, from the other classes and the class's other GPU types."""
+    def _prior(
+        self, class_id: ClassId, gpu_type: str
+    ) -> tuple[tuple[Normal, ...], Misfit, Mapping[Unknown, LinearPrior]]:
+        """The priors of the unknowns, of the misfit and of sums, from other classes and the class's other types."""
         others = self._others(class_id)
         best = (state.best for state in others)
         unknowns = unknowns_prior(times.fit for times in best if times is not None and times.fit is not None)
@@ -264,8 +268,14 @@ class Learner:
             seconds = predicted_seconds(class_id, state.model, gpu_type, self._measured_models(class_id))
             unknowns = with_model(unknowns, seconds, state.terms.largest_per_gpu)
         fits = (times.fit for state in self._classes.values() for times in state.times.values())
-        there = (state.times[gpu_type].fit for state in others if gpu_type in state.times)
-        return unknowns, estimate_misfit(filter(None, fits), filter(None, there))
+        there = {state.class_id: state.times[gpu_type].fit for state in others if gpu_type in state.times}
+        links = [
+            MeasuredLink.of(parameters, known)
+            for name, known in there.items()
+            if known is not None and (parameters := self._classes[name].model.parameters)
+        ]
+        sums = sync_priors(self._classes[class_id].model.parameters, unknowns, links)
+        return unknowns, estimate_misfit(filter(None, fits), filter(None, there.values())), sums
 
     def _measured_models(self, class_id: ClassId) -> Iterable[MeasuredModel]:
         """The other classes whose models were described, where they ran."""

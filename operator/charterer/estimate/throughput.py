@@ -71,6 +71,14 @@ Normal = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
+class LinearPrior:
+    """A normal variable that is a sum of unknowns, each times its factor in ``slopes``."""
+
+    slopes: Mapping[Unknown, float]
+    normal: Normal
+
+
+@dataclass(frozen=True, slots=True)
 class StepFeatures:
     """The properties of n configurations that their step times depend on, each an array of length n.
 

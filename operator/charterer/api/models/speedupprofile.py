@@ -200,7 +200,8 @@ class ModelSpec(ApiModel):
     """Floating-point operations of a training step (forward and backward) for one sample: about 6 for each parameter
     and token of a language model, and 6 for each multiply-add of a convolutional network's forward pass."""
     parameters: Annotated[float, Field(ge=1, le=1e15)] | None = None
-    """Number of trained parameters. It says how long a checkpoint takes until one is reported."""
+    """Number of trained parameters. It says how long a checkpoint takes until one is reported, and how long GPUs
+    synchronise once another class that declares its own has shown how fast their links are."""
 
     def to_domain(self) -> ModelFacts:
         """As a value."""

@@ -8,7 +8,7 @@ from math import exp
 from typing import TYPE_CHECKING
 
 from charterer.domain.ids import BudgetId, ClassId
-from charterer.domain.profile import BatchTerms, Profile, ThroughputTable
+from charterer.domain.profile import BatchTerms, ModelFacts, Profile, ThroughputTable
 from charterer.domain.reports.progress import TRUSTED_FRACTION
 from charterer.domain.time import Instant
 from charterer.estimate.learned import MOST_WIDTHS, Learned
@@ -46,8 +46,8 @@ class LearnedKnowledge:
 
     ``applications``: by class; they must have measurements at several batch sizes. Nothing is ever known of jobs of
     other classes. ``node_gpus``: GPUs of the largest node by GPU type, for all types that are on sale.
-    ``size_known_from``: the fraction of a job from which on its reports tell its size. ``restart_seconds`` and
-    ``resize_seconds`` are known, as after the first of each.
+    ``models``: what owners say of them. ``size_known_from``: the fraction of a job from which on its reports tell its
+    size. ``restart_seconds`` and ``resize_seconds`` are known, as after the first of each.
     """
 
     applications: Mapping[ClassId, Application]
@@ -57,6 +57,7 @@ class LearnedKnowledge:
     reports: ReportModel
     size_known_from: float = 0.0
     resize_seconds: float = 0.0
+    models: Mapping[ClassId, ModelFacts] = field(default_factory=dict)
     learner: Learner = field(init=False)
     _widths: Mapping[ClassId, Collection[int]] = field(init=False)
     _learned: dict[ClassId, tuple[Learned, float, Profile]] = field(default_factory=dict)
@@ -69,6 +70,8 @@ class LearnedKnowledge:
 
         terms = {class_id: _terms(application) for class_id, application in self.applications.items()}
         self.learner = Learner(terms, self.node_gpus, self.reports.model_misfit)
+        for class_id, model in self.models.items():
+            self.learner.describe(class_id, model)
         self._widths = {
             class_id: {
                 gpus

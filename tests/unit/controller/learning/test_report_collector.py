@@ -15,7 +15,7 @@ from charterer.domain.finish import Finish, FinishKind
 from charterer.domain.group import Group
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import Placement, ResizePolicy, RunOutcome, RunRecord
-from charterer.domain.profile import CurveSource, ThroughputTable
+from charterer.domain.profile import CurveSource, ModelFacts, ThroughputTable
 from charterer.domain.time import after
 from charterer.policy.options.speedup import reference_throughput
 from charterer.policy.planner import plan
@@ -374,3 +374,12 @@ def test_while_pods_join_the_speed_is_that_of_the_former_width() -> None:
     assert room.collector.learner.widths_run(CLASS) == {"a100": (8,)}
     room.says(job, step_seconds=step_seconds(16), generation=2)  # nobody has recorded that group yet
     assert room.collector.learner.widths_run(CLASS) == {"a100": (8,)}
+
+
+def test_what_the_owner_says_of_a_model_is_known_with_the_first_report_and_followed_later() -> None:
+    room = Classroom(spec={"model": {"family": "resnet", "flopsPerSample": 24_500_000_000}})
+    room.says(room.runs())
+    assert room.collector.learner.state(CLASS).model == ModelFacts("resnet", 24.5e9)
+    room.world.profiles[CLASS] = replace(room.world.profiles[CLASS], model=ModelFacts(parameters=25.6e6))
+    room.collector.learn_models(room.world.snapshot())
+    assert room.collector.learner.state(CLASS).model == ModelFacts(parameters=25.6e6)
