@@ -42,10 +42,10 @@ def assert_each_sample_once(folder: Path, indexes: int) -> int:
     return end
 
 
-def trains_on(operator: Announcer, index: int, steps: int = 3) -> None:
+def trains_on(operator: Announcer, index: int, steps: int = 3, seconds: float = 120.0) -> None:
     """Until it has done some more steps."""
     before = len(seen(operator.folder, index))
-    operator.until(f"index {index} trains on", lambda: len(seen(operator.folder, index)) >= before + steps)
+    operator.until(f"index {index} trains on", lambda: len(seen(operator.folder, index)) >= before + steps, seconds)
 
 
 def change(operator: Announcer, pods: Pods, width: int, steps: int = 3) -> None:

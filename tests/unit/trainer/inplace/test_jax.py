@@ -28,7 +28,7 @@ def jax() -> Iterator[Starter]:
 def test_each_sample_is_seen_once_at_changing_widths_and_a_process_changes_only_so_often(
     tmp_path: Path, jax: Starter
 ) -> None:
-    environ = {"CACHE": str(tmp_path / "compiled"), "MOST_CHANGES": "4", "PAUSE": "0.1"}
+    environ = {"CACHE": str(tmp_path / "compiled"), "MOST_CHANGES": "4", "PAUSE": "0.1", "PATIENCE": "120"}
     with bed(tmp_path, jax, environ) as (operator, pods):
         for width in (1, 2, 3, 2, 1):
             change(operator, pods, width, 5)
@@ -59,7 +59,7 @@ def test_each_sample_is_seen_once_at_changing_widths_and_a_process_changes_only_
 
 
 def test_after_a_killed_peer_all_ask_for_a_restart(tmp_path: Path, jax: Starter) -> None:
-    with bed(tmp_path, jax, {"TIMEOUT": "20"}) as (operator, pods):
+    with bed(tmp_path, jax, {"TIMEOUT": "30", "PATIENCE": "120"}) as (operator, pods):
         operator.announce([0, 1, 2])
         pods.start(0, 1, 2)
         trains_on(operator, 2, 10)

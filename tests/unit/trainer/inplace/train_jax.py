@@ -88,7 +88,14 @@ def main() -> None:
                     job.state, job.spread(x[samples]), job.spread(y[samples]), job.spread(weights)
                 )
                 value = float(loss)
-            row = {"step": job.step, "at": time.time(), "generation": job.generation, "world": job.world, "loss": value}
+            row = {
+                "step": job.step,
+                "at": time.time(),
+                "cpu": time.process_time(),
+                "generation": job.generation,
+                "world": job.world,
+                "loss": value,
+            }
             files, threads = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
             rss = int(Path("/proc/self/statm").read_text().split()[1]) * 4096
             digest = hashlib.sha256(

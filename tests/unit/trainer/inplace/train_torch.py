@@ -83,6 +83,7 @@ def main() -> None:
             row = {
                 "step": job.step,
                 "at": time.time(),
+                "cpu": time.process_time(),
                 "generation": job.generation,
                 "world": job.world,
                 "samples": samples,
