@@ -64,7 +64,7 @@ karpenter: $(READY) ## Build Karpenter for the tests that rent through it (once 
 	@$(BIN)/python -m tests.testbed.karpenter
 
 test: lint testbed prometheus karpenter ## Everything CI does: lint and all tests (PYTEST_ARGS="-k spot", WORKERS=2)
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore=tests/bench $(PYTEST_ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/bench $(PYTEST_ARGS)
 
 test-unit: $(READY) ## The fast tests that need no cluster
 	$(BIN)/pytest -n $(WORKERS) $(wildcard tests/unit tests/property) $(PYTEST_ARGS)

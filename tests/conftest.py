@@ -18,6 +18,21 @@ settings.register_profile("any machine", settings(), deadline=None, suppress_hea
 settings.load_profile("any machine")  # how long an example takes is no behaviour: a busy machine takes any time
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests first, then those with a control plane spread evenly among the others.
+
+    Tests with a control plane mostly wait and the others compute, so workers that do both at a time are done soonest.
+    Workers take the tests in this order, a group of ``xdist_group`` at once.
+    """
+    long = [item for item in items if item.get_closest_marker("long")]
+    rest = [item for item in items if not item.get_closest_marker("long")]
+    waiting = [item for item in rest if "control_plane" in getattr(item, "fixturenames", ())]
+    computing = [item for item in rest if "control_plane" not in getattr(item, "fixturenames", ())]
+    places = [(place / len(kind), item) for kind in (waiting, computing) for place, item in enumerate(kind)]
+    items[:] = long + [item for _, item in sorted(places, key=lambda entry: entry[0])]
+
+
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A real control plane, one for each xdist worker. Tests share it: each uses names of its own."""

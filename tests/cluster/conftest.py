@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.crd_cases import install_crds
 from tests.testbed.aws_bed import AwsBed, open_aws_bed
 from tests.testbed.azure_bed import AzureBed, open_azure_bed
 from tests.testbed.bed import Bed, dismantle, group, install_charts, make_bed
@@ -23,6 +24,12 @@ def installed(control_plane: ControlPlane) -> ControlPlane:
     """The control plane with Charterer's charts."""
     install_charts(control_plane)
     return control_plane
+
+
+@pytest.fixture(scope="session")
+def api(control_plane: ControlPlane) -> ControlPlane:
+    """The control plane with Charterer's custom resources."""
+    return install_crds(control_plane)
 
 
 @pytest.hookimpl(wrapper=True)
