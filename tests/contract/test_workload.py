@@ -178,6 +178,7 @@ async def test_a_pod_that_asks_for_a_restart_ends_the_run_also_while_others_may_
     world = await make(resizePolicy="InPlace")
     run = await world.started(2)
     run = await world.patch(run, world.workload.resize(run, 2, 100))
+    run = await world.until(run, lambda seen: sum(pod.ready for pod in seen.pods) == 2)
     await world.exit(run, [1], RESTART_EXIT_CODE)
     run = await world.until(run, lambda seen: seen.failed is not None and not any(pod.live for pod in seen.pods))
     assert not run.failed_by_disruption

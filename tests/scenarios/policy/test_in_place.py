@@ -57,8 +57,11 @@ def test_a_job_on_one_node_is_widened_in_place_once_its_trainer_names_its_groups
     world = training(1)
     wider = _allocated(plan(world.snapshot()))
     assert (wider.run, len(wider.placements)) == (1, 3)
-    _change(world, group=None)
-    assert _allocated(plan(world.snapshot())).run == 2
+    silent = world.jobs[TRAIN].group
+    assert silent is not None
+    for group in (None, replace(silent, formed=0)):  # it never named one, or not in this run
+        _change(world, group=group)
+        assert _allocated(plan(world.snapshot())).run == 2
 
 
 def test_a_job_whose_pods_still_join_is_left_alone_and_looked_at_when_their_time_is_over() -> None:

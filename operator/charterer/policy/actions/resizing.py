@@ -219,9 +219,12 @@ class Resizing:
         return self._settle(job, to, claim, next_run(job), (), why)
 
     def _stays(self, job: Job, allocation: Allocation, to: Option) -> bool:
-        """Whether the run can get there in place, which costs it nothing."""
-        pods = len(allocation.placements)
-        return in_place(allocation.option, pods, to, self._draft.pods(to), fewest_pods(job))
+        """Whether the run can get there in place. One that has named no group yet may have another trainer by now."""
+        pods, group = len(allocation.placements), job.current_group
+        fewest = fewest_pods(job)
+        if fewest == 1 and (group is None or not group.formed):
+            fewest = 2
+        return in_place(allocation.option, pods, to, self._draft.pods(to), fewest)
 
     def _resize(self, job: Job, allocation: Allocation, to: Option, pods: int, why: Reason) -> bool:
         """The same run with more or fewer equal pods; those of the lowest indexes stay where they are."""
