@@ -16,11 +16,12 @@ from pathlib import Path
 
 from rich.console import Console
 
+from charterer.cluster.paths import SPEEDUP_PROFILES
 from demo import picture
 from demo.picture import Training
 from demo.run import empty
 from tests.testbed import node_programs
-from tests.testbed.bed import group
+from tests.testbed.bed import API, group
 from tests.testbed.frameworks import JAX, digits
 from tests.testbed.real_bed import RealBed, open_cluster, open_real_bed
 from tests.testbed.training_pods import TrainingPod
@@ -74,7 +75,13 @@ async def _submit(bed: RealBed, out: Path, python: Path, console: Console) -> No
     await bed.pool(maxNodes=NODES)
     await bed.budget(maxPaysPerHourSaved="30")
     curves = [{"gpuType": GPU_TYPE, "power": {"exponent": 0.9, "value": 10}}]
-    await bed.create("SpeedupProfile", "digits", {"curves": curves, "meanWork": 120, "restartSeconds": 5})
+    profile = {
+        "apiVersion": API,
+        "kind": "SpeedupProfile",
+        "metadata": {"name": "digits", "namespace": bed.namespace},
+        "spec": {"curves": curves, "meanWork": 120, "restartSeconds": 5},
+    }
+    await bed.kube.post(SPEEDUP_PROFILES.all(bed.namespace), profile)
     data = digits(python)
     began = time.monotonic()
     for job in JOBS:

@@ -1,4 +1,4 @@
-"""Real nodes for tests with the marker ``real_nodes``: containers that train, resized by the operator.
+"""Real nodes for tests with the marks ``support.REAL_NODES``: containers that train, resized by the operator.
 
 One worker of pytest-xdist runs all of them, on one cluster, which the first opens and which is closed after the last.
 """
@@ -18,17 +18,7 @@ from tests.testbed.frameworks import JAX, TORCH, Framework
 from tests.testbed.real_bed import RealBed, RealCluster, open_cluster, open_real_bed
 
 MARK = "real_nodes"
-_PATIENCE_SECONDS = 1200
-"""Of a test, together with the wait for another process' real nodes."""
 _SHARED = pytest.StashKey[tuple[ExitStack, RealCluster]]()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests on real nodes are a group of pytest-xdist, begun first, each with more time than others."""
-    for item in items:
-        if item.get_closest_marker(MARK):
-            for mark in (pytest.mark.xdist_group(MARK), pytest.mark.long, pytest.mark.timeout(_PATIENCE_SECONDS)):
-                item.add_marker(mark)
 
 
 @pytest.hookimpl(wrapper=True)

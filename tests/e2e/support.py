@@ -9,12 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
+
 from charterer.cluster.paths import TRAINING_JOBS
 from tests.testbed.real_bed import RealBed
 from tests.testbed.training_pods import TrainingPod
 
 T = TypeVar("T")
 
+REAL_NODES = [
+    pytest.mark.real_nodes,
+    pytest.mark.xdist_group("real nodes"),  # one worker runs them all
+    pytest.mark.long,
+    pytest.mark.timeout(1200),  # with the wait for another process' real nodes
+]
+"""The marks of every test on real nodes."""
 SCRIPTS = Path(__file__).parent / "scripts"
 _LOOK_SECONDS = 0.05
 

@@ -11,11 +11,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.e2e.support import REAL_NODES
 from tests.testbed import cgroups, node_programs
 from tests.testbed.build import ROOT
 from tests.testbed.node_host import BRIDGE, NodeHost, links
 
-pytestmark = pytest.mark.real_nodes
+pytestmark = REAL_NODES
 KILLED = """
 import os, signal, subprocess
 from tests.testbed import cgroups

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
-from tests.e2e.support import SCRIPTS, Training
+from tests.e2e.support import REAL_NODES, SCRIPTS, Training
 from tests.testbed.real_bed import RealBed
 from tests.testbed.training_pods import TrainingPod
 
-pytestmark = pytest.mark.real_nodes
+pytestmark = REAL_NODES
 
 
 async def test_a_container_killed_for_its_memory_fails_the_job_and_says_so(real_bed: RealBed, tmp_path: Path) -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 
+from tests.e2e.support import REAL_NODES
 from tests.testbed import cgroups
 from tests.testbed.images import TRAIN
 from tests.testbed.node_host import FOLDER, links, wait_until
 from tests.testbed.real_bed import RealCluster
 
-pytestmark = pytest.mark.real_nodes
+pytestmark = REAL_NODES
 POD = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -43,7 +43,7 @@ def left_of(number: int) -> Mapping[str, object]:
     """What there is of a node on this machine besides its processes: mounts, interfaces, cgroups."""
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     return {
-        "mounts": [line for line in mounts if "charterer" in line or "/run/netns" in line],
+        "mounts": [line for line in mounts if str(FOLDER) in line or "/var/lib/kubelet" in line],
         "links": [link for link in links() if link == f"charterer{number}"],
         "cgroups": [name for name in cgroups.existing() if name == cgroups.name_of(number)],
         "files": list((FOLDER / str(number)).glob("*")),

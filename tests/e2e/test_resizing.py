@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from tests.e2e.support import SCRIPTS, Training
+from tests.e2e.support import REAL_NODES, SCRIPTS, Training
 from tests.testbed import frameworks
 from tests.testbed.real_bed import RealBed
 from tests.testbed.training_pods import TrainingPod
 
-pytestmark = pytest.mark.real_nodes
+pytestmark = REAL_NODES
 
 
 async def test_a_plain_script_is_rented_for_resized_and_paid_to_the_cent(real_bed: RealBed, tmp_path: Path) -> None:
