@@ -76,7 +76,9 @@ def _symbols(path: Path) -> Iterator[tuple[str, str, bool, bool]]:
 
 def _compile(library: Path, versions: Versions) -> None:
     functions = (
-        f'const char *{name}(void) {{ return "no CUDA"; }}' if _TEXT.search(name) else f"long {name}(void) {{ return 100; }}"
+        f'const char *{name}(void) {{ return "no CUDA"; }}'
+        if _TEXT.search(name)
+        else f"long {name}(void) {{ return 100; }}"
         for name in sorted(set().union(*versions.values()))
     )
     script = "".join(
