@@ -53,6 +53,18 @@ class Callback(_Callback):  # type: ignore[misc]
         found = latest_checkpoint(self._folder, _PATTERN, summed=True)
         return None if found is None else str(found)
 
+    def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: Any) -> None:
+        """The loader begins at the step of the checkpoint, so its batches are counted from there.
+
+        Lightning would go on counting within the epoch, in batches of the width before, and so end it too early, and
+        divide it into steps at other places. A loader that has a state of its own is restored to it by Lightning.
+        """
+        loop = checkpoint["loops"]["fit_loop"]
+        if not loop["state_dict"]:
+            counts = loop["epoch_loop.batch_progress"]["current"]
+            before = counts["processed"]
+            counts.update({name: count - before for name, count in counts.items()})
+
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         """The handler that is there before Lightning's."""
         self._handler = signal.getsignal(signal.SIGTERM)
