@@ -22,7 +22,7 @@ VALUES_PAGE := $(BIN)/python -m tests.chart.values_page
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
-.PHONY: help .venv testbed generated prometheus karpenter lint test test-unit bench demo kind-demo image requirements clean
+.PHONY: help .venv testbed generated prometheus karpenter lint test test-unit bench demo kind-demo image test-image requirements clean
 
 help: ## Tell the targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,8 +78,14 @@ demo: $(DEMO_NEEDS) ## Show Charterer at work on a control plane of its own (CLO
 kind-demo: $(DEMO_NEEDS) ## The same on kind, where Docker is at hand
 	$(DEMO) --cluster kind
 
-image: ## Build the container image (IMAGE=name:tag)
-	docker build --tag $(IMAGE) .
+image: ## Build the container image with docker, podman or buildah, whichever works here (IMAGE=name:tag)
+	@if docker info > /dev/null 2>&1; then set -x; docker build --tag $(IMAGE) .; \
+	elif command -v podman > /dev/null; then set -x; podman build --tag $(IMAGE) .; \
+	elif command -v buildah > /dev/null; then set -x; buildah bud --tag $(IMAGE) .; \
+	else echo "no docker that answers, no podman and no buildah: install one of them" >&2; exit 1; fi
+
+test-image: $(READY) ## Build it for tests with buildah alone, on a base of Debian packages: no registry (root on Debian)
+	@$(BIN)/python -m tests.testbed.operator_image
 
 requirements: $(READY) ## Write requirements/*.txt again from pyproject.toml (UPGRADE=1 takes newer versions)
 	$(COMPILE) pyproject.toml --extra aws --extra azure --extra gcp --output-file requirements/runtime.txt
