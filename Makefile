@@ -22,7 +22,7 @@ VALUES_PAGE := $(BIN)/python -m tests.chart.values_page
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
-.PHONY: help .venv testbed generated prometheus karpenter lint test test-unit bench demo kind-demo image test-image requirements clean
+.PHONY: help .venv testbed nodes training training-torch generated prometheus karpenter lint test test-unit e2e bench demo kind-demo image test-image requirements clean
 
 help: ## Tell the targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,10 @@ $(READY): requirements/dev.txt pyproject.toml trainer/pyproject.toml
 
 testbed: $(READY) ## Build the Kubernetes of the tests and the demo from source (once per machine, minutes)
 	@$(BIN)/python tests/testbed/build.py
+	@$(BIN)/python -m tests.testbed.node_programs build
+
+nodes: testbed ## Install what real nodes need beside it: containerd, runc, CNI plugins (as root, on Debian)
+	@$(BIN)/python -m tests.testbed.node_programs install
 
 lint: $(READY) ## Check style, types, layers and that generated files are fresh
 	$(BIN)/ruff check .
@@ -63,11 +67,20 @@ prometheus: $(READY) ## Find Prometheus on PATH or build it, for the tests of al
 karpenter: $(READY) ## Build Karpenter for the tests that rent through it (once per machine, minutes)
 	@$(BIN)/python -m tests.testbed.karpenter
 
-test: lint testbed prometheus karpenter ## Everything CI does: lint and all tests (PYTEST_ARGS="-k spot", WORKERS=2)
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore=tests/bench $(PYTEST_ARGS)
+training: $(READY) ## Install JAX for the tests that train in containers (once per machine, a minute)
+	@$(BIN)/python -m tests.testbed.frameworks jax
+
+training-torch: $(READY) ## Install torch for the tests that train by it (once per machine, 1.6 GB)
+	@$(BIN)/python -m tests.testbed.frameworks torch
+
+test: lint testbed nodes prometheus karpenter training ## Everything CI does: lint and all tests (PYTEST_ARGS="-k spot", WORKERS=2)
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/bench $(PYTEST_ARGS)
 
 test-unit: $(READY) ## The fast tests that need no cluster
 	$(BIN)/pytest -n $(WORKERS) $(wildcard tests/unit tests/property) $(PYTEST_ARGS)
+
+e2e: nodes training ## The tests that train in containers on real nodes (as root; minutes)
+	$(BIN)/pytest -m real_nodes tests/e2e $(PYTEST_ARGS)
 
 bench: testbed ## Measure, one script of tests/bench after the other
 	@for script in $(basename $(notdir $(BENCHES))); do echo "== $$script"; $(BIN)/python -m "tests.bench.$$script"; done
@@ -92,6 +105,8 @@ requirements: $(READY) ## Write requirements/*.txt again from pyproject.toml (UP
 	$(COMPILE) pyproject.toml --group dev --constraint requirements/runtime.txt --output-file requirements/dev.txt
 	$(COMPILE) --group build --constraint requirements/dev.txt --output-file requirements/build.txt
 	$(COMPILE) --group go --output-file requirements/go.txt
+	$(COMPILE) --group jax --output-file requirements/jax.txt
+	$(COMPILE) --group torch --output-file requirements/torch.txt
 
 clean: ## Remove all that was made in this checkout (the test bed's programs stay in the machine's cache)
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build out

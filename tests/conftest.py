@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import outcome
 from tests.testbed import karpenter as karpenter_files
 from tests.testbed import prometheus as prometheus_programs
 from tests.testbed.build import MissingProgramsError
@@ -16,6 +17,29 @@ from tests.testbed.karpenter_process import KarpenterProcess
 
 settings.register_profile("any machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")  # how long an example takes is no behaviour: a busy machine takes any time
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests first, then those with a control plane spread evenly among the others.
+
+    Tests with a control plane mostly wait and the others compute, so workers that do both at a time are done soonest.
+    Workers take the tests in this order, a group of ``xdist_group`` at once.
+    """
+    long = [item for item in items if item.get_closest_marker("long")]
+    rest = [item for item in items if not item.get_closest_marker("long")]
+    waiting = [item for item in rest if "control_plane" in getattr(item, "fixturenames", ())]
+    computing = [item for item in rest if "control_plane" not in getattr(item, "fixturenames", ())]
+    places = [(place / len(kind), item) for kind in (waiting, computing) for place, item in enumerate(kind)]
+    items[:] = long + [item for _, item in sorted(places, key=lambda entry: entry[0])]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember whether the test itself failed: then its bed is torn down without the closing checks."""
+    report = yield
+    outcome.remember(item, report)
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,8 @@ from charterer.workloads import ALL_KINDS
 from tests.chart.support import CHART, CRDS, EVERYTHING, render
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
+pytestmark = pytest.mark.xdist_group("chart")
+
 NAMESPACE = "charterer-chart"
 CLUSTER_WIDE = {"nodes", "gpubudgets", "gpupools", "gpupoolsets", "gpurentals", "tokenreviews", "clusterroles", "users"}
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from tests import outcome
+from tests.cluster.crd_cases import install_crds
 from tests.testbed.aws_bed import AwsBed, open_aws_bed
 from tests.testbed.azure_bed import AzureBed, open_azure_bed
 from tests.testbed.bed import Bed, dismantle, group, install_charts, make_bed
@@ -14,8 +16,6 @@ from tests.testbed.controlplane import ControlPlane
 from tests.testbed.gcp_bed import GcpBed, open_gcp_bed
 from tests.testbed.karpenter_bed import KarpenterBed, clear_claims, make_karpenter_bed
 from tests.testbed.karpenter_process import KarpenterProcess
-
-_FAILED = pytest.StashKey[bool]()
 
 
 @pytest.fixture(scope="session")
@@ -25,13 +25,10 @@ def installed(control_plane: ControlPlane) -> ControlPlane:
     return control_plane
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Remember whether the test itself failed: then its bed is torn down without the closing checks."""
-    report = yield
-    if report.when == "call":
-        item.stash[_FAILED] = report.failed
-    return report
+@pytest.fixture(scope="session")
+def api(control_plane: ControlPlane) -> ControlPlane:
+    """The control plane with Charterer's custom resources."""
+    return install_crds(control_plane)
 
 
 @pytest.fixture
@@ -41,7 +38,7 @@ async def bed(installed: ControlPlane, tmp_path: Path, request: pytest.FixtureRe
     made = await make_bed(installed, tmp_path, marker.args if marker else (group("a100"),))
     try:
         yield made
-        if not request.node.stash.get(_FAILED, True):
+        if not outcome.failed(request.node):
             await made.close()
     finally:
         await dismantle(made)
@@ -55,7 +52,7 @@ async def karpenter_bed(
     made = await make_karpenter_bed(installed, tmp_path, karpenter)
     try:
         yield made
-        if not request.node.stash.get(_FAILED, True):
+        if not outcome.failed(request.node):
             await made.close()
     finally:
         await clear_claims(made)
@@ -67,7 +64,7 @@ async def aws_bed(installed: ControlPlane, tmp_path: Path, request: pytest.Fixtu
     """A bed whose nodes come from AWS."""
     async with open_aws_bed(installed, tmp_path) as made:
         yield made
-        if not request.node.stash.get(_FAILED, True):
+        if not outcome.failed(request.node):
             await made.close()
 
 
@@ -76,7 +73,7 @@ async def azure_bed(installed: ControlPlane, tmp_path: Path, request: pytest.Fix
     """A bed whose nodes come from Azure."""
     async with open_azure_bed(installed, tmp_path) as made:
         yield made
-        if not request.node.stash.get(_FAILED, True):
+        if not outcome.failed(request.node):
             await made.close()
 
 
@@ -85,5 +82,5 @@ async def gcp_bed(installed: ControlPlane, tmp_path: Path, request: pytest.Fixtu
     """A bed whose nodes come from Google Cloud."""
     async with open_gcp_bed(installed, tmp_path) as made:
         yield made
-        if not request.node.stash.get(_FAILED, True):
+        if not outcome.failed(request.node):
             await made.close()

@@ -126,6 +126,7 @@ _CALLS = {
 """The calls that rent and release a machine: of a fleet, and of a group."""
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @_FLEET_OR_GROUP
 async def test_killed_around_every_call_and_step_each_of_two_machines_is_launched_once(

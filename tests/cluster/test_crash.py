@@ -44,6 +44,7 @@ def _cloud(orders: str) -> Any:
     return pytest.param(orders, marks=pytest.mark.groups(*groups))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("orders", [_cloud("counted"), _cloud("named"), _cloud("replying")])
 async def test_killed_around_every_step_nothing_is_rented_twice_and_nothing_forgotten(bed: Bed, orders: str) -> None:

@@ -24,7 +24,6 @@ from tests.cluster.crd_cases import (
     SMALLEST,
     Case,
     Json,
-    install_crds,
     make,
 )
 from tests.cluster.gcp_cases import GCP_ACCEPTED, GCP_CASES, GCP_REFUSED
@@ -34,11 +33,6 @@ from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 ALL_CASES = (*CASES, *POOL_SET_CASES, *CLOUD_CASES, *AWS_CASES, *AZURE_CASES, *GCP_CASES)
 ALL_REFUSED = {**REFUSED, **POOL_SET_REFUSED, **AWS_REFUSED, **AZURE_REFUSED, **GCP_REFUSED}
 ACCEPTED = {**LEFT_TO_THE_OPERATOR, **POOL_SET_ACCEPTED, **AWS_ACCEPTED, **AZURE_ACCEPTED, **GCP_ACCEPTED}
-
-
-@pytest.fixture(scope="module")
-def api(control_plane: ControlPlane) -> ControlPlane:
-    return install_crds(control_plane)
 
 
 def _create(api: ControlPlane, what: Json, *flags: str) -> Json:

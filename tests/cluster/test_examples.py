@@ -10,7 +10,7 @@ import yaml
 
 from charterer.api import decode
 from charterer.api.names import API_VERSION
-from tests.cluster.crd_cases import ROOT, install_crds
+from tests.cluster.crd_cases import ROOT
 from tests.testbed.controlplane import ControlPlane
 
 FILES = [path for folder in ("examples", "examples/karpenter") for path in sorted((ROOT / folder).glob("*.yaml"))]
@@ -28,11 +28,6 @@ READ: dict[str, Any] = {
     "TrainingJob": decode.training_job,
     "SpeedupProfile": decode.profile,
 }
-
-
-@pytest.fixture(scope="module")
-def api(control_plane: ControlPlane) -> ControlPlane:
-    return install_crds(control_plane)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

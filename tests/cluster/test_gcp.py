@@ -47,6 +47,7 @@ _CALLS = {"instanceGroupManagers.createInstances", "instanceGroupManagers.delete
 """The calls that rent and release a machine of a group."""
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 async def test_killed_around_every_call_and_step_each_of_two_machines_is_made_once(gcp_bed: GcpBed) -> None:
     """Of templates each call is tried in tests/contract/test_gcp_bulk.py."""

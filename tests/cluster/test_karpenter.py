@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
 from charterer.cluster.paths import GPU_BUDGETS, GPU_POOLS, NODES
 from charterer.domain.money import Money
 from charterer.domain.time import parse_instant
 from tests.testbed.karpenter_bed import CLAIMS, GPU_TYPE, KarpenterBed, condition
 from tests.testbed.karpenter_process import NODE_CLASS
 from tests.testbed.operators import Killer
+
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("karpenter")]
 
 
 async def test_a_job_runs_on_a_node_for_which_karpenter_is_asked_and_it_is_given_back(

@@ -27,17 +27,12 @@ from charterer.domain.pool import Offering, PriceSegment, Quote
 from charterer.domain.rental import Gang, RentalPhase
 from charterer.domain.time import parse_instant
 from tests import factory
-from tests.cluster.crd_cases import Json, install_crds, make
+from tests.cluster.crd_cases import Json, make
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
 SINCE = parse_instant("2026-01-31T12:00:00.123456Z")
 OPTION = Option(PoolId("a100"), 8, 1.7560975609756098, Price(39_600_001), 150.25, Money(825_000))
 ALLOCATION = Allocation(2, OPTION, (Placement(RentalId("a100-0"), 4), Placement(RentalId("a100-1"), 4)), SINCE)
-
-
-@pytest.fixture(scope="module")
-def api(control_plane: ControlPlane) -> ControlPlane:
-    return install_crds(control_plane)
 
 
 @pytest.fixture

@@ -162,6 +162,7 @@ async def test_a_set_that_cannot_be_used_says_why_and_its_pools_stay(bed: Bed) -
     await bed.until(lambda: ready(bed) == ("True", "AsDeclared"))
 
 
+@pytest.mark.long
 @SETS
 async def test_killed_around_every_step_its_pools_are_as_a_set_declares(bed: Bed) -> None:
     journal, kinds = bed.directory / "journal", frozenset({"CreatePool", "EditPool", "DeletePool"})

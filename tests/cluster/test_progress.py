@@ -28,6 +28,8 @@ from charterer.server.tokens import Authenticator
 from tests.testbed.controlplane import ControlPlane
 from tests.unit.trainer.support import end, start
 
+pytestmark = pytest.mark.xdist_group("progress")
+
 NAMESPACE = "progress"
 JOB = JobId("1f6b5f3e-6d3c-4a0e-9d6e-000000000001")
 SCRIPT = """

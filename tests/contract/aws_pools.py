@@ -11,16 +11,12 @@ from charterer.clouds.aws import AwsFleet, AwsGroup
 from charterer.domain.ids import InstanceId, OrderToken, PoolId, RentalId
 from charterer.domain.order import Ask, Order, Reply
 from charterer.domain.pool import CapacityType, Pool, Survey
-from charterer.domain.time import Instant
-from charterer.providers.aws.calls import Answer, Params
 from charterer.providers.aws.cloud import AwsCloud
-from charterer.providers.aws.permissions import CLUSTER_TAG, POOL_TAG, Call
-from charterer.providers.provider import Drained
+from charterer.providers.aws.permissions import CLUSTER_TAG, POOL_TAG
 from tests import factory
 from tests.clouds.aws.account import Account, Group, Machine
+from tests.contract.wire import CLUSTER, EMPTY, surveyed
 
-EMPTY = Drained(node=None, checked=Instant(0))
-CLUSTER = "11111111-2222-3333-4444-555555555555"
 REGION = "us-east-1"
 QUEUE = "https://sqs.us-east-1.amazonaws.com/111122223333/charterer"
 TYPE = "p4d.24xlarge"
@@ -60,10 +56,7 @@ class AwsMarket:
 
     async def survey(self) -> Survey:
         """The pool's survey; its error is raised."""
-        answer = (await self.provider.survey([self.pool]))[self.pool.id]
-        if not isinstance(answer, Survey):
-            raise answer
-        return answer
+        return await surveyed(self.provider, self.pool)
 
     async def ask(self, *names: str, together: bool = False) -> Reply:
         """Ask for those orders."""
@@ -85,28 +78,6 @@ class AwsMarket:
     async def held(self) -> Mapping[str, str]:
         """The orders of the instances that a survey lists as alive, by id."""
         return {i.id: i.order or "" for i in (await self.survey()).instances if i.ended is None}
-
-
-class Wire:
-    """Sends calls with clients that all tests of a worker share; ``sent`` has what went out for this test."""
-
-    def __init__(self, clients: Any) -> None:
-        self._clients = clients
-        self.sent: list[Call] = []
-
-    def __call__(self, call: Call, params: Params) -> Answer:
-        self.sent.append(call)
-        answer: Answer = self._clients(call, params)
-        return answer
-
-
-async def no_pause(seconds: float) -> None:
-    """Do not wait."""
-
-
-async def own_cluster(pool: PoolId) -> str:
-    """The uid of this cluster."""
-    return CLUSTER
 
 
 def later(at: Account, seconds: float) -> str:

@@ -10,17 +10,15 @@ from charterer.clouds.azure import AzureNodePool, AzureScaleSet
 from charterer.domain.ids import InstanceId, OrderToken, PoolId, RentalId
 from charterer.domain.order import Ask, Order, Reply
 from charterer.domain.pool import CapacityType, Pool, Survey
-from charterer.domain.time import Instant
-from charterer.providers.azure.calls import Answer, Params
+from charterer.providers.azure.calls import Answer
 from charterer.providers.azure.cloud import AzureCloud
 from charterer.providers.azure.permissions import Call
-from charterer.providers.provider import Drained
 from tests import factory
 from tests.clouds.azure.resources import Cluster, NodePool, ScaleSet, Vm
 from tests.clouds.azure.retail import Feed
 from tests.clouds.azure.subscription import Subscription
+from tests.contract.wire import EMPTY, Wire, surveyed
 
-EMPTY = Drained(node=None, checked=Instant(0))
 SUBSCRIPTION = Subscription().id
 GROUP, NODES, CLUSTER, NAME = "gpu-rg", "MC_gpu-rg_prod_westeurope", "prod", "gpu"
 SIZE = "Standard_ND96asr_v4"
@@ -44,19 +42,6 @@ def azure_pool(sub: Subscription, kind: str, capacity: CapacityType = CapacityTy
     return factory.pool(**{"cloud": cloud, "capacity_type": capacity, **fields})
 
 
-class AzureWire:
-    """Sends calls with clients that all tests of a worker share; ``sent`` has what went out for this test."""
-
-    def __init__(self, clients: Any) -> None:
-        self._clients = clients
-        self.sent: list[Call] = []
-
-    def __call__(self, call: Call, params: Params) -> Answer:
-        self.sent.append(call)
-        answer: Answer = self._clients(call, params)
-        return answer
-
-
 @dataclass(frozen=True, slots=True)
 class AzureMarket:
     """A subscription, a pool in it and a provider to reach it by."""
@@ -65,7 +50,7 @@ class AzureMarket:
     feed: Feed
     provider: AzureCloud
     pool: Pool
-    wire: AzureWire
+    wire: Wire[Call, Answer]
 
     @property
     def scale_set(self) -> ScaleSet:
@@ -75,10 +60,7 @@ class AzureMarket:
 
     async def survey(self) -> Survey:
         """The pool's survey; its error is raised."""
-        answer = (await self.provider.survey([self.pool]))[self.pool.id]
-        if not isinstance(answer, Survey):
-            raise answer
-        return answer
+        return await surveyed(self.provider, self.pool)
 
     async def ask(self, at_least: int, *names: str) -> Reply:
         """Ask for so many nodes, for those orders."""

@@ -29,10 +29,11 @@ from tests.clouds.azure.subscription import Subscription
 from tests.clouds.gcp.project import Project
 from tests.clouds.gcp.server import GcpServer
 from tests.contract import gcp_pools
-from tests.contract.aws_pools import FLEET, REGION, AwsMarket, Wire, account, aws_pool, no_pause, own_cluster
+from tests.contract.aws_pools import FLEET, REGION, AwsMarket, account, aws_pool
 from tests.contract.azure_calls import open_client
-from tests.contract.azure_pools import SUBSCRIPTION, AzureMarket, AzureWire, azure_pool
+from tests.contract.azure_pools import SUBSCRIPTION, AzureMarket, azure_pool
 from tests.contract.pools import Market, pool
+from tests.contract.wire import Wire, no_pause, own_cluster
 from tests.testbed.fakecloud import FakeCloudProcess
 
 GROUP: dict[str, object] = {
@@ -176,7 +177,7 @@ async def azure_market(
     made: list[AzureCloud] = []
 
     def make(kind: str = "uniform", capacity: CapacityType = CapacityType.ON_DEMAND, **fields: Any) -> AzureMarket:
-        wire = AzureWire(azure_clients)
+        wire = Wire(azure_clients)
         provider = AzureCloud(SUBSCRIPTION, "", "", wire, lambda: azure.clock.now.timestamp(), no_pause)
         made.append(provider)
         return AzureMarket(azure, feed, provider, azure_pool(azure, kind, capacity, **fields), wire)
@@ -230,10 +231,8 @@ async def gcp(gcp_server: GcpServer, gcp_clients: gcp_calls.Sdk) -> AsyncIterato
         capacity: CapacityType = CapacityType.ON_DEMAND,
         **fields: Any,
     ) -> gcp_pools.GcpMarket:
-        wire, clock = gcp_pools.Wire(gcp_clients), lambda: here.clock.now.timestamp()
-        provider = GcpCloud(
-            here.id, gcp_pools.own_cluster, wire, clock, gcp_pools.no_pause, prices=gcp_pools.table(here)
-        )
+        wire, clock = Wire(gcp_clients), lambda: here.clock.now.timestamp()
+        provider = GcpCloud(here.id, own_cluster, wire, clock, no_pause, prices=gcp_pools.table(here))
         made.append(provider)
         return gcp_pools.GcpMarket(here, provider, gcp_pools.gcp_pool(cloud, capacity, **fields))
 

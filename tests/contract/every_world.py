@@ -5,21 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
-from typing import Final
 
 from charterer.clouds.aws import AwsFleet, AwsGroup
 from charterer.domain.ids import InstanceId, OrderToken, RentalId
 from charterer.domain.order import Ask, Order, Refusal, Reply
 from charterer.domain.pool import Pool, Survey
-from charterer.domain.time import Instant
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG
 from charterer.providers.fake import FakeCloud
-from charterer.providers.provider import Drained, Provider
+from charterer.providers.provider import Provider
 from tests.clouds.aws.protocol import THROTTLED, Fault
 from tests.contract.aws_pools import TYPE, AwsMarket
 from tests.contract.pools import Market
-
-PROOF: Final = Drained(node=None, checked=Instant(0))
+from tests.contract.wire import EMPTY, surveyed
 
 
 class World(ABC):
@@ -38,10 +35,7 @@ class World(ABC):
 
     async def survey(self) -> Survey:
         """The pool's survey; its error is raised."""
-        answer = (await self.provider.survey([self.pool]))[self.pool.id]
-        if not isinstance(answer, Survey):
-            raise answer
-        return answer
+        return await surveyed(self.provider, self.pool)
 
     async def ask(self, *names: str) -> Reply:
         """Ask for those orders. Clouds that count want all that were ever asked for here."""
@@ -51,7 +45,7 @@ class World(ABC):
 
     async def terminate(self, instance: str) -> None:
         """End one instance."""
-        await self.provider.terminate(self.pool, InstanceId(instance), PROOF)
+        await self.provider.terminate(self.pool, InstanceId(instance), EMPTY)
 
     async def refusals(self, reply: Reply) -> Sequence[Refusal]:
         """The refusals, wherever this cloud tells them."""

@@ -10,19 +10,17 @@ from charterer.clouds.gcp import GcpGroup, GcpTemplate
 from charterer.domain.ids import InstanceId, OrderToken, PoolId, RentalId
 from charterer.domain.order import Ask, Order, Reply
 from charterer.domain.pool import CapacityType, Pool, Survey
-from charterer.domain.time import Instant
 from charterer.providers.gcp.calls import Answer, Params
 from charterer.providers.gcp.cloud import GcpCloud
 from charterer.providers.gcp.names import labels_of
 from charterer.providers.gcp.permissions import Call
 from charterer.providers.gcp.prices import PriceTable
-from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines
+from charterer.providers.provider import NONE_KNOWN, KnownMachines
 from tests import factory
 from tests.clouds.gcp.project import Project
 from tests.clouds.gcp.state import Vm
+from tests.contract.wire import CLUSTER, EMPTY, surveyed
 
-EMPTY = Drained(node=None, checked=Instant(0))
-CLUSTER = "11111111-2222-3333-4444-555555555555"
 PROJECT, ZONE, REGION = "test-project", "us-central1-a", "us-central1"
 TYPE = "a2-highgpu-1g"
 GROUP = GcpGroup(PROJECT, ZONE, "gpu")
@@ -70,10 +68,7 @@ class GcpMarket:
 
     async def survey(self, known: KnownMachines = NONE_KNOWN) -> Survey:
         """The pool's survey; its error is raised."""
-        answer = (await self.provider.survey([self.pool], known))[self.pool.id]
-        if not isinstance(answer, Survey):
-            raise answer
-        return answer
+        return await surveyed(self.provider, self.pool, known)
 
     async def ask(self, *names: str, together: bool = False) -> Reply:
         """Ask for those orders."""
@@ -99,28 +94,6 @@ class GcpMarket:
     async def held(self) -> Mapping[InstanceId, str]:
         """The orders of the instances that a survey lists as alive, by id."""
         return {i.id: i.order or "" for i in (await self.survey()).instances if i.ended is None}
-
-
-class Wire:
-    """Sends calls with clients that all tests of a worker share; ``sent`` has what went out for this test."""
-
-    def __init__(self, clients: Any) -> None:
-        self._clients = clients
-        self.sent: list[Call] = []
-
-    def __call__(self, call: Call, params: Params) -> Answer:
-        self.sent.append(call)
-        answer: Answer = self._clients(call, params)
-        return answer
-
-
-async def no_pause(seconds: float) -> None:
-    """Do not wait."""
-
-
-async def own_cluster(pool: PoolId) -> str:
-    """The uid of this cluster."""
-    return CLUSTER
 
 
 def calls_of(m: GcpMarket, name: str) -> Sequence[Mapping[str, Any]]:

@@ -13,6 +13,7 @@ from charterer.domain.time import Instant
 from charterer.providers.fake import FakeCloud
 from charterer.providers.provider import Drained
 from tests import factory
+from tests.contract.wire import surveyed
 from tests.testbed.fakecloud import FakeCloudProcess
 
 EMPTY = Drained(node=None, checked=Instant(0))
@@ -48,10 +49,7 @@ class Market:
 
     async def survey(self) -> Survey:
         """The pool's survey; its error is raised."""
-        answer = (await self.provider.survey([self.pool]))[self.pool.id]
-        if not isinstance(answer, Survey):
-            raise answer
-        return answer
+        return await surveyed(self.provider, self.pool)
 
     async def raise_to(self, at_least: int) -> None:
         """Ask for so many nodes, where the group counts."""

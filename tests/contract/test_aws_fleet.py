@@ -21,8 +21,9 @@ from charterer.providers.errors import (
     UnknownCode,
 )
 from tests.clouds.aws.protocol import THROTTLED, Fault
-from tests.contract.aws_pools import CLUSTER, FLEET, TYPE, aws_pool
+from tests.contract.aws_pools import FLEET, TYPE, aws_pool
 from tests.contract.conftest import OpenAws
+from tests.contract.wire import CLUSTER
 
 OUT = {(TYPE, zone, lifecycle): 0 for zone in ("us-east-1a", "us-east-1b") for lifecycle in ("on-demand", "spot")}
 

@@ -15,8 +15,9 @@ from charterer.providers.aws.cloud import AwsCloud
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG, RENTAL_TAG
 from charterer.providers.errors import AtMinSize, Busy, CloudOutcomeUnknown, InvalidRequest, NotFoundInCloud
 from tests.clouds.aws.protocol import Fault
-from tests.contract.aws_pools import CLUSTER, GROUP, REGION, TYPE, AwsMarket, Wire, aws_pool, own_cluster
+from tests.contract.aws_pools import GROUP, REGION, TYPE, AwsMarket, aws_pool
 from tests.contract.conftest import OpenAws
+from tests.contract.wire import CLUSTER, Wire, own_cluster
 
 
 async def test_an_order_is_launched_into_the_group_and_tagged(aws: OpenAws) -> None:

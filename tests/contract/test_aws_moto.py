@@ -22,7 +22,8 @@ from charterer.providers.aws.cloud import AwsCloud
 from charterer.providers.aws.hardware import PRODUCTS
 from charterer.providers.errors import InvalidRequest
 from tests.clouds.aws.catalogue import TYPES
-from tests.contract.aws_pools import REGION, AwsMarket, account, aws_pool, no_pause, own_cluster
+from tests.contract.aws_pools import REGION, AwsMarket, account, aws_pool
+from tests.contract.wire import no_pause, own_cluster
 
 
 @pytest.fixture

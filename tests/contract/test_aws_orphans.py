@@ -18,8 +18,9 @@ from charterer.providers.aws.listing import LAG_SECONDS, gang_tags
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG
 from charterer.providers.errors import InvalidRequest
 from tests import factory as make
-from tests.contract.aws_pools import CLUSTER, GROUP, TYPE, AwsMarket, orders
+from tests.contract.aws_pools import GROUP, TYPE, AwsMarket, orders
 from tests.contract.conftest import OpenAws
+from tests.contract.wire import CLUSTER
 
 OURS = {CLUSTER_TAG: CLUSTER, POOL_TAG: "aws"}
 SURVEY_SECONDS = 15.0

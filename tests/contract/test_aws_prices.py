@@ -15,8 +15,9 @@ from charterer.domain.time import Instant, after, instant
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG
 from charterer.providers.errors import CloudUnauthorized, InvalidRequest
 from tests.clouds.aws.protocol import Fault
-from tests.contract.aws_pools import CLUSTER, FLEET, TYPE, AwsMarket, aws_pool
+from tests.contract.aws_pools import FLEET, TYPE, AwsMarket, aws_pool
 from tests.contract.conftest import OpenAws
+from tests.contract.wire import CLUSTER
 
 
 def cost(instance: Instance, until: Instant) -> int:

@@ -21,8 +21,9 @@ from charterer.providers.aws.permissions import ABANDON_TAG, CLUSTER_TAG, POOL_T
 from charterer.providers.errors import InvalidRequest, Throttled
 from tests.clouds.aws.account import Account
 from tests.clouds.aws.protocol import Fault
-from tests.contract.aws_pools import CLUSTER, FLEET, GROUP, AwsMarket, aws_pool
+from tests.contract.aws_pools import FLEET, GROUP, AwsMarket, aws_pool
 from tests.contract.conftest import OpenAws
+from tests.contract.wire import CLUSTER
 
 HOUR = replace(FLEET, abandon_seconds=3600)
 SCRIPT = Path(__file__).parents[2] / "docs/clouds/charterer-abandon.sh"

@@ -25,7 +25,8 @@ from charterer.providers.errors import (
 )
 from tests.clouds.aws.account import Account
 from tests.clouds.aws.server import AwsServer
-from tests.contract.aws_pools import FLEET, REGION, AwsMarket, account, aws_pool, no_pause, own_cluster
+from tests.contract.aws_pools import FLEET, REGION, AwsMarket, account, aws_pool
+from tests.contract.wire import no_pause, own_cluster
 
 ROLE = "arn:aws:iam::444455556666:role/renter"
 

@@ -28,8 +28,8 @@ from tests.clouds.azure.credential import Credential
 from tests.clouds.azure.protocol import Fault
 from tests.clouds.azure.server import AzureServer
 from tests.clouds.azure.subscription import Subscription
-from tests.contract.aws_pools import no_pause
 from tests.contract.azure_pools import SUBSCRIPTION, azure_pool
+from tests.contract.wire import no_pause
 
 UPDATE = "virtual_machine_scale_sets_update"
 ONE = Ask((), 1)

@@ -12,7 +12,8 @@ from charterer.domain.time import instant
 from charterer.providers.errors import Busy, InvalidRequest
 from charterer.providers.gcp.names import CLUSTER_LABEL, POOL_LABEL
 from tests.contract.conftest import OpenGcp
-from tests.contract.gcp_pools import CLUSTER, POOL, TEMPLATE, TYPE, ZONE, Died, calls_of, die_at, empty
+from tests.contract.gcp_pools import POOL, TEMPLATE, TYPE, ZONE, Died, calls_of, die_at, empty
+from tests.contract.wire import CLUSTER
 
 BULK = "instances.bulkInsert"
 OUT = (TYPE, ZONE, "STANDARD")

@@ -9,7 +9,8 @@ from charterer.domain.time import instant
 from charterer.providers.errors import InvalidRequest
 from charterer.providers.gcp.names import labels_of
 from tests.contract.conftest import OpenGcp
-from tests.contract.gcp_pools import CLUSTER, POOL, SPOT_GROUP, TYPE, ZONE, calls_of
+from tests.contract.gcp_pools import POOL, SPOT_GROUP, TYPE, ZONE, calls_of
+from tests.contract.wire import CLUSTER
 
 
 async def test_the_place_in_the_group_goes_with_the_instance(gcp: OpenGcp) -> None:

@@ -21,15 +21,8 @@ from charterer.providers.errors import (
 from charterer.providers.gcp.names import CLUSTER_LABEL, POOL_LABEL, labels_of
 from tests.clouds.gcp.protocol import Fault
 from tests.contract.conftest import OpenGcp
-from tests.contract.gcp_pools import (
-    CLUSTER,
-    GROUP,
-    PROJECT,
-    TYPE,
-    ZONE,
-    calls_of,
-    gcp_pool,
-)
+from tests.contract.gcp_pools import GROUP, PROJECT, TYPE, ZONE, calls_of, gcp_pool
+from tests.contract.wire import CLUSTER
 
 CREATE, DELETE = "instanceGroupManagers.createInstances", "instanceGroupManagers.deleteInstances"
 

@@ -17,19 +17,8 @@ from charterer.providers.gcp.names import labels_of
 from charterer.providers.provider import PreflightFinding
 from tests.clouds.gcp.project import Project
 from tests.contract.conftest import OpenGcp
-from tests.contract.gcp_pools import (
-    CLUSTER,
-    GROUP,
-    POOL,
-    PROJECT,
-    REGION,
-    SPOT_GROUP,
-    TEMPLATE,
-    TYPE,
-    ZONE,
-    GcpMarket,
-    table,
-)
+from tests.contract.gcp_pools import GROUP, POOL, PROJECT, REGION, SPOT_GROUP, TEMPLATE, TYPE, ZONE, GcpMarket, table
+from tests.contract.wire import CLUSTER
 
 
 async def findings(m: GcpMarket) -> dict[str, PreflightFinding]:

@@ -29,7 +29,8 @@ from charterer.providers.gcp.calls import Answer, Params, Sdk
 from charterer.providers.gcp.cloud import GcpCloud
 from charterer.providers.gcp.permissions import Call
 from tests.clouds.gcp.server import GcpServer
-from tests.contract.gcp_pools import GROUP, PROJECT, GcpMarket, gcp_pool, no_pause, own_cluster, project, table
+from tests.contract.gcp_pools import GROUP, PROJECT, GcpMarket, gcp_pool, project, table
+from tests.contract.wire import no_pause, own_cluster
 
 ANYBODY: Any = AnonymousCredentials()  # type: ignore[no-untyped-call]
 

@@ -32,6 +32,8 @@ CRDS = ROOT / "crds"
 DEMO = [sys.executable, "-m", "demo"]
 LINEAR = Application("linear", 1, {T4: ((1, 3600.0), (16, 225.0))})
 PACE = Pace(100)
+REPLAY = pytest.mark.xdist_group("replay")
+"""Tests that share the cluster below."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,7 @@ async def finish(kube: Kube, job: str) -> None:
     await kube.merge_patch(f"{JOBS}/{job}/status", {"status": {"finish": done}})
 
 
+@REPLAY
 async def test_a_job_is_submitted_trained_while_its_pods_run_and_ended_when_its_work_is_done(
     cluster: ControlPlane,
 ) -> None:
@@ -158,6 +161,7 @@ async def test_a_job_is_submitted_trained_while_its_pods_run_and_ended_when_its_
     assert job.completed is not None
 
 
+@REPLAY
 async def test_a_stopped_run_goes_on_in_the_next_from_where_it_was(cluster: ControlPlane) -> None:
     async with Kube(Access.of(cluster.kubeconfig)) as kube, replaying(cluster.kubeconfig, "halved") as replay:
         await until_submitted(kube, "halved")
@@ -175,6 +179,7 @@ async def test_a_stopped_run_goes_on_in_the_next_from_where_it_was(cluster: Cont
     assert replay.jobs["halved"].widths == [4, 4]
 
 
+@REPLAY
 async def test_an_outage_of_the_api_server_is_waited_out(cluster: ControlPlane, tmp_path: Path) -> None:
     host, port = cluster.url.removeprefix("https://").split(":")
     with Gate(host, int(port)) as gate:
@@ -192,6 +197,7 @@ async def test_an_outage_of_the_api_server_is_waited_out(cluster: ControlPlane, 
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.long
 def test_the_whole_demo_completes_all_jobs_and_its_ledger_equals_the_bill(tmp_path: Path) -> None:
     out = tmp_path / "demo"
     done = subprocess.run([*DEMO, f"--out={out}"], cwd=ROOT, capture_output=True, text=True)

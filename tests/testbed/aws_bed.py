@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping, Sized
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Mapping, Sequence, Sized
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from charterer.clouds.aws import AwsFleet, AwsGroup
-from charterer.cluster.errors import AlreadyExists, NotFound
-from charterer.cluster.paths import NAMESPACES, NODES, TRAINING_JOBS
+from charterer.cluster.paths import NAMESPACES
 from charterer.domain.pool import Pool
-from charterer.fakecloud.nodes import HEARTBEAT, SILENT
 from charterer.providers.accounts import Environment, adapter_for
 from charterer.providers.aws.calls import Sdk
 from charterer.providers.aws.cloud import AwsCloud
@@ -27,8 +24,9 @@ from tests.clouds.aws.account import TERMINATED_LISTED, Account, Group, Machine
 from tests.clouds.aws.catalogue import TYPES
 from tests.clouds.aws.server import AwsServer
 from tests.clouds.clock import WallClock
-from tests.testbed.bed import Bed, dismantle, parts_of_bed
+from tests.testbed.bed import parts_of_bed
 from tests.testbed.controlplane import ControlPlane
+from tests.testbed.joining import Joining, JoiningBed, while_they_join
 
 REGION = "us-east-1"
 TYPE = "p4d.24xlarge"
@@ -36,7 +34,6 @@ GPU_TYPE = "NVIDIA-A100-SXM4-40GB"
 KEY = "AKIATESTTESTTESTTEST"
 SPOT_PRICE = "9.5"
 _SUBNETS: Mapping[str, str] = {"subnet-a": "us-east-1a", "subnet-b": "us-east-1b"}
-_LOOK_SECONDS = 0.1
 _BEHIND_SECONDS = 120
 """By how much the account's clock is behind the operator's: the minute that a machine costs at least, and for which it
 is kept, is over when it comes."""
@@ -59,7 +56,7 @@ class AwsAt:
 
 
 @dataclass(slots=True)
-class AwsBed(Bed):
+class AwsBed(JoiningBed):
     """Bed and account."""
 
     account: Account = field(kw_only=True)
@@ -109,57 +106,26 @@ class AwsBed(Bed):
         await self.until(lambda: len(self.rentals("Ended")) == len(self.rentals()))
         self.account.clock.advance(TERMINATED_LISTED.total_seconds() + LAG_SECONDS)
 
-    async def close(self) -> None:
-        """As every bed, but jobs are deleted and their machines ended an hour before."""
-        for raw in self.mirror.all(TRAINING_JOBS, self.namespace):
-            await self.delete("TrainingJob", raw["metadata"]["name"])
-        await self.settle()
-        await Bed.close(self)
-
-    async def join(self) -> None:
-        """Let machines that run join the cluster, and those that end fall silent, for ever."""
-        joined: set[str] = set()
-        while True:
-            with self.account.lock:
-                machines, now = list(self.account.machines.values()), self.account.clock.now
-            for machine in machines:
-                if machine.id not in joined and machine.state_at(now) == "running":
-                    await self._register(machine)
-                    joined.add(machine.id)
-                elif machine.id in joined and machine.ending is not None:
-                    await self._silence(machine)
-                    joined.remove(machine.id)
-            await asyncio.sleep(_LOOK_SECONDS)
-
-    async def _register(self, machine: Machine) -> None:
-        facts = TYPES[machine.type]
-        resources = {"cpu": str(facts.vcpus), "memory": "1152Gi", "pods": "110", "nvidia.com/gpu": str(facts.gpus)}
-        name = node_name(machine)
-        labels = {
-            "kubernetes.io/hostname": name,
-            "kubernetes.io/arch": "amd64",
-            "kubernetes.io/os": "linux",
-            "node.kubernetes.io/instance-type": machine.type,
-            "topology.kubernetes.io/zone": machine.subnet.zone,
-            "nvidia.com/gpu.product": GPU_TYPE,
-            "nvidia.com/gpu.count": str(facts.gpus),
-        }
-        node = {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": name, "annotations": {HEARTBEAT: "fake"}, "labels": labels},
-            "spec": {
-                "providerID": provider_id(machine),
-                "taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}],
-            },
-            "status": {"capacity": resources, "allocatable": resources},
-        }
-        with suppress(AlreadyExists):
-            await self.kube.post(NODES.all(), node)
-
-    async def _silence(self, machine: Machine) -> None:
-        with suppress(NotFound):
-            await self.kube.merge_patch(NODES.one(node_name(machine)), {"metadata": {"labels": {SILENT: "true"}}})
+    def joining(self) -> Sequence[Joining]:
+        """All machines of the account, as they are now."""
+        with self.account.lock:
+            machines, now = list(self.account.machines.values()), self.account.clock.now
+        return [
+            Joining(
+                id=machine.id,
+                node=node_name(machine),
+                provider_id=provider_id(machine),
+                instance_type=machine.type,
+                zone=machine.subnet.zone,
+                vcpus=TYPES[machine.type].vcpus,
+                memory="1152Gi",
+                gpus=TYPES[machine.type].gpus,
+                gpu_type=GPU_TYPE,
+                runs=machine.state_at(now) == "running",
+                ends=machine.ending is not None,
+            )
+            for machine in machines
+        ]
 
 
 def node_name(machine: Machine) -> str:
@@ -190,10 +156,5 @@ async def open_aws_bed(
     with AwsServer(account) as server:
         parts = await parts_of_bed(plane, directory, ())
         bed = AwsBed(*parts, adapters=AwsAt(server.url), account=account)
-        joining = asyncio.create_task(bed.join(), name="join")
-        try:
+        async with while_they_join(bed):
             yield bed
-        finally:
-            joining.cancel()
-            await asyncio.gather(joining, return_exceptions=True)
-            await dismantle(bed)

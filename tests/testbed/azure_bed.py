@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping, Sized
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Mapping, Sequence, Sized
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 from charterer.clouds.azure import AzureNodePool, AzureScaleSet
-from charterer.cluster.errors import AlreadyExists, NotFound
-from charterer.cluster.paths import NODES, TRAINING_JOBS
 from charterer.domain.pool import Pool
-from charterer.fakecloud.nodes import HEARTBEAT, SILENT
 from charterer.lifecycle.view import MISSING_SECONDS
 from charterer.providers.accounts import Environment, adapter_for
 from charterer.providers.azure.calls import Address, Sdk
@@ -29,8 +25,9 @@ from tests.clouds.azure.retail import Feed, RetailServer
 from tests.clouds.azure.server import AzureServer
 from tests.clouds.azure.subscription import Subscription
 from tests.clouds.clock import WallClock
-from tests.testbed.bed import Bed, dismantle, parts_of_bed
+from tests.testbed.bed import parts_of_bed
 from tests.testbed.controlplane import ControlPlane
+from tests.testbed.joining import Joining, JoiningBed, while_they_join
 
 SIZE = "Standard_ND96asr_v4"
 GPU_TYPE = "NVIDIA-A100-SXM4-40GB"
@@ -42,7 +39,6 @@ CHANGES = (
     "agent_pools_delete_machines",
 )
 """The operations that rent and end VMs."""
-_LOOK_SECONDS = 0.1
 _STARTS_SECONDS = 1
 _LATE_SECONDS = _STARTS_SECONDS + int(LAG_SECONDS)
 """The most by which the ledger is above the bill for each VM: until it runs, and until a list lacks it."""
@@ -64,7 +60,7 @@ class AzureAt:
 
 
 @dataclass(slots=True)
-class AzureBed(Bed):
+class AzureBed(JoiningBed):
     """Bed and subscription."""
 
     subscription: Subscription = field(kw_only=True)
@@ -116,53 +112,26 @@ class AzureBed(Bed):
         """Let the minutes pass after which a list that lacks a VM says that it has ended."""
         self.subscription.clock.advance(_AFTERWARDS)
 
-    async def close(self) -> None:
-        """As every bed, but jobs are deleted and their VMs ended some minutes before."""
-        for raw in self.mirror.all(TRAINING_JOBS, self.namespace):
-            await self.delete("TrainingJob", raw["metadata"]["name"])
-        await self.settle()
-        await Bed.close(self)
-
-    async def join(self) -> None:
-        """Let VMs that run join the cluster, and those that end fall silent, for ever."""
-        joined: set[str] = set()
-        while True:
-            with self.subscription.lock:
-                vms, now = list(self.subscription.vms.values()), self.subscription.clock.now
-            for vm in vms:
-                if vm.vm_id not in joined and vm.ending is None and vm.state_at(now) == ("Succeeded", "running"):
-                    await self._register(vm)
-                    joined.add(vm.vm_id)
-                elif vm.vm_id in joined and vm.ending is not None:
-                    with suppress(NotFound):
-                        await self.kube.merge_patch(NODES.one(vm.computer), {"metadata": {"labels": {SILENT: "true"}}})
-                    joined.remove(vm.vm_id)
-            await asyncio.sleep(_LOOK_SECONDS)
-
-    async def _register(self, vm: Vm) -> None:
-        facts = SIZES[vm.size]
-        resources = {"cpu": str(facts.vcpus), "memory": "900Gi", "pods": "110", "nvidia.com/gpu": str(facts.gpus)}
-        labels = {
-            "kubernetes.io/hostname": vm.computer,
-            "kubernetes.io/arch": "amd64",
-            "kubernetes.io/os": "linux",
-            "node.kubernetes.io/instance-type": vm.size,
-            "topology.kubernetes.io/zone": "0",
-            "nvidia.com/gpu.product": GPU_TYPE,
-            "nvidia.com/gpu.count": str(facts.gpus),
-        }
-        node = {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": vm.computer, "annotations": {HEARTBEAT: "fake"}, "labels": labels},
-            "spec": {
-                "providerID": f"azure://{vm.id.replace(vm.group, vm.group.lower(), 1)}",
-                "taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}],
-            },
-            "status": {"capacity": resources, "allocatable": resources},
-        }
-        with suppress(AlreadyExists):
-            await self.kube.post(NODES.all(), node)
+    def joining(self) -> Sequence[Joining]:
+        """All VMs of the subscription, as they are now."""
+        with self.subscription.lock:
+            vms, now = list(self.subscription.vms.values()), self.subscription.clock.now
+        return [
+            Joining(
+                id=vm.vm_id,
+                node=vm.computer,
+                provider_id=f"azure://{vm.id.replace(vm.group, vm.group.lower(), 1)}",
+                instance_type=vm.size,
+                zone="0",
+                vcpus=SIZES[vm.size].vcpus,
+                memory="900Gi",
+                gpus=SIZES[vm.size].gpus,
+                gpu_type=GPU_TYPE,
+                runs=vm.ending is None and vm.state_at(now) == ("Succeeded", "running"),
+                ends=vm.ending is not None,
+            )
+            for vm in vms
+        ]
 
 
 @asynccontextmanager
@@ -180,10 +149,5 @@ async def open_azure_bed(
         parts = await parts_of_bed(plane, directory, ())
         address = Address(server.url, retail.url, str(server.certificate))
         bed = AzureBed(*parts, adapters=AzureAt(address), subscription=subscription)
-        joining = asyncio.create_task(bed.join(), name="join")
-        try:
+        async with while_they_join(bed):
             yield bed
-        finally:
-            joining.cancel()
-            await asyncio.gather(joining, return_exceptions=True)
-            await dismantle(bed)

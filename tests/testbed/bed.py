@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-import yaml
-
 from charterer import app
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import NotFound
@@ -354,9 +352,15 @@ async def make_bed(plane: ControlPlane, directory: Path, groups: Sequence[Mappin
 
 
 async def parts_of_bed(
-    plane: ControlPlane, directory: Path, groups: Sequence[Mapping[str, object]], more: Sequence[Resource] = ()
+    plane: ControlPlane,
+    directory: Path,
+    groups: Sequence[Mapping[str, object]],
+    more: Sequence[Resource] = (),
+    *,
+    simulated_nodes: bool = True,
+    cloud_address: str = "127.0.0.1",
 ) -> tuple[ControlPlane, Client, FakeCloudProcess, Gate, Mirror, Path, str]:
-    """What a bed is made of; its mirror follows ``more`` resources."""
+    """What a bed is made of; its mirror follows ``more`` resources, and its cloud registers ``simulated_nodes``."""
     number = next(_numbers)
     kube = await Client.connect(plane.kubeconfig)
     namespace = f"t{number}"
@@ -364,8 +368,8 @@ async def parts_of_bed(
     await kube.post(NAMESPACES.all(), body)
     mirror = Mirror(kube, more)
     await mirror.start()
-    nodes = plane.service_account_kubeconfig(SYSTEM, "charterer-fakecloud")
-    cloud = await FakeCloudProcess.start({"groups": list(groups)}, directory, nodes)
+    nodes = plane.service_account_kubeconfig(SYSTEM, "charterer-fakecloud") if simulated_nodes else None
+    cloud = await FakeCloudProcess.start({"groups": list(groups)}, directory, nodes, address=cloud_address)
     address = urlsplit(plane.url)
     gate = Gate(address.hostname or "127.0.0.1", address.port or 443)
     return plane, kube, cloud, gate, mirror, directory, namespace
@@ -393,8 +397,3 @@ async def dismantle(bed: Bed) -> None:
             await bed.kube.delete(NODES.one(raw["metadata"]["name"]))
     await bed.mirror.stop()
     await bed.kube.close()
-
-
-def to_yaml(*objects: Mapping[str, object]) -> str:
-    """Objects as one YAML stream."""
-    return yaml.safe_dump_all(objects)

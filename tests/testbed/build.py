@@ -77,14 +77,20 @@ def pinned(module: str, path: str) -> str:
     return match[1]
 
 
-def targets() -> tuple[Target, ...]:
-    """What is built, in order. Link-time variables make each program tell its true version."""
+def kubernetes_version() -> tuple[tuple[str, str], ...]:
+    """The link-time variables by which a program of Kubernetes tells its version: gitVersion, gitMajor, gitMinor."""
     kubernetes = pinned("go", "k8s.io/kubernetes")
     major, minor, _ = kubernetes.removeprefix("v").split(".", 2)
-    component = tuple(
+    return tuple(
         (f"k8s.io/component-base/version.{variable}", value)
         for variable, value in (("gitVersion", kubernetes), ("gitMajor", major), ("gitMinor", minor))
     )
+
+
+def targets() -> tuple[Target, ...]:
+    """What is built, in order. Link-time variables make each program tell its true version."""
+    component = kubernetes_version()
+    (_, major), (_, minor) = component[1:]
     # helm renders charts for this version of Kubernetes when it is asked without a cluster.
     helm = (
         ("helm.sh/helm/v3/internal/version.version", pinned("go-helm", "helm.sh/helm/v3")),

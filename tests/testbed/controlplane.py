@@ -10,8 +10,9 @@ the controller manager makes it NotReady after ``node_monitor_grace_seconds``. W
 (Taking the annotation away does not do that: kwok 0.8 sees no event and goes on renewing the Lease. And because of
 how it matches that label, it ignores a Node without any label: give it ``kubernetes.io/hostname``, as real ones have.)
 
-Only the API server listens on a port: one that this process has bound with SO_REUSEPORT and keeps bound, and that the
-API server shares (``--permit-port-sharing``), so that nobody can take it in between. etcd listens on a Unix socket.
+Only the API server listens on a port, on loopback unless real nodes are to reach it. This process has bound it with
+SO_REUSEPORT and keeps it bound, and the API server shares it (``--permit-port-sharing``), so that nobody can take it in
+between. etcd listens on a Unix socket.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlsplit
 
 from tests.testbed import build, credentials
 from tests.testbed.build import Binaries
@@ -37,6 +39,9 @@ from tests.testbed.supervise import Supervisor
 STAGES = Path(__file__).resolve().parent / "stages"
 NODE_ANNOTATION = "kwok.x-k8s.io/node"
 SILENT_LABEL = "fakecloud.charterer.dev/silent"
+LOOPBACK = "127.0.0.1"
+_KUBERNETES_SERVICE = "10.96.0.1"
+"""ClusterIP of the Service kubernetes: the first of the range."""
 _START_SECONDS = 60.0
 _POLL_SECONDS = 0.02
 
@@ -59,8 +64,12 @@ class ControlPlane:
     _port: socket.socket
 
     @classmethod
-    def start(cls, directory: Path, *, kwok: bool = True, node_monitor_grace_seconds: int = 8) -> ControlPlane:
+    def start(
+        cls, directory: Path, *, kwok: bool = True, node_monitor_grace_seconds: int = 8, address: str = LOOPBACK
+    ) -> ControlPlane:
         """Starts one with its files in the empty folder ``directory``; returns when it serves and its controllers act.
+
+        ``address``: of this machine, where the API server listens; real kubelets and pods do not reach loopback.
 
         A Node whose kubelet is silent for ``node_monitor_grace_seconds`` becomes NotReady (Unknown). Raises
         ControlPlaneError with the end of a log when a program dies or is not ready within a minute, and
@@ -73,11 +82,11 @@ class ControlPlane:
             raise ControlPlaneError(f"{directory} is not empty; give the control plane a folder of its own")
         port = socket.socket()
         port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        port.bind(("127.0.0.1", 0))
+        port.bind((address, 0))
         plane = cls(
             directory=directory,
             binaries=binaries,
-            url=f"https://127.0.0.1:{port.getsockname()[1]}",
+            url=f"https://{address}:{port.getsockname()[1]}",
             ca_file=directory / "ca.crt",
             admin_token=secrets.token_urlsafe(24),
             kubeconfig=directory / "kubeconfig",
@@ -138,7 +147,8 @@ class ControlPlane:
 
     def _write_credentials(self) -> None:
         d = self.directory
-        credentials.write_serving_certificate(self.ca_file, d / "serving.crt", d / "serving.key")
+        own = (str(urlsplit(self.url).hostname), _KUBERNETES_SERVICE)
+        credentials.write_serving_certificate(self.ca_file, d / "serving.crt", d / "serving.key", own)
         credentials.write_signing_key(d / "service-accounts.key")
         (d / "tokens.csv").write_text(f'{self.admin_token},admin,admin,"system:masters"\n')
         credentials.write_kubeconfig(self.kubeconfig, url=self.url, ca_file=self.ca_file, token=self.admin_token)
@@ -214,7 +224,8 @@ def _apiserver_flags(url: str) -> list[str]:
         f"--advertise-address={address}",
         f"--secure-port={port}",
         "--permit-port-sharing",
-        "--endpoint-reconciler-type=none",
+        *(["--endpoint-reconciler-type=none"] if address == LOOPBACK else []),
+        "--kubelet-preferred-address-types=InternalIP",
         "--etcd-servers=unix://etcd:0",
         "--tls-cert-file=serving.crt",
         "--tls-private-key-file=serving.key",

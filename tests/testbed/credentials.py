@@ -6,6 +6,7 @@ import base64
 import datetime
 import ipaddress
 import json
+from collections.abc import Collection
 from pathlib import Path
 
 from cryptography import x509
@@ -37,8 +38,10 @@ def _certificate(subject: str, key: ec.EllipticCurvePrivateKey, issuer: str) -> 
     )
 
 
-def write_serving_certificate(ca_file: Path, certificate_file: Path, key_file: Path) -> None:
-    """Writes a new authority's certificate, and a certificate it signed for a server on loopback with its key."""
+def write_serving_certificate(
+    ca_file: Path, certificate_file: Path, key_file: Path, addresses: Collection[str] = ()
+) -> None:
+    """Writes a new authority's certificate, and one it signed for loopback and ``addresses`` with its key."""
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
     identifier = x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key())
@@ -50,7 +53,7 @@ def write_serving_certificate(ca_file: Path, certificate_file: Path, key_file: P
         .sign(ca_key, hashes.SHA256())
     )
     names = [
-        x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+        *(x509.IPAddress(ipaddress.ip_address(address)) for address in sorted({"127.0.0.1", *addresses})),
         x509.DNSName("localhost"),
         x509.DNSName("kubernetes.default.svc"),
     ]

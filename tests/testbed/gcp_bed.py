@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping, Sized
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Mapping, Sequence, Sized
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from charterer.clouds.gcp import GcpGroup, GcpTemplate
-from charterer.cluster.errors import AlreadyExists, NotFound
-from charterer.cluster.paths import NAMESPACES, NODES, TRAINING_JOBS
+from charterer.cluster.paths import NAMESPACES
 from charterer.domain.ids import PoolId
 from charterer.domain.pool import Pool
-from charterer.fakecloud.nodes import HEARTBEAT, SILENT
 from charterer.providers.accounts import Environment, adapter_for
 from charterer.providers.gcp.calls import Sdk
 from charterer.providers.gcp.cloud import GcpCloud
@@ -30,12 +27,12 @@ from tests.clouds.gcp.project import Project
 from tests.clouds.gcp.server import GcpServer
 from tests.clouds.gcp.state import Vm
 from tests.contract.gcp_pools import PROJECT, ZONE, table
-from tests.testbed.bed import Bed, dismantle, parts_of_bed
+from tests.testbed.bed import parts_of_bed
 from tests.testbed.controlplane import ControlPlane
+from tests.testbed.joining import Joining, JoiningBed, while_they_join
 
 TYPE = "a2-highgpu-8g"
 GPU_TYPE = "NVIDIA-A100-SXM4-40GB"
-_LOOK_SECONDS = 0.1
 _BEHIND_SECONDS = 120
 """By how much the project's clock is behind the operator's: the minute that a machine costs at least, and for which it
 is kept, is over when it comes."""
@@ -59,7 +56,7 @@ class GcpAt:
 
 
 @dataclass(slots=True)
-class GcpBed(Bed):
+class GcpBed(JoiningBed):
     """Bed and project."""
 
     project: Project = field(kw_only=True)
@@ -95,56 +92,26 @@ class GcpBed(Bed):
         await self.until(lambda: len(self.rentals("Ended")) == len(self.rentals()))
         self.project.clock.advance(LISTED_SECONDS + LAG_SECONDS)
 
-    async def close(self) -> None:
-        """As every bed, but jobs are deleted and their machines ended an hour before."""
-        for raw in self.mirror.all(TRAINING_JOBS, self.namespace):
-            await self.delete("TrainingJob", raw["metadata"]["name"])
-        await self.settle()
-        await Bed.close(self)
-
-    async def join(self) -> None:
-        """Let machines that run join the cluster, and those that end fall silent, for ever."""
-        joined: set[str] = set()
-        while True:
-            with self.project.lock:
-                machines, now = list(self.project.instances.values()), self.project.clock.now
-            for vm in machines:
-                if vm.name not in joined and vm.status_at(now) == "RUNNING":
-                    await self._register(vm)
-                    joined.add(vm.name)
-                elif vm.name in joined and vm.stopping is not None:
-                    await self._silence(vm)
-                    joined.remove(vm.name)
-            await asyncio.sleep(_LOOK_SECONDS)
-
-    async def _register(self, vm: Vm) -> None:
-        facts = TYPES[vm.type]
-        resources = {"cpu": str(facts.vcpus), "memory": "680Gi", "pods": "110", "nvidia.com/gpu": str(facts.gpus)}
-        labels = {
-            "kubernetes.io/hostname": vm.name,
-            "kubernetes.io/arch": "amd64",
-            "kubernetes.io/os": "linux",
-            "node.kubernetes.io/instance-type": vm.type,
-            "topology.kubernetes.io/zone": vm.zone,
-            "nvidia.com/gpu.product": GPU_TYPE,
-            "nvidia.com/gpu.count": str(facts.gpus),
-        }
-        node = {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": vm.name, "annotations": {HEARTBEAT: "fake"}, "labels": labels},
-            "spec": {
-                "providerID": provider_id(vm),
-                "taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}],
-            },
-            "status": {"capacity": resources, "allocatable": resources},
-        }
-        with suppress(AlreadyExists):
-            await self.kube.post(NODES.all(), node)
-
-    async def _silence(self, vm: Vm) -> None:
-        with suppress(NotFound):
-            await self.kube.merge_patch(NODES.one(vm.name), {"metadata": {"labels": {SILENT: "true"}}})
+    def joining(self) -> Sequence[Joining]:
+        """All machines of the project, as they are now."""
+        with self.project.lock:
+            machines, now = list(self.project.instances.values()), self.project.clock.now
+        return [
+            Joining(
+                id=vm.name,
+                node=vm.name,
+                provider_id=provider_id(vm),
+                instance_type=vm.type,
+                zone=vm.zone,
+                vcpus=TYPES[vm.type].vcpus,
+                memory="680Gi",
+                gpus=TYPES[vm.type].gpus,
+                gpu_type=GPU_TYPE,
+                runs=vm.status_at(now) == "RUNNING",
+                ends=vm.stopping is not None,
+            )
+            for vm in machines
+        ]
 
 
 def provider_id(vm: Vm) -> str:
@@ -165,10 +132,5 @@ async def open_gcp_bed(
     with GcpServer(project) as server:
         parts = await parts_of_bed(plane, directory, ())
         bed = GcpBed(*parts, adapters=GcpAt(server.url, table(project)), project=project)
-        joining = asyncio.create_task(bed.join(), name="join")
-        try:
+        async with while_they_join(bed):
             yield bed
-        finally:
-            joining.cancel()
-            await asyncio.gather(joining, return_exceptions=True)
-            await dismantle(bed)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.karpenter_process import GPU, NODE_CLASS, KarpenterProcess
+
+pytestmark = pytest.mark.xdist_group("karpenter")
 
 
 def _claim(name: str, zone: str) -> dict[str, Any]:

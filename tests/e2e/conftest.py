@@ -1,0 +1,93 @@
+"""Real nodes for tests with the marker ``real_nodes``: containers that train, resized by the operator.
+
+One worker of pytest-xdist runs all of them, on one cluster, which the first opens and which is closed after the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Generator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests import outcome
+from tests.testbed import node_programs
+from tests.testbed.bed import group
+from tests.testbed.frameworks import JAX, TORCH, Framework
+from tests.testbed.real_bed import RealBed, RealCluster, open_cluster, open_real_bed
+
+MARK = "real_nodes"
+_PATIENCE_SECONDS = 1200
+"""Of a test, together with the wait for another process' real nodes."""
+_SHARED = pytest.StashKey[tuple[ExitStack, RealCluster]]()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests on real nodes are a group of pytest-xdist, begun first, each with more time than others."""
+    for item in items:
+        if item.get_closest_marker(MARK):
+            for mark in (pytest.mark.xdist_group(MARK), pytest.mark.long, pytest.mark.timeout(_PATIENCE_SECONDS)):
+                item.add_marker(mark)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
+    """Close the cluster when the next test does not need it."""
+    yield
+    if nextitem is None or nextitem.get_closest_marker(MARK) is None:
+        close_cluster(item.session)
+
+
+def close_cluster(session: pytest.Session) -> None:
+    """Switch all nodes off, if there are any; the next test gets a new cluster."""
+    if _SHARED in session.stash:
+        stack, _ = session.stash[_SHARED]
+        del session.stash[_SHARED]
+        stack.close()
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RealCluster:
+    """A cluster for real nodes; a test that wants it is skipped where there cannot be one."""
+    if reason := node_programs.missing():
+        pytest.skip(reason)
+    session = request.session
+    if _SHARED not in session.stash:
+        stack = ExitStack()
+        session.stash[_SHARED] = (stack, stack.enter_context(open_cluster(tmp_path_factory.mktemp("cluster"))))
+    return session.stash[_SHARED][1]
+
+
+@pytest.fixture
+async def real_bed(cluster: RealCluster, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[RealBed]:
+    """A bed; ``@pytest.mark.groups(group(...), ...)`` says what its cloud sells: by default nodes of one GPU."""
+    marker = request.node.get_closest_marker("groups")
+    async with open_real_bed(cluster, tmp_path, marker.args if marker else [single_gpus()]) as made:
+        yield made
+        if not outcome.failed(request.node):
+            await made.close()
+
+
+def single_gpus() -> Mapping[str, object]:
+    """A group ``a100`` of nodes with one GPU for $3.60 an hour, of which there are three."""
+    return group("a100", instanceType="fake.a100-1x", gpusPerInstance=1, hourlyPrice="3.60", maxSize=3)
+
+
+@pytest.fixture(scope="session")
+def jax_python() -> Path:
+    """An interpreter that has JAX; a test that wants it is skipped where it has not been installed."""
+    return _python(JAX)
+
+
+@pytest.fixture(scope="session")
+def torch_python() -> Path:
+    """An interpreter that has torch, likewise."""
+    return _python(TORCH)
+
+
+def _python(framework: Framework) -> Path:
+    found = framework.find()
+    if found is None:
+        pytest.skip(f"no {framework.name} installed for tests that train: run `make {framework.target}`")
+    return found

@@ -1,0 +1,78 @@
+"""What tests on real nodes share: a job's folder, what its processes wrote there, and changes of its width."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from charterer.cluster.paths import TRAINING_JOBS
+from tests.testbed.real_bed import RealBed
+from tests.testbed.training_pods import TrainingPod
+
+T = TypeVar("T")
+
+SCRIPTS = Path(__file__).parent / "scripts"
+_LOOK_SECONDS = 0.05
+
+Line = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """A TrainingJob on real nodes, whose containers see ``folder`` as /checkpoints."""
+
+    bed: RealBed
+    name: str
+    folder: Path
+
+    @classmethod
+    async def submit(cls, bed: RealBed, name: str, pod: TrainingPod, gpus: int = 1, **spec: object) -> Training:
+        """Create a job of this width; the pod's checkpoints are its folder."""
+        width = {"min": gpus, "preferred": gpus, "max": gpus}
+        pod.checkpoints.mkdir(exist_ok=True)
+        await bed.create("TrainingJob", name, {"gpus": width, "template": pod.template(), **spec})
+        return cls(bed, name, pod.checkpoints)
+
+    async def resize(self, gpus: int) -> None:
+        """Its owner wants this width and no other."""
+        await self._change(gpus={"min": gpus, "preferred": gpus, "max": gpus})
+
+    async def suspend(self) -> None:
+        """Its owner wants it to have nothing for now."""
+        await self._change(suspend=True)
+
+    async def _change(self, **spec: object) -> None:
+        await self.bed.kube.merge_patch(TRAINING_JOBS.one(self.name, self.bed.namespace), {"spec": spec})
+
+    def enough(self) -> None:
+        """Its script may end now."""
+        (self.folder / "enough").touch()
+
+    def notes(self, what: str, **wanted: object) -> list[Line]:
+        """The lines of its diary of that kind, in order, that say ``wanted``."""
+        file = self.folder / "diary.jsonl"
+        lines: list[Line] = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        return [line for line in lines if line["what"] == what and wanted.items() <= line.items()]
+
+    async def noted(self, what: str, count: int = 1, seconds: float = 120, **wanted: object) -> list[Line]:
+        """Wait until its diary has so many such lines."""
+
+        def enough() -> list[Line]:
+            lines = self.notes(what, **wanted)
+            return lines if len(lines) >= count else []
+
+        return await self.until(enough, seconds)
+
+    async def until(self, look: Callable[[], T], seconds: float = 120) -> T:
+        """Wait for something that processes write, of which the cluster tells nobody."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not (seen := look()):  # noqa: ASYNC110 - files tell nobody
+                    await asyncio.sleep(_LOOK_SECONDS)
+                return seen
+        except TimeoutError:
+            raise AssertionError(f"not within {seconds:g} s\n{self.bed.describe()}") from None

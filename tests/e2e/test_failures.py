@@ -1,0 +1,83 @@
+"""What goes wrong with real containers and nodes, and what the operator makes of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.support import SCRIPTS, Training
+from tests.testbed.real_bed import RealBed
+from tests.testbed.training_pods import TrainingPod
+
+pytestmark = pytest.mark.real_nodes
+
+
+async def test_a_container_killed_for_its_memory_fails_the_job_and_says_so(real_bed: RealBed, tmp_path: Path) -> None:
+    real_bed.operator()
+    await real_bed.pool(maxNodes=1)
+    await real_bed.budget()
+    pod = TrainingPod(SCRIPTS / "greedy.py", tmp_path / "greedy", memory="48Mi")
+    job = await Training.submit(real_bed, "greedy", pod, backoffLimit=0)
+    finish = await real_bed.until(lambda: real_bed.tj(job.name).get("finish"))
+    assert finish["kind"] == "Failed"
+    (run,) = real_bed.tj(job.name)["runs"]
+    assert run["outcome"] == "Failed"
+    assert "OOMKilled" in run["message"]
+
+
+async def test_the_node_of_an_image_that_cannot_be_there_is_given_back_at_once(
+    real_bed: RealBed, tmp_path: Path
+) -> None:
+    real_bed.operator()
+    await real_bed.pool(maxNodes=1, readyTimeoutSeconds=600)
+    await real_bed.budget()
+    pod = TrainingPod(SCRIPTS / "plain.py", tmp_path / "absent", image="localhost/absent:1")
+    job = await Training.submit(real_bed, "absent", pod)
+    (run,) = await real_bed.until(lambda: real_bed.tj(job.name).get("runs"))
+    assert run["outcome"] == "NotStarted"
+    assert "ErrImageNeverPull" in run["message"]
+    await real_bed.until(lambda: all((raw.get("status") or {}).get("releasedAt") for raw in real_bed.rentals()))
+    assert real_bed.state(job.name) != "Running"
+
+
+async def test_a_job_that_does_not_hear_sigterm_is_killed_and_its_owner_told(real_bed: RealBed, tmp_path: Path) -> None:
+    real_bed.operator()
+    await real_bed.pool(maxNodes=1)
+    await real_bed.budget()
+    pod = TrainingPod(SCRIPTS / "stubborn.py", tmp_path / "stubborn", grace_seconds=2)
+    job = await Training.submit(real_bed, "stubborn", pod)
+    await job.noted("begun")
+    await job.suspend()
+    (run,) = await real_bed.until(lambda: real_bed.tj(job.name).get("runs"))
+    assert run["outcome"] == "Stopped"
+    assert "killed" in run["message"]
+
+    def warned() -> bool:
+        said = real_bed.plane.kubectl("get", "events", "-n", real_bed.namespace, "-o", "json")
+        return any(event["reason"] == "KilledAfterGrace" for event in json.loads(said)["items"])
+
+    await job.until(warned)
+
+
+async def test_a_job_whose_node_is_switched_off_goes_on_elsewhere_from_its_checkpoint(
+    real_bed: RealBed, tmp_path: Path
+) -> None:
+    real_bed.operator()
+    await real_bed.pool(maxNodes=3)
+    await real_bed.budget()
+    pod = TrainingPod(SCRIPTS / "plain.py", tmp_path / "lost", environment={"SAVE_EVERY": "10"})
+    job = await Training.submit(real_bed, "lost", pod, gpus=2, resizePolicy="Restart")
+    await job.noted("saved", 3)
+    lost = next(raw["spec"]["nodeName"] for raw in real_bed.pods("lost") if "-r1-0-" in raw["metadata"]["name"])
+    await real_bed.switch_off(lost)
+    saved = job.notes("saved")[-1]["step"]
+    begins = await job.noted("restored", 2, run=2)
+    assert {line["step"] for line in begins} <= {saved, saved + 10}
+    nodes = {raw["spec"]["nodeName"] for raw in real_bed.pods("lost") if "-r2-" in raw["metadata"]["name"]}
+    assert lost not in nodes
+    job.enough()
+    await real_bed.complete("lost")
+    (run, _) = real_bed.tj("lost")["runs"]
+    assert run["outcome"] == "Interrupted"

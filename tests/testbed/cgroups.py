@@ -1,0 +1,85 @@
+"""Control groups of real nodes: one for each, so that all that runs on a node can be found and killed at once.
+
+``hierarchies`` are all of version 1, and beside them the one of version 2 that systemd has there, or that one alone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+_MOUNTS = Path("/sys/fs/cgroup")
+_PREFIX = "charterer-node"
+_KILL_SECONDS = 20.0
+
+
+def name_of(number: int) -> str:
+    """The cgroup of the node with that number, relative to every hierarchy."""
+    return f"{_PREFIX}{number}"
+
+
+def create(name: str) -> None:
+    """Make it, in every hierarchy, with all CPUs and memory nodes, and ``pods`` in it for the kubelet's."""
+    for hierarchy in hierarchies():
+        for path in (hierarchy / name, hierarchy / name / "pods"):
+            path.mkdir()
+            for setting in ("cpuset.cpus", "cpuset.mems"):
+                if (hierarchy / setting).exists():  # version 1; they are inherited in version 2
+                    (path / setting).write_text((path.parent / setting).read_text())
+    tracking(name).mkdir()
+
+
+def tracking(name: str) -> Path:
+    """Where processes of a node that are in no container are put, so that ``kill`` finds them."""
+    hierarchy = next((path for path in hierarchies() if path.name == "pids"), hierarchies()[0])
+    return hierarchy / name / "system"
+
+
+def kill(name: str) -> None:
+    """SIGKILL for all in it; returns when none is left. TimeoutError if some are."""
+    deadline = time.monotonic() + _KILL_SECONDS
+    while pids := _processes(name):
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{len(pids)} processes of cgroup {name} survive SIGKILL: {pids}")
+        time.sleep(0.02)
+
+
+def remove(name: str) -> None:
+    """Remove it, empty as it is."""
+    for hierarchy in hierarchies():
+        top = hierarchy / name
+        for path in [*sorted(_below(top), reverse=True), top]:
+            with suppress(FileNotFoundError):
+                path.rmdir()
+
+
+def existing() -> list[str]:
+    """The nodes' cgroups that there are, in any hierarchy."""
+    return sorted({path.name for hierarchy in hierarchies() for path in hierarchy.glob(f"{_PREFIX}*")})
+
+
+def hierarchies() -> list[Path]:
+    """The roots under which cgroups are made."""
+    if (_MOUNTS / "cgroup.controllers").exists():
+        return [_MOUNTS]
+    found = (path for path in _MOUNTS.iterdir() if not path.is_symlink())
+    return sorted(path for path in found if (path / "cgroup.procs").exists())
+
+
+def _processes(name: str) -> set[int]:
+    found: set[int] = set()
+    for hierarchy in hierarchies():
+        for path in [hierarchy / name, *_below(hierarchy / name)]:
+            with suppress(OSError):
+                found |= {int(line) for line in (path / "cgroup.procs").read_text().split()}
+    return found
+
+
+def _below(top: Path) -> list[Path]:
+    return [Path(folder) / name for folder, names, _ in os.walk(top) for name in names]

@@ -1,0 +1,113 @@
+"""Virtual environments with a training framework, for containers that train in tests: made once per machine.
+
+``make training`` makes JAX's, ``make training-torch`` torch's. They lie in the test bed's cache, under a hash of the
+pinned requirements and the interpreter, so that every checkout with the same pins shares them. An environment is moved
+into place whole. Containers see it at the same path, mounted read-only; its bytecode is compiled for that reason.
+
+torch comes as PyPI's CUDA build without the gigabytes of CUDA libraries: ``cuda_stubs`` stands in for those.
+scikit-learn is there for its data sets.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.testbed import cuda_stubs
+from tests.testbed.build import ROOT, BuildError, cache_directory
+
+_CUDA = re.compile(r"(?:nvidia|cuda)-|triton==")
+
+
+@dataclass(frozen=True, slots=True)
+class Framework:
+    """``requirements/<name>.txt``; ``seconds`` and ``megabytes`` tell people what an installation costs."""
+
+    name: str
+    target: str
+    seconds: int
+    megabytes: int
+    cuda_stubs: bool = False
+
+    @property
+    def requirements(self) -> str:
+        """The pinned packages with their hashes; none of CUDA's where stubs replace them."""
+        text = (ROOT / "requirements" / f"{self.name}.txt").read_text()
+        entries = re.split(r"\n(?=\S)", text.strip())
+        return "\n".join(entry for entry in entries if not (self.cuda_stubs and _CUDA.match(entry))) + "\n"
+
+    @property
+    def directory(self) -> Path:
+        """Where its environment is, or will be."""
+        recipe = [self.requirements, sys.version, sys.base_prefix]
+        if self.cuda_stubs:
+            recipe.append(Path(cuda_stubs.__file__).read_text())
+        return cache_directory() / "training" / hashlib.sha256("\0".join(recipe).encode()).hexdigest()[:32]
+
+    def find(self) -> Path | None:
+        """Its interpreter; None where the environment has not been made."""
+        python = self.directory / "bin" / "python"
+        return python if python.exists() else None
+
+    def ensure(self) -> Path:
+        """Its interpreter, installed first where necessary; BuildError when that fails."""
+        if found := self.find():
+            return found
+        self.directory.parent.mkdir(parents=True, exist_ok=True)
+        with self.directory.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if self.find() is None:
+                self._install()
+        return self.directory / "bin" / "python"
+
+    def _install(self) -> None:
+        print(f"training: installing {self.name}: {self.megabytes} MB, about {self.seconds} s (once per machine)")
+        partial = self.directory.with_suffix(".partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        requirements = self.directory.with_suffix(".txt")
+        requirements.write_text(self.requirements)
+        _uv("venv", "--relocatable", "--python", sys.executable, str(partial))
+        install = ("pip", "install", "--python", str(partial / "bin/python"), "--require-hashes", "--no-deps")
+        _uv(*install, "--compile-bytecode", "--requirements", str(requirements))
+        if self.cuda_stubs:
+            (package,) = partial.glob("lib/python*/site-packages/torch")
+            cuda_stubs.write(package)
+        partial.rename(self.directory)
+
+
+JAX = Framework("jax", "training", 40, 600)
+TORCH = Framework("torch", "training-torch", 120, 1600, cuda_stubs=True)
+FRAMEWORKS = {framework.name: framework for framework in (JAX, TORCH)}
+
+
+def digits(python: Path) -> Path:
+    """The 1,797 digits of scikit-learn in an environment: gzip'ed lines of 64 pixels (0 to 16) and a label."""
+    (found,) = python.parent.parent.glob("lib/python*/site-packages/sklearn/datasets/data/digits.csv.gz")
+    return found
+
+
+def _uv(*arguments: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "uv", "--quiet", *arguments], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise BuildError(f"uv {' '.join(arguments)}: {done.stderr.strip()}")
+
+
+def main() -> int:
+    """Installs the frameworks that the arguments name, or prints why not."""
+    try:
+        for name in sys.argv[1:]:
+            FRAMEWORKS[name].ensure()
+    except BuildError as error:
+        print(f"training: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

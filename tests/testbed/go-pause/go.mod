@@ -1,0 +1,3 @@
+module charterer.dev/pause
+
+go 1.26.0

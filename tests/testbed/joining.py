@@ -1,0 +1,107 @@
+"""A bed whose machines come from a server of a cloud's protocol and join the cluster as Nodes."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from charterer.cluster.errors import AlreadyExists, NotFound
+from charterer.cluster.paths import NODES, TRAINING_JOBS
+from charterer.fakecloud.nodes import HEARTBEAT, SILENT
+from tests.testbed.bed import Bed, dismantle
+
+_LOOK_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """A machine as its Node. ``id``: in the cloud; ``node``: the Node's name. ``runs`` and ``ends``: now."""
+
+    id: str
+    node: str
+    provider_id: str
+    instance_type: str
+    zone: str
+    vcpus: int
+    memory: str
+    gpus: int
+    gpu_type: str
+    runs: bool
+    ends: bool
+
+
+@dataclass(slots=True)
+class JoiningBed(Bed):
+    """A bed with such a server."""
+
+    @abstractmethod
+    def joining(self) -> Sequence[Joining]:
+        """All machines of the cloud, as they are now."""
+
+    async def close(self) -> None:
+        """As every bed, but jobs are deleted first, and their machines have ended as long before as ``settle`` says."""
+        for raw in self.mirror.all(TRAINING_JOBS, self.namespace):
+            await self.delete("TrainingJob", raw["metadata"]["name"])
+        await self.settle()
+        await Bed.close(self)
+
+    async def join(self) -> None:
+        """Let machines that run join the cluster, and those that end fall silent, for ever."""
+        joined: set[str] = set()
+        while True:
+            for machine in self.joining():
+                if machine.id not in joined and machine.runs:
+                    await self._register(machine)
+                    joined.add(machine.id)
+                elif machine.id in joined and machine.ends:
+                    await self._silence(machine)
+                    joined.remove(machine.id)
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _register(self, machine: Joining) -> None:
+        gpus = str(machine.gpus)
+        resources = {"cpu": str(machine.vcpus), "memory": machine.memory, "pods": "110", "nvidia.com/gpu": gpus}
+        labels = {
+            "kubernetes.io/hostname": machine.node,
+            "kubernetes.io/arch": "amd64",
+            "kubernetes.io/os": "linux",
+            "node.kubernetes.io/instance-type": machine.instance_type,
+            "topology.kubernetes.io/zone": machine.zone,
+            "nvidia.com/gpu.product": machine.gpu_type,
+            "nvidia.com/gpu.count": gpus,
+        }
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": machine.node, "annotations": {HEARTBEAT: "fake"}, "labels": labels},
+            "spec": {
+                "providerID": machine.provider_id,
+                "taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}],
+            },
+            "status": {"capacity": resources, "allocatable": resources},
+        }
+        with suppress(AlreadyExists):
+            await self.kube.post(NODES.all(), node)
+
+    async def _silence(self, machine: Joining) -> None:
+        with suppress(NotFound):
+            await self.kube.merge_patch(NODES.one(machine.node), {"metadata": {"labels": {SILENT: "true"}}})
+
+
+B = TypeVar("B", bound=JoiningBed)
+
+
+@asynccontextmanager
+async def while_they_join(bed: B) -> AsyncIterator[B]:
+    """The bed, with its machines joining the cluster; it is dismantled afterwards."""
+    joining = asyncio.create_task(bed.join(), name="join")
+    try:
+        yield bed
+    finally:
+        joining.cancel()
+        await asyncio.gather(joining, return_exceptions=True)
+        await dismantle(bed)

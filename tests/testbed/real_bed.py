@@ -1,0 +1,178 @@
+"""A bed whose nodes are real: each machine of the fake cloud boots a kubelet, and is switched off when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from charterer.cluster.errors import NotFound
+from charterer.cluster.paths import NODES
+from tests.testbed import images, node_programs
+from tests.testbed.bed import Bed, dismantle, install_charts, parts_of_bed
+from tests.testbed.controlplane import ControlPlane
+from tests.testbed.dns import ClusterDns
+from tests.testbed.node_host import NodeHost
+from tests.testbed.nodes import MOST, Ground, RealNode
+from tests.testbed.operators import Around, OperatorProcess
+
+TAINT: Mapping[str, str] = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+_LOOK_SECONDS = 0.1
+
+
+@dataclass(slots=True)
+class RealCluster:
+    """A control plane with Charterer's charts that real nodes can reach, and the nodes that are on."""
+
+    ground: Ground
+    nodes: dict[str, RealNode] = field(default_factory=dict)
+    """By name."""
+    _numbers: set[int] = field(default_factory=lambda: set(range(1, MOST + 1)))
+    """Those that no node has."""
+
+    @property
+    def plane(self) -> ControlPlane:
+        """The control plane."""
+        return self.ground.plane
+
+    def boot(
+        self,
+        name: str,
+        *,
+        gpus: int = 0,
+        provider_id: str = "",
+        labels: Mapping[str, str] | None = None,
+        taints: Sequence[Mapping[str, str]] = (),
+        proxy: bool = False,
+    ) -> RealNode:
+        """Switch a node on, as ``RealNode.boot``. Any thread may call it."""
+        number = self._numbers.pop()
+        more: dict[str, Any] = {"gpus": gpus, "provider_id": provider_id, "labels": labels, "taints": taints}
+        try:
+            self.nodes[name] = node = RealNode.boot(self.ground, number, name, **more, proxy=proxy)
+        except BaseException:
+            self._numbers.add(number)
+            raise
+        return node
+
+    def power_off(self, name: str) -> None:
+        """Switch a node off; its Node is left to whoever finds out."""
+        node = self.nodes.pop(name)
+        node.power_off()
+        self._numbers.add(node.number)
+
+
+@contextmanager
+def open_cluster(directory: Path) -> Iterator[RealCluster]:
+    """A cluster without a node, its logs in the empty folder ``directory``; BuildError where it is impossible here.
+
+    It waits until no other process on this machine has one.
+    """
+    programs = node_programs.locate()
+    archive = images.base_images(directory / "images", programs.pause)
+    logs = directory / "nodes"
+    logs.mkdir()
+    with NodeHost.open() as host, ControlPlane.start(directory / "plane", kwok=False, address=host.address) as plane:
+        install_charts(plane)
+        dns = ClusterDns(plane, host.address)
+        cluster = RealCluster(Ground(host, plane, programs, archive, logs))
+        try:
+            yield cluster
+        finally:
+            for name in list(cluster.nodes):
+                cluster.power_off(name)
+            dns.stop()
+
+
+@dataclass(slots=True)
+class RealBed(Bed):
+    """Bed and real nodes. Machines have the name of their instance."""
+
+    cluster: RealCluster = field(kw_only=True)
+    groups: Mapping[str, Mapping[str, Any]] = field(kw_only=True)
+    """What the cloud sells, by name."""
+    proxies: bool = False
+    """Whether machines boot with kube-proxy, which their pods need to reach Services."""
+    _machines: set[str] = field(default_factory=set)
+    _lost: set[str] = field(default_factory=set)
+
+    def operator(
+        self, name: str = "charterer-0", *, killer: Around | None = None, nameless: bool = False, **changes: Any
+    ) -> OperatorProcess:
+        """Start an operator to which pods can report their progress."""
+        host = self.cluster.ground.host.address
+        port = _free_port(host)
+        reachable = {"host": host, "progress_port": port, "progress_url": f"https://{host}:{port}"}
+        return Bed.operator(self, name, killer=killer, nameless=nameless, **{**reachable, **changes})
+
+    async def switch_off(self, name: str) -> None:
+        """The machine's current fails; the cloud goes on calling it Running."""
+        self._lost.add(name)
+        self._machines.discard(name)
+        await asyncio.to_thread(self.cluster.power_off, name)
+
+    async def keep_machines(self) -> None:
+        """Boot what runs, and switch off what has ended and delete its Node, as cloud controllers do; for ever."""
+        while True:
+            running = {each["id"]: each for each in await self.instances() if each["state"] == "Running"}
+            on = self._machines | self._lost
+            new = [self._boot(machine) for name, machine in running.items() if name not in on]
+            await asyncio.gather(*new, *(self._end(name) for name in on - set(running)))
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _boot(self, machine: Mapping[str, Any]) -> None:
+        group = self.groups[machine["group"]]
+        self._machines.add(machine["id"])
+        labels = {
+            "node.kubernetes.io/instance-type": group["instanceType"],
+            "nvidia.com/gpu.product": group["gpuType"],
+            "nvidia.com/gpu.count": str(group["gpusPerInstance"]),
+            "topology.kubernetes.io/zone": group["zone"],
+        }
+        await asyncio.to_thread(
+            self.cluster.boot,
+            machine["id"],
+            gpus=group["gpusPerInstance"],
+            provider_id=machine["providerId"],
+            labels=labels,
+            taints=[TAINT],
+            proxy=self.proxies,
+        )
+
+    async def _end(self, name: str) -> None:
+        if name in self.cluster.nodes:
+            await asyncio.to_thread(self.cluster.power_off, name)
+        self._machines.discard(name)
+        self._lost.discard(name)
+        with suppress(NotFound):
+            await self.kube.delete(NODES.one(name))
+
+
+@asynccontextmanager
+async def open_real_bed(
+    cluster: RealCluster, directory: Path, groups: Sequence[Mapping[str, Any]]
+) -> AsyncIterator[RealBed]:
+    """A bed whose fake cloud sells these groups."""
+    address = cluster.ground.host.address
+    parts = await parts_of_bed(cluster.plane, directory, groups, simulated_nodes=False, cloud_address=address)
+    bed = RealBed(*parts, cluster=cluster, groups={group["name"]: group for group in groups})
+    keeping = asyncio.create_task(bed.keep_machines(), name="machines")
+    try:
+        yield bed
+    finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+        await dismantle(bed)
+        for name in list(cluster.nodes):
+            cluster.power_off(name)
+
+
+def _free_port(host: str) -> int:
+    with socket.socket() as finder:
+        finder.bind((host, 0))
+        port: int = finder.getsockname()[1]
+    return port
