@@ -22,7 +22,7 @@ VALUES_PAGE := $(BIN)/python -m tests.chart.values_page
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
-.PHONY: help .venv testbed nodes training training-torch generated prometheus karpenter lint test test-unit e2e bench demo kind-demo image test-image requirements clean
+.PHONY: help .venv testbed nodes training training-torch generated prometheus karpenter lint test test-unit e2e bench demo kind-demo image sbom test-image requirements clean
 
 help: ## Tell the targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,7 +88,7 @@ bench: testbed ## Measure, one script of tests/bench after the other
 demo: $(DEMO_NEEDS) ## Show Charterer at work on a control plane of its own (CLOUD=karpenter; KEEP=1 leaves it running)
 	$(DEMO)
 
-kind-demo: $(DEMO_NEEDS) ## The same on kind, where Docker is at hand
+kind-demo: $(DEMO_NEEDS) ## The same on kind, with docker, podman or nerdctl (KIND_EXPERIMENTAL_PROVIDER=podman)
 	$(DEMO) --cluster kind
 
 image: ## Build the container image with docker, podman or buildah, whichever works here (IMAGE=name:tag)
@@ -96,6 +96,15 @@ image: ## Build the container image with docker, podman or buildah, whichever wo
 	elif command -v podman > /dev/null; then set -x; podman build --tag $(IMAGE) .; \
 	elif command -v buildah > /dev/null; then set -x; buildah bud --tag $(IMAGE) .; \
 	else echo "no docker that answers, no podman and no buildah: install one of them" >&2; exit 1; fi
+
+sbom: ## Write out/sbom.json: the image's Python packages and their licences (CycloneDX)
+	@mkdir -p out && rm -rf out/sbom && $(PYTHON) -m venv out/sbom/tool && $(PYTHON) -m venv --without-pip out/sbom/image
+	@out/sbom/tool/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/sbom.txt
+	@out/sbom/tool/bin/pip --python out/sbom/image/bin/python install --quiet --disable-pip-version-check --no-compile \
+		--require-hashes --only-binary :all: -r requirements/runtime.txt
+	@out/sbom/tool/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file out/sbom.json \
+		out/sbom/image/bin/python
+	@rm -rf out/sbom
 
 test-image: $(READY) ## Build it for tests with buildah alone, on a base of Debian packages: no registry (root on Debian)
 	@$(BIN)/python -m tests.testbed.operator_image
@@ -105,6 +114,7 @@ requirements: $(READY) ## Write requirements/*.txt again from pyproject.toml (UP
 	$(COMPILE) pyproject.toml --group dev --constraint requirements/runtime.txt --output-file requirements/dev.txt
 	$(COMPILE) --group build --constraint requirements/dev.txt --output-file requirements/build.txt
 	$(COMPILE) --group go --output-file requirements/go.txt
+	$(COMPILE) --group sbom --output-file requirements/sbom.txt
 	$(COMPILE) --group jax --output-file requirements/jax.txt
 	$(COMPILE) --group torch --output-file requirements/torch.txt
 

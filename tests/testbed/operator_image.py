@@ -258,6 +258,7 @@ def unpack(image: Path, folder: Path) -> Unpacked:
         for layer in manifest["Layers"]:
             with tarfile.open(fileobj=member(layer)) as inner:
                 inner.extractall(folder, filter="fully_trusted")
+    folder.chmod(0o755)
     environment = dict(variable.split("=", 1) for variable in config["Env"])
     return Unpacked(folder, config["Entrypoint"], config["User"], environment)
 

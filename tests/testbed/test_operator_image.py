@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 
 import pytest
@@ -23,7 +24,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> operator_image.Unpacked:
 
 def run(image: operator_image.Unpacked, user: int, *command: str, input: str = "") -> str:
     """What a program prints that runs in the image, without a writable file and with the image's environment."""
-    chroot = ["chroot", f"--userspec={user}:0", str(image.root), *command]
+    chroot = [shutil.which("chroot") or "chroot", f"--userspec={user}:0", str(image.root), *command]
     done = subprocess.run(chroot, input=input, capture_output=True, text=True, env=image.environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
