@@ -31,6 +31,12 @@ def image() -> Path:
     return operator_image.archive()
 
 
+def operators(bed: RealBed) -> list[RawObject]:
+    """The operator's pods."""
+    pods = bed.mirror.all(PODS, SYSTEM)
+    return [pod for pod in pods if pod["metadata"]["labels"].get("app.kubernetes.io/component") == "operator"]
+
+
 class Leader:
     """The operator's pod that leads, and commands that make another one do so."""
 
@@ -40,9 +46,9 @@ class Leader:
         self.pod: RawObject = {}
 
     def _ready(self) -> RawObject | None:
-        for pod in self._bed.mirror.all(PODS, SYSTEM):
+        for pod in operators(self._bed):
             conditions = {each["type"]: each["status"] for each in pod["status"].get("conditions", ())}
-            leads = (pod["metadata"].get("labels") or {}).get("charterer.dev/leader") == "true"
+            leads = pod["metadata"]["labels"].get("charterer.dev/leader") == "true"
             if leads and conditions.get("Ready") == "True" and pod["metadata"]["uid"] not in self._former:
                 return pod
         return None
@@ -88,7 +94,7 @@ async def test_the_operators_pod_is_deleted_rolled_out_and_drained_and_no_job_no
         await _disturb(real_bed, leader, tmp_path)
     finally:
         await asyncio.to_thread(install_charts, real_bed.plane)
-    await real_bed.until(lambda: not real_bed.mirror.all(PODS, SYSTEM))
+    await real_bed.until(lambda: not operators(real_bed))
 
 
 async def _disturb(bed: RealBed, leader: Leader, folder: Path) -> None:
