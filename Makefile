@@ -13,8 +13,8 @@ IMAGE ?= charterer:dev
 
 BIN := .venv/bin
 READY := .venv/.ready
-DEMO := $(BIN)/python -m demo $(DEMO_ARGS) $(if $(CLOUD),--cloud $(CLOUD)) $(if $(KEEP),--keep)
-DEMO_NEEDS := testbed $(if $(filter karpenter,$(CLOUD)),karpenter)
+DEMO := $(BIN)/python -m $(if $(REAL),demo.real,demo $(DEMO_ARGS) $(if $(CLOUD),--cloud $(CLOUD)) $(if $(KEEP),--keep))
+DEMO_NEEDS := testbed $(if $(filter karpenter,$(CLOUD)),karpenter) $(if $(REAL),nodes training)
 BENCHES := $(filter-out tests/bench/_%,$(sort $(wildcard tests/bench/*.py)))
 SCHEMA := $(BIN)/python -m charterer.api.schema --reference docs/reference.md \
 	--troubleshooting docs/troubleshooting.md crds charts/charterer-crds/templates
@@ -25,7 +25,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 .PHONY: help .venv testbed nodes training training-torch generated prometheus karpenter lint test test-unit e2e bench demo kind-demo image sbom test-image requirements clean
 
 help: ## Tell the targets
-	@awk -F ':.*## ' '/^[a-z.-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .venv: $(READY) ## Install Charterer and its tools into .venv (PYTHON=... chooses the interpreter)
 
@@ -85,7 +85,7 @@ e2e: nodes training ## The tests that train in containers on real nodes (as root
 bench: testbed ## Measure, one script of tests/bench after the other
 	@for script in $(basename $(notdir $(BENCHES))); do echo "== $$script"; $(BIN)/python -m "tests.bench.$$script"; done
 
-demo: $(DEMO_NEEDS) ## Show Charterer at work on a control plane of its own (CLOUD=karpenter; KEEP=1 leaves it running)
+demo: $(DEMO_NEEDS) ## Show Charterer at work on a control plane of its own (CLOUD=karpenter; KEEP=1 leaves it running; REAL=1 trains)
 	$(DEMO)
 
 kind-demo: $(DEMO_NEEDS) ## The same on kind, with docker, podman or nerdctl (KIND_EXPERIMENTAL_PROVIDER=podman)

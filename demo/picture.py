@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -45,16 +47,7 @@ def draw(
         (f"Charterer, up to ${scenario.pays:,.0f} per hour saved", real, "really run"),
         ("Charterer, for no more money", columns.same_money, "simulated"),
     )
-    with mpl.rc_context(
-        {
-            "font.size": 9,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "svg.hashsalt": "demo",
-            "svg.fonttype": "none",
-            "text.parse_math": False,
-        }
-    ):
+    with _styled():
         figure = Figure(figsize=(13.5, 9), layout="constrained")
         figure.suptitle(headline, x=0.01, ha="left", fontsize=14, fontweight="bold")
         rows = figure.subplots(2, 3, sharex=True, sharey="row", height_ratios=(3.4, 1))
@@ -66,6 +59,55 @@ def draw(
         _finish(figure, rows, panels)
         for file in files:
             figure.savefig(file, dpi=130, metadata={"Date": None} if file.suffix == ".svg" else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """How a job trained: for each of its runs (seconds since the beginning, loss, number of GPUs), in order."""
+
+    name: str
+    runs: Sequence[Sequence[tuple[float, float, int]]]
+
+
+def draw_training(jobs: Sequence[Training], files: Sequence[Path]) -> None:
+    """Draw to each file how losses fell, a run after the other, above the GPUs that each job had."""
+    with _styled():
+        figure = Figure(figsize=(10, 6.5), layout="constrained")
+        figure.suptitle(
+            "Losses go on where they were, across resizes", x=0.01, ha="left", fontsize=14, fontweight="bold"
+        )
+        losses, widths = figure.subplots(2, 1, sharex=True, height_ratios=(2.5, 1))
+        for row, (job, colour) in enumerate(zip(jobs, (SPENT, BUDGET, "#009E73", SOLD_OUT, WAITING), strict=False)):
+            points = [point for run in job.runs for point in run]
+            losses.plot([at for at, _, _ in points], [loss for _, loss, _ in points], color=colour, lw=0.8, ls=":")
+            for run in job.runs:
+                times = [at for at, _, _ in run]
+                losses.plot(times, [loss for _, loss, _ in run], color=colour, lw=1.8)
+                losses.plot(times[0], run[0][1], "o", color=colour, ms=4)
+                gpus = run[0][2]
+                widths.barh(row, times[-1] - times[0], left=times[0], height=0.25 * gpus, color=colour, lw=0)
+                widths.text(times[0], row, f" {gpus}", va="center", color="white", fontsize=8)
+        losses.set_yscale("log")
+        losses.set_ylabel("loss (a point: a run begins)")
+        widths.set_yticks(range(len(jobs)), [job.name for job in jobs])
+        widths.set_ylim(len(jobs) - 0.4, -0.6)
+        widths.set_xlabel("seconds; bars: GPUs of each job")
+        for file in files:
+            figure.savefig(file, dpi=130, metadata={"Date": None} if file.suffix == ".svg" else None)
+
+
+def _styled() -> AbstractContextManager[None]:
+    """How all pictures look."""
+    return mpl.rc_context(
+        {
+            "font.size": 9,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "svg.hashsalt": "demo",
+            "svg.fonttype": "none",
+            "text.parse_math": False,
+        }
+    )
 
 
 def timeline_csv(views: Sequence[View]) -> str:

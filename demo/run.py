@@ -141,7 +141,7 @@ async def run(of: Scenario, kind: str, out: Path, console: Console, keep: bool) 
     Before an exception is raised, the last lines of the programs' logs are printed.
     """
     steps = Steps(console)
-    _empty(out)
+    empty(out)
     async with AsyncExitStack() as stack:
         programs = Programs(out)
         stack.callback(programs.stop)
@@ -157,7 +157,7 @@ async def run(of: Scenario, kind: str, out: Path, console: Console, keep: bool) 
         return result
 
 
-def _empty(out: Path) -> None:
+def empty(out: Path) -> None:
     """Empty the folder. DemoError where it contains anything but an earlier demo."""
     marker = out / _MARKER
     if out.exists() and any(out.iterdir()):

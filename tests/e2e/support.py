@@ -58,7 +58,7 @@ class Training:
         lines: list[Line] = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
         return [line for line in lines if line["what"] == what and wanted.items() <= line.items()]
 
-    async def noted(self, what: str, count: int = 1, seconds: float = 120, **wanted: object) -> list[Line]:
+    async def noted(self, what: str, count: int = 1, seconds: float = 240, **wanted: object) -> list[Line]:
         """Wait until its diary has so many such lines."""
 
         def enough() -> list[Line]:
@@ -67,7 +67,16 @@ class Training:
 
         return await self.until(enough, seconds)
 
-    async def until(self, look: Callable[[], T], seconds: float = 120) -> T:
+    async def ended_runs(self, count: int = 1) -> list[Mapping[str, Any]]:
+        """Wait until its status tells of so many runs that have ended."""
+
+        def ended() -> list[Mapping[str, Any]]:
+            runs: list[Mapping[str, Any]] = self.bed.tj(self.name).get("runs") or []
+            return runs if len(runs) >= count else []
+
+        return await self.bed.until(ended)
+
+    async def until(self, look: Callable[[], T], seconds: float = 240) -> T:
         """Wait for something that processes write, of which the cluster tells nobody."""
         try:
             async with asyncio.timeout(seconds):

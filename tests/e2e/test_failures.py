@@ -20,11 +20,10 @@ async def test_a_container_killed_for_its_memory_fails_the_job_and_says_so(real_
     await real_bed.budget()
     pod = TrainingPod(SCRIPTS / "greedy.py", tmp_path / "greedy", memory="48Mi")
     job = await Training.submit(real_bed, "greedy", pod, backoffLimit=0)
-    finish = await real_bed.until(lambda: real_bed.tj(job.name).get("finish"))
-    assert finish["kind"] == "Failed"
-    (run,) = real_bed.tj(job.name)["runs"]
+    (run,) = await job.ended_runs()
     assert run["outcome"] == "Failed"
     assert "OOMKilled" in run["message"]
+    await real_bed.until(lambda: real_bed.state(job.name) == "Failed")
 
 
 async def test_the_node_of_an_image_that_cannot_be_there_is_given_back_at_once(
@@ -35,7 +34,7 @@ async def test_the_node_of_an_image_that_cannot_be_there_is_given_back_at_once(
     await real_bed.budget()
     pod = TrainingPod(SCRIPTS / "plain.py", tmp_path / "absent", image="localhost/absent:1")
     job = await Training.submit(real_bed, "absent", pod)
-    (run,) = await real_bed.until(lambda: real_bed.tj(job.name).get("runs"))
+    (run,) = await job.ended_runs()
     assert run["outcome"] == "NotStarted"
     assert "ErrImageNeverPull" in run["message"]
     await real_bed.until(lambda: all((raw.get("status") or {}).get("releasedAt") for raw in real_bed.rentals()))
@@ -50,7 +49,7 @@ async def test_a_job_that_does_not_hear_sigterm_is_killed_and_its_owner_told(rea
     job = await Training.submit(real_bed, "stubborn", pod)
     await job.noted("begun")
     await job.suspend()
-    (run,) = await real_bed.until(lambda: real_bed.tj(job.name).get("runs"))
+    (run,) = await job.ended_runs()
     assert run["outcome"] == "Stopped"
     assert "killed" in run["message"]
 

@@ -82,22 +82,24 @@ async def test_the_operators_pod_is_deleted_rolled_out_and_drained_and_no_job_no
     real_bed: RealBed, image: Path, tmp_path: Path
 ) -> None:
     real_bed.proxies = True
+    cluster = real_bed.cluster
 
     def boot(name: str) -> None:
-        real_bed.cluster.boot(name, proxy=True).load(image)
+        cluster.boot(name, proxy=True).load(image)
 
-    await asyncio.gather(*(asyncio.to_thread(boot, name) for name in HOMES))
-    await asyncio.to_thread(install, real_bed)
-    leader = Leader(real_bed)
     try:
-        await leader.elected()
-        await _disturb(real_bed, leader, tmp_path)
-    finally:
+        await asyncio.gather(*(asyncio.to_thread(boot, name) for name in HOMES))
+        await asyncio.to_thread(install, real_bed)
+        await _disturb(real_bed, Leader(real_bed), tmp_path)
         await asyncio.to_thread(install_charts, real_bed.plane)
-    await real_bed.until(lambda: not operators(real_bed))
+        await real_bed.until(lambda: not operators(real_bed))
+    finally:
+        for name in HOMES:
+            await asyncio.to_thread(cluster.power_off, name)
 
 
 async def _disturb(bed: RealBed, leader: Leader, folder: Path) -> None:
+    await leader.elected()
     await bed.pool(maxNodes=3)
     await bed.budget()
     job = await Training.submit(bed, "steady", TrainingPod(SCRIPTS / "plain.py", folder / "steady"))

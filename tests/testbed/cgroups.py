@@ -38,10 +38,20 @@ def tracking(name: str) -> Path:
     return hierarchy / name / "system"
 
 
+def processes(name: str) -> set[int]:
+    """All in it."""
+    found: set[int] = set()
+    for hierarchy in hierarchies():
+        for path in [hierarchy / name, *_below(hierarchy / name)]:
+            with suppress(OSError):
+                found |= {int(line) for line in (path / "cgroup.procs").read_text().split()}
+    return found
+
+
 def kill(name: str) -> None:
     """SIGKILL for all in it; returns when none is left. TimeoutError if some are."""
     deadline = time.monotonic() + _KILL_SECONDS
-    while pids := _processes(name):
+    while pids := processes(name):
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -70,15 +80,6 @@ def hierarchies() -> list[Path]:
         return [_MOUNTS]
     found = (path for path in _MOUNTS.iterdir() if not path.is_symlink())
     return sorted(path for path in found if (path / "cgroup.procs").exists())
-
-
-def _processes(name: str) -> set[int]:
-    found: set[int] = set()
-    for hierarchy in hierarchies():
-        for path in [hierarchy / name, *_below(hierarchy / name)]:
-            with suppress(OSError):
-                found |= {int(line) for line in (path / "cgroup.procs").read_text().split()}
-    return found
 
 
 def _below(top: Path) -> list[Path]:

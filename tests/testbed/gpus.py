@@ -57,7 +57,7 @@ class Devices:
 def allocate(request: bytes, context: grpc.ServicerContext) -> bytes:
     """AllocateResponse: for each container its environment, a map of one entry. Each container is a field 1 there."""
     environment = text(1, text(1, "NVIDIA_VISIBLE_DEVICES") + text(2, "all"))
-    return b"".join(text(1, environment) for _ in _fields(request))
+    return b"".join(text(1, environment) for _ in fields(request))
 
 
 def text(number: int, value: bytes | str) -> bytes:
@@ -74,7 +74,7 @@ def _varint(value: int) -> bytes:
     return bytes([*groups, value])
 
 
-def _fields(message: bytes) -> Iterator[bytes]:
+def fields(message: bytes) -> Iterator[bytes]:
     """The values of a message whose fields are all of wire type 2 with numbers below 16."""
     at = 0
     while at < len(message):

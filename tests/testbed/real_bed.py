@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import aiohttp
+
 from charterer.cluster.errors import NotFound
 from charterer.cluster.paths import NODES
 from tests.testbed import images, node_programs
@@ -97,8 +99,8 @@ class RealBed(Bed):
     """What the cloud sells, by name."""
     proxies: bool = False
     """Whether machines boot with kube-proxy, which their pods need to reach Services."""
-    _machines: set[str] = field(default_factory=set)
-    _lost: set[str] = field(default_factory=set)
+    _booted: set[str] = field(default_factory=set)
+    """Machines that were, and whose end has not been seen; those that were switched off among them."""
 
     def operator(
         self, name: str = "charterer-0", *, killer: Around | None = None, nameless: bool = False, **changes: Any
@@ -111,22 +113,29 @@ class RealBed(Bed):
 
     async def switch_off(self, name: str) -> None:
         """The machine's current fails; the cloud goes on calling it Running."""
-        self._lost.add(name)
-        self._machines.discard(name)
         await asyncio.to_thread(self.cluster.power_off, name)
+
+    def switch_all_off(self) -> None:
+        """All machines of the cloud."""
+        for name in self._booted & set(self.cluster.nodes):
+            self.cluster.power_off(name)
 
     async def keep_machines(self) -> None:
         """Boot what runs, and switch off what has ended and delete its Node, as cloud controllers do; for ever."""
         while True:
-            running = {each["id"]: each for each in await self.instances() if each["state"] == "Running"}
-            on = self._machines | self._lost
-            new = [self._boot(machine) for name, machine in running.items() if name not in on]
-            await asyncio.gather(*new, *(self._end(name) for name in on - set(running)))
+            try:
+                running = {each["id"]: each for each in await self.instances() if each["state"] == "Running"}
+            except aiohttp.ClientError:  # it is being restarted
+                await asyncio.sleep(_LOOK_SECONDS)
+                continue
+            new = [machine for name, machine in running.items() if name not in self._booted]
+            ended = self._booted - set(running)
+            await asyncio.gather(*map(self._boot, new), *map(self._end, ended))
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _boot(self, machine: Mapping[str, Any]) -> None:
+        self._booted.add(machine["id"])
         group = self.groups[machine["group"]]
-        self._machines.add(machine["id"])
         labels = {
             "node.kubernetes.io/instance-type": group["instanceType"],
             "nvidia.com/gpu.product": group["gpuType"],
@@ -144,10 +153,9 @@ class RealBed(Bed):
         )
 
     async def _end(self, name: str) -> None:
+        self._booted.remove(name)
         if name in self.cluster.nodes:
             await asyncio.to_thread(self.cluster.power_off, name)
-        self._machines.discard(name)
-        self._lost.discard(name)
         with suppress(NotFound):
             await self.kube.delete(NODES.one(name))
 
@@ -165,10 +173,11 @@ async def open_real_bed(
         yield bed
     finally:
         keeping.cancel()
-        await asyncio.gather(keeping, return_exceptions=True)
+        (ended,) = await asyncio.gather(keeping, return_exceptions=True)
         await dismantle(bed)
-        for name in list(cluster.nodes):
-            cluster.power_off(name)
+        bed.switch_all_off()
+        if isinstance(ended, Exception):
+            raise ended
 
 
 def _free_port(host: str) -> int:

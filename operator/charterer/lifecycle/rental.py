@@ -141,6 +141,8 @@ def _start(rental: Rental, view: LifecycleView) -> RentalStep | Wait | None:
         return Wait(f"the Node of instance {rental.instance}")
     if not node.ready or node.deleting:
         return Wait(f"Node {node.name} to be ready")
+    if node.gpus == 0:
+        return Wait(f"the device plugin to report GPUs of Node {node.name}")
     return MarkReady(rental.id, node.name, view.snapshot.now)
 
 

@@ -1,7 +1,8 @@
 """Softmax regression on all of scikit-learn's digits by gradient descent, in JAX, with one process in each pod.
 
 Every step uses all samples, each process an equal share, so that the weights after a step are the same at every width,
-but for rounding. It ends when the file ``enough`` is there.
+but for rounding. It ends after STEPS, or when the file ``enough`` is there. PAUSE: seconds of a step on one pod, as
+if the samples were many.
 """
 
 import os
@@ -12,8 +13,8 @@ import charterer_trainer
 from tests.e2e.scripts.diary import note
 
 FOLDER = Path(os.environ["CHECKPOINTS"])
-SAVE_EVERY = 100
-PAUSE = 0.02
+SAVE_EVERY, NOTE_EVERY = 100, 20
+STEPS, PAUSE = int(os.environ.get("STEPS", "100000")), float(os.environ.get("PAUSE", "0.02"))
 
 with charterer_trainer.run():
     charterer_trainer.init_jax()
@@ -31,39 +32,39 @@ with charterer_trainer.run():
     pixels = jax.make_array_from_process_local_data(samples, share[:, :64] / 16)
     labels = jax.make_array_from_process_local_data(samples, share[:, 64].astype(numpy.int32))
 
-    def loss_of(weights: jax.Array) -> jax.Array:
+    def loss_of(weights: jax.Array, pixels: jax.Array, labels: jax.Array) -> jax.Array:
         scores = jax.nn.log_softmax(pixels @ weights)
         return -jnp.take_along_axis(scores, labels[:, None], 1).mean()
 
     @jax.jit
-    def update(weights: jax.Array) -> tuple[jax.Array, jax.Array]:
-        loss, gradient = jax.value_and_grad(loss_of)(weights)
+    def update(weights: jax.Array, pixels: jax.Array, labels: jax.Array) -> tuple[jax.Array, jax.Array]:
+        loss, gradient = jax.value_and_grad(loss_of)(weights, pixels, labels)
         return weights - 0.5 * gradient, loss
 
     def any_rank(flag: bool) -> bool:
         return bool(multihost_utils.process_allgather(numpy.array(flag)).any())
 
     newest = charterer_trainer.latest_checkpoint(FOLDER, "step-*.npz")
-    with numpy.load(newest) if newest else numpy.errstate() as saved:
-        step = int(saved["step"]) if newest else 0
-        start = saved["weights"] if newest else numpy.zeros((64, 10), numpy.float32)
-    weights = jax.device_put(start, whole)
+    step, weights = 0, jax.device_put(numpy.zeros((64, 10), numpy.float32), whole)
+    if newest:
+        with numpy.load(newest) as saved:
+            step, weights = int(saved["step"]), jax.device_put(saved["weights"], whole)
     stop = converged = False
     while not (stop or converged):
-        weights, loss = update(weights)
+        weights, loss = update(weights, pixels, labels)
         step += 1
-        if step % SAVE_EVERY == 1:
+        if step % NOTE_EVERY == 1:
             note("trained", step=step, loss=float(loss), width=width)
-        charterer_trainer.report(step=step, total_steps=100_000)
+        charterer_trainer.report(step=step, total_steps=STEPS)
         told = charterer_trainer.should_stop()
         stop = any_rank(told)
-        converged = any_rank((FOLDER / "enough").exists())
+        converged = any_rank(step == STEPS or (FOLDER / "enough").exists())
         if stop or converged:
             note("stop", step=step, width=width, told=told)
         if rank == 0 and (stop or step % SAVE_EVERY == 0):
             with charterer_trainer.save_atomically(FOLDER / f"step-{step:06}.npz") as path, path.open("wb") as file:
                 numpy.savez(file, step=step, weights=numpy.asarray(weights.addressable_data(0)))
-        time.sleep(PAUSE)
+        time.sleep(PAUSE / width)
     if converged:
         charterer_trainer.report(fraction=1)
     note("end", step=step, loss=float(loss))

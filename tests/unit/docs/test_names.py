@@ -11,7 +11,7 @@ import pytest
 from tests.unit.docs.test_links import PAGES, ROOT
 
 MAKEFILE = (ROOT / "Makefile").read_text()
-TARGETS = set(re.findall(r"^([a-z.-]+):", MAKEFILE, flags=re.MULTILINE))
+TARGETS = set(re.findall(r"^([a-z0-9.-]+):", MAKEFILE, flags=re.MULTILINE))
 VARIABLES = set(re.findall(r"\b[A-Z]+(?:_[A-Z]+)*\b", MAKEFILE))
 CURRENT = [page for page in PAGES if page.name != "CHANGELOG.md" and page.parent.name != "adr"]
 """Pages that speak of the present."""

@@ -84,6 +84,12 @@ def test_a_rental_is_ready_when_its_node_is() -> None:
     assert step(snapshot(READY, SEEN, node())) is None
 
 
+def test_a_node_that_is_ready_before_its_device_plugin_is_waited_for() -> None:
+    waited = step(snapshot(STARTING, SEEN, node(gpus=0)))
+    assert isinstance(waited, Wait)
+    assert "device plugin" in str(waited)
+
+
 def test_a_node_is_found_by_provider_id_whatever_its_name() -> None:
     other = replace(node(), name=NodeName("ip-10-0-0-7"))
     assert step(snapshot(STARTING, SEEN, other)) == MarkReady(STARTING.id, NodeName("ip-10-0-0-7"), at(600))
