@@ -74,12 +74,14 @@ training-torch: $(READY) ## Install torch for the tests that train by it (once p
 	@$(BIN)/python -m tests.testbed.frameworks torch
 
 test: lint testbed nodes prometheus karpenter training ## Everything CI does: lint and all tests (PYTEST_ARGS="-k spot", WORKERS=2)
+	@$(BIN)/python -m tests.testbed.operator_image --if-possible
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/bench $(PYTEST_ARGS)
 
 test-unit: $(READY) ## The fast tests that need no cluster
 	$(BIN)/pytest -n $(WORKERS) $(wildcard tests/unit tests/property) $(PYTEST_ARGS)
 
 e2e: nodes training ## The tests that train in containers on real nodes (as root; minutes)
+	@$(BIN)/python -m tests.testbed.operator_image --if-possible
 	$(BIN)/pytest -m real_nodes tests/e2e $(PYTEST_ARGS)
 
 bench: testbed ## Measure, one script of tests/bench after the other

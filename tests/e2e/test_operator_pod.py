@@ -89,12 +89,14 @@ async def test_the_operators_pod_is_deleted_rolled_out_and_drained_and_no_job_no
 
     try:
         await asyncio.gather(*(asyncio.to_thread(boot, name) for name in HOMES))
-        await asyncio.to_thread(install, real_bed)
-        await _disturb(real_bed, Leader(real_bed), tmp_path)
-        await asyncio.to_thread(install_charts, real_bed.plane)
+        try:
+            await asyncio.to_thread(install, real_bed)
+            await _disturb(real_bed, Leader(real_bed), tmp_path)
+        finally:
+            await asyncio.to_thread(install_charts, real_bed.plane)
         await real_bed.until(lambda: not operators(real_bed))
     finally:
-        for name in HOMES:
+        for name in set(HOMES) & set(cluster.nodes):
             await asyncio.to_thread(cluster.power_off, name)
 
 

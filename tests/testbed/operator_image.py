@@ -263,10 +263,25 @@ def unpack(image: Path, folder: Path) -> Unpacked:
     return Unpacked(folder, config["Entrypoint"], config["User"], environment)
 
 
+def _install() -> None:
+    """Debian's packages, where that is possible; otherwise ``build`` says what is missing."""
+    if os.geteuid() == 0 and shutil.which("apt-get") and not all(map(shutil.which, PACKAGES)):
+        print(f"image: installing {', '.join(PACKAGES)}", flush=True)
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        install = ["apt-get", "install", "--quiet=2", "--yes", "--no-install-recommends", *PACKAGES]
+        for command in (["apt-get", "update", "--quiet=2"], install):
+            subprocess.run(command, stdout=subprocess.DEVNULL, env=environment)
+
+
 def main() -> int:
-    """Builds, or prints why not."""
+    """Installs what it is built with and builds, or prints why not, which with ``--if-possible`` is no failure."""
     try:
+        if not archive().exists():
+            _install()
         build()
+    except CannotBuildError as error:
+        print(f"image: {error}", file=sys.stderr)
+        return 0 if "--if-possible" in sys.argv else 1
     except BuildError as error:
         print(f"image: {error}", file=sys.stderr)
         return 1
