@@ -56,9 +56,8 @@ class KindCluster:
 
     def __init__(self, directory: Path, programs: Programs) -> None:
         if shutil.which("kind") is None or not any(map(shutil.which, _CONTAINERS)):
-            raise DemoError(
-                f"--cluster kind needs kind and one of {', '.join(_CONTAINERS)} on the PATH; --cluster testbed needs none"
-            )
+            wanted = ", ".join(_CONTAINERS)
+            raise DemoError(f"--cluster kind needs kind and one of {wanted} on the PATH; --cluster testbed needs none")
         try:
             self._binaries = build.locate()
         except build.MissingProgramsError as missing:
