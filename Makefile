@@ -23,7 +23,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
 .PHONY: help .venv testbed nodes training training-torch generated prometheus karpenter lint test test-unit test-torch e2e bench demo \
-	kind-demo image requirements clean
+	kind-demo image sbom test-image requirements clean
 
 help: ## Tell the targets
 	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,12 +75,14 @@ training-torch: $(READY) ## Install torch, and what trains by it, for tests (onc
 	@$(BIN)/python -m tests.testbed.frameworks torch torch-trainers
 
 test: lint testbed nodes prometheus karpenter training ## Everything CI does: lint and all tests (PYTEST_ARGS="-k spot", WORKERS=2)
+	@$(BIN)/python -m tests.testbed.operator_image --if-possible
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/bench --ignore=tests/torch_training $(PYTEST_ARGS)
 
 test-unit: $(READY) ## The fast tests that need no cluster
 	$(BIN)/pytest -n $(WORKERS) $(wildcard tests/unit tests/property) $(PYTEST_ARGS)
 
 e2e: nodes training ## The tests that train in containers on real nodes (as root; minutes)
+	@$(BIN)/python -m tests.testbed.operator_image --if-possible
 	$(BIN)/pytest -m real_nodes tests/e2e $(PYTEST_ARGS)
 
 test-torch: training training-torch ## The tests that train by torch, Hugging Face's Trainer and Lightning (many minutes)
@@ -92,17 +94,33 @@ bench: testbed ## Measure, one script of tests/bench after the other
 demo: $(DEMO_NEEDS) ## Show Charterer at work on a control plane of its own (CLOUD=karpenter; KEEP=1 leaves it running; REAL=1 trains)
 	$(DEMO)
 
-kind-demo: $(DEMO_NEEDS) ## The same on kind, where Docker is at hand
+kind-demo: $(DEMO_NEEDS) ## The same on kind, with docker, podman or nerdctl (KIND_EXPERIMENTAL_PROVIDER=podman)
 	$(DEMO) --cluster kind
 
-image: ## Build the container image (IMAGE=name:tag)
-	docker build --tag $(IMAGE) .
+image: ## Build the container image with docker, podman or buildah, whichever works here (IMAGE=name:tag)
+	@if docker info > /dev/null 2>&1; then set -x; docker build --tag $(IMAGE) .; \
+	elif command -v podman > /dev/null; then set -x; podman build --tag $(IMAGE) .; \
+	elif command -v buildah > /dev/null; then set -x; buildah bud --tag $(IMAGE) .; \
+	else echo "no docker that answers, no podman and no buildah: install one of them" >&2; exit 1; fi
+
+sbom: ## Write out/sbom.json: the image's Python packages and their licences (CycloneDX)
+	@mkdir -p out && rm -rf out/sbom && $(PYTHON) -m venv out/sbom/tool && $(PYTHON) -m venv --without-pip out/sbom/image
+	@out/sbom/tool/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/sbom.txt
+	@out/sbom/tool/bin/pip --python out/sbom/image/bin/python install --quiet --disable-pip-version-check --no-compile \
+		--require-hashes --only-binary :all: -r requirements/runtime.txt
+	@out/sbom/tool/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file out/sbom.json \
+		out/sbom/image/bin/python
+	@rm -rf out/sbom
+
+test-image: $(READY) ## Build it for tests with buildah alone, on a base of Debian packages: no registry (root on Debian)
+	@$(BIN)/python -m tests.testbed.operator_image
 
 requirements: $(READY) ## Write requirements/*.txt again from pyproject.toml (UPGRADE=1 takes newer versions)
 	$(COMPILE) pyproject.toml --extra aws --extra azure --extra gcp --output-file requirements/runtime.txt
 	$(COMPILE) pyproject.toml --group dev --constraint requirements/runtime.txt --output-file requirements/dev.txt
 	$(COMPILE) --group build --constraint requirements/dev.txt --output-file requirements/build.txt
 	$(COMPILE) --group go --output-file requirements/go.txt
+	$(COMPILE) --group sbom --output-file requirements/sbom.txt
 	$(COMPILE) --group jax --output-file requirements/jax.txt
 	$(COMPILE) --group torch --output-file requirements/torch.txt
 	$(COMPILE) --group torch-trainers --constraint requirements/torch.txt --output-file requirements/torch-trainers.txt

@@ -16,6 +16,8 @@ from tests.testbed import build
 from tests.testbed.controlplane import STAGES, ControlPlane
 
 _KIND_NAME = "charterer-demo"
+_CONTAINERS = ("docker", "podman", "nerdctl")
+"""What kind runs its nodes with; where there are several, KIND_EXPERIMENTAL_PROVIDER says which."""
 _KIND_CONFIG = Path(__file__).resolve().parents[1] / "kind-config.yaml"
 
 
@@ -50,12 +52,12 @@ def start(kind: str, directory: Path, programs: Programs) -> Cluster:
 
 
 class KindCluster:
-    """A cluster in Docker, with kwok beside it for the fake cloud's GPU nodes."""
+    """A cluster in a container, with kwok beside it for the fake cloud's GPU nodes."""
 
     def __init__(self, directory: Path, programs: Programs) -> None:
-        for program in ("docker", "kind"):
-            if shutil.which(program) is None:
-                raise DemoError(f"--cluster kind needs {program} on the PATH; --cluster testbed needs neither")
+        if shutil.which("kind") is None or not any(map(shutil.which, _CONTAINERS)):
+            wanted = ", ".join(_CONTAINERS)
+            raise DemoError(f"--cluster kind needs kind and one of {wanted} on the PATH; --cluster testbed needs none")
         try:
             self._binaries = build.locate()
         except build.MissingProgramsError as missing:

@@ -133,7 +133,7 @@ async def test_a_region_typed_wrong_is_told_with_what_was_meant(opened: list[Aws
     with pytest.raises(InvalidRequest) as caught:
         await provider.survey([pool])
     error = caught.value
-    assert "spec.aws.region 'us-esat-1' is no region that boto3 knows: did you mean us-west-1 or us-east-1" in str(
+    assert "spec.aws.region 'us-esat-1' is no region that botocore knows: did you mean us-west-1 or us-east-1" in str(
         error
     )
 

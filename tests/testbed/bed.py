@@ -358,6 +358,7 @@ async def parts_of_bed(
     more: Sequence[Resource] = (),
     *,
     simulated_nodes: bool = True,
+    cloud_address: str = "127.0.0.1",
 ) -> tuple[ControlPlane, Client, FakeCloudProcess, Gate, Mirror, Path, str]:
     """What a bed is made of; its mirror follows ``more`` resources, and its cloud registers ``simulated_nodes``."""
     number = next(_numbers)
@@ -368,7 +369,7 @@ async def parts_of_bed(
     mirror = Mirror(kube, more)
     await mirror.start()
     nodes = plane.service_account_kubeconfig(SYSTEM, "charterer-fakecloud") if simulated_nodes else None
-    cloud = await FakeCloudProcess.start({"groups": list(groups)}, directory, nodes)
+    cloud = await FakeCloudProcess.start({"groups": list(groups)}, directory, nodes, address=cloud_address)
     address = urlsplit(plane.url)
     gate = Gate(address.hostname or "127.0.0.1", address.port or 443)
     return plane, kube, cloud, gate, mirror, directory, namespace

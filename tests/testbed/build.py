@@ -249,7 +249,7 @@ def _put_in_place(target: Target, partial: Path, into: Path) -> None:
 
 
 @contextmanager
-def _alone(into: Path) -> Iterator[None]:
+def alone(into: Path) -> Iterator[None]:
     """Holds the folder's lock: of several makes at once, one builds and the others wait and find it built."""
     lock: IO[str]
     with (into / ".lock").open("w") as lock:
@@ -277,7 +277,7 @@ def build_into(into: Path, lacking: Callable[[], Sequence[Target]]) -> None:
     if not lacking():
         return
     into.mkdir(parents=True, exist_ok=True)
-    with _alone(into):
+    with alone(into):
         todo = lacking()
         if todo:
             started = time.monotonic()

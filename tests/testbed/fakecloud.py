@@ -70,14 +70,19 @@ class FakeCloudProcess:
 
     @classmethod
     async def start(
-        cls, config: Mapping[str, object], directory: Path, kubeconfig: Path | None = None
+        cls,
+        config: Mapping[str, object],
+        directory: Path,
+        kubeconfig: Path | None = None,
+        *,
+        address: str = "127.0.0.1",
     ) -> FakeCloudProcess:
-        """Start one with its configuration, state and log in ``directory``; it listens when this returns."""
+        """Start one with its configuration, state and log in ``directory``; it listens there when this returns."""
         _write_config(config, directory)
         token = config.get("token")
         cloud = cls(directory, kubeconfig, token if isinstance(token, str) else None)
         try:
-            await cloud._launch("127.0.0.1:0")
+            await cloud._launch(f"{address}:0")
         except BaseException:
             cloud._supervisor.stop()
             raise

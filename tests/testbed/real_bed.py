@@ -97,6 +97,8 @@ class RealBed(Bed):
     cluster: RealCluster = field(kw_only=True)
     groups: Mapping[str, Mapping[str, Any]] = field(kw_only=True)
     """What the cloud sells, by name."""
+    proxies: bool = False
+    """Whether machines boot with kube-proxy, which their pods need to reach Services."""
     _booted: set[str] = field(default_factory=set)
     """Machines that were, and whose end has not been seen; those that were switched off among them."""
 
@@ -147,6 +149,7 @@ class RealBed(Bed):
             provider_id=machine["providerId"],
             labels=labels,
             taints=[TAINT],
+            proxy=self.proxies,
         )
 
     async def _end(self, name: str) -> None:
@@ -162,7 +165,8 @@ async def open_real_bed(
     cluster: RealCluster, directory: Path, groups: Sequence[Mapping[str, Any]]
 ) -> AsyncIterator[RealBed]:
     """A bed whose fake cloud sells these groups."""
-    parts = await parts_of_bed(cluster.plane, directory, groups, simulated_nodes=False)
+    address = cluster.ground.host.address
+    parts = await parts_of_bed(cluster.plane, directory, groups, simulated_nodes=False, cloud_address=address)
     bed = RealBed(*parts, cluster=cluster, groups={group["name"]: group for group in groups})
     keeping = asyncio.create_task(bed.keep_machines(), name="machines")
     try:

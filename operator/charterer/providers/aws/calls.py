@@ -84,7 +84,7 @@ class Sdk:
         if self._region in known:
             return ""
         near = " or ".join(difflib.get_close_matches(self._region, known, 3))
-        unknown = f"spec.aws.region {self._region!r} is no region that boto3 knows"
+        unknown = f"spec.aws.region {self._region!r} is no region that botocore knows"
         return f"{unknown}: did you mean {near}?" if near else unknown
 
     def client(self, service: str) -> Any:

@@ -6,6 +6,7 @@ The SDK is imported in such a thread, by the first call: it takes a second and a
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -101,10 +102,10 @@ class Sdk:
         return self._credentials
 
     def _make(self, service: str) -> Any:
-        from google.cloud import compute_v1
-
+        # Not an attribute of compute_v1: that module imports a hundred services, and the image does without it.
+        module = importlib.import_module(f"google.cloud.compute_v1.services.{snake_case(service)}")
         name = "".join(part.capitalize() for part in snake_case(service).split("_"))
-        client = getattr(compute_v1, f"{name}Client")
+        client = getattr(module, f"{name}Client")
         transport = client.get_transport_class("rest")
         where = {} if self._endpoint is None else {"host": self._endpoint}
         return client(transport=transport(credentials=self._found(), interceptor=_Dated(self._answered), **where))
