@@ -88,6 +88,8 @@ def draw_training(jobs: Sequence[Training], files: Sequence[Path]) -> None:
                 widths.barh(row, times[-1] - times[0], left=times[0], height=0.25 * gpus, color=colour, lw=0)
                 widths.text(times[0], row, f" {gpus}", va="center", color="white", fontsize=8)
         losses.set_yscale("log")
+        losses.yaxis.set_major_formatter("{x:g}")
+        losses.set_xlim(left=0)
         losses.set_ylabel("loss (a point: a run begins)")
         widths.set_yticks(range(len(jobs)), [job.name for job in jobs])
         widths.set_ylim(len(jobs) - 0.4, -0.6)

@@ -50,6 +50,14 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture
+def no_cluster(request: pytest.FixtureRequest) -> None:
+    """This process has no real nodes; a test that wants that is skipped where there cannot be any."""
+    if reason := node_programs.missing():
+        pytest.skip(reason)
+    close_cluster(request.session)
+
+
+@pytest.fixture
 async def real_bed(cluster: RealCluster, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[RealBed]:
     """A bed; ``@pytest.mark.groups(group(...), ...)`` says what its cloud sells: by default nodes of one GPU."""
     marker = request.node.get_closest_marker("groups")

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.e2e.support import REAL_NODES
-from tests.testbed import cgroups, node_programs
+from tests.testbed import cgroups
 from tests.testbed.build import ROOT
 from tests.testbed.node_host import BRIDGE, NodeHost, links
 
@@ -32,9 +32,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.usefixtures("no_cluster")
 def test_what_a_killed_process_left_is_cleared_by_the_next_one() -> None:
-    if reason := node_programs.missing():
-        pytest.skip(reason)
     done = subprocess.run([sys.executable, "-c", KILLED], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
     left = psutil.Process(int(done.stdout))
