@@ -14,6 +14,7 @@ from tests.e2e.scripts.diary import note
 
 FOLDER = Path(os.environ["CHECKPOINTS"])
 SAVE_EVERY, NOTE_EVERY = 100, 20
+note("started")
 STEPS, PAUSE = int(os.environ.get("STEPS", "100000")), float(os.environ.get("PAUSE", "0.02"))
 
 with charterer_trainer.run():
@@ -25,6 +26,7 @@ with charterer_trainer.run():
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
     rank, width = jax.process_index(), jax.process_count()
+    note("imported")
     table = numpy.loadtxt(os.environ["DIGITS"], delimiter=",", dtype=numpy.float32)[:1794]
     share = numpy.array_split(table, width)[rank]
     mesh = Mesh(numpy.array(jax.devices()), ("samples",))
@@ -49,11 +51,12 @@ with charterer_trainer.run():
     if newest:
         with numpy.load(newest) as saved:
             step, weights = int(saved["step"]), jax.device_put(saved["weights"], whole)
-    stop = converged = False
+    note("restored", step=step)
+    first, stop, converged = step + 1, False, False
     while not (stop or converged):
         weights, loss = update(weights, pixels, labels)
         step += 1
-        if step % NOTE_EVERY == 1:
+        if step == first or step % NOTE_EVERY == 1:
             note("trained", step=step, loss=float(loss), width=width)
         charterer_trainer.report(step=step, total_steps=STEPS)
         told = charterer_trainer.should_stop()
@@ -64,6 +67,7 @@ with charterer_trainer.run():
         if rank == 0 and (stop or step % SAVE_EVERY == 0):
             with charterer_trainer.save_atomically(FOLDER / f"step-{step:06}.npz") as path, path.open("wb") as file:
                 numpy.savez(file, step=step, weights=numpy.asarray(weights.addressable_data(0)))
+            note("saved", step=step)
         time.sleep(PAUSE / width)
     if converged:
         charterer_trainer.report(fraction=1)

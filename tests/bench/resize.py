@@ -1,0 +1,219 @@
+"""Where the seconds of a resize go, on real nodes, for a small job in JAX: a restart phase by phase, and one in place.
+
+A job of one pod is resized to two and back, as often as ``--times`` says, by ``resizePolicy`` Restart and by InPlace. A
+restart's seconds are those from the last step of one run to the first of the next. What a change in place takes while
+training goes on (a node, a container, its imports) is not in its standstill. It needs root (`make nodes training`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from tests.e2e.support import SCRIPTS, Training
+from tests.testbed import node_programs
+from tests.testbed.bed import group
+from tests.testbed.frameworks import JAX, digits
+from tests.testbed.real_bed import RealBed, open_cluster, open_real_bed
+from tests.testbed.training_pods import TrainingPod
+
+PHASES: Mapping[str, str] = {
+    "saved": "all ranks stop, checkpoint",
+    "gone": "old processes end",
+    "resumed": "next Job begins",
+    "running": "pods are bound, containers start",
+    "started": "Python starts",
+    "imported": "imports, ranks meet",
+    "restored": "data, checkpoint",
+    "stepped": "compile, first step",
+}
+"""The phases of a restart, by what ends them."""
+_LOOK_SECONDS = 0.01
+_COLOURS = ("#E69F00", "#D55E00", "#CC79A7", "#0072B2", "#56B4E9", "#009E73", "#999999", "#F0E442", "#000000")
+
+
+async def watch(bed: RealBed, name: str, seen: dict[tuple[int, str], float]) -> None:
+    """Note, for ever, when each run of the job was first seen to be resumed, running and gone."""
+    while True:
+        for raw in bed.runs(name):
+            run = int(raw["metadata"]["labels"]["charterer.dev/run"])
+            if not raw["spec"].get("suspend"):
+                seen.setdefault((run, "resumed"), time.time())
+        phases: dict[int, list[str]] = {}
+        for pod in bed.pods(name):
+            phases.setdefault(int(pod["metadata"]["labels"]["charterer.dev/run"]), []).append(pod["status"]["phase"])
+        for run in {run for run, _ in seen}:
+            if phases.get(run) and all(phase == "Running" for phase in phases[run]):
+                seen.setdefault((run, "running"), time.time())
+            if (run, "running") in seen and "Running" not in phases.get(run, ()):
+                seen.setdefault((run, "gone"), time.time())
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+def restart(job: Training, seen: Mapping[tuple[int, str], float], run: int) -> Mapping[str, float]:
+    """Seconds of each phase between the runs ``run`` and ``run + 1``, the slowest pod's where there are several."""
+
+    def last(what: str, number: int) -> float:
+        return max(float(line["at"]) for line in job.notes(what, run=number))
+
+    def first(what: str, number: int) -> float:
+        by_pod = {line["pod"]: float(line["at"]) for line in reversed(job.notes(what, run=number))}
+        return max(by_pod.values())
+
+    stopped, after = last("stop", run), run + 1
+    ends = {
+        "saved": max(float(line["at"]) for line in job.notes("end", run=run)),
+        "gone": seen[run, "gone"],
+        "resumed": seen[after, "resumed"],
+        "running": seen[after, "running"],
+        "started": first("started", after),
+        "imported": first("imported", after),
+        "restored": first("restored", after),
+        "stepped": first("trained", after),
+    }
+    seconds, before = {}, stopped
+    for phase in PHASES:  # containers are told to run a moment after their processes do
+        seconds[phase] = max(0.0, ends[phase] - before)
+        before = max(before, ends[phase])
+    return seconds
+
+
+async def measure(
+    bed: RealBed, folder: Path, times: int
+) -> tuple[list[Mapping[str, float]], list[Mapping[str, float]]]:
+    """The phases of each restart, alternately wider and narrower, and of each change in place."""
+    python = JAX.ensure()
+    data = digits(python)
+    environment = {"JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo", "DIGITS": f"/data/{data.name}"}
+    compiled = {
+        "JAX_COMPILATION_CACHE_DIR": "/checkpoints/compiled",
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+    bed.operator()
+    await bed.pool(maxNodes=2)
+    await bed.budget()
+
+    def pod(script: str, name: str) -> TrainingPod:
+        more = {**environment, **(compiled if name == "restarts" else {})}
+        return TrainingPod(SCRIPTS / script, folder / name, python, environment=more, files={"/data": data.parent})
+
+    seen: dict[tuple[int, str], float] = {}
+    watching = asyncio.create_task(watch(bed, "restarts", seen))
+    job = await Training.submit(bed, "restarts", pod("regress.py", "restarts"), resizePolicy="Restart")
+    await job.noted("trained", run=1)
+    for number in range(1, 2 * times + 1):
+        pods = 2 if number % 2 else 1
+        await job.resize(pods)
+        await job.noted("trained", pods, run=number + 1)
+    job.enough()
+    await bed.complete("restarts")
+    watching.cancel()
+    with suppress(asyncio.CancelledError):
+        await watching
+    restarts = [restart(job, seen, run) for run in range(1, 2 * times + 1)]
+
+    job = await Training.submit(bed, "place", pod("in_place.py", "place"), resizePolicy="InPlace")
+    await job.until(lambda: (bed.tj("place").get("group") or {}).get("formed") == 1)
+    for number in range(1, 2 * times + 1):
+        pods = 2 if number % 2 else 1
+        await job.resize(pods)
+        await job.noted("trained", generation=number + 1, pod=0)
+        await bed.until(partial(_settled, bed, pods))
+    job.enough()
+    await bed.complete("place")
+    changes = [job.notes("trained", generation=number + 1, pod=0)[0]["phases"] for number in range(1, 2 * times + 1)]
+    return restarts, changes
+
+
+def _settled(bed: RealBed, pods: int) -> bool:
+    return "resizedFrom" not in bed.tj("place") and len(bed.pods("place")) == pods
+
+
+def medians(measured: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
+    """The median seconds of each phase."""
+    return {phase: statistics.median([each[phase] for each in measured]) for phase in measured[0]}
+
+
+def show(title: str, measured: Sequence[Mapping[str, float]], words: Mapping[str, str]) -> None:
+    """Print the medians, and the sum's median and worst."""
+    sums = [sum(each.values()) for each in measured]
+    print(f"{title}: median {statistics.median(sums):.2f} s, worst {max(sums):.2f} s of {len(sums)}")
+    for phase, seconds in medians(measured).items():
+        print(f"  {seconds:6.2f} s  {words.get(phase, phase)}")
+
+
+def draw(bars: Mapping[str, Mapping[str, float]], words: Mapping[str, str], file: Path) -> None:
+    """A bar for each kind of change, of its phases one after the other."""
+    figure = Figure(figsize=(10, 3.2), layout="constrained")
+    axes = figure.subplots()
+    phases = list(dict.fromkeys(phase for bar in bars.values() for phase in bar))
+    for place, bar in enumerate(bars.values()):
+        left = 0.0
+        for phase, seconds in bar.items():
+            colour = _COLOURS[phases.index(phase) % len(_COLOURS)]
+            axes.barh(place, seconds, left=left, color=colour, edgecolor="white", linewidth=0.5)
+            left += seconds
+        axes.text(left + 0.05, place, f"{left:.1f} s", va="center")
+    axes.set_yticks(range(len(bars)), list(bars))
+    axes.invert_yaxis()
+    axes.set_xlabel("seconds for which training stands still")
+    axes.spines[["top", "right"]].set_visible(False)
+    shown = [phase for phase in phases if phase in words]
+    handles = [Patch(color=_COLOURS[phases.index(phase) % len(_COLOURS)]) for phase in shown]
+    figure.legend(handles, [words[phase] for phase in shown], loc="outside right upper", frameon=False, fontsize=9)
+    figure.savefig(file, dpi=120)
+
+
+async def run(times: int, picture: Path | None) -> None:
+    """Measure, print and draw."""
+    prices = group("a100", instanceType="fake.a100-1x", gpusPerInstance=1, hourlyPrice="3.60", maxSize=2)
+    with tempfile.TemporaryDirectory(prefix="charterer-bench-") as name:
+        folders = [Path(name) / part for part in ("cluster", "bed", "jobs")]
+        for folder in folders:
+            folder.mkdir()
+        with open_cluster(folders[0]) as cluster:
+            async with open_real_bed(cluster, folders[1], [prices]) as bed:
+                restarts, changes = await measure(bed, folders[2], times)
+    kinds = {
+        "restart, 1 to 2 pods": restarts[::2],
+        "restart, 2 to 1 pods": restarts[1::2],
+        "in place, 1 to 2 pods": changes[::2],
+        "in place, 2 to 1 pods": changes[1::2],
+    }
+    for title, measured in kinds.items():
+        show(title, measured, PHASES)
+    saved = statistics.median([sum(each.values()) for each in restarts])
+    stood = statistics.median([sum(each.values()) for each in changes])
+    print(f"a restart stands still {saved / stood:.1f} times as long as a change in place")
+    if picture is not None:
+        bars = {title: medians(measured) for title, measured in kinds.items()}
+        for title in list(bars)[2:]:
+            bars[title] = {"in place": sum(bars[title].values())}
+        draw(bars, {**PHASES, "in place": "a change in place, all of it"}, picture)
+
+
+def main() -> None:
+    """Read the arguments and measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--times", type=int, default=3, help="times that the job is widened and narrowed (3)")
+    parser.add_argument("--picture", type=Path, help="file to draw the medians to, such as docs/images/resize.png")
+    arguments = parser.parse_args()
+    if reason := node_programs.missing():
+        sys.exit(reason)
+    asyncio.run(run(arguments.times, arguments.picture))
+
+
+if __name__ == "__main__":
+    main()
