@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import psutil
+
 from tests.e2e.support import REAL_NODES, SCRIPTS, Training
+from tests.testbed import frameworks
 from tests.testbed.real_bed import RealBed
 from tests.testbed.training_pods import TrainingPod
 
@@ -78,3 +81,42 @@ async def test_a_job_whose_node_is_switched_off_goes_on_elsewhere_from_its_check
     await real_bed.complete("lost")
     (run, _) = real_bed.tj("lost")["runs"]
     assert run["outcome"] == "Interrupted"
+
+
+async def test_a_rank_that_is_killed_and_a_checkpoint_that_is_cut_off_cost_the_steps_since_the_one_before(
+    real_bed: RealBed, tmp_path: Path, jax_python: Path
+) -> None:
+    real_bed.operator()
+    await real_bed.pool(maxNodes=2)
+    await real_bed.budget()
+    digits = frameworks.digits(jax_python)
+    environment = {"JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo", "DIGITS": f"/data/{digits.name}"}
+    pod = TrainingPod(
+        SCRIPTS / "regress.py",
+        tmp_path / "killed",
+        jax_python,
+        environment=environment,
+        files={"/data": digits.parent},
+    )
+    job = await Training.submit(real_bed, "killed", pod, gpus=2, resizePolicy="Restart")
+    await job.noted("saved", 2)
+    _process_of("killed", 1).kill()
+    (run,) = await job.ended_runs()
+    assert run["outcome"] == "Failed"
+    cut, before = sorted((line["step"] for line in job.notes("saved")), reverse=True)[:2]
+    newest = job.folder / f"step-{cut:06}.npz"
+    newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
+    begins = await job.noted("restored", 2, run=2)
+    assert {line["step"] for line in begins} == {before}
+    job.enough()
+    await real_bed.complete("killed")
+
+
+def _process_of(job: str, pod: int) -> psutil.Process:
+    """The script's process in that pod of the job, as this machine sees it."""
+    for process in psutil.process_iter(["cmdline"]):
+        if any(word.endswith("regress.py") for word in process.info["cmdline"] or ()):
+            about = process.environ()
+            if (about.get("CHARTERER_JOB"), about.get("JOB_COMPLETION_INDEX")) == (job, str(pod)):
+                return process
+    raise AssertionError(f"no process of pod {pod} of {job}")
