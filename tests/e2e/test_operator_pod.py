@@ -10,14 +10,14 @@ import pytest
 
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import PODS
-from tests.e2e.support import SCRIPTS, Training
+from tests.e2e.support import REAL_NODES, SCRIPTS, Training
 from tests.testbed import operator_image
 from tests.testbed.bed import SYSTEM, install_charts
 from tests.testbed.build import ROOT
 from tests.testbed.real_bed import RealBed
 from tests.testbed.training_pods import TrainingPod
 
-pytestmark = pytest.mark.real_nodes
+pytestmark = REAL_NODES
 
 HOMES = ("home-1", "home-2")
 """Nodes that are not rented, for the operator."""
