@@ -13,7 +13,7 @@ import psutil
 from tests.e2e.support import REAL_NODES
 from tests.testbed import cgroups
 from tests.testbed.images import TRAIN
-from tests.testbed.node_host import FOLDER, links, wait_until
+from tests.testbed.node_host import FOLDER, cable, links, wait_until
 from tests.testbed.real_bed import RealCluster
 
 pytestmark = REAL_NODES
@@ -44,7 +44,7 @@ def left_of(number: int) -> Mapping[str, object]:
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     return {
         "mounts": [line for line in mounts if str(FOLDER) in line or "/var/lib/kubelet" in line],
-        "links": [link for link in links() if link == f"charterer{number}"],
+        "links": [link for link in links() if link == cable(number)],
         "cgroups": [name for name in cgroups.existing() if name == cgroups.name_of(number)],
         "files": list((FOLDER / str(number)).glob("*")),
     }

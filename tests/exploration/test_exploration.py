@@ -6,8 +6,8 @@ import pytest
 
 from tests.exploration.explorer import ORDERS, Explorer
 
-STATES = 4_000
-WALKS = 2_500
+STATES = 2_000
+WALKS = 1_200
 
 
 @pytest.mark.parametrize("orders", ORDERS)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.property.accepted_input import AcceptedWorld
 
-WORLDS = int(os.environ.get("CHARTERER_FUZZ_WORLDS", "2000"))
+WORLDS = int(os.environ.get("CHARTERER_FUZZ_WORLDS", "1000"))
 PARTS = 16
 TURNS = 3
 

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -20,11 +21,13 @@ from typing import IO, Any, Self
 
 from tests.testbed import cgroups
 
-BRIDGE = "charterer0"
+_PREFIX = "charterer"
+BRIDGE = f"{_PREFIX}0"
 FOLDER = Path("/var/lib/charterer-nodes")
 """Files of nodes while they are on: a short path, as the names of Unix sockets have at most 107 bytes."""
 _LOCK = Path("/run/charterer-nodes.lock")
 _LOCK_SECONDS = 900.0
+_LINK_SECONDS = 30.0
 _PLUGINS = Path("/var/lib/kubelet/device-plugins")
 """Where every kubelet has its device plugins' sockets, whatever its settings; each node mounts its own folder here."""
 
@@ -76,6 +79,11 @@ class NodeHost:
         self.close()
 
 
+def cable(number: int) -> str:
+    """The name of the host's end of that node's cable."""
+    return f"{_PREFIX}{number}"
+
+
 def ip(*commands: str, inside: int | None = None) -> None:
     """Commands of ip(8), in the network namespace of a process if so said; NodeError with its words when one fails."""
     enter = [] if inside is None else ["nsenter", f"--net=/proc/{inside}/ns/net"]
@@ -105,6 +113,13 @@ def links() -> list[str]:
     return [link["ifname"] for link in shown]
 
 
+def remove_link(name: str) -> None:
+    """Return once there is no such interface. That of a node ends by itself, but a while after the node's processes."""
+    with suppress(NodeError):  # it has ended meanwhile
+        ip(f"link del {name}")
+    wait_until(lambda: name not in links(), _LINK_SECONDS, f"the interface {name} has ended")
+
+
 def _try_lock(lock: IO[str]) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -117,8 +132,9 @@ def _clear() -> None:
     for name in cgroups.existing():
         cgroups.kill(name)
         cgroups.remove(name)
-    if BRIDGE in links():
-        ip(f"link del {BRIDGE}")
+    for name in links():
+        if name.startswith(_PREFIX):
+            remove_link(name)
     shutil.rmtree(FOLDER, ignore_errors=True)
 
 

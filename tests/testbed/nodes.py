@@ -26,7 +26,7 @@ from tests.testbed.build import ROOT
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.dns import DOMAIN
 from tests.testbed.images import PAUSE
-from tests.testbed.node_host import BRIDGE, FOLDER, NodeHost, ip, run, wait_until
+from tests.testbed.node_host import BRIDGE, FOLDER, NodeHost, cable, ip, remove_link, run, wait_until
 from tests.testbed.node_programs import CNI, NodePrograms
 from tests.testbed.supervise import Supervisor
 
@@ -141,13 +141,14 @@ class RealNode:
         cgroups.kill(self.cgroup)
         self._supervisor.stop()
         cgroups.remove(self.cgroup)
+        remove_link(self._cable)
         for log in self.folder.glob("*.log"):
             shutil.copy(log, self.ground.logs / f"{self.name}-{log.name}")
         shutil.rmtree(self.folder)
 
     @property
     def _cable(self) -> str:
-        return f"charterer{self.number}"
+        return cable(self.number)
 
     def _prepare(self) -> None:
         for name in ("cni", "device-plugins"):

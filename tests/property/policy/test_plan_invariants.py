@@ -283,7 +283,7 @@ def test_every_job_and_every_budget_is_judged_and_every_command_says_why(world: 
     assert decided.again_at is None or decided.again_at > before.now
 
 
-@settings(max_examples=250)
+@settings(max_examples=120)
 @given(worlds())
 def test_a_plan_that_was_carried_out_is_not_taken_back_by_the_next(world: World) -> None:
     before = world.snapshot()

@@ -98,7 +98,7 @@ def solved(claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom]) -> A
     return answer
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(programs((1, 2, 3, 4, 8)))
 def test_what_is_chosen_fits_onto_the_nodes_and_lies_between_the_start_and_the_bound(
     program: tuple[list[Claimant], dict[PoolId, NodeRoom]],
@@ -107,7 +107,7 @@ def test_what_is_chosen_fits_onto_the_nodes_and_lies_between_the_start_and_the_b
     answer = solved(claimants, pools)
     assert can_be_placed(claimants, answer.chosen, free_of(pools))
     assert answer.first - 1e-9 <= answer.value <= best(claimants, free_of(pools)) + 1e-9
-    assert best(claimants, free_of(pools)) <= answer.bound * (1.0 + 1e-6)
+    assert best(claimants, free_of(pools)) <= answer.bound * (1.0 + 1e-6) + 1e-9
     assert all(at is not None for one, at in zip(claimants, answer.chosen, strict=True) if one.stays is not None)
 
 
@@ -117,7 +117,7 @@ def test_where_each_width_divides_the_next_and_nobody_runs_it_is_the_best_of_all
     program: tuple[list[Claimant], dict[PoolId, NodeRoom]],
 ) -> None:
     claimants, pools = program
-    assert solved(claimants, pools).value >= (1.0 - NEAR) * best(claimants, free_of(pools))
+    assert solved(claimants, pools).value >= (1.0 - NEAR) * best(claimants, free_of(pools)) - 1e-9
 
 
 @settings(max_examples=40)
