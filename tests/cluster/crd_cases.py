@@ -314,8 +314,8 @@ CASES: tuple[Case, ...] = (
     Case(
         "SpeedupProfile",
         "resizeSeconds must not exceed restartSeconds",
-        make("SpeedupProfile", resizeSeconds=30),
-        make("SpeedupProfile", resizeSeconds=31),
+        make("SpeedupProfile", restartSeconds=30, resizeSeconds=30),
+        make("SpeedupProfile", restartSeconds=30, resizeSeconds=31),
     ),
     Case(
         "GPURental",

@@ -223,7 +223,7 @@ SHOWN: dict[str, dict[str, str]] = {
         "COST($)": "57.12",
         "WHY": "BudgetOptimal",
     },
-    "SpeedupProfile": {"GPU-TYPES": "A100", "RESTART(S)": "30", "REPORTS": "312", "STATE": "Ready"},
+    "SpeedupProfile": {"GPU-TYPES": "A100", "RESTART(S)": "", "REPORTS": "312", "STATE": "Ready"},
     "GPURental": {
         "POOL": "a100",
         "BUDGET": "team",

@@ -108,7 +108,7 @@ async def _ground(bed: Bed, operator: OperatorProcess, **spec: Any) -> Pods:
     pods = Pods(bed, "train", operator)
     answer = await pods.says(fraction=0.0)
     assert answer["members"]["indexes"] == [0]
-    assert answer["members"]["addresses"] == [f"train-r1-0.train.{bed.namespace}.svc"]
+    assert answer["members"]["addresses"] == ["train-r1-0.train"]
     await pods.trains_in(1, 0.1)
     return pods
 

@@ -289,7 +289,7 @@ async def test_a_fault_of_ours_is_one_line_of_the_log(endpoint: Endpoint, caplog
 
 
 def _of_generation(generation: int) -> CurrentRun:
-    addresses = tuple(f"sft-r2-{index}.sft.research.svc" for index in range(generation))
+    addresses = tuple(f"sft-r2-{index}.sft" for index in range(generation))
     members = Members(generation, tuple(range(generation)), addresses)
     return CurrentRun(2, frozenset({POD_UID}), ALLOCATION, stopping=False, members=members)
 
@@ -309,7 +309,7 @@ async def test_the_answer_names_the_pods_that_should_train_together(endpoint: En
     assert (await endpoint.post(b"{}"))[1]["members"] == {
         "generation": 2,
         "indexes": [0, 1],
-        "addresses": ["sft-r2-0.sft.research.svc", "sft-r2-1.sft.research.svc"],
+        "addresses": ["sft-r2-0.sft", "sft-r2-1.sft"],
     }
 
 
