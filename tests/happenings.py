@@ -8,9 +8,9 @@ from random import Random
 from typing import Any
 
 from charterer.domain.budget import Mode, MoveLimits
-from charterer.domain.finish import Finish, FinishKind
 from charterer.domain.ids import JobId, Rate
 from charterer.domain.job import ResizePolicy, RunOutcome, RunRecord
+from charterer.domain.jobs.finish import Finish, FinishKind
 from charterer.domain.money import Money, Price
 from charterer.domain.period import QuietHours
 from charterer.domain.pool import Notice, PriceSegment

@@ -23,10 +23,10 @@ from scipy.optimize import minimize
 
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import ModelFacts
-from charterer.estimate import model_prior
 from charterer.estimate.learned import LIKELY
-from charterer.estimate.model_prior import MeasuredModel, predicted_seconds
-from charterer.estimate.prior import SHEET_POWER
+from charterer.estimate.priors import model_prior
+from charterer.estimate.priors.model_prior import MeasuredModel, predicted_seconds
+from charterer.estimate.priors.prior import SHEET_POWER
 from charterer.gpu_types import DATA_SHEETS
 from charterer.policy.options import checkpoint_time
 from demo.condense import data_dir

@@ -33,10 +33,10 @@ from charterer.domain.ids import ClassId, Rate
 from charterer.domain.money import Price
 from charterer.domain.profile import BatchTerms
 from charterer.domain.time import Instant
-from charterer.estimate import link_prior
 from charterer.estimate.learner import Learner
-from charterer.estimate.link_prior import MeasuredLink
 from charterer.estimate.observation import Observation
+from charterer.estimate.priors import link_prior
+from charterer.estimate.priors.link_prior import MeasuredLink
 from charterer.estimate.throughput import Unknown
 from charterer.incremental import Memo
 from charterer.policy.planner import plan

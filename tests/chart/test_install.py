@@ -17,7 +17,6 @@ from tests.chart.support import CHART, CRDS, EVERYTHING, render
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
 pytestmark = pytest.mark.xdist_group("chart")
-
 NAMESPACE = "charterer-chart"
 CLUSTER_WIDE = {"nodes", "gpubudgets", "gpupools", "gpupoolsets", "gpurentals", "tokenreviews", "clusterroles", "users"}
 
@@ -61,17 +60,8 @@ def allowed(plane: ControlPlane, kubeconfig: Path, question: str, namespace: str
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes},
     }
-    answer = plane.kubectl(
-        "create",
-        "--validate=false",
-        "--kubeconfig",
-        str(kubeconfig),
-        "-f",
-        "-",
-        "-o",
-        "jsonpath={.status.allowed}",
-        input=json.dumps(review),
-    )
+    flags = ("--validate=false", "--kubeconfig", str(kubeconfig), "-f", "-", "-o", "jsonpath={.status.allowed}")
+    answer = plane.kubectl("create", *flags, input=json.dumps(review))
     return answer.strip() == "true"
 
 
@@ -393,9 +383,9 @@ def test_without_hooks_an_uninstallation_goes_through_and_leaves_what_the_page_l
 
 
 def test_uninstalling_leaves_the_definitions_and_what_users_wrote(installed: ControlPlane) -> None:
-    pool = "apiVersion: charterer.dev/v1alpha1\nkind: GPUPool\nmetadata: {name: kept}\nspec:\n"
-    pool += "  fake: {endpoint: 'http://cloud', group: a100}\n  maxNodes: 1\n"
-    installed.kubectl("apply", "-f", "-", input=pool)
+    spec = {"fake": {"endpoint": "http://cloud", "group": "a100"}, "maxNodes": 1}
+    pool = {"apiVersion": "charterer.dev/v1alpha1", "kind": "GPUPool", "metadata": {"name": "kept"}, "spec": spec}
+    installed.kubectl("apply", "-f", "-", input=json.dumps(pool))
     installed.helm("uninstall", "charterer", "-n", NAMESPACE)
     assert objects_of_the_chart(installed) == ["secret/charterer-progress-tls"]
     installed.helm("uninstall", "charterer-crds", "-n", NAMESPACE)

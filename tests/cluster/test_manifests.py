@@ -18,9 +18,9 @@ from charterer.api.models.gpupool import GPUPoolRecord
 from charterer.api.models.gpurental import GPURentalRecord
 from charterer.api.models.trainingjob_status import TrainingJobRecord
 from charterer.domain.budget import Balance, PastPeriod
-from charterer.domain.finish import Finish, FinishKind
 from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Placement, RunOutcome, RunRecord
+from charterer.domain.jobs.finish import Finish, FinishKind
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from charterer.domain.doubt import Doubt
-from charterer.domain.finish import Finish
-from charterer.domain.group import Group, Stretch
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
+from charterer.domain.jobs.doubt import Doubt
+from charterer.domain.jobs.finish import Finish
+from charterer.domain.jobs.group import Stretch, TrainingGroup
 from charterer.domain.money import ZERO, Money
 from charterer.domain.option import Option
 from charterer.domain.reports.bottleneck import Bottleneck
@@ -117,7 +117,7 @@ class RunOutcome(StrEnum):
 class RunRecord:
     """A run that has ended, as recorded in the TrainingJob's status before its Job is released.
 
-    ``cost``: of its GPUs; None in records from before it was kept (``domain.job_cost`` then computes it).
+    ``cost``: of its GPUs; None in records from before it was kept (``domain.jobs.job_cost`` then computes it).
     ``generation``: of the TrainingJob when the end was recorded; None where it is not known.
     """
 
@@ -309,7 +309,7 @@ class Job:
     bottlenecks: tuple[Bottleneck, ...] = ()
     stall_timeout_seconds: float | None = None
     nodes_replaced: int = 0
-    group: Group | None = None
+    group: TrainingGroup | None = None
     resized_from: Allocation | None = None
     stretches: tuple[Stretch, ...] = ()
 
@@ -349,7 +349,7 @@ class Job:
         return intended if former is None or intended is None or former.run != intended.run else former
 
     @property
-    def current_group(self) -> Group | None:
+    def current_group(self) -> TrainingGroup | None:
         """The group of the allocation's run; None where none is on record, or the run is not resized in place."""
         group = self.group
         if group is None or self.allocation is None or group.run != self.allocation.run:

@@ -11,12 +11,12 @@ from charterer.estimate.class_state import ClassState
 from charterer.estimate.fitting import fit, refit
 from charterer.estimate.goodput import BatchCandidate, BatchChoice, best_batch, candidates, probes
 from charterer.estimate.learned import LIKELY, MOST_WIDTHS, Entry, Learned, LearnedPhase
-from charterer.estimate.link_prior import MeasuredLink, sync_priors
-from charterer.estimate.model_prior import MeasuredModel, measured_model, predicted_seconds, with_model
 from charterer.estimate.noise import Noise, bin_at, log_noise, noise_growth
 from charterer.estimate.observation import Observation, Shape, split
 from charterer.estimate.phases import phase_segments
-from charterer.estimate.prior import estimate_misfit, noise_prior, sibling_prior, unknowns_prior, usual_ratio
+from charterer.estimate.priors.link_prior import MeasuredLink, sync_priors
+from charterer.estimate.priors.model_prior import MeasuredModel, measured_model, predicted_seconds, with_model
+from charterer.estimate.priors.prior import estimate_misfit, noise_prior, sibling_prior, unknowns_prior, usual_ratio
 from charterer.estimate.sizes import PRIOR_WORK, Interval
 from charterer.estimate.speedup import expected_time, near_concave
 from charterer.estimate.step_times import StepTimes

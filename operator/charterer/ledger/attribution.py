@@ -15,7 +15,7 @@ from charterer.domain.billing import accrued_in, opening_in, spent
 from charterer.domain.budget import Budget
 from charterer.domain.ids import RentalId
 from charterer.domain.job import Job
-from charterer.domain.job_cost import spans
+from charterer.domain.jobs.job_cost import spans
 from charterer.domain.money import ZERO, Money
 from charterer.domain.period import period_bounds
 from charterer.domain.plan import ReasonCode

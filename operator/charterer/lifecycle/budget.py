@@ -7,7 +7,7 @@ from charterer.domain.billing import spent
 from charterer.domain.budget import FOLDED_KEPT, Balance, Budget
 from charterer.domain.ids import BudgetId
 from charterer.domain.job import Job
-from charterer.domain.job_cost import job_cost
+from charterer.domain.jobs.job_cost import job_cost
 from charterer.domain.period import period_bounds, period_end
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.steps import AddCosts, BudgetStep, CountedJob, CountJobs, OpenPeriod, PruneFolded, Wait

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from charterer.domain.group import FORMED_SECONDS, Group, first_group
 from charterer.domain.job import Allocation, Job, ResizePolicy, Run
+from charterer.domain.jobs.group import FORMED_SECONDS, TrainingGroup, first_group
 from charterer.domain.steps import RecordGroup, ResizeRun, RunStep, Wait
 from charterer.domain.time import Instant
 from charterer.sentences import count, names
@@ -37,7 +37,7 @@ def group_step(job: Job, allocation: Allocation, run: Run, obstacle: str, now: I
     return _change_at_once(job, allocation, run, group, obstacle, now)
 
 
-def group_of(job: Job, run: Run) -> Group:
+def group_of(job: Job, run: Run) -> TrainingGroup:
     """The group that the run should form, also where none is on record yet."""
     group = job.group
     return (
@@ -60,7 +60,7 @@ def steady(job: Job, allocation: Allocation, run: Run) -> bool:
     return quiet and not run.retries and not (group.formed and group.lacks(pods))
 
 
-def _said(job: Job, run: Run, group: Group) -> int | None:
+def _said(job: Job, run: Run, group: TrainingGroup) -> int | None:
     """The generation that the run's leader has named since the group was asked for, where that is news."""
     progress = job.progress
     if progress is None or progress.run != run.number or progress.generation is None or progress.at < group.since:
@@ -68,7 +68,7 @@ def _said(job: Job, run: Run, group: Group) -> int | None:
     return progress.generation if group.formed < progress.generation <= group.generation else None
 
 
-def _record(job: Job, allocation: Allocation, group: Group) -> RecordGroup:
+def _record(job: Job, allocation: Allocation, group: TrainingGroup) -> RecordGroup:
     """Record what the leader said. The width counts if the group that trains now is that of the allocation."""
     everybody = group.indexes == tuple(range(len(allocation.placements)))
     former = job.resized_from
@@ -79,7 +79,7 @@ def _record(job: Job, allocation: Allocation, group: Group) -> RecordGroup:
 
 
 def _change_at_once(
-    job: Job, allocation: Allocation, run: Run, group: Group, obstacle: str, now: Instant
+    job: Job, allocation: Allocation, run: Run, group: TrainingGroup, obstacle: str, now: Instant
 ) -> RunStep | Wait | None:
     pods = len(allocation.placements)
     if run.completions != pods:
@@ -92,7 +92,7 @@ def _change_at_once(
 
 
 def _regroup(
-    job: Job, allocation: Allocation, run: Run, group: Group, obstacle: str, now: Instant
+    job: Job, allocation: Allocation, run: Run, group: TrainingGroup, obstacle: str, now: Instant
 ) -> RunStep | Wait | None:
     pods, wanted = live_pods(run), len(allocation.placements)
     lost = group.lacks(pods)
@@ -119,7 +119,7 @@ def _regroup(
     return None if job.resized_from is None else RecordGroup(job.id, group, counts=True)
 
 
-def _start_again(job: Job, run: Run, group: Group, wanted: int, now: Instant) -> RunStep | Wait:
+def _start_again(job: Job, run: Run, group: TrainingGroup, wanted: int, now: Instant) -> RunStep | Wait:
     """No member stays: others begin from the last checkpoint, once none of those can train any more."""
     if run.completions > wanted:
         return ResizeRun(job.id, run.number, wanted)

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from charterer.domain.finish import CANNOT_START, IN_DOUBT, START_ATTEMPTS, Finish, FinishKind
-from charterer.domain.group import RESTART_EXIT_CODE
 from charterer.domain.job import (
     Allocation,
     Job,
@@ -27,7 +25,9 @@ from charterer.domain.job import (
     RunOutcome,
     RunRecord,
 )
-from charterer.domain.job_cost import costed
+from charterer.domain.jobs.finish import CANNOT_START, IN_DOUBT, START_ATTEMPTS, Finish, FinishKind
+from charterer.domain.jobs.group import RESTART_EXIT_CODE
+from charterer.domain.jobs.job_cost import costed
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
 from charterer.domain.reports.progress import Progress

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job
-from charterer.domain.job_cost import spans
+from charterer.domain.jobs.job_cost import spans
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
 

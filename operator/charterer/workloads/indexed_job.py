@@ -15,9 +15,9 @@ from charterer.api.names import ANNOTATION_TEMPLATE, API_VERSION, LABEL_JOB, LAB
 from charterer.api.template import digest
 from charterer.cluster.paths import JOBS
 from charterer.cluster.store import WatchedKind
-from charterer.domain.group import RESTART_EXIT_CODE
 from charterer.domain.ids import JobId
 from charterer.domain.job import Allocation, Job, ResizePolicy, Run, run_name, run_number
+from charterer.domain.jobs.group import RESTART_EXIT_CODE
 from charterer.workloads.pod_template import pod_template
 from charterer.workloads.workload import RunEnvironment, Workload
 

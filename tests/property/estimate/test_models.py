@@ -14,7 +14,7 @@ from charterer.estimate.batch_cell import BatchCell, cell_positions, correlation
 from charterer.estimate.fitting import fit
 from charterer.estimate.noise import BINS, NoisePrior, NoiseReports, gain
 from charterer.estimate.observation import Configuration, Shape
-from charterer.estimate.prior import BASE
+from charterer.estimate.priors.prior import BASE
 from charterer.estimate.sizes import JobSizes
 from charterer.estimate.throughput import (
     MOST_OVERLAP,

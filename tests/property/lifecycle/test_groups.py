@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.domain.group import first_group
 from charterer.domain.job import Allocation, Job, Pod, PodPhase, ResizePolicy
-from charterer.domain.job_cost import resized, with_allocation
+from charterer.domain.jobs.group import first_group
+from charterer.domain.jobs.job_cost import resized, with_allocation
 from charterer.domain.reports.progress import Progress
 from charterer.domain.steps import RecordGroup, ResizeRun
 from charterer.lifecycle.group import group_of, group_step, live_pods

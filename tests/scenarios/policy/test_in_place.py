@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from charterer.domain.group import Group, first_group
 from charterer.domain.ids import JobId, NodeName
 from charterer.domain.job import Allocation, Job, PodPhase, ResizePolicy, Widths
+from charterer.domain.jobs.group import TrainingGroup, first_group
 from charterer.domain.plan import Allocate, Plan, ReasonCode
 from charterer.domain.time import after
 from charterer.policy import plan
@@ -145,7 +145,7 @@ def test_a_job_trains_with_its_former_width_until_its_group_is_formed() -> None:
     assert job.regroups
     assert job.trains_on is job.resized_from
     group = job.group
-    assert isinstance(group, Group)
+    assert isinstance(group, TrainingGroup)
     formed = replace(job, group=replace(group, formed=group.generation), resized_from=None)
     assert not formed.regroups
     assert formed.trains_on is formed.allocation

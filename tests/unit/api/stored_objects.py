@@ -22,9 +22,9 @@ from charterer.api.models.gpupool import GPUPoolRecord
 from charterer.api.models.gpurental import GPURentalRecord
 from charterer.api.models.trainingjob_status import TrainingJobRecord
 from charterer.domain.budget import Balance, Cause, ClassHistory, Costs, PastPeriod
-from charterer.domain.finish import Finish, FinishKind
 from charterer.domain.ids import ClassId, InstanceId, NodeName, PoolId
 from charterer.domain.job import Job, RunOutcome, RunRecord
+from charterer.domain.jobs.finish import Finish, FinishKind
 from charterer.domain.money import Money, Price
 from charterer.domain.pool import Offering, PriceSegment, Quote
 from charterer.domain.rental import Rental, RentalPhase

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from charterer.domain.budget import Balance, Cause, ClassHistory, Costs, PastPeriod
-from charterer.domain.finish import Finish, FinishKind
 from charterer.domain.ids import NO_PROFILE, ClassId, InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Placement, RunOutcome, RunRecord
+from charterer.domain.jobs.finish import Finish, FinishKind
 from charterer.domain.money import Money, Price
 from charterer.domain.nodes.hazard import BAND_ENDS, NOTHING_COUNTED, NodeLifetimes
 from charterer.domain.option import Option

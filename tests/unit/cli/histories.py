@@ -8,9 +8,9 @@ from typing import Any
 
 from charterer.api.decode import ForeignJob, ForeignWorker
 from charterer.controller.snapshot.offline import OtherJobs
-from charterer.domain.finish import Finish, FinishKind
 from charterer.domain.ids import PoolId
 from charterer.domain.job import Job, RunOutcome, RunRecord
+from charterer.domain.jobs.finish import Finish, FinishKind
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.reports.progress import Progress

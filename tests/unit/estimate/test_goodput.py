@@ -11,7 +11,7 @@ from charterer.estimate.fitting import refit
 from charterer.estimate.goodput import best_batch, candidates, configurations
 from charterer.estimate.noise import Noise
 from charterer.estimate.observation import Shape, split
-from charterer.estimate.prior import BASE
+from charterer.estimate.priors.prior import BASE
 from charterer.estimate.step_times import StepTimes
 from charterer.estimate.throughput import Misfit, StepTimeFit
 from tests.unit.estimate.trainers import WIDTHS, Trainer, shape

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from charterer.domain.ids import RentalId
 from charterer.domain.job import RunOutcome, RunRecord
-from charterer.domain.job_cost import costed, job_cost
+from charterer.domain.jobs.job_cost import costed, job_cost
 from charterer.domain.money import Money, Price
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Gang, RentalPhase

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from charterer.domain.budget import FOLDED_KEPT, Budget, Mode
-from charterer.domain.finish import Finish, FinishKind
 from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.job import RunOutcome, RunRecord
+from charterer.domain.jobs.finish import Finish, FinishKind
 from charterer.domain.money import Money
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot

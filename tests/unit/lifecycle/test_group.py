@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from charterer.domain.group import Group, first_group
 from charterer.domain.job import Allocation, Job, PodPhase, ResizePolicy, Run, RunOutcome
+from charterer.domain.jobs.group import TrainingGroup, first_group
 from charterer.domain.reports.progress import Progress
 from charterer.domain.steps import RecordGroup, RecordRun, ResizeRun, RunStep, Wait
 from charterer.lifecycle.group import RETRIES, group_step, steady
@@ -29,7 +29,7 @@ def pods_of(*indexes: int, **changes: Any) -> tuple[Any, ...]:
     return tuple(pod(index, **changes) for index in indexes)
 
 
-def formed(pods: int, generation: int = 1, **changes: Any) -> Group:
+def formed(pods: int, generation: int = 1, **changes: Any) -> TrainingGroup:
     """A group whose leader said that it trains."""
     uids = {index: pod(index).uid for index in range(pods)}
     group = first_group(1, pods, at(0), None).trained(generation, uids)
@@ -37,7 +37,7 @@ def formed(pods: int, generation: int = 1, **changes: Any) -> Group:
 
 
 def elastic(
-    current: Run, intent: Allocation, group: Group | None, former: Allocation | None = None, **more: Any
+    current: Run, intent: Allocation, group: TrainingGroup | None, former: Allocation | None = None, **more: Any
 ) -> Job:
     fields: dict[str, Any] = {
         "allocation": intent,
@@ -54,7 +54,7 @@ def step(mine: Job, obstacle: str = "", now: float = 100) -> RunStep | Wait | No
     return group_step(mine, mine.allocation, mine.runs[0], obstacle, at(now))
 
 
-def recorded(mine: Job, **how: Any) -> Group:
+def recorded(mine: Job, **how: Any) -> TrainingGroup:
     done = step(mine, **how)
     assert isinstance(done, RecordGroup), done
     return done.group

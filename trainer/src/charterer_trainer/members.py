@@ -52,7 +52,7 @@ class Members:
         return self.indexes[0]
 
     def address(self, index: int) -> str:
-        """Of the member with that index; ValueError when it is none."""
+        """The address of the member with that index; ValueError when it is none."""
         return self.addresses[self.indexes.index(index)]
 
 

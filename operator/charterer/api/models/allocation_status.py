@@ -9,9 +9,9 @@ from pydantic import Field
 from charterer.api.models.base import ATOMIC, Amount, ApiModel, Hourly, Message, ObjectName, Time
 from charterer.api.names import GPU_RESOURCE
 from charterer.api.template import MOST_GPUS
-from charterer.domain.group import Group, Stretch
 from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.job import Allocation, Placement
+from charterer.domain.jobs.group import Stretch, TrainingGroup
 from charterer.domain.money import ZERO
 from charterer.domain.option import MOST_PODS, Option
 
@@ -152,7 +152,7 @@ class GroupStatus(ApiModel):
     """When they last did not. The job is not widened again for a while."""
 
     @classmethod
-    def from_domain(cls, group: Group) -> Self:
+    def from_domain(cls, group: TrainingGroup) -> Self:
         """The group as it is recorded."""
         return cls(
             run=group.run,
@@ -167,9 +167,9 @@ class GroupStatus(ApiModel):
             withdrawn_at=group.withdrawn_at,
         )
 
-    def to_domain(self) -> Group:
+    def to_domain(self) -> TrainingGroup:
         """The group as it was recorded."""
-        return Group(
+        return TrainingGroup(
             run=self.run,
             generation=self.generation,
             indexes=self.indexes,

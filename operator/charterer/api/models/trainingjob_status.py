@@ -29,8 +29,8 @@ from charterer.api.models.base import (
 )
 from charterer.api.models.compared_option import OPTIONS_SHOWN, ComparedOption
 from charterer.api.stored_size import cut, stored_bytes
-from charterer.domain.finish import Finish, FinishKind
 from charterer.domain.job import Job, RunOutcome, RunRecord
+from charterer.domain.jobs.finish import Finish, FinishKind
 from charterer.domain.money import ZERO, total
 from charterer.domain.reports.progress import Progress
 

@@ -18,7 +18,7 @@ from charterer.controller.status.job_limits import own_limits
 from charterer.controller.status.jobs import job_state, why_word
 from charterer.domain.ids import PoolId, Rate
 from charterer.domain.job import Job, ResizePolicy
-from charterer.domain.job_cost import job_cost
+from charterer.domain.jobs.job_cost import job_cost
 from charterer.domain.money import Money
 from charterer.domain.plan import Allocate, Verdict
 from charterer.domain.time import Instant, seconds_between

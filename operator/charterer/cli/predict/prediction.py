@@ -23,10 +23,10 @@ from charterer.gpu_types import data_sheet
 from charterer.policy.options.checkpoint_time import checkpoint_seconds
 
 _ONE_SAMPLE = BatchTerms(1, 1, 1)
-"""Of a class whose batch nobody declared and no job reported: seconds are those of a sample."""
+"""The batch of a class whose batch nobody declared and no job reported: seconds are those of a sample."""
 
 
-class Basis(StrEnum):
+class PredictionBasis(StrEnum):
     """Where the seconds of a checkpoint or of a start-up come from."""
 
     DECLARED = "declared"
@@ -64,7 +64,7 @@ class ClassPrediction:
     class_id: ClassId
     steps: tuple[StepPrediction, ...]
     checkpoint_seconds: float
-    checkpoint_basis: Basis
+    checkpoint_basis: PredictionBasis
     alike: int
     missing: str
 
@@ -75,7 +75,7 @@ class StartPrediction:
 
     pool: PoolId
     seconds: float
-    basis: Basis
+    basis: PredictionBasis
 
 
 def recorded_states(profiles: Iterable[Mapping[str, Any]]) -> Mapping[ClassId, ClassState]:
@@ -118,7 +118,7 @@ def class_predictions(
     nodes: Mapping[str, int],
     gpus: Sequence[int] = (),
 ) -> list[ClassPrediction]:
-    """Of each chosen class, among all ``profiles`` of ``learner_of``.
+    """The prediction of each chosen class, among all ``profiles`` of ``learner_of``.
 
     ``nodes``: GPUs of a node by GPU type; ``gpus``: widths, by default 1, a node and two.
     """
@@ -128,9 +128,13 @@ def class_predictions(
 
 
 def start_predictions(pools: Iterable[Pool]) -> list[StartPrediction]:
-    """Of each pool."""
+    """The prediction of each pool."""
     return [
-        StartPrediction(pool.id, pool.likely_start_seconds, Basis.SEEN if pool.known_answers.starts else Basis.DECLARED)
+        StartPrediction(
+            pool.id,
+            pool.likely_start_seconds,
+            PredictionBasis.SEEN if pool.known_answers.starts else PredictionBasis.DECLARED,
+        )
         for pool in sorted(pools, key=lambda pool: pool.id)
     ]
 
@@ -190,7 +194,7 @@ def _step(class_id: ClassId, learner: Learner, gpu_type: str, node_gpus: int, gp
     )
 
 
-def _checkpoint_basis(profile: Profile) -> Basis:
+def _checkpoint_basis(profile: Profile) -> PredictionBasis:
     if profile.checkpoint_seconds is not None:
-        return Basis.KNOWN
-    return Basis.ASSUMED if profile.model.parameters is None else Basis.PARAMETERS
+        return PredictionBasis.KNOWN
+    return PredictionBasis.ASSUMED if profile.model.parameters is None else PredictionBasis.PARAMETERS

@@ -11,9 +11,9 @@ from charterer.api.decode import ForeignJob
 from charterer.controller.snapshot.job_work import total_work
 from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.budget import Budget
-from charterer.domain.finish import FinishKind
 from charterer.domain.ids import ClassId, PoolId
 from charterer.domain.job import Job, ResizePolicy, SpotPolicy, Widths
+from charterer.domain.jobs.finish import FinishKind
 from charterer.domain.pool import CapacityType, Pool
 from charterer.domain.profile import DEFAULT_RESTART_SECONDS, Phase, Profile
 from charterer.domain.rental import Rental

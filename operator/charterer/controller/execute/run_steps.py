@@ -17,10 +17,10 @@ from charterer.controller.execute.context import ExecutionContext, Handler
 from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome
 from charterer.controller.template_trial import refusal
-from charterer.domain.group import first_group
 from charterer.domain.ids import JobId
 from charterer.domain.job import Allocation, Job, Pod, ResizePolicy, Run, RunOutcome, run_number
-from charterer.domain.job_cost import resized, with_allocation, without_resize
+from charterer.domain.jobs.group import first_group
+from charterer.domain.jobs.job_cost import resized, with_allocation, without_resize
 from charterer.domain.plan import Allocate, ReasonCode, moves_with
 from charterer.domain.steps import (
     AnnotatePod,

@@ -11,9 +11,9 @@ from charterer.api.models.learned import MOST_FAILED, LearnedStatus
 from charterer.api.models.statistics.class_statistics import ClassStatistics
 from charterer.controller.learning.bottleneck_watch import BottleneckWatch
 from charterer.controller.snapshot.job_work import total_work
-from charterer.domain.finish import FinishKind
 from charterer.domain.ids import ClassId, JobId, RentalId
 from charterer.domain.job import Job, RunOutcome, RunRecord
+from charterer.domain.jobs.finish import FinishKind
 from charterer.domain.pool import Offering
 from charterer.domain.profile import FAILURES_KEPT_SECONDS, BatchTerms, FailedWidth, Profile
 from charterer.domain.snapshot import Snapshot

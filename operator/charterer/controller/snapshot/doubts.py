@@ -15,10 +15,10 @@ from typing import NamedTuple
 from charterer.api.decode import DecodedJob
 from charterer.cluster.store import ObjectKey
 from charterer.domain.budget import Budget
-from charterer.domain.doubt import Doubt
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Job, Run
+from charterer.domain.jobs.doubt import Doubt
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental

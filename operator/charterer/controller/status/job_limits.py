@@ -6,8 +6,8 @@ from functools import partial
 
 from charterer.api.models.base import Condition, ConditionType
 from charterer.controller.status.conditions import condition
-from charterer.domain.finish import Finish, FinishKind
 from charterer.domain.job import Job
+from charterer.domain.jobs.finish import Finish, FinishKind
 from charterer.domain.money import Money
 from charterer.domain.plan import ReasonCode, TargetOutlook, Verdict
 from charterer.domain.time import Instant, after, format_minute, seconds_between

@@ -13,9 +13,9 @@ from charterer.controller.status.conditions import condition
 from charterer.controller.status.job_limits import own_limits
 from charterer.controller.status.job_options import NO_OPTIONS, ShownOptions
 from charterer.domain.errors import Problem
-from charterer.domain.finish import CANNOT_START, FinishKind
 from charterer.domain.job import Job
-from charterer.domain.job_cost import job_cost
+from charterer.domain.jobs.finish import CANNOT_START, FinishKind
+from charterer.domain.jobs.job_cost import job_cost
 from charterer.domain.plan import ReasonCode, Verdict
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after

@@ -17,7 +17,7 @@ class Progress:
     Two are equal that say the same. ``advanced``: when step or fraction moved last, as this process has seen; None
     where it has not heard of the run, or neither is reported. ``longest_pause``: the most seconds between two such
     moments, of which it has seen ``advances`` in all runs of the job. ``generation``: of the group in which they train
-    (``domain.group``); None where they never named one.
+    (``domain.jobs.group``); None where they never named one.
     """
 
     run: int

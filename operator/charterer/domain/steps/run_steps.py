@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from charterer.domain.finish import Finish
-from charterer.domain.group import Group
 from charterer.domain.ids import JobId, NodeName
 from charterer.domain.job import Pod, RunRecord
+from charterer.domain.jobs.finish import Finish
+from charterer.domain.jobs.group import TrainingGroup
 from charterer.domain.snapshot import Orphan
 
 
@@ -82,7 +82,7 @@ class RecordGroup:
     """
 
     job: JobId
-    group: Group
+    group: TrainingGroup
     counts: bool = False
 
 

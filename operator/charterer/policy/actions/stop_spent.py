@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from charterer.domain.job_cost import job_cost
+from charterer.domain.jobs.job_cost import job_cost
 from charterer.domain.plan import ReasonCode
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from math import inf
 
-from charterer.domain.group import Group
 from charterer.domain.ids import JobId, RentalId
 from charterer.domain.job import Job, run_name
+from charterer.domain.jobs.group import TrainingGroup
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
@@ -167,7 +167,7 @@ def _file_if_displaced(facts: JobFacts, result: JobTriage, threats: _Threats, sn
     return True
 
 
-def _file_group(job: Job, group: Group, result: JobTriage) -> None:
+def _file_group(job: Job, group: TrainingGroup, result: JobTriage) -> None:
     """File a job whose pods do not train together in time: without those that were to join it, or anew."""
     run = run_name(job.name, group.run)
     if widens(job):

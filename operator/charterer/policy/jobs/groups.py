@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from charterer.domain.finish import Finish
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
 from charterer.domain.job import Job, ResizePolicy
+from charterer.domain.jobs.finish import Finish
 from charterer.domain.plan import Reason
 from charterer.domain.time import Instant
 from charterer.incremental import Memo

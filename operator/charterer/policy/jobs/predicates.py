@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from charterer.domain.group import Group
 from charterer.domain.job import Allocation, Job, PodPhase, ResizePolicy, SpotPolicy
+from charterer.domain.jobs.group import TrainingGroup
 from charterer.domain.money import ZERO
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import CapacityType
@@ -60,7 +60,7 @@ def ready_by(job: Job, allocation: Allocation) -> Instant | None:
     return after(max(run.started, allocation.since), seconds)
 
 
-def _formed_by(job: Job, allocation: Allocation, group: Group) -> Instant | None:
+def _formed_by(job: Job, allocation: Allocation, group: TrainingGroup) -> Instant | None:
     """By when a run that forms groups must train with those that it should; None when it does."""
     if widens(job):
         if _newcomer_failed(job):

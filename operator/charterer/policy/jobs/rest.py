@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from charterer.domain.finish import START_ATTEMPTS
 from charterer.domain.job import Job, RunOutcome
+from charterer.domain.jobs.finish import START_ATTEMPTS
 from charterer.domain.time import Instant, after
 
 NOT_BEFORE_ITS_RECORD: Final = Instant(2**62)

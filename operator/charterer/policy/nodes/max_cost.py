@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from charterer.domain.job import Job
-from charterer.domain.job_cost import job_cost
+from charterer.domain.jobs.job_cost import job_cost
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.snapshot import Snapshot

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from math import inf, nextafter
 from typing import Any
 
-from charterer.domain.group import Group
 from charterer.domain.ids import BudgetId, NodeName, RentalId
 from charterer.domain.job import Allocation, Job, Pod, PodPhase, Run
+from charterer.domain.jobs.group import TrainingGroup
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.reports.progress import Progress
 from charterer.domain.snapshot import Node
@@ -64,10 +64,10 @@ def lasting_fields(
     }
 
 
-def _group(allocation: Allocation) -> Group:
+def _group(allocation: Allocation) -> TrainingGroup:
     """The group of a trainer that forms its groups itself; only jobs that are resized in place have one."""
     indexes = tuple(range(len(allocation.placements)))
-    return Group(allocation.run, 1, indexes, allocation.since, allocation.since, formed=1, reports=True)
+    return TrainingGroup(allocation.run, 1, indexes, allocation.since, allocation.since, formed=1, reports=True)
 
 
 def training_job(lasting: LastingFields, done: float, total: float | None, at: Instant) -> Job:

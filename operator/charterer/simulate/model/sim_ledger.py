@@ -7,7 +7,7 @@ from dataclasses import replace
 from charterer.domain.billing import accrued_in
 from charterer.domain.budget import Balance, Budget
 from charterer.domain.job import Job
-from charterer.domain.job_cost import job_cost
+from charterer.domain.jobs.job_cost import job_cost
 from charterer.domain.money import Money
 from charterer.domain.period import period_bounds, period_end
 from charterer.domain.steps import CountedJob, CountJobs, OpenPeriod

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from charterer.controller.clock import Reading, TrustedClock
 from charterer.domain.billing import accrued
 from charterer.domain.ids import JobId, RentalId
-from charterer.domain.job_cost import job_cost
+from charterer.domain.jobs.job_cost import job_cost
 from charterer.domain.money import Money, Price, total
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import PriceSegment

@@ -12,9 +12,9 @@ from charterer.api.models.trainingjob import ToldBottleneck
 from charterer.cli.shared.cluster import ClusterReading
 from charterer.domain.budget import Selector
 from charterer.domain.errors import Problem
-from charterer.domain.finish import Finish, FinishKind
 from charterer.domain.ids import JobId, Rate
 from charterer.domain.job import ResizePolicy, SpotPolicy
+from charterer.domain.jobs.finish import Finish, FinishKind
 from charterer.domain.money import Money
 from charterer.domain.nodes.hazard import Hazard
 from charterer.domain.pool import CapacityType

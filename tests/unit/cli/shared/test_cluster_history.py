@@ -10,9 +10,9 @@ import pytest
 from charterer.cli.shared.cluster_history import ClusterHistory, JobFilter, cluster_history
 from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.budget import ClassHistory
-from charterer.domain.finish import FinishKind
 from charterer.domain.ids import ClassId
 from charterer.domain.job import ResizePolicy
+from charterer.domain.jobs.finish import FinishKind
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl, Phase, SpeedCurve, ThroughputTable
 from charterer.domain.time import after

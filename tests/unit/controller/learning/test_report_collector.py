@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.controller.learning import report_collector
-from charterer.domain.finish import Finish, FinishKind
-from charterer.domain.group import Group
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import Placement, ResizePolicy, RunOutcome, RunRecord
+from charterer.domain.jobs.finish import Finish, FinishKind
+from charterer.domain.jobs.group import TrainingGroup
 from charterer.domain.profile import CurveSource, ModelFacts, ThroughputTable
 from charterer.domain.time import after
 from charterer.policy.options.speedup import reference_throughput
@@ -361,7 +361,7 @@ def test_while_pods_join_the_speed_is_that_of_the_former_width() -> None:
     )
     pods = (*held.runs[0].pods, replace(held.runs[0].pods[0], index=1, uid="joins", name="joins"))
     run = replace(held.runs[0], completions=2, pods=pods)
-    group = Group(1, 2, (0, 1), held.allocation.since, held.allocation.since, formed=1, reports=True)
+    group = TrainingGroup(1, 2, (0, 1), held.allocation.since, held.allocation.since, formed=1, reports=True)
     room.world.jobs[job] = replace(
         held,
         allocation=two,

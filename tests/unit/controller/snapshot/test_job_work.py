@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from charterer.controller.snapshot.job_work import total_work
 from charterer.domain.ids import ClassId
 from charterer.domain.job import Job, RunOutcome, RunRecord
-from charterer.domain.job_cost import job_cost, resized, with_allocation
+from charterer.domain.jobs.job_cost import job_cost, resized, with_allocation
 from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
 from charterer.domain.reports.progress import Progress
 from charterer.domain.time import after

@@ -7,8 +7,8 @@ from typing import cast
 from charterer.api.manifests import EventSubject
 from charterer.cluster.events import Recorder
 from charterer.controller.status.events import Events
-from charterer.domain.finish import IN_DOUBT, Finish, FinishKind
 from charterer.domain.job import RunOutcome, RunRecord
+from charterer.domain.jobs.finish import IN_DOUBT, Finish, FinishKind
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Reason, ReasonCode, Release
 from charterer.domain.pool import Pool, Quote

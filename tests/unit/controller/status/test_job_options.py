@@ -13,9 +13,9 @@ from charterer.controller.status import job_options
 from charterer.controller.status.job_options import NO_OPTIONS, JobOptions, ShownOptions
 from charterer.controller.status.publisher import viewed_objects
 from charterer.domain.budget import Selector
-from charterer.domain.finish import Finish, FinishKind
 from charterer.domain.ids import JobId, PoolId, Rate
 from charterer.domain.job import Job
+from charterer.domain.jobs.finish import Finish, FinishKind
 from charterer.domain.money import Money
 from charterer.domain.profile import ThroughputTable
 from charterer.incremental import Memo

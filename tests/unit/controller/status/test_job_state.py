@@ -8,8 +8,8 @@ import pytest
 
 from charterer.api.models.trainingjob_status import JobState
 from charterer.controller.status.jobs import job_state, job_view
-from charterer.domain.finish import CANNOT_START, IN_DOUBT, Finish, FinishKind
 from charterer.domain.job import Job, PodPhase, Run
+from charterer.domain.jobs.finish import CANNOT_START, IN_DOUBT, Finish, FinishKind
 from charterer.domain.money import ZERO
 from charterer.domain.plan import Reason, ReasonCode, Verdict
 from charterer.domain.reports.progress import Progress

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from charterer.domain.budget import Balance, Budget, ClassHistory
-from charterer.domain.finish import Finish, FinishKind
 from charterer.domain.ids import BudgetId, PoolId
+from charterer.domain.jobs.finish import Finish, FinishKind
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.plan import ArrivalsBasis

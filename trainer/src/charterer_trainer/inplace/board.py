@@ -28,7 +28,7 @@ def own_port(environ: Mapping[str, str] = os.environ) -> int:
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """Of ``host``, ``host:port`` or ``[IPv6 address]:port``; without a port it is the one of this process."""
+    """The parts of ``host``, ``host:port`` or ``[IPv6 address]:port``; without a port it is that of this process."""
     if address.startswith("["):
         host, _, rest = address[1:].partition("]")
         return host, int(rest[1:]) if rest.startswith(":") else own_port()

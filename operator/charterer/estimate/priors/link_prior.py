@@ -51,7 +51,7 @@ class MeasuredLink:
 def sync_priors(
     parameters: float | None, prior: Sequence[Normal], measured: Iterable[MeasuredLink]
 ) -> Mapping[Unknown, LinearPrior]:
-    """Of the log seconds of α_l and α_n, where that is surer than ``prior``, which has their ratios to computing.
+    """A prior of the log seconds of α_l and α_n where it is surer than ``prior``, of their ratios to computing.
 
     A link's own number is the mean of what classes showed, each weighted by its precision.
     """

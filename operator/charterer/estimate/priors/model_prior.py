@@ -27,7 +27,7 @@ import numpy as np
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import ModelFacts
 from charterer.estimate.batch_cell import Array
-from charterer.estimate.prior import SHEET_POWER, SHEET_SPREAD
+from charterer.estimate.priors.prior import SHEET_POWER, SHEET_SPREAD
 from charterer.estimate.throughput import Normal, StepTimeFit, Unknown
 from charterer.gpu_types import data_sheet
 
@@ -37,7 +37,7 @@ LARGEST = log(22.9e9 / CENTRE)
 """x of the largest of them, and SMALLEST of the smallest."""
 SMALLEST = log(0.63e9 / CENTRE)
 LEVEL = -3.811
-"""Of log t at ``CENTRE``, on a GPU of one teraflops and one gigabyte a second."""
+"""The mean of log t at ``CENTRE``, on a GPU of one teraflops and one gigabyte a second."""
 SLOPE = 0.654
 TYPE_SPREAD = 0.26
 """Standard deviations. This one and the family's: maximum likelihood for four models of Gavel's on three types."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from charterer.domain.group import Stretch
 from charterer.domain.ids import RentalId
 from charterer.domain.job import Allocation, Job, RunRecord
+from charterer.domain.jobs.group import Stretch
 from charterer.domain.money import Money, total
 from charterer.domain.option import Option
 from charterer.domain.rental import Rental

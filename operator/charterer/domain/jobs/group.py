@@ -20,7 +20,7 @@ _UID_LENGTH = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class TrainingGroup:
     """The pods of run ``run`` that should train together: those with the Job's ``indexes``, in order.
 
     ``generation``: 1 for a run's first group, one more for each change; asked for at ``since``, to be formed ``by``.
@@ -46,16 +46,16 @@ class Group:
         """Whether its leader trains in an earlier group, as far as it said."""
         return 0 < self.formed < self.generation
 
-    def followed_by(self, pods: Mapping[int, str], now: Instant, seconds: float) -> Group:
+    def followed_by(self, pods: Mapping[int, str], now: Instant, seconds: float) -> TrainingGroup:
         """The next generation, to be formed within ``seconds``. ``pods``: the uid of the pod of each index in it."""
         return replace(self._of(pods), generation=self.generation + 1, since=now, by=after(now, seconds))
 
-    def trained(self, generation: int, pods: Mapping[int, str]) -> Group:
+    def trained(self, generation: int, pods: Mapping[int, str]) -> TrainingGroup:
         """The group once its leader says that it trains in that generation."""
         known = self if self.uids else self._of(pods)
         return replace(known, formed=generation, reports=True)
 
-    def started_again(self, pods: int, now: Instant) -> Group:
+    def started_again(self, pods: int, now: Instant) -> TrainingGroup:
         """The next generation, of pods none of which trained before: as at a run's beginning."""
         members = tuple(range(pods))
         return replace(self, generation=self.generation + 1, indexes=members, since=now, by=now, uids=(), formed=0)
@@ -69,14 +69,14 @@ class Group:
         """Whether the pod of that uid is a member."""
         return uid[:_UID_LENGTH] in self.uids
 
-    def _of(self, pods: Mapping[int, str]) -> Group:
+    def _of(self, pods: Mapping[int, str]) -> TrainingGroup:
         indexes = tuple(sorted(pods))
         return replace(self, indexes=indexes, uids=tuple([pods[index][:_UID_LENGTH] for index in indexes]))
 
 
-def first_group(run: int, pods: int, now: Instant, former: Group | None) -> Group:
+def first_group(run: int, pods: int, now: Instant, former: TrainingGroup | None) -> TrainingGroup:
     """The group of a run that begins; ``former``: the last one of the job's former run."""
-    group = Group(run, 1, tuple(range(pods)), now, now)
+    group = TrainingGroup(run, 1, tuple(range(pods)), now, now)
     if former is None:
         return group
     return replace(group, reports=former.reports, withdrawn=former.withdrawn, withdrawn_at=former.withdrawn_at)
