@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from charterer.domain.ids import JobId, NodeName
 from charterer.domain.job import Allocation, Job, PodPhase, ResizePolicy, Widths
 from charterer.domain.jobs.group import TrainingGroup, first_group
@@ -96,13 +98,15 @@ def test_pods_that_do_not_join_in_time_are_given_up_and_not_asked_for_again_for_
     assert len(_allocated(plan(world.snapshot())).placements) > 1
 
 
-def test_a_pod_that_fails_while_it_joins_ends_the_wait_at_once() -> None:
+@pytest.mark.parametrize("told", [0.0, -0.9])
+def test_a_pod_that_fails_while_it_joins_ends_the_wait_at_once(told: float) -> None:
+    """Kubernetes tells in whole seconds when it failed, so that may be before the allocation."""
     world = training(1)
     former = world.jobs[TRAIN].allocation
     job = _widening(world)
     run = job.runs[0]
     failed = [
-        replace(pod, phase=PodPhase.FAILED, exit_code=1, finished=world.now) if pod.index == 1 else pod
+        replace(pod, phase=PodPhase.FAILED, exit_code=1, finished=after(world.now, told)) if pod.index == 1 else pod
         for pod in run.pods
     ]
     _change(world, runs=(replace(run, pods=tuple(failed)),))

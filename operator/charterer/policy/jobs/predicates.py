@@ -14,6 +14,8 @@ from charterer.sentences import count
 
 _HOPELESS_SECONDS = 10.0
 """Seconds for a run that can never start: a scheduler or a kubelet may see a label or a Secret that much late."""
+_TOLD_TO_SECONDS = 1.0
+"""Kubernetes tells in whole seconds when a pod ended."""
 
 
 def reason(code: ReasonCode, message: str) -> Reason:
@@ -92,7 +94,7 @@ def _newcomer_failed(job: Job) -> bool:
         and any(
             pod.phase is PodPhase.FAILED
             and pod.index >= len(former.placements)
-            and (pod.finished or allocation.since) >= allocation.since
+            and (pod.finished is None or after(pod.finished, _TOLD_TO_SECONDS) > allocation.since)
             for pod in pods
         )
     )
