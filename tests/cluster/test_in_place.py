@@ -184,7 +184,8 @@ async def test_a_pod_that_joins_and_fails_ends_neither_the_run_nor_its_training(
     members = await pods.hears_of(3, generation=1)
     assert members["indexes"] == [0]
     await pods.trains_in(members["generation"], 0.2)
-    await bed.until(lambda: _job(bed)["completions"] == 1 and _job(bed)["backoffLimit"] == 1)
+    # one where the Job controller counted the failure before the pod was beyond completions
+    await bed.until(lambda: _job(bed)["completions"] == 1 and _job(bed)["backoffLimit"] in (0, 1))
     await bed.until(lambda: bed.state("train") == "Running" and set(by_index(bed, "train")) == {0})
     assert (bed.run("train"), bed.tj("train").get("failures", 0)) == (1, 0)
 
