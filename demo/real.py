@@ -22,9 +22,9 @@ from demo.picture import Training
 from demo.run import empty
 from tests.testbed import node_programs
 from tests.testbed.bed import API, group
-from tests.testbed.frameworks import JAX, digits
+from tests.testbed.frameworks import JAX
 from tests.testbed.real_bed import RealBed, open_cluster, open_real_bed
-from tests.testbed.training_pods import TrainingPod
+from tests.testbed.training_pods import jax_pod
 
 SCRIPT = Path(__file__).resolve().parents[1] / "tests" / "e2e" / "scripts" / "regress.py"
 GPU_TYPE = "NVIDIA-A100-SXM4-40GB"
@@ -82,19 +82,12 @@ async def _submit(bed: RealBed, out: Path, python: Path, console: Console) -> No
         "spec": {"curves": curves, "meanWork": 120, "restartSeconds": 5},
     }
     await bed.kube.post(SPEEDUP_PROFILES.all(bed.namespace), profile)
-    data = digits(python)
     began = time.monotonic()
     for job in JOBS:
         await asyncio.sleep(max(0.0, began + job.at - time.monotonic()))
-        environment = {
-            "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo",
-            "DIGITS": f"/data/{data.name}",
-            "STEPS": str(job.steps),
-            "PAUSE": str(job.pause),
-        }
         folder = out / job.name
         folder.mkdir()
-        pod = TrainingPod(SCRIPT, folder, python, environment=environment, files={"/data": data.parent})
+        pod = jax_pod(SCRIPT, folder, python, STEPS=str(job.steps), PAUSE=str(job.pause))
         spec = {"profileName": "digits", "resizePolicy": "Restart", "template": pod.template()}
         await bed.create("TrainingJob", job.name, {"gpus": {"min": 1, "max": NODES}, **spec})
         console.print(f"{job.name}: submitted, to train for {job.steps} steps", highlight=False)

@@ -24,9 +24,9 @@ from matplotlib.patches import Patch
 from tests.e2e.support import SCRIPTS, Training
 from tests.testbed import node_programs
 from tests.testbed.bed import group
-from tests.testbed.frameworks import JAX, digits
+from tests.testbed.frameworks import JAX
 from tests.testbed.real_bed import RealBed, open_cluster, open_real_bed
-from tests.testbed.training_pods import TrainingPod
+from tests.testbed.training_pods import jax_pod
 
 PHASES: Mapping[str, str] = {
     "saved": "all ranks stop, checkpoint",
@@ -94,29 +94,26 @@ async def measure(
 ) -> tuple[list[Mapping[str, float]], list[Mapping[str, float]]]:
     """The phases of each restart, alternately wider and narrower, and of each change in place."""
     python = JAX.ensure()
-    data = digits(python)
-    environment = {"JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo", "DIGITS": f"/data/{data.name}"}
     compiled = {
         "JAX_COMPILATION_CACHE_DIR": "/checkpoints/compiled",
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
+    again = jax_pod(SCRIPTS / "regress.py", folder / "restarts", python, **compiled)
+    place = jax_pod(SCRIPTS / "in_place.py", folder / "place", python)
     bed.operator()
     await bed.pool(maxNodes=2)
     await bed.budget()
 
-    def pod(script: str, name: str) -> TrainingPod:
-        more = {**environment, **(compiled if name == "restarts" else {})}
-        return TrainingPod(SCRIPTS / script, folder / name, python, environment=more, files={"/data": data.parent})
-
     seen: dict[tuple[int, str], float] = {}
     watching = asyncio.create_task(watch(bed, "restarts", seen))
-    job = await Training.submit(bed, "restarts", pod("regress.py", "restarts"), resizePolicy="Restart")
+    job = await Training.submit(bed, "restarts", again, resizePolicy="Restart")
     await job.noted("trained", run=1)
     for number in range(1, 2 * times + 1):
         pods = 2 if number % 2 else 1
         await job.resize(pods)
         await job.noted("trained", pods, run=number + 1)
+    await job.until(lambda: (2 * times + 1, "running") in seen)  # kubelets tell of it after the first step
     job.enough()
     await bed.complete("restarts")
     watching.cancel()
@@ -124,7 +121,7 @@ async def measure(
         await watching
     restarts = [restart(job, seen, run) for run in range(1, 2 * times + 1)]
 
-    job = await Training.submit(bed, "place", pod("in_place.py", "place"), resizePolicy="InPlace")
+    job = await Training.submit(bed, "place", place, resizePolicy="InPlace")
     await job.until(lambda: (bed.tj("place").get("group") or {}).get("formed") == 1)
     for number in range(1, 2 * times + 1):
         pods = 2 if number % 2 else 1

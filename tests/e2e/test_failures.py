@@ -8,9 +8,8 @@ from pathlib import Path
 import psutil
 
 from tests.e2e.support import REAL_NODES, SCRIPTS, Training
-from tests.testbed import frameworks
 from tests.testbed.real_bed import RealBed
-from tests.testbed.training_pods import TrainingPod
+from tests.testbed.training_pods import TrainingPod, jax_pod
 
 pytestmark = REAL_NODES
 
@@ -89,15 +88,7 @@ async def test_a_rank_that_is_killed_and_a_checkpoint_that_is_cut_off_cost_the_s
     real_bed.operator()
     await real_bed.pool(maxNodes=2)
     await real_bed.budget()
-    digits = frameworks.digits(jax_python)
-    environment = {"JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo", "DIGITS": f"/data/{digits.name}"}
-    pod = TrainingPod(
-        SCRIPTS / "regress.py",
-        tmp_path / "killed",
-        jax_python,
-        environment=environment,
-        files={"/data": digits.parent},
-    )
+    pod = jax_pod(SCRIPTS / "regress.py", tmp_path / "killed", jax_python)
     job = await Training.submit(real_bed, "killed", pod, gpus=2, resizePolicy="Restart")
     await job.noted("saved", 2)
     _process_of("killed", 1).kill()

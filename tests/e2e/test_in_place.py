@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.e2e.support import REAL_NODES, SCRIPTS, Training
-from tests.testbed import frameworks
 from tests.testbed.real_bed import RealBed
-from tests.testbed.training_pods import TrainingPod
+from tests.testbed.training_pods import jax_pod
 
 pytestmark = REAL_NODES
 
@@ -18,14 +17,7 @@ async def test_a_process_trains_on_while_another_joins_and_leaves_it(
     real_bed.operator()
     await real_bed.pool(maxNodes=2)
     await real_bed.budget()
-    digits = frameworks.digits(jax_python)
-    pod = TrainingPod(
-        SCRIPTS / "in_place.py",
-        tmp_path / "place",
-        jax_python,
-        environment={"DIGITS": f"/data/{digits.name}"},
-        files={"/data": digits.parent},
-    )
+    pod = jax_pod(SCRIPTS / "in_place.py", tmp_path / "place", jax_python)
     job = await Training.submit(real_bed, "place", pod, resizePolicy="InPlace")
     await job.noted("trained", width=1)
     await job.until(lambda: (real_bed.tj("place").get("group") or {}).get("formed") == 1)

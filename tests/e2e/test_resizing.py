@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.e2e.support import REAL_NODES, SCRIPTS, Training
-from tests.testbed import frameworks
 from tests.testbed.real_bed import RealBed
-from tests.testbed.training_pods import TrainingPod
+from tests.testbed.training_pods import TrainingPod, jax_pod
 
 pytestmark = REAL_NODES
 
@@ -37,14 +36,7 @@ async def test_a_jax_job_is_resized_and_every_rank_hears_the_stop(
     real_bed.operator()
     await real_bed.pool(maxNodes=2)
     await real_bed.budget()
-    digits = frameworks.digits(jax_python)
-    pod = TrainingPod(
-        SCRIPTS / "regress.py",
-        tmp_path / "jax",
-        jax_python,
-        environment={"JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo", "DIGITS": f"/data/{digits.name}"},
-        files={"/data": digits.parent},
-    )
+    pod = jax_pod(SCRIPTS / "regress.py", tmp_path / "jax", jax_python)
     job = await Training.submit(real_bed, "jax", pod, resizePolicy="Restart")
     await job.noted("trained", run=1, width=1)
     await job.resize(2)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.testbed.build import ROOT
+from tests.testbed.frameworks import digits
 from tests.testbed.images import TRAIN
 
 CHECKPOINTS = "/checkpoints"
@@ -84,3 +85,10 @@ class TrainingPod:
             "OMP_NUM_THREADS": "1",
             **self.environment,
         }
+
+
+def jax_pod(script: Path, checkpoints: Path, python: Path, **environment: str) -> TrainingPod:
+    """A pod of a script that trains in JAX on scikit-learn's digits, which it finds at DIGITS. ``python`` has both."""
+    data = digits(python)
+    needed = {"JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo", "DIGITS": f"/data/{data.name}"}
+    return TrainingPod(script, checkpoints, python, environment={**needed, **environment}, files={"/data": data.parent})
