@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-_CHARTERER = "from charterer.cli import main; main()"
+from tests.testbed.forks import fork_charterer
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,12 @@ class Ran:
 
 async def charterer(kubeconfig: Path, *arguments: str) -> Ran:
     """Run ``charterer`` with these arguments."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", _CHARTERER, *arguments, "--kubeconfig", str(kubeconfig)),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await process.communicate()
-    return Ran(process.returncode or 0, out.decode(), err.decode())
+    return await asyncio.to_thread(_run, *arguments, "--kubeconfig", str(kubeconfig))
+
+
+def _run(*arguments: str) -> Ran:
+    with TemporaryDirectory() as folder:
+        out, err = Path(folder, "out"), Path(folder, "err")
+        process = fork_charterer(*arguments, out=out, err=err)
+        process.join()
+        return Ran(process.exitcode or 0, out.read_text(), err.read_text())

@@ -7,26 +7,22 @@ It ends with the test's own process, however that ends.
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import yaml
 
-from tests.testbed.supervise import Supervisor
+from tests.testbed.forks import fork_charterer
 
-ROOT = Path(__file__).resolve().parents[2]
 _PATIENCE_SECONDS = 20.0
 _POLL_SECONDS = 0.02
-_NAME = "fakecloud"
 
 
 class FakeCloudError(Exception):
@@ -64,8 +60,7 @@ class FakeCloudProcess:
         self._directory = directory
         self._kubeconfig = kubeconfig
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._supervisor = Supervisor()
-        self._running = False
+        self._process: BaseProcess | None = None
         self.url = ""
 
     @classmethod
@@ -84,7 +79,7 @@ class FakeCloudProcess:
         try:
             await cloud._launch(f"{address}:0")
         except BaseException:
-            cloud._supervisor.stop()
+            await cloud.kill()
             raise
         return cloud
 
@@ -121,42 +116,33 @@ class FakeCloudProcess:
         return lines, _micros(bill["total"])
 
     async def kill(self) -> None:
-        """SIGKILL; returns once the process is dead."""
-        self._supervisor.kill(_NAME)
-        self._running = False
+        """SIGKILL; returns once the process is dead. May be repeated."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
 
     async def restart(self) -> None:
         """Start it again on the same state and address (killing it first if it runs)."""
-        if self._running:
-            await self.kill()
+        await self.kill()
         await self._launch(self.url.removeprefix("http://"))
 
     async def stop(self) -> None:
         """SIGTERM; returns once the process is dead. May be repeated."""
-        if self._running:
-            os.kill(self._supervisor.pids[_NAME], signal.SIGTERM)
-            await self._until(lambda: _NAME in self._supervisor.exited(), "ends")
-            self._running = False
-        self._supervisor.stop()
+        if self._process is not None:
+            self._process.terminate()
+            await self._until(self._ended, "ends")
+
+    def _ended(self) -> bool:
+        return self._process is not None and not self._process.is_alive()
 
     async def _launch(self, listen: str) -> None:
         ready, log = self._directory / "fakecloud.url", self._directory / "fakecloud.log"
         ready.unlink(missing_ok=True)
         files = [f"--config={self._directory / 'fakecloud.yaml'}", f"--state={self._directory / 'fakecloud.db'}"]
         nodes = [f"--kubeconfig={self._kubeconfig}"] if self._kubeconfig else []
-        argv = [
-            sys.executable,
-            "-m",
-            "charterer.fakecloud",
-            *files,
-            *nodes,
-            f"--listen={listen}",
-            f"--ready-file={ready}",
-            "-v",
-        ]
-        self._supervisor.start(_NAME, argv, log=log, cwd=ROOT, env=dict(os.environ))
-        self._running = True
-        await self._until(lambda: _read(ready) or _NAME in self._supervisor.exited(), "listens")
+        arguments = (*files, *nodes, f"--listen={listen}", f"--ready-file={ready}", "-v")
+        self._process = fork_charterer("fakecloud", *arguments, out=log, err=log)
+        await self._until(lambda: _read(ready) or self._ended(), "listens")
         self.url = _read(ready)
         if not self.url:
             raise FakeCloudError(f"the fake cloud did not start: {log.read_text()[-2000:]}")

@@ -1,4 +1,4 @@
-"""Operators as processes: started from a fork server that has everything imported, and killed at chosen points.
+"""Operators as processes, which are killed at chosen points.
 
 There is no hook for this in production: ``app.run`` takes what stands around its executor as an argument.
 """
@@ -6,13 +6,12 @@ There is no hook for this in production: ``app.run`` takes what stands around it
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Protocol
 
@@ -23,12 +22,9 @@ from charterer.controller.outcome import ActionOutcome, Executor
 from charterer.domain.plan import Command
 from charterer.domain.steps import Step
 from charterer.providers.accounts import Adapters, adapter_for
+from tests.testbed.forks import fork
 
 _NAMELESS = 54_321
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(
-    ["charterer.app", "charterer.providers.fake", "charterer.providers.aws.cloud", "tests.testbed.operators"]
-)
 
 
 class Around(Protocol):
@@ -101,14 +97,11 @@ def become_nameless() -> None:
     os.setresuid(_NAMELESS, 0, 0)
 
 
-def _main(settings: app.Settings, log: Path, killer: Around | None, adapters: Adapters, nameless: bool) -> None:
+def _main(settings: app.Settings, killer: Around | None, adapters: Adapters, nameless: bool) -> None:
     import logging
 
     if nameless:
         become_nameless()
-    with log.open("a") as stream:
-        os.dup2(stream.fileno(), sys.stdout.fileno())
-        os.dup2(stream.fileno(), sys.stderr.fileno())
     logging.basicConfig(level="INFO", format="%(asctime)s %(process)d %(levelname)-7s %(name)s: %(message)s")
     wrap: Callable[[Executor], Executor] = _unwrapped if killer is None else killer.around
     asyncio.run(app.run(settings, wrap, adapters))
@@ -136,15 +129,10 @@ class OperatorProcess:
         self._begins = begins
         self._process = self._begin()
 
-    def _begin(self) -> multiprocessing.process.BaseProcess:
+    def _begin(self) -> BaseProcess:
         self._begins()
-        process = _FORKS.Process(
-            target=_main,
-            args=(self.settings, self.log, self._killer, self._adapters, self._nameless),
-            daemon=True,
-        )
-        process.start()
-        return process
+        what = (self.settings, self._killer, self._adapters, self._nameless)
+        return fork(_main, *what, out=self.log, err=self.log)
 
     @property
     def alive(self) -> bool:

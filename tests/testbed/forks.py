@@ -1,0 +1,71 @@
+"""Processes of our programs that are forked from a server in which everything is imported, which takes seconds.
+
+Each is a process of its own, with its signals, arguments, environment and output, and does not outlive who started it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(
+    [
+        "charterer.app",
+        "charterer.fakecloud.main",
+        "charterer.providers.fake",
+        "charterer.providers.aws.cloud",
+        "charterer.providers.azure.cloud",
+        "charterer.providers.gcp.cloud",
+        "charterer.providers.karpenter.provider",
+        *(f"charterer.cli.{command}" for command in ("doctor", "explain", "plan", "predict", "preflight")),
+        "tests.testbed.operators",
+    ]
+)
+
+
+def fork(target: Callable[..., None], *arguments: object, out: Path, err: Path) -> BaseProcess:
+    """A process that calls ``target``, with this process' environment and its output appended to files.
+
+    Target and arguments are pickled into it.
+    """
+    process = _FORKS.Process(target=_begin, args=(target, arguments, out, err, dict(os.environ)), daemon=True)
+    process.start()
+    return process
+
+
+def fork_charterer(*arguments: str, out: Path, err: Path) -> BaseProcess:
+    """``charterer`` with these arguments."""
+    return fork(_charterer, arguments, out=out, err=err)
+
+
+def _charterer(arguments: tuple[str, ...]) -> None:
+    from charterer.cli import main
+
+    sys.argv = ["charterer", *arguments]
+    main()
+
+
+def _begin(
+    target: Callable[..., None], arguments: tuple[object, ...], out: Path, err: Path, environment: Mapping[str, str]
+) -> None:
+    threading.Thread(target=_end_with_starter, daemon=True).start()
+    os.environ.clear()
+    os.environ.update(environment)
+    for path, stream in ((out, sys.stdout), (err, sys.stderr)):
+        with path.open("a") as file:
+            os.dup2(file.fileno(), stream.fileno())
+    target(*arguments)
+
+
+def _end_with_starter() -> None:
+    starter = multiprocessing.parent_process()
+    assert starter is not None
+    starter.join()
+    os.kill(os.getpid(), signal.SIGKILL)
