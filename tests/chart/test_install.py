@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from charterer.cluster import kinds
+from charterer.cluster.paths import SELF_SUBJECT_ACCESS_REVIEWS
 from charterer.workloads import ALL_KINDS
 from tests.chart.support import CHART, CRDS, EVERYTHING, render
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
@@ -60,9 +61,9 @@ def allowed(plane: ControlPlane, kubeconfig: Path, question: str, namespace: str
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes},
     }
-    flags = ("--validate=false", "--kubeconfig", str(kubeconfig), "-f", "-", "-o", "jsonpath={.status.allowed}")
-    answer = plane.kubectl("create", *flags, input=json.dumps(review))
-    return answer.strip() == "true"
+    token = yaml.safe_load(kubeconfig.read_text())["users"][0]["user"]["token"]
+    path = SELF_SUBJECT_ACCESS_REVIEWS.all()
+    return plane.call("POST", path, review, token=token)["status"]["allowed"] is True
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS, ids=lambda kind: kind.name)

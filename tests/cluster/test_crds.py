@@ -28,20 +28,12 @@ from tests.cluster.crd_cases import (
 )
 from tests.cluster.gcp_cases import GCP_ACCEPTED, GCP_CASES, GCP_REFUSED
 from tests.cluster.pool_set_cases import POOL_SET_ACCEPTED, POOL_SET_CASES, POOL_SET_REFUSED
+from tests.cluster.raw_objects import create, delete, replace
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
 ALL_CASES = (*CASES, *POOL_SET_CASES, *CLOUD_CASES, *AWS_CASES, *AZURE_CASES, *GCP_CASES)
 ALL_REFUSED = {**REFUSED, **POOL_SET_REFUSED, **AWS_REFUSED, **AZURE_REFUSED, **GCP_REFUSED}
 ACCEPTED = {**LEFT_TO_THE_OPERATOR, **POOL_SET_ACCEPTED, **AWS_ACCEPTED, **AZURE_ACCEPTED, **GCP_ACCEPTED}
-
-
-def _create(api: ControlPlane, what: Json, *flags: str) -> Json:
-    created: Json = json.loads(api.kubectl("create", "-f", "-", "-o", "json", *flags, input=json.dumps(what)))
-    return created
-
-
-def _replace(api: ControlPlane, what: Json, *flags: str) -> None:
-    api.kubectl("replace", "-f", "-", *flags, input=json.dumps(what))
 
 
 @pytest.fixture
@@ -50,7 +42,7 @@ def kept(api: ControlPlane) -> Iterator[list[Json]]:
     objects: list[Json] = []
     yield objects
     for raw in objects:
-        api.kubectl("delete", "-f", "-", input=json.dumps(raw))
+        delete(api, raw)
 
 
 def _rules(schema: Json) -> Iterator[str]:
@@ -73,30 +65,29 @@ def test_a_rule_accepts_what_it_should_and_refuses_the_rest_in_its_own_words(
     case: Case, api: ControlPlane, kept: list[Json]
 ) -> None:
     if case.before is None:
-        _create(api, case.passes, "--dry-run=server")
+        create(api, case.passes, dry_run=True)
         with pytest.raises(ControlPlaneError) as refusal:
-            _create(api, case.fails, "--dry-run=server")
+            create(api, case.fails, dry_run=True)
     else:
-        _create(api, case.before)
+        create(api, case.before)
         kept.append(case.before)
-        flags = ("--subresource=status",) if case.status else ()
         if case.status:
-            _replace(api, case.before, *flags)
-        _replace(api, case.passes, "--dry-run=server", *flags)
+            replace(api, case.before, status=True)
+        replace(api, case.passes, status=case.status, dry_run=True)
         with pytest.raises(ControlPlaneError) as refusal:
-            _replace(api, case.fails, "--dry-run=server", *flags)
+            replace(api, case.fails, status=case.status, dry_run=True)
     assert case.rule in str(refusal.value)
 
 
 @pytest.mark.parametrize("what", ALL_REFUSED)
 def test_the_api_server_refuses(what: str, api: ControlPlane) -> None:
     with pytest.raises(ControlPlaneError, match=r"(is invalid|Invalid value|Duplicate value)"):
-        _create(api, ALL_REFUSED[what], "--dry-run=server", "--validate=false")
+        create(api, ALL_REFUSED[what], dry_run=True, unknown_fields="Ignore")
 
 
 @pytest.mark.parametrize("what", ACCEPTED)
 def test_the_api_server_leaves_to_the_operator(what: str, api: ControlPlane) -> None:
-    _create(api, ACCEPTED[what], "--dry-run=server")
+    create(api, ACCEPTED[what], dry_run=True)
 
 
 DEFAULTS: dict[str, Json] = {
@@ -125,7 +116,7 @@ DEFAULTS: dict[str, Json] = {
 
 @pytest.mark.parametrize("kind", SMALLEST)
 def test_the_smallest_object_is_filled_with_the_documented_defaults_and_no_others(kind: str, api: ControlPlane) -> None:
-    created = _create(api, make(kind), "--dry-run=server")
+    created = create(api, make(kind), dry_run=True)
     assert created["spec"] == {**SMALLEST[kind], **DEFAULTS[kind]}
     assert "status" not in created
 
@@ -133,14 +124,15 @@ def test_the_smallest_object_is_filled_with_the_documented_defaults_and_no_other
 def test_unknown_fields_are_pruned_except_inside_the_pod_template(api: ControlPlane) -> None:
     template = {"spec": {**POD_SPEC, "hostNetwork": True}, "metadata": {"labels": {"team": "research"}}}
     job = make("TrainingJob", template=template, nonsense=1)
-    created = _create(api, job, "--dry-run=server", "--validate=false")
+    created = create(api, job, dry_run=True, unknown_fields="Ignore")
     assert "nonsense" not in created["spec"]
     assert created["spec"]["template"] == template
 
 
 def test_a_mistyped_field_is_refused_by_kubectl_with_its_name(api: ControlPlane) -> None:
+    flags = ("--dry-run=server", "--validate=strict")
     with pytest.raises(ControlPlaneError, match="hardLimmit"):
-        _create(api, make("GPUBudget", hardLimmit="1"), "--dry-run=server", "--validate=strict")
+        api.kubectl("create", "-f", "-", *flags, input=json.dumps(make("GPUBudget", hardLimmit="1")))
 
 
 STATUS: dict[str, Json] = {
@@ -239,9 +231,9 @@ SHOWN: dict[str, dict[str, str]] = {
 def test_kubectl_get_by_short_name_shows_the_columns(kind: Any, api: ControlPlane, kept: list[Json]) -> None:
     name = f"shown-{kind.short}"
     shown = make(kind.kind, name)
-    _create(api, shown)
+    create(api, shown)
     kept.append(shown)
-    _replace(api, {**shown, "status": STATUS[kind.kind]}, "--subresource=status")
+    replace(api, {**shown, "status": STATUS[kind.kind]}, status=True)
     header, row = api.kubectl("get", kind.short, name).splitlines()
     starts = [header.index(title) for title in header.split()]
     cells = [row[start:end].strip() for start, end in zip(starts, [*starts[1:], None], strict=True)]
@@ -278,7 +270,7 @@ def test_kubectl_explain_teaches_a_field(api: ControlPlane) -> None:
 
 def test_two_field_managers_write_their_parts_of_a_status(api: ControlPlane, kept: list[Json]) -> None:
     job = make("TrainingJob", "two-managers")
-    created = _create(api, job)
+    created = create(api, job)
     kept.append(job)
     for manager, status in (
         ("charterer", {"lastRun": 2}),

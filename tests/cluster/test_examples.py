@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ import yaml
 from charterer.api import decode
 from charterer.api.names import API_VERSION
 from tests.cluster.crd_cases import ROOT
+from tests.cluster.raw_objects import create
 from tests.testbed.controlplane import ControlPlane
 
 FOLDERS = ("examples", "examples/karpenter", *sorted(map(str, (ROOT / "examples/training").glob("*/"))))
@@ -35,7 +35,6 @@ READ: dict[str, Any] = {
 def test_an_example_is_accepted_and_understood(example: dict[str, Any], api: ControlPlane) -> None:
     if "namespace" in example["metadata"]:
         example = {**example, "metadata": {**example["metadata"], "namespace": "default"}}
-    flags = ("--dry-run=server", "--validate=strict", "-o", "json")
-    created = json.loads(api.kubectl("create", "-f", "-", *flags, input=json.dumps(example)))
+    created = create(api, example, dry_run=True)
     created["metadata"]["resourceVersion"] = "1"  # a dry run gives none
     READ[created["kind"]](created)

@@ -27,6 +27,7 @@ from charterer.cluster.paths import (
     GPU_POOLS,
     GPU_RENTALS,
     JOBS,
+    LEASES,
     NAMESPACES,
     NODES,
     PODS,
@@ -134,10 +135,9 @@ class Bed:
 
     def _free_lease(self, name: str) -> None:
         """Take the Lease from a dead operator of this name, as if the time for which it holds had passed."""
-        words = ("lease", "charterer", "-n", SYSTEM)
-        holder = self.plane.kubectl("get", *words, "--ignore-not-found", "-o", "jsonpath={.spec.holderIdentity}")
-        if holder.startswith(f"{name}_"):
-            self.plane.kubectl("patch", *words, "--type=merge", "-p", '{"spec": {"holderIdentity": ""}}')
+        for raw in self.plane.call("GET", LEASES.all(SYSTEM))["items"]:
+            if (raw["spec"].get("holderIdentity") or "").startswith(f"{name}_"):
+                self.plane.call("PATCH", LEASES.one(raw["metadata"]["name"], SYSTEM), {"spec": {"holderIdentity": ""}})
 
     async def create(self, kind: str, name: str, spec: Mapping[str, object], **metadata: object) -> RawObject:
         """Create one of Charterer's objects."""
