@@ -29,7 +29,8 @@ def test_a_forked_process_ends_when_its_starter_is_killed(tmp_path: Path) -> Non
     )
     assert starter.stdout is not None
     process = psutil.Process(int(starter.stdout.readline()))
+    starter.stdout.close()
     starter.kill()
-    starter.communicate()
+    starter.wait()
     _, alive = psutil.wait_procs([process], timeout=20)
     assert alive == []
