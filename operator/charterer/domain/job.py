@@ -192,7 +192,7 @@ class Run:
     ``warning``: the last Warning Event about the object or its pods, known only of a run that takes long to start.
     ``owned``: its TrainingJob controls it; to delete that one without its dependents takes the owner away.
     ``template``: digest of the template that it was made of; empty where that is not known. ``departed``: its pods that
-    were told to end and are gone. ``retries``: how many pods may fail before its object does, after the ``failed_pods``.
+    were told to end and are gone. ``retries``: how many pods may fail before its object does, after ``failed_pods``.
     """
 
     number: int

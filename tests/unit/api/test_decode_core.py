@@ -173,7 +173,7 @@ class TestPods:
         assert pod.message == "InstanceTerminated: the machine is gone"
 
     def test_a_pod_was_told_to_end_when_its_grace_period_began(self) -> None:
-        told = {"deletionTimestamp": "2026-01-31T12:00:30Z", "deletionGracePeriodSeconds": 30}
+        told: dict[str, Any] = {"deletionTimestamp": "2026-01-31T12:00:30Z", "deletionGracePeriodSeconds": 30}
         status = {"phase": "Failed", "containerStatuses": [_ended(143, "2026-01-31T12:00:09Z", reason="Error")]}
         going = _own(_pod(OURS, status, **told))
         assert going.pod.must_end_by == parse_instant("2026-01-31T12:00:30Z")
