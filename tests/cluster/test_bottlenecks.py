@@ -39,6 +39,28 @@ async def test_a_checkpoint_that_a_stop_would_cut_off_is_a_condition_an_event_an
     assert f"CheckpointTooLong: {told()['message'][:40]}" in explained.out
 
 
+async def test_progress_that_lies_ends_no_run_and_no_node_and_the_last_report_is_the_one_that_counts(
+    bed: Bed, tmp_path: Path
+) -> None:
+    operator = bed.operator()
+    await bed.pool()
+    await bed.budget()
+    await bed.job("train", resizePolicy="Restart")
+    await bed.running("train")
+    (node,) = {raw["spec"]["nodeName"] for raw in bed.pods("train")}
+    trainer = Trainer(bed, "train", tmp_path)
+    await trainer.report(operator, times=1, fraction=1.0, step=10**15, stepSeconds=1e-6)
+    await bed.until(lambda: bed.tj("train").get("progressPercent") == 100)
+    answer = await trainer.report(operator, times=1, fraction=0.31, step=310)
+    assert not answer.stopping
+    assert (bed.run("train"), bed.state("train"), bed.tj("train").get("runs", [])) == (1, "Running", [])
+    assert {raw["spec"]["nodeName"] for raw in bed.pods("train")} == {node}
+    assert await bed.launched() == 1
+    await bed.kube.merge_patch(TRAINING_JOBS.one("train", bed.namespace), {"spec": {"suspend": True}})
+    await bed.until(lambda: [run["outcome"] for run in bed.tj("train").get("runs", [])] == ["Stopped"])
+    assert bed.tj("train")["progress"]["fraction"] == 0.31  # which is written with the end of a run
+
+
 async def test_a_run_that_does_not_advance_is_stopped_recorded_and_begun_again(bed: Bed, tmp_path: Path) -> None:
     operator = bed.operator()
     await bed.pool()

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
+
 import pytest
 
 from charterer.cluster.paths import GPU_POOLS as POOLS
 from charterer.cluster.paths import NODES, PODS, TRAINING_JOBS
+from charterer.controller.outcome import Executor
+from charterer.domain.time import parse_instant, seconds_between
 from tests.testbed.bed import HASTY, Bed, group
 from tests.testbed.controlplane import SILENT_LABEL
 
@@ -213,3 +218,32 @@ async def test_pods_hold_nothing_that_kueue_or_an_autoscaler_would_act_on(bed: B
     assert metadata["annotations"]["karpenter.sh/do-not-disrupt"] == "true"
     assert metadata["annotations"]["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "false"
     assert "kueue.x-k8s.io/queue-name" not in metadata["labels"]
+
+
+@dataclass(frozen=True, slots=True)
+class WrongClock:
+    """Sets the clock of the operator's process wrong by so many seconds."""
+
+    seconds: int
+
+    def around(self, executor: Executor) -> Executor:
+        """The executor as it is."""
+        true = time.time_ns
+        time.time_ns = lambda: true() + self.seconds * 1_000_000_000
+        return executor
+
+
+@pytest.mark.parametrize("minutes", [-7, 7])
+async def test_an_operator_whose_clock_is_minutes_off_pays_to_the_cent_and_says_so(bed: Bed, minutes: int) -> None:
+    operator = bed.operator(killer=WrongClock(60 * minutes))
+    await bed.pool()
+    await bed.budget()
+    await bed.job("train")
+    await bed.running("train")
+    started = parse_instant(bed.pods("train")[0]["status"]["startTime"])
+    await bed.finish("train")
+    await bed.complete("train")
+    (run,) = bed.tj("train")["runs"]
+    for told in (run["since"], run["until"], bed.tj("train")["finish"]["at"]):
+        assert abs(seconds_between(started, parse_instant(told))) < 60.0
+    assert "the operator's clock is " in operator.tail(10_000)

@@ -70,14 +70,18 @@ async def test_a_job_whose_pods_are_all_evicted_and_exit_0_has_not_completed_tho
     assert "exited with 0" in bed.tj("train")["runs"][0]["message"]
 
 
-async def test_an_evicted_pod_is_an_interruption_and_no_failure_of_the_job(bed: Bed) -> None:
+async def test_an_evicted_or_deleted_pod_is_an_interruption_and_no_failure_of_the_job(bed: Bed) -> None:
     await _ground(bed)
     await bed.job("train", gpus=8, backoffLimit=0)
     await bed.running("train")
     await _evict(bed, bed.pods("train")[1]["metadata"]["name"])
-    await bed.until(lambda: bed.state("train") == "Running" and bed.run("train") == 2)
-    assert _outcomes(bed, "train") == ["Interrupted"]
-    assert (bed.tj("train").get("failures", 0), bed.tj("train")["restarts"]) == (0, 1)
+    await bed.running_again("train", after=1)
+    deleted = next(raw["metadata"]["name"] for raw in bed.pods("train") if "-r2-" in raw["metadata"]["name"])
+    await bed.kube.delete(PODS.one(deleted, bed.namespace))
+    await bed.running_again("train", after=2)
+    assert _outcomes(bed, "train") == ["Interrupted", "Interrupted"]
+    assert deleted in bed.tj("train")["runs"][1]["message"]
+    assert (bed.tj("train").get("failures", 0), bed.tj("train")["restarts"]) == (0, 2)
 
 
 async def test_completion_is_recorded_before_the_pods_that_prove_it_may_go(bed: Bed) -> None:

@@ -68,8 +68,8 @@ async def real_bed(cluster: RealCluster, tmp_path: Path, request: pytest.Fixture
 
 
 def single_gpus() -> Mapping[str, object]:
-    """A group ``a100`` of nodes with one GPU for $3.60 an hour, of which there are three."""
-    return group("a100", instanceType="fake.a100-1x", gpusPerInstance=1, hourlyPrice="3.60", maxSize=3)
+    """A group ``a100`` of nodes with one GPU for $3.60 an hour, of which there are five."""
+    return group("a100", instanceType="fake.a100-1x", gpusPerInstance=1, hourlyPrice="3.60", maxSize=5)
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,24 @@ SCRIPTS = Path(__file__).parent / "scripts"
 _LOOK_SECONDS = 0.05
 
 Line = Mapping[str, Any]
+
+
+def parts_pod(folder: Path, *, grace_seconds: int = 30, saves: Path | None = None, **environment: str) -> TrainingPod:
+    """A pod of steps that read samples, compute and exchange (``parts.py``); ``saves``: where if not in its folder."""
+    samples = folder.parent / "samples"
+    samples.mkdir(exist_ok=True)
+    with (samples / "samples").open("wb") as file:
+        file.write(os.urandom(1 << 20))
+        os.fsync(file.fileno())  # what is not on the disk is not read from it
+    folders = {} if saves is None else {"/saves": saves}
+    return TrainingPod(
+        SCRIPTS / "parts.py",
+        folder,
+        environment={**environment, **({"SAVES": at} if (at := next(iter(folders), "")) else {})},
+        grace_seconds=grace_seconds,
+        files={"/samples": samples},
+        folders=folders,
+    )
 
 
 @dataclass(frozen=True, slots=True)

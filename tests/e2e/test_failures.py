@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.e2e.support import REAL_NODES, SCRIPTS, Training
+from tests.e2e.support import REAL_NODES, SCRIPTS, Training, parts_pod
 from tests.testbed.real_bed import RealBed
 from tests.testbed.training_pods import TrainingPod, jax_pod
 
@@ -60,26 +60,27 @@ async def test_a_job_that_does_not_hear_sigterm_is_killed_and_its_owner_told(rea
     await job.until(warned)
 
 
-async def test_a_job_whose_node_is_switched_off_goes_on_elsewhere_from_its_checkpoint(
+async def test_a_job_whose_node_is_switched_off_goes_on_elsewhere_though_the_peer_of_its_pod_failed(
     real_bed: RealBed, tmp_path: Path
 ) -> None:
     real_bed.operator()
     await real_bed.pool(maxNodes=3)
     await real_bed.budget()
-    pod = TrainingPod(SCRIPTS / "plain.py", tmp_path / "lost", environment={"SAVE_EVERY": "10"})
+    pod = parts_pod(tmp_path / "lost", SAVE_EVERY="5")
     job = await Training.submit(real_bed, "lost", pod, gpus=2, resizePolicy="Restart")
     await job.noted("saved", 3)
     lost = next(raw["spec"]["nodeName"] for raw in real_bed.pods("lost") if "-r1-0-" in raw["metadata"]["name"])
     await real_bed.switch_off(lost)
     saved = job.notes("saved")[-1]["step"]
     begins = await job.noted("restored", 2, run=2)
-    assert {line["step"] for line in begins} <= {saved, saved + 10}
+    assert {line["step"] for line in begins} <= {saved, saved + 5}
     nodes = {raw["spec"]["nodeName"] for raw in real_bed.pods("lost") if "-r2-" in raw["metadata"]["name"]}
     assert lost not in nodes
     job.enough()
     await real_bed.complete("lost")
     (run, _) = real_bed.tj("lost")["runs"]
     assert run["outcome"] == "Interrupted"
+    assert real_bed.tj("lost").get("failures", 0) == 0
 
 
 async def test_a_rank_that_is_killed_and_a_checkpoint_that_is_cut_off_cost_the_steps_since_the_one_before(

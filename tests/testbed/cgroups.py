@@ -14,6 +14,7 @@ from pathlib import Path
 _MOUNTS = Path("/sys/fs/cgroup")
 _PREFIX = "charterer-node"
 _KILL_SECONDS = 20.0
+_PERIOD_MICROSECONDS = 100_000
 
 
 def name_of(number: int) -> str:
@@ -67,6 +68,31 @@ def remove(name: str) -> None:
         for path in [*sorted(_below(top), reverse=True), top]:
             with suppress(FileNotFoundError):
                 path.rmdir()
+
+
+def limit_cpu(name: str, cores: float) -> None:
+    """Let the pods of it have no more than so many CPUs together, of a CPU in each tenth of a second."""
+    quota = round(cores * _PERIOD_MICROSECONDS)
+    for hierarchy in hierarchies():
+        pods = hierarchy / name / "pods"
+        if (pods / "cpu.cfs_quota_us").exists():
+            (pods / "cpu.cfs_quota_us").write_text(str(quota))
+        elif (pods / "cpu.max").exists():
+            (pods / "cpu.max").write_text(f"{quota} {_PERIOD_MICROSECONDS}")
+
+
+def limit_disk(name: str, device: str, bytes_per_second: int) -> None:
+    """Let each container that runs in it read and write so much a second of ``device``, as ``major:minor``.
+
+    Version 1 does not hand limits down, so a container that begins later has none.
+    """
+    for hierarchy in hierarchies():
+        for path in _below(hierarchy / name / "pods"):
+            for setting in ("blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device"):
+                if (path / setting).exists():
+                    (path / setting).write_text(f"{device} {bytes_per_second}")
+            if (path / "io.max").exists():
+                (path / "io.max").write_text(f"{device} rbps={bytes_per_second} wbps={bytes_per_second}")
 
 
 def existing() -> list[str]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import fcntl
 import ipaddress
 import json
+import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -113,6 +114,34 @@ def links() -> list[str]:
     return [link["ifname"] for link in shown]
 
 
+def disk_of(path: Path) -> str:
+    """The whole disk, as ``major:minor``, that has the file or folder. NodeError where that is in memory."""
+    number = path.stat().st_dev
+    about = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
+    if not about.exists():
+        raise NodeError(f"{path} is on no disk")
+    whole = about.resolve().parent if (about / "partition").exists() else about
+    return (whole / "dev").read_text().strip()
+
+
+@contextmanager
+def small_disk(name: str, kilobytes: int) -> Iterator[Path]:
+    """A folder on a disk of that size, in memory; nodes that boot meanwhile see it. It is gone afterwards."""
+    folder = FOLDER / name
+    folder.mkdir(parents=True)
+    run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "charterer", str(folder)])
+    try:
+        yield folder
+    finally:
+        _unmount(folder)
+
+
+def _unmount(folder: Path) -> None:
+    """Also while a node still holds it."""
+    run(["umount", "--lazy", str(folder)])
+    folder.rmdir()
+
+
 def remove_link(name: str) -> None:
     """Return once there is no such interface. That of a node ends by itself, but a while after the node's processes."""
     with suppress(NodeError):  # it has ended meanwhile
@@ -135,6 +164,9 @@ def _clear() -> None:
     for name in links():
         if name.startswith(_PREFIX):
             remove_link(name)
+    for folder in FOLDER.glob("*"):
+        if folder.is_mount():
+            _unmount(folder)
     shutil.rmtree(FOLDER, ignore_errors=True)
 
 

@@ -26,7 +26,7 @@ from tests.testbed.build import ROOT
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.dns import DOMAIN
 from tests.testbed.images import PAUSE
-from tests.testbed.node_host import BRIDGE, FOLDER, NodeHost, cable, ip, remove_link, run, wait_until
+from tests.testbed.node_host import BRIDGE, FOLDER, NodeHost, cable, disk_of, ip, remove_link, run, wait_until
 from tests.testbed.node_programs import CNI, NodePrograms
 from tests.testbed.supervise import Supervisor
 
@@ -131,6 +131,19 @@ class RealNode:
     def plug_in(self) -> None:
         """Put the cable back."""
         ip(f"link set {self._cable} up")
+
+    def throttle(self, cores: float) -> None:
+        """Give its pods no more than so many CPUs together."""
+        cgroups.limit_cpu(self.cgroup, cores)
+
+    def slow_network(self, bits_per_second: int) -> None:
+        """Let no more come in through its cable, by a token bucket (tc-tbf(8)): this kernel may not have netem."""
+        bucket = f"rate {bits_per_second}bit burst 16kb latency 1s"
+        run(["tc", "qdisc", "replace", "dev", self._cable, "root", "tbf", *bucket.split()])
+
+    def slow_disk(self, path: Path, bytes_per_second: int) -> None:
+        """Let each container that it runs now read and write no more on the disk that has ``path``."""
+        cgroups.limit_disk(self.cgroup, disk_of(path), bytes_per_second)
 
     def signal_gpus(self, signal: int) -> None:
         """SIGUSR1 to the device plugin makes its first GPU unhealthy, SIGUSR2 healthy again."""

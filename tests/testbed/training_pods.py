@@ -27,7 +27,7 @@ class TrainingPod:
     """``script``, of this checkout, run by ``python`` with ``arguments``; ``checkpoints``: a folder that outlives pods.
 
     ``environment``: variables besides PYTHONPATH and CHECKPOINTS. ``memory``: the container's limit, such as 64Mi.
-    ``files``: what else it may read, by its path in the container.
+    ``files``: what else it may read, by its path in the container; ``folders``: what else it may write.
     """
 
     script: Path
@@ -41,6 +41,7 @@ class TrainingPod:
     grace_seconds: int = 30
     image: str = TRAIN
     files: Mapping[str, Path] = field(default_factory=dict)
+    folders: Mapping[str, Path] = field(default_factory=dict)
 
     def template(self) -> Mapping[str, Any]:
         """The pod template of a TrainingJob."""
@@ -49,8 +50,9 @@ class TrainingPod:
         mounts: list[dict[str, object]] = [
             {"name": f"v{n}", "mountPath": at, "readOnly": True} for n, at in enumerate(readable)
         ]
-        volumes.append({"name": "checkpoints", "hostPath": {"path": str(self.checkpoints)}})
-        mounts.append({"name": "checkpoints", "mountPath": CHECKPOINTS})
+        for n, (at, path) in enumerate({CHECKPOINTS: self.checkpoints, **self.folders}.items()):
+            volumes.append({"name": f"w{n}", "hostPath": {"path": str(path)}})
+            mounts.append({"name": f"w{n}", "mountPath": at})
         container: dict[str, Any] = {
             "name": "trainer",
             "image": self.image,

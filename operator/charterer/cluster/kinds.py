@@ -28,7 +28,7 @@ GPU_POOLS: Final[WatchedKind[Pool]] = WatchedKind("GPUPool", paths.GPU_POOLS, de
 GPU_POOL_SETS: Final[WatchedKind[PoolSet]] = WatchedKind("GPUPoolSet", paths.GPU_POOL_SETS, decode.pool_set)
 GPU_RENTALS: Final[WatchedKind[Rental]] = WatchedKind("GPURental", paths.GPU_RENTALS, decode.rental)
 PODS: Final[WatchedKind[decode.JobPod | decode.ForeignPod]] = WatchedKind(
-    "Pod", paths.PODS, decode.pod, outlives=decode.was_killed
+    "Pod", paths.PODS, decode.pod, outlives=decode.was_told_to_end
 )
 NODES: Final[WatchedKind[Node]] = WatchedKind("Node", paths.NODES, decode.node)
 SERVICES: Final[WatchedKind[JobId]] = WatchedKind("Service", paths.SERVICES, decode.service, labels=LABEL_JOB_UID)

@@ -148,7 +148,8 @@ class Pod:
 
     ``disrupted``: it has a true DisruptionTarget condition. ``allocation``: its annotation. ``trouble``: why it does
     not run, in Kubernetes' own words (its conditions, its containers' waiting states); empty where those say nothing.
-    ``must_end_by``: when its grace period is over, once it is being deleted. ``hopeless``: it can never start as it is.
+    ``must_end_by``: when its grace period is over, once it is being deleted; ``told_to_end``: when that was asked for.
+    ``hopeless``: it can never start as it is.
     """
 
     name: str
@@ -168,6 +169,7 @@ class Pod:
     resource_version: str
     trouble: str = ""
     must_end_by: Instant | None = None
+    told_to_end: Instant | None = None
     hopeless: bool = False
 
     @property
@@ -190,7 +192,7 @@ class Run:
     ``warning``: the last Warning Event about the object or its pods, known only of a run that takes long to start.
     ``owned``: its TrainingJob controls it; to delete that one without its dependents takes the owner away.
     ``template``: digest of the template that it was made of; empty where that is not known. ``departed``: its pods that
-    were killed and are gone. ``retries``: how many pods may fail before its object does, after the ``failed_pods``.
+    were told to end and are gone. ``retries``: how many pods may fail before its object does, after ``failed_pods``.
     """
 
     number: int

@@ -53,8 +53,14 @@ _DONE = 0.99
 """The same for a run that was asked to stop, where only the last step may be missing from the report."""
 _RESIZE_SECONDS = 600
 """Seconds after a resize in place in which an exit with 0 may be its effect: torchrun waits for peers."""
+_MOMENT_SECONDS = 10.0
+"""Seconds after the end of a pod in which its peers may fail for want of it."""
 _KILLED = 137
 """The exit code after SIGKILL."""
+_TERMINATED = 143
+"""The exit code after SIGTERM."""
+_ABORTED = 134
+"""The exit code after SIGABRT, by which JAX ends the processes whose peer is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +167,9 @@ def _failure(job: Job, allocation: Allocation, run: Run, failed: Instant, view: 
     if _asks_for_restart(job, run):
         text = f"its trainer asked for a restart (exit code {RESTART_EXIT_CODE}): the pods could not form a group"
         return _RunVerdict(RunOutcome.INTERRUPTED, text)
-    if run.failed_by_disruption or any(pod.disrupted for pod in run.pods):
-        return _RunVerdict(RunOutcome.INTERRUPTED, _disruption(allocation, run, failed, view))
+    deleted = _deleted_before(job, run, failed)
+    if deleted or run.failed_by_disruption or any(pod.disrupted for pod in run.pods):
+        return _RunVerdict(RunOutcome.INTERRUPTED, _disruption(allocation, run, failed, view, deleted))
     deadline = after(failed, _SURVEY_WAIT_SECONDS)
     unknown: Wait | None = None
     for placement in allocation.placements:
@@ -184,13 +191,42 @@ def _asks_for_restart(job: Job, run: Run) -> bool:
     return job.group is not None and job.group.reports and codes == {RESTART_EXIT_CODE}
 
 
-def _disruption(allocation: Allocation, run: Run, failed: Instant, view: LifecycleView) -> str:
-    """The cause that took the run's pods away: a machine that is not well, or somebody who evicted them."""
+def _deleted_before(job: Job, run: Run, failed: Instant) -> Sequence[str]:
+    """Its pods that somebody deleted before any pod failed by itself; the others may have failed for want of them.
+
+    The Job's controller tells the other pods to end as well, but only once it has seen a failure. Both times are known
+    in whole seconds, and nothing is concluded from equal ones. Of several the first.
+    """
+    pods = (*run.pods, *run.departed)
+    ends = [pod.finished for pod in pods if pod.phase is PodPhase.FAILED and _by_itself(pod)]
+    known = [end for end in ends if end is not None]
+    if len(known) < len(ends):
+        return ()
+    first = min(known, default=after(failed, 1.0))
+    since = after(first, -job.grace_seconds - _MOMENT_SECONDS)
+    members = [
+        (pod.told_to_end, pod.name) for pod in pods if pod.told_to_end is not None and pod.index < run.completions
+    ]
+    told = [(at, name) for at, name in members if since <= at < first]
+    return [name for at, name in told if at == min(told)[0]]
+
+
+def _by_itself(pod: Pod) -> bool:
+    """Whether the pod had ended before it was told to; in the same second, if not by that."""
+    if pod.told_to_end is None:
+        return True
+    return pod.finished is not None and pod.finished <= pod.told_to_end and pod.exit_code != _TERMINATED
+
+
+def _disruption(allocation: Allocation, run: Run, failed: Instant, view: LifecycleView, deleted: Sequence[str]) -> str:
+    """The cause that took the run's pods away: a machine that is not well, or somebody who evicted or deleted them."""
     for placement in allocation.placements:
         health = _health(placement, failed, view)
         if health and not isinstance(health, Wait):
             return health
     disrupted = [pod.name for pod in run.pods if pod.disrupted]
+    if deleted and not disrupted:
+        return f"{names(deleted)} {_was(deleted)} deleted by somebody"
     return _evicted(disrupted) if disrupted else f"a pod was evicted or preempted by somebody ({run.failed_message})"
 
 
@@ -270,9 +306,16 @@ def _health(placement: Placement, failed: Instant, view: LifecycleView) -> str |
 
 
 def _failure_message(run: Run) -> str:
-    """The pod that failed first with its exit code and message; the Job's message where no pod is left."""
+    """The pod that failed first with its exit code and message; the Job's message where no pod is left.
+
+    One that aborted speaks only where no other failed: it may be what another one's end did to it.
+    """
     failed = [pod for pod in run.pods if pod.phase is PodPhase.FAILED]
-    first = min(failed, key=lambda pod: (pod.deleting, pod.finished or Instant(2**62), pod.index), default=None)
+
+    def order(pod: Pod) -> tuple[bool, bool, Instant, int]:
+        return pod.deleting, pod.exit_code == _ABORTED, pod.finished or Instant(2**62), pod.index
+
+    first = min(failed, key=order, default=None)
     if first is None:
         return run.failed_message
     code = "" if first.exit_code is None else f" exited with {first.exit_code}"

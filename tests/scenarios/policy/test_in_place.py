@@ -42,7 +42,7 @@ def _allocated(decided: Plan) -> Allocation:
     return given
 
 
-def _widening(world: World) -> Job:
+def widening(world: World) -> Job:
     """The job once the plan has widened it, all its pods run, and they were asked to form the next group."""
     former, wider = world.jobs[TRAIN].allocation, _allocated(plan(world.snapshot()))
     assert former is not None
@@ -68,7 +68,7 @@ def test_a_job_on_one_node_is_widened_in_place_once_its_trainer_names_its_groups
 
 def test_a_job_whose_pods_still_join_is_left_alone_and_looked_at_when_their_time_is_over() -> None:
     world = training(1)
-    job = _widening(world)
+    job = widening(world)
     assert job.allocation is not None
     decided = plan(world.snapshot())
     assert decided.commands == ()
@@ -79,7 +79,7 @@ def test_a_job_whose_pods_still_join_is_left_alone_and_looked_at_when_their_time
 def test_pods_that_do_not_join_in_time_are_given_up_and_not_asked_for_again_for_an_hour() -> None:
     world = training(1)
     former = world.jobs[TRAIN].allocation
-    _widening(world)
+    widening(world)
     world.passes(world.jobs[TRAIN].ready_timeout_seconds)
     decided = plan(world.snapshot())
     back = _allocated(decided)
@@ -103,7 +103,7 @@ def test_a_pod_that_fails_while_it_joins_ends_the_wait_at_once(told: float) -> N
     """Kubernetes tells in whole seconds when it failed, so that may be before the allocation."""
     world = training(1)
     former = world.jobs[TRAIN].allocation
-    job = _widening(world)
+    job = widening(world)
     run = job.runs[0]
     failed = [
         replace(pod, phase=PodPhase.FAILED, exit_code=1, finished=after(world.now, told)) if pod.index == 1 else pod
@@ -145,7 +145,7 @@ def test_a_narrower_run_keeps_the_nodes_on_which_its_lowest_indexes_are() -> Non
 
 def test_a_job_trains_with_its_former_width_until_its_group_is_formed() -> None:
     world = training(1)
-    job = _widening(world)
+    job = widening(world)
     assert job.regroups
     assert job.trains_on is job.resized_from
     group = job.group

@@ -172,6 +172,16 @@ class TestPods:
         assert (pod.disrupted, pod.deleting) == (True, True)
         assert pod.message == "InstanceTerminated: the machine is gone"
 
+    def test_a_pod_was_told_to_end_when_its_grace_period_began(self) -> None:
+        told: dict[str, Any] = {"deletionTimestamp": "2026-01-31T12:00:30Z", "deletionGracePeriodSeconds": 30}
+        status = {"phase": "Failed", "containerStatuses": [_ended(143, "2026-01-31T12:00:09Z", reason="Error")]}
+        going = _own(_pod(OURS, status, **told))
+        assert going.pod.must_end_by == parse_instant("2026-01-31T12:00:30Z")
+        assert going.pod.told_to_end == parse_instant("2026-01-31T12:00:00Z")
+        staying = _own(_pod(OURS, status))
+        assert staying.pod.told_to_end is None
+        assert [decode.was_told_to_end(pod) for pod in (going, staying)] == [True, False]
+
     def test_a_pod_of_somebody_else_counts_by_the_gpus_it_holds(self) -> None:
         assert decode.pod(_pod({}, {"phase": "Running"})) == ForeignPod(NodeName("node-1"), 4)
 

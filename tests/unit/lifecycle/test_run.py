@@ -273,7 +273,8 @@ def test_the_rank_that_failed_first_speaks_for_the_run() -> None:
     echo = pod(1, phase=PodPhase.FAILED, exit_code=1, finished=at(100), message="peer lost")
     unknown = pod(2, phase=PodPhase.FAILED, exit_code=9)
     stopped = pod(3, phase=PodPhase.FAILED, exit_code=143, finished=at(50), deleting=True)
-    failed = run(1, stopped, unknown, echo, replace(BROKEN, index=4, name="sft-r1-4"), failed=at(101))
+    aborted = pod(5, phase=PodPhase.FAILED, exit_code=134, finished=at(90), message="the coordinator is gone")
+    failed = run(1, stopped, unknown, echo, aborted, replace(BROKEN, index=4, name="sft-r1-4"), failed=at(101))
     assert recorded(ending(failed)).record.message.startswith("pod sft-r1-4 exited with 2")
 
 

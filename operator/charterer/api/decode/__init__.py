@@ -14,7 +14,7 @@ from charterer.api.decode.core import (
     pod,
     service,
     warning_event,
-    was_killed,
+    was_told_to_end,
 )
 from charterer.api.decode.foreign import (
     ForeignJob,
@@ -51,5 +51,5 @@ __all__ = [
     "service",
     "training_job",
     "warning_event",
-    "was_killed",
+    "was_told_to_end",
 ]

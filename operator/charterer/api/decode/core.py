@@ -24,7 +24,7 @@ from charterer.domain.ids import JobId, NodeName
 from charterer.domain.job import RUN_LABEL_PREFIX, Pod, PodPhase, run_number
 from charterer.domain.pool import NodeTaint
 from charterer.domain.snapshot import Node, Stop
-from charterer.domain.time import Instant, parse_instant
+from charterer.domain.time import Instant, after, parse_instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,18 +153,17 @@ def pod(raw: Raw) -> JobPod | ForeignPod | None:
         resource_version=meta.resource_version,
         trouble="" if finished else pod_trouble(status),
         must_end_by=meta.deleted,
+        told_to_end=None
+        if meta.deleted is None
+        else after(meta.deleted, -(raw["metadata"].get("deletionGracePeriodSeconds") or 0)),
         hopeless=not finished and _hopeless(status),
     )
     return JobPod(meta.namespace, controller.name, controller.uid, read)
 
 
-_KILLED = 137
-"""The exit code after SIGKILL."""
-
-
-def was_killed(pod: JobPod | ForeignPod) -> bool:
-    """Whether it is a pod of a run that was told to end and was killed: it is gone a moment after that can be seen."""
-    return isinstance(pod, JobPod) and pod.pod.deleting and pod.pod.exit_code == _KILLED
+def was_told_to_end(pod: JobPod | ForeignPod) -> bool:
+    """Whether it is a pod of a run that was told to end and has: it is gone a moment after that can be seen."""
+    return isinstance(pod, JobPod) and pod.pod.deleting and pod.pod.exit_code is not None
 
 
 _LAST_WORDS_BYTES = 768

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from charterer.api.models.base import BOTTLENECKS, Condition, ConditionStatus
+from charterer.api.models.base import BOTTLENECKS, Condition, ConditionStatus, ConditionType
 from charterer.api.models.compared_option import ComparedOption
 from charterer.api.models.trainingjob import ToldBottleneck
 from charterer.api.models.trainingjob_status import JobState
@@ -47,6 +47,8 @@ def own_document(own: OwnJob, now: Instant, *, every: bool) -> Document:
         tone = Tone.CHANGED if limit.status is ConditionStatus.FALSE else Tone.PLAIN
         blocks.append(Paragraph(f"{LIMITS[limit.type]}: {limit.message}.", tone))
     blocks += held_up_blocks(held_up(own))
+    if change := resizing(own):
+        blocks.append(Paragraph(change))
     if view.options:
         blocks += _options(view.options, every=every)
     elif view.options_as_of is None and view.budget is not None and view.state in _MAY_HAVE_OPTIONS:
@@ -73,6 +75,7 @@ def own_json(own: OwnJob, now: Instant) -> Mapping[str, JsonValue]:
             for limit in limits_of(own)
         },
         "heldUp": held_up_json(held_up(own)),
+        "resizing": resizing(own) or None,
         "budget": view.budget,
         "options": [compared_json(option) for option in view.options if option not in ruled_out],
         "ruledOut": [compared_json(option) for option in ruled_out],
@@ -102,6 +105,14 @@ def held_up(own: OwnJob) -> Sequence[ToldBottleneck]:
     """What holds the job's run up."""
     told = (found for found in own.view.conditions if found.type in BOTTLENECKS)
     return [ToldBottleneck(found.type, found.reason, found.message) for found in told]
+
+
+def resizing(own: OwnJob) -> str:
+    """How far a change of its size is, and why, as a sentence; empty where there is none."""
+    told = own.condition(ConditionType.RESIZING)
+    if told is None or told.status is not ConditionStatus.TRUE or not told.message:
+        return ""
+    return f"It is resized: {told.message}."
 
 
 def _ended(own: OwnJob) -> bool:

@@ -108,4 +108,5 @@ def _spec_and_record(job: Job) -> Job:
         invalid="",
         checking=False,
         doubts=(),
+        bottlenecks=(),
     )

@@ -6,12 +6,13 @@ It has no clock and writes nothing: the findings go into the next snapshot. A ne
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from charterer.domain.ids import JobId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.pool import Offering
+from charterer.domain.rental import Rental
 from charterer.domain.reports.bottleneck import Bottleneck, BottleneckKind, Findings
 from charterer.domain.time import Instant
 from charterer.estimate.bottlenecks.checkpoints import CheckpointTimes
@@ -49,8 +50,10 @@ class BottleneckWatch:
         self._pods = 0
         self._full = False
 
-    def handle_report(self, job: Job, offering: Offering, report: ProgressReport, at: Instant) -> None:
-        """Take in a report of the job's present run, whose nodes ``offering`` describes."""
+    def handle_report(
+        self, job: Job, offering: Offering, rentals: Mapping[RentalId, Rental], report: ProgressReport, at: Instant
+    ) -> None:
+        """Take in a report of the job's present run, whose nodes ``offering`` describes and are among ``rentals``."""
         watched = self._watched(job)
         if watched is None:
             return
@@ -67,7 +70,7 @@ class BottleneckWatch:
             again = watched.reports.add(report.index, parts, at) or again
             self._pods += watched.reports.known - known
         if again:
-            self._look(job, watched, offering)
+            self._look(job, watched, offering, rentals)
 
     def retain(self, jobs: Container[JobId], rentals: Container[RentalId]) -> None:
         """Forget every job and node that is not among these."""
@@ -97,12 +100,12 @@ class BottleneckWatch:
         self._tell(job.id, ())
         return watched
 
-    def _look(self, job: Job, watched: _Watched, offering: Offering) -> None:
+    def _look(self, job: Job, watched: _Watched, offering: Offering, rentals: Mapping[RentalId, Rental]) -> None:
         watched.waits = _REFRESH_REPORTS
         assert job.allocation is not None
         places = job.allocation.placements
         found = [
-            replace(finding, rental=places[finding.pod].rental) if finding.pod is not None else finding
+            replace(finding, rental=_rental_of(job, finding.pod, rentals)) if finding.pod is not None else finding
             for finding in watched.reports.findings()
         ]
         run = watched.reports.run
@@ -138,6 +141,16 @@ class BottleneckWatch:
         now = self.latest.slow_nodes.difference(nodes if well else ()) | doubted
         if now != self.latest.slow_nodes:
             self.latest = replace(self.latest, slow_nodes=now)
+
+
+def _rental_of(job: Job, index: int, rentals: Mapping[RentalId, Rental]) -> RentalId | None:
+    """Where the pod is. All nodes of a run admit all its pods, so the scheduler need not follow their order."""
+    run, allocation = job.current_run, job.allocation
+    pods = () if run is None else run.pods
+    node = next((pod.node for pod in pods if pod.index == index and pod.live and not pod.deleting), None)
+    places = () if allocation is None or node is None else allocation.placements
+    held = (rentals[place.rental] for place in places if place.rental in rentals)
+    return next((rental.id for rental in held if rental.node == node), None)
 
 
 def _parts(report: ProgressReport) -> StepParts | None:

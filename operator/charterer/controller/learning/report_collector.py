@@ -112,7 +112,7 @@ class ReportCollector:
         offering = _offering(job, run, snapshot)
         if offering is None:
             return None
-        self.watch.handle_report(job, offering, report, at)
+        self.watch.handle_report(job, offering, snapshot.rentals, report, at)
         if not job.class_id.has_profile:
             return None
         profile = snapshot.profiles.get(job.class_id)

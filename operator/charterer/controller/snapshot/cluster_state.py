@@ -29,8 +29,8 @@ class ClusterState:
 
     A mapping of the store in which nothing has changed is the same object as in the state before. ``refusals``: why a
     job's template was refused, None while it is being tried. ``progress``: the last report received of a job.
-    ``findings``: what holds runs up. ``departed``: pods that were killed when they were told to end, and are
-    gone, by uid. ``warnings``: the last Warning Event about a run that takes long to start, by the uid of its object.
+    ``findings``: what holds runs up. ``departed``: pods that had ended when they were told to, and are gone,
+    by uid. ``warnings``: the last Warning Event about a run that takes long to start, by the uid of its object.
     ``stop``: how the operator is stopped; ``limits``: its own.
     """
 

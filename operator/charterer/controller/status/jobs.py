@@ -155,22 +155,30 @@ def _conditions(
 
 def _resizing_message(job: Job, why: str) -> str:
     """How far a change in place is, and why it is made."""
-    group, run = job.current_group, job.current_run
-    if group is None or run is None or not job.regroups:
-        return why
-    training = len(group.indexes)
-    if group.pending and job.resized_from is not None:
-        training = min(training, len(job.resized_from.placements))
-    return "; ".join(part for part in (_regrouping(job, training, run.completions), why) if part)
+    return "; ".join(part for part in (regrouping(job), why) if part)
 
 
-def _regrouping(job: Job, training: int, pods: int) -> str:
+def regrouping(job: Job) -> str:
+    """How far a change in place is: how many pods train, get ready, are to leave. Empty where there is none."""
+    run = job.current_run
+    if run is None or not job.regroups:
+        return ""
+    training, pods = len(training_pods(job)), run.completions
     intended = 0 if job.allocation is None else len(job.allocation.placements)
     most = max(pods, intended)
     text = f"{training} of {count(most, 'pod')} {'trains' if training == 1 else 'train'}"
     if intended > training:
         return f"{text}; {intended - training} {is_or_are(intended - training)} getting ready"
     return f"{text}; {most - intended} {is_or_are(most - intended)} to leave" if most > intended else text
+
+
+def training_pods(job: Job) -> Sequence[int]:
+    """The indexes of the pods that train while its run is resized in place, as far as its leader has said."""
+    group = job.current_group
+    if group is None:
+        return ()
+    former = job.resized_from if group.pending else None
+    return group.indexes if former is None else group.indexes[: len(former.placements)]
 
 
 def _capacity_message(placed: bool, verdict: Verdict | None) -> str:

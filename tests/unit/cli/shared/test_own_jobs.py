@@ -147,6 +147,16 @@ def test_what_is_wrong_with_the_object_or_its_pods_is_told_once(monkeypatch: pyt
     )
 
 
+def test_a_job_that_is_resized_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    change = ("Resizing", "True", "BudgetOptimal", "1 of 2 pods trains; 1 is getting ready; it pays")
+    jobs = [running(state="Resizing", conditions=conditions(ADMITTED, change))]
+    sentence = f"It is resized: {change[3]}."
+    assert sentence in run(monkeypatch, jobs, "explain", "mine").stdout
+    assert json.loads(run(monkeypatch, jobs, "explain", "mine", "-o", "json").stdout)["resizing"] == sentence
+    steady = [running(conditions=conditions(ADMITTED, ("Resizing", "False", "Steady", "")))]
+    assert json.loads(run(monkeypatch, steady, "explain", "mine", "-o", "json").stdout)["resizing"] is None
+
+
 def test_ruled_out_options_are_told_with_what_rules_them_out(monkeypatch: pytest.MonkeyPatch) -> None:
     ruled_out = [{"pool": "a100", "verdict": "ruled out", "message": "spec.gpuTypes: a node has A100"}]
     stdout = run(monkeypatch, [queued(options=ruled_out)], "explain", "next").stdout

@@ -61,6 +61,20 @@ def test_a_slow_pod_is_found_with_the_rental_that_it_is_on() -> None:
     assert room.latest.slow_nodes == {"a100-3"}
 
 
+def test_the_slow_node_is_the_one_on_which_the_scheduler_put_the_pod() -> None:
+    room = Reporting()
+    job = room.runs(gpus=24)
+    held = room.world.jobs[job]
+    (run,) = held.runs
+    nodes = [pod.node for pod in run.pods]
+    pods = tuple(replace(pod, node=node) for pod, node in zip(run.pods, reversed(nodes), strict=True))
+    room.world.jobs[job] = replace(held, runs=(replace(run, pods=pods),))
+    room.say(job, WAITS, WAITS, SLOW)
+    (found,) = room.latest.by_job[job]
+    assert (found.pod, found.rental) == (2, "a100-1")
+    assert room.latest.slow_nodes == {"a100-1"}
+
+
 def test_a_job_without_a_class_is_watched_as_well() -> None:
     room = Reporting()
     room.world.job("alone")
