@@ -26,7 +26,7 @@ torch.manual_seed(5)
 net = torch.nn.Sequential(torch.nn.Linear(30, 1, bias=False), torch.nn.Linear(1, 1, bias=False))
 net[1].weight.data.fill_(1.0)
 inner, outer = net[0].weight.detach()[0].clone(), 1.0
-noise = charterer_trainer.GradientNoise(own_batch=128, every=1)
+noise = charterer_trainer.GradientNoise(own_batch=128, every=1, share=1e6)
 
 def drawn(count, generator):
     return torch.randn(count, 30, generator=generator), 2 * torch.randn(count, 1, generator=generator)
