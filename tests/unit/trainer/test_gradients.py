@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -82,7 +84,7 @@ def trained(costs: list[float], seconds: list[float], share: float = 0.003) -> l
     """Steps that are measured of as many as ``seconds`` names, which take that long and ``costs`` where measured."""
     clock = Clock()
     interval = Interval(20, share, clock)
-    measured = []
+    measured: list[int] = []
     for step, duration in enumerate(seconds):
         clock.now += duration
         if interval.due(step):
@@ -101,7 +103,7 @@ def test_measuring_takes_no_more_than_its_share_of_the_time(cost: float) -> None
     measured = trained([cost], [0.1] * steps)
     assert measured[:2] == [0, 20], "what a step takes is known from the second on"
     assert cost * (len(measured) - 2) <= 0.003 * 0.1 * steps * 1.01
-    gaps = {after - before for before, after in zip(measured[2:], measured[3:], strict=False)}
+    gaps = {after - before for before, after in pairwise(measured[2:])}
     expected = max(20, cost / 0.003 / 0.1)
     assert all(0.99 * expected <= gap <= 1.05 * expected + 1 for gap in gaps)
 
