@@ -45,8 +45,8 @@ PHASES: Mapping[str, str] = {
     "stepped": "compile, first step",
 }
 """The phases of a restart, by what ends them."""
-_KUBERNETES = ("gone", "resumed", "running")
-"""Those that no script can shorten."""
+_KUBERNETES = ("resumed", "running")
+"""Those in which no process of the job runs: Kubernetes and Charterer."""
 _STARTS = ("started", "imported", "restored", "trained")
 """What a pod notes of its start, in this order."""
 _LOOK_SECONDS = 0.01
@@ -199,7 +199,7 @@ def show(
         theirs = [sum(each[phase] for phase in _KUBERNETES) for each in measured]
         least = min(theirs) + min(sum(each.values()) for each in processor)
         print(f"  {min(theirs):6.2f} {statistics.median(theirs):6.2f} s  of these, Kubernetes and Charterer")
-        print(f"  {least:6.2f} s  their least, and the least processor seconds: what an idle machine takes at least")
+        print(f"  {least:6.2f} s  their least, and the least processor seconds; the old processes' end comes to it")
 
 
 def draw(bars: Mapping[str, Mapping[str, float]], words: Mapping[str, str], file: Path) -> None:

@@ -13,6 +13,8 @@ from tests.resizes import interpreter
 from tests.testbed.build import ROOT
 from tests.testbed.frameworks import TORCH_TRAINERS
 
+pytestmark = pytest.mark.timeout(1000)  # a minute on a machine without other work
+
 MODEL = """
 import sys
 import torch
@@ -131,7 +133,7 @@ def ran(script: str, folder: Path, world: int) -> list[float]:
         subprocess.Popen([python, file], env={**environ, "RANK": str(rank)}, stdout=subprocess.PIPE, text=True)
         for rank in range(world)
     ]
-    outputs = [rank.communicate(timeout=280)[0] for rank in ranks]
+    outputs = [rank.communicate(timeout=900)[0] for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0] * world
     return [float(number) for number in "".join(outputs).split()]
 

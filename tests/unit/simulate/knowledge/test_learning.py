@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from charterer.domain.ids import ClassId, Rate
-from charterer.domain.job import Widths
+from charterer.domain.job import ResizePolicy, Widths
 from charterer.estimate.goodput import configurations
 from charterer.estimate.observation import split
 from charterer.incremental import Memo
@@ -153,6 +153,23 @@ def test_the_batch_size_is_chosen_anew_on_the_way() -> None:
     memo = Memo()
     Simulation(given, lambda snapshot: plan(snapshot, memo), watched).run()
     assert max(seen) > 4 * min(seen)
+
+
+@dataclass(frozen=True)
+class Strict(Made):
+    """It was measured at the batch sizes that a width may choose, and at no other."""
+
+    def rate(self, epoch: int, gpus: int, batch: int) -> float | None:
+        chosen = {configuration.batch for configuration in configurations(self.trainer.terms, shape(gpus))}
+        return Made.rate(self, epoch, gpus, batch) if batch in chosen else None
+
+
+def test_while_pods_join_a_job_its_batch_size_is_one_of_the_width_at_which_it_trains() -> None:
+    in_place = JobTerms(Widths(4, 4, 16), resize=ResizePolicy.IN_PLACE)
+    given = scenario([0.0], Strict(Trainer(), epochs=2, work=6_000.0).application())
+    result, _ = learned(replace(given, terms=lambda _: in_place))
+    (job,) = result.jobs
+    assert len(job.widths) - 2 > job.restarts, "nothing was resized in place"
 
 
 def test_an_application_of_one_batch_size_cannot_be_learned() -> None:
