@@ -155,21 +155,34 @@ def test_the_batch_size_is_chosen_anew_on_the_way() -> None:
     assert max(seen) > 4 * min(seen)
 
 
-@dataclass(frozen=True)
-class Strict(Made):
-    """It was measured at the batch sizes that a width may choose, and at no other."""
-
-    def rate(self, epoch: int, gpus: int, batch: int) -> float | None:
-        chosen = {configuration.batch for configuration in configurations(self.trainer.terms, shape(gpus))}
-        return Made.rate(self, epoch, gpus, batch) if batch in chosen else None
-
-
-def test_while_pods_join_a_job_its_batch_size_is_one_of_the_width_at_which_it_trains() -> None:
+def test_while_pods_join_a_job_its_batch_size_is_that_of_the_width_at_which_it_trains() -> None:
     in_place = JobTerms(Widths(4, 4, 16), resize=ResizePolicy.IN_PLACE)
-    given = scenario([0.0], Strict(Trainer(), epochs=2, work=6_000.0).application())
-    result, _ = learned(replace(given, terms=lambda _: in_place))
-    (job,) = result.jobs
-    assert len(job.widths) - 2 > job.restarts, "nothing was resized in place"
+    given = replace(scenario([0.0], Made(Trainer(), epochs=2, work=6_000.0).application()), terms=lambda _: in_place)
+    seen: list[tuple[int, int, int]] = []
+
+    class Watched(LearnedKnowledge):
+        __slots__ = ()
+
+        def batch(self, job: SimJob) -> int:
+            chosen = LearnedKnowledge.batch(self, job)
+            if job.resized_from is not None and job.allocation is not None:
+                widths = (job.resized_from.option.gpus, job.allocation.option.gpus)
+                own, new = (self.learner.batch(job.class_id, job.gpu_type, gpus, job.done) for gpus in widths)
+                seen.append((chosen, own, new))
+            return chosen
+
+    draw = random.Random(0)
+    watched = Watched(
+        {class_of("resnet"): given.applications["resnet"]},
+        {NODE.gpu_type: NODE.gpus_per_node},
+        RESTART,
+        given.budget.id,
+        ReportModel(lambda: draw.gauss()),
+    )
+    memo = Memo()
+    Simulation(given, lambda snapshot: plan(snapshot, memo), watched).run()
+    assert any(own != new for _, own, new in seen), "no report came while pods joined"
+    assert all(chosen == own for chosen, own, _ in seen)
 
 
 def test_an_application_of_one_batch_size_cannot_be_learned() -> None:
