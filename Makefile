@@ -78,7 +78,8 @@ training-torch: $(READY) ## Install torch, and what trains by it, for tests (onc
 
 test: lint testbed nodes prometheus karpenter training ## Everything CI does: lint and all tests (PYTEST_ARGS="-k spot", WORKERS=2)
 	@$(BIN)/python -m tests.testbed.operator_image --if-possible
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/bench --ignore=tests/torch_training $(PYTEST_ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/bench \
+		--ignore=tests/torch_training --ignore=tests/e2e/test_torch.py $(PYTEST_ARGS)
 
 test-unit: $(READY) ## The fast tests that need no cluster
 	$(BIN)/pytest -n $(WORKERS) $(wildcard tests/unit tests/property) $(PYTEST_ARGS)
@@ -87,8 +88,8 @@ e2e: nodes training ## The tests that train in containers on real nodes (as root
 	@$(BIN)/python -m tests.testbed.operator_image --if-possible
 	$(BIN)/pytest -m real_nodes tests/e2e $(PYTEST_ARGS)
 
-test-torch: training training-torch ## The tests that train by torch, Hugging Face's Trainer and Lightning (many minutes)
-	$(BIN)/pytest tests/torch_training $(PYTEST_ARGS)
+test-torch: training training-torch ## The tests that train by torch, Hugging Face's Trainer and Lightning (minutes)
+	$(BIN)/pytest tests/torch_training tests/e2e/test_torch.py $(PYTEST_ARGS)
 
 bench: testbed ## Measure, one script of tests/bench after the other
 	@for script in $(basename $(notdir $(BENCHES))); do echo "== $$script"; $(BIN)/python -m "tests.bench.$$script"; done

@@ -1,14 +1,14 @@
 """How much sooner jobs complete than under the schedulers of the literature, at equal rented GPU-hours.
 
     python -m tests.bench.goals [--rates 60] [--workloads 1234] [--start 0 120] [--tables true estimated]
-                                [--changes 30 8 place]
+                                [--changes 30 8 place place:8]
 
 For each workload and at least 60 values of θ the operator's planner is simulated; the table holds the geometric mean
 over the workloads of (scheduler's mean completion time ÷ Charterer's), and each application's completion time by
 itself. True tables: curves and best batch sizes are known. Estimated: at the beginning of each workload no class was
 ever seen, and all is learned from what trainers report, with noise. ``--changes``: what a change of width takes, a
 restart of so many seconds, or in place between whole nodes: pods that join are ready 30 s after they started, while the
-others train, and training then stands still for 1 s; any other change is a restart of 30 s.
+others train, and training then stands still for 1 s; any other change is a restart of 30 s. ``place:8``: of 8 s each.
 """
 
 from __future__ import annotations
@@ -102,12 +102,13 @@ def simulate(tables: str, workload: int, rate: float, start_seconds: float, chan
 
 def changing(scenario: Scenario, change: str) -> Scenario:
     """The scenario with changes of width of that kind."""
-    if change != IN_PLACE:
+    kind, _, start = change.partition(":")
+    if kind != IN_PLACE:
         return replace(scenario, restart_seconds=float(change))
     terms = scenario.terms
     return replace(
         scenario,
-        restart_seconds=RESTART_SECONDS,
+        restart_seconds=float(start) if start else RESTART_SECONDS,
         resize_seconds=STANDSTILL_SECONDS,
         terms=lambda submission: replace(terms(submission), resize=ResizePolicy.IN_PLACE),
     )
@@ -149,7 +150,7 @@ def main() -> None:
     parser.add_argument("--workloads", default="1234", help="which of the four, as digits")
     parser.add_argument("--tables", nargs="*", choices=TABLES, default=TABLES, help="what the planner knows")
     parser.add_argument("--start", type=float, nargs="*", default=[0.0, 120.0], help="start-up of nodes in seconds")
-    parser.add_argument("--changes", nargs="*", default=["30"], help="seconds of a restart, or place")
+    parser.add_argument("--changes", nargs="*", default=["30"], help="seconds of a restart, place, or place:seconds")
     arguments = parser.parse_args()
     pollux.need_data()
     work = [
@@ -177,7 +178,7 @@ def main() -> None:
                     f"{workload}: {'-' if ratio is None else f'{ratio:.3f}'}" for workload, ratio in by_workload
                 )
                 goal = goals[TABLES.index(tables)]
-                how = "in place" if change == IN_PLACE else f"restarts of {change} s"
+                how = change.replace(IN_PLACE, "in place") if change.startswith(IN_PLACE) else f"restarts of {change} s"
                 print(f"{tables} tables, {how}: {scheduler}, nodes of Charterer start in {start:g} s:", end=" ")
                 print(f"{mean:.3f} (goal {goal:.2f})   {each}")
                 beside(selected, scheduler)

@@ -103,10 +103,21 @@ def post_cost() -> None:
 
 
 def norms(parameters: int) -> None:
-    """Squared norms of a model's gradients on the processor, two in each sampled step."""
+    """Squared norms of a model's gradients on the processor, two in each sampled step, at a fixed interval and now."""
     values = np.random.default_rng(0).normal(size=parameters).astype(np.float32)
-    cost = seconds(lambda: float(np.dot(values, values)))
-    show(f"2 norms of {parameters / 1e6:g} M gradients, each {gradients.EVERY}th step", 2 * cost / gradients.EVERY)
+    cost = 2 * seconds(lambda: float(np.dot(values, values)))
+    name = f"2 norms of {parameters / 1e6:g} M gradients"
+    show(f"{name}, each {gradients.EVERY}th step", cost / gradients.EVERY)
+    now, measured, steps = 0.0, 0, 100_000
+    interval = gradients.Interval(gradients.EVERY, gradients.SHARE, lambda: now)
+    for step in range(steps):
+        now += STEP_SECONDS
+        if interval.due(step):
+            now += cost
+            interval.took(cost)
+            interval.next_after(step, interval.wanted(step))
+            measured += 1
+    show(f"{name}, as measured: each {steps / measured:.0f}th step", cost * measured / steps)
 
 
 def samples() -> None:

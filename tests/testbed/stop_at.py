@@ -1,6 +1,7 @@
 """Runs a training script, and sends its process SIGTERM when it reports a step: ``stop_at.py STEP SCRIPT ARGUMENTS``.
 
-A signal to one rank at a step that is known stands for a stop at any moment, on a machine of any speed.
+A signal to one rank at a step that is known stands for a stop at any moment, on a machine of any speed. Under torchrun
+its agent gets it, as the pod's first process does; the first worker sends it.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ def main() -> None:
 
     def report(session: Session, *, step: int | None = None, **numbers: Any) -> None:
         _report(session, step=step, **numbers)
-        if step == last:
+        if step == last and os.environ.get("TORCHELASTIC_RUN_ID") is None:
             os.kill(os.getpid(), signal.SIGTERM)
+        elif step == last and os.environ["LOCAL_RANK"] == "0":
+            os.kill(os.getppid(), signal.SIGTERM)
 
     Session.report = report  # type: ignore[assignment, method-assign]
     sys.argv = sys.argv[2:]

@@ -94,3 +94,11 @@ def jax_pod(script: Path, checkpoints: Path, python: Path, **environment: str) -
     data = digits(python)
     needed = {"JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo", "DIGITS": f"/data/{data.name}"}
     return TrainingPod(script, checkpoints, python, environment={**needed, **environment}, files={"/data": data.parent})
+
+
+def torch_pod(script: Path, checkpoints: Path, python: Path, *, torchrun: bool) -> TrainingPod:
+    """The same for a script in PyTorch, which an unmodified torchrun starts, or the interpreter."""
+    data = digits(python)
+    launcher = ("-m", "torch.distributed.run") if torchrun else ()
+    needed = {"DIGITS": f"/data/{data.name}"}
+    return TrainingPod(script, checkpoints, python, launcher, environment=needed, files={"/data": data.parent})

@@ -13,6 +13,8 @@ from tests.resizes import interpreter
 from tests.testbed.build import ROOT
 from tests.testbed.frameworks import TORCH_TRAINERS
 
+pytestmark = pytest.mark.timeout(1000)  # a minute on a machine without other work
+
 MODEL = """
 import sys
 import torch
@@ -26,7 +28,7 @@ torch.manual_seed(5)
 net = torch.nn.Sequential(torch.nn.Linear(30, 1, bias=False), torch.nn.Linear(1, 1, bias=False))
 net[1].weight.data.fill_(1.0)
 inner, outer = net[0].weight.detach()[0].clone(), 1.0
-noise = charterer_trainer.GradientNoise(own_batch=128, every=1)
+noise = charterer_trainer.GradientNoise(own_batch=128, every=1, share=1e6)
 
 def drawn(count, generator):
     return torch.randn(count, 30, generator=generator), 2 * torch.randn(count, 1, generator=generator)
@@ -79,6 +81,43 @@ print(noise.measured, noise.sqr, noise.var, *truth())
 """
 )
 
+SELDOM = """
+import time
+import torch
+from torch import distributed as dist
+import charterer_trainer
+from charterer_trainer import pytorch
+
+took = []
+measure = pytorch.squared_norm
+def timed(tensors):
+    begin = time.perf_counter()
+    norm = measure(tensors)
+    took.append(time.perf_counter() - begin)
+    return norm
+pytorch.squared_norm = timed
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+noise = charterer_trainer.GradientNoise(own_batch=64, every=2, share=0.02)
+net = torch.nn.Linear(500, 500)
+model = torch.nn.parallel.DistributedDataParallel(net)
+pytorch.measure_ddp(model, 64, noise)
+begin = time.perf_counter()
+for step in range(300):
+    net.zero_grad()
+    model(torch.randn(32, 500)).square().mean().backward()
+    if step == 3:
+        took.clear()
+        begin = time.perf_counter()
+share = sum(took) / (time.perf_counter() - begin)
+everybody = [None, None]
+dist.all_gather_object(everybody, (noise.measured, share))
+if dist.get_rank() == 0:
+    print(*(number for each in everybody for number in each))
+dist.destroy_process_group()
+"""
+
 
 def ran(script: str, folder: Path, world: int) -> list[float]:
     """The numbers that the ranks print."""
@@ -94,7 +133,7 @@ def ran(script: str, folder: Path, world: int) -> list[float]:
         subprocess.Popen([python, file], env={**environ, "RANK": str(rank)}, stdout=subprocess.PIPE, text=True)
         for rank in range(world)
     ]
-    outputs = [rank.communicate(timeout=280)[0] for rank in ranks]
+    outputs = [rank.communicate(timeout=900)[0] for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0] * world
     return [float(number) for number in "".join(outputs).split()]
 
@@ -105,3 +144,10 @@ def test_the_mean_of_many_steps_is_the_truth(script: str, world: int, times: int
     assert times - 1 <= measured <= times, "the last step's numbers are read at the next"
     assert var == pytest.approx(true_var, rel=0.03)
     assert sqr == pytest.approx(true_sqr, rel=0.15)
+
+
+def test_ranks_agree_on_how_seldom_they_measure_and_it_costs_what_it_may(tmp_path: Path) -> None:
+    first, share, second, other_share = ran(SELDOM, tmp_path, 2)
+    assert first == second
+    assert 5 < first < 150, "each second step would be 150"
+    assert min(share, other_share) < 0.03

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from charterer.estimate.noise import gain as operators_gain
 from charterer_trainer import GradientNoise
-from charterer_trainer.gradients import estimate
+from charterer_trainer.gradients import Interval, estimate
+from tests.unit.server.support import Clock
 
 PARAMETERS = 50
 BATCH = 64
@@ -75,3 +78,44 @@ def test_the_gain_of_a_larger_batch_lies_between_none_and_all_of_it() -> None:
 def test_some_steps_are_measured_and_the_others_left_alone() -> None:
     noise = GradientNoise(10, every=5)
     assert [step for step in range(12) if noise.due(step)] == [0, 5, 10]
+
+
+def trained(costs: list[float], seconds: list[float], share: float = 0.003) -> list[int]:
+    """Steps that are measured of as many as ``seconds`` names, which take that long and ``costs`` where measured."""
+    clock = Clock()
+    interval = Interval(20, share, clock)
+    measured: list[int] = []
+    for step, duration in enumerate(seconds):
+        clock.now += duration
+        if interval.due(step):
+            cost = costs[min(len(measured), len(costs) - 1)]
+            clock.now += cost
+            interval.took(cost / 2)
+            interval.took(cost / 2)
+            interval.next_after(step, interval.wanted(step))
+            measured.append(step)
+    return measured
+
+
+@pytest.mark.parametrize("cost", [0.0, 0.001, 0.014, 0.1, 3.0])
+def test_measuring_takes_no_more_than_its_share_of_the_time(cost: float) -> None:
+    steps = 200_000
+    measured = trained([cost], [0.1] * steps)
+    assert measured[:2] == [0, 20], "what a step takes is known from the second on"
+    assert cost * (len(measured) - 2) <= 0.003 * 0.1 * steps * 1.01
+    gaps = {after - before for before, after in pairwise(measured[2:])}
+    expected = max(20, cost / 0.003 / 0.1)
+    assert all(0.99 * expected <= gap <= 1.05 * expected + 1 for gap in gaps)
+
+
+def test_the_interval_follows_the_cost_and_the_steps() -> None:
+    slower, cheaper = [0.1] * 1_000 + [1.0] * 1_000, [0.03] * 5 + [0.003]
+    assert 100 <= trained([0.03], slower)[5] - trained([0.03], slower)[4] <= 102
+    assert trained([0.03], slower)[-1] - trained([0.03], slower)[-2] == 20
+    assert trained(cheaper, [0.1] * 2_000)[-1] - trained(cheaper, [0.1] * 2_000)[-2] == 20
+
+
+def test_a_cost_beyond_all_measure_ends_the_measuring_for_long() -> None:
+    assert trained([1e6], [0.1] * 1_000) == [0, 20]
+    with pytest.raises(ValueError, match="share 0"):
+        GradientNoise(10, share=0.0)

@@ -10,12 +10,57 @@ Either estimate is without bias, and in one step mostly noise: their means count
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Callable, Sequence
 
 from charterer_trainer.measuring import gradient
 
 EVERY = 20
-"""Steps of which one is measured: a squared norm is one pass over the gradients."""
+"""Steps of which one is measured at most: a squared norm is one pass over the gradients."""
+SHARE = 0.003
+"""Of training's time, for measuring: with the calls and posts of each step it stays below 0.5 % of a step of 100 ms."""
+_LONGEST = 1_000_000
+
+
+class Interval:
+    """Which steps to measure: one of ``least``, and fewer where that would take more than ``share`` of the time.
+
+    After a step that was measured, call ``took`` with the seconds that this cost, ``wanted``, and ``next_after`` with
+    what it answered, or with the most that any rank was answered: all ranks have to measure the same steps.
+    ``clock``: seconds.
+    """
+
+    def __init__(self, least: int, share: float, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._least = least
+        self._share = share
+        self._clock = clock
+        self._next = 0
+        self._seconds = 0.0
+        self._last: tuple[int, float] | None = None
+
+    def due(self, step: int) -> bool:
+        """Whether this step is one to measure."""
+        return step >= self._next
+
+    def took(self, seconds: float) -> None:
+        """Measuring has taken that long, in one step perhaps several times."""
+        self._seconds += seconds
+
+    def wanted(self, step: int) -> int:
+        """Steps from this measured one to the next: by the last cost, and the mean step since this was last asked."""
+        last, self._last = self._last, (step, self._clock())
+        seconds, self._seconds = self._seconds, 0.0
+        if last is None or step <= last[0]:
+            return self._least
+        allowed = self._share * (self._last[1] - last[1]) / (step - last[0])
+        if seconds >= allowed * _LONGEST:
+            return _LONGEST
+        return max(self._least, math.ceil(seconds / allowed))
+
+    def next_after(self, step: int, steps: int) -> None:
+        """The next one is ``steps`` after ``step``."""
+        self._next = step + steps
 
 
 def estimate(small: float, small_batch: float, large: float, large_batch: float) -> tuple[float, float]:
@@ -34,20 +79,22 @@ class GradientNoise:
     """Measures every ``every``-th step and reports it, as |g|² and the variance V/``own_batch``.
 
     ``own_batch``: the class's own batch size in samples, for which its learning rate was chosen, whatever the run uses
-    now. ``sqr`` and ``var`` are the means of this run so far.
+    now. ``share``: of training's time that measuring may take; ``charterer_trainer.pytorch`` measures its cost, and
+    fewer steps where it would be more. ``sqr`` and ``var`` are the means of this run so far.
     """
 
-    def __init__(self, own_batch: int, every: int = EVERY) -> None:
-        if own_batch < 1 or every < 1:
-            raise ValueError(f"own_batch {own_batch} and every {every} must be at least 1")
+    def __init__(self, own_batch: int, every: int = EVERY, share: float = SHARE) -> None:
+        if own_batch < 1 or every < 1 or not share > 0.0:
+            raise ValueError(f"own_batch {own_batch} and every {every} must be at least 1, and share {share} above 0")
         self.own_batch = own_batch
         self.every = every
+        self.share = share
         self.measured = 0
         self.sqr = 0.0
         self.var = 0.0
 
     def due(self, step: int) -> bool:
-        """Whether this step is one to measure."""
+        """Whether this step is one to measure, for a script that measures: the same on all ranks."""
         return step % self.every == 0
 
     def add(self, small: float, small_batch: float, large: float, large_batch: float) -> None:

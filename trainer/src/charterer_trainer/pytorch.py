@@ -9,9 +9,9 @@ import importlib
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
-from charterer_trainer.gradients import GradientNoise
+from charterer_trainer.gradients import GradientNoise, Interval
 from charterer_trainer.measuring import spent
 
 
@@ -20,6 +20,27 @@ def squared_norm(tensors: Iterable[Any]) -> Any:
     torch = importlib.import_module("torch")
     norms = [torch.linalg.vector_norm(tensor.detach(), dtype=torch.float32) for tensor in tensors]
     return torch.stack(norms).square().sum()
+
+
+class _Stopwatch:
+    """Passes on the seconds between two instants (``_instant``) once they are known: on a GPU, when it is there."""
+
+    def __init__(self, passed_on: Callable[[float], None]) -> None:
+        self._passed_on = passed_on
+        self._unread: list[tuple[Any, Any]] = []
+
+    def add(self, begin: Any, end: Any) -> None:
+        """From one instant to another of the same device."""
+        if isinstance(end, float):
+            self._passed_on(end - begin)
+        else:
+            self._unread.append((begin, end))
+
+    def read(self) -> None:
+        """What is over by now; it waits for nothing."""
+        while self._unread and self._unread[0][1].query():
+            begin, end = self._unread.pop(0)
+            self._passed_on(begin.elapsed_time(end) / 1000.0)
 
 
 class PassNoise:
@@ -33,24 +54,44 @@ class PassNoise:
     def __init__(self, parameters: Iterable[Any], noise: GradientNoise, batch: int) -> None:
         self._parameters = list(parameters)
         self._noise = noise
+        self._interval = Interval(noise.every, noise.share)
+        self._cost = _Stopwatch(self._interval.took)
         self.batch = batch
         self._first: tuple[Any, int] | None = None
 
     def passed(self, step: int, samples: int, last: bool) -> None:
         """See the class. The gradients must have been zero before the first pass."""
-        if not self._noise.due(step):
+        if not self._interval.due(step):
             return
         if self._first is None:
             self._first = None if last else (self._squared_norm(), samples)
         elif last:
             (small, first), self._first = self._first, None
-            self._noise.add(small.item() * (self.batch / first) ** 2, first, self._squared_norm().item(), self.batch)
+            large = self._squared_norm().item()
+            self._noise.add(small.item() * (self.batch / first) ** 2, first, large, self.batch)
+            self._cost.read()
+            self._interval.next_after(step, self._interval.wanted(step))
 
     def _squared_norm(self) -> Any:
-        return squared_norm(parameter.grad for parameter in self._parameters if parameter.grad is not None)
+        gradients = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
+        begin = _instant(gradients[0])
+        norm = squared_norm(gradients)
+        self._cost.add(begin, _instant(norm))
+        return norm
 
 
 Hook = Callable[[Any, Any], Any]
+
+
+class _Shared(NamedTuple):
+    """What a step has measured, on its way: ``gathered`` of all ranks by ``work``, ``mean`` of its ``buckets``."""
+
+    work: Any
+    gathered: list[Any]
+    mean: list[Any]
+    buckets: int
+    batch: int
+    step: int
 
 
 class DdpMeasurement:
@@ -63,69 +104,87 @@ class DdpMeasurement:
         self._group = group
         self._hook = hook
         self._state = state
+        self._interval = None if self._noise is None else Interval(self._noise.every, self._noise.share)
         self._step = 0
         self._local: list[Any] = []
         self._mean: list[Any] = []
         self._lock = threading.Lock()
-        self._unread: tuple[Any, Any, list[Any], int, int] | None = None
-        self._events: list[tuple[Any, Any]] = []
+        self._unread: _Shared | None = None
+        self._waited = _Stopwatch(lambda seconds: spent("sync", seconds))
+        self._cost = _Stopwatch(self._took)
 
     def reduce(self, bucket: Any) -> Any:
         """DistributedDataParallel calls this for each bucket of gradients, with this rank's own in it."""
-        measured = self._noise is not None and self._noise.due(self._step)
         if bucket.index() == 0:
             self._read()
+        measured = self._interval is not None and self._interval.due(self._step)
         if measured:
-            self._local.append(squared_norm([bucket.buffer()]))
-        begin = time.perf_counter()
-        event = _event(bucket.buffer()) if bucket.is_last() else None
+            self._local.append(self._squared_norm(bucket.buffer()))
+        begin = _instant(bucket.buffer()) if bucket.is_last() else None
         future = self._hook(self._state, bucket)
-        if bucket.is_last():
-            future = future.then(lambda done: self._waited(done, begin, event))
+        if bucket.is_last():  # from this rank's last gradient to the mean of all
+            future = future.then(lambda done: self._arrived(done, begin))
         if measured:
             mean = self._mean
             future = future.then(lambda done: self._reduced(done, mean))
         if bucket.is_last():
             if measured:
-                self._share(bucket.index() + 1)
+                self._share(bucket)
             self._step += 1
         return future
 
-    def _waited(self, done: Any, begin: float, event: Any) -> Any:
-        """From this rank's last gradient to the mean of all."""
+    def _arrived(self, done: Any, begin: Any) -> Any:
         gradients = _value(done)
-        if event is None:
-            spent("sync", time.perf_counter() - begin)
-        else:  # what a GPU's stream does is not done yet
-            self._events.append((event, _event(gradients)))
+        self._waited.add(begin, _instant(gradients))
         return gradients
 
     def _reduced(self, done: Any, mean: list[Any]) -> Any:
         gradients = _value(done)
-        norm = squared_norm([gradients])
+        norm = self._squared_norm(gradients)
         with self._lock:
             mean.append(norm)
         return gradients
 
-    def _share(self, buckets: int) -> None:
-        """The mean over the ranks of their own squared norms: one number more to reduce, after the buckets."""
+    def _squared_norm(self, gradients: Any) -> Any:
+        begin = _instant(gradients)
+        norm = squared_norm([gradients])
+        self._cost.add(begin, _instant(norm))
+        return norm
+
+    def _took(self, seconds: float) -> None:
+        if self._interval is not None:
+            with self._lock:  # buckets are reduced in other threads
+                self._interval.took(seconds)
+
+    def _share(self, bucket: Any) -> None:
+        """Each rank's own squared norm, and how long it would wait for the next: two numbers to gather at the end.
+
+        What this step's measuring costs is known when its buckets are reduced; so the last one's cost counts.
+        """
+        assert self._interval is not None
         torch = importlib.import_module("torch")
-        local = torch.stack(self._local).sum() / self._world
-        work = torch.distributed.all_reduce(local, group=self._group, async_op=True)
-        self._unread = (work, local, self._mean, buckets, self.batch)
+        with self._lock:
+            wanted = self._interval.wanted(self._step)
+        own = torch.stack([torch.stack(self._local).sum(), self._local[0].new_tensor(wanted)])
+        gathered = [torch.empty_like(own) for _ in range(self._world)]
+        work = torch.distributed.all_gather(gathered, own, group=self._group, async_op=True)
+        self._unread = _Shared(work, gathered, self._mean, bucket.index() + 1, self.batch, self._step)
         self._local, self._mean = [], []
 
     def _read(self) -> None:
         """Last step's numbers, which are there by now: reading them waits for nothing."""
-        while self._events and self._events[0][1].query():
-            begin, end = self._events.pop(0)
-            spent("sync", begin.elapsed_time(end) / 1000.0)
-        if self._unread is not None and self._noise is not None:
-            (work, local, mean, buckets, batch), self._unread = self._unread, None
-            work.wait()
+        self._waited.read()
+        self._cost.read()
+        if self._unread is not None and self._noise is not None and self._interval is not None:
+            shared, self._unread = self._unread, None
+            shared.work.wait()
+            ranks = [each.tolist() for each in shared.gathered]
+            self._interval.next_after(shared.step, int(max(steps for _, steps in ranks)))
+            local = sum(norm for norm, _ in ranks) / self._world
             with self._lock:
-                if len(mean) == buckets:
-                    self._noise.add(local.item(), batch / self._world, sum(each.item() for each in mean), batch)
+                mean = [each.item() for each in shared.mean]
+            if len(mean) == shared.buckets:
+                self._noise.add(local, shared.batch / self._world, sum(mean), shared.batch)
 
 
 def measure_ddp(
@@ -151,10 +210,10 @@ def _value(done: Any) -> Any:
     return value[0] if isinstance(value, (list, tuple)) else value
 
 
-def _event(tensor: Any) -> Any:
-    """An instant of the GPU's stream that works on ``tensor``; None on a CPU."""
+def _instant(tensor: Any) -> Any:
+    """Now, in seconds; or an instant of the GPU's stream that works on ``tensor``."""
     if not tensor.is_cuda:
-        return None
+        return time.perf_counter()
     event = importlib.import_module("torch").cuda.Event(enable_timing=True)
     event.record()
     return event

@@ -101,12 +101,10 @@ class LearnedKnowledge:
         return job.application.work / _reference(self._learned[job.class_id][0])
 
     def batch(self, job: SimJob) -> int:
-        """The batch size with the highest expected goodput."""
-        assert job.allocation is not None
+        """The batch size with the highest expected goodput at the width at which the job trains."""
         if job.class_id not in self.applications:
             return 0
-        gpus = job.allocation.option.gpus
-        return self.learner.batch(job.class_id, job.gpu_type, gpus, job.done)
+        return self.learner.batch(job.class_id, job.gpu_type, job.gpus, job.done)
 
     def receive_report(self, job: SimJob, at: Instant) -> None:
         """Learn from the measurement of the job's trainer, with noise."""

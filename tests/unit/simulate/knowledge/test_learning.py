@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from charterer.domain.ids import ClassId, Rate
-from charterer.domain.job import Widths
+from charterer.domain.job import ResizePolicy, Widths
 from charterer.estimate.goodput import configurations
 from charterer.estimate.observation import split
 from charterer.incremental import Memo
@@ -153,6 +153,36 @@ def test_the_batch_size_is_chosen_anew_on_the_way() -> None:
     memo = Memo()
     Simulation(given, lambda snapshot: plan(snapshot, memo), watched).run()
     assert max(seen) > 4 * min(seen)
+
+
+def test_while_pods_join_a_job_its_batch_size_is_that_of_the_width_at_which_it_trains() -> None:
+    in_place = JobTerms(Widths(4, 4, 16), resize=ResizePolicy.IN_PLACE)
+    given = replace(scenario([0.0], Made(Trainer(), epochs=2, work=6_000.0).application()), terms=lambda _: in_place)
+    seen: list[tuple[int, int, int]] = []
+
+    class Watched(LearnedKnowledge):
+        __slots__ = ()
+
+        def batch(self, job: SimJob) -> int:
+            chosen = LearnedKnowledge.batch(self, job)
+            if job.resized_from is not None and job.allocation is not None:
+                widths = (job.resized_from.option.gpus, job.allocation.option.gpus)
+                own, new = (self.learner.batch(job.class_id, job.gpu_type, gpus, job.done) for gpus in widths)
+                seen.append((chosen, own, new))
+            return chosen
+
+    draw = random.Random(0)
+    watched = Watched(
+        {class_of("resnet"): given.applications["resnet"]},
+        {NODE.gpu_type: NODE.gpus_per_node},
+        RESTART,
+        given.budget.id,
+        ReportModel(lambda: draw.gauss()),
+    )
+    memo = Memo()
+    Simulation(given, lambda snapshot: plan(snapshot, memo), watched).run()
+    assert any(own != new for _, own, new in seen), "no report came while pods joined"
+    assert all(chosen == own for chosen, own, _ in seen)
 
 
 def test_an_application_of_one_batch_size_cannot_be_learned() -> None:

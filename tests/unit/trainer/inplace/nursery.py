@@ -1,8 +1,9 @@
 """Forks processes that have imported a framework already: nursery.py MODULE...
 
-Each line of standard input is ``{"script": PATH, "environ": {...}, "output": PATH}``: a child with that environment
-runs the script. The answers are lines, too: ``{"started": PID}``, and ``{"ended": PID, "code": CODE}`` as of
-subprocess.Popen. Importing torch takes four seconds of processor time, so tests with many processes import it once.
+Each line of standard input is ``{"script": PATH, "arguments": [...], "environ": {...}, "output": PATH}``: a child with
+that environment runs the script. The answers are lines, too: ``{"started": PID}``, and ``{"ended": PID, "code": CODE}``
+as of subprocess.Popen. Importing torch takes four seconds of processor time, so tests with many processes import it
+once.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def child(asked: dict[str, Any]) -> NoReturn:
     os.environ.update(asked["environ"])
     code = 1
     try:
-        sys.path[0] = os.path.dirname(asked["script"])
+        sys.argv = [asked["script"], *asked["arguments"]]
+        folders = filter(None, asked["environ"].get("PYTHONPATH", "").split(":"))
+        sys.path[:1] = [os.path.dirname(asked["script"]), *folders]
         runpy.run_path(asked["script"], run_name="__main__")
         code = 0
     except SystemExit as end:

@@ -54,11 +54,12 @@ class Nursery:
         self._changed = threading.Condition()
         threading.Thread(target=self._listen, daemon=True).start()
 
-    def script(self, script: str) -> Starter:
-        """Starts that script, of this folder."""
+    def script(self, script: str | Path, *arguments: str) -> Starter:
+        """Starts that script, of this folder where its path is relative."""
 
         def start(environ: Mapping[str, str], output: Path) -> Process:
-            asked = {"script": str(HERE / script), "environ": dict(environ), "output": str(output)}
+            what = {"script": str(HERE / script), "arguments": arguments}
+            asked = {**what, "environ": dict(environ), "output": str(output)}
             assert self._process.stdin is not None
             self._process.stdin.write(json.dumps(asked).encode() + b"\n")
             self._process.stdin.flush()

@@ -174,9 +174,9 @@ def elastic(
     and survivors of a failed peer must be called to another one. ``ddp``: arguments of DistributedDataParallel.
     ``warm_up``: called with a copy of the net before this process joins, to run a forward and backward pass once.
 
-    RuntimeError under torchrun or with several processes in a pod.
+    RuntimeError under torchrun, with several processes in a pod, or where a pod has several GPUs and the net is on one.
     """
-    check_launch(os.environ)
+    check_launch(os.environ, len({parameter.device for parameter in net.parameters()}))
     return TorchJob(
         current(),
         Environment.read(os.environ),
