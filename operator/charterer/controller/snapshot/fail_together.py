@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from charterer.domain.ids import PoolId
-from charterer.domain.nodes.waits import with_others
 from charterer.domain.order import Scope
 from charterer.domain.pool import Pool
+from charterer.estimate.nodes.waits import with_others
 from charterer.providers.accounts import Account, account_of
 
 

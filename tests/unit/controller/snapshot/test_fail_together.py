@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from charterer.controller.snapshot.fail_together import fail_together
 from charterer.domain.ids import PoolId
-from charterer.domain.nodes.waits import NO_ANSWERS, NodeStart, expected_wait, with_refusal, with_start
+from charterer.domain.nodes.waits import NO_ANSWERS, NodeStart
 from charterer.domain.pool import CapacityType, Pool
+from charterer.estimate.nodes.waits import expected_wait, with_refusal, with_start
 from tests import factory as make
 from tests.unit.controller.snapshot.test_refused_alike import aws
 

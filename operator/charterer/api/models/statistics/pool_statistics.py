@@ -10,9 +10,10 @@ from pydantic import Field
 from charterer.api.models.base import ApiModel, Time
 from charterer.api.models.statistics.machine_state import MachineContent, PackedStatistics, packed
 from charterer.domain.nodes.hazard import BAND_ENDS, NOTHING_COUNTED, Hazard, NodeLifetimes
-from charterer.domain.nodes.waits import NO_ANSWERS, SLOTS, Answers, availability
+from charterer.domain.nodes.waits import NO_ANSWERS, SLOTS, Answers
 from charterer.domain.pool import Pool
 from charterer.domain.time import Instant
+from charterer.estimate.nodes.waits import availability
 
 _log = logging.getLogger(__name__)
 _BANDS: Final = len(BAND_ENDS)
