@@ -302,7 +302,6 @@ class Instance:
     ended: Instant | None
     segments: tuple[PriceSegment, ...]
     billing_minimum_seconds: int
-    ended_because: str = ""
     order: OrderToken | None = None
     ends: Instant | None = None
 
