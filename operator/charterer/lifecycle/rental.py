@@ -44,7 +44,7 @@ from charterer.sentences import count, names
 
 _PATIENCE_SECONDS = 600.0
 """Seconds after which a released machine is ended whatever keeps it, counted from when it ought to be empty."""
-_STRANGER_GPU_SECONDS = 3600.0
+_FOREIGN_GPU_SECONDS = 3600.0
 """Seconds that pods of others with GPUs may go on on a released machine before they are asked to leave."""
 _LAST_PATIENCE_SECONDS = 60.0
 """The same where a hard limit ends the machine, which holds money back for ``hard_limit.MARGIN_SECONDS`` only."""
@@ -199,7 +199,7 @@ def _patience(rental: Rental, view: LifecycleView) -> tuple[Instant, Instant]:
     """From when pods that Charterer did not start are asked to leave the machine, and until when they may keep it."""
     node, released = view.node(rental), _released(rental, view)
     lenient = node is not None and node.foreign_gpus > 0 and not _limited(rental)
-    evict_from = after(released, _STRANGER_GPU_SECONDS) if lenient else released
+    evict_from = after(released, _FOREIGN_GPU_SECONDS) if lenient else released
     return evict_from, after(max(evict_from, _own_end(rental, view)), _patience_seconds(rental))
 
 

@@ -16,7 +16,7 @@ from charterer.estimate.nodes.waits import with_others
 from charterer.providers.accounts import Account, account_of
 
 
-def fail_together(pools: Mapping[PoolId, Pool]) -> Mapping[PoolId, Pool]:
+def with_correlated_answers(pools: Mapping[PoolId, Pool]) -> Mapping[PoolId, Pool]:
     """The pools, each with what was counted of those that fail together with it."""
     if not any(any(pool.answers.refused) for pool in pools.values()):
         return pools
