@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import importlib
-import io
 import json
 import pkgutil
 import socket
@@ -168,18 +167,15 @@ def think() -> None:
 
 
 def command_line() -> None:
-    """The help of every command, the CustomResourceDefinitions, and a table on a terminal."""
+    """The help of every command, and the CustomResourceDefinitions."""
     import click
     from click.testing import CliRunner
-    from rich.console import Console
-    from rich.table import Table
 
     from charterer.cli.main import main
 
     for name in main.list_commands(click.Context(main)):
         assert CliRunner().invoke(main, [name, "--help"], catch_exceptions=False).exit_code == 0, name
     assert CliRunner().invoke(main, ["crds"], catch_exceptions=False).exit_code == 0
-    Console(file=io.StringIO(), force_terminal=True).print(Table("a", title="[bold]b[/]"))
 
 
 def reach_the_cluster() -> None:

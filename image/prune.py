@@ -73,7 +73,6 @@ def rules(packages: Path) -> tuple[Rule, ...]:
             "neither estimates nor solvers use it",
             ("scipy/special/cython_special*.so", *(f"scipy/{name}" for name in _SCIPY)),
         ),
-        Rule("no source code is shown in colours", ("pygments", "pygments-*.dist-info")),
     )
 
 

@@ -44,7 +44,6 @@ from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_
 from charterer.simulate.model.sim_job import SimJob
 from charterer.simulate.model.workload import Submission
 from charterer.simulate.policies.baselines import (
-    BoaReference,
     FixedFleet,
     QueueOrder,
     RequestedWidth,
@@ -52,6 +51,7 @@ from charterer.simulate.policies.baselines import (
 )
 from charterer.simulate.policies.planner_policy import PlannerPolicy
 from charterer.simulate.simulation import Simulation
+from tests.boa_reference import BoaReference
 
 START = parse_instant("2026-06-01T00:00:00Z")
 MONTH, PER_MONTH = 30 * 86_400.0, 20_000

@@ -220,7 +220,6 @@ async def test_an_instance_that_somebody_ends_by_hand_is_told_as_ended(world: Wo
         return
     [instance] = [i for i in (await world.survey()).instances if i.id == id]
     assert (instance.state, instance.ended is not None) == (InstanceState.ENDED, True)
-    assert instance.ended_because
 
 
 async def test_what_somebody_else_has_in_the_account_is_neither_listed_nor_ended(world: World) -> None:

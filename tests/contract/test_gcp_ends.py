@@ -39,7 +39,6 @@ async def test_a_preemption_is_told_with_its_time_and_the_group_makes_nothing_ag
     [machine] = m.machines
     assert machine.ended is not None
     assert instance.ended == instant(machine.ended)
-    assert instance.ended_because == "compute.instances.preempted: Instance was preempted."
     assert survey.ordered == frozenset()
     await m.ask("one")
     assert m.truth() == [], "an order whose machine was taken back is not served again"

@@ -96,7 +96,6 @@ def ended(machine: Instance, when: Instant) -> Instance:
         when,
         machine.segments,
         machine.billing_minimum_seconds,
-        "Died",
     )
 
 

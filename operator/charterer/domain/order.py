@@ -206,10 +206,11 @@ class CoolDown:
 
     @property
     def doubted_until(self) -> Instant:
-        """Until when it is in doubt whether the offer is back: as long again as it cooled.
+        """Until when it is in doubt whether the offer is back: for as long after the cool-down as that lasted.
 
-        An hour at least where it cools no longer than this: that it is asked often does not bring it back sooner. So
-        does it for machines that were never ready, since the next one takes a quarter of an hour to show.
+        For an hour at least where the cool-down had grown to its longest, because a shorter longest one does not bring
+        the offer back sooner, and where machines were never ready: the next one shows only after a quarter of an hour
+        whether it will be.
         """
         grown = self.seconds >= self.kind.longest_seconds or self.kind is RefusalKind.NEVER_READY
         return after(self.until, max(self.seconds, LONGEST_SECONDS) if grown else self.seconds)

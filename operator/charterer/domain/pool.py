@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.money import Price
 from charterer.domain.nodes.hazard import NOTHING_COUNTED, Hazard, NodeLifetimes
-from charterer.domain.nodes.waits import NO_ANSWERS, Answers, start_seconds
+from charterer.domain.nodes.waits import NO_ANSWERS, Answers
 from charterer.domain.order import CoolDown, LaunchWay, Refusal, Traits
 from charterer.domain.time import Instant
 
@@ -193,7 +193,7 @@ class Pool:
     @property
     def likely_start_seconds(self) -> float:
         """From a node's launch to its readiness, as seen; as declared where none was."""
-        return start_seconds(self.known_answers, self.start_seconds)
+        return self.known_answers.start_seconds(self.start_seconds)
 
     @property
     def gpus_per_node(self) -> int:
@@ -302,7 +302,6 @@ class Instance:
     ended: Instant | None
     segments: tuple[PriceSegment, ...]
     billing_minimum_seconds: int
-    ended_because: str = ""
     order: OrderToken | None = None
     ends: Instant | None = None
 

@@ -7,17 +7,14 @@ What differs between clouds is in ``Survey.traits``.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
 
 from charterer.domain.budget import Mode
-from charterer.domain.ids import BudgetId, OrderToken, PoolId
-from charterer.domain.order import Ask, CoolDown, Order, Refusal, RefusalKind, Scope, cool_down
+from charterer.domain.ids import BudgetId, PoolId
+from charterer.domain.order import Ask, Order, Refusal, RefusalKind, Scope, cool_down
 from charterer.domain.plan import ReasonCode
-from charterer.domain.pool import Instance, Pool, Survey
-from charterer.domain.rental import Rental, RentalPhase, by_gang, gang_deadline, has_machine
+from charterer.domain.pool import Pool
+from charterer.domain.rental import Rental, RentalPhase, gang_deadline, has_machine
 from charterer.domain.steps import (
     Adopt,
     AskCloud,
@@ -38,10 +35,14 @@ from charterer.lifecycle.lifetimes import lifetime_to_count
 from charterer.lifecycle.never_ready import never_ready
 from charterer.lifecycle.offers import disproved, offer_returned
 from charterer.lifecycle.orphans import orphan_name, worst_price
+from charterer.lifecycle.pool_inventory import PoolInventory, lacks_others, order_token
 from charterer.lifecycle.rental import ended_unread, may_terminate, note_missing
+from charterer.lifecycle.rows import Row, first_step
 from charterer.lifecycle.starts import new_starts
 from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, draining, missing, vanished
 from charterer.sentences import count, names
+
+_Step = PoolStep | MarkMissing | MarkEnded
 
 
 def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | MarkMissing | MarkEnded | Wait | None:
@@ -52,142 +53,74 @@ def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | MarkMissing | 
     survey = view.snapshot.surveys.get(pool_id)
     if survey is None:
         return Wait(f"the cloud has not yet been asked about GPUPool {pool_id}")
-    inventory = _PoolInventory.of(pool, survey, view)
-    step = _match_instances(inventory, view) or _adjust_orders(inventory, view)
-    if step is not None and not isinstance(step, Wait):
-        return step
-    return _to_record(inventory, view) or step
-
-
-def _to_record(inventory: _PoolInventory, view: LifecycleView) -> Reopen | CountLifetime | RecordOffer | None:
-    """The step that records what nothing waits for: that the offer is back, a lifetime that ended, what the cloud
-    offers, or how nodes started."""
-    pool = inventory.pool
-    if pool.gone:
-        return None  # there is no object to record it in
-    if over := disproved(pool, inventory.rentals, view.snapshot):
-        return Reopen(pool.id, over)
-    if (ended := lifetime_to_count(pool, inventory.rentals)) is not None:
-        return ended
-    if pool.deleting:
-        return None
-    starts = new_starts(pool, inventory.rentals)
-    if starts or not pool.offer_recorded:
-        return RecordOffer(pool.id, pool.offering, pool.quote, pool.quote_on_record, starts)
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class _PoolInventory:
-    """Rentals and instances of one pool, by what they need of each other.
-
-    ``waiting``: Requested rentals without an instance. ``leaving``: released rentals that never got one. ``unclaimed``:
-    instances that no rental names, those still alive first. ``counted``: the number of instances that live. ``gangs``:
-    by name, the rentals of gangs that are to stay.
-    """
-
-    pool: Pool
-    survey: Survey
-    rentals: Sequence[Rental]
-    waiting: Sequence[Rental]
-    leaving: Sequence[Rental]
-    unclaimed: Sequence[Instance]
-    counted: int
-    gangs: Mapping[str, Sequence[Rental]]
-
-    @classmethod
-    def of(cls, pool: Pool, survey: Survey, view: LifecycleView) -> _PoolInventory:
-        rentals = view.rentals_of_pool.get(pool.id, ())
-        without_instance = [
-            rental for rental in rentals if rental.instance is None and rental.phase is not RentalPhase.ENDED
-        ]
-        return cls(
-            pool=pool,
-            survey=survey,
-            rentals=rentals,
-            waiting=_gang_by_gang([rental for rental in without_instance if not draining(rental)]),
-            leaving=[rental for rental in without_instance if draining(rental)],
-            unclaimed=sorted(view.unclaimed(pool.id), key=lambda instance: instance.state not in COUNTED_STATES),
-            counted=sum(instance.state in COUNTED_STATES for instance in survey.instances),
-            gangs=by_gang(rental for rental in rentals if rental.stays),
-        )
-
-    def lacks_others(self, rental: Rental) -> bool:
-        """Whether rentals of its gang are not there (yet), so that the cloud is asked for none of them."""
-        gang = rental.gang
-        return gang is not None and len(self.gangs.get(gang.name, ())) < gang.nodes
-
-
-def _gang_by_gang(rentals: Sequence[Rental]) -> Sequence[Rental]:
-    """Rentals in order of creation, with all of a gang where its first one is."""
-    first: dict[str, int] = {}
-    for position, rental in enumerate(rentals):
-        first.setdefault(rental.id if rental.gang is None else rental.gang.name, position)
-    return sorted(rentals, key=lambda rental: first[rental.id if rental.gang is None else rental.gang.name])
+    return first_step(ROWS.values(), PoolInventory.of(pool, survey, view), view)
 
 
 # --- matching: everything that the cloud bills gets a rental ---------------------------------------------------------
 
 
-def _match_instances(
-    inventory: _PoolInventory, view: LifecycleView
-) -> PoolStep | MarkMissing | MarkEnded | Wait | None:
-    for rental in inventory.rentals:
-        if (step := _match_named(rental, inventory.pool, inventory.survey, view)) is not None:
-            return step
-    if not inventory.unclaimed:
-        return None
-    unread = view.snapshot.unread_rental(inventory.pool.id)
-    if unread is not None:
-        return Wait(
-            f"GPURental {unread.name} to be readable ({unread.field}: {unread.message}): one of "
-            f"{count(len(inventory.unclaimed), 'instance')} may be its machine"
-        )
-    instance = inventory.unclaimed[0]
-    taker = _taker(inventory, instance)
-    if taker is not None:
-        return Adopt(taker.id, instance)
-    budget = _payer(inventory.rentals, view)
-    if budget is None:
-        return Wait(
-            f"instance {instance.id} of GPUPool {inventory.pool.id} has no rental: "
-            "create a GPUBudget in mode Enforce to pay for it until it is ended"
-        )
-    return RecordOrphan(
-        orphan_name(inventory.pool.id, inventory.survey.offering.group_id, instance),
-        inventory.pool.id,
-        budget,
-        instance,
-        worst_price(inventory.pool, instance),
-    )
-
-
-def _match_named(
-    rental: Rental, pool: Pool, survey: Survey, view: LifecycleView
-) -> PoolStep | MarkMissing | MarkEnded | None:
+def _match_named(inventory: PoolInventory, view: LifecycleView) -> Adopt | MarkMissing | MarkEnded | None:
     """The step of a rental that names an instance of which nothing is on record yet.
 
     The cloud's reply named it, or the rental was made for an orphan.
     """
-    if rental.phase is not RentalPhase.REQUESTED or rental.instance is None:
-        return None
-    instance = view.instance(rental)
-    if instance is not None:
-        return Adopt(rental.id, instance)
-    if (noted := note_missing(rental, instance, survey, view.snapshot.now)) is not None:
-        return noted
-    if vanished(rental, instance, survey):
-        return ended_unread(rental, pool)
+    for rental in inventory.rentals:
+        if rental.phase is not RentalPhase.REQUESTED or rental.instance is None:
+            continue
+        instance = view.instance(rental)
+        if instance is not None:
+            return Adopt(rental.id, instance)
+        if (noted := note_missing(rental, instance, inventory.survey, view.snapshot.now)) is not None:
+            return noted
+        if vanished(rental, instance, inventory.survey):
+            return ended_unread(rental, inventory.pool)
     return None
 
 
-def _taker(inventory: _PoolInventory, instance: Instance) -> Rental | None:
-    """The rental that the instance is for: the one that it was ordered for, or where the cloud only counts, any."""
+def _unread_rental(inventory: PoolInventory, view: LifecycleView) -> Wait | None:
+    unread = view.snapshot.unread_rental(inventory.pool.id)
+    if not inventory.unclaimed or unread is None:
+        return None
+    return Wait(
+        f"GPURental {unread.name} to be readable ({unread.field}: {unread.message}): one of "
+        f"{count(len(inventory.unclaimed), 'instance')} may be its machine"
+    )
+
+
+def _adopt_ordered(inventory: PoolInventory, view: LifecycleView) -> Adopt | None:
+    """Give an instance to the rental that it was ordered for, where the cloud says which that is."""
+    if not inventory.unclaimed or not inventory.survey.traits.named:
+        return None
+    instance = inventory.unclaimed[0]
+    takers = [rental for rental in _takers(inventory) if order_token(rental.uid) == instance.order]
+    return Adopt(takers[0].id, instance) if takers else None
+
+
+def _adopt_counted(inventory: PoolInventory, view: LifecycleView) -> Adopt | None:
+    """Give an instance to any rental, where the cloud only counts."""
+    if not inventory.unclaimed or inventory.survey.traits.named:
+        return None
+    takers = _takers(inventory)
+    return Adopt(takers[0].id, inventory.unclaimed[0]) if takers else None
+
+
+def _takers(inventory: PoolInventory) -> Sequence[Rental]:
+    """The rentals that may take the first unclaimed instance, the first ones first."""
     waiting, leaving = inventory.waiting, inventory.leaving
-    candidates = [*waiting, *leaving] if instance.state in COUNTED_STATES else [*leaving, *waiting]
-    if inventory.survey.traits.named:
-        candidates = [rental for rental in candidates if order_token(rental.uid) == instance.order]
-    return candidates[0] if candidates else None
+    return [*waiting, *leaving] if inventory.unclaimed[0].state in COUNTED_STATES else [*leaving, *waiting]
+
+
+def _record_orphan(inventory: PoolInventory, view: LifecycleView) -> RecordOrphan | Wait | None:
+    if not inventory.unclaimed:
+        return None
+    pool, instance, budget = inventory.pool, inventory.unclaimed[0], _payer(inventory.rentals, view)
+    if budget is None:
+        return Wait(
+            f"instance {instance.id} of GPUPool {pool.id} has no rental: "
+            "create a GPUBudget in mode Enforce to pay for it until it is ended"
+        )
+    name = orphan_name(pool.id, inventory.survey.offering.group_id, instance)
+    return RecordOrphan(name, pool.id, budget, instance, worst_price(pool, instance))
 
 
 def _payer(rentals: Sequence[Rental], view: LifecycleView) -> BudgetId | None:
@@ -202,61 +135,31 @@ def _payer(rentals: Sequence[Rental], view: LifecycleView) -> BudgetId | None:
 # --- the orders: the rentals that want a node -------------------------------------------------------------------------
 
 
-def _adjust_orders(inventory: _PoolInventory, view: LifecycleView) -> PoolStep | Wait | None:
+def _cool_refused(inventory: PoolInventory, view: LifecycleView) -> Cool | None:
+    return _cool(_refusal(inventory), inventory, view)
+
+
+def _cool_incomplete_gang(inventory: PoolInventory, view: LifecycleView) -> Cool | None:
+    return _cool(_incomplete_gang(inventory, view.snapshot.now), inventory, view)
+
+
+def _cool_never_ready(inventory: PoolInventory, view: LifecycleView) -> Cool | None:
+    return _cool(never_ready(inventory.pool, inventory.rentals, view.snapshot.now), inventory, view)
+
+
+def _cool(refusal: Refusal | None, inventory: PoolInventory, view: LifecycleView) -> Cool | None:
     pool, now = inventory.pool, view.snapshot.now
-    refusal = _refusal(inventory) or _given_up(inventory, now) or never_ready(pool, inventory.rentals, now)
-    cooling = pool.cooling(now)
-    if refusal is not None and cooling is None and not pool.deleting:
-        returned = offer_returned(refusal.kind, inventory.rentals, view.snapshot.jobs)
-        billed = bool(_waited_for(inventory))
-        return Cool(pool.id, cool_down(pool.cool_downs, refusal, pool.cooldown_seconds, now, returned, billed=billed))
-    closing = cooling is not None or pool.deleting or view.snapshot.stop is not None
-    staying = [rental for rental in inventory.rentals if _holds(rental, inventory.survey, view)]
-    surplus = inventory.waiting if closing else _surplus(inventory, pool.max_nodes - len(staying))
-    wanted = [rental for rental in _askable(inventory) if rental not in surplus]
-    if (withdrawal := _withdrawal(inventory, wanted, staying)) is not None:
-        return withdrawal
-    if given_up := [*inventory.leaving, *surplus]:
-        return CloseUnfulfilled(given_up[0].id, _unfulfilled(given_up[0], pool, view, cooling))
-    return _ask(inventory, wanted, staying, view)
+    if refusal is None or pool.deleting or pool.cooling(now) is not None:
+        return None
+    returned = offer_returned(refusal.kind, inventory.rentals, view.snapshot.jobs)
+    billed = bool(inventory.split_gangs)
+    return Cool(pool.id, cool_down(pool.cool_downs, refusal, pool.cooldown_seconds, now, returned, billed=billed))
 
 
-def _surplus(inventory: _PoolInventory, room: int) -> Sequence[Rental]:
-    """The rentals that wait and for which the pool has no room any more, as after its size was lowered.
-
-    The oldest that fit are kept; of a gang all or none. A cloud that counts would refuse all of them for one too many.
-    """
-    surplus: list[Rental] = []
-    parts = groupby(inventory.waiting, key=lambda rental: rental.id if rental.gang is None else rental.gang.name)
-    for part in [list(rentals) for _, rentals in parts]:
-        if len(part) <= room:
-            room -= len(part)
-        else:
-            surplus += part
-    return surplus
-
-
-def _askable(inventory: _PoolInventory) -> Sequence[Rental]:
-    """The rentals that wait, without gangs that cannot be asked for as a whole now.
-
-    Those are gangs that lack rentals, and gangs of which a cloud that keeps trying has only some on record: it would
-    launch those without the others, so they are withdrawn first.
-    """
-    traits, ordered = inventory.survey.traits, inventory.survey.ordered
-    complete = [rental for rental in inventory.waiting if not inventory.lacks_others(rental)]
-    if not (traits.together and traits.keeps_trying):
-        return complete
-    on_record: dict[str, set[bool]] = {}
-    for rental in complete:
-        if rental.gang is not None:
-            on_record.setdefault(rental.gang.name, set()).add(order_token(rental.uid) in ordered)
-    return [rental for rental in complete if rental.gang is None or len(on_record[rental.gang.name]) == 1]
-
-
-def _given_up(inventory: _PoolInventory, now: Instant) -> Refusal | None:
+def _incomplete_gang(inventory: PoolInventory, now: Instant) -> Refusal | None:
     """A gang that has machines, which are billed, and that waits for the others for too long without a refusal."""
     pool = inventory.pool
-    for members in _waited_for(inventory):
+    for members in inventory.split_gangs:
         gang = members[0].gang
         if gang is not None and now >= gang_deadline(members, pool.start_seconds):
             came = sum(has_machine(rental) for rental in members)
@@ -265,12 +168,7 @@ def _given_up(inventory: _PoolInventory, now: Instant) -> Refusal | None:
     return None
 
 
-def _waited_for(inventory: _PoolInventory) -> Sequence[Sequence[Rental]]:
-    """The gangs of which some have machines and others wait for one."""
-    return [members for members in inventory.gangs.values() if len({has_machine(rental) for rental in members}) == 2]
-
-
-def _refusal(inventory: _PoolInventory) -> Refusal | None:
+def _refusal(inventory: PoolInventory) -> Refusal | None:
     """The latest refusal of an order that waits.
 
     Where the cloud only counts, a refusal without an order belongs to the waiting rentals when the cloud lacks a node
@@ -290,27 +188,23 @@ def _refusal(inventory: _PoolInventory) -> Refusal | None:
     return max(ours, key=lambda item: item.at, default=None)
 
 
-def _withdrawal(inventory: _PoolInventory, wanted: Sequence[Rental], staying: Sequence[Rental]) -> Withdraw | None:
-    """Orders that the cloud still tries to launch and nobody wants any more."""
-    survey = inventory.survey
-    keep = max(inventory.counted, len(staying) + len(wanted))
+def _withdraw(inventory: PoolInventory, view: LifecycleView) -> Withdraw | None:
+    """Withdraw orders that the cloud still tries to launch and nobody wants any more."""
+    survey, wanted = inventory.survey, inventory.wanted
+    keep = max(inventory.counted, len(inventory.held) + len(wanted))
     unwanted = survey.ordered - {order_token(rental.uid) for rental in wanted}
     if unwanted or (survey.target is not None and survey.target > keep):
         return Withdraw(inventory.pool.id, tuple(sorted(unwanted)), keep)
     return None
 
 
-def _holds(rental: Rental, survey: Survey, view: LifecycleView) -> bool:
-    """Whether the rental's instance counts towards the target; one that is not listed yet does."""
-    if rental.instance is None or rental.phase is RentalPhase.ENDED:
-        return False
-    instance = view.instance(rental)
-    return not vanished(rental, instance, survey) if instance is None else instance.state in COUNTED_STATES
+def _close(inventory: PoolInventory, view: LifecycleView) -> CloseUnfulfilled | None:
+    """Close a rental that gets no node any more, once nothing is ordered for it."""
+    rental = next(iter([*inventory.leaving, *inventory.surplus]), None)
+    return None if rental is None else CloseUnfulfilled(rental.id, _unfulfilled(rental, inventory.pool, view))
 
 
-def _ask(
-    inventory: _PoolInventory, wanted: Sequence[Rental], staying: Sequence[Rental], view: LifecycleView
-) -> PoolStep | Wait | None:
+def _ask(inventory: PoolInventory, view: LifecycleView) -> AskCloud | Wait | None:
     """Ask for the missing nodes, once pool and paying budget have the finalizers that keep them.
 
     Where the cloud launches all nodes of a gang or none, each gang is asked for by itself.
@@ -319,7 +213,7 @@ def _ask(
     lists must show and lack: its end lowers the target too, so that a target which counts it would buy a node too many.
     Leaving it out can only ask for too few, until the next step.
     """
-    asking = [rental for rental in wanted if not view.observes(rental.budget)]
+    asking = [rental for rental in inventory.wanted if not view.observes(rental.budget)]
     if not asking:
         return _others_awaited(inventory)
     if not inventory.pool.guarded:
@@ -330,16 +224,16 @@ def _ask(
         return Wait(f"the finalizer of GPUBudget {min(unguarded)}")
     survey = inventory.survey
     target, ordered = survey.target, survey.ordered
-    gone = [rental for rental in staying if missing(rental, view.instance(rental), survey)]
+    gone = [rental for rental in inventory.held if missing(rental, view.instance(rental), survey)]
     if target is not None and any(rental.missing_since in (None, survey.asked) for rental in gone):
         return Wait(f"a second list that lacks {count(len(gone), 'instance')} of GPUPool {inventory.pool.id}")
-    at_least = len(asking) + sum(rental not in gone and not may_terminate(rental, view) for rental in staying)
+    at_least = len(asking) + sum(rental not in gone and not may_terminate(rental, view) for rental in inventory.held)
     for part, together in _asked_together(asking) if survey.traits.together else [(asking, False)]:
         orders = tuple([Order(order_token(rental.uid), rental.id) for rental in part])
         lacking = any(order.token not in ordered for order in orders) if target is None else target < at_least
         if lacking:
             return AskCloud(inventory.pool.id, Ask(orders, at_least, together))
-    deadlines = [gang_deadline(members, inventory.pool.start_seconds) for members in _waited_for(inventory)]
+    deadlines = [gang_deadline(members, inventory.pool.start_seconds) for members in inventory.split_gangs]
     text = f"{count(len(inventory.waiting), 'node')} of GPUPool {inventory.pool.id} asked for, not launched yet"
     return Wait(text, until=min(deadlines, default=None))
 
@@ -352,18 +246,14 @@ def _asked_together(rentals: Sequence[Rental]) -> Sequence[tuple[Sequence[Rental
     return [(part, bool(name)) for name, part in parts.items()]
 
 
-def _others_awaited(inventory: _PoolInventory) -> Wait | None:
+def _others_awaited(inventory: PoolInventory) -> Wait | None:
     """The wait of gangs that lack rentals: the plan makes the others, or releases these."""
-    short = next((rental.gang for rental in inventory.waiting if inventory.lacks_others(rental)), None)
+    short = next((rental.gang for rental in inventory.waiting if lacks_others(rental, inventory.gangs)), None)
     return None if short is None else Wait(f"all rentals of the {short.nodes} that {short.job_name} needs at once")
 
 
-def order_token(uid: str) -> OrderToken:
-    """The token of the order of the rental with that uid: the same for every try, and no other rental's."""
-    return OrderToken(f"c{hashlib.sha256(uid.encode()).hexdigest()[:31]}")
-
-
-def _unfulfilled(rental: Rental, pool: Pool, view: LifecycleView, cooling: CoolDown | None) -> str:
+def _unfulfilled(rental: Rental, pool: Pool, view: LifecycleView) -> str:
+    cooling = pool.cooling(view.snapshot.now)
     if draining(rental):
         return rental.released_because or "it was released before an instance came"
     if view.snapshot.stop is not None:
@@ -377,6 +267,48 @@ def _unfulfilled(rental: Rental, pool: Pool, view: LifecycleView, cooling: CoolD
     return f"GPUPool {pool.id} has or awaits {pool.most_nodes}"
 
 
+# --- the record: what nothing waits for -------------------------------------------------------------------------------
+
+
+def _reopen(inventory: PoolInventory, view: LifecycleView) -> Reopen | None:
+    pool = inventory.pool
+    over = None if pool.gone else disproved(pool, inventory.rentals, view.snapshot)
+    return Reopen(pool.id, over) if over else None
+
+
+def _count_lifetime(inventory: PoolInventory, view: LifecycleView) -> CountLifetime | None:
+    return None if inventory.pool.gone else lifetime_to_count(inventory.pool, inventory.rentals)
+
+
+def _record_offer(inventory: PoolInventory, view: LifecycleView) -> RecordOffer | None:
+    pool = inventory.pool
+    if pool.gone or pool.deleting:
+        return None
+    starts = new_starts(pool, inventory.rentals)
+    if not starts and pool.offer_recorded:
+        return None
+    return RecordOffer(pool.id, pool.offering, pool.quote, pool.quote_on_record, starts)
+
+
+ROWS: Mapping[str, Row[PoolInventory, _Step]] = {
+    "Named": Row(_match_named),
+    "Unreadable": Row(_unread_rental),
+    "Ordered": Row(_adopt_ordered),
+    "Counted": Row(_adopt_counted),
+    "Orphan": Row(_record_orphan),
+    "Refused": Row(_cool_refused),
+    "Incomplete gang": Row(_cool_incomplete_gang),
+    "Never ready": Row(_cool_never_ready),
+    "Withdraw": Row(_withdraw),
+    "Close": Row(_close),
+    "Ask": Row(_ask),
+    "Reopen": Row(_reopen, meanwhile=True),
+    "Lifetime": Row(_count_lifetime, meanwhile=True),
+    "Offer": Row(_record_offer, meanwhile=True),
+}
+"""In the order in which they are asked; docs/development/lifecycle.md lists them by these names."""
+
+
 def left_behind(pool: Pool, view: LifecycleView) -> str:
     """The rentals to be ended or paid for before the pool's object may go; empty when none are."""
     survey = view.snapshot.surveys.get(pool.id)
@@ -387,7 +319,7 @@ def left_behind(pool: Pool, view: LifecycleView) -> str:
         return f"{count(len(rentals), 'rental')} ({names(rental.id for rental in rentals)})"
     if survey is None or pool.taken_by is not None:
         return ""
-    inventory = _PoolInventory.of(pool, survey, view)
+    inventory = PoolInventory.of(pool, survey, view)
     if inventory.unclaimed:  # those that have ended are to be paid for, too
         unclaimed = [instance.id for instance in inventory.unclaimed]
         return f"{count(len(unclaimed), 'instance')} ({names(unclaimed)})"

@@ -1,30 +1,23 @@
 """Rentals: from an adopted instance to a ready node, a drained and ended one, a folded cost, and a deleted object.
 
 Money comes first: as soon as the cloud says that an instance has ended, its cost is recorded. What Kubernetes still has
-of the machine is removed after that. The functions of this file are in the order of the steps.
+of the machine is removed after that (``lifecycle.ended_rental``). ``ROWS`` has the steps in their order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from math import ceil
 
-from charterer.domain.billing import accrued, accrued_in
-from charterer.domain.budget import FOLDED_KEPT
+from charterer.domain.billing import accrued
 from charterer.domain.ids import RentalId
-from charterer.domain.job import PodPhase, run_name
-from charterer.domain.money import ZERO
-from charterer.domain.period import period_end
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Instance, InstanceState, Pool, Survey
 from charterer.domain.rental import SEGMENTS_KEPT, Rental, RentalPhase
 from charterer.domain.snapshot import Stop
 from charterer.domain.steps import (
     Cordon,
-    DeleteNode,
-    DeletePod,
-    FailPod,
-    Fold,
-    Forget,
     MarkDraining,
     MarkEnded,
     MarkMissing,
@@ -35,12 +28,23 @@ from charterer.domain.steps import (
     Wait,
 )
 from charterer.domain.time import Instant, after, seconds_between
-from charterer.lifecycle.view import COUNTED_STATES, BoundPod, LifecycleView, draining, missing, must_show, vanished
+from charterer.lifecycle.ended_rental import (
+    delete_node,
+    delete_pod,
+    end_again,
+    fail_pod,
+    fold,
+    forget,
+    forget_with_budget,
+    unpaid,
+)
+from charterer.lifecycle.rows import Row, first_step
+from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, draining, left_alone, missing, vanished
 from charterer.sentences import count, names
 
 _PATIENCE_SECONDS = 600.0
 """Seconds after which a released machine is ended whatever keeps it, counted from when it ought to be empty."""
-_STRANGER_GPU_SECONDS = 3600.0
+_FOREIGN_GPU_SECONDS = 3600.0
 """Seconds that pods of others with GPUs may go on on a released machine before they are asked to leave."""
 _LAST_PATIENCE_SECONDS = 60.0
 """The same where a hard limit ends the machine, which holds money back for ``hard_limit.MARGIN_SECONDS`` only."""
@@ -49,31 +53,20 @@ _LAST_PATIENCE_SECONDS = 60.0
 def rental_step(rental_id: RentalId, view: LifecycleView) -> RentalStep | Wait | None:
     """The rental's next step, what it waits for, or None when it only has to be used."""
     rental = view.snapshot.rentals[rental_id]
-    if rental.phase is RentalPhase.ENDED:
-        return _remove_from_kubernetes(rental, view) or _settle(rental, view)
-    if rental.phase is not RentalPhase.DRAINING and (rental.deleting or view.snapshot.stop is Stop.DRAIN):
+    return first_step(_ROWS_OF_PHASE[rental.phase], rental, view)
+
+
+def _let_go(rental: Rental, view: LifecycleView) -> MarkDraining | None:
+    """Mark a rental whose object is being deleted, or which a person wants drained."""
+    if rental.deleting or view.snapshot.stop is Stop.DRAIN:
         return MarkDraining(rental.id, (ReasonCode.DELETED if rental.deleting else ReasonCode.STOPPED).value)
-    if rental.missing_since is not None and view.instance(rental) is not None:
-        return MarkMissing(rental.id, None)
+    return None
+
+
+def _await_instance(rental: Rental, view: LifecycleView) -> Wait | None:
     if rental.instance is None or rental.phase is RentalPhase.REQUESTED:
         return Wait(f"an instance of GPUPool {rental.pool}")
-    update = cloud_update(rental, view)
-    if not draining(rental) or _left_alone(rental, view):
-        return update or (None if draining(rental) else _start(rental, view))
-    if update is not None and (not isinstance(update, Refresh) or _node_unknown(rental)):
-        return update
-    step = _drain(rental, view)
-    return update if update is not None and isinstance(step, Wait) else step
-
-
-def _node_unknown(rental: Rental) -> bool:
-    """Whether nothing is on record by which its Node could be found, and with it the pods there."""
-    return rental.node is None and not rental.provider_id
-
-
-def _left_alone(rental: Rental, view: LifecycleView) -> bool:
-    """Whether the rental's budget only observes, so that its machine is not ended; a person's order to drain is."""
-    return view.observes(rental.budget) and view.snapshot.stop is not Stop.DRAIN
+    return None
 
 
 # --- what the cloud says ---------------------------------------------------------------------------------------------
@@ -91,16 +84,45 @@ def note_missing(rental: Rental, instance: Instance | None, survey: Survey, now:
 
 def cloud_update(rental: Rental, view: LifecycleView) -> Refresh | MarkEnded | MarkMissing | None:
     """The step that records what the cloud says of the rental's instance; None when all of it is on record."""
-    survey, instance = view.survey(rental), view.instance(rental)
-    if survey is None:
+    return _not_listed(rental, view) or _refresh(rental, view) or _ended(rental, view)
+
+
+def _listed_again(rental: Rental, view: LifecycleView) -> MarkMissing | None:
+    if rental.missing_since is None or view.instance(rental) is None:
         return None
-    if instance is None:
-        if vanished(rental, instance, survey) and rental.missing_since is not None:
-            return MarkEnded(rental.id, rental.missing_since, accrued(rental, rental.missing_since), estimated=True)
-        return note_missing(rental, instance, survey, view.snapshot.now)
+    return MarkMissing(rental.id, None)
+
+
+def _not_listed(rental: Rental, view: LifecycleView) -> MarkEnded | MarkMissing | None:
+    survey, instance = view.survey(rental), view.instance(rental)
+    if survey is None or instance is not None:
+        return None
+    if vanished(rental, instance, survey) and rental.missing_since is not None:
+        return MarkEnded(rental.id, rental.missing_since, accrued(rental, rental.missing_since), estimated=True)
+    return note_missing(rental, instance, survey, view.snapshot.now)
+
+
+def _refresh_first(rental: Rental, view: LifecycleView) -> Refresh | None:
+    """Record more than is on record before all else, unless the machine is to be ended.
+
+    Then it comes first only where nothing is on record by which its Node could be found, and with it the pods there.
+    """
+    if _to_end(rental, view) and (rental.node is not None or rental.provider_id):
+        return None
+    return _refresh(rental, view)
+
+
+def _refresh(rental: Rental, view: LifecycleView) -> Refresh | None:
+    instance = view.instance(rental)
+    return Refresh(rental.id, instance) if instance is not None and _differs_from_record(instance, rental) else None
+
+
+def _ended(rental: Rental, view: LifecycleView) -> MarkEnded | None:
+    """Record the end, once all else that its cost is computed from is on record."""
+    survey, instance = view.survey(rental), view.instance(rental)
+    if survey is None or instance is None or instance.state is not InstanceState.ENDED:
+        return None
     if _differs_from_record(instance, rental):
-        return Refresh(rental.id, instance)
-    if instance.state is not InstanceState.ENDED:
         return None
     ended = survey.asked if instance.ended is None else instance.ended
     return MarkEnded(rental.id, ended, accrued(rental, ended), estimated=instance.ended is None)
@@ -133,9 +155,7 @@ def _differs_from_record(instance: Instance, rental: Rental) -> bool:
 # --- starting and ending ---------------------------------------------------------------------------------------------
 
 
-def _start(rental: Rental, view: LifecycleView) -> RentalStep | Wait | None:
-    if rental.phase is RentalPhase.READY:
-        return None
+def _mark_ready(rental: Rental, view: LifecycleView) -> MarkReady | Wait:
     node = view.node(rental)
     if node is None:
         return Wait(f"the Node of instance {rental.instance}")
@@ -146,10 +166,21 @@ def _start(rental: Rental, view: LifecycleView) -> RentalStep | Wait | None:
     return MarkReady(rental.id, node.name, view.snapshot.now)
 
 
-def _drain(rental: Rental, view: LifecycleView) -> RentalStep | Wait:
+def _to_end(rental: Rental, view: LifecycleView) -> bool:
+    """Whether Charterer ends the rental's machine."""
+    return draining(rental) and not left_alone(rental, view)
+
+
+def _cordon(rental: Rental, view: LifecycleView) -> Cordon | None:
     node = view.node(rental)
-    if node is not None and not node.unschedulable and not node.deleting:
-        return Cordon(rental.id, node.name, node.uid)
+    if node is None or node.unschedulable or node.deleting or not _to_end(rental, view):
+        return None
+    return Cordon(rental.id, node.name, node.uid)
+
+
+def _terminate(rental: Rental, view: LifecycleView) -> Terminate | Wait | None:
+    if not _to_end(rental, view):
+        return None
     busy = _in_use(rental, view)
     if busy is not None:
         return busy
@@ -159,6 +190,7 @@ def _drain(rental: Rental, view: LifecycleView) -> RentalStep | Wait:
     if instance.state not in COUNTED_STATES:
         return Wait(f"the end of instance {instance.id}")
     evict_from, patience_until = _patience(rental, view)
+    node = view.node(rental)
     name = None if node is None else node.name
     return Terminate(rental.id, view.acting(rental.pool), instance, name, evict_from, patience_until)
 
@@ -167,7 +199,7 @@ def _patience(rental: Rental, view: LifecycleView) -> tuple[Instant, Instant]:
     """From when pods that Charterer did not start are asked to leave the machine, and until when they may keep it."""
     node, released = view.node(rental), _released(rental, view)
     lenient = node is not None and node.foreign_gpus > 0 and not _limited(rental)
-    evict_from = after(released, _STRANGER_GPU_SECONDS) if lenient else released
+    evict_from = after(released, _FOREIGN_GPU_SECONDS) if lenient else released
     return evict_from, after(max(evict_from, _own_end(rental, view)), _patience_seconds(rental))
 
 
@@ -217,7 +249,7 @@ def _in_use(rental: Rental, view: LifecycleView) -> Wait | None:
 
 def may_terminate(rental: Rental, view: LifecycleView) -> bool:
     """Whether the rental's own next step is to end its instance, and nobody else's pods are known to keep it."""
-    if not draining(rental) or rental.instance is None or _left_alone(rental, view):
+    if not draining(rental) or rental.instance is None or left_alone(rental, view):
         return False
     node = view.node(rental)
     if rental.held_by or (node is not None and node.foreign_gpus):
@@ -225,92 +257,32 @@ def may_terminate(rental: Rental, view: LifecycleView) -> bool:
     return (node is None or node.unschedulable or node.deleting) and _in_use(rental, view) is None
 
 
-# --- after the end: Kubernetes ---------------------------------------------------------------------------------------
+_LIVING = frozenset({RentalPhase.REQUESTED, RentalPhase.STARTING, RentalPhase.READY})
+_DRAINING = frozenset({RentalPhase.DRAINING})
+_ENDED = frozenset({RentalPhase.ENDED})
 
+ROWS: Mapping[str, tuple[AbstractSet[RentalPhase], Row[Rental, RentalStep]]] = {
+    "Let go": (_LIVING, Row(_let_go)),
+    "Listed again": (_LIVING | _DRAINING, Row(_listed_again)),
+    "No instance": (_LIVING | _DRAINING, Row(_await_instance)),
+    "Not listed": (_LIVING | _DRAINING, Row(_not_listed)),
+    "Refresh": (_LIVING | _DRAINING, Row(_refresh_first)),
+    "End": (_LIVING | _DRAINING, Row(_ended)),
+    "Ready": (frozenset({RentalPhase.STARTING}), Row(_mark_ready)),
+    "Cordon": (_DRAINING, Row(_cordon)),
+    "Terminate": (_DRAINING, Row(_terminate)),
+    "Refresh meanwhile": (_DRAINING, Row(_refresh, meanwhile=True)),
+    "End again": (_ENDED, Row(end_again)),
+    "Fail pods": (_ENDED, Row(fail_pod)),
+    "Delete pods": (_ENDED, Row(delete_pod)),
+    "Delete Node": (_ENDED, Row(delete_node)),
+    "Unpaid": (_ENDED, Row(unpaid)),
+    "Fold": (_ENDED, Row(fold)),
+    "Forget with budget": (_ENDED, Row(forget_with_budget)),
+    "Forget": (_ENDED, Row(forget)),
+}
+"""By phase, in the order in which they are asked; docs/development/lifecycle.md lists them by these names."""
 
-def _remove_from_kubernetes(rental: Rental, view: LifecycleView) -> RentalStep | Wait | None:
-    """Fail and delete pods and Node of a machine that is gone; Kubernetes would keep them for minutes or for ever."""
-    if rental.instance is None or _left_alone(rental, view):
-        return None
-    instance, survey = view.instance(rental), view.survey(rental)
-    if instance is not None and survey is not None and instance.state in COUNTED_STATES:
-        return _end_again(rental, instance, survey, view)
-    pods = view.pods(rental)
-    for bound in pods:
-        if bound.pod.live:
-            return FailPod(bound.job.namespace, bound.pod)
-    for bound in pods:
-        if _deletable(bound):
-            return DeletePod(bound.job.namespace, bound.pod)
-    node = view.node(rental)
-    if node is None or node.deleting:
-        return None
-    unrecorded = sorted({run_name(bound.job.name, bound.pod.run) for bound in pods if not bound.recorded})
-    if unrecorded:  # with the Node its finished pods are deleted, and with them the proof that the run completed
-        return _settle(rental, view, also_wait_for=f"the record of {names(unrecorded)} before its Node goes")
-    return DeleteNode(rental.id, node.name, node.uid)
-
-
-def _end_again(rental: Rental, instance: Instance, survey: Survey, view: LifecycleView) -> RentalStep | Wait:
-    """An ended rental's instance is listed as alive: the list is too old, or the cloud had reported a wrong end."""
-    if must_show(survey, rental.created if rental.ended is None else rental.ended):
-        return Terminate(rental.id, view.acting(rental.pool), instance, None)
-    return Wait(f"a list that must show the end of instance {instance.id}")
-
-
-def _deletable(bound: BoundPod) -> bool:
-    """Whether nothing will be read from a dead pod any more. Succeeded ones stay until their run is recorded."""
-    return bound.recorded or (bound.pod.disrupted and bound.pod.phase is PodPhase.FAILED)
-
-
-# --- after the end: money --------------------------------------------------------------------------------------------
-
-
-def _settle(rental: Rental, view: LifecycleView, also_wait_for: str = "") -> RentalStep | Wait:
-    """Fold the final cost into the budget, then forget the rental, once ``also_wait_for`` (if any) has happened."""
-    budget = view.snapshot.budgets.get(rental.budget)
-    if budget is None:
-        if rental.deleting:
-            return Wait(also_wait_for) if also_wait_for else _forget(rental, view)
-        return Wait(
-            f"GPUBudget {rental.budget}, which is gone: create it again to account for "
-            f"{'nothing' if rental.cost is None else rental.cost}, or delete GPURental {rental.id}"
-        )
-    if rental.deleting and budget.created > max(rental.created, rental.ended or rental.created):
-        return Wait(also_wait_for) if also_wait_for else _forget(rental, view)  # a former budget of this name paid
-    balance = budget.balance
-    if balance is None:
-        return Wait(f"the first period of GPUBudget {budget.id} to be opened")
-    if rental.uid not in balance.folded:
-        end = period_end(budget.time_zone, balance.period_start)
-        if rental.ended is not None and rental.ended > end:
-            return Wait(f"the next period of GPUBudget {budget.id}, in which it ended", until=end)
-        if len(balance.folded) >= FOLDED_KEPT:
-            return Wait(f"some of the {FOLDED_KEPT} rentals that GPUBudget {budget.id} has counted to be gone")
-        whole = ZERO if rental.cost is None else rental.cost
-        in_period = whole if rental.ended is None else accrued_in(rental, balance.period_start, rental.ended)
-        return Fold(rental.id, rental.uid, budget.id, in_period, whole, balance.period_start)
-    if budget.deleting and not rental.deleting:
-        return Forget(rental.id)  # its object waits for the cloud's list without the budget
-    if balance.costs.lifetime != balance.lifetime:
-        return Wait(f"GPUBudget {budget.id} to record what its cost was for")
-    return Wait(also_wait_for) if also_wait_for else _forget(rental, view)
-
-
-def _forget(rental: Rental, view: LifecycleView) -> RentalStep | Wait:
-    """Forget the rental once no list can show its instance again: it would be adopted anew and paid twice.
-
-    That goes for the lists of all pools with the same machines, since any of them may have to act next.
-    """
-    node = view.node(rental)
-    if rental.instance is not None:
-        if view.survey(rental) is None:
-            return Wait(f"the cloud to be asked about GPUPool {rental.pool}")
-        for survey in view.surveys_of_group(rental):
-            if rental.instance in view.instances[survey.pool]:
-                return Wait(f"instance {rental.instance} to leave the cloud's list of GPUPool {survey.pool}")
-            if rental.ended is not None and not must_show(survey, after(rental.ended, survey.traits.listed_seconds)):
-                return Wait(f"instance {rental.instance} to have left the cloud's list for good")
-    if node is not None:
-        return Wait(f"Node {node.name} to be gone")
-    return Forget(rental.id)
+_ROWS_OF_PHASE: Mapping[RentalPhase, Sequence[Row[Rental, RentalStep]]] = {
+    phase: [row for phases, row in ROWS.values() if phase in phases] for phase in RentalPhase
+}

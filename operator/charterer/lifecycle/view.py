@@ -11,7 +11,7 @@ from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, 
 from charterer.domain.job import Allocation, Job, Pod, run_name
 from charterer.domain.pool import Instance, InstanceState, Pool, Survey, acting_pool
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.snapshot import Node, Snapshot
+from charterer.domain.snapshot import Node, Snapshot, Stop
 from charterer.domain.time import Instant, after
 from charterer.incremental import Memo
 
@@ -219,6 +219,11 @@ def _uncounted(job: Job, snapshot: Snapshot) -> bool:
 def draining(rental: Rental) -> bool:
     """Whether the rental is to be ended: the planner released it, or somebody deleted its object."""
     return rental.phase is RentalPhase.DRAINING or (rental.deleting and rental.phase is not RentalPhase.ENDED)
+
+
+def left_alone(rental: Rental, view: LifecycleView) -> bool:
+    """Whether the rental's budget only observes, so that its machine is not ended; a person's order to drain is."""
+    return view.observes(rental.budget) and view.snapshot.stop is not Stop.DRAIN
 
 
 def must_show(survey: Survey, since: Instant) -> bool:

@@ -42,7 +42,6 @@ def _instance(answer: Json) -> Instance:
         ended=None if ended is None else parse_instant(ended),
         segments=tuple(segments),
         billing_minimum_seconds=int(answer["billingMinimumSeconds"]),
-        ended_because=answer["endedBecause"],
         order=_order(answer),
     )
 

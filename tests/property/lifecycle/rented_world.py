@@ -14,7 +14,6 @@ from charterer.domain.budget import Balance
 from charterer.domain.ids import InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.job import Pod, PodPhase
 from charterer.domain.money import ZERO
-from charterer.domain.nodes.waits import with_refusal, with_start
 from charterer.domain.order import LACKS, Reply, with_cool_down, without_cool_downs
 from charterer.domain.pool import Instance, Pool, acting_pool
 from charterer.domain.rental import INSTANCE_ENDED, VANISHED, Rental, RentalPhase, by_gang
@@ -49,6 +48,7 @@ from charterer.domain.steps import (
 )
 from charterer.domain.time import after
 from charterer.estimate.nodes.hazard import EndedNode, with_ended, without_rentals
+from charterer.estimate.nodes.waits import with_refusal, with_start
 from charterer.ledger.balance import StalePeriod, apply_fold, apply_open_period, apply_prune_folded
 from charterer.ledger.costs import apply_costs
 from tests.property.lifecycle.rented_cloud import Machine, Refused

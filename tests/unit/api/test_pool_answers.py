@@ -10,8 +10,9 @@ from charterer.api import decode
 from charterer.api.models.base import dump
 from charterer.api.models.gpupool import GPUPoolRecord
 from charterer.api.models.statistics.pool_statistics import LaunchesStatus
-from charterer.domain.nodes.waits import NO_ANSWERS, NodeStart, with_refusal, with_start
+from charterer.domain.nodes.waits import NO_ANSWERS, NodeStart
 from charterer.domain.time import after
+from charterer.estimate.nodes.waits import with_refusal, with_start
 from tests import factory as make
 from tests.unit.api import values
 

@@ -8,7 +8,7 @@ from charterer.domain.budget import Mode
 from charterer.domain.errors import Problem
 from charterer.domain.ids import InstanceId, PoolId
 from charterer.domain.nodes.hazard import NodeLifetimes
-from charterer.domain.nodes.waits import NO_ANSWERS, NodeStart, with_start
+from charterer.domain.nodes.waits import NO_ANSWERS, NodeStart
 from charterer.domain.order import RefusalKind
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
@@ -29,8 +29,10 @@ from charterer.domain.steps import (
     Withdraw,
 )
 from charterer.domain.time import after
+from charterer.estimate.nodes.waits import with_start
 from charterer.lifecycle.orphans import orphan_name
-from charterer.lifecycle.pool import order_token, pool_step
+from charterer.lifecycle.pool import pool_step
+from charterer.lifecycle.pool_inventory import order_token
 from charterer.lifecycle.view import LifecycleView
 from tests.factory import (
     POOL,

@@ -20,9 +20,9 @@ from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_p
 from charterer.simulate.model.ground_truth import application_from_speeds
 from charterer.simulate.model.scenario import JobTerms, class_of
 from charterer.simulate.model.sim_job import SimJob
-from charterer.simulate.policies.baselines import BoaReference
 from charterer.simulate.simulation import Simulation
 from tests.bench import _pollux as pollux
+from tests.boa_reference import BoaReference
 from tests.unit.simulate.scenarios import budget, run, scenario
 
 WIDTHS = (1, 2, *(4 * nodes for nodes in range(1, 17)))

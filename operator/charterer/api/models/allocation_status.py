@@ -154,33 +154,11 @@ class GroupStatus(ApiModel):
     @classmethod
     def from_domain(cls, group: TrainingGroup) -> Self:
         """The group as it is recorded."""
-        return cls(
-            run=group.run,
-            generation=group.generation,
-            indexes=group.indexes,
-            uids=group.uids,
-            since=group.since,
-            by=group.by,
-            formed=group.formed,
-            reports=group.reports,
-            withdrawn=group.withdrawn,
-            withdrawn_at=group.withdrawn_at,
-        )
+        return cls.copy_of(group)
 
     def to_domain(self) -> TrainingGroup:
         """The group as it was recorded."""
-        return TrainingGroup(
-            run=self.run,
-            generation=self.generation,
-            indexes=self.indexes,
-            since=self.since,
-            by=self.by,
-            uids=self.uids,
-            formed=self.formed,
-            reports=self.reports,
-            withdrawn=self.withdrawn,
-            withdrawn_at=self.withdrawn_at,
-        )
+        return TrainingGroup(**dict(self))
 
 
 class StretchStatus(ApiModel):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic.alias_generators import to_camel
@@ -29,6 +29,11 @@ class ApiModel(BaseModel):
         extra="ignore",
         use_attribute_docstrings=True,
     )
+
+    @classmethod
+    def copy_of(cls, value: object) -> Self:
+        """The model with the fields of a domain value, which are its attributes of the same names."""
+        return cls.model_validate(value, from_attributes=True)
 
 
 @dataclass(frozen=True, slots=True)

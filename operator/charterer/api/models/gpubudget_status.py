@@ -45,11 +45,11 @@ class PeriodSpent(ApiModel):
     @classmethod
     def from_domain(cls, period: PastPeriod) -> Self:
         """The period as it is recorded."""
-        return cls(start=period.start, spent=period.spent, aim=period.aim)
+        return cls.copy_of(period)
 
     def to_domain(self) -> PastPeriod:
         """The period as it was recorded."""
-        return PastPeriod(self.start, self.spent, self.aim)
+        return PastPeriod(**dict(self))
 
 
 _NO_PROFILE: Final = "(none)"
@@ -75,16 +75,7 @@ class ClassCost(ApiModel):
 
     def to_domain(self, statistics: ClassCostStatistics) -> ClassHistory:
         """The history of the class, with the statistics that the machine state holds."""
-        return ClassHistory(
-            jobs=self.jobs,
-            predicted=self.predicted,
-            actual=self.actual,
-            squares=statistics.squares,
-            since=statistics.since,
-            at=statistics.at,
-            arrivals=statistics.arrivals,
-            recent_arrivals=statistics.recent_arrivals,
-        )
+        return ClassHistory(jobs=self.jobs, predicted=self.predicted, actual=self.actual, **dict(statistics))
 
 
 class CauseCosts(ApiModel):

@@ -176,19 +176,11 @@ class OfferingStatus(ApiModel):
     @classmethod
     def from_domain(cls, offering: Offering) -> Self:
         """The offering as it is recorded."""
-        return cls(
-            gpu_type=offering.gpu_type,
-            gpus_per_node=offering.gpus_per_node,
-            instance_type=offering.instance_type,
-            zone=offering.zone,
-            group_id=offering.group_id,
-            group_size=offering.group_size,
-        )
+        return cls.copy_of(offering)
 
     def to_domain(self) -> Offering:
         """The offering as it was recorded."""
-        node = self.gpu_type, self.gpus_per_node, self.instance_type, self.zone
-        return Offering(*node, self.group_id, self.group_size)
+        return Offering(**dict(self))
 
 
 class QuoteStatus(ApiModel):

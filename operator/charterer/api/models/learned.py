@@ -62,16 +62,11 @@ class BatchTermsStatus(ApiModel):
     @classmethod
     def from_domain(cls, terms: BatchTerms) -> Self:
         """The batch sizes as they are recorded."""
-        return cls(
-            own=terms.own,
-            largest=terms.largest,
-            largest_per_gpu=terms.largest_per_gpu,
-            smallest_per_gpu=terms.smallest_per_gpu,
-        )
+        return cls.copy_of(terms)
 
     def to_domain(self) -> BatchTerms:
         """The batch sizes."""
-        return BatchTerms(self.own, self.largest, self.largest_per_gpu, self.smallest_per_gpu)
+        return BatchTerms(**dict(self))
 
 
 class LearnedNoise(ApiModel):

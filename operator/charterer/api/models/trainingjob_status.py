@@ -139,11 +139,11 @@ class FinishStatus(ApiModel):
     @classmethod
     def from_domain(cls, finish: Finish) -> Self:
         """The end as it is recorded."""
-        return cls(kind=finish.kind, at=finish.at, reason=finish.reason, message=finish.message)
+        return cls.copy_of(finish)
 
     def to_domain(self) -> Finish:
         """The end as it was recorded."""
-        return Finish(self.kind, self.at, self.reason, self.message)
+        return Finish(**dict(self))
 
 
 class InvalidStatus(ApiModel):
@@ -174,18 +174,11 @@ class ProgressStatus(ApiModel):
     @classmethod
     def from_domain(cls, progress: Progress) -> Self:
         """The report as it is recorded."""
-        return cls(
-            run=progress.run,
-            fraction=progress.fraction,
-            step=progress.step,
-            throughput=progress.throughput,
-            at=progress.at,
-            generation=progress.generation,
-        )
+        return cls.copy_of(progress)
 
     def to_domain(self) -> Progress:
         """The report as it was recorded."""
-        return Progress(self.run, self.fraction, self.step, self.throughput, self.at, self.generation)
+        return Progress(**dict(self))
 
 
 class TrainingJobRecord(ApiModel):

@@ -17,7 +17,6 @@ from charterer.controller.outcome import ActionOutcome
 from charterer.domain.budget import FOLDED_KEPT, Balance
 from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.money import ZERO
-from charterer.domain.nodes.waits import with_refusal, with_start
 from charterer.domain.order import LACKS, with_cool_down, without_cool_downs
 from charterer.domain.plan import Release, Rent
 from charterer.domain.pool import Instance
@@ -46,6 +45,7 @@ from charterer.domain.steps import (
     Withdraw,
 )
 from charterer.estimate.nodes.hazard import EndedNode, with_ended, without_rentals
+from charterer.estimate.nodes.waits import with_refusal, with_start
 from charterer.ledger import balance, class_history, costs
 
 # --- intents ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""How long a pool's nodes live: what was counted of their ends, and the rate at which the cloud takes them back.
+"""What was counted of the ends of a pool's nodes, and the rate at which the cloud takes them back.
 
 Spot nodes die young: the rate falls by a factor of ten or more within hours (1,442 preemptible machines of Google,
 Kadupitiya et al. 2019; 128 GPU servers, CM-DARE 2020). So it is counted in bands of a node's age.
@@ -6,9 +6,8 @@ Kadupitiya et al. 2019; 128 GPU servers, CM-DARE 2020). So it is counted in band
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, expm1, inf
+from math import inf
 from typing import Final
 
 from charterer.domain.time import Instant
@@ -16,17 +15,6 @@ from charterer.domain.time import Instant
 BAND_ENDS: Final = (0.5, 2.0, 4.0, inf)
 """Ages of a node, in hours, at which the bands end."""
 _NONE: Final = (0.0,) * len(BAND_ENDS)
-LONGEST_HOURS: Final = 24.0
-"""The mean rate is that of a node's first day at most: no job expects to keep a spot node for longer."""
-
-
-def hours_by_band(hours: float) -> tuple[float, ...]:
-    """The node-hours that a node of that age has spent in each band."""
-    spent, begin = [], 0.0
-    for end in BAND_ENDS:
-        spent.append(max(min(hours, end) - begin, 0.0))
-        begin = end
-    return tuple(spent)
 
 
 def band_of(hours: float) -> int:
@@ -92,30 +80,3 @@ class Hazard:
     def at_age(self, hours: float) -> float:
         """Deaths per node-hour at that age."""
         return self.rates[band_of(hours)]
-
-
-def mean_rate(rates: Sequence[float], hours: float) -> float:
-    """Deaths per node-hour over a new node's first ``hours``, as far as it lives: ∫h·S ÷ ∫S, of a day at most."""
-    until = min(hours, LONGEST_HOURS)
-    alive, lived, begin = 1.0, 0.0, 0.0
-    if until <= 0.0:
-        return rates[0]
-    for rate, end in zip(rates, BAND_ENDS, strict=True):
-        span = min(end, until) - begin
-        if span <= 0.0:
-            break
-        lived += alive * (span if rate * span < 1e-9 else -expm1(-rate * span) / rate)
-        alive *= exp(-rate * span)
-        begin = end
-    return (1.0 - alive) / lived
-
-
-def events_at_ages(hazard: Hazard, ages: Sequence[float]) -> float:
-    """Interruptions an hour of a job that has nodes of these ages, in hours."""
-    rate = sum(hazard.at_age(hours) for hours in ages) / len(ages) if ages else 0.0
-    return events_per_hour(rate, hazard.joint, len(ages))
-
-
-def events_per_hour(rate: float, joint: float, nodes: int) -> float:
-    """Interruptions an hour of a job on ``nodes`` nodes that die at ``rate`` each: h·(q + (1 − q)·n)."""
-    return rate * (joint + (1.0 - joint) * nodes)

@@ -1,44 +1,25 @@
-"""How long a pool lets one wait for a node: what was counted of its answers and starts, and what is expected of it.
+"""What was counted of a pool's answers and starts, and the wait for a node (``estimate.nodes.waits``).
 
 Answers are counted by hours: an hour in which a node was given, or one in which every ask was refused. So a burst of
 launches, or of refusals, counts once. Hours are those of the week (UTC), because shortages follow working hours and
-weekends. Few hours are seen, so what is expected of one is drawn to the same hour of other working days (or weekend
-days), and that to the pool's mean (docs/theory/policy.md, section 4).
+weekends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from math import exp, log, sqrt
+from dataclasses import dataclass
+from math import exp, log
 from typing import Final
 
-from charterer.domain.time import Instant, moment, seconds_between
+from charterer.domain.time import Instant
 
 SLOTS: Final = 168
 """Hours of a week, from Monday 00:00 UTC on."""
-HALF_LIFE_SECONDS: Final = 28 * 86_400.0
-"""Seconds after which evidence counts half: four weeks, so that a slot has been seen a few times before it fades."""
-TRUSTED_HOURS: Final = 5.0
-"""Hours with a node that every pool is assumed to have had: until it is refused, nothing is expected but its start."""
-SHRINKAGE: Final = 2.0
-"""Hours that what is known of similar hours weighs against what was seen of one: two weeks of the same hour decide."""
-LONGEST_SECONDS: Final = SLOTS * 3600.0
-"""No wait is expected to be longer than a week."""
-MEASURED_HOURS: Final = 3.0
-"""Hours like this one that must have been seen for a wait to be measured: the same hour of three working days."""
 STARTS_ASSUMED: Final = 2.0
 """Starts that the declared start-up time weighs against those that were seen."""
 _START_GRID: Final = log(1.1)
 """Start-up times are used on a grid of 10 %: every new menu costs time, and a node differs from the next by more."""
-_Z: Final = 1.645
-"""Standard deviations about the mean between which 90 % of a normal distribution lie."""
-_HOUR: Final = 3600.0
-_MINUTE: Final = 60.0
 _NONE: Final = (0.0,) * SLOTS
-_CYCLES: Final = 3
-"""Passes over the week until the expected waits of a pool that is refused almost always have settled."""
-_LEAST_AVAILABLE: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +58,13 @@ class Answers:
         """Hours with an answer."""
         return sum(self.given) + sum(self.refused)
 
+    def start_seconds(self, declared: float) -> float:
+        """Seconds from a node's launch to its readiness: the geometric mean of those seen and of the declared time."""
+        if self.starts <= 0.0 or declared <= 0.0:
+            return declared
+        mean = (self.logs + log(declared) * STARTS_ASSUMED) / (self.starts + STARTS_ASSUMED)
+        return exp(round(mean / _START_GRID) * _START_GRID)
+
 
 NO_ANSWERS: Final = Answers()
 
@@ -94,181 +82,3 @@ class ExpectedWait:
     high: float
     hours: float
     measured: bool
-
-
-# --- counting ---------------------------------------------------------------------------------------------------------
-
-
-def with_refusal(answers: Answers, at: Instant) -> Answers:
-    """The numbers with one more refusal; the same ones where the hour has a node or a refusal already."""
-    hour = _hour(at)
-    if hour in (answers.last_given, answers.last_refused):
-        return answers
-    aged = _aged(answers, at)
-    return replace(aged, refused=_added(aged.refused, at, 1.0), last_refused=hour)
-
-
-def with_start(answers: Answers, start: NodeStart) -> Answers:
-    """The numbers with one more node."""
-    aged, hour = _aged(answers, start.ready), _hour(start.launched)
-    if hour == aged.last_refused:  # a node came later in that hour
-        aged = replace(aged, refused=_added(aged.refused, start.launched, -1.0), last_refused=-1)
-    if hour > aged.last_given:
-        aged = replace(aged, given=_added(aged.given, start.launched, 1.0), last_given=hour)
-    took = log(max(seconds_between(start.launched, start.ready), 1.0))
-    return replace(
-        aged,
-        starts=aged.starts + 1.0,
-        logs=aged.logs + took,
-        squares=aged.squares + took * took,
-        queued=aged.queued + max(seconds_between(start.asked, start.launched), 0.0),
-        through=start.ready if aged.through is None else max(start.ready, aged.through),
-    )
-
-
-def with_others(own: Answers, others: Sequence[Answers]) -> Answers:
-    """The counts of a pool and of others that fail together with it: what they saw of an hour counts once.
-
-    Starts are the pool's own.
-    """
-    known = [each for each in (own, *others) if each.at is not None]
-    if not any(any(each.refused) for each in known):
-        return own
-    at = max(each.at for each in known if each.at is not None)
-    aged = [_aged(each, at) for each in known]
-    return replace(
-        _aged(own, at),
-        given=tuple(map(max, *[each.given for each in aged], _NONE)),
-        refused=tuple(map(max, *[each.refused for each in aged], _NONE)),
-    )
-
-
-def _added(numbers: Sequence[float], at: Instant, more: float) -> tuple[float, ...]:
-    slot = slot_of(at)
-    return tuple([max(number + more, 0.0) if here == slot else number for here, number in enumerate(numbers)])
-
-
-def _aged(answers: Answers, now: Instant) -> Answers:
-    """The numbers as they count at ``now``, or as they are where ``now`` lies before."""
-    if answers.at is None or now <= answers.at:
-        return replace(answers, at=answers.at or now)
-    keep = _kept(answers, now)
-    return replace(
-        answers,
-        given=tuple([hours * keep for hours in answers.given]),
-        refused=tuple([hours * keep for hours in answers.refused]),
-        starts=answers.starts * keep,
-        logs=answers.logs * keep,
-        squares=answers.squares * keep,
-        queued=answers.queued * keep,
-        at=now,
-    )
-
-
-def _kept(answers: Answers, now: Instant) -> float:
-    since = 0.0 if answers.at is None else max(seconds_between(answers.at, now), 0.0)
-    return exp(-log(2.0) * since / HALF_LIFE_SECONDS)
-
-
-def slot_of(at: Instant) -> int:
-    """The hour of the week."""
-    when = moment(at)
-    return when.weekday() * 24 + when.hour
-
-
-def _hour(at: Instant) -> int:
-    return int(at // 3_600_000_000)
-
-
-# --- what is expected -------------------------------------------------------------------------------------------------
-
-
-def start_seconds(answers: Answers, declared: float) -> float:
-    """Seconds from a node's launch to its readiness: the geometric mean of those seen and of the declared time."""
-    if answers.starts <= 0.0 or declared <= 0.0:
-        return declared
-    mean = (answers.logs + log(declared) * STARTS_ASSUMED) / (answers.starts + STARTS_ASSUMED)
-    return exp(round(mean / _START_GRID) * _START_GRID)
-
-
-def queue_seconds(answers: Answers) -> float:
-    """Mean seconds from the ask to the launch, in whole minutes: what is shorter is no wait."""
-    return answers.queued / (answers.starts + STARTS_ASSUMED) // _MINUTE * _MINUTE
-
-
-def waits(answers: Answers) -> bool:
-    """Whether a wait may be expected at some hour."""
-    return queue_seconds(answers) > 0.0 or any(answers.refused)
-
-
-def expected_wait(answers: Answers, now: Instant, refused_seconds: float | None = None) -> ExpectedWait:
-    """The wait for a node that is asked for at ``now``.
-
-    ``refused_seconds``: how long the pool is expected to refuse on, from its last row of refusals alone; None where it
-    is not known to refuse now. What has been seen of such hours counts against it by the hours seen. The interval of
-    that alone is the one of a Pareto distribution with exponent 2.
-    """
-    queued, assumed = queue_seconds(answers), refused_seconds or 0.0
-    if not any(answers.refused):
-        low, high = (assumed * (chance**-0.5 - 1.0) + queued for chance in (0.95, 0.05))
-        return ExpectedWait(assumed + queued, low, high, 0.0, measured=False)
-    week = _week(answers, now)
-    slot, left = slot_of(now), _HOUR - (now % 3_600_000_000) / 1e6
-    seen = week.seen[slot]
-    waits = [_wait(week, slot, left, shift, out=refused_seconds is not None) for shift in (0.0, _Z, -_Z)]
-    if refused_seconds is not None:
-        waits = [_between(wait, refused_seconds, seen) for wait in waits]
-    seconds, low, high = (min(wait + queued, LONGEST_SECONDS) for wait in waits)
-    return ExpectedWait(seconds, low, high, seen, measured=seen >= MEASURED_HOURS)
-
-
-def availability(answers: Answers, now: Instant) -> float:
-    """The chance that a node can be had in this hour of the week."""
-    return _week(answers, now).available[slot_of(now)]
-
-
-@dataclass(frozen=True, slots=True)
-class _Week:
-    """By hour of the week: the chance that a node can be had, its standard deviation, and the hours seen like it."""
-
-    available: tuple[float, ...]
-    deviation: tuple[float, ...]
-    seen: tuple[float, ...]
-
-
-def _week(answers: Answers, now: Instant) -> _Week:
-    keep = _kept(answers, now)
-    given, refused = sum(answers.given) * keep, sum(answers.refused) * keep
-    mean = (given + TRUSTED_HOURS) / (given + refused + TRUSTED_HOURS)
-    available, deviation, seen = [], [], []
-    for slot in range(SLOTS):
-        alike = [day * 24 + slot % 24 for day in (range(5) if slot < 120 else range(5, 7))]
-        similar = sum([answers.given[other] for other in alike]) * keep
-        similar_refused = sum([answers.refused[other] for other in alike]) * keep
-        likely = (similar + SHRINKAGE * mean) / (similar + similar_refused + SHRINKAGE)
-        here, here_refused = answers.given[slot] * keep, answers.refused[slot] * keep
-        chance = (here + SHRINKAGE * likely) / (here + here_refused + SHRINKAGE)
-        available.append(chance)
-        seen.append(similar + similar_refused)
-        deviation.append(sqrt(chance * (1.0 - chance) / (similar + similar_refused + SHRINKAGE + 1.0)))
-    return _Week(tuple(available), tuple(deviation), tuple(seen))
-
-
-def _wait(week: _Week, slot: int, left: float, shift: float, *, out: bool) -> float:
-    """Seconds until the first hour with a node, of which ``left`` are this hour's; ``out``: this hour has none.
-
-    ``shift``: standard deviations by which every hour's chance is taken to be better.
-    """
-    chances = [
-        min(max(chance + shift * deviation, _LEAST_AVAILABLE), 1.0)
-        for chance, deviation in zip(week.available, week.deviation, strict=True)
-    ]
-    later = 0.0
-    for hours in range(_CYCLES * SLOTS, 0, -1):
-        later = (1.0 - chances[(slot + hours) % SLOTS]) * (_HOUR + later)
-    return (left + later) * (1.0 if out else 1.0 - chances[slot])
-
-
-def _between(by_hours: float, by_refusals: float, seen: float) -> float:
-    """The combination of two estimates of a time of unknown scale, the second with the weight of one hour."""
-    return exp((seen * log(max(by_hours, 1.0)) + log(max(by_refusals, 1.0))) / (seen + 1.0))

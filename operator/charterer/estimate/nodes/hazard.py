@@ -17,12 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import exp, expm1
 from typing import Final
 
-from charterer.domain.nodes.hazard import Hazard, NodeLifetimes, band_of, hours_by_band
+from charterer.domain.nodes.hazard import BAND_ENDS, Hazard, NodeLifetimes, band_of
 from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant, seconds_between
 
+LONGEST_HOURS: Final = 24.0
+"""The mean rate is that of a node's first day at most: no job expects to keep a spot node for longer."""
 TOGETHER_SECONDS: Final = 300.0
 """Seconds within which deaths in one pool are one event. Half of all pairs of Google's machines that started together
 died within it, and a tenth of pairs whose lifetimes were shuffled."""
@@ -146,3 +149,42 @@ def _aged(lifetimes: NodeLifetimes, now: Instant) -> NodeLifetimes:
         announced=lifetimes.announced * keep,
         at=now,
     )
+
+
+def hours_by_band(hours: float) -> tuple[float, ...]:
+    """The node-hours that a node of that age has spent in each band."""
+    spent, begin = [], 0.0
+    for end in BAND_ENDS:
+        spent.append(max(min(hours, end) - begin, 0.0))
+        begin = end
+    return tuple(spent)
+
+
+# --- what follows from a hazard --------------------------------------------------------------------------------------
+
+
+def mean_rate(rates: Sequence[float], hours: float) -> float:
+    """Deaths per node-hour over a new node's first ``hours``, as far as it lives: ∫h·S ÷ ∫S, of a day at most."""
+    until = min(hours, LONGEST_HOURS)
+    alive, lived, begin = 1.0, 0.0, 0.0
+    if until <= 0.0:
+        return rates[0]
+    for rate, end in zip(rates, BAND_ENDS, strict=True):
+        span = min(end, until) - begin
+        if span <= 0.0:
+            break
+        lived += alive * (span if rate * span < 1e-9 else -expm1(-rate * span) / rate)
+        alive *= exp(-rate * span)
+        begin = end
+    return (1.0 - alive) / lived
+
+
+def events_at_ages(hazard: Hazard, ages: Sequence[float]) -> float:
+    """Interruptions an hour of a job that has nodes of these ages, in hours."""
+    rate = sum(hazard.at_age(hours) for hours in ages) / len(ages) if ages else 0.0
+    return events_per_hour(rate, hazard.joint, len(ages))
+
+
+def events_per_hour(rate: float, joint: float, nodes: int) -> float:
+    """Interruptions an hour of a job on ``nodes`` nodes that die at ``rate`` each: h·(q + (1 − q)·n)."""
+    return rate * (joint + (1.0 - joint) * nodes)

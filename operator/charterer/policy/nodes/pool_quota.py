@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from charterer.domain.ids import PoolId, RentalId
-from charterer.domain.nodes.waits import ExpectedWait, expected_wait, waits
+from charterer.domain.nodes.waits import ExpectedWait
 from charterer.domain.order import CoolDown
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Pool
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
+from charterer.estimate.nodes.waits import expected_wait, waits
 from charterer.policy.nodes.capacity import FreeNodes
 from charterer.policy.nodes.operator_limits import OperatorRoom
 from charterer.policy.nodes.pool_size import in_doubt

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from math import exp, expm1, log, sqrt
 from typing import Final, NamedTuple
 
-from charterer.domain.nodes.hazard import LONGEST_HOURS, Hazard, events_at_ages, events_per_hour, mean_rate
+from charterer.domain.nodes.hazard import Hazard
 from charterer.domain.option import Interruptions
+from charterer.estimate.nodes.hazard import LONGEST_HOURS, events_at_ages, events_per_hour, mean_rate
 
 DEFAULT_CHECKPOINT_SECONDS: Final = 30.0
 """Seconds to write a checkpoint, for classes that have not reported any: some gigabytes to a network file system."""

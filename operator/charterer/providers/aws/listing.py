@@ -53,7 +53,6 @@ class ListedInstance:
     state: InstanceState
     launched: Instant
     ended: Instant | None
-    because: str
     tags: Mapping[str, str]
     order: OrderToken | None
 
@@ -78,7 +77,6 @@ class ListedInstance:
             ended=self.ended,
             segments=tuple(segments),
             billing_minimum_seconds=BILLING_MINIMUM,
-            ended_because=self.because,
             order=self.order,
             ends=ends,
         )
@@ -118,7 +116,6 @@ def _listed(row: Mapping[str, Any]) -> ListedInstance:
     state = _STATES[row["State"]["Name"]]
     told = _ENDED_AT.search(reason) if state in (InstanceState.STOPPING, InstanceState.ENDED) else None
     ended = None if told is None else datetime.strptime(told[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
-    gone = state in (InstanceState.STOPPING, InstanceState.ENDED)
     return ListedInstance(
         id=InstanceId(row["InstanceId"]),
         pool=PoolId(tags.get(POOL_TAG, "")),
@@ -129,7 +126,6 @@ def _listed(row: Mapping[str, Any]) -> ListedInstance:
         state=state,
         launched=instant(row["LaunchTime"]),
         ended=None if ended is None else instant(ended),
-        because=row.get("StateReason", {}).get("Code", reason) if gone else "",
         tags=tags,
         order=None if order is None else OrderToken(order),
     )

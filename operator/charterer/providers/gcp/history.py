@@ -39,7 +39,6 @@ class Operation:
     began: Instant
     ended: Instant | None
     errors: tuple[LaunchError, ...]
-    told: str
 
     @property
     def ends_instance(self) -> bool:
@@ -61,7 +60,6 @@ def operation_of(row: Json) -> Operation:
         began=parse_instant(row["insert_time"]),
         ended=parse_instant(ended) if done else None,
         errors=errors_in(row.get("error", {})),
-        told=row.get("status_message", ""),
     )
 
 

@@ -54,7 +54,6 @@ class ListedInstance:
     launched: Instant
     ends: Instant | None
     ended: Instant | None = None
-    because: str = ""
 
     @property
     def order(self) -> OrderToken | None:
@@ -71,9 +70,9 @@ class ListedInstance:
         """Whether it has not begun to end."""
         return self.state in (InstanceState.PENDING, InstanceState.RUNNING)
 
-    def end(self, at: Instant, because: str) -> ListedInstance:
+    def end(self, at: Instant) -> ListedInstance:
         """The same instance once it has ended."""
-        return replace(self, ended=at, because=because)
+        return replace(self, ended=at)
 
     def to_domain(self, project: str) -> Instance:
         """The instance. Its Node is known by the provider's id once it has joined."""
@@ -86,7 +85,6 @@ class ListedInstance:
             ended=self.ended,
             segments=(),
             billing_minimum_seconds=BILLING_MINIMUM,
-            ended_because=self.because,
             order=self.order,
             ends=self.ends,
         )

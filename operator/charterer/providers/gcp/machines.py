@@ -80,7 +80,7 @@ class Machines:
             if id not in found and row.pool in pools:
                 end = self._history.end_of(zone, id)
                 if end is not None and end.ended is not None:
-                    state.ended[id] = row.end(end.ended, _because(end))
+                    state.ended[id] = row.end(end.ended)
                 if id in state.ended or seconds_between(seen, asked) > LISTED_SECONDS:
                     del state.listed[id]
         state.listed |= {id: (row, asked) for id, row in found.items()}
@@ -112,8 +112,4 @@ class Machines:
 def _ended(end: Operation, launched: Instant, zone: str, pool: PoolId) -> ListedInstance:
     """An instance of which only operations are known."""
     row = ListedInstance(end.target, end.name, zone, "", pool, "TERMINATED", launched, None)
-    return row.end(end.ended if end.ended is not None else end.began, _because(end))
-
-
-def _because(end: Operation) -> str:
-    return f"{end.kind}: {end.told}" if end.told else end.kind
+    return row.end(end.ended if end.ended is not None else end.began)

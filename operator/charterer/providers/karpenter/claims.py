@@ -174,7 +174,6 @@ class Claim:
             ended=ended,
             segments=(),
             billing_minimum_seconds=cloud.billing_minimum_seconds,
-            ended_because="" if ended is None else "its NodeClaim was deleted",
             order=self.order,
             ends=self.expires,
         )

@@ -9,13 +9,13 @@ from charterer.clouds.fake import FakeGroup
 from charterer.domain.billing import cost
 from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
 from charterer.domain.money import ZERO, Money, Price
-from charterer.domain.nodes.hazard import events_at_ages
-from charterer.domain.nodes.waits import NodeStart, with_refusal, with_start
+from charterer.domain.nodes.waits import NodeStart
 from charterer.domain.order import Refusal, RefusalKind, Scope, cool_down, with_cool_down
 from charterer.domain.plan import Rent
 from charterer.domain.pool import CapacityType, Cloud, Offering, Pool, PriceSegment, Quote
 from charterer.domain.time import Instant, seconds_between
-from charterer.estimate.nodes.hazard import EndedNode, hazard, with_ended, without_rentals
+from charterer.estimate.nodes.hazard import EndedNode, events_at_ages, hazard, with_ended, without_rentals
+from charterer.estimate.nodes.waits import with_refusal, with_start
 from charterer.policy.options.interruptions import checkpoint_interval
 from charterer.simulate.model.ground_truth import GPU_TYPE
 from charterer.simulate.model.sim_job import SimJob

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.domain.nodes.hazard import Hazard, events_per_hour
+from charterer.domain.nodes.hazard import Hazard
+from charterer.estimate.nodes.hazard import events_per_hour
 from charterer.policy.options.interruptions import (
     LONGEST_INTERVAL_SECONDS,
     NodeHazard,

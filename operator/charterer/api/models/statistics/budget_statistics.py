@@ -28,13 +28,7 @@ class ClassCostStatistics(ApiModel):
     @classmethod
     def from_domain(cls, history: ClassHistory) -> Self:
         """The statistics as they are recorded."""
-        return cls(
-            squares=history.squares,
-            since=history.since,
-            at=history.at,
-            arrivals=history.arrivals,
-            recent_arrivals=history.recent_arrivals,
-        )
+        return cls.copy_of(history)
 
 
 class BudgetStatistics(MachineContent):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Annotated, Final, Self
 
 from pydantic import Field
@@ -10,9 +11,10 @@ from pydantic import Field
 from charterer.api.models.base import ApiModel, Time
 from charterer.api.models.statistics.machine_state import MachineContent, PackedStatistics, packed
 from charterer.domain.nodes.hazard import BAND_ENDS, NOTHING_COUNTED, Hazard, NodeLifetimes
-from charterer.domain.nodes.waits import NO_ANSWERS, SLOTS, Answers, availability
+from charterer.domain.nodes.waits import NO_ANSWERS, SLOTS, Answers
 from charterer.domain.pool import Pool
 from charterer.domain.time import Instant
+from charterer.estimate.nodes.waits import availability
 
 _log = logging.getLogger(__name__)
 _BANDS: Final = len(BAND_ENDS)
@@ -43,35 +45,11 @@ class LifetimeStatistics(ApiModel):
     @classmethod
     def from_domain(cls, lifetimes: NodeLifetimes) -> Self | None:
         """The statistics as they are recorded; None where nothing was counted."""
-        if lifetimes.at is None:
-            return None
-        return cls(
-            deaths=lifetimes.deaths,
-            hours=lifetimes.hours,
-            events=lifetimes.events,
-            shared=lifetimes.shared,
-            joint=lifetimes.joint,
-            announced=lifetimes.announced,
-            at=lifetimes.at,
-            recent=lifetimes.recent,
-            counted=lifetimes.counted,
-            ordinal=lifetimes.ordinal,
-        )
+        return None if lifetimes.at is None else cls.copy_of(lifetimes)
 
     def to_domain(self) -> NodeLifetimes:
         """The statistics as they were recorded."""
-        return NodeLifetimes(
-            self.deaths,
-            self.hours,
-            self.events,
-            self.shared,
-            self.joint,
-            self.announced,
-            self.at,
-            self.recent,
-            self.counted,
-            self.ordinal,
-        )
+        return NodeLifetimes(**dict(self))
 
 
 class AnswerStatistics(ApiModel):
@@ -93,33 +71,12 @@ class AnswerStatistics(ApiModel):
         """The statistics as they are recorded; None where nothing was counted."""
         if answers.at is None:
             return None
-        return cls(
-            given=tuple([round(hours, _DIGITS) for hours in answers.given]),
-            refused=tuple([round(hours, _DIGITS) for hours in answers.refused]),
-            last_given=answers.last_given,
-            last_refused=answers.last_refused,
-            starts=answers.starts,
-            logs=answers.logs,
-            squares=answers.squares,
-            queued=answers.queued,
-            through=answers.through,
-            at=answers.at,
-        )
+        given, refused = (tuple([round(hours, _DIGITS) for hours in week]) for week in (answers.given, answers.refused))
+        return cls.copy_of(replace(answers, given=given, refused=refused))
 
     def to_domain(self) -> Answers:
         """The statistics as they were recorded."""
-        return Answers(
-            self.given,
-            self.refused,
-            self.last_given,
-            self.last_refused,
-            self.starts,
-            self.logs,
-            self.squares,
-            self.queued,
-            self.through,
-            self.at,
-        )
+        return Answers(**dict(self))
 
 
 class PoolStatistics(MachineContent):

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from charterer.domain.ids import PoolId
-from charterer.domain.nodes.waits import with_others
 from charterer.domain.order import Scope
 from charterer.domain.pool import Pool
+from charterer.estimate.nodes.waits import with_others
 from charterer.providers.accounts import Account, account_of
 
 
-def fail_together(pools: Mapping[PoolId, Pool]) -> Mapping[PoolId, Pool]:
+def with_correlated_answers(pools: Mapping[PoolId, Pool]) -> Mapping[PoolId, Pool]:
     """The pools, each with what was counted of those that fail together with it."""
     if not any(any(pool.answers.refused) for pool in pools.values()):
         return pools

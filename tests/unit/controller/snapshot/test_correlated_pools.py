@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from charterer.controller.snapshot.fail_together import fail_together
+from charterer.controller.snapshot.correlated_pools import with_correlated_answers
 from charterer.domain.ids import PoolId
-from charterer.domain.nodes.waits import NO_ANSWERS, NodeStart, expected_wait, with_refusal, with_start
+from charterer.domain.nodes.waits import NO_ANSWERS, NodeStart
 from charterer.domain.pool import CapacityType, Pool
+from charterer.estimate.nodes.waits import expected_wait, with_refusal, with_start
 from tests import factory as make
-from tests.unit.controller.snapshot.test_refused_alike import aws
+from tests.unit.controller.snapshot.test_refusal_scope import aws
 
 NOW = make.at(7 * 86_400)
 REFUSED = with_refusal(NO_ANSWERS, make.at(0))
@@ -17,7 +18,7 @@ REFUSED = with_refusal(NO_ANSWERS, make.at(0))
 
 def waits(*pools: Pool) -> set[str]:
     """The pools of which a wait is expected."""
-    found = fail_together({pool.id: pool for pool in pools})
+    found = with_correlated_answers({pool.id: pool for pool in pools})
     return {name for name, pool in found.items() if expected_wait(pool.known_answers, NOW).seconds > 0.0}
 
 
@@ -37,13 +38,13 @@ def test_pools_of_the_same_type_and_zone_expect_the_same_wait_and_no_others_do()
 def test_what_both_saw_of_an_hour_counts_once() -> None:
     alone = expected_wait(REFUSED, NOW)
     pools = {name: aws(name, answers=REFUSED) for name in (PoolId("a"), PoolId("b"))}
-    found = fail_together(pools)
+    found = with_correlated_answers(pools)
     assert {expected_wait(pool.known_answers, NOW) for pool in found.values()} == {alone}
 
 
 def test_starts_stay_each_pools_own() -> None:
     slow = with_start(REFUSED, NodeStart(make.at(0), make.at(0), make.at(900)))
-    found = fail_together({pool.id: pool for pool in (aws("a", answers=slow), aws("b", answers=NO_ANSWERS))})
+    found = with_correlated_answers({pool.id: pool for pool in (aws("a", answers=slow), aws("b", answers=NO_ANSWERS))})
     assert found[PoolId("b")].likely_start_seconds == 120.0 < found[PoolId("a")].likely_start_seconds
 
 

@@ -12,7 +12,7 @@ from charterer.clouds.fake import FakeGroup
 from charterer.clouds.karpenter import NodeClaims
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.observe import observe
-from charterer.controller.snapshot.refused_alike import refused_alike
+from charterer.controller.snapshot.refusal_scope import with_refusals_in_scope
 from charterer.domain.ids import OrderToken, PoolId
 from charterer.domain.order import CoolDown, RefusalKind, Scope, cool_down
 from charterer.domain.pool import CapacityType, Offering, Pool
@@ -43,7 +43,7 @@ def refused(pool: Pool, code: str, type_name: str = "p4d.24xlarge", zone: str = 
 
 def reached(*pools: Pool, rentals: tuple[Rental, ...] = ()) -> dict[str, str]:
     """The pools that cool because of another one, and which that is."""
-    found = refused_alike({pool.id: pool for pool in pools}, rentals)
+    found = with_refusals_in_scope({pool.id: pool for pool in pools}, rentals)
     assert list(found) == [pool.id for pool in pools]
     return {name: str(pool.reached.by) for name, pool in found.items() if pool.reached is not None}
 
@@ -79,7 +79,7 @@ class TestWhomItReaches:
         later = make.at(900)
         there = refused(aws("b", zones="us-east-1b"), "InsufficientInstanceCapacity", zone="us-east-1b", until=later)
         pools = [STOCK_OUT, there, aws("wide", zones="us-east-1a,us-east-1b")]
-        wide = refused_alike({pool.id: pool for pool in pools}, ())[PoolId("wide")]
+        wide = with_refusals_in_scope({pool.id: pool for pool in pools}, ())[PoolId("wide")]
         assert wide.cool_down == wide.reached == replace(STOCK_OUT.cooled[0], by=PoolId("a"))
 
     @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ class TestWhenItIsOver:
     def test_a_refusal_of_the_other_pool_counts_on(self) -> None:
         told = refusal(PoolId("b"), [_stock_out()], EAST, CapacityType.ON_DEMAND, make.at(60), OrderToken("c2"))
         pools = {pool.id: pool for pool in (STOCK_OUT, aws("b"))}
-        known = refused_alike(pools, ())[PoolId("b")].cool_downs
+        known = with_refusals_in_scope(pools, ())[PoolId("b")].cool_downs
         again = cool_down(known, told, 60.0, make.at(60), None)
         assert (again.times, again.by) == (2, None)
 

@@ -23,7 +23,7 @@ _COUNTED: Final = (Scope.FAMILY, Scope.CAPACITY_TYPE)
 """Scopes of quotas, of which a smaller node may still find enough."""
 
 
-def refused_alike(pools: Mapping[PoolId, Pool], rentals: Iterable[Rental]) -> Mapping[PoolId, Pool]:
+def with_refusals_in_scope(pools: Mapping[PoolId, Pool], rentals: Iterable[Rental]) -> Mapping[PoolId, Pool]:
     """The pools, each with the cool-down of others that ``reached`` it.
 
     A cool-down reaches none once a node was launched in a pool that asks only for what was refused.

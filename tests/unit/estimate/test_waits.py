@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.domain.nodes.waits import (
-    NO_ANSWERS,
-    Answers,
-    NodeStart,
-    expected_wait,
-    queue_seconds,
-    slot_of,
-    start_seconds,
-    with_refusal,
-    with_start,
-)
+from charterer.domain.nodes.waits import NO_ANSWERS, Answers, NodeStart
 from charterer.domain.time import Instant, after, parse_instant
+from charterer.estimate.nodes.waits import expected_wait, queue_seconds, slot_of, with_refusal, with_start
 
 MONDAY = parse_instant("2026-06-01T00:00:00Z")
 HOUR, DAY = 3600.0, 86_400.0
@@ -73,14 +64,14 @@ class TestCounting:
 class TestStarts:
     def test_a_start_is_as_declared_until_it_was_seen_and_then_as_seen(self) -> None:
         answers = NO_ANSWERS
-        assert start_seconds(answers, 120.0) == 120.0
+        assert answers.start_seconds(120.0) == 120.0
         for number in range(40):
             answers = started(answers, at(number, 3), boot=600.0)
-        assert start_seconds(answers, 120.0) == pytest.approx(600.0, rel=0.15)
-        assert start_seconds(started(NO_ANSWERS, at(0, 3), boot=600.0), 120.0) < 250.0, "one start may be bad luck"
+        assert answers.start_seconds(120.0) == pytest.approx(600.0, rel=0.15)
+        assert started(NO_ANSWERS, at(0, 3), boot=600.0).start_seconds(120.0) < 250.0, "one start may be bad luck"
 
     def test_a_pool_that_starts_at_once_by_declaration_does_so(self) -> None:
-        assert start_seconds(started(NO_ANSWERS, at(0, 3)), 0.0) == 0.0
+        assert started(NO_ANSWERS, at(0, 3)).start_seconds(0.0) == 0.0
 
     def test_a_cloud_that_lets_orders_wait_before_it_launches_costs_time_and_no_money(self) -> None:
         answers = NO_ANSWERS
