@@ -47,8 +47,8 @@ class LearnedKnowledge:
     ``applications``: by class; they must have measurements at several batch sizes. Nothing is ever known of jobs of
     other classes. ``node_gpus``: GPUs of the largest node by GPU type, for all types that are on sale.
     ``models``: what owners say of them; ``declare_batches``: whether their profiles declare batch sizes, so that what
-    classes have in common is a curve before the first report. ``size_known_from``: the fraction of a job from which on its reports tell its
-    size. ``restart_seconds`` and ``resize_seconds`` are known, as after the first of each.
+    classes have in common is a curve before the first report. ``size_known_from``: the fraction of a job from which on
+    its reports tell its size. ``restart_seconds`` and ``resize_seconds`` are known, as after the first of each.
     """
 
     applications: Mapping[ClassId, Application]
