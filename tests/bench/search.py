@@ -1,40 +1,40 @@
 """How well an unknown class is searched on line over width and batch size (Scavenger's measures).
 
-    python -m tests.bench.search [--settings t4-4 a100-8 p100-4 v100-8] [--rates 4 16] [--only predictions]
+    python -m tests.bench.search [--settings t4-4 a100-8 p100-4 k80-8 v100-8] [--seeds 1] [--only predictions]
 
 Scavenger (Tyagi and Sharma, 2023) trains on a few widths and batch sizes, predicts time and cost of the others from
 parallel and statistical efficiency, and claims errors of 2-5 %, a search that costs at most 10 % beyond an oracle, and
-half of the time or of the cost of a user's own choice. On measured tables:
+half of the time or of the cost of a user's own choice. On measured tables, of a class that is held out: nothing else is
+known; or classes of other programs of the table have run there; or their owners and its own also say what their models
+are. Medians and 90th percentiles.
 
-1. Predictions. A class reports for ten minutes from each of some widths, in the first tenth of a job. Error of the
+1. Predictions. The class reports for ten minutes from each of some widths, in the first tenth of a job. Error of the
    predicted seconds per work at widths that were not tried, up to four nodes (of the dollars it is the same, because
-   GPUs and prices are known): on the node, and on several where it tried one. Nothing else is known; or classes of
-   other programs of the table have run there; or their owners and its own also say what their models are.
-2. Search. Jobs of one class, one after the other, at one exchange rate θ, in GPU-hours for an hour of a job's life:
-   (θ·time + GPU-hours) beyond those of the same jobs with exact curves, from the first job on.
-3. Defaults. Time and GPU-hours of the same jobs ÷ those of the owner's own width and batch size.
+   GPUs and prices are known): on the node, and on several.
+2. Search. Two jobs of the class, one after the other, at an exchange rate θ, in GPU-hours for an hour of a job's life:
+   (θ·time + GPU-hours) beyond those of a job with exact curves, for the first job and the second. The width asked for
+   is one of the four narrowest, drawn by the seed; every second class has the other of two rates.
+3. Defaults. Time and GPU-hours of the same jobs ÷ those of the owner's own width and batch size, and (θ·time +
+   GPU-hours) too.
 
-``link_prior.MODEL_SPREAD`` and ``ALIKE`` are from Gavel's jobs on P100 (p100-4), and derived again; no other constant
-is from here.
+A job reports every ten seconds while its width has fewer than thirty reports, and then every minute, so that the bench
+takes minutes. ``link_prior.MODEL_SPREAD`` and ``ALIKE`` are from Gavel's jobs on P100 (p100-4), and derived again; no
+other constant is from here. Gavel's V100s are of two kinds: eight of them train 2 to 5.5 times as fast as four.
 """
 
 from __future__ import annotations
 
 import argparse
-import copy
 import math
 import random
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from statistics import correlation, fmean, median, stdev
 
-from charterer.domain.ids import ClassId, Rate
+from charterer.domain.ids import Rate
 from charterer.domain.money import Price
-from charterer.domain.profile import BatchTerms
 from charterer.domain.time import Instant
-from charterer.estimate.learner import Learner
-from charterer.estimate.observation import Observation
 from charterer.estimate.priors import link_prior
 from charterer.estimate.priors.link_prior import MeasuredLink
 from charterer.estimate.throughput import Unknown
@@ -43,266 +43,269 @@ from charterer.policy.planner import plan
 from charterer.simulate.engine.knowledge import Knowledge
 from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
 from charterer.simulate.knowledge.learned_knowledge import LearnedKnowledge, ReportModel
-from charterer.simulate.model.ground_truth import GPU_TYPE, Application
+from charterer.simulate.model.ground_truth import GPU_TYPE
 from charterer.simulate.model.node_market import PoolModel
 from charterer.simulate.model.result import JobResult
 from charterer.simulate.model.scenario import Scenario, class_of, new_budget
+from charterer.simulate.model.sim_job import SimJob
 from charterer.simulate.model.workload import Submission
 from charterer.simulate.policy_registry import ApplicationWidths
 from charterer.simulate.simulation import Simulation
 from tests.bench import _gavel as gavel
 from tests.bench import _pollux as pollux
 from tests.bench._models import PARAMETERS, model_of
-from tests.bench.learning import RESTART_SECONDS, SETTINGS, Setting, setting
+from tests.bench._taught import GRADIENT_SCATTER, KNOWN, STEP_SCATTER, Runs, held_out, taught, tell, up_to_four_nodes
+from tests.bench.learning import RESTART_SECONDS, SETTINGS, setting
 
-JOBS = 3
+JOBS = 2
 REPORTS = 60
 """Of a width: ten minutes."""
-STEP_SCATTER, GRADIENT_SCATTER = 0.05, 0.1
+OFTEN, SELDOM, MEASURED_REPORTS = 10.0, 60.0, 30
+"""Seconds between reports until a width has so many, and from then on."""
 TRIED: Sequence[Sequence[int]] = ((1,), (1, 2), (1, 2, 4))
-KNOWN = ("nothing", "others", "models")
-"""What is known beside the class's own reports: nothing; classes of other programs ran; and all say what they are."""
+RATES = (4.0, 16.0)
+SEARCHED = ("nothing", "models")
+WHERE = ("on the node", "on several")
 
 Errors = dict[str, list[float]]
 
 
-def terms(application: Application) -> BatchTerms:
-    """What would be declared of the application."""
-    measured = application.measurements[GPU_TYPE]
-    return BatchTerms(measured.own_batch, measured.largest_batch, measured.largest_local, measured.smallest_local)
+def spread(values: Sequence[float]) -> str:
+    """Median and 90th percentile, in percent."""
+    if not values:
+        return f"{'-':>6} {'-':>6}"
+    return f"{median(values):6.1%} {sorted(values)[min(int(0.9 * len(values)), len(values) - 1)]:6.1%}"
 
 
-def tell(learner: Learner, class_id: ClassId, application: Application, node_gpus: int, runs: Runs) -> None:
-    """Reports of a class to a learner."""
-    draw, measured = random.Random(f"{class_id}/{runs}"), application.measurements[GPU_TYPE]
-    for gpus in runs.widths:
-        for at in range(runs.reports):
-            done = runs.life * at / runs.reports
-            batch = learner.batch(class_id, GPU_TYPE, gpus, done)
-            found = measured.measurement(application.epoch(done), gpus, batch)
-            if found is None:
-                continue
-            off = [math.exp(draw.gauss(0.0, scatter)) for scatter in (STEP_SCATTER, *2 * (GRADIENT_SCATTER,))]
-            times = -(-gpus // node_gpus), gpus, found.batch, found.step_seconds * off[0], done, Instant(0)
-            learner.report(Observation(class_id, GPU_TYPE, *times, found.grad_sqr * off[1], found.grad_var * off[2]))
+# --- predictions ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Runs:
-    """Widths from each of which so many reports came, in the first part of a job's life."""
-
-    widths: Sequence[int]
-    reports: int
-    life: float
-
-
-def up_to_four_nodes(application: Application, node_gpus: int) -> Sequence[int]:
-    """The widths of one, two and four nodes, and those below a node."""
-    return [gpus for gpus in application.widths if gpus <= node_gpus or gpus in (2 * node_gpus, 4 * node_gpus)]
-
-
-def _id(application: str) -> ClassId:
-    return ClassId("team", application)
-
-
-def taught(chosen: Setting, known: str) -> Learner:
-    """A learner to which every application of the setting reported from all widths, or (``nothing``) none."""
-    learner = Learner(
-        {_id(name): terms(each) for name, each in chosen.applications.items()}, {GPU_TYPE: chosen.node_gpus}, 0.1
-    )
-    for name, each in chosen.applications.items():
-        if known == "models":
-            learner.describe(_id(name), model_of(name))
-        if known != "nothing":
-            widths = up_to_four_nodes(each, chosen.node_gpus)
-            tell(learner, _id(name), each, chosen.node_gpus, Runs(widths, 15, 1.0))
-            learner.profile(_id(name), widths)
-    return learner
-
-
-def prediction_errors(chosen: Setting, all_known: Learner, name: str, known: str, tried: Sequence[int]) -> Errors:
+def prediction_errors(name: str, application: str, known: str, tried: Sequence[int], seed: int) -> Errors:
     """|predicted ÷ true − 1| of the seconds per work, at the batch size that the learner would choose."""
-    learner, application, class_id = copy.deepcopy(all_known), chosen.applications[name], _id(name)
-    for other in chosen.applications:
-        if model_of(other).family == model_of(name).family:
-            learner.forget(_id(other))
-    learner.declare(class_id, terms(application))
-    if known == "models":
-        learner.describe(class_id, model_of(name))
-    tried = [gpus for gpus in tried if gpus in application.widths]
-    tell(learner, class_id, application, chosen.node_gpus, Runs(tried, REPORTS, 0.1))
-    widths = up_to_four_nodes(application, chosen.node_gpus)
+    chosen, (learner, class_id) = setting(name), held_out(name, application, known)
+    here = chosen.applications[application]
+    tried = [gpus for gpus in tried if gpus in here.widths]
+    tell(learner, here, chosen.node_gpus, Runs(tried, REPORTS, 0.1, seed))
+    widths = up_to_four_nodes(here, chosen.node_gpus)
     learned = learner.profile(class_id, widths)
-    measured, phase = application.measurements[GPU_TYPE], learned.phase(0.05)
+    measured, phase = here.measurements[GPU_TYPE], learned.phase(0.05)
     errors: Errors = {}
     for gpus in widths:
         entry = learned.entry(phase, gpus)
-        rate = measured.rate(application.epoch(0.05), gpus, entry.batch)
+        rate = measured.rate(here.epoch(0.05), gpus, entry.batch)
         if rate and gpus not in tried:
-            where = "on the node" if gpus <= chosen.node_gpus else "on several"
+            where = WHERE[gpus > chosen.node_gpus]
             errors.setdefault(where, []).append(abs(rate * measured.work / entry.goodput - 1.0))
+    return errors
+
+
+def setting_errors(name: str, known: str, tried: Sequence[int], seed: int) -> Errors:
+    """Of the applications of a setting whose parameters are known."""
+    errors: Errors = {}
+    for application in setting(name).applications:
+        if model_of(application).parameters is not None:
+            for where, found in prediction_errors(name, application, known, tried, seed).items():
+                errors.setdefault(where, []).extend(found)
     return errors
 
 
 def link_spreads() -> tuple[Mapping[Unknown, float], float]:
     """How far log seconds a parameter differ between Gavel's jobs on P100, and their correlation on the two links."""
-    chosen = setting("p100-4")
-    learner = taught(chosen, "others")
+    learner = taught("p100-4", "others")
     found: dict[Unknown, list[float]] = {}
-    for name in chosen.applications:
-        link = MeasuredLink.of(PARAMETERS[name.split(" (", maxsplit=1)[0]], learner.step_times(_id(name), GPU_TYPE))
+    for name in setting("p100-4").applications:
+        link = MeasuredLink.of(
+            PARAMETERS[name.split(" (", maxsplit=1)[0]], learner.step_times(class_of(name), GPU_TYPE)
+        )
         for sync, (value, _) in link.per_parameter.items():
             found.setdefault(sync, []).append(value)
     return {sync: stdev(values) for sync, values in found.items()}, correlation(*found.values())
 
 
-def simulate(chosen: Setting, application: Application, asked: int, rate: float, learned: bool) -> Sequence[JobResult]:
-    """Jobs of one class one after the other, at an exchange rate, with exact curves or with what was reported."""
+def show_predictions(pool: Executor, names: Sequence[str], seeds: Sequence[int]) -> None:
+    """A line for each setting, what else is known, and set of widths tried; and all settings."""
+    print("1. error of predicted time and cost at widths not tried: median, 90th percentile (number)")
+    keys = [(name, known, tried) for name in names for known in KNOWN for tried in TRIED]
+    runs = {key: [pool.submit(setting_errors, *key, seed) for seed in seeds] for key in keys}
+    every: dict[tuple[str, Sequence[int]], list[Errors]] = {}
+    for (name, known, tried), of_key in runs.items():
+        found = [run.result() for run in of_key]
+        every.setdefault((known, tried), []).extend(found)
+        _line(name, known, tried, found)
+    for (known, tried), errors in every.items():
+        _line("all", known, tried, errors)
+    spreads, alike = link_spreads()
+    again = ", ".join(f"{sync.name} {value:.2f}" for sync, value in spreads.items())
+    print(f"  link_prior.MODEL_SPREAD {link_prior.MODEL_SPREAD}, again: {again}")
+    print(f"  link_prior.ALIKE {link_prior.ALIKE}, again: {alike:.2f}")
+
+
+def _line(name: str, known: str, tried: Sequence[int], errors: Iterable[Errors]) -> None:
+    joined = {where: [one for each in errors for one in each.get(where, ())] for where in WHERE}
+    cells = [f"{where} {spread(found)} ({len(found)})" for where, found in joined.items()]
+    print(f"  {name:7} {known:8} tried {tried!s:10} {'   '.join(cells)}", flush=True)
+
+
+# --- search -----------------------------------------------------------------------------------------------------------
+
+
+class Reports(LearnedKnowledge):
+    """Jobs of one class report often until the width on which they train is measured, and then seldom."""
+
+    reported = 0
+
+    @property
+    def report_seconds(self) -> float:
+        """Until the next report of the only job that trains."""
+        return OFTEN if self.reported < MEASURED_REPORTS else SELDOM
+
+    def receive_report(self, job: SimJob, at: Instant) -> None:
+        """Learn from it."""
+        super().receive_report(job, at)
+        assert job.allocation is not None
+        cells = self.learner.state(job.class_id).times[job.gpu_type].cells
+        gpus = job.allocation.option.gpus
+        self.reported = sum(cell.count for where, cell in cells.items() if where.shape.gpus == gpus)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A class that is searched, and at which exchange rate."""
+
+    setting: str
+    application: str
+    rate: float
+    seed: int
+
+    @property
+    def asked(self) -> int:
+        """The width asked for."""
+        widths = setting(self.setting).applications[self.application].widths[:4]
+        return random.Random(f"{self.setting}/{self.application}/{self.seed}").choice(widths)
+
+
+def simulate(case: Case, known: str | None) -> Sequence[JobResult]:
+    """Jobs of one class one after the other, with what was reported, or one job with exact curves (None)."""
+    chosen = setting(case.setting)
+    application = chosen.applications[case.application]
     gap = 2.0 * application.reference_seconds + 7200.0
-    submissions = tuple(Submission(f"job-{at}", at * gap, application.name, asked) for at in range(JOBS))
+    jobs = JOBS if known else 1
+    submissions = tuple(Submission(f"job-{at}", at * gap, application.name, case.asked) for at in range(jobs))
     applications = {application.name: application}
-    budget = new_budget(pollux.START, rate=Rate(rate / 3600.0))
+    budget = new_budget(pollux.START, rate=Rate(case.rate / 3600.0))
     pool = PoolModel("pool", chosen.node_gpus, Price.parse(str(chosen.node_gpus)))
     scenario = Scenario(
         pollux.START, submissions, applications, (pool,), budget, ApplicationWidths(applications), RESTART_SECONDS
     )
     classes = {class_of(application.name): application}
     knowledge: Knowledge = ExactKnowledge(exact_profiles(classes, RESTART_SECONDS))
-    if learned:
-        noise = random.Random(f"{application.name}/{asked}/{rate}")
+    if known:
+        noise = random.Random(str(case))
         reporting = ReportModel(lambda: noise.gauss(0.0, 1.0), step=STEP_SCATTER, gradient=GRADIENT_SCATTER)
-        knowledge = LearnedKnowledge(classes, {GPU_TYPE: chosen.node_gpus}, RESTART_SECONDS, budget.id, reporting)
+        knowledge = Reports(classes, {GPU_TYPE: chosen.node_gpus}, RESTART_SECONDS, budget.id, reporting)
+        knowledge.learner, _ = held_out(case.setting, case.application, known)
     memo = Memo()
     return Simulation(scenario, lambda snapshot: plan(snapshot, memo), knowledge).run().jobs
 
 
+Usage = tuple[float, float]
+"""Hours of time, and GPU-hours."""
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Of one class, width asked for and θ: hours of time and GPU-hours of each job, learned, exact, and by default."""
+    """Usage of the jobs by what else is known, of one with exact curves, and by default (None: it does not fit)."""
 
-    learned: tuple[tuple[float, float], ...]
-    exact: tuple[tuple[float, float], ...]
-    default: tuple[float, float] | None
-    rate: float
+    case: Case
+    learned: Mapping[str, Sequence[Usage]]
+    exact: Usage
+    default: Usage | None
 
-    def overhead(self, job: int) -> float:
+    def total(self, usage: Usage) -> float:
+        """In GPU-hours."""
+        return self.case.rate * usage[0] + usage[1]
+
+    def overhead(self, known: str, job: int) -> float:
         """Of the search for one job."""
-        exact, learned = (self.rate * hours + gpus for hours, gpus in (self.exact[job], self.learned[job]))
-        return learned / exact - 1.0
+        return self.total(self.learned[known][job]) / self.total(self.exact) - 1.0
 
-    def better(self, job: int) -> bool:
-        """Whether neither time nor GPU-hours are more than by default."""
-        return self.default is not None and all(
-            mine <= own for mine, own in zip(self.learned[job], self.default, strict=True)
-        )
-
-
-def hours(jobs: Sequence[JobResult]) -> tuple[tuple[float, float], ...]:
-    """Time and GPU-hours of each job."""
-    return tuple(((job.completion_seconds or math.nan) / 3600.0, job.gpu_seconds / 3600.0) for job in jobs)
+    def beside_default(self, known: str, job: int) -> tuple[float, float, float]:
+        """Time, GPU-hours and the total of one job ÷ the default's."""
+        assert self.default is not None
+        mine, own = self.learned[known][job], self.default
+        return mine[0] / own[0], mine[1] / own[1], self.total(mine) / self.total(own)
 
 
-def find(name: str, application: str, asked: int, rate: float) -> Found:
-    """Both simulations, and the owner's own choice: that width, with the own batch size where it fits."""
-    chosen = setting(name)
-    known = chosen.applications[application]
-    learned, exact = (hours(simulate(chosen, known, asked, rate, told)) for told in (True, False))
+def usage(jobs: Sequence[JobResult]) -> Sequence[Usage]:
+    """Of each job."""
+    return [((job.completion_seconds or math.nan) / 3600.0, job.gpu_seconds / 3600.0) for job in jobs]
+
+
+def find(case: Case) -> Found:
+    """The simulations, and the owner's own choice: that width, with the own batch size where it fits."""
+    application = setting(case.setting).applications[case.application]
     default = None
     try:
-        batch = known.measurements[GPU_TYPE].own_batch
-        seconds = known.width_rates(GPU_TYPE, asked, batch).seconds_left(0.0) + RESTART_SECONDS
-        default = seconds / 3600.0, seconds * asked / 3600.0
+        batch = application.measurements[GPU_TYPE].own_batch
+        seconds = application.width_rates(GPU_TYPE, case.asked, batch).seconds_left(0.0) + RESTART_SECONDS
+        default = seconds / 3600.0, seconds * case.asked / 3600.0
     except ValueError:
         pass
-    return Found(learned, exact, default, rate)
+    (exact,) = usage(simulate(case, None))
+    return Found(case, {known: usage(simulate(case, known)) for known in SEARCHED}, exact, default)
 
 
-def show_predictions(names: Sequence[str]) -> None:
-    """A line for each setting, set of widths tried, and what else is known; applications with parameters only."""
-    print("1. error of predicted time and cost at widths not tried: median, mean (number)")
-    every: dict[tuple[str, str], Errors] = {}
-    for name in names:
-        chosen = setting(name)
-        for known in KNOWN:
-            learner = taught(chosen, known)
-            for tried in TRIED:
-                errors: Errors = {}
-                for application in chosen.applications:
-                    if model_of(application).parameters is None:
-                        continue
-                    for where, found in prediction_errors(chosen, learner, application, known, tried).items():
-                        errors.setdefault(where, []).extend(found)
-                        every.setdefault((known, str(tried)), {}).setdefault(where, []).extend(found)
-                _line(name, known, str(tried), errors)
-    for (known, shown), errors in every.items():
-        _line("all", known, shown, errors)
-    spreads, alike = link_spreads()
-    again = ", ".join(f"{sync.name} {spread:.2f}" for sync, spread in spreads.items())
-    print(f"  link_prior.MODEL_SPREAD {link_prior.MODEL_SPREAD}, again: {again}")
-    print(f"  link_prior.ALIKE {link_prior.ALIKE}, again: {alike:.2f}")
-
-
-def _line(name: str, known: str, tried: str, errors: Errors) -> None:
-    cells = [
-        f"{where} {median(errors[where]):6.1%} {fmean(errors[where]):6.1%} ({len(errors[where])})"
-        for where in ("on the node", "on several")
-        if errors.get(where)
-    ]
-    print(f"  {name:7} {known:8} tried {tried:10} {'   '.join(cells)}", flush=True)
-
-
-def show_search(names: Sequence[str], rates: Sequence[float]) -> None:
-    """A line for each class, and means."""
-    print("\n2. and 3. search beyond the oracle, by job; time and GPU-hours ÷ the owner's default, first job and last")
+def show_search(pool: Executor, names: Sequence[str], seeds: Sequence[int]) -> None:
+    """A line for each class, and for all."""
+    print("\n2. search beyond the oracle by what else is known: first job of a class, second (mean of its cases)")
+    runs: dict[tuple[str, str], list[Future[Found]]] = {
+        (name, application): [
+            pool.submit(find, Case(name, application, RATES[(at + seed) % len(RATES)], seed)) for seed in seeds
+        ]
+        for name in names
+        for at, application in enumerate(setting(name).applications)
+    }
+    print(f"  {'':35} {'  '.join(f'{known:>13}' for known in SEARCHED)}")
     every: list[Found] = []
-    with ProcessPoolExecutor() as pool:
-        runs = {
-            (name, application): [
-                pool.submit(find, name, application, asked, rate)
-                for asked in setting(name).applications[application].widths[:4:2]
-                for rate in rates
-            ]
-            for name in names
-            for application in setting(name).applications
-        }
-        for (name, application), of_class in runs.items():
-            found = [run.result() for run in of_class]
-            every += found
-            print(f"  {name:7} {application:27} {summary(found)}", flush=True)
-    print(f"  {'mean':35} {summary(every)}")
-    for rate in rates:
-        print(f"  {f'θ {rate:g}':35} {summary([one for one in every if one.rate == rate])}")
-    print(f"  both below the default's, of jobs: first {_share(every, 0):.0%}, last {_share(every, -1):.0%}")
-
-
-def summary(found: Sequence[Found]) -> str:
-    """Means of overheads, geometric means of ratios."""
-    cells = [f"{fmean(one.overhead(job) for one in found):6.1%}" for job in range(JOBS)]
-    for job in (0, JOBS - 1):
-        with_default = [(one.learned[job], one.default) for one in found if one.default]
-        for part in (0, 1):
-            ratios = [mine[part] / own[part] for mine, own in with_default]
-            cells.append(f"{pollux.geometric_mean(ratios):5.2f}")
-    return " ".join(cells)
-
-
-def _share(found: Sequence[Found], job: int) -> float:
-    return fmean(one.better(job) for one in found if one.default)
+    for (name, application), of_class in runs.items():
+        found = [run.result() for run in of_class]
+        every += found
+        means = [[fmean(one.overhead(known, job) for one in found) for job in range(JOBS)] for known in SEARCHED]
+        print(
+            f"  {name:7} {application:27} {'  '.join(f'{first:6.1%} {second:6.1%}' for first, second in means)}",
+            flush=True,
+        )
+    groups = {"all": every} | {f"θ {rate:g}": [one for one in every if one.case.rate == rate] for rate in RATES}
+    groups |= {name: [one for one in every if one.case.setting == name] for name in names}
+    print("  all cases, median and 90th percentile: first job, second; at most 10 %: first, second")
+    for what, group in groups.items():
+        for known in SEARCHED:
+            jobs = [[one.overhead(known, job) for one in group] for job in range(JOBS)]
+            within = [fmean(one <= 0.1 for one in of_job) for of_job in jobs]
+            print(f"  {what:7} {known:8} {'   '.join(map(spread, jobs))}   {within[0]:4.0%} {within[1]:4.0%}")
+    print("\n3. ÷ the owner's default, median and 90th percentile: time, GPU-hours, (θ·time + GPU-hours); by job")
+    for what, group in groups.items():
+        for known in SEARCHED:
+            for job in range(JOBS):
+                parts = zip(*(one.beside_default(known, job) for one in group if one.default), strict=True)
+                print(f"  {what:7} {known:8} job {job + 1} {'   '.join(map(spread, parts))}")
 
 
 def main() -> None:
     """Print the three measures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--settings", nargs="*", choices=list(SETTINGS), default=["t4-4", "a100-8", "p100-4", "v100-8"])
-    parser.add_argument("--rates", type=float, nargs="*", default=[4.0, 16.0], help="exchange rates")
+    names = ["t4-4", "a100-8", "p100-4", "k80-8", "v100-8"]
+    parser.add_argument("--settings", nargs="*", choices=list(SETTINGS), default=names)
+    parser.add_argument("--seeds", type=int, nargs="*", default=[1])
     parser.add_argument("--only", choices=["predictions", "search"])
     arguments = parser.parse_args()
     pollux.need_data()
     gavel.need_data()
-    if arguments.only != "search":
-        show_predictions(arguments.settings)
-    if arguments.only != "predictions":
-        show_search(arguments.settings, arguments.rates)
+    with ProcessPoolExecutor() as pool:
+        if arguments.only != "search":
+            show_predictions(pool, arguments.settings, arguments.seeds)
+        if arguments.only != "predictions":
+            show_search(pool, arguments.settings, arguments.seeds)
 
 
 if __name__ == "__main__":

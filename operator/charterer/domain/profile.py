@@ -188,6 +188,11 @@ class Profile:
     model: ModelFacts = NO_FACTS
 
     @property
+    def unproven(self) -> bool:
+        """Whether its curves are only what other classes have in common: no job of it reported yet."""
+        return not self.reports and any(curve.origins for phase in self.phases for curve in phase.curves)
+
+    @property
     def widest(self) -> int:
         """The largest number of GPUs that a table has a point for; 1024 if a curve is a formula."""
         curves = [curve for phase in self.phases for curve in phase.curves]

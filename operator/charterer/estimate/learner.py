@@ -358,7 +358,8 @@ def _entries(
 ) -> Iterable[Entry]:
     """One curve: the concave fit of 1 / E[time per work], which expected seconds and dollars follow.
 
-    What is uncertain of all widths alike favours none, so only the variance beyond that of the surest width counts.
+    What is uncertain of all widths alike favours none, so only the variance beyond that of the surest width counts. A
+    class without reports has the medians: what it gains by a width is as uncertain as the width is far.
     """
     common = min((choice.variance for _, choice in choices), default=0.0)
     values: list[float] = []
@@ -368,6 +369,8 @@ def _entries(
         values.append(1.0 / fallback)
     weights = [1.0 / (value * value * choice.variance) for value, (_, choice) in zip(values, choices, strict=True)]
     smooth = near_concave([gpus for gpus, _ in choices], values, weights, model_misfit)
+    if not reports:
+        smooth = [exp(choice.log_goodput) for _, choice in choices]
     for value, (gpus, choice) in zip(smooth, choices, strict=True):
         spread = LIKELY * sqrt(choice.variance)
         effect = step_fit.effects.get(choice.where.shape)

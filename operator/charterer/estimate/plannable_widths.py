@@ -28,9 +28,12 @@ def plannable_widths(learned: Learned, ran: Mapping[str, Sequence[int]], declare
     """Learned curves at the widths that jobs may be planned by. ``ran``: widths that ran, ascending, by GPU type.
 
     No width is wider than ``TRIAL_STEP`` times the widest that ran; on a GPU type that the class never ran on, none is
-    wider than that one. A declared curve lifts both limits. The speed of such a type as a whole is uncertain, and
+    wider than that one. A declared curve lifts both limits, and a class that never ran has neither: its jobs have one
+    of their own (``policy.options.sources``). The speed of a GPU type that it never ran on is uncertain as a whole, and
     counts for the expected time: seconds are lognormal, so their mean is exp(v/2) times their median.
     """
+    if not ran and not learned.reports:
+        return learned
     widest = max((widths[-1] for widths in ran.values() if widths), default=0)
     return replace(
         learned,

@@ -227,8 +227,9 @@ class SpeedupProfileSpec(ApiModel):
     curves: Annotated[tuple[CurveSpec, ...], Field(max_length=32, json_schema_extra=keyed_by("gpuType"))] = ()
     """Throughput by number of GPUs, for each GPU type. The first curve at its smallest number of GPUs is the reference,
     against which work and speed are measured. Learning starts from these curves: once jobs report batch sizes and step
-    times, declared and measured values are weighted by how precise they are. Absent: all is learned, and jobs run on
-    their preferred number of GPUs until something was learned."""
+    times, declared and measured values are weighted by how precise they are. Absent: all is learned. Before the first
+    report jobs run on their preferred number of GPUs, or where batch is given on what other classes have in common, at
+    most twice the preferred number."""
     batch: Batch | None = None
     """The batch sizes that Charterer may choose. Jobs are sent the best batch size, and use it if they can. Absent:
     every job keeps its own batch size."""

@@ -138,6 +138,7 @@ class ProfileWriter:
     async def write_due(self, snapshot: Snapshot) -> None:
         """Learn from jobs that ended, and write every profile that is due."""
         self._collector.retain(snapshot.jobs.keys(), snapshot.rentals.keys())
+        self._collector.expect_runs(snapshot)
         self._collector.learn_models(snapshot)
         self._collector.learn_sizes(snapshot)
         self._collector.learn_failures(snapshot)

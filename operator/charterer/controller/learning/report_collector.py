@@ -128,6 +128,15 @@ class ReportCollector:
             if (profile := snapshot.profiles.get(class_id)) is not None:
                 self.learner.describe(class_id, profile.model)
 
+    def expect_runs(self, snapshot: Snapshot) -> None:
+        """Declare the classes of unfinished jobs whose profiles say batch sizes and no curve: they have a prior."""
+        for job in snapshot.jobs.values():
+            profile = snapshot.profiles.get(job.class_id)
+            if profile is None or profile.batch is None or profile.declared or job.finish is not None:
+                continue
+            if job.class_id not in self.classes:
+                self._declare(job.class_id, profile, profile.batch.own)
+
     def learn_sizes(self, snapshot: Snapshot) -> None:
         """Learn the sizes of jobs that have ended since; each counts once, by when it ended.
 

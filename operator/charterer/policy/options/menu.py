@@ -72,7 +72,8 @@ def build_menu(
     """The options of the jobs with one key.
 
     Where the class has a curve for none of the GPU types, the menu is the preferred width alone (or the widest below it
-    that is offered): never wider before something is known of it. GPU types without a curve are not mixed with types
+    that is offered): never wider before something is known of it, and never wider than ``TRIAL_STEP`` times that before
+    the class has reported. GPU types without a curve are not mixed with types
     that have one. ``explore``: widths to try are as fast as may be hoped. ``quarantined`` widths of the class, and
     those on which the jobs failed themselves, are left out unless nothing else is left.
     """

@@ -12,7 +12,7 @@ from typing import Protocol
 from charterer.domain.job import Widths
 from charterer.domain.money import Price
 from charterer.domain.option import MOST_PODS, Interruptions, Option
-from charterer.domain.profile import DEFAULT_RESTART_SECONDS, Profile
+from charterer.domain.profile import DEFAULT_RESTART_SECONDS, TRIAL_STEP, Profile
 from charterer.gpu_types import relative_speeds
 from charterer.policy.options.checkpoint_time import checkpoint_seconds
 from charterer.policy.options.interruptions import RunTimes, interruptions
@@ -105,13 +105,20 @@ class WholeWidths:
     """
 
     def candidates(self, key: MenuKey, market: Market, curves: Curves) -> Iterator[Candidate]:
-        """Every offered width of every pool; where no speed is known, none above the preferred width."""
+        """Every offered width of every pool; where no speed is known, none above the preferred width.
+
+        Before its class reported anything, none above ``TRIAL_STEP`` times that.
+        """
         speeds_of: dict[tuple[str, int], Sequence[float]] = {}
         offers = market.open_to(key.gpu_types, key.spot)
         relative = relative_speeds({offer.gpu_type for offer, _ in offers})
+        unproven = curves.profile is not None and curves.profile.unproven
+        most = TRIAL_STEP * key.preferred if unproven else key.most
         for offer, price in offers:
             for gpus in offered_widths(offer.gpus_per_node, key.widths, offer.max_nodes):
                 width = offer.gpu_type, gpus
+                if gpus > most:
+                    continue
                 if width not in speeds_of:
                     speeds_of[width] = curves.speeds(*width)
                 lost = None if offer.hazard is None else _interruptions(offer, gpus, curves, speeds_of[width])

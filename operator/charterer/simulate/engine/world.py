@@ -53,7 +53,6 @@ class World:
         self.reports = 0
         self.interruptions = 0
         self._listener = listener
-        self._report_seconds = knowledge.report_seconds
         self._progressed_at = 0.0
         self._changes_to_come = 0
         fixed = scenario.budget.fixed_rate is not None
@@ -142,8 +141,8 @@ class World:
         job.start_run(allocation, model.gpu_type, clock.now + self._restart_seconds(model), clock.instant)
         self._plan_checkpoints(job)
         self._train(job, self.knowledge.batch(job))
-        if self._report_seconds < float("inf"):
-            clock.at(job.training_from + self._report_seconds, self._report, job, allocation.run)
+        if self.knowledge.report_seconds < float("inf"):
+            clock.at(job.training_from + self.knowledge.report_seconds, self._report, job, allocation.run)
 
     def _resize(self, job: SimJob, allocation: Allocation) -> None:
         """Resize the run in place: pods that join get ready as after a restart, while the others train on."""
@@ -258,7 +257,7 @@ class World:
         profiles = self.knowledge.profiles()
         self.changed |= profiles is not self.profiles
         self.profiles = profiles
-        self.clock.at(self.clock.now + self._report_seconds, self._report, job, run)
+        self.clock.at(self.clock.now + self.knowledge.report_seconds, self._report, job, run)
 
     def _machine_ready(self, machine: SimMachine) -> None:
         if not machine.ended:

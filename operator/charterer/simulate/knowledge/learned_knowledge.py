@@ -46,8 +46,9 @@ class LearnedKnowledge:
 
     ``applications``: by class; they must have measurements at several batch sizes. Nothing is ever known of jobs of
     other classes. ``node_gpus``: GPUs of the largest node by GPU type, for all types that are on sale.
-    ``models``: what owners say of them. ``size_known_from``: the fraction of a job from which on its reports tell its
-    size. ``restart_seconds`` and ``resize_seconds`` are known, as after the first of each.
+    ``models``: what owners say of them; ``declare_batches``: whether their profiles declare batch sizes, so that what
+    classes have in common is a curve before the first report. ``size_known_from``: the fraction of a job from which on
+    its reports tell its size. ``restart_seconds`` and ``resize_seconds`` are known, as after the first of each.
     """
 
     applications: Mapping[ClassId, Application]
@@ -58,9 +59,10 @@ class LearnedKnowledge:
     size_known_from: float = 0.0
     resize_seconds: float = 0.0
     models: Mapping[ClassId, ModelFacts] = field(default_factory=dict)
+    declare_batches: bool = True
     learner: Learner = field(init=False)
     _widths: Mapping[ClassId, Collection[int]] = field(init=False)
-    _learned: dict[ClassId, tuple[Learned, float, Profile]] = field(default_factory=dict)
+    _learned: dict[ClassId, tuple[Learned, float | None, Profile]] = field(default_factory=dict)
     _profiles: Mapping[ClassId, Profile] = field(default_factory=dict)
     _class_work: dict[ClassId, float] = field(default_factory=dict)
     _jobs_of_known_size: set[str] = field(default_factory=set)
@@ -136,24 +138,29 @@ class LearnedKnowledge:
         """The GPU types on which the class can run, as far as they are on sale."""
         return tuple(gpu_type for gpu_type in self.applications[class_id].gpu_types if gpu_type in self.node_gpus)
 
+    def _work(self, class_id: ClassId) -> float:
+        """Mean work of a job of the class, in own-batch steps."""
+        return self._class_work.get(class_id) or self._class_work.setdefault(
+            class_id, self.learner.work(class_id).value
+        )
+
     def _update(self, class_id: ClassId) -> bool:
         """Update the class's profile from the learner; whether anything changed."""
-        if not self.learner.state(class_id).reports:
+        known = self.declare_batches or self.learner.state(class_id).reports
+        if not self._types(class_id) or not known:
             return False
         ran = self.learner.widths_run(class_id)
         widths = set(self._widths[class_id]).union(*ran.values())
         learned = self.learner.profile(class_id, sorted(widths)[:MOST_WIDTHS], self._types(class_id))
         before = self._learned.get(class_id)
-        work = self._class_work.get(class_id) or self._class_work.setdefault(
-            class_id, self.learner.work(class_id).value
-        )
+        work = self._work(class_id) if learned.reports else None
         if before is not None and before[0] is learned and before[1] == work:
             return False
         profile = Profile(
             class_id,
             1 if before is None else before[2].generation + 1,
             plannable_widths(learned, ran).phases,
-            work / _reference(learned),
+            None if work is None else work / _reference(learned),
             None,
             self.restart_seconds,
             self.budget,
@@ -179,6 +186,7 @@ def learning_from_reports(
         ReportModel(noise, seconds=_REPLAY_SECONDS),
         TRUSTED_FRACTION,
         scenario.resize_seconds,
+        declare_batches=False,
     )
 
 

@@ -54,6 +54,25 @@ def test_before_anything_is_learned_a_job_runs_on_its_preferred_width_and_never_
     assert decided.option.gpus == 8
 
 
+def test_a_class_that_says_its_batch_sizes_has_a_curve_before_its_first_report() -> None:
+    room = Classroom(spec={"batch": {"own": 256, "largest": 256, "largestPerGpu": 256}})
+    room.world.job("sft", gpus=(1, 8, 32), profile="resnet", hours_left=100)
+    room.collector.expect_runs(room.world.snapshot())
+    profile = room.learn()
+    assert profile.unproven
+    assert set(widths(profile).values()) == {CurveSource.PRIOR}
+    assert max(widths(profile)) == 32
+    room.says(room.runs("first", gpus=4))
+    assert not room.learn().unproven
+
+
+def test_a_class_with_a_declared_curve_is_planned_by_that_until_it_reports() -> None:
+    room = Classroom(spec={**DECLARED, "batch": {"own": 256, "largest": 256, "largestPerGpu": 256}})
+    room.world.job("sft", gpus=(1, 8, 32), profile="resnet", hours_left=100)
+    room.collector.expect_runs(room.world.snapshot())
+    assert CLASS not in room.collector.classes
+
+
 def test_a_declared_curve_gives_the_shape_until_it_is_contradicted() -> None:
     room = Classroom(spec=DECLARED)
     job = room.runs(gpus=8)

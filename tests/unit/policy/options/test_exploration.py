@@ -66,6 +66,14 @@ def test_a_width_that_may_be_much_faster_than_expected_is_tried() -> None:
     assert chosen(world_with()) == [(16, True)]
 
 
+def test_before_any_report_no_width_beyond_twice_the_preferred_one_is_believed() -> None:
+    world = world_with()
+    world.profiles[NAME] = replace(
+        learned(world.profiles[NAME], *((gpus, float(gpus), 0, 2.0 * gpus) for gpus in (8, 16, 32))), reports=0
+    )
+    assert chosen(world) == [(16, False)]
+
+
 def test_one_that_could_not_pay_even_then_is_not_tried() -> None:
     assert chosen(world_with(high=1.0)) == [(8, False)]
 
