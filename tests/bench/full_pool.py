@@ -15,11 +15,12 @@ from __future__ import annotations
 import argparse
 import random
 from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from math import exp, log
 from unittest.mock import patch
 
-from charterer.domain.ids import PoolId
+from charterer.domain.ids import PoolId, Rate
 from charterer.domain.job import ResizePolicy, Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.profile import Profile
@@ -36,7 +37,7 @@ from charterer.simulate.model.workload import Submission
 from charterer.simulate.simulation import Simulation
 
 START = parse_instant("2026-06-01T00:00:00Z")
-MONTH = 30 * 86_400.0
+DAY = 86_400.0
 WIDTHS = (1, 2, 4, *range(8, 65, 8))
 NODES = (2, 4, 6)
 RESTART_SECONDS = 60.0
@@ -70,9 +71,11 @@ BOUND = "narrow"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """``amount``: dollars a month; ``nodes`` of the cheap pool; ``dearer``: the other's price by the cheap one's.
+    """``amount``: dollars a month, or with ``theta`` dollars for an hour of a job's life instead. ``nodes`` of the cheap
+    pool; ``dearer``: the other's price by the cheap one's, or 0 where there is no other.
 
-    ``ceiling``: the multiple of an hour of a job that is paid at most to end it an hour earlier.
+    ``priced``, ``shared``: whether full pools have prices, and whether their room is shared out. ``ceiling``: the
+    multiple of an hour of a job that is paid at most to end it an hour earlier.
     """
 
     seed: int
@@ -81,16 +84,25 @@ class Case:
     dearer: float
     anywhere: bool
     priced: bool
+    shared: bool = True
+    theta: float | None = None
+    resize: ResizePolicy = ResizePolicy.NEVER
+    days: float = 30.0
     ceiling: float = FACTOR
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Mean completion in hours, dollars, and GPU-hours rented in the cheap pool."""
+    """Mean completion in hours, dollars, GPU-hours rented in the cheap pool, and jobs."""
 
     hours: float
     dollars: float
     cheap: float
+    jobs: int
+
+    def objective(self, theta: float) -> float:
+        """θ·a + m of all jobs together, for θ dollars a job-hour."""
+        return theta * self.hours * self.jobs + self.dollars
 
 
 def run(case: Case) -> Figures:
@@ -99,34 +111,42 @@ def run(case: Case) -> Figures:
     submissions: list[Submission] = []
     for kind in KINDS:
         at = draw.expovariate(kind.arrivals / 3600.0)
-        while at < MONTH:
+        while at < case.days * DAY:
             submissions.append(Submission(f"{kind.name}-{len(submissions)}", at, kind.name, 8))
             at += draw.expovariate(kind.arrivals / 3600.0)
-    dear = Price.parse(f"{16 * case.dearer:.2f}")
+    pools = [PoolModel("cheap", 8, Price.parse("16"), "cheap", start_seconds=120.0, max_nodes=case.nodes)]
+    if case.dearer:
+        price = Price.parse(f"{16 * case.dearer:.2f}")
+        pools.append(PoolModel("dear", 8, price, "dear", start_seconds=120.0, max_nodes=100))
+    budget = new_budget(START, Money.parse(str(case.amount)))
+    if case.theta is not None:
+        budget = new_budget(START, rate=Rate(case.theta / 3600.0))
     scenario = Scenario(
         start=START,
         submissions=tuple(sorted(submissions, key=lambda submission: submission.at)),
         applications={kind.name: kind.application() for kind in KINDS},
-        pools=(
-            PoolModel("cheap", 8, Price.parse("16"), "cheap", start_seconds=120.0, max_nodes=case.nodes),
-            PoolModel("dear", 8, dear, "dear", start_seconds=120.0, max_nodes=100),
-        ),
-        budget=new_budget(START, Money.parse(str(case.amount))),
-        terms=lambda _: JobTerms(Widths(1, 8, WIDTHS[-1]), ResizePolicy.NEVER),
+        pools=tuple(pools),
+        budget=budget,
+        terms=lambda _: JobTerms(Widths(1, 8, WIDTHS[-1]), case.resize),
+        restart_seconds=RESTART_SECONDS,
     )
-    known = {class_of(kind.name): kind.profile(anywhere=case.anywhere or kind.name != BOUND) for kind in KINDS}
+    anywhere = case.anywhere or not case.dearer
+    known = {class_of(kind.name): kind.profile(anywhere=anywhere or kind.name != BOUND) for kind in KINDS}
     memo = Memo()
     simulation = Simulation(scenario, lambda snapshot: plan(snapshot, memo), ExactKnowledge(known))
-    with patch("charterer.policy.options.ceiling.FACTOR", case.ceiling):
-        if case.priced:
-            return _figures(simulation.run())
-        with patch("charterer.policy.planner.solve_with_pool_limits", lambda solutions, *_: list(solutions)):
-            return _figures(simulation.run())
+    with ExitStack() as stack:
+        stack.enter_context(patch("charterer.policy.options.ceiling.FACTOR", case.ceiling))
+        if not case.priced:
+            unpriced = "charterer.policy.planner.solve_with_pool_limits"
+            stack.enter_context(patch(unpriced, lambda solutions, *_: list(solutions)))
+        if not case.shared:
+            stack.enter_context(patch("charterer.policy.actions.admission.queue.share_room", lambda *_: None))
+        return _figures(simulation.run())
 
 
 def _figures(result: SimulationResult) -> Figures:
     cheap = result.rented_gpu_hours.get(PoolId("cheap"), 0.0)
-    return Figures(result.mean_completion_seconds / 3600, result.spent.dollars, cheap)
+    return Figures(result.mean_completion_seconds / 3600, result.spent.dollars, cheap, len(result.jobs))
 
 
 def compare_ceilings(pool: Executor, chosen: argparse.Namespace) -> None:
