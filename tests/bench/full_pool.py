@@ -71,7 +71,7 @@ BOUND = "narrow"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """``amount``: dollars a month, or with ``theta`` dollars for an hour of a job's life instead. ``nodes`` of the cheap
+    """``amount``: dollars a month, or ``theta`` dollars for an hour of a job's life instead. ``nodes`` of the cheap
     pool; ``dearer``: the other's price by the cheap one's, or 0 where there is no other.
 
     ``priced``, ``shared``: whether full pools have prices, and whether their room is shared out. ``ceiling``: the

@@ -27,6 +27,7 @@ from charterer.domain.money import Price
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
 from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
+from charterer.simulate.model.lifetimes import exponential
 from charterer.simulate.model.node_market import PoolModel
 from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
 from charterer.simulate.simulation import Simulation
@@ -94,7 +95,7 @@ def _two_types(seed: int) -> float:
 
 
 def _taken_back(seed: int) -> float:
-    draw = spot.jointly(spot.exponential(3600.0 / 0.1, 11 + seed))
+    draw = spot.jointly(exponential(3600.0 / 0.1, 11 + seed))
     with patch("tests.bench.spot.BOOT", 600.0):
         given = spot.scenario(80, 1.0, draw, spot=True, on_demand=True, every=None)
     found = spot.simulate(given)
