@@ -23,8 +23,8 @@ from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.plan import PoolVerdict
-from charterer.policy.actions.move_gate import MoveGate
-from charterer.policy.actions.plan_builder import PlanBuilder
+from charterer.policy.actions.budget_plan import BudgetPlan
+from charterer.policy.actions.room_shares import Shares
 from charterer.policy.actions.triage import KeptRuns
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.predicates import must_move
@@ -33,7 +33,7 @@ from charterer.policy.nodes.holdings import HeldGpus, by_rental, held_by
 from charterer.policy.nodes.pool_quota import PoolRoom
 from charterer.policy.nodes.pool_size import pool_sizes
 from charterer.policy.options.option_value import Completion
-from charterer.policy.solve.allocation_program import NEAR, Allotment, Claimant, NodeRoom, Way, fits, share_out
+from charterer.policy.solve.allocation_program import Allotment, Claimant, NodeRoom, Way, fits, share_out
 from charterer.policy.solve.linear_program import SolverGaveUp
 from charterer.policy.solve.phase_dp import key_of
 
@@ -45,43 +45,6 @@ _LEAST = 1.0
 """Seconds that a job has left at least: what is all but over would be worth any price."""
 _MOST = 250
 """Waiting jobs, and running ones, that are looked at together: so many are solved in a tenth of a second."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shares:
-    """``starts``: the options of waiting jobs that get room. ``narrowed``: of running jobs that make it.
-
-    ``pools``: the verdicts on those that are too small. ``waiting``: jobs that want their GPUs. ``making_room``: not
-    all of the room of ``starts`` is there yet. ``gap``: by which fraction a better answer could be better at most.
-    ``any_price``: whether a job waits that is late for its target whatever it gets, so that only time counts for it.
-    """
-
-    starts: Mapping[JobId, Option]
-    narrowed: Mapping[JobId, Option]
-    pools: Mapping[PoolId, PoolVerdict]
-    waiting: int
-    making_room: bool
-    gap: float
-    any_price: bool = False
-
-    def about(self, pool: PoolId) -> str:
-        """How a full pool's room is shared, and what one more node would bring, in words; empty for other pools."""
-        verdict = self.pools.get(pool)
-        if verdict is None:
-            return ""
-        text, whom, one = "", "it", "it"
-        if self.waiting > 1:
-            text = f"; the room of {pool} is shared among {self.waiting} waiting jobs by what their time is worth"
-            whom, one = "them", "one of them"
-        if self.gap > NEAR:
-            text += f" (another sharing is worth {self.gap:.0%} more at most)"
-        if self.any_price:
-            return f"{text}; {one} is late for its targetCompletionTime whatever it gets, so it pays any price"
-        if verdict.node_scarcity > verdict.payable:
-            worth = f"more to {whom} than the {verdict.payable} that the budget may spend"
-        else:
-            worth = f"{verdict.node_scarcity} to {whom}, beyond its price"
-        return f"{text}; one more node would be worth {worth}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +67,7 @@ class _Candidate:
 
 
 def share_room(
-    draft: PlanBuilder, queue: Sequence[Job], wanted: Mapping[JobId, Sequence[Completion]], running: Iterable[KeptRuns]
+    plan: BudgetPlan, queue: Sequence[Job], wanted: Mapping[JobId, Sequence[Completion]], running: Iterable[KeptRuns]
 ) -> Shares | None:
     """The shares of the jobs; None where there is room for what each job of the queue would like best.
 
@@ -112,16 +75,16 @@ def share_room(
     no room to share: jobs wait for money there, in their order. Nor is room shared beside another pool that has some,
     with a job that would stay narrow for life.
     """
-    if not queue or not draft.solution.feasible:
+    if not queue or not plan.solution.feasible:
         return None
-    rooms = _rooms(draft, [wanted[job.id] for job in queue])
+    rooms = _rooms(plan, [wanted[job.id] for job in queue])
     nodes = {pool: NodeRoom(room.size, tuple(room.free.values())) for pool, room in rooms.items()}
     best = [wanted[job.id][0].option for job in queue]
     if fits([Way(option.pool, option.gpus, 0.0) for option in best], nodes):
         return None
     if any(_settles(job, wanted[job.id], nodes) for job in queue):
         return None
-    return _Shortage(draft, rooms, running).solve([_waiting(draft, job, wanted[job.id]) for job in queue])
+    return _Shortage(plan, rooms, running).solve([_waiting(plan, job, wanted[job.id]) for job in queue])
 
 
 def _settles(job: Job, ways: Sequence[Completion], nodes: Mapping[PoolId, NodeRoom]) -> bool:
@@ -143,7 +106,7 @@ def _first(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
     return [candidate for candidate in candidates if candidate.job.id in kept]
 
 
-def _rooms(draft: PlanBuilder, wanted: Sequence[Sequence[Completion]]) -> Mapping[PoolId, PoolRoom]:
+def _rooms(plan: BudgetPlan, wanted: Sequence[Sequence[Completion]]) -> Mapping[PoolId, PoolRoom]:
     """The nodes that there are or may be rented, as many as the jobs could want, by pool.
 
     A width that does not divide a node counts as a whole one, because no other job may be put beside it.
@@ -152,16 +115,16 @@ def _rooms(draft: PlanBuilder, wanted: Sequence[Sequence[Completion]]) -> Mappin
     for ways in wanted:
         most: dict[PoolId, int] = {}
         for option in (way.option for way in ways):
-            size = draft.snapshot.pools[option.pool].gpus_per_node or 1
+            size = plan.snapshot.pools[option.pool].gpus_per_node or 1
             gpus = option.gpus if size % option.gpus == 0 else max(option.gpus, size)
             most[option.pool] = max(most.get(option.pool, 0), gpus)
         for pool, gpus in most.items():
             widest[pool] = widest.get(pool, 0) + gpus
-    return {pool: draft.pool_room(pool, gpus) for pool, gpus in sorted(widest.items())}
+    return {pool: plan.placer.pool_room(pool, gpus) for pool, gpus in sorted(widest.items())}
 
 
-def _waiting(draft: PlanBuilder, job: Job, ways: Sequence[Completion]) -> _Candidate:
-    solution = draft.solution
+def _waiting(plan: BudgetPlan, job: Job, ways: Sequence[Completion]) -> _Candidate:
+    solution = plan.solution
     share = solution.share(job)
     assert share is not None, "it has options"
     values = solution.own_values(job, share)
@@ -171,19 +134,19 @@ def _waiting(draft: PlanBuilder, job: Job, ways: Sequence[Completion]) -> _Candi
 class _Shortage:
     """One budget's pools, with the nodes that its jobs hold there."""
 
-    def __init__(self, draft: PlanBuilder, rooms: Mapping[PoolId, PoolRoom], running: Iterable[KeptRuns]) -> None:
-        self._draft = draft
+    def __init__(self, plan: BudgetPlan, rooms: Mapping[PoolId, PoolRoom], running: Iterable[KeptRuns]) -> None:
+        self._plan = plan
         self._rooms = rooms
         self._running = running
-        self._gate = MoveGate(draft.solution, draft.snapshot)
+        self._gate = plan.gate
         self._free = {pool: dict(room.free) for pool, room in rooms.items()}
         self._room_comes_free = self._give_back()
 
     def _give_back(self) -> bool:
         """Count GPUs as free that runs are about to leave; whether there are any."""
         pool_of = {rental: pool for pool, room in self._rooms.items() for rental in room.free}
-        rental_of, found = self._draft.solution.inputs.holdings.rental_of, False
-        for group in self._draft.solution.groups.values():
+        rental_of, found = self._plan.solution.inputs.holdings.rental_of, False
+        for group in self._plan.solution.groups.values():
             for facts in group.members:
                 job = facts.job
                 if not job.replaced and (job.allocation is not None or not facts.nodes):
@@ -229,18 +192,18 @@ class _Shortage:
         )
 
     def _at_any_price(self, job: Job) -> bool:
-        need = self._draft.solution.deadline_needs.get(job.id)
+        need = self._plan.solution.deadline_needs.get(job.id)
         return need is not None and need.at_any_price
 
     def _may_start(self, waiting: Sequence[_Candidate]) -> bool:
         """Whether the hard limit allows jobs on as many nodes as those that wait want: else room is made in vain."""
-        draft, slack = self._draft, self._draft.purse.slack
+        plan, slack = self._plan, self._plan.placer.purse.slack
         if slack is None:
             return True
         nodes = Counter[PoolId]()
         for option in (candidate.ways[0].option for candidate in waiting):
-            nodes[option.pool] += draft.pods(option)
-        grace, pools = max(candidate.job.grace_seconds for candidate in waiting), draft.snapshot.pools
+            nodes[option.pool] += plan.placer.pods(option)
+        grace, pools = max(candidate.job.grace_seconds for candidate in waiting), plan.snapshot.pools
         most = {pool: min(count, len(self._rooms[pool].free)) for pool, count in nodes.items()}
         return sum(reserve(pools[pool], grace).micros * count for pool, count in most.items()) <= slack.micros
 
@@ -248,7 +211,7 @@ class _Shortage:
         """The running jobs that may go on with fewer GPUs: the last of Smith's order, if there are many."""
         found: list[tuple[float, JobId, Job, GroupAssignment]] = []
         for kept in self._running:
-            share = self._draft.solution.shares.get(kept.group.key)
+            share = self._plan.solution.shares.get(kept.group.key)
             if share is None or not share.group.menu.known:
                 continue
             for name, facts in kept.runners.items():
@@ -263,7 +226,7 @@ class _Shortage:
 
     def _may_move(self, job: Job, share: GroupAssignment) -> bool:
         """Whether it could have fewer GPUs of these pools; what its owner wants is not weighed against others."""
-        held, solution = job.allocation, self._draft.solution
+        held, solution = job.allocation, self._plan.solution
         if held is None or not job.remaining or job.id in solution.deadline_needs or held.option.gpus <= job.widths.min:
             return False
         room = self._rooms.get(held.option.pool)
@@ -276,15 +239,12 @@ class _Shortage:
         assert job.allocation is not None
         here, held = job.allocation.option, by_rental(job.allocation.placements)
         values, position = share.drawn_values(job), share.position(job)
-        stay = values.staying(here, position)
-        ways, restarts, table = [stay], [0.0], share.group.menu.table
+        ways, restarts, table = [values.staying(here, position)], [0.0], share.group.menu.table
         for to in (way.option for way in values.entering(position)):
-            if to.pool in self._rooms and to.gpus < here.gpus and not self._gate.held(job, values, position, to):
-                move = values.move(here, to, position, rented=False)
-                seconds, dollars = stay.seconds - move.saved_seconds, stay.dollars + move.cost.dollars
-                if self._gate.affords(job, to, dollars):
-                    room = stay.room_dollars + move.room_dollars
-                    ways.append(Completion(to, seconds, dollars, values.worth * seconds + dollars + room, room))
+            if to.pool in self._rooms and to.gpus < here.gpus:
+                there = values.moving(here, to, position, rented=False)
+                if self._gate.held(job, values, position, there) is None:
+                    ways.append(there)
                     restarts.append(table.change_seconds(table.resizable_pool(here), table.index[key_of(to)]))
         return _Candidate(job, values.worth, ways, held, restarts) if len(ways) > 1 else None
 
@@ -319,16 +279,16 @@ class _Shortage:
         return Claimant(worth, 0, {at[rental]: gpus for rental, gpus in candidate.held.items()})
 
     def _verdicts(self, answer: Allotment, short: bool) -> Mapping[PoolId, PoolVerdict]:
-        draft, found = self._draft, dict[PoolId, PoolVerdict]()
+        plan, found = self._plan, dict[PoolId, PoolVerdict]()
         scarce = {pool: worth for pool, worth in answer.node_worth.items() if worth > 0.0}
-        sizes = pool_sizes(draft.snapshot, draft.solution.inputs.rentals) if scarce else {}
+        sizes = pool_sizes(plan.snapshot, plan.solution.inputs.rentals) if scarce else {}
         for pool, worth in scarce.items():
             if pool in sizes:
                 size, node = sizes[pool], Price.per_second(worth)
                 gpu = Price.per_second(worth / size.gpus_per_node)
-                found[pool] = PoolVerdict(size.limit, size.nodes, gpu, node, short, draft.solution.payable)
+                found[pool] = PoolVerdict(size.limit, size.nodes, gpu, node, short, plan.solution.payable)
                 if size.until is not None:
-                    draft.decided.again_at.append(size.until)
+                    plan.decided.again_at.append(size.until)
         return found
 
 
