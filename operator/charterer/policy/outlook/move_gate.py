@@ -123,15 +123,16 @@ class MoveGate:
         return Hold(MoveLimit.MAX_COST, f"with it the job would cost more than its maxCost of {job.max_cost}")
 
     def _late(self, job: Job, values: OptionValues, position: JobPosition, to: Completion) -> Hold | None:
-        """A move that makes the job later than its target, where that can be met as it is.
+        """A move that makes the job later than its target, where that would be met without it.
 
         The need of a job on nodes that are taken back has a reserve for restarts.
         """
-        need, target, here = self._needs.get(job.id), job.target_completion, job.allocation
-        if need is None or not need.met or target is None or here is None or to.option.interruptions is not None:
+        target, here, need = job.target_completion, job.allocation, self._needs.get(job.id)
+        if target is None or target <= self._now or here is None or to.option.interruptions is not None:
             return None
-        in_time = to.seconds * (1.0 + MARGIN) <= seconds_between(self._now, target)
-        if in_time or to.seconds <= values.staying(here.option, position).seconds:
+        stay, left = values.staying(here.option, position).seconds, seconds_between(self._now, target)
+        met = stay <= left if need is None else need.met
+        if not met or to.seconds <= stay or to.seconds * (1.0 + MARGIN) <= left:
             return None
         return Hold(MoveLimit.TARGET, f"it would be late for its target {format_minute(target)}")
 
