@@ -1,6 +1,6 @@
 """What each rule of the planner is worth: it is switched off, and jobs and dollars are counted again.
 
-    python -m tests.bench.rules [--rules consolidation warm-nodes] [--beds "nodes of 8"] [--seeds 2] [--processes 2]
+    python -m tests.bench.rules [--rules consolidation] [--beds "two types" spot] [--seeds 2] [--processes 2]
 
 A row for each rule, a column for each bed. A bed is a load of jobs with exact curves at a fixed exchange rate θ; its
 figure is θ·(job-hours) + dollars of the whole run. A cell is the change of that figure without the rule, in per cent of
@@ -22,9 +22,14 @@ from math import inf
 from unittest.mock import patch
 
 from charterer.domain.ids import Rate
-from charterer.domain.job import ResizePolicy, Widths
+from charterer.domain.job import Job, ResizePolicy, Widths
 from charterer.domain.money import Price
+from charterer.domain.option import Option
 from charterer.incremental import Memo
+from charterer.policy.actions.budget_actions import RULES
+from charterer.policy.budgets.assignment import GroupAssignment
+from charterer.policy.options.option_value import Completion
+from charterer.policy.outlook.outlook import Outlook
 from charterer.policy.planner import plan
 from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
 from charterer.simulate.model.lifetimes import exponential
@@ -35,34 +40,39 @@ from tests.bench import _gavel as gavel
 from tests.bench import full_pool, packing, spot
 from tests.bench._pollux import START
 
+_RULES = "charterer.policy.actions.budget_actions.RULES"
 _QUEUE = "charterer.policy.actions.admission.queue"
-_ORDER = "charterer.policy.actions.admission.option_order.OptionOrder"
-_WAITS = "charterer.policy.actions.admission.hole_waits.HoleWaits"
+_OUTLOOK = "charterer.policy.outlook.outlook.Outlook"
+_WAITS = "charterer.policy.outlook.fragment_waits.FragmentWaits"
 
 
 def _nothing(*_: object, **__: object) -> None:
     return None
 
 
-def _as_listed(self: object, job: object, outcomes: Sequence[object], share: object) -> list[object]:
-    return [outcome.option for outcome in outcomes]  # type: ignore[attr-defined]
+def _as_counted(_: Outlook, __: Job, ways: Sequence[Completion], ___: GroupAssignment) -> Sequence[Option]:
+    return [way.option for way in ways]
 
 
-RULES: Mapping[str, Mapping[str, Callable[..., object]]] = {
-    "resizing": {"charterer.policy.actions.resizing.Resizing._move_if_it_pays": _nothing},
-    "consolidation": {"charterer.policy.actions.budget_actions.consolidate": _nothing},
-    "waits for GPUs of a node": {f"{_WAITS}._next_hole": lambda *_: inf},
+def _without(name: str) -> Mapping[str, object]:
+    assert any(rule.name == name for rule in RULES), name
+    return {_RULES: tuple(rule for rule in RULES if rule.name != name)}
+
+
+OFF: Mapping[str, Mapping[str, object]] = {
+    "moves that pay": _without("moves that pay"),
+    "consolidation": _without("consolidation"),
+    "waits for GPUs of a node": {f"{_WAITS}._next_fragment": lambda *_: inf},
     "waits for whole nodes": {f"{_WAITS}._node_wait": _nothing},
-    "asks again": {f"{_QUEUE}.Admission._ask_again": _nothing},
-    "start-ups that are over": {f"{_ORDER}.by_availability": _as_listed},
-    "best fit of node sizes": {f"{_ORDER}.snuggest": lambda self, job, options: options},
+    "start-ups that are over": {f"{_OUTLOOK}.in_order": _as_counted},
+    "best fit of node sizes": {f"{_OUTLOOK}.best_fit_first": lambda _, __, options: options},
     "runs on fewer nodes meanwhile": {f"{_QUEUE}.Admission._runs_meanwhile": lambda *_: False},
     "idle nodes kept": {"charterer.policy.actions.release_idle.warm_nodes": lambda *_: []},
-    "turning back waits": {"charterer.policy.actions.move_gate.MoveGate._turns_back": _nothing},
+    "turning back waits": {"charterer.policy.outlook.move_gate.MoveGate._turns_back": _nothing},
     "prices of full pools": {"charterer.policy.planner.solve_with_pool_limits": lambda solutions, *_: list(solutions)},
     "shares of full pools": {f"{_QUEUE}.share_room": _nothing},
 }
-"""By name, what takes the place of the functions that make it up."""
+"""By name of a rule, what takes the place of the values that make it up."""
 
 
 def _packed(nodes: str, theta: float) -> Callable[[int], float]:
@@ -80,6 +90,15 @@ def _figure(given: Scenario, theta: float) -> float:
     result = Simulation(given, lambda snapshot: plan(snapshot, memo), knowledge).run()
     assert all(job.finished is not None for job in result.jobs)
     return theta * result.mean_completion_seconds / 3600.0 * len(result.jobs) + result.spent.dollars
+
+
+def _few_jobs(seed: int) -> float:
+    """Nodes that take half an hour to start, and a few jobs an hour."""
+    pool = PoolModel("v100", 8, Price.parse("19.84"), gavel.REFERENCE, start_seconds=1800.0, max_nodes=100)
+    terms = JobTerms(Widths(1, 8, 8), ResizePolicy.RESTART)
+    submitted = gavel.submissions(120, 9 + seed, 40 * 3600)
+    budget = new_budget(START, rate=Rate(20.0 / 3600.0))
+    return _figure(Scenario(START, submitted, gavel.applications(), (pool,), budget, lambda _: terms, 30.0), 20.0)
 
 
 def _two_types(seed: int) -> float:
@@ -114,8 +133,9 @@ BEDS: Mapping[str, Callable[[int], float]] = {
     "nodes of 8, $1": _packed("8", 1.0),
     "nodes of 8, $4": _packed("8", 4.0),
     "mixed sizes": _packed("8,4,2,1", 1.0),
-    "spot, 600 s": _taken_back,
+    "spot": _taken_back,
     "two types": _two_types,
+    "slow starts": _few_jobs,
     "full, Never": _full(ResizePolicy.NEVER, anywhere=False),
     "full, Restart": _full(ResizePolicy.RESTART, anywhere=False),
 }
@@ -125,7 +145,7 @@ BEDS: Mapping[str, Callable[[int], float]] = {
 def measure(bed: str, rule: str, seed: int) -> float:
     """A bed's figure without a rule; with all where it is "" ."""
     with ExitStack() as stack:
-        for target, replacement in RULES.get(rule, {}).items():
+        for target, replacement in OFF.get(rule, {}).items():
             stack.enter_context(patch(target, replacement))
         return BEDS[bed](seed)
 
@@ -133,7 +153,7 @@ def measure(bed: str, rule: str, seed: int) -> float:
 def main() -> None:
     """The table, bed by bed as soon as one is there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rules", nargs="*", choices=list(RULES), default=list(RULES))
+    parser.add_argument("--rules", nargs="*", choices=list(OFF), default=list(OFF))
     parser.add_argument("--beds", nargs="*", choices=list(BEDS), default=list(BEDS))
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--processes", type=int, default=2)
