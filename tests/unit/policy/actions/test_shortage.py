@@ -67,21 +67,17 @@ def beside_a_dearer_pool(resize: ResizePolicy, nodes: int) -> World:
     return world
 
 
-@pytest.mark.parametrize(
-    ("resize", "nodes", "shared"),
-    [
-        (ResizePolicy.NEVER, 5, False),
-        (ResizePolicy.NEVER, 0, True),
-        (ResizePolicy.RESTART, 5, True),
-    ],
-    ids=["it is never resized, and another pool has room", "no pool has room", "it can become wider later"],
-)
-def test_room_is_not_shared_with_a_job_that_would_stay_narrow_for_life_beside_a_pool_with_room(
-    resize: ResizePolicy, nodes: int, shared: bool
-) -> None:
-    with patch(SHARE_OUT, side_effect=share_out) as asked:
-        plan(beside_a_dearer_pool(resize, nodes).snapshot())
-    assert bool(asked.call_count) is shared
+def test_a_job_that_keeps_its_width_for_life_takes_wide_gpus_elsewhere_rather_than_few_of_the_cheap_pool() -> None:
+    """Two GPUs of the cheap pool cost it less each second than eight of the dear one, and much more in all."""
+    world = one_node()
+    world.pool("dear", gpus=8, price="26", gpu_type="a100", max_nodes=5)
+    world.job("there", gpus=6, profile="sft", hours_left=40)
+    world.runs_on("there", "a100-1", gpus=6, speed=2.4)
+    for resize, expected in ((ResizePolicy.NEVER, ("dear", 8)), (ResizePolicy.RESTART, ("a100", 2))):
+        world.job("new", gpus=(2, 8, 8), profile="sft", resize=resize)
+        option = plan(world.snapshot()).jobs[JobId("new")].option
+        assert option is not None
+        assert (option.pool, option.gpus) == expected
 
 
 def test_a_job_that_ends_soon_goes_before_one_that_is_older_and_the_other_says_why_it_waits() -> None:

@@ -4,19 +4,24 @@ One after the other, jobs take what is best for each. That is right while there 
 a job that takes a node makes others wait. What that costs is counted for each of them (docs/theory/policy.md):
 
     ρ_j = Σ_{i waits, w_i·θ/u_i < w_j·θ/u_j} w_i·θ / G    dollars for a GPU-second; u: GPU-seconds needed, G: GPUs
-    V_j = min_o ( w·θ·a_o + m_o + max(ρ_j·g_o·a_o, r_o) )   what the job still costs; r: what its room counts anyway
-    v_jo = (V_j − m_o) / a_o                              dollars a second on o, beside waiting
+    R_jo = max(ρ_j·g_o·a_o, r_o)                          dollars of its room; r: what that counts anyway
+    C_jo = w·θ·a_o + m_o + R_jo                           what the job still costs on o
+    v_jo = w·θ + R_jo/a_o − (C_jo − min_o C_jo)/τ_jo      dollars a second on o, beside waiting
 
-and ``allocation_program`` shares the nodes out for the largest Σ v. A running job may be made narrower for it, as far
-as moves are allowed; its restart is in its a and m. Nobody is stopped.
+and ``allocation_program`` shares the nodes out for the largest Σ v. What o costs more than the best is lost second by
+second if the job may move later: τ = a_o. One that keeps for life what it is given loses all of it by what is decided
+now, and only saves the wait for its best option: τ is that wait, or its life on that if shorter. A running job may be
+made narrower, as far as moves are allowed; its restart is in its a and m. Nobody is stopped.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from math import inf
 
 from charterer.domain.ids import JobId, PoolId
 from charterer.domain.job import Job, ResizePolicy
@@ -88,7 +93,8 @@ class Shares:
 class _Candidate:
     """A job and its ways to its end, the best first; of a running one, the first is to stay on ``held``.
 
-    ``restarts``: seconds without training that each way of a running job begins with.
+    ``restarts``: seconds without training that each way of a running job begins with. ``lasting``: for a job that keeps
+    for life what it is given, the seconds until there would be room for its best way, or of its life on that if fewer.
     """
 
     job: Job
@@ -96,6 +102,7 @@ class _Candidate:
     ways: Sequence[Completion]
     held: HeldGpus | None = None
     restarts: Sequence[float] = ()
+    lasting: float | None = None
 
     @property
     def index(self) -> float:
@@ -109,8 +116,7 @@ def share_room(
     """The shares of the jobs; None where there is room for what each job of the queue would like best.
 
     ``queue``: the jobs that wait, in their order; ``wanted``: their options, best first. A budget that is too small has
-    no room to share: jobs wait for money there, in their order. Nor is room shared beside another pool that has some,
-    with a job that would stay narrow for life.
+    no room to share: jobs wait for money there, in their order.
     """
     if not queue or not draft.solution.feasible:
         return None
@@ -119,20 +125,7 @@ def share_room(
     best = [wanted[job.id][0].option for job in queue]
     if fits([Way(option.pool, option.gpus, 0.0) for option in best], nodes):
         return None
-    if any(_settles(job, wanted[job.id], nodes) for job in queue):
-        return None
     return _Shortage(draft, rooms, running).solve([_waiting(draft, job, wanted[job.id]) for job in queue])
-
-
-def _settles(job: Job, ways: Sequence[Completion], nodes: Mapping[PoolId, NodeRoom]) -> bool:
-    """Whether the job keeps for life what it is given, while another pool than that of its best way has room for it.
-
-    The value of a second takes for granted that a job that begins narrow becomes wider later.
-    """
-    if job.resize is not ResizePolicy.NEVER:
-        return False
-    others = (way.option for way in ways if way.option.pool != ways[0].option.pool)
-    return any(fits([Way(option.pool, option.gpus, 0.0)], nodes) for option in others)
 
 
 def _first(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
@@ -198,6 +191,7 @@ class _Shortage:
 
     def solve(self, waiting: Sequence[_Candidate]) -> Shares | None:
         """Who gets what; None where the solver gives up: then one job after the other."""
+        waiting = self._with_waits(waiting)
         candidates = [*_first(waiting), *(self._narrowable() if self._may_start(waiting) else ())]
         charges = _Charges(waiting, {pool: room.size * len(room.free) for pool, room in self._rooms.items()})
         for candidate in candidates:
@@ -227,6 +221,39 @@ class _Shortage:
             gap=answer.gap,
             any_price=any(self._at_any_price(candidate.job) for candidate in waiting),
         )
+
+    def _with_waits(self, waiting: Sequence[_Candidate]) -> Sequence[_Candidate]:
+        """The jobs with their waits, if each got its best way in turn, in Smith's order, as runs come to their ends."""
+        pools = {one.ways[0].option.pool for one in waiting if one.job.resize is ResizePolicy.NEVER}
+        if not pools:
+            return waiting
+        ends, wanted, waits = self._ends(pools), Counter[PoolId](), dict[JobId, float]()
+        for one in sorted(waiting, key=lambda one: (-one.index, one.job.id)):
+            best = one.ways[0].option
+            wanted[best.pool] += best.gpus
+            if one.job.resize is ResizePolicy.NEVER:
+                seconds, free = ends[best.pool]
+                at = bisect_left(free, wanted[best.pool])
+                waits[one.job.id] = min(seconds[at] if at < len(free) else inf, one.ways[0].seconds)
+        return [replace(one, lasting=waits.get(one.job.id)) for one in waiting]
+
+    def _ends(self, pools: Collection[PoolId]) -> Mapping[PoolId, tuple[Sequence[float], Sequence[int]]]:
+        """By pool, the seconds until runs come to their ends, from now on, and the GPUs that are free from then on."""
+        left: dict[PoolId, list[tuple[float, int]]] = {
+            pool: [(0.0, sum(max(gpus, 0) for gpus in self._free[pool].values()))] for pool in pools
+        }
+        for kept in self._running:
+            share = self._draft.solution.shares.get(kept.group.key)
+            for facts in () if share is None else kept.runners.values():
+                held = facts.job.allocation
+                if share is not None and held is not None and held.option.pool in left:
+                    seconds = share.position(facts.job).left / held.option.speed
+                    left[held.option.pool].append((seconds, held.option.gpus))
+        ends = {pool: sorted(runs) for pool, runs in left.items()}
+        return {
+            pool: ([seconds for seconds, _ in runs], list(accumulate(gpus for _, gpus in runs)))
+            for pool, runs in ends.items()
+        }
 
     def _at_any_price(self, job: Job) -> bool:
         need = self._draft.solution.deadline_needs.get(job.id)
@@ -295,14 +322,15 @@ class _Shortage:
         its GPUs are billed and not there for others.
         """
         ways = candidate.ways
-        costs = [
-            candidate.worth * way.seconds
-            + way.dollars
-            + max(charges.of(candidate, way.option) * way.seconds, way.room_dollars)
-            for way in ways
-        ]
+        room = [max(charges.of(candidate, way.option) * way.seconds, way.room_dollars) for way in ways]
+        costs = [candidate.worth * way.seconds + way.dollars + dollars for way, dollars in zip(ways, room, strict=True)]
         least = min(costs)
-        values = [(least - way.dollars) / max(way.seconds, _LEAST) for way in ways]
+        values = [
+            candidate.worth
+            + dollars / max(way.seconds, _LEAST)
+            - (cost - least) / max(way.seconds if candidate.lasting is None else candidate.lasting, _LEAST)
+            for way, cost, dollars in zip(ways, costs, room, strict=True)
+        ]
         if candidate.held is not None:  # a loss that lasts longer is no smaller: what costs it more is worth no more
             values = [
                 value if cost <= costs[0] else min(value, values[0]) for value, cost in zip(values, costs, strict=True)
