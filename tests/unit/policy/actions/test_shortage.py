@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from unittest.mock import patch
 
-import pytest
-
 from charterer.domain.budget import MoveLimits
 from charterer.domain.ids import BudgetId, JobId, PoolId, Rate, RentalId
 from charterer.domain.job import ResizePolicy

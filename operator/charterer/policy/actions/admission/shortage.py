@@ -6,12 +6,13 @@ a job that takes a node makes others wait. What that costs is counted for each o
     ρ_j = Σ_{i waits, w_i·θ/u_i < w_j·θ/u_j} w_i·θ / G    dollars for a GPU-second; u: GPU-seconds needed, G: GPUs
     R_jo = max(ρ_j·g_o·a_o, r_o)                          dollars of its room; r: what that counts anyway
     C_jo = w·θ·a_o + m_o + R_jo                           what the job still costs on o
-    v_jo = w·θ + R_jo/a_o − (C_jo − min_o C_jo)/τ_jo      dollars a second on o, beside waiting
+    L_jo = C_jo − min_o C_jo                              what it costs more than the best
+    v_jo = w·θ + R_jo/a_o − min(L_jo, T_j/a_o·L_jo + M_jo)/T_j      dollars a second on o, beside waiting
 
-and ``allocation_program`` shares the nodes out for the largest Σ v. What o costs more than the best is lost second by
-second if the job may move later: τ = a_o. One that keeps for life what it is given loses all of it by what is decided
-now, and only saves the wait for its best option: τ is that wait, or its life on that if shorter. A running job may be
-made narrower, as far as moves are allowed; its restart is in its a and m. Nobody is stopped.
+and ``allocation_program`` shares the nodes out for the largest Σ v. T is the wait for its best option, or its life on
+that if shorter: a job that begins on o either stays there for life, or moves after T for M dollars. One that is never
+resized stays. A running job may be made narrower, as far as moves are allowed; its restart is in its a and m. Nobody is
+stopped.
 """
 
 from __future__ import annotations
@@ -93,8 +94,9 @@ class Shares:
 class _Candidate:
     """A job and its ways to its end, the best first; of a running one, the first is to stay on ``held``.
 
-    ``restarts``: seconds without training that each way of a running job begins with. ``lasting``: for a job that keeps
-    for life what it is given, the seconds until there would be room for its best way, or of its life on that if fewer.
+    ``restarts``: seconds without training that each way of a running job begins with. ``moves``: dollars, its time
+    included, of a move from each way of a waiting job to the best one; infinite where it is never resized. ``wait``:
+    seconds until there would be room for the best one.
     """
 
     job: Job
@@ -102,12 +104,20 @@ class _Candidate:
     ways: Sequence[Completion]
     held: HeldGpus | None = None
     restarts: Sequence[float] = ()
-    lasting: float | None = None
+    moves: Sequence[float] = ()
+    wait: float = inf
 
     @property
     def index(self) -> float:
         """Smith's: what a second of the job is worth for each GPU-second that it still needs."""
         return self.worth / (self.ways[0].option.gpus * max(self.ways[0].seconds, _LEAST))
+
+    def lost(self, at: int, loss: float, seconds: float) -> float:
+        """Dollars a second for a way that takes ``seconds``, and costs ``loss`` dollars more for life than the best."""
+        if self.held is not None:
+            return loss / seconds
+        wait = max(self.wait, _LEAST)
+        return min(loss, wait / seconds * loss + self.moves[at]) / wait
 
 
 def share_room(
@@ -158,7 +168,11 @@ def _waiting(draft: PlanBuilder, job: Job, ways: Sequence[Completion]) -> _Candi
     share = solution.share(job)
     assert share is not None, "it has options"
     values = solution.own_values(job, share)
-    return _Candidate(job, values.worth, ways)
+    table, best = share.group.menu.table, ways[0].option
+    to, second = table.index[key_of(best)], values.worth + best.price.dollars_per_second
+    stays = job.resize is ResizePolicy.NEVER or solution.budget.moves.per_job_and_day == 0
+    moves = [inf if stays else table.change_seconds(table.resizable_pool(way.option), to) * second for way in ways]
+    return _Candidate(job, values.worth, ways, moves=moves)
 
 
 class _Shortage:
@@ -202,7 +216,7 @@ class _Shortage:
         claimants = [self._claimant(candidate, charges, wanted_for) for candidate in candidates]
         nodes = {pool: NodeRoom(room.size, tuple(self._free[pool].values())) for pool, room in self._rooms.items()}
         try:
-            answer = share_out(claimants, nodes, _WORK)
+            answer = self._draft.solution.inputs.memo(_answer, tuple(claimants), tuple(nodes.items()))
         except SolverGaveUp:
             return None
         given = {
@@ -224,18 +238,15 @@ class _Shortage:
 
     def _with_waits(self, waiting: Sequence[_Candidate]) -> Sequence[_Candidate]:
         """The jobs with their waits, if each got its best way in turn, in Smith's order, as runs come to their ends."""
-        pools = {one.ways[0].option.pool for one in waiting if one.job.resize is ResizePolicy.NEVER}
-        if not pools:
-            return waiting
-        ends, wanted, waits = self._ends(pools), Counter[PoolId](), dict[JobId, float]()
+        ends = self._ends({one.ways[0].option.pool for one in waiting})
+        wanted, waits = Counter[PoolId](), dict[JobId, float]()
         for one in sorted(waiting, key=lambda one: (-one.index, one.job.id)):
             best = one.ways[0].option
             wanted[best.pool] += best.gpus
-            if one.job.resize is ResizePolicy.NEVER:
-                seconds, free = ends[best.pool]
-                at = bisect_left(free, wanted[best.pool])
-                waits[one.job.id] = min(seconds[at] if at < len(free) else inf, one.ways[0].seconds)
-        return [replace(one, lasting=waits.get(one.job.id)) for one in waiting]
+            seconds, free = ends[best.pool]
+            at = max(bisect_left(free, wanted[best.pool]), 1)
+            waits[one.job.id] = seconds[at] if at < len(free) else inf
+        return [replace(one, wait=min(waits[one.job.id], one.ways[0].seconds)) for one in waiting]
 
     def _ends(self, pools: Collection[PoolId]) -> Mapping[PoolId, tuple[Sequence[float], Sequence[int]]]:
         """By pool, the seconds until runs come to their ends, from now on, and the GPUs that are free from then on."""
@@ -325,11 +336,10 @@ class _Shortage:
         room = [max(charges.of(candidate, way.option) * way.seconds, way.room_dollars) for way in ways]
         costs = [candidate.worth * way.seconds + way.dollars + dollars for way, dollars in zip(ways, room, strict=True)]
         least = min(costs)
+        seconds = [max(way.seconds, _LEAST) for way in ways]
         values = [
-            candidate.worth
-            + dollars / max(way.seconds, _LEAST)
-            - (cost - least) / max(way.seconds if candidate.lasting is None else candidate.lasting, _LEAST)
-            for way, cost, dollars in zip(ways, costs, room, strict=True)
+            candidate.worth + dollars / took - candidate.lost(at, cost - least, took)
+            for at, (cost, dollars, took) in enumerate(zip(costs, room, seconds, strict=True))
         ]
         if candidate.held is not None:  # a loss that lasts longer is no smaller: what costs it more is worth no more
             values = [
@@ -337,14 +347,16 @@ class _Shortage:
             ]
         second = least / max(ways[0].seconds, _LEAST)
         lost = [2.0 * seconds / wanted_for * second for seconds in candidate.restarts or [0.0] * len(ways)]
-        worth = [
-            Way(way.option.pool, way.option.gpus, value - less)
-            for way, value, less in zip(ways, values, lost, strict=True)
-        ]
+        worth = tuple(
+            [
+                Way(way.option.pool, way.option.gpus, value - less)
+                for way, value, less in zip(ways, values, lost, strict=True)
+            ]
+        )
         if candidate.held is None:
             return Claimant(worth)
         at = {rental: number for number, rental in enumerate(self._free[ways[0].option.pool])}
-        return Claimant(worth, 0, {at[rental]: gpus for rental, gpus in candidate.held.items()})
+        return Claimant(worth, 0, tuple([(at[rental], gpus) for rental, gpus in candidate.held.items()]))
 
     def _verdicts(self, answer: Allotment, short: bool) -> Mapping[PoolId, PoolVerdict]:
         draft, found = self._draft, dict[PoolId, PoolVerdict]()
@@ -358,6 +370,10 @@ class _Shortage:
                 if size.until is not None:
                     draft.decided.again_at.append(size.until)
         return found
+
+
+def _answer(claimants: tuple[Claimant, ...], nodes: tuple[tuple[PoolId, NodeRoom], ...]) -> Allotment:
+    return share_out(claimants, dict(nodes), _WORK)
 
 
 class _Charges:
