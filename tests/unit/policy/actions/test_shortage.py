@@ -14,6 +14,7 @@ from charterer.domain.plan import Allocate, Limit, Plan, ReasonCode
 from charterer.domain.profile import PowerLaw
 from charterer.domain.snapshot import Stop
 from charterer.domain.time import after
+from charterer.incremental import Memo
 from charterer.policy import plan
 from charterer.policy.solve.allocation_program import Allotment, Claimant, NodeRoom, share_out
 from charterer.policy.solve.linear_program import SolverGaveUp
@@ -305,3 +306,17 @@ def test_no_job_is_made_narrower_where_that_lets_nobody_start() -> None:
     world.job("third", gpus=(2, 2, 3), profile="sft")
     decided = plan(world.snapshot())
     assert [command for command in decided.commands if isinstance(command, Allocate)] == []
+
+
+def test_while_only_time_passes_the_answer_is_not_worked_out_again() -> None:
+    world, memo = a_wide_job_runs(one_node()), Memo()
+    world.job("long", gpus=8, profile="sft", hours_left=40)
+    plan(world.snapshot(), memo)
+    world.passes(1.0)
+    with patch(SHARE_OUT, side_effect=AssertionError("it is known")):
+        again = plan(world.snapshot(), memo)
+    assert again == plan(world.snapshot())
+    world.job("short-2", gpus=8, profile="sft", hours_left=1)
+    with patch(SHARE_OUT, side_effect=share_out) as asked:
+        plan(world.snapshot(), memo)
+    assert asked.call_count == 1
