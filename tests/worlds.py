@@ -222,6 +222,13 @@ class World(Declared):
         """Time passes; nothing happens by itself, but the cloud is asked again."""
         self.now = after(self.now, seconds)
 
+    def everything_trains(self, seconds: float) -> None:
+        """Each run advances for so long at the speed of its option; the last moment of its work is still to come."""
+        for name, job in self.jobs.items():
+            if job.allocation is not None and job.remaining is not None and job.current_run is not None:
+                left = max(job.remaining - seconds * job.allocation.option.speed, 1.0)
+                self.jobs[name] = replace(job, remaining=left)
+
     # --- what is seen -------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:

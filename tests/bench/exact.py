@@ -79,12 +79,13 @@ def program(
             for pool in draw.sample(names, draw.randint(1, min(3, pools)))
             for gpus in widths
         ]
-        waiting.append(Claimant(sorted(ways, key=lambda way: -way.value)))
+        waiting.append(Claimant(tuple(sorted(ways, key=lambda way: -way.value))))
     nodes = {}
     for name in names:
         wanted = sum(one.ways[0].gpus for one in waiting if one.ways[0].pool == name)
         count = max(int(wanted / 1.6 / size), 3)
-        nodes[name] = NodeRoom(size, [draw.randint(0, size) if draw.random() < 0.2 else size for _ in range(count)])
+        free = [draw.randint(0, size) if draw.random() < 0.2 else size for _ in range(count)]
+        nodes[name] = NodeRoom(size, tuple(free))
     return _some_run(waiting, nodes, running, draw), nodes
 
 
@@ -104,8 +105,8 @@ def _some_run(
             continue
         for node in on:
             free[way.pool][node] -= part
-        ways = [other if other is way else replace(other, value=0.95 * other.value) for other in one.ways]
-        found.append(Claimant(ways, at, dict.fromkeys(on, part)))
+        ways = tuple(other if other is way else other._replace(value=0.95 * other.value) for other in one.ways)
+        found.append(Claimant(ways, at, tuple((node, part) for node in on)))
     return found
 
 

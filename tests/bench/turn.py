@@ -1,10 +1,14 @@
 """How long a turn of the loop takes, cold and after one event of each sort:  python -m tests.bench.turn [--jobs 10000]
+                                                                           python -m tests.bench.turn --full 1000 3000
 
 10,000 jobs of 200 classes on 20 pools and 32,000 nodes, all of them running and the best pool full: a budget gives jobs
 in sight all that they can use, because it saves nothing for jobs that may never come. A turn is what the loop's thread
 does: it observes, plans, publishes (status views are made, compared and encoded; the API server answers at once), and
 works out the next steps. Milliseconds are of the processor; the world is frozen for the garbage collector, which is at
 work as seldom as in the operator.
+
+``--full``: so many jobs on five pools instead, all of them too small: eight GPUs for ten jobs, of which each could use
+32. Most of the jobs wait.
 """
 
 from __future__ import annotations
@@ -48,21 +52,27 @@ from tests.unit.cli.worlds import seen_of
 from tests.worlds import World
 
 JOBS, CLASSES, POOLS = 10_000, 200, 20
+FULL_POOLS = 5
 _SETTLED = 40
 """Plans, ten minutes apart, until the jobs have the widths that the money buys."""
+_SETTLED_FULL = 5
+"""The same where pools are full: then nobody moves any more."""
 _REPEATS = 5
 _PARTS = ("observe", "plan", "views", "steps")
 
 
-def busy_world(jobs: int = JOBS, classes: int = CLASSES, pools: int = POOLS) -> World:
-    """Jobs of many classes, with money for the fastest options, of which the best pool has too few."""
+def busy_world(jobs: int = JOBS, classes: int = CLASSES, pools: int = POOLS, nodes: int = 5000) -> World:
+    """Jobs of many classes, with money for the fastest options, of which the best pool has too few.
+
+    ``nodes``: of each pool.
+    """
     draw = random.Random(2).uniform
     world = World()
     budget = world.budget()
     world.budgets[budget.id] = replace(budget, amount=Money(2_000_000_000 * jobs), guarded=True)
     gpu_types = [f"gpu{number % 4}" for number in range(pools)]
     for number, gpu_type in enumerate(gpu_types):
-        pool = world.pool(f"pool{number:02}", gpu_type=gpu_type, price=str(10 + number), max_nodes=5000)
+        pool = world.pool(f"pool{number:02}", gpu_type=gpu_type, price=str(10 + number), max_nodes=nodes)
         world.pools[pool.id] = replace(pool, guarded=True)
     for number in range(classes):
         curves = [SpeedCurve(gpu_type, Amdahl(draw(0.8, 0.999), 1.0 + at)) for at, gpu_type in enumerate(gpu_types[:4])]
@@ -72,10 +82,15 @@ def busy_world(jobs: int = JOBS, classes: int = CLASSES, pools: int = POOLS) -> 
     return world
 
 
-def settle(world: World) -> None:
+def full_world(jobs: int) -> World:
+    """The same on five pools of eight-GPU nodes that have too few for all."""
+    return busy_world(jobs, CLASSES, FULL_POOLS, max(jobs // 10 // FULL_POOLS, 1))
+
+
+def settle(world: World, plans: int = _SETTLED) -> None:
     """Plan and carry out until little changes."""
     memo = Memo()
-    for turn in range(_SETTLED):
+    for turn in range(plans):
         world.carry_out(plan(world.snapshot(), memo))
         if turn:
             world.everything_starts()
@@ -262,14 +277,17 @@ async def measure(world: World) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=JOBS)
+    parser.add_argument("--full", type=int, nargs="*", default=(), help="so many jobs on full pools instead")
     chosen = parser.parse_args()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    made = busy_world(chosen.jobs)
-    settle(made)
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(100_000)
-    empty = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    asyncio.run(measure(made))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"memory at most: {peak:.0f} MB (imports {before:.0f} MB, with the world and its plans {empty:.0f} MB)")
+    for jobs in chosen.full or (chosen.jobs,):
+        made = full_world(jobs) if chosen.full else busy_world(jobs)
+        settle(made, _SETTLED_FULL if chosen.full else _SETTLED)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(100_000)
+        empty = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"{jobs} jobs, of which {sum(job.allocation is not None for job in made.jobs.values())} have GPUs")
+        asyncio.run(measure(made))
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"memory at most: {peak:.0f} MB (imports {before:.0f} MB, with the world and its plans {empty:.0f} MB)")

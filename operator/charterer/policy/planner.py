@@ -15,12 +15,10 @@ from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, RentalId
 from charterer.domain.plan import Allocate, BudgetVerdict, Command, Plan, PoolVerdict, Reason, ReasonCode, Verdict
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant
 from charterer.incremental import Memo
 from charterer.policy.actions.budget_actions import decide_budget, triage_budget
-from charterer.policy.actions.forced_releases import forced_releases
-from charterer.policy.actions.gangs import GangMarks
-from charterer.policy.actions.plan_builder import PlanBuilder
+from charterer.policy.actions.budget_plan import BudgetPlan, new_placer
+from charterer.policy.actions.forced_releases import ForcedReleases
 from charterer.policy.actions.triage import JobTriage, triage
 from charterer.policy.budgets.inputs import PlanInputs, inputs_once_stopped, plan_inputs
 from charterer.policy.budgets.shared_pools import solve_with_pool_limits
@@ -28,6 +26,8 @@ from charterer.policy.budgets.solution import BudgetSolution, solve_budget
 from charterer.policy.jobs.groups import JobGroup, job_group
 from charterer.policy.jobs.job_facts import JobFacts, job_facts
 from charterer.policy.nodes.capacity import Capacity
+from charterer.policy.nodes.gang_marks import GangMarks
+from charterer.policy.nodes.placer import SharedNodes
 from charterer.policy.nodes.pool_quota import PoolQuota
 
 
@@ -70,76 +70,85 @@ def _solve_budgets(inputs: PlanInputs) -> list[BudgetSolution]:
 
 
 def _plan(inputs: PlanInputs) -> SolvedPlan:
+    """What must end is found first, and which jobs leave; budgets are solved again if any do; then each one acts."""
     snapshot, memo = inputs.snapshot, inputs.memo
     solutions = _solve_budgets(inputs)
-    capacity = Capacity(snapshot, inputs.holdings, inputs.nodes, inputs.ends)
-    quota = PoolQuota(snapshot, inputs.rentals)
     gangs = GangMarks(inputs.rentals.by_pool.values(), snapshot)
-    drafts = [PlanBuilder(solution, capacity, quota, gangs, snapshot) for solution in solutions]
-    endings = [forced_releases(draft) for draft in drafts]
+    capacity = Capacity(snapshot, inputs.holdings, inputs.nodes, inputs.ends)
+    shared = SharedNodes(capacity, PoolQuota(snapshot, inputs.rentals), gangs)
+    placers = [new_placer(solution, shared) for solution in solutions]
+    releases = [ForcedReleases(solution, placer) for solution, placer in zip(solutions, placers, strict=True)]
+    endings = [forced.find() for forced in releases]
     gangs.ending = frozenset(rental for ending in endings for rental in ending)
     capacity.close(gangs.ending)
+    triages = [triage_budget(solution, ending) for solution, ending in zip(solutions, endings, strict=True)]
     enforced = [
-        ending for draft, ending in zip(drafts, endings, strict=True) if draft.solution.budget.mode is Mode.ENFORCE
+        ending for solution, ending in zip(solutions, endings, strict=True) if solution.budget.mode is Mode.ENFORCE
     ]
-    triages = [triage_budget(draft.solution, ending) for draft, ending in zip(drafts, endings, strict=True)]
-    _solve_without_leaving(drafts, triages)
     commands, verdicts = _stop_unpaid(inputs, {rental: why for ending in enforced for rental, why in ending.items()})
     observed: list[Command] = []
     budgets: dict[BudgetId, BudgetVerdict] = {}
-    again_at: set[Instant] = set()
-    for draft, ending, triaged in zip(drafts, endings, triages, strict=True):
-        budget = draft.solution.budget
-        committed = draft.purse.committed
-        decide_budget(draft, ending, triaged)
-        budgets[budget.id] = draft.solution.verdict(committed, snapshot.now)
-        again_at |= set(draft.decided.again_at)
+    plans = [
+        BudgetPlan(solution, placer, jobs, ending)
+        for solution, placer, jobs, ending in zip(
+            _solve_without_leaving(solutions, triages), placers, triages, endings, strict=True
+        )
+    ]
+    again_at = {at for forced in releases for at in forced.again_at}
+    for plan in plans:
+        budget = plan.solution.budget
+        committed = plan.placer.purse.committed
+        decide_budget(plan)
+        budgets[budget.id] = plan.solution.verdict(committed, snapshot.now)
+        again_at |= set(plan.decided.again_at)
+        decided = plan.decided.commands(plan.placer.rented)
         if budget.mode is Mode.OBSERVE:
-            observed += draft.decided.commands
-            verdicts |= memo.each(_only_observed, draft.decided.verdicts, name=budget.id)
+            observed += decided
+            verdicts |= memo.each(_only_observed, plan.decided.verdicts, name=budget.id)
         else:
-            commands += draft.decided.commands
-            verdicts |= draft.decided.verdicts
-    solutions = [draft.solution for draft in drafts]
+            commands += decided
+            verdicts |= plan.decided.verdicts
+    solutions = [plan.solution for plan in plans]
     again_at |= {
         scarce.until for solution in solutions for scarce in solution.scarce.values() if scarce.until is not None
     }
     made = Plan(
         commands=tuple(commands),
         budgets=budgets,
-        pools=_short_pools(drafts, solutions),
+        pools=_short_pools(plans),
         classes=tuple(verdict for solution in solutions for verdict in solution.classes()),
         jobs=memo.stable(verdicts, "verdicts"),
         observed_commands=tuple(observed),
-        again_at=min([at for at in again_at | quota.cooled if at > snapshot.now], default=None),
+        again_at=min([at for at in again_at | shared.quota.cooled if at > snapshot.now], default=None),
     )
     return SolvedPlan(made, tuple(solutions))
 
 
-def _solve_without_leaving(drafts: Sequence[PlanBuilder], triages: Sequence[JobTriage]) -> None:
-    """Solve the budgets again, as the next plan will, if jobs must leave their places.
+def _solve_without_leaving(
+    solutions: Sequence[BudgetSolution], triages: Sequence[JobTriage]
+) -> Sequence[BudgetSolution]:
+    """The budgets solved again, as the next plan will, if jobs must leave their places; in the same order.
 
     Such a job would count twice otherwise: with what it would still cost there, and with what it costs anew.
     """
     gone = {
         job.id
-        for draft, triaged in zip(drafts, triages, strict=True)
-        if draft.solution.budget.mode is Mode.ENFORCE
-        for job, _ in (*triaged.leaving, *triaged.stopped)
+        for solution, jobs in zip(solutions, triages, strict=True)
+        if solution.budget.mode is Mode.ENFORCE
+        for job, _ in (*jobs.leaving, *jobs.stopped)
     }
     if not gone:
-        return
-    inputs = drafts[0].solution.inputs
-    solutions = {solution.budget.id: solution for solution in _solve_budgets(inputs_once_stopped(inputs, gone))}
-    for draft in drafts:
-        before = draft.solution
-        draft.solution = replace(solutions[before.budget.id], inputs=inputs, groups=before.groups)
+        return solutions
+    inputs = solutions[0].inputs
+    again = {solution.budget.id: solution for solution in _solve_budgets(inputs_once_stopped(inputs, gone))}
+    return [replace(again[before.budget.id], inputs=inputs, groups=before.groups) for before in solutions]
 
 
-def _short_pools(drafts: Sequence[PlanBuilder], solutions: Sequence[BudgetSolution]) -> dict[PoolId, PoolVerdict]:
+def _short_pools(plans: Sequence[BudgetPlan]) -> dict[PoolId, PoolVerdict]:
     """The pools that are too small: in the long run, or else for the jobs in sight."""
-    now = {pool: verdict for draft in reversed(drafts) for pool, verdict in draft.decided.pools.items()}
-    return now | {pool: scarce.verdict for solution in reversed(solutions) for pool, scarce in solution.scarce.items()}
+    now = {pool: verdict for plan in reversed(plans) for pool, verdict in plan.decided.pools.items()}
+    scarce = {pool: found.verdict for plan in reversed(plans) for pool, found in plan.solution.scarce.items()}
+    return now | scarce
 
 
 def _stop_unpaid(inputs: PlanInputs, ending: Mapping[RentalId, Reason]) -> tuple[list[Command], dict[JobId, Verdict]]:

@@ -336,7 +336,7 @@ def _row(option: Alternative) -> tuple[TableCell, ...]:
         "-" if option.per_hour_saved is None else format_money(option.per_hour_saved),
         str(option.rank),
         _basis(option),
-        str(option.nodes),
+        f"{option.nodes}; stays: {option.held}" if option.held else str(option.nodes),
     )
     return tuple(TableCell(cell.text, tone) for cell in cells)
 

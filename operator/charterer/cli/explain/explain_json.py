@@ -70,6 +70,7 @@ def _option(option: Alternative, explanation: Explanation) -> JsonValue:
         "speedIs": str(option.basis),
         "reports": option.reports,
         "nodes": str(option.nodes),
+        "held": option.held or None,
         "counts": [
             {"what": figure.what, "howMuch": figure.much, "known": figure.known}
             for figure in counted(option, explanation)

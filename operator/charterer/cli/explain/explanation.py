@@ -10,7 +10,7 @@ from charterer.cli.shared.plan_report import PlanReport
 from charterer.domain.job import Job
 from charterer.domain.plan import BudgetVerdict, Verdict
 from charterer.policy.budgets.solution import BudgetSolution
-from charterer.policy.explain.alternatives import Alternatives, alternatives, new_draft
+from charterer.policy.explain.alternatives import Alternatives, Comparison, alternatives
 from charterer.policy.explain.ruled_out import RuledOut, ruled_out
 
 
@@ -40,7 +40,7 @@ def explain_job(report: PlanReport, job: Job, held_up: Sequence[ToldBottleneck] 
     options: Alternatives | None = None
     excluded: Sequence[RuledOut] = ()
     if solution is not None and verdict is not None and job.wants_to_run:
-        options = alternatives(job, verdict, new_draft(solution))
+        options = alternatives(job, verdict, Comparison.of(solution))
         if options is None:
             excluded = ruled_out(job, verdict, solution)
     return Explanation(report, job, verdict, budget, solution, options, excluded, held_up)

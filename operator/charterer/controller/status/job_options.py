@@ -17,9 +17,8 @@ from charterer.domain.plan import Verdict
 from charterer.domain.pool import Pool
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
-from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.budgets.solution import BudgetSolution
-from charterer.policy.explain.alternatives import Alternative, Rank, compared_options, new_draft
+from charterer.policy.explain.alternatives import Alternative, Comparison, Rank, compared_options
 from charterer.policy.explain.ruled_out import RuledOut, ruled_out
 from charterer.policy.solve.phase_dp import key_of
 
@@ -59,7 +58,7 @@ class JobOptions:
 
     def __init__(self) -> None:
         self._solutions: dict[BudgetId, BudgetSolution] = {}
-        self._drafts: dict[BudgetId, PlanBuilder] = {}
+        self._budgets: dict[BudgetId, Comparison] = {}
         self._kept: dict[JobId, _Kept] = {}
         self._left = float(_COMPARED_A_SECOND)
         self._looked: Instant | None = None
@@ -67,7 +66,7 @@ class JobOptions:
     def planned(self, snapshot: Snapshot, solutions: Iterable[BudgetSolution]) -> None:
         """A plan of this snapshot was made from these solutions: none where no plan could be made."""
         self._solutions = {solution.budget.id: solution for solution in solutions}
-        self._drafts = {}
+        self._budgets = {}
         for gone in self._kept.keys() - snapshot.jobs.keys():
             del self._kept[gone]
 
@@ -103,15 +102,15 @@ class JobOptions:
         return self._left > 0.0
 
     def _compared(self, job: Job, verdict: Verdict, solution: BudgetSolution) -> tuple[ComparedOption, ...]:
-        draft = self._drafts.get(solution.budget.id)
-        if draft is None:
-            draft = self._drafts[solution.budget.id] = new_draft(solution)
+        budget = self._budgets.get(solution.budget.id)
+        if budget is None:
+            budget = self._budgets[solution.budget.id] = Comparison.of(solution)
         self._left -= 1
-        found, pools = compared_options(job, verdict, draft, OPTIONS_SHOWN), draft.snapshot.pools
+        found, pools = compared_options(job, verdict, budget, OPTIONS_SHOWN), budget.snapshot.pools
         self._left -= found.compared
         if found.rows:
             return tuple([_compared(row, verdict, pools.get(row.option.pool)) for row in found.rows])
-        selected = draft.snapshot.pools_of(solution.budget)
+        selected = budget.snapshot.pools_of(solution.budget)
         excluded = [each for each in ruled_out(job, verdict, solution) if each.pool in selected]
         return tuple([_ruled_out(each, selected[each.pool]) for each in excluded[:OPTIONS_SHOWN]])
 

@@ -24,8 +24,7 @@ from charterer.domain.money import Money
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.time import after, seconds_between
-from charterer.policy.actions.move_gate import Hold, MoveGate
-from charterer.policy.actions.plan_builder import PlanBuilder
+from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.actions.triage import KeptRuns
 from charterer.policy.budgets import reasons
 from charterer.policy.budgets.assignment import GroupAssignment
@@ -34,6 +33,8 @@ from charterer.policy.jobs.job_facts import job_position, next_run
 from charterer.policy.nodes.capacity import FreeNodes
 from charterer.policy.nodes.guests import Guest
 from charterer.policy.nodes.node_fit import kind
+from charterer.policy.options.option_value import Completion
+from charterer.policy.outlook.move_gate import Hold
 from charterer.policy.solve.phase_dp import key_of
 
 _FACTOR = 2.0
@@ -65,14 +66,13 @@ class _Relocation:
 
 
 class Consolidation:
-    """Empties one budget's nodes in its draft, after its jobs were resized and before idle nodes are released."""
+    """Empties one budget's nodes in its plan, after its jobs were resized and before idle nodes are released."""
 
-    def __init__(self, draft: PlanBuilder, running: Sequence[KeptRuns]) -> None:
-        self._draft = draft
-        self._solution = draft.solution
-        self._guests = draft.solution.guests()
-        self._displaced = _displaced(draft.solution.groups.values(), running)
-        self._gate = MoveGate(draft.solution, draft.snapshot)
+    def __init__(self, plan: BudgetPlan) -> None:
+        self._plan = plan
+        self._solution = plan.solution
+        self._guests = plan.solution.guests()
+        self._displaced = _displaced(plan.solution.groups.values(), plan.jobs.running)
         self._pools = self._find_pools()
 
     def empty_nodes(self) -> None:
@@ -83,7 +83,7 @@ class Consolidation:
 
     def _find_pools(self) -> Mapping[PoolId, _Pool]:
         """The pools that have nodes of the budget."""
-        snapshot, offers = self._draft.snapshot, self._solution.inputs.market.offers
+        snapshot, offers = self._plan.snapshot, self._solution.inputs.market.offers
         selected = snapshot.pools_of(self._solution.budget)
         shares = {
             name: offer.price.share(1, offer.gpus_per_node)
@@ -102,7 +102,7 @@ class Consolidation:
                 and (other == name or other not in self._solution.scarce)
             ]
             price = share.dollars_per_second * offer.gpus_per_node
-            nodes = self._draft.free_nodes(name)
+            nodes = self._plan.free_nodes(name)
             start = snapshot.pools[name].likely_start_seconds
             found[name] = _Pool(name, offer.gpus_per_node, price, start, nodes, kin)
         return found
@@ -132,10 +132,11 @@ class Consolidation:
         saved = pool.price * (self._busy_seconds(rental) - max(pool.start_seconds, paid))
         if saved <= _FACTOR * restarts or not all(self._may_move(guest) for guest in guests):
             return
-        if self._stay([self._gate.closed(guest.facts.job, self._share(guest).values) for guest in guests]):
+        gate = self._plan.gate
+        if not gate.allows([gate.closed(guest.facts.job, self._share(guest).values) for guest in guests]):
             return
         relocations = self._relocate(pool, rental, guests)
-        if self._stay([self._held(relocation) for relocation in relocations]):
+        if not gate.allows([self._held(relocation) for relocation in relocations]):
             self._take(relocations, -1)
             return
         saved -= self._prolonged(relocations)
@@ -143,7 +144,7 @@ class Consolidation:
         for relocation in relocations:
             grace = relocation.guest.facts.job.grace_seconds
             graces[relocation.to] = max(grace, graces.get(relocation.to, 0))
-        if not relocations or saved <= _FACTOR * restarts or not self._draft.hosts(graces):
+        if not relocations or saved <= _FACTOR * restarts or not self._plan.placer.hosts(graces):
             self._take(relocations, -1)
             return
         ready.take(rental, ready.free[rental])  # nobody comes to a node that is to be given back
@@ -151,16 +152,13 @@ class Consolidation:
             self._pools[relocation.option.pool].nodes.touched.add(relocation.to)
             self._go(relocation, rental, saved - restarts, relocation.guest.gpus / used)
 
-    def _stay(self, holds: Iterable[Hold | None]) -> bool:
-        """Whether any of the jobs is held; then think again when it may be moved."""
-        held = [hold for hold in holds if hold is not None]
-        self._draft.decided.again_at += [hold.until for hold in held if hold.until is not None]
-        return bool(held)
-
     def _held(self, relocation: _Relocation) -> Hold | None:
         """Why a job does not go there now."""
-        share, job = self._share(relocation.guest), relocation.guest.facts.job
-        return self._gate.held(job, share.drawn_values(job), share.position(job), relocation.option)
+        share, job, option = self._share(relocation.guest), relocation.guest.facts.job, relocation.option
+        seconds = relocation.guest.left + share.group.menu.table.restart
+        dollars = option.price.dollars_per_second * seconds
+        there = Completion(option, seconds, dollars, self._worth(relocation.guest) * seconds + dollars)
+        return self._plan.gate.held(job, self._solution.own_values(job, share), share.position(job), there)
 
     def _share(self, guest: Guest) -> GroupAssignment:
         return self._solution.shares[guest.facts.key]
@@ -179,26 +177,16 @@ class Consolidation:
 
     def _paid_seconds(self, rental: RentalId) -> float:
         """Seconds for which the node is paid whatever happens."""
-        here = self._draft.snapshot.rentals[rental]
+        here = self._plan.snapshot.rentals[rental]
         if here.launched is None:
             return 0.0
-        return seconds_between(self._draft.snapshot.now, after(here.launched, here.billing_minimum_seconds))
+        return seconds_between(self._plan.snapshot.now, after(here.launched, here.billing_minimum_seconds))
 
     def _may_move(self, guest: Guest) -> bool:
-        """Whether the job stays as it is in this plan so far, and its own limits allow a restart."""
+        """Whether the job is one that may be moved, and stays as it is in this plan so far."""
         job = guest.facts.job
-        allocation, verdict = job.allocation, self._draft.decided.verdicts.get(job.id)
         movable = self._solution.groups[guest.facts.key].movable
-        if job.id not in movable or job.id in self._displaced:
-            return False
-        if allocation is None or verdict is None or verdict.option is None:
-            return False
-        if key_of(verdict.option) != key_of(allocation.option):
-            return False
-        restart = self._share(guest).group.menu.table.restart
-        ends = guest.left + restart
-        dollars = allocation.option.price.dollars_per_second * ends
-        return self._gate.in_time(job, ends) and self._gate.affords(job, allocation.option, dollars)
+        return job.id in movable and job.id not in self._displaced and self._plan.decided.stays(job)
 
     def _relocate(self, pool: _Pool, rental: RentalId, guests: Sequence[Guest]) -> Sequence[_Relocation]:
         """A hole for each, the smallest that it fits into, the widest first; none if one finds no room."""
@@ -272,8 +260,8 @@ class Consolidation:
         why = Reason(ReasonCode.NODE_EMPTIED, seconds, money, text, job.allocation.option)
         why = self._solution.with_deadline_note(job, why)
         places = (Placement(relocation.to, guest.gpus),)
-        self._draft.allocate(job, option, next_run(job), places, why)
-        self._draft.judge(job, option, why)
+        self._plan.decided.allocate(job, option, next_run(job), places, why)
+        self._plan.decided.judge(job, option, why)
 
 
 def _displaced(groups: Iterable[JobGroup], running: Iterable[KeptRuns]) -> frozenset[JobId]:
@@ -289,6 +277,6 @@ def _displaced(groups: Iterable[JobGroup], running: Iterable[KeptRuns]) -> froze
     return frozenset(found)
 
 
-def consolidate(draft: PlanBuilder, running: Iterable[KeptRuns]) -> None:
+def consolidate(plan: BudgetPlan) -> None:
     """Empty the nodes whose jobs all find room on others, where that pays."""
-    Consolidation(draft, list(running)).empty_nodes()
+    Consolidation(plan).empty_nodes()

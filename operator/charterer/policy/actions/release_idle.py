@@ -7,7 +7,7 @@ begins there any more, and those that wait for the rest of a gang (``gangs``).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from charterer.domain.ids import InstanceId, PoolId, RentalId
 from charterer.domain.job import Job, RunOutcome
@@ -17,39 +17,39 @@ from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after, format_minute, seconds_between
-from charterer.policy.actions.gangs import IncompleteGangs
-from charterer.policy.actions.plan_builder import PlanBuilder
+from charterer.policy.actions.budget_plan import BudgetPlan
+from charterer.policy.actions.incomplete_gangs import IncompleteGangs
 from charterer.policy.actions.warm_nodes import warm_nodes
 from charterer.policy.nodes.known_ends import KnownEnd
 
 
-def release_idle(draft: PlanBuilder, ending: Container[RentalId], resting: Iterable[tuple[Job, Instant]]) -> None:
+def release_idle(plan: BudgetPlan) -> None:
     """Release the budget's idle and unneeded rentals; where the cloud has not been asked yet, none.
 
     Nothing is released while a job's template is being checked, which takes milliseconds: it may need the node.
-    Nor are nodes on which runs go on whose TrainingJobs cannot be read. ``resting``: jobs whose last run failed, and
-    until when they rest.
+    Nor are nodes on which runs go on whose TrainingJobs cannot be read.
     """
-    if any(group.checking for group in draft.solution.groups.values()):
+    if any(group.checking for group in plan.solution.groups.values()):
         return
-    lacking = draft.without_their_gang(ending)
+    ending = plan.ending
+    lacking = plan.placer.without_their_gang(ending)
     for unasked, why in lacking.items():
-        draft.release(unasked, why)
-    gangs = IncompleteGangs((nodes.rentals for nodes in draft.solution.nodes.values()), draft.snapshot)
-    selected = draft.snapshot.pools_of(draft.solution.budget)
-    kept = _kept_for(resting, selected, draft.snapshot.now)
+        plan.decided.release(unasked, why)
+    gangs = IncompleteGangs((nodes.rentals for nodes in plan.solution.nodes.values()), plan.snapshot)
+    selected = plan.snapshot.pools_of(plan.solution.budget)
+    kept = _kept_for(plan.jobs.resting, selected, plan.snapshot.now)
     unused = [
         rental
-        for nodes in draft.solution.nodes.values()
+        for nodes in plan.solution.nodes.values()
         for rental in nodes.unused
         if not rental.deleting
-        and rental.node not in draft.snapshot.unread_nodes
+        and rental.node not in plan.snapshot.unread_nodes
         and rental.id not in ending
         and rental.id not in kept
         and rental.id not in lacking
-        and rental.id not in draft.capacity.touched(rental)
+        and rental.id not in plan.placer.capacity.touched(rental)
     ]
-    surveys = {pool: draft.snapshot.surveys.get(pool) for pool in {rental.pool for rental in unused}}
+    surveys = {pool: plan.snapshot.surveys.get(pool) for pool in {rental.pool for rental in unused}}
     listed = {
         pool: frozenset(instance.id for instance in survey.instances)
         for pool, survey in surveys.items()
@@ -61,32 +61,32 @@ def release_idle(draft: PlanBuilder, ending: Container[RentalId], resting: Itera
             continue
         if rental.launched is not None:
             paid_until = after(rental.launched, rental.billing_minimum_seconds)
-            keep_until = max(paid_until, gangs.kept_until(rental, draft.decided.verdicts) or paid_until)
-            if draft.snapshot.now < keep_until:
-                draft.decided.again_at.append(keep_until)
+            keep_until = max(paid_until, gangs.kept_until(rental, plan.decided.verdicts) or paid_until)
+            if plan.snapshot.now < keep_until:
+                plan.decided.again_at.append(keep_until)
                 continue
         idle[rental.pool].append(rental)
-    replaced = _lost(draft)
+    replaced = _lost(plan)
     for name, rentals in idle.items():
         pool = selected.get(name)
-        of_use = [rental for rental in sorted(rentals, key=_worth) if draft.capacity.offers(rental)]
-        surplus = of_use if pool is None else _surplus(draft, pool, of_use[replaced[name] :])
-        for rental in (*(rental for rental in rentals if not draft.capacity.offers(rental)), *surplus):
-            end = draft.solution.inputs.ends.near.get(rental.id)
-            draft.release(rental.id, gangs.reason(rental) or _reason(rental, end, draft.snapshot))
+        of_use = [rental for rental in sorted(rentals, key=_worth) if plan.placer.capacity.offers(rental)]
+        surplus = of_use if pool is None else _surplus(plan, pool, of_use[replaced[name] :])
+        for rental in (*(rental for rental in rentals if not plan.placer.capacity.offers(rental)), *surplus):
+            end = plan.solution.inputs.ends.near.get(rental.id)
+            plan.decided.release(rental.id, gangs.reason(rental) or _reason(rental, end, plan.snapshot))
 
 
-def _lost(draft: PlanBuilder) -> Counter[PoolId]:
+def _lost(plan: BudgetPlan) -> Counter[PoolId]:
     """By pool, the nodes that have ended under runs which are not yet recorded as interrupted.
 
     Their jobs want a node in a moment. A group of the cloud replaces a machine that died by itself: to end that one and
     to rent another would be paid twice.
     """
-    rentals = draft.snapshot.rentals
-    staying = frozenset().union(*(nodes.rentals.staying for nodes in draft.solution.nodes.values()))
+    rentals = plan.snapshot.rentals
+    staying = frozenset().union(*(nodes.rentals.staying for nodes in plan.solution.nodes.values()))
     lost = {
         (facts.job.allocation.option.pool, place)
-        for group in draft.solution.groups.values()
+        for group in plan.solution.groups.values()
         if not group.rentals <= staying
         for facts in group.runners.values()
         if facts.job.allocation is not None
@@ -114,17 +114,17 @@ def _kept_for(
     return frozenset(kept)
 
 
-def _surplus(draft: PlanBuilder, pool: Pool, idle: Sequence[Rental]) -> Sequence[Rental]:
+def _surplus(plan: BudgetPlan, pool: Pool, idle: Sequence[Rental]) -> Sequence[Rental]:
     """Those of a pool's idle rentals, in the order of their worth, that are not worth keeping."""
-    solution = draft.solution
+    solution = plan.solution
     if pool.id in solution.scarce:
         return idle
     rented = Counter({pool_id: len(nodes.rentals.staying) for pool_id, nodes in solution.nodes.items()})
-    hole = draft.free_nodes(pool.id).ready.largest_hole(pool.gpus_per_node)
+    hole = plan.free_nodes(pool.id).ready.largest_hole(pool.gpus_per_node)
     until = warm_nodes(solution, pool, rented, len(idle), hole)
-    if not until or not draft.may_rent(pool.id):
+    if not until or not plan.placer.may_rent(pool.id):
         return idle
-    draft.decided.again_at += until
+    plan.decided.again_at += until
     return idle[len(until) :]
 
 

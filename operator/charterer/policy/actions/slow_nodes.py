@@ -14,20 +14,16 @@ All limits of the budget on moves hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from charterer.domain.job import Allocation, Job
+from charterer.domain.job import Job
 from charterer.domain.money import Money
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.reports.bottleneck import Bottleneck, BottleneckKind
-from charterer.policy.actions.move_gate import MoveGate
-from charterer.policy.actions.plan_builder import PlanBuilder
-from charterer.policy.actions.triage import KeptRuns
+from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.budgets import reasons
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.job_facts import next_run
 from charterer.policy.jobs.predicates import reason
-from charterer.policy.solve.phase_dp import key_of
+from charterer.policy.options.option_value import Completion
 
 _FACTOR = 2.0
 """Multiple of what the restart and the new node cost that must be saved."""
@@ -35,14 +31,13 @@ _MOST = 1
 """Times that a job gets another node for this."""
 
 
-def replace_slow_nodes(draft: PlanBuilder, running: Iterable[KeptRuns]) -> None:
+def replace_slow_nodes(plan: BudgetPlan) -> None:
     """Give jobs that one slow node holds up another one, where that pays and all limits allow it."""
-    gate = MoveGate(draft.solution, draft.snapshot)
-    for kept in running:
-        share = draft.solution.shares.get(kept.group.key)
+    for kept in plan.jobs.running:
+        share = plan.solution.shares.get(kept.group.key)
         for facts in kept.group.slowed if share is not None else ():
             if facts.job.id in kept.runners and facts.job.id in kept.group.movable and share is not None:
-                _consider(draft, gate, facts.job, share)
+                _consider(plan, facts.job, share)
 
 
 def slow_worker(job: Job) -> Bottleneck | None:
@@ -50,35 +45,33 @@ def slow_worker(job: Job) -> Bottleneck | None:
     return next((found for found in job.bottlenecks if found.kind is BottleneckKind.SLOW_WORKER), None)
 
 
-def _consider(draft: PlanBuilder, gate: MoveGate, job: Job, share: GroupAssignment) -> None:
+def _consider(plan: BudgetPlan, job: Job, share: GroupAssignment) -> None:
     slow, allocation = slow_worker(job), job.allocation
     if slow is None or allocation is None or job.nodes_replaced >= _MOST or not job.remaining:
         return
     held = {place.rental: place.gpus for place in allocation.placements}
-    if slow.rental not in held or draft.capacity.used.get(slow.rental, 0) != held[slow.rental]:
+    if slow.rental not in held or plan.placer.capacity.used.get(slow.rental, 0) != held[slow.rental]:
         return
-    if not _stays_as_it_is(draft, job, allocation):
+    if not plan.decided.stays(job):
         return
-    values = draft.solution.own_values(job, share)
+    values = plan.solution.own_values(job, share)
     left = values.staying(allocation.option, share.position(job)).seconds
     restart = share.group.menu.table.restart
-    second = draft.solution.worth(job, share) + allocation.option.price.dollars_per_second
+    second = plan.solution.worth(job, share) + allocation.option.price.dollars_per_second
     saved, costs = second * slow.recovered * left, second * restart
-    if saved <= _FACTOR * costs or not gate.in_time(job, left + restart):
-        return
-    boots = not draft.has_room_without(job, allocation.option, slow.rental)
+    boots = not plan.placer.has_room_without(job, allocation.option, slow.rental)
     if boots:
         pods = len(allocation.placements)
-        costs += draft.start_up(allocation.option) * allocation.option.price.dollars_per_second / pods
-    dollars = allocation.option.price.dollars_per_second * (left * (1.0 - slow.recovered) + restart)
-    if saved <= _FACTOR * costs or not gate.affords(job, allocation.option, dollars):
+        costs += plan.placer.start_up(allocation.option) * allocation.option.price.dollars_per_second / pods
+    if saved <= _FACTOR * costs:
         return
-    closed = gate.closed(job, values)
-    if closed is not None:
-        if closed.until is not None:
-            draft.decided.again_at.append(closed.until)
+    option, position = allocation.option, share.position(job)
+    seconds = left * (1.0 - slow.recovered) + restart
+    dollars = option.price.dollars_per_second * seconds
+    there = Completion(option, seconds, dollars, values.worth * seconds + dollars)
+    if not plan.gate.allows([plan.gate.held(job, values, position, there)]):
         return
-    claim = draft.claim(job, allocation.option, without=slow.rental)
+    claim = plan.claim(job, allocation.option, without=slow.rental)
     if claim.blocked is not None:
         return
     seconds = slow.recovered * left - restart
@@ -89,18 +82,10 @@ def _consider(draft: PlanBuilder, gate: MoveGate, job: Job, share: GroupAssignme
     text += f" and {reasons.format_money(saved - costs)} in time and money, the restart included"
     money = Money.of(allocation.option.price.dollars_per_second * -seconds + (costs - second * restart))
     why = Reason(ReasonCode.SLOW_NODE, job.weight * seconds, money, text, allocation.option)
-    why = draft.solution.with_deadline_note(job, why)
+    why = plan.solution.with_deadline_note(job, why)
     if claim.placements is not None:
-        draft.allocate(job, allocation.option, next_run(job), claim.placements, why)
-        draft.release(
+        plan.decided.allocate(job, allocation.option, next_run(job), claim.placements, why)
+        plan.decided.release(
             slow.rental, reason(ReasonCode.SLOW_NODE, f"pod {slow.pod} of {job.namespace}/{job.name} was slow")
         )
-    draft.judge(job, allocation.option, why)
-
-
-def _stays_as_it_is(draft: PlanBuilder, job: Job, allocation: Allocation) -> bool:
-    """Whether nothing else was decided about the job in this plan."""
-    verdict = draft.decided.verdicts.get(job.id)
-    if job.id in draft.decided.places or verdict is None or verdict.option is None:
-        return False
-    return key_of(verdict.option) == key_of(allocation.option)
+    plan.decided.judge(job, allocation.option, why)

@@ -15,23 +15,25 @@ from charterer.domain.ids import PoolId, Rate
 from charterer.domain.job import Job, RunOutcome
 from charterer.domain.money import Price
 from charterer.domain.option import Option
-from charterer.domain.plan import ReasonCode, Verdict
+from charterer.domain.plan import Verdict
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.gpu_types import RelativeSpeed, relative_speeds
-from charterer.policy.actions.admission.hole_waits import HoleWaits
-from charterer.policy.actions.gangs import GangMarks
-from charterer.policy.actions.plan_builder import PlanBuilder
+from charterer.policy.actions.budget_plan import new_placer
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.reasons import to_the_end
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.speed_evidence import Basis, basis, reports
 from charterer.policy.nodes.capacity import Capacity
-from charterer.policy.nodes.max_cost import max_cost_left, within_max_cost
+from charterer.policy.nodes.gang_marks import GangMarks
+from charterer.policy.nodes.placer import Placer, SharedNodes
 from charterer.policy.nodes.pool_quota import PoolQuota
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import Completion, JobPosition, OptionValues
 from charterer.policy.options.width_backoff import quarantines, untested
+from charterer.policy.outlook.move_gate import MoveGate
+from charterer.policy.outlook.node_source import NodeSource
+from charterer.policy.outlook.outlook import Outlook
 from charterer.policy.solve.bisection import bisect
 from charterer.policy.solve.phase_dp import OptionKey, OptionTable, key_of
 
@@ -41,36 +43,6 @@ _TIE = 1e-5
 """Dollars closer to each other than this fraction are equal: a mixing class's two options are, save for rounding."""
 _MOST = 20.0
 """A change by more than this factor is no answer to "what would have to change"."""
-
-
-class NodeSource(StrEnum):
-    """Where the nodes of an option would come from, or why they cannot be had now."""
-
-    HERE = "it has them"
-    READY = "ready"
-    BOOTING = "booting"
-    RENT = "to be rented"
-    FULL = "pool full"
-    COOLING = "pool cooling"
-    HARD_LIMIT = "hard limit"
-    HOURLY_LIMIT = "hourly limit"
-    OPERATOR_LIMIT = "operator limit"
-    STOPPED = "operator stopped"
-    UNKNOWN = "cloud not heard"
-    CLOSED = "none rented now"
-    MAX_COST = "above maxCost"
-
-
-_REFUSED = {
-    None: NodeSource.RENT,
-    ReasonCode.POOL_FULL: NodeSource.FULL,
-    ReasonCode.POOL_COOLING: NodeSource.COOLING,
-    ReasonCode.HARD_LIMIT: NodeSource.HARD_LIMIT,
-    ReasonCode.HOURLY_LIMIT: NodeSource.HOURLY_LIMIT,
-    ReasonCode.OPERATOR_LIMIT: NodeSource.OPERATOR_LIMIT,
-    ReasonCode.STOPPED: NodeSource.STOPPED,
-    ReasonCode.NOT_ASKED_YET: NodeSource.UNKNOWN,
-}
 
 
 class Rank(StrEnum):
@@ -93,7 +65,8 @@ class Alternative:
 
     ``per_hour_saved``: dollars, room included, for each hour that it saves over the chosen option, if it is faster, or
     that the chosen one saves over it, if it is slower; None where one of the two is both faster and cheaper.
-    ``launch_delay``: of the seconds, those in which the cloud is expected to give no node.
+    ``launch_delay``: of the seconds, those in which the cloud is expected to give no node. ``held``: why a running job
+    is not moved there now although that would be better; empty otherwise.
     """
 
     option: Option
@@ -107,6 +80,7 @@ class Alternative:
     per_hour_saved: float | None
     reports: int = 0
     launch_delay: float = 0.0
+    held: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,29 +133,44 @@ class ComparedOptions:
     compared: int
 
 
-def new_draft(solution: BudgetSolution) -> PlanBuilder:
-    """The budget's part of a plan in which nothing is decided. Comparing changes nothing in it: one serves all jobs."""
-    inputs = solution.inputs
-    capacity = Capacity(inputs.snapshot, inputs.holdings, inputs.nodes, inputs.ends)
-    gangs = GangMarks(inputs.rentals.by_pool.values(), inputs.snapshot)
-    return PlanBuilder(solution, capacity, PoolQuota(inputs.snapshot, inputs.rentals), gangs, inputs.snapshot)
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A budget's jobs and nodes as a plan finds them. Comparing changes nothing in it: one serves all jobs."""
+
+    solution: BudgetSolution
+    placer: Placer
+    gate: MoveGate
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The world at that instant."""
+        return self.solution.inputs.snapshot
+
+    @classmethod
+    def of(cls, solution: BudgetSolution) -> Comparison:
+        """That of one budget."""
+        inputs = solution.inputs
+        capacity = Capacity(inputs.snapshot, inputs.holdings, inputs.nodes, inputs.ends)
+        gangs = GangMarks(inputs.rentals.by_pool.values(), inputs.snapshot)
+        shared = SharedNodes(capacity, PoolQuota(inputs.snapshot, inputs.rentals), gangs)
+        return cls(solution, new_placer(solution, shared), MoveGate(solution, inputs.snapshot))
 
 
-def compared_options(job: Job, verdict: Verdict, draft: PlanBuilder, most: int) -> ComparedOptions:
+def compared_options(job: Job, verdict: Verdict, budget: Comparison, most: int) -> ComparedOptions:
     """The options of a job for which the planner found one; none where its menu is empty or it has none.
 
     Of more than ``most`` the best ones at the budget's rate, its own included.
     """
-    weighing = _weighing(job, verdict, draft)
+    weighing = _weighing(job, verdict, budget)
     return ComparedOptions((), 0) if weighing is None else weighing.compared(most)
 
 
-def alternatives(job: Job, verdict: Verdict, draft: PlanBuilder) -> Alternatives | None:
+def alternatives(job: Job, verdict: Verdict, budget: Comparison) -> Alternatives | None:
     """The same options with what would have to change; None where there are none."""
-    weighing = _weighing(job, verdict, draft)
+    weighing = _weighing(job, verdict, budget)
     if weighing is None:
         return None
-    rows, snapshot = weighing.compared().rows, draft.snapshot
+    rows, snapshot = weighing.compared().rows, budget.snapshot
     nearest = [_cheapest_hour(rows, Rank.TOO_DEAR), _dearest_hour(rows, Rank.TOO_SLOW)]
     return Alternatives(
         rows=rows,
@@ -194,10 +183,10 @@ def alternatives(job: Job, verdict: Verdict, draft: PlanBuilder) -> Alternatives
     )
 
 
-def _weighing(job: Job, verdict: Verdict, draft: PlanBuilder) -> _Weighing | None:
-    share = draft.solution.share(job)
+def _weighing(job: Job, verdict: Verdict, budget: Comparison) -> _Weighing | None:
+    share = budget.solution.share(job)
     chosen = job.allocation.option if job.allocation is not None else verdict.option
-    return None if share is None or chosen is None else _Weighing(job, chosen, share, draft)
+    return None if share is None or chosen is None else _Weighing(job, chosen, share, budget)
 
 
 def _assumed(rows: Sequence[Alternative], snapshot: Snapshot) -> Mapping[str, RelativeSpeed]:
@@ -232,103 +221,76 @@ def _dearest_hour(rows: Sequence[Alternative], rank: Rank) -> Alternative | None
     return max((row for row in rows if row.rank is rank), key=lambda row: row.per_hour_saved or 0.0, default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class _OptionPoint:
-    option: Option
-    seconds: float
-    dollars: float
-    room_dollars: float
-
-    @property
-    def counted(self) -> float:
-        return self.dollars + self.room_dollars
-
-
 class _Weighing:
     """One job's options, each from now to the end, at whatever rate, prices and work left are asked about."""
 
-    def __init__(self, job: Job, chosen: Option, share: GroupAssignment, draft: PlanBuilder) -> None:
+    def __init__(self, job: Job, chosen: Option, share: GroupAssignment, budget: Comparison) -> None:
         self._job = job
         self._chosen = chosen
         self.share = share
         self.position = share.position(job)
-        self._values = draft.solution.own_values(job, share)
-        self._draft = draft
-        self._snapshot = draft.snapshot
+        self._values = budget.solution.own_values(job, share)
+        self._budget = budget
+        self._snapshot = budget.snapshot
         self._runs = job.allocation is not None
-        self._waits = HoleWaits(draft)
-        self._waits.find_waits([] if self._runs else [(job, chosen)])
+        self._outlook = Outlook(budget.solution, budget.placer, budget.snapshot)
+        self._outlook.waits.find_waits([] if self._runs else [(job, chosen)])
 
     def compared(self, most: int | None = None) -> ComparedOptions:
         """Every option against the chosen one, or that one and the best of the others; cheapest first."""
-        points, worth = self.points(self._values, self.position), self._values.worth
-        here = points[key_of(self._chosen)]
-        others = [point for point in points.values() if point is not here]
-        if most is not None and len(points) > most:
-            others = sorted(others, key=lambda point: point.counted + worth * point.seconds)[: most - 1]
-        rows = [self.row(point, here, worth) for point in (here, *others)]
+        ways, worth = self.ways(self._values, self.position), self._values.worth
+        here = ways[key_of(self._chosen)]
+        others = [way for way in ways.values() if way is not here]
+        if most is not None and len(ways) > most:
+            others = sorted(others, key=lambda way: way.counted + worth * way.seconds)[: most - 1]
+        rows = [self.row(way, here, worth) for way in (here, *others)]
         rows.sort(key=lambda row: (row.dollars, row.seconds, row.option.pool, row.option.gpus))
-        return ComparedOptions(tuple(rows), len(points))
+        return ComparedOptions(tuple(rows), len(ways))
 
-    def points(self, values: OptionValues, position: JobPosition) -> dict[OptionKey, _OptionPoint]:
-        """Seconds and dollars from now to the end on every option, the chosen one included."""
+    def ways(self, values: OptionValues, position: JobPosition) -> dict[OptionKey, Completion]:
+        """From now to the end on every option, the chosen one included, as the planner counts it."""
         if not self._runs:
             ways = values.entering(position)
             if all(key_of(way.option) != key_of(self._chosen) for way in ways):  # it was given less than it asks for
                 ways = [*ways, to_the_end(self._chosen, values, position)]
-            return {key_of(way.option): self._entering(way) for way in ways}
+            return {key_of(way.option): self._outlook.entering(self._job, way, values.worth) for way in ways}
         stay = values.staying(self._chosen, position)
-        points = {key_of(stay.option): _OptionPoint(stay.option, stay.seconds, stay.dollars, stay.room_dollars)}
+        found = {key_of(stay.option): stay}
         for option in values.menu.options:
-            if key_of(option) not in points:
-                rented = self._draft.must_rent(self._job, option)
-                move = values.move(self._chosen, option, position, rented=rented)
-                seconds, dollars = stay.seconds - move.saved_seconds, stay.dollars + move.cost.dollars
-                points[key_of(option)] = _OptionPoint(move.to, seconds, dollars, stay.room_dollars + move.room_dollars)
-        return points
+            if key_of(option) not in found:
+                rented = self._budget.placer.must_rent(self._job, option)
+                found[key_of(option)] = values.moving(self._chosen, option, position, rented=rented)
+        return found
 
-    def _entering(self, completion: Completion) -> _OptionPoint:
-        """As the queue is served: without what is over of the start-up, and with the wait for nodes that come late."""
-        option = completion.option
-        over, dollars = self._waits.start_up_over(self._job, option)
-        seconds = completion.seconds - over + self._draft.launch_delay(self._job, option)
-        return _OptionPoint(option, seconds, completion.dollars - dollars, completion.room_dollars)
-
-    def row(self, point: _OptionPoint, here: _OptionPoint, worth: float) -> Alternative:
+    def row(self, way: Completion, here: Completion, worth: float) -> Alternative:
         """The option against the chosen one, for which a second is worth ``worth`` dollars."""
-        option = point.option
+        option = way.option
         pool = self._snapshot.pools.get(option.pool)
         gpu_type = "" if pool is None or pool.offering is None else pool.offering.gpu_type
-        rank, price = _rank(here.seconds - point.seconds, point.counted - here.counted, worth)
+        rank, price = _rank(here.seconds - way.seconds, way.counted - here.counted, worth)
         charge = self.share.values.charge
         chosen = key_of(option) == key_of(self._chosen)
         profile = self._snapshot.profiles.get(self._job.class_id)
         return Alternative(
             option=option,
-            seconds=point.seconds,
-            dollars=point.dollars,
-            room_dollars=point.room_dollars,
+            seconds=way.seconds,
+            dollars=way.dollars,
+            room_dollars=way.room_dollars,
             room_price=Price(0) if charge is None else Price.per_second(charge.of(option)),
             basis=basis(profile, gpu_type, option.gpus),
             reports=reports(profile, gpu_type, option.gpus),
-            nodes=NodeSource.HERE if chosen and self._runs else self._nodes(point),
+            nodes=NodeSource.HERE if chosen and self._runs else self._outlook.node_source(self._job, way),
             rank=Rank.CHOSEN if chosen else rank,
             per_hour_saved=None if chosen or price is None else price * 3600.0,
-            launch_delay=0.0 if self._runs else self._draft.launch_delay(self._job, option),
+            held=self._held(option) if self._runs and rank is Rank.BETTER and not chosen else "",
+            launch_delay=0.0 if self._runs else self._budget.placer.launch_delay(self._job, option),
         )
 
-    def _nodes(self, point: _OptionPoint) -> NodeSource:
-        option, left = point.option, max_cost_left(self._job, self._snapshot)
-        known = self._job.remaining is not None
-        if known and not within_max_cost(self._job, option, point.dollars, left):
-            return NodeSource.MAX_COST
-        if option.pool not in self._snapshot.pools or option.pool not in self._snapshot.surveys:
-            return NodeSource.UNKNOWN
-        if self._draft.ready(self._job, option):
-            return NodeSource.READY
-        if not self._draft.must_rent(self._job, option):
-            return NodeSource.BOOTING
-        return _REFUSED.get(self._draft.refusal(self._job, option), NodeSource.CLOSED)
+    def _held(self, to: Option) -> str:
+        """Why a running job is not moved there now, as the gate that every move passes says it; empty where it may."""
+        there = self._values.moving(self._chosen, to, self.position, rented=True)
+        hold = self._budget.gate.held(self._job, self._values, self.position, there)
+        return "" if hold is None else hold.text
 
     # --- what would have to change ------------------------------------------------------------------------------------
 
@@ -338,8 +300,8 @@ class _Weighing:
         weight = self.share.group.weight
 
         def loses_by(at: OptionValues, where: JobPosition) -> float:
-            points = self.points(at, where)
-            here, there = points[key_of(self._chosen)], points[to]
+            ways = self.ways(at, where)
+            here, there = ways[key_of(self._chosen)], ways[to]
             return there.counted - here.counted + at.worth * (there.seconds - here.seconds)
 
         def at_price(factor: float) -> float:

@@ -256,6 +256,13 @@ class OptionValues:
         at = self._at[key_of(to)]
         return self._move(here, self._at.get(key_of(here)), at, options[at], to_go, position, rented=rented)
 
+    def moving(self, here: Option, to: Option, position: JobPosition, *, rented: bool) -> Completion:
+        """The way to the end of a job that is moved from ``here`` now, the move included."""
+        stay, move = self.staying(here, position), self.move(here, to, position, rented=rented)
+        seconds, dollars = stay.seconds - move.saved_seconds, stay.dollars + move.cost.dollars
+        room = stay.room_dollars + move.room_dollars
+        return Completion(move.to, seconds, dollars, self.worth * seconds + dollars + room, room)
+
     def _move(
         self,
         here: Option,

@@ -19,9 +19,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from math import inf
+from typing import NamedTuple
 
 from charterer.domain.ids import PoolId
 from charterer.policy.solve.linear_program import Optimum, SolverGaveUp, Uses, minimise
@@ -34,8 +35,7 @@ _WHOLE = 1e-6
 """A share that is so near to 0 or 1 is one of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(NamedTuple):
     """One way to run: ``gpus`` of a pool, worth ``value`` dollars a second more than to wait."""
 
     pool: PoolId
@@ -43,25 +43,23 @@ class Way:
     value: float
 
 
-@dataclass(frozen=True, slots=True)
-class Claimant:
+class Claimant(NamedTuple):
     """A job that asks for room: its ``ways``, the best for itself first.
 
-    ``stays``: the way that it has now, on the nodes ``held`` (node → GPUs); None for a job that waits. A job that runs
+    ``stays``: the way that it has now, on the nodes ``held`` (node, GPUs); None for a job that waits. A job that runs
     keeps a way in any case, and leaves its nodes for another one; what that costs is taken off the way's value.
     """
 
-    ways: Sequence[Way]
+    ways: tuple[Way, ...]
     stays: int | None = None
-    held: Mapping[int, int] = field(default_factory=dict)
+    held: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRoom:
+class NodeRoom(NamedTuple):
     """``free[i]``: GPUs of node i that no other job holds, those that claimants hold included. All of one zone."""
 
     size: int
-    free: Sequence[int]
+    free: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +167,7 @@ class _Placement:
         self.chosen: list[int | None] = [None] * len(claimants)
         for number, claimant in enumerate(claimants):
             if claimant.stays is not None:
-                self._take(number, claimant.stays, claimant.held)
+                self._take(number, claimant.stays, dict(claimant.held))
 
     @property
     def value(self) -> float:
@@ -182,7 +180,7 @@ class _Placement:
         """Give the claimant that way instead of what it has; False, and nothing is changed, where it does not fit."""
         claimant, before, on = self._claimants[number], self.chosen[number], self._on[number]
         self.drop(number)
-        nodes = claimant.held if at == claimant.stays else self._find(claimant.ways[at])
+        nodes = dict(claimant.held) if at == claimant.stays else self._find(claimant.ways[at])
         if nodes is not None and at == claimant.stays:
             free = self._nodes[claimant.ways[at].pool].free
             nodes = nodes if all(free[node] >= gpus for node, gpus in nodes.items()) else None
@@ -290,10 +288,13 @@ class _Program:
 
     def _first_come(self) -> _Placement:
         """Who runs stays; the others take, one after the other, the first of their ways that fits."""
-        placed = _Placement(self._claimants, self._pools)
+        placed, full = _Placement(self._claimants, self._pools), set[tuple[PoolId, int]]()
         for number, claimant in enumerate(self._claimants):
-            if claimant.stays is None:
-                any(placed.give(number, at) for at, way in enumerate(claimant.ways) if way.value > 0.0)
+            for at, way in enumerate(claimant.ways if claimant.stays is None else ()):
+                if way.value > 0.0 and (way.pool, way.gpus) not in full:
+                    if placed.give(number, at):
+                        break
+                    full.add((way.pool, way.gpus))
         return placed
 
     def _better(self, best: _Placement, shares: Sequence[float]) -> _Placement:
@@ -322,12 +323,20 @@ class _Program:
     def _improved(self, placed: _Placement) -> _Placement:
         """With every claimant on the most valuable way that fits beside the others, until nothing changes."""
         for _ in range(3):
-            changed = False
+            changed, full = False, set[tuple[PoolId, int]]()
             for number, at in self._by_gain(placed):
                 now = placed.chosen[number]
                 ways = self._claimants[number].ways
-                if (now is None or ways[at].value > ways[now].value) and placed.give(number, at):
+                if now is not None and ways[at].value <= ways[now].value:
+                    continue
+                wanted = ways[at].pool, ways[at].gpus
+                if now is None and wanted in full:
+                    continue
+                if placed.give(number, at):
                     changed = True
+                    full = full if now is None else set()
+                elif now is None:
+                    full.add(wanted)
             if not changed:
                 break
         return placed

@@ -44,7 +44,7 @@ class ColumnProgram:
         budgets: Mapping[BudgetId, float],
         capacity: Mapping[PoolId, float],
         unconstrained: Unconstrained,
-        begin: Sequence[Sequence[int]],
+        like: ScarceSolution | None,
     ) -> None:
         self._classes = classes
         self._budgets = list(budgets)
@@ -69,7 +69,8 @@ class ColumnProgram:
         self._user, self._row, self._amount = self._uses_of_pools()
         self._costs = np.zeros(len(self._owners))
         self._tried = np.zeros(len(self._owners), dtype=bool)
-        for columns in (unconstrained.mixes, begin):
+        self._some_wait = like is not None and any(queued > _NOBODY for queued in like.queued)
+        for columns in (unconstrained.mixes, () if like is None else like.tried):
             for start, of_class in zip(self._starts, columns, strict=False):
                 self._tried[[start + at for at in of_class]] = True
 
@@ -138,16 +139,19 @@ class ColumnProgram:
     def _solve(self) -> ScarceSolution:
         """Without anybody who waits, and where that cannot be, with the least load that must."""
         waiting: list[Uses] = [()] * len(self._classes)
-        optimum = self._optimum(self._costs)
-        if optimum is None:
+        optimum = None if self._some_wait else self._optimum(self._costs)
+        if optimum is None and not self._some_wait:
             dearest = _DEARER * np.maximum.reduceat(self._costs, self._starts)
-            self._optimum(self._costs, dearest.tolist(), waiting)
-            optimum = self._optimum(self._costs)
+            meanwhile = self._optimum(self._costs, dearest.tolist(), waiting)
+            assert meanwhile is not None, "everybody may wait"
+            if max(meanwhile.shares[len(self._costs) :]) <= _NOBODY:
+                optimum = self._optimum(self._costs)
         if optimum is not None:
             return self._solution(optimum, [0.0] * len(self._limits))
         loads = [lp_class.weight * lp_class.load for lp_class in self._classes]
         least = self._optimum(np.zeros(len(self._costs)), loads, waiting)
         assert least is not None, "everybody may wait"
+        self._some_wait = True
         slack = _SLACK * sum(loads)
         if least.cost <= slack and (optimum := self._optimum(self._costs)) is not None:
             return self._solution(optimum, [0.0] * len(self._limits))

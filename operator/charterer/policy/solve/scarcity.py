@@ -25,11 +25,11 @@ def solve_scarce(
     classes: Sequence[LpClass],
     budgets: Mapping[BudgetId, float],
     capacity: Mapping[PoolId, float],
-    begin: Sequence[Sequence[int]] = (),
+    like: ScarceSolution | None = None,
 ) -> ScarceSolution:
     """``budgets``: dollars a second; ``capacity``: GPUs; a pool that is not named has room for all.
 
-    ``begin``: columns of each class to begin with, as those that were tried in a program that differs little.
+    ``like``: the solution of a program that differs little, from whose columns to begin.
 
     ValueError for a class without columns or of a budget that is not named. SolverGaveUp as ``minimise``. The numerical
     libraries are imported only where room binds, because they take half a second.
@@ -59,4 +59,4 @@ def solve_scarce(
         )
     from charterer.policy.solve.column_generation import ColumnProgram
 
-    return ColumnProgram(classes, budgets, capacity, unconstrained, begin).solve()
+    return ColumnProgram(classes, budgets, capacity, unconstrained, like).solve()

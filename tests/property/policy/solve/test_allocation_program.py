@@ -4,7 +4,6 @@ the best of all ways to share, which are tried one by one here."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -36,7 +35,7 @@ def options(claimant: Claimant, free: Free) -> Iterator[tuple[int | None, Free]]
         yield None, free
     for at, way in enumerate(claimant.ways):
         if at == claimant.stays:
-            left = tuple(gpus - claimant.held.get(node, 0) for node, gpus in enumerate(free[way.pool]))
+            left = tuple(gpus - dict(claimant.held).get(node, 0) for node, gpus in enumerate(free[way.pool]))
             if min(left) >= 0:
                 yield at, {**free, way.pool: left}
         else:
@@ -77,17 +76,18 @@ def programs(
     claimants = []
     for _ in range(draw(st.integers(1, 5))):
         kinds = draw(st.sets(st.tuples(st.sampled_from(POOLS), st.sampled_from(widths)), min_size=1, max_size=3))
-        ways = [Way(pool, gpus, draw(values)) for pool, gpus in sorted(kinds)]
+        ways = tuple(Way(pool, gpus, draw(values)) for pool, gpus in sorted(kinds))
         left = places(ways[0], {name: tuple(gpus) for name, gpus in free.items()})
         placed = next(left, None) if running and draw(st.booleans()) else None
         if placed is None:
             claimants.append(Claimant(ways))
             continue
         pool = ways[0].pool
-        held = {node: free[pool][node] - gpus for node, gpus in enumerate(placed[pool]) if free[pool][node] > gpus}
+        before = list(zip(free[pool], placed[pool], strict=True))
+        held = tuple((node, had - gpus) for node, (had, gpus) in enumerate(before) if had > gpus)
         free[pool] = list(placed[pool])
         claimants.append(Claimant(ways, 0, held))
-    return claimants, {name: NodeRoom(SIZE, gpus) for name, gpus in pools.items()}
+    return claimants, {name: NodeRoom(SIZE, tuple(gpus)) for name, gpus in pools.items()}
 
 
 def solved(claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom]) -> Allotment:
@@ -128,7 +128,7 @@ def test_one_more_node_adds_no_more_than_it_is_said_to_be_worth(
     claimants, pools = program
     answer = share_out(claimants, pools, 0)
     for name, pool in pools.items():
-        more = share_out(claimants, pools | {name: replace(pool, free=[*pool.free, SIZE])}, 0)
+        more = share_out(claimants, pools | {name: pool._replace(free=(*pool.free, SIZE))}, 0)
         assert more.bound <= answer.bound + answer.node_worth[name] + 1e-6
 
 
@@ -143,22 +143,22 @@ def test_ways_fit_just_where_they_can_be_placed_if_each_width_divides_the_next(
 
 
 def test_the_same_program_has_the_same_answer() -> None:
-    claimants = [Claimant([Way(POOLS[0], gpus, 1.0 + gpus % 3) for gpus in (1, 2, 4)]) for _ in range(9)]
-    pools = {POOLS[0]: NodeRoom(SIZE, [4, 3, 1])}
+    claimants = [Claimant(tuple(Way(POOLS[0], gpus, 1.0 + gpus % 3) for gpus in (1, 2, 4))) for _ in range(9)]
+    pools = {POOLS[0]: NodeRoom(SIZE, (4, 3, 1))}
     assert share_out(claimants, pools, WORK) == share_out(claimants, pools, WORK)
 
 
 def test_a_job_that_runs_moves_to_a_narrower_way_where_that_lets_another_run() -> None:
-    wide = Claimant([Way(POOLS[0], 4, 5.0), Way(POOLS[0], 2, 4.0)], 0, {0: 4})
-    answer = share_out([wide, Claimant([Way(POOLS[0], 2, 3.0)])], {POOLS[0]: NodeRoom(SIZE, [4])}, WORK)
+    wide = Claimant((Way(POOLS[0], 4, 5.0), Way(POOLS[0], 2, 4.0)), 0, ((0, 4),))
+    answer = share_out([wide, Claimant((Way(POOLS[0], 2, 3.0),))], {POOLS[0]: NodeRoom(SIZE, (4,))}, WORK)
     assert answer.chosen == (1, 0)
     assert (answer.value, answer.first) == (7.0, 5.0)
 
 
 def test_a_running_job_makes_room_at_a_loss_where_the_room_is_worth_more_to_another() -> None:
-    runs = Claimant([Way(POOLS[0], 4, 1.0), Way(POOLS[0], 1, -0.5)], stays=0, held={0: 4})
-    waits = Claimant([Way(POOLS[0], 2, 5.0)])
-    answer = solved([runs, waits], {POOLS[0]: NodeRoom(SIZE, [4])})
+    runs = Claimant((Way(POOLS[0], 4, 1.0), Way(POOLS[0], 1, -0.5)), stays=0, held=((0, 4),))
+    waits = Claimant((Way(POOLS[0], 2, 5.0),))
+    answer = solved([runs, waits], {POOLS[0]: NodeRoom(SIZE, (4,))})
     assert answer.chosen == (1, 0)
     assert answer.value == pytest.approx(4.5)
     assert answer.bound >= 4.5

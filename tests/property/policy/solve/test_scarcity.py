@@ -356,8 +356,14 @@ def test_where_the_program_begins_changes_nothing(seed: int) -> None:
     drawn = case(seed, budgets=2, tight=seed % 2 == 0, multi=seed % 3 == 0)
     alone = solve_scarce(drawn.classes, drawn.budgets, drawn.capacity)
     everything = [range(len(lp_class.columns)) for lp_class in drawn.classes]
-    for begin in (alone.tried, everything):
-        again = solve_scarce(drawn.classes, drawn.budgets, drawn.capacity, begin)
+    some_wait, nobody_waits = [1.0] * len(drawn.classes), [0.0] * len(drawn.classes)
+    for like in (
+        alone,
+        replace(alone, tried=everything),
+        replace(alone, queued=some_wait),
+        replace(alone, queued=nobody_waits),
+    ):
+        again = solve_scarce(drawn.classes, drawn.budgets, drawn.capacity, like)
         assert again.objective == pytest.approx(alone.objective, rel=1e-8)
         assert again.queued == pytest.approx(alone.queued, abs=EXACT)
         assert again.fits == alone.fits
@@ -378,7 +384,8 @@ def test_few_of_many_columns_are_in_the_program() -> None:
     found = solve_scarce(classes, {budget: 1e6}, room)
     assert sum(price > 0.0 for price in found.prices.values()) > 2
     assert sum(len(tried) for tried in found.tried) < len(classes) * len(pools) * 32 / 6
-    whole = solve_scarce(classes, {budget: 1e6}, room, [range(len(one.columns)) for one in classes])
+    everything = replace(found, tried=[range(len(one.columns)) for one in classes])
+    whole = solve_scarce(classes, {budget: 1e6}, room, everything)
     assert found.objective == pytest.approx(whole.objective, rel=1e-8)
     assert found.prices == pytest.approx(whole.prices)
 

@@ -19,7 +19,7 @@ from charterer.domain.jobs.finish import Finish, FinishKind
 from charterer.domain.money import Money
 from charterer.domain.profile import ThroughputTable
 from charterer.incremental import Memo
-from charterer.policy.explain.alternatives import Rank, alternatives, new_draft
+from charterer.policy.explain.alternatives import Comparison, Rank, alternatives
 from charterer.policy.planner import SolvedPlan, solved_plan
 from charterer.policy.set_aside import plan_around
 from tests.worlds import World
@@ -65,7 +65,7 @@ def test_the_options_are_those_of_explain(state: str) -> None:
     made, of = planned(world, JobOptions())
     snapshot = world.snapshot()
     job, verdict = snapshot.jobs[JobId("job0")], made.plan.jobs[JobId("job0")]
-    explained = alternatives(job, verdict, new_draft(made.solutions[0]))
+    explained = alternatives(job, verdict, Comparison.of(made.solutions[0]))
     assert explained is not None
     shown = of("job0")
     assert shown.as_of == snapshot.now
@@ -88,7 +88,7 @@ def test_of_many_options_the_best_at_the_budgets_rate_are_shown_with_the_jobs_ow
     assert len(shown) == OPTIONS_SHOWN
     assert [row.verdict for row in shown].count("chosen") == 1
     explained = alternatives(
-        world.snapshot().jobs[JobId("job0")], made.plan.jobs[JobId("job0")], new_draft(made.solutions[0])
+        world.snapshot().jobs[JobId("job0")], made.plan.jobs[JobId("job0")], Comparison.of(made.solutions[0])
     )
     assert explained is not None
     assert len(explained.rows) == 14

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from unittest.mock import patch
 
-import pytest
-
 from charterer.domain.budget import MoveLimits
 from charterer.domain.ids import BudgetId, JobId, PoolId, Rate, RentalId
 from charterer.domain.job import ResizePolicy
@@ -16,6 +14,7 @@ from charterer.domain.plan import Allocate, Limit, Plan, ReasonCode
 from charterer.domain.profile import PowerLaw
 from charterer.domain.snapshot import Stop
 from charterer.domain.time import after
+from charterer.incremental import Memo
 from charterer.policy import plan
 from charterer.policy.solve.allocation_program import Allotment, Claimant, NodeRoom, share_out
 from charterer.policy.solve.linear_program import SolverGaveUp
@@ -67,21 +66,17 @@ def beside_a_dearer_pool(resize: ResizePolicy, nodes: int) -> World:
     return world
 
 
-@pytest.mark.parametrize(
-    ("resize", "nodes", "shared"),
-    [
-        (ResizePolicy.NEVER, 5, False),
-        (ResizePolicy.NEVER, 0, True),
-        (ResizePolicy.RESTART, 5, True),
-    ],
-    ids=["it is never resized, and another pool has room", "no pool has room", "it can become wider later"],
-)
-def test_room_is_not_shared_with_a_job_that_would_stay_narrow_for_life_beside_a_pool_with_room(
-    resize: ResizePolicy, nodes: int, shared: bool
-) -> None:
-    with patch(SHARE_OUT, side_effect=share_out) as asked:
-        plan(beside_a_dearer_pool(resize, nodes).snapshot())
-    assert bool(asked.call_count) is shared
+def test_a_job_that_keeps_its_width_for_life_takes_wide_gpus_elsewhere_rather_than_few_of_the_cheap_pool() -> None:
+    """Two GPUs of the cheap pool cost it less each second than eight of the dear one, and much more in all."""
+    world = one_node()
+    world.pool("dear", gpus=8, price="26", gpu_type="a100", max_nodes=5)
+    world.job("there", gpus=6, profile="sft", hours_left=40)
+    world.runs_on("there", "a100-1", gpus=6, speed=2.4)
+    for resize, expected in ((ResizePolicy.NEVER, ("dear", 8)), (ResizePolicy.RESTART, ("a100", 2))):
+        world.job("new", gpus=(2, 8, 8), profile="sft", resize=resize)
+        option = plan(world.snapshot()).jobs[JobId("new")].option
+        assert option is not None
+        assert (option.pool, option.gpus) == expected
 
 
 def test_a_job_that_ends_soon_goes_before_one_that_is_older_and_the_other_says_why_it_waits() -> None:
@@ -311,3 +306,17 @@ def test_no_job_is_made_narrower_where_that_lets_nobody_start() -> None:
     world.job("third", gpus=(2, 2, 3), profile="sft")
     decided = plan(world.snapshot())
     assert [command for command in decided.commands if isinstance(command, Allocate)] == []
+
+
+def test_while_only_time_passes_the_answer_is_not_worked_out_again() -> None:
+    world, memo = a_wide_job_runs(one_node()), Memo()
+    world.job("long", gpus=8, profile="sft", hours_left=40)
+    plan(world.snapshot(), memo)
+    world.passes(1.0)
+    with patch(SHARE_OUT, side_effect=AssertionError("it is known")):
+        again = plan(world.snapshot(), memo)
+    assert again == plan(world.snapshot())
+    world.job("short-2", gpus=8, profile="sft", hours_left=1)
+    with patch(SHARE_OUT, side_effect=share_out) as asked:
+        plan(world.snapshot(), memo)
+    assert asked.call_count == 1

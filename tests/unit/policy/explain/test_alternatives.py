@@ -15,8 +15,9 @@ from charterer.domain.profile import Amdahl, ThroughputTable
 from charterer.domain.reports.progress import Progress
 from charterer.domain.snapshot import OperatorLimits, Stop
 from charterer.policy.budgets.solution import BudgetSolution
-from charterer.policy.explain.alternatives import Alternatives, NodeSource, Rank, alternatives, new_draft
+from charterer.policy.explain.alternatives import Alternatives, Comparison, Rank, alternatives
 from charterer.policy.explain.speed_evidence import Basis, basis
+from charterer.policy.outlook.node_source import NodeSource
 from charterer.policy.planner import plan, solve_budgets
 from tests.worlds import World
 
@@ -38,7 +39,9 @@ def standing_of(world: World) -> BudgetSolution:
 
 def weighed(world: World, name: str) -> Alternatives:
     snapshot = world.snapshot()
-    found = alternatives(snapshot.jobs[JobId(name)], plan(snapshot).jobs[JobId(name)], new_draft(standing_of(world)))
+    found = alternatives(
+        snapshot.jobs[JobId(name)], plan(snapshot).jobs[JobId(name)], Comparison.of(standing_of(world))
+    )
     assert found is not None
     return found
 
@@ -184,7 +187,7 @@ def test_a_limit_that_forbids_nodes_is_not_called_a_full_pool(
     world.budgets = {name: replace(each, **budget) for name, each in world.budgets.items()}
     taken = replace(world.snapshot(), **snapshot)
     verdict = replace(plan(taken).jobs[JobId("new")], option=Option(PoolId("a100"), 8, 1.0, Price.parse("16")))
-    found = alternatives(taken.jobs[JobId("new")], verdict, new_draft(solve_budgets(taken)[0]))
+    found = alternatives(taken.jobs[JobId("new")], verdict, Comparison.of(solve_budgets(taken)[0]))
     assert found is not None
     assert {row.nodes for row in found.rows} == {says}
 
@@ -195,7 +198,7 @@ def test_a_job_that_is_given_less_than_it_asks_for_has_its_own_option_among_the_
     snapshot = world.snapshot()
     name = JobId("unknown")
     verdict = replace(plan(snapshot).jobs[name], option=Option(PoolId("a100"), 4, 0.5, Price.parse("8")))
-    found = alternatives(snapshot.jobs[name], verdict, new_draft(standing_of(world)))
+    found = alternatives(snapshot.jobs[name], verdict, Comparison.of(standing_of(world)))
     assert found is not None
     assert found.chosen.option.gpus == 4
     assert [row.option.gpus for row in found.rows if row.rank is not Rank.CHOSEN] == [8]
@@ -218,4 +221,4 @@ def test_a_job_that_nothing_can_be_offered_has_no_alternatives() -> None:
     world.job("other", gpus=8, gpu_types=("tpu",))
     snapshot = world.snapshot()
     verdict = plan(snapshot).jobs[JobId("other")]
-    assert alternatives(snapshot.jobs[JobId("other")], verdict, new_draft(standing_of(world))) is None
+    assert alternatives(snapshot.jobs[JobId("other")], verdict, Comparison.of(standing_of(world))) is None

@@ -12,7 +12,7 @@ from charterer.domain.job import RunOutcome, RunRecord, Widths
 from charterer.domain.plan import Allocate
 from charterer.domain.profile import CurveSource, FailedWidth, Origin, Phase, Profile, SpeedCurve, ThroughputTable
 from charterer.domain.time import after
-from charterer.policy.explain.alternatives import alternatives, new_draft
+from charterer.policy.explain.alternatives import Comparison, alternatives
 from charterer.policy.jobs.exploration_budget import TRIAL_SECONDS
 from charterer.policy.options.optimism import exploration_candidates, optimistic_speed
 from charterer.policy.options.sources import curves_of
@@ -214,7 +214,7 @@ def test_what_is_left_alone_is_told_with_when_that_ends() -> None:
     found = []
     for seen in (snapshot, own):
         decided = plan(seen).jobs[SFT]
-        weighed = alternatives(seen.jobs[SFT], decided, new_draft(solve_budgets(seen)[0]))
+        weighed = alternatives(seen.jobs[SFT], decided, Comparison.of(solve_budgets(seen)[0]))
         assert weighed is not None
         found += [(alone.gpus, alone.until) for alone in weighed.left_alone]
     assert found == [(16, after(snapshot.now, 3600.0)), (16, None)]

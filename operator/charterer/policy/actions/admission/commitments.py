@@ -9,7 +9,7 @@ from charterer.domain.job import Job
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Allocate, ArrivalsBasis
-from charterer.policy.actions.plan_builder import PlanBuilder
+from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.actions.triage import KeptRuns
 from charterer.policy.budgets import reasons
 from charterer.policy.jobs.group_key import GroupKey
@@ -26,10 +26,10 @@ class Commitments:
     """
 
     def __init__(
-        self, draft: PlanBuilder, running: Sequence[KeptRuns], wanted: Mapping[JobId, Sequence[Completion]]
+        self, plan: BudgetPlan, running: Sequence[KeptRuns], wanted: Mapping[JobId, Sequence[Completion]]
     ) -> None:
-        self._draft = draft
-        self._solution = draft.solution
+        self._plan = plan
+        self._solution = plan.solution
         self._wanted = wanted
         self._committed = 0.0
         self._rate = Price(sum([kept.micros for kept in running])).dollars_per_second
@@ -55,7 +55,7 @@ class Commitments:
             return True
         first = self._rate == 0 or (expected and not self._expected)
         allowed = self._solution.allowed
-        price = option.price.dollars_per_second * (1.0 if self._draft.must_rent(job, option) else 0.5)
+        price = option.price.dollars_per_second * (1.0 if self._plan.placer.must_rent(job, option) else 0.5)
         return allowed > 0 and (first or self._rate + price <= allowed)
 
     def use(self, job: Job, option: Option) -> None:

@@ -8,7 +8,7 @@ from charterer.domain.ids import PoolId
 from charterer.domain.job import Job, SpotPolicy
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import CapacityType, Pool
-from charterer.policy.actions.plan_builder import PlanBuilder
+from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.options.pool_selection import left_out
 from charterer.sentences import count, did_you_mean, names
@@ -18,9 +18,9 @@ _TOLD = 3
 _NO_PRICE = "the cloud has told no price of a node: set spec.price.hourly"
 
 
-def no_option(draft: PlanBuilder, job: Job) -> Reason:
+def no_option(plan: BudgetPlan, job: Job) -> Reason:
     """The reason of a job that no pool of its budget fits: ``NotAskedYet`` while a pool's cloud may still offer it."""
-    snapshot, budget = draft.snapshot, draft.solution.budget
+    snapshot, budget = plan.snapshot, plan.solution.budget
     pools, others = snapshot.pools_of(budget), left_out(budget, snapshot.pools)
     if others and not pools:
         return reason(ReasonCode.NO_OPTION, others)

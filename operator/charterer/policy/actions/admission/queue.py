@@ -12,14 +12,12 @@ from charterer.domain.money import ZERO
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.policy.actions.admission.commitments import Commitments
-from charterer.policy.actions.admission.hole_waits import HoleWaits
 from charterer.policy.actions.admission.no_option import no_option
-from charterer.policy.actions.admission.option_order import OptionOrder
 from charterer.policy.actions.admission.path_mixing import in_order, ranked_options
 from charterer.policy.actions.admission.refusals import Refusals
-from charterer.policy.actions.admission.shortage import Shares, share_room
-from charterer.policy.actions.plan_builder import PlanBuilder
-from charterer.policy.actions.triage import JobTriage
+from charterer.policy.actions.admission.shortage import share_room
+from charterer.policy.actions.budget_plan import BudgetPlan
+from charterer.policy.actions.room_shares import Shares
 from charterer.policy.budgets import reasons
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.job_facts import last_option, next_run
@@ -37,27 +35,26 @@ Wanted = Mapping[JobId, Sequence[Completion]]
 
 
 class Admission:
-    """Admits one budget's queue into its draft."""
+    """Admits one budget's queue into its plan."""
 
-    def __init__(self, draft: PlanBuilder, jobs: JobTriage) -> None:
-        self._draft = draft
-        self._solution = draft.solution
+    def __init__(self, plan: BudgetPlan) -> None:
+        jobs = plan.jobs
+        self._plan = plan
+        self._solution = plan.solution
         self._running = jobs.running
         self._displaced = {job.id: why for job, why in jobs.leaving}
         waiting = [*jobs.waiting, *(job for job, _ in jobs.leaving)]
         self._waiting = sorted(waiting, key=lambda job: (job.created, job.id))
         self._wanted = self._options()
         self._placed: set[JobId] = set()
-        self._begun: list[tuple[Job, Option]] = []
-        self._money = Commitments(draft, jobs.running, self._wanted)
-        self._waits = HoleWaits(draft)
-        self._order = OptionOrder(draft, self._waits)
-        self._refusals = Refusals(draft, None)
+        self._money = Commitments(plan, jobs.running, self._wanted)
+        self._outlook = plan.outlook
+        self._refusals = Refusals(plan, None)
 
-    def admit(self) -> Shares | None:
+    def admit(self) -> None:
         """Displaced jobs first, then the queue; a displaced job that finds nothing is stopped.
 
-        Returns how the room was shared where there is too little of it.
+        Where there is too little room it is shared out first.
         """
         wanted = self._wanted
         for job in self._waiting:
@@ -65,27 +62,21 @@ class Admission:
             if why is not None and job.id in wanted and why.code not in _LIMITS:
                 self._restart_at_once(job, wanted[job.id], why)
         queue = in_order([job for job in self._waiting if job.id not in self._placed], wanted, self._solution)
-        contend = [job for job in queue if not self._order.awaits_launch(job, wanted[job.id])]
-        best = {job.id: self._order.with_waits(job, wanted[job.id]) for job in contend}
-        shares = share_room(self._draft, contend, best, self._running)
+        contend = [job for job in queue if not self._outlook.awaits_launch(job, wanted[job.id])]
+        best = {job.id: self._outlook.with_launch_delays(job, wanted[job.id]) for job in contend}
+        shares = self._plan.shares = share_room(self._plan, contend, best, self._running)
         if shares is not None:
-            self._refusals = Refusals(self._draft, shares)
+            self._refusals = Refusals(self._plan, shares)
             decided = self._share_out(contend, best, shares)
             queue = [job for job in queue if job.id not in decided]
-        self._waits.find_waits(
-            [(job, self._order.snuggest(job, [way.option for way in wanted[job.id]])[0]) for job in queue]
-        )
+        self._outlook.find_waits([(job, wanted[job.id]) for job in queue])
         for job in queue:
             share = self._solution.share(job)
             if share is not None:
                 self._admit(job, wanted[job.id], share)
-        if shares is None and self._solution.feasible:
-            for job, option in self._begun:
-                self._ask_again(job, option)
         for job in self._waiting:
             if job.id in self._displaced and job.id not in self._placed:
-                self._draft.stop(job, self._displaced[job.id])
-        return shares
+                self._plan.decided.stop(job, self._displaced[job.id])
 
     def _options(self) -> Wanted:
         """The options of each waiting job that has any within its maxCost; a verdict on each of the others."""
@@ -93,14 +84,14 @@ class Admission:
         for job in self._waiting:
             outcomes = wanted.get(job.id)
             if outcomes is None:
-                self._draft.judge(job, None, no_option(self._draft, job))
+                self._plan.decided.judge(job, None, no_option(self._plan, job))
                 continue
-            why = None if job.max_cost is None else too_dear(job, outcomes, self._draft.snapshot)
+            why = None if job.max_cost is None else too_dear(job, outcomes, self._plan.snapshot)
             if why is not None:
                 del wanted[job.id]
-                self._draft.judge(job, None, why)
+                self._plan.decided.judge(job, None, why)
             elif job.max_cost is not None:
-                wanted[job.id] = affordable(job, outcomes, self._draft.snapshot)
+                wanted[job.id] = affordable(job, outcomes, self._plan.snapshot)
         return wanted
 
     def _share_out(self, queue: Sequence[Job], wanted: Wanted, shares: Shares) -> set[JobId]:
@@ -109,7 +100,7 @@ class Admission:
 
         Nothing is left while a share waits for room that is being made.
         """
-        self._draft.decided.pools |= shares.pools
+        self._plan.decided.pools |= shares.pools
         decided: set[JobId] = set()
         for job in sorted(queue, key=lambda job: -shares.starts[job.id].gpus if job.id in shares.starts else 0):
             option, share, first = shares.starts.get(job.id), self._solution.share(job), wanted[job.id][0].option
@@ -118,11 +109,11 @@ class Admission:
                 decided.add(job.id)
             elif shares.making_room and block in (None, *_FULL):
                 best = option or first
-                cooling = self._draft.snapshot.pools[best.pool].cooling(self._draft.snapshot.now) is not None
+                cooling = self._plan.snapshot.pools[best.pool].cooling(self._plan.snapshot.now) is not None
                 code = ReasonCode.POOL_COOLING if cooling else ReasonCode.POOL_FULL
                 told = self._refusals
                 text = told.why_not(code, job, best) if option is None else told.room_is_made(job, best)
-                self._draft.judge(job, best, reasons.waiting(code, best, text))
+                self._plan.decided.judge(job, best, reasons.waiting(code, best, text))
                 decided.add(job.id)
         return decided
 
@@ -131,7 +122,7 @@ class Admission:
         if not self._money.affords(job, wanted[0].option):
             return
         for option in (outcome.option for outcome in wanted):
-            claim = self._draft.claim(job, option, only_ready=True)
+            claim = self._plan.claim(job, option, only_ready=True)
             if claim.placements is not None:
                 text = f"{why.message}; restarted at once on {reasons.name(option)}"
                 moved = Reason(why.code, 0.0, ZERO, text, last_option(job))
@@ -146,68 +137,51 @@ class Admission:
         cost_at_once = {key_of(outcome.option): outcome.total_cost for outcome in outcomes}
         cost_of_waiting = inf  # for a pool that cools: only what is better, if it comes at once, is asked for
         blocks: dict[OptionKey, ReasonCode] = {}
-        options = self._order.by_availability(job, outcomes, share)
-        for option in self._order.snuggest(job, options):
+        options = self._outlook.in_order(job, outcomes, share)
+        for option in self._outlook.best_fit_first(job, options):
             if cost_at_once[key_of(option)] >= cost_of_waiting:
                 continue
             if not self._money.affords(job, option):
                 why = reasons.waiting(ReasonCode.WAITING_FOR_BUDGET, option, self._money.refuse(job, option))
-                self._draft.judge(job, option, why)
+                self._plan.decided.judge(job, option, why)
                 return
             block = self._try(job, option, share, wanted)
             if block is None:
                 return
             blocks[key_of(option)] = block
-            if cost_of_waiting == inf and block is ReasonCode.POOL_COOLING and self._order.may_wait(job, option):
+            if cost_of_waiting == inf and block is ReasonCode.POOL_COOLING and self._outlook.may_wait(job, option):
                 wanted = option
-                cost_of_waiting = cost_at_once[key_of(option)] + worth * self._draft.launch_delay(job, option)
+                cost_of_waiting = cost_at_once[key_of(option)] + worth * self._plan.placer.launch_delay(job, option)
         if any(block in _LIMITS for block in blocks.values()):
             for option in sorted(share.group.menu.narrower, key=lambda option: (-option.gpus, option.pool)):
                 if self._try(job, option, share, wanted) is None:
                     return
         block = blocks[key_of(wanted)]
-        self._draft.judge(job, wanted, reasons.waiting(block, wanted, self._refusals.why_not(block, job, wanted)))
-
-    def _ask_again(self, job: Job, here: Option) -> None:
-        """Let a job that begins ``here`` do so where it would be moved, now that nobody else needs those nodes."""
-        share, outcomes = self._solution.share(job), self._wanted[job.id]
-        to = self._order.as_moved(job, here, outcomes)
-        if to is None or share is None:
-            return
-        if not self._draft.ready(job, to):
-            waits = self._waits.instead_of_move(job, here, to)
-            if waits is not None:
-                self._draft.take_back(job)
-                self._draft.judge(job, to, waits)
-            return
-        claim = self._draft.claim(job, to, only_ready=True)
-        if claim.placements is not None:
-            self._draft.take_back(job, claim.placements)
-            self._begin(job, to, claim.placements, share, outcomes[0].option)
+        self._plan.decided.judge(
+            job, wanted, reasons.waiting(block, wanted, self._refusals.why_not(block, job, wanted))
+        )
 
     def _try(self, job: Job, option: Option, share: GroupAssignment, wanted: Option) -> ReasonCode | None:
         """Place the job or let it wait for nodes; the reason when neither can be.
 
         ``wanted``: what it would have, did all nodes come in time.
         """
-        waits = self._waits.reason(job, option)
+        waits = self._outlook.waits.reason(job, option)
         if waits is not None:
-            self._draft.judge(job, option, waits)
+            self._plan.decided.judge(job, option, waits)
             return None
-        claim = self._draft.claim(job, option)
+        claim = self._plan.claim(job, option)
         if claim.blocked is not None:
             return claim.blocked
         self._money.use(job, option)
         if claim.placements is not None:
             self._begin(job, option, claim.placements, share, wanted)
-            if self._draft.begins(job):
-                self._begun.append((job, option))
             return None
         if self._runs_meanwhile(job, option, claim.nodes, share):
             return None
         text = f"waits until {names(claim.nodes)} can take it{self._refusals.passed_over(job, option, wanted)}"
         self._money.wait(job, option)
-        self._draft.judge(job, option, reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, text))
+        self._plan.decided.judge(job, option, reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, text))
         return None
 
     def _runs_meanwhile(self, job: Job, option: Option, nodes: Sequence[RentalId], share: GroupAssignment) -> bool:
@@ -216,8 +190,8 @@ class Admission:
         moves = job.resize is not ResizePolicy.NEVER and self._solution.budget.moves.unlimited
         if not interrupted or not moves or job.max_cost is not None:
             return False
-        size = self._draft.snapshot.pools[option.pool].gpus_per_node or 1
-        free, start = self._draft.free_nodes(option.pool), self._draft.start_up(option)
+        size = self._plan.snapshot.pools[option.pool].gpus_per_node or 1
+        free, start = self._plan.free_nodes(option.pool), self._plan.placer.start_up(option)
         ready = [name for name in nodes if name in free.ready.free]
         widths = [each for each in share.group.menu.options if each.pool == option.pool and not each.trial]
         fewer = [each for each in widths if size <= each.gpus <= size * len(ready)]
@@ -228,7 +202,7 @@ class Admission:
         wait = max([free.booting.seconds.get(name, start) for name in nodes if name not in ready])
         write = DEFAULT_CHECKPOINT_SECONDS if lost is None else lost.checkpoint_seconds
         gains = goes_on(rest.speed / option.speed, wait, option.entry_seconds - start, write)
-        if not gains or not self._draft.hosts(dict.fromkeys(places, job.grace_seconds)):
+        if not gains or not self._plan.placer.hosts(dict.fromkeys(places, job.grace_seconds)):
             return False
         text = f"{reasons.name(rest)} until the other nodes for {reasons.name(option)} are ready"
         why = Reason(ReasonCode.INTERRUPTION, 0.0, ZERO, text, job.records[-1].option)
@@ -250,5 +224,10 @@ class Admission:
         if left.code is not why.code:
             why = replace(why, code=left.code, message=f"{left.message}; {why.message}")
         self._placed.add(job.id)
-        self._money.start(job, self._draft.allocate(job, option, next_run(job), tuple(placements), why))
-        self._draft.judge(job, option, why)
+        self._money.start(job, self._plan.decided.allocate(job, option, next_run(job), tuple(placements), why))
+        self._plan.decided.judge(job, option, why)
+
+
+def admit(plan: BudgetPlan) -> None:
+    """Place the jobs that have no GPUs, or say what each waits for."""
+    Admission(plan).admit()

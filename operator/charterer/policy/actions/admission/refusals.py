@@ -6,8 +6,8 @@ from charterer.domain.job import Job
 from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import ReasonCode
-from charterer.policy.actions.admission.shortage import Shares
-from charterer.policy.actions.plan_builder import PlanBuilder
+from charterer.policy.actions.budget_plan import BudgetPlan
+from charterer.policy.actions.room_shares import Shares
 from charterer.policy.budgets import reasons
 from charterer.policy.nodes.hard_limit import reserve
 from charterer.sentences import count, names
@@ -26,15 +26,15 @@ _BLOCKED = {
 class Refusals:
     """The sentences of one plan. ``shares``: how room is shared where there is too little of it."""
 
-    def __init__(self, draft: PlanBuilder, shares: Shares | None) -> None:
-        self._draft = draft
-        self._budget = draft.solution.budget
+    def __init__(self, plan: BudgetPlan, shares: Shares | None) -> None:
+        self._plan = plan
+        self._budget = plan.solution.budget
         self._shares = shares
 
     def why_not(self, block: ReasonCode, job: Job, option: Option) -> str:
         """Why no node can be had for the option, with the numbers of the limit that forbids it."""
-        budget, purse = self._budget, self._draft.purse
-        pool = self._draft.snapshot.pools[option.pool]
+        budget, purse = self._budget, self._plan.placer.purse
+        pool = self._plan.snapshot.pools[option.pool]
         worst = pool.quote.worst if pool.quote is not None else Price(0)
         if block is ReasonCode.HOURLY_LIMIT and budget.max_hourly_rate is not None:
             if worst > budget.max_hourly_rate:
@@ -46,8 +46,8 @@ class Refusals:
             text = f"a node may cost {needed} until it can be given back"
             return f"{text}, and {max(purse.slack, ZERO)} of spec.hardLimit ({budget.hard_limit}) is not committed"
         if block is ReasonCode.OPERATOR_LIMIT:
-            return self._draft.operator_limit(option)
-        if block is ReasonCode.POOL_COOLING and (wait := self._draft.launch_wait(job, option)) is not None:
+            return self._plan.placer.operator_limit(option)
+        if block is ReasonCode.POOL_COOLING and (wait := self._plan.placer.launch_wait(job, option)) is not None:
             return f"{_BLOCKED[block]}; {reasons.late(option.pool, wait)}"
         text = self._full(option) if block is ReasonCode.POOL_FULL else _BLOCKED.get(block, "no node can be had now")
         if self._shares is None or block not in (ReasonCode.POOL_FULL, ReasonCode.POOL_COOLING):
@@ -56,7 +56,7 @@ class Refusals:
 
     def room_is_made(self, job: Job, option: Option) -> str:
         """Who makes room for a job that has a share of it: by name in its namespace, since its owner reads this."""
-        shares, jobs = self._shares, self._draft.snapshot.jobs
+        shares, jobs = self._shares, self._plan.snapshot.jobs
         narrowed = [jobs[name] for name in (() if shares is None else shares.narrowed)]
         near = [f"{each.namespace}/{each.name}" for each in narrowed if each.namespace == job.namespace]
         far = len(narrowed) - len(near)
@@ -69,13 +69,13 @@ class Refusals:
         """That a pool which would be better gives its nodes too late for the job; empty where that is not why."""
         if self._shares is not None and option is not wanted:
             return f"; {reasons.name(wanted)} would be better for it alone{self._shares.about(wanted.pool)}"
-        wait = None if wanted.pool == option.pool else self._draft.launch_wait(job, wanted)
+        wait = None if wanted.pool == option.pool else self._plan.placer.launch_wait(job, wanted)
         return "" if wait is None else f"; {reasons.late(wanted.pool, wait)}"
 
     def _full(self, option: Option) -> str:
         """That the pool may have no more nodes, or that what is free on them is not in one piece."""
-        pool = self._draft.snapshot.pools[option.pool]
-        free = sum(gpus for gpus in self._draft.free_nodes(option.pool).ready.free.values() if gpus > 0)
+        pool = self._plan.snapshot.pools[option.pool]
+        free = sum(gpus for gpus in self._plan.free_nodes(option.pool).ready.free.values() if gpus > 0)
         text = f"{pool.id} has {pool.most_nodes}"
         apart = f", and its {free} free GPUs are not together as the job needs them"
         return f"{text}{apart if free >= option.gpus else ''}"

@@ -1,39 +1,36 @@
 """Where a pool is too small for the jobs in sight: who gets its GPUs, worked out for all of them together.
 
 One after the other, jobs take what is best for each. That is right while there are nodes for all. Where there are not,
-a job that takes a node makes others wait. What that costs is counted for each of them (docs/theory/policy.md):
-
-    ρ_j = Σ_{i waits, w_i·θ/u_i < w_j·θ/u_j} w_i·θ / G    dollars for a GPU-second; u: GPU-seconds needed, G: GPUs
-    V_j = min_o ( w·θ·a_o + m_o + max(ρ_j·g_o·a_o, r_o) )   what the job still costs; r: what its room counts anyway
-    v_jo = (V_j − m_o) / a_o                              dollars a second on o, beside waiting
-
-and ``allocation_program`` shares the nodes out for the largest Σ v. A running job may be made narrower for it, as far
-as moves are allowed; its restart is in its a and m. Nobody is stopped.
+a job that takes a node makes others wait. ``room_values`` says what each option is worth beside waiting, and
+``allocation_program`` shares the nodes out for the largest sum. A running job may be made narrower for it, as far as
+moves are allowed; its restart is in its seconds and dollars. Nobody is stopped.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from math import inf
 
 from charterer.domain.ids import JobId, PoolId
 from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.money import Price
-from charterer.domain.option import Option
 from charterer.domain.plan import PoolVerdict
-from charterer.policy.actions.move_gate import MoveGate
-from charterer.policy.actions.plan_builder import PlanBuilder
+from charterer.policy.actions.admission.room_values import LEAST, Candidate, Charges, values_of_ways
+from charterer.policy.actions.budget_plan import BudgetPlan
+from charterer.policy.actions.room_shares import Shares
 from charterer.policy.actions.triage import KeptRuns
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.predicates import must_move
 from charterer.policy.nodes.hard_limit import reserve
-from charterer.policy.nodes.holdings import HeldGpus, by_rental, held_by
+from charterer.policy.nodes.holdings import by_rental, held_by
 from charterer.policy.nodes.pool_quota import PoolRoom
 from charterer.policy.nodes.pool_size import pool_sizes
 from charterer.policy.options.option_value import Completion
-from charterer.policy.solve.allocation_program import NEAR, Allotment, Claimant, NodeRoom, Way, fits, share_out
+from charterer.policy.solve.allocation_program import Allotment, Claimant, NodeRoom, Way, fits, share_out
 from charterer.policy.solve.linear_program import SolverGaveUp
 from charterer.policy.solve.phase_dp import key_of
 
@@ -41,101 +38,29 @@ _WORK = 8_000
 """Columns of all linear programs that are solved for one answer: one or two programs of 500 jobs, 30 of 60 jobs
 (``tests.bench.exact``). A number, not a time: the same snapshot must give the same plan on a busy machine."""
 
-_LEAST = 1.0
-"""Seconds that a job has left at least: what is all but over would be worth any price."""
 _MOST = 250
 """Waiting jobs, and running ones, that are looked at together: so many are solved in a tenth of a second."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shares:
-    """``starts``: the options of waiting jobs that get room. ``narrowed``: of running jobs that make it.
-
-    ``pools``: the verdicts on those that are too small. ``waiting``: jobs that want their GPUs. ``making_room``: not
-    all of the room of ``starts`` is there yet. ``gap``: by which fraction a better answer could be better at most.
-    ``any_price``: whether a job waits that is late for its target whatever it gets, so that only time counts for it.
-    """
-
-    starts: Mapping[JobId, Option]
-    narrowed: Mapping[JobId, Option]
-    pools: Mapping[PoolId, PoolVerdict]
-    waiting: int
-    making_room: bool
-    gap: float
-    any_price: bool = False
-
-    def about(self, pool: PoolId) -> str:
-        """How a full pool's room is shared, and what one more node would bring, in words; empty for other pools."""
-        verdict = self.pools.get(pool)
-        if verdict is None:
-            return ""
-        text, whom, one = "", "it", "it"
-        if self.waiting > 1:
-            text = f"; the room of {pool} is shared among {self.waiting} waiting jobs by what their time is worth"
-            whom, one = "them", "one of them"
-        if self.gap > NEAR:
-            text += f" (another sharing is worth {self.gap:.0%} more at most)"
-        if self.any_price:
-            return f"{text}; {one} is late for its targetCompletionTime whatever it gets, so it pays any price"
-        if verdict.node_scarcity > verdict.payable:
-            worth = f"more to {whom} than the {verdict.payable} that the budget may spend"
-        else:
-            worth = f"{verdict.node_scarcity} to {whom}, beyond its price"
-        return f"{text}; one more node would be worth {worth}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A job and its ways to its end, the best first; of a running one, the first is to stay on ``held``.
-
-    ``restarts``: seconds without training that each way of a running job begins with.
-    """
-
-    job: Job
-    worth: float
-    ways: Sequence[Completion]
-    held: HeldGpus | None = None
-    restarts: Sequence[float] = ()
-
-    @property
-    def index(self) -> float:
-        """Smith's: what a second of the job is worth for each GPU-second that it still needs."""
-        return self.worth / (self.ways[0].option.gpus * max(self.ways[0].seconds, _LEAST))
-
-
 def share_room(
-    draft: PlanBuilder, queue: Sequence[Job], wanted: Mapping[JobId, Sequence[Completion]], running: Iterable[KeptRuns]
+    plan: BudgetPlan, queue: Sequence[Job], wanted: Mapping[JobId, Sequence[Completion]], running: Iterable[KeptRuns]
 ) -> Shares | None:
     """The shares of the jobs; None where there is room for what each job of the queue would like best.
 
     ``queue``: the jobs that wait, in their order; ``wanted``: their options, best first. A budget that is too small has
-    no room to share: jobs wait for money there, in their order. Nor is room shared beside another pool that has some,
-    with a job that would stay narrow for life.
+    no room to share: jobs wait for money there, in their order.
     """
-    if not queue or not draft.solution.feasible:
+    if not queue or not plan.solution.feasible:
         return None
-    rooms = _rooms(draft, [wanted[job.id] for job in queue])
+    rooms = _rooms(plan, [wanted[job.id] for job in queue])
     nodes = {pool: NodeRoom(room.size, tuple(room.free.values())) for pool, room in rooms.items()}
     best = [wanted[job.id][0].option for job in queue]
     if fits([Way(option.pool, option.gpus, 0.0) for option in best], nodes):
         return None
-    if any(_settles(job, wanted[job.id], nodes) for job in queue):
-        return None
-    return _Shortage(draft, rooms, running).solve([_waiting(draft, job, wanted[job.id]) for job in queue])
+    return _Shortage(plan, rooms, running).solve([_waiting(plan, job, wanted[job.id]) for job in queue])
 
 
-def _settles(job: Job, ways: Sequence[Completion], nodes: Mapping[PoolId, NodeRoom]) -> bool:
-    """Whether the job keeps for life what it is given, while another pool than that of its best way has room for it.
-
-    The value of a second takes for granted that a job that begins narrow becomes wider later.
-    """
-    if job.resize is not ResizePolicy.NEVER:
-        return False
-    others = (way.option for way in ways if way.option.pool != ways[0].option.pool)
-    return any(fits([Way(option.pool, option.gpus, 0.0)], nodes) for option in others)
-
-
-def _first(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
+def _first(candidates: Sequence[Candidate]) -> Sequence[Candidate]:
     """As many of the waiting jobs as are looked at, the first of Smith's order, in the order of the queue."""
     if len(candidates) <= _MOST:
         return candidates
@@ -143,47 +68,48 @@ def _first(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
     return [candidate for candidate in candidates if candidate.job.id in kept]
 
 
-def _rooms(draft: PlanBuilder, wanted: Sequence[Sequence[Completion]]) -> Mapping[PoolId, PoolRoom]:
+def _rooms(plan: BudgetPlan, wanted: Sequence[Sequence[Completion]]) -> Mapping[PoolId, PoolRoom]:
     """The nodes that there are or may be rented, as many as the jobs could want, by pool.
 
     A width that does not divide a node counts as a whole one, because no other job may be put beside it.
     """
-    widest: dict[PoolId, int] = {}
-    for ways in wanted:
+    alike = {id(ways): ways for ways in wanted}  # those of jobs of a class that are as far are one list
+    jobs, widest = Counter(map(id, wanted)), Counter[PoolId]()
+    for number, ways in alike.items():
         most: dict[PoolId, int] = {}
         for option in (way.option for way in ways):
-            size = draft.snapshot.pools[option.pool].gpus_per_node or 1
+            size = plan.snapshot.pools[option.pool].gpus_per_node or 1
             gpus = option.gpus if size % option.gpus == 0 else max(option.gpus, size)
             most[option.pool] = max(most.get(option.pool, 0), gpus)
         for pool, gpus in most.items():
-            widest[pool] = widest.get(pool, 0) + gpus
-    return {pool: draft.pool_room(pool, gpus) for pool, gpus in sorted(widest.items())}
+            widest[pool] += gpus * jobs[number]
+    return {pool: plan.placer.pool_room(pool, gpus) for pool, gpus in sorted(widest.items())}
 
 
-def _waiting(draft: PlanBuilder, job: Job, ways: Sequence[Completion]) -> _Candidate:
-    solution = draft.solution
+def _waiting(plan: BudgetPlan, job: Job, ways: Sequence[Completion]) -> Candidate:
+    solution = plan.solution
     share = solution.share(job)
     assert share is not None, "it has options"
     values = solution.own_values(job, share)
-    return _Candidate(job, values.worth, ways)
+    return Candidate(job, values.worth, ways)
 
 
 class _Shortage:
     """One budget's pools, with the nodes that its jobs hold there."""
 
-    def __init__(self, draft: PlanBuilder, rooms: Mapping[PoolId, PoolRoom], running: Iterable[KeptRuns]) -> None:
-        self._draft = draft
+    def __init__(self, plan: BudgetPlan, rooms: Mapping[PoolId, PoolRoom], running: Iterable[KeptRuns]) -> None:
+        self._plan = plan
         self._rooms = rooms
         self._running = running
-        self._gate = MoveGate(draft.solution, draft.snapshot)
+        self._gate = plan.gate
         self._free = {pool: dict(room.free) for pool, room in rooms.items()}
         self._room_comes_free = self._give_back()
 
     def _give_back(self) -> bool:
         """Count GPUs as free that runs are about to leave; whether there are any."""
         pool_of = {rental: pool for pool, room in self._rooms.items() for rental in room.free}
-        rental_of, found = self._draft.solution.inputs.holdings.rental_of, False
-        for group in self._draft.solution.groups.values():
+        rental_of, found = self._plan.solution.inputs.holdings.rental_of, False
+        for group in self._plan.solution.groups.values():
             for facts in group.members:
                 job = facts.job
                 if not job.replaced and (job.allocation is not None or not facts.nodes):
@@ -196,19 +122,20 @@ class _Shortage:
                         found = True
         return found
 
-    def solve(self, waiting: Sequence[_Candidate]) -> Shares | None:
+    def solve(self, waiting: Sequence[Candidate]) -> Shares | None:
         """Who gets what; None where the solver gives up: then one job after the other."""
+        waiting = self._with_waits(waiting)
         candidates = [*_first(waiting), *(self._narrowable() if self._may_start(waiting) else ())]
-        charges = _Charges(waiting, {pool: room.size * len(room.free) for pool, room in self._rooms.items()})
+        charges = Charges(waiting, {pool: room.size * len(room.free) for pool, room in self._rooms.items()})
         for candidate in candidates:
             free = self._free[candidate.ways[0].option.pool] if candidate.held else {}
             for rental, gpus in (candidate.held or {}).items():
                 free[rental] += gpus
-        wanted_for = sum(max(candidate.ways[0].seconds, _LEAST) for candidate in waiting) / len(waiting)
+        wanted_for = sum(max(candidate.ways[0].seconds, LEAST) for candidate in waiting) / len(waiting)
         claimants = [self._claimant(candidate, charges, wanted_for) for candidate in candidates]
         nodes = {pool: NodeRoom(room.size, tuple(self._free[pool].values())) for pool, room in self._rooms.items()}
         try:
-            answer = share_out(claimants, nodes, _WORK)
+            answer = self._plan.solution.inputs.memo(_answer, tuple(claimants), tuple(nodes.items()))
         except SolverGaveUp:
             return None
         given = {
@@ -228,33 +155,63 @@ class _Shortage:
             any_price=any(self._at_any_price(candidate.job) for candidate in waiting),
         )
 
+    def _with_waits(self, waiting: Sequence[Candidate]) -> Sequence[Candidate]:
+        """The jobs with their waits, if each got its best way in turn, in Smith's order, as runs come to their ends."""
+        ends = self._ends({one.ways[0].option.pool for one in waiting})
+        wanted, waits = Counter[PoolId](), dict[JobId, float]()
+        for one in sorted(waiting, key=lambda one: (-one.index, one.job.id)):
+            best = one.ways[0].option
+            wanted[best.pool] += best.gpus
+            seconds, free = ends[best.pool]
+            at = max(bisect_left(free, wanted[best.pool]), 1)
+            waits[one.job.id] = seconds[at] if at < len(free) else inf
+        return [replace(one, wait=min(waits[one.job.id], one.ways[0].seconds)) for one in waiting]
+
+    def _ends(self, pools: Collection[PoolId]) -> Mapping[PoolId, tuple[Sequence[float], Sequence[int]]]:
+        """By pool, the seconds until runs come to their ends, from now on, and the GPUs that are free from then on."""
+        left: dict[PoolId, list[tuple[float, int]]] = {
+            pool: [(0.0, sum(max(gpus, 0) for gpus in self._free[pool].values()))] for pool in pools
+        }
+        for kept in self._running:
+            share = self._plan.solution.shares.get(kept.group.key)
+            for facts in () if share is None else kept.runners.values():
+                held = facts.job.allocation
+                if share is not None and held is not None and held.option.pool in left:
+                    seconds = share.position(facts.job).left / held.option.speed
+                    left[held.option.pool].append((seconds, held.option.gpus))
+        ends = {pool: sorted(runs) for pool, runs in left.items()}
+        return {
+            pool: ([seconds for seconds, _ in runs], list(accumulate(gpus for _, gpus in runs)))
+            for pool, runs in ends.items()
+        }
+
     def _at_any_price(self, job: Job) -> bool:
-        need = self._draft.solution.deadline_needs.get(job.id)
+        need = self._plan.solution.deadline_needs.get(job.id)
         return need is not None and need.at_any_price
 
-    def _may_start(self, waiting: Sequence[_Candidate]) -> bool:
+    def _may_start(self, waiting: Sequence[Candidate]) -> bool:
         """Whether the hard limit allows jobs on as many nodes as those that wait want: else room is made in vain."""
-        draft, slack = self._draft, self._draft.purse.slack
+        plan, slack = self._plan, self._plan.placer.purse.slack
         if slack is None:
             return True
         nodes = Counter[PoolId]()
         for option in (candidate.ways[0].option for candidate in waiting):
-            nodes[option.pool] += draft.pods(option)
-        grace, pools = max(candidate.job.grace_seconds for candidate in waiting), draft.snapshot.pools
+            nodes[option.pool] += plan.placer.pods(option)
+        grace, pools = max(candidate.job.grace_seconds for candidate in waiting), plan.snapshot.pools
         most = {pool: min(count, len(self._rooms[pool].free)) for pool, count in nodes.items()}
         return sum(reserve(pools[pool], grace).micros * count for pool, count in most.items()) <= slack.micros
 
-    def _narrowable(self) -> Iterable[_Candidate]:
+    def _narrowable(self) -> Iterable[Candidate]:
         """The running jobs that may go on with fewer GPUs: the last of Smith's order, if there are many."""
         found: list[tuple[float, JobId, Job, GroupAssignment]] = []
         for kept in self._running:
-            share = self._draft.solution.shares.get(kept.group.key)
+            share = self._plan.solution.shares.get(kept.group.key)
             if share is None or not share.group.menu.known:
                 continue
             for name, facts in kept.runners.items():
                 if name in kept.group.movable and self._may_move(facts.job, share) and facts.job.allocation is not None:
                     option = facts.job.allocation.option
-                    needed = option.gpus * max(share.position(facts.job).left / option.speed, _LEAST)
+                    needed = option.gpus * max(share.position(facts.job).left / option.speed, LEAST)
                     found.append((share.values.worth / needed, name, facts.job, share))
         for _, _, job, share in sorted(found, key=lambda entry: entry[:2])[:_MOST]:
             candidate = self._running_on(job, share)
@@ -263,7 +220,7 @@ class _Shortage:
 
     def _may_move(self, job: Job, share: GroupAssignment) -> bool:
         """Whether it could have fewer GPUs of these pools; what its owner wants is not weighed against others."""
-        held, solution = job.allocation, self._draft.solution
+        held, solution = job.allocation, self._plan.solution
         if held is None or not job.remaining or job.id in solution.deadline_needs or held.option.gpus <= job.widths.min:
             return False
         room = self._rooms.get(held.option.pool)
@@ -271,83 +228,53 @@ class _Shortage:
             return False
         return self._gate.closed(job, share.values) is None and not must_move(job, solution.inputs.market)
 
-    def _running_on(self, job: Job, share: GroupAssignment) -> _Candidate | None:
+    def _running_on(self, job: Job, share: GroupAssignment) -> Candidate | None:
         """The job with its narrower options; None where there are none."""
         assert job.allocation is not None
         here, held = job.allocation.option, by_rental(job.allocation.placements)
         values, position = share.drawn_values(job), share.position(job)
-        stay = values.staying(here, position)
-        ways, restarts, table = [stay], [0.0], share.group.menu.table
+        ways, restarts, table = [values.staying(here, position)], [0.0], share.group.menu.table
         for to in (way.option for way in values.entering(position)):
-            if to.pool in self._rooms and to.gpus < here.gpus and not self._gate.held(job, values, position, to):
-                move = values.move(here, to, position, rented=False)
-                seconds, dollars = stay.seconds - move.saved_seconds, stay.dollars + move.cost.dollars
-                if self._gate.affords(job, to, dollars):
-                    room = stay.room_dollars + move.room_dollars
-                    ways.append(Completion(to, seconds, dollars, values.worth * seconds + dollars + room, room))
+            if to.pool in self._rooms and to.gpus < here.gpus:
+                there = values.moving(here, to, position, rented=False)
+                if self._gate.held(job, values, position, there) is None:
+                    ways.append(there)
                     restarts.append(table.change_seconds(table.resizable_pool(here), table.index[key_of(to)]))
-        return _Candidate(job, values.worth, ways, held, restarts) if len(ways) > 1 else None
+        return Candidate(job, values.worth, ways, held, restarts) if len(ways) > 1 else None
 
-    def _claimant(self, candidate: _Candidate, charges: _Charges, wanted_for: float) -> Claimant:
-        """The values of the candidate's ways. ``wanted_for``: seconds for which jobs that wait want room, the mean.
+    def _moves(self, candidate: Candidate) -> Sequence[float]:
+        """Dollars, time included, of a move from each way of a waiting job to the best one; infinite where none is."""
+        job, solution, ways = candidate.job, self._plan.solution, candidate.ways
+        share = solution.share(job)
+        if share is None or job.resize is ResizePolicy.NEVER or solution.budget.moves.per_job_and_day == 0:
+            return [inf] * len(ways)
+        table, best = share.group.menu.table, ways[0].option
+        to, second = table.index[key_of(best)], candidate.worth + best.price.dollars_per_second
+        return [table.change_seconds(table.resizable_pool(way.option), to) * second for way in ways]
 
-        A job that makes room is likely to be made wider again after that: two restarts, in which its time passes and
-        its GPUs are billed and not there for others.
-        """
-        ways = candidate.ways
-        costs = [
-            candidate.worth * way.seconds
-            + way.dollars
-            + max(charges.of(candidate, way.option) * way.seconds, way.room_dollars)
-            for way in ways
-        ]
-        least = min(costs)
-        values = [(least - way.dollars) / max(way.seconds, _LEAST) for way in ways]
-        if candidate.held is not None:  # a loss that lasts longer is no smaller: what costs it more is worth no more
-            values = [
-                value if cost <= costs[0] else min(value, values[0]) for value, cost in zip(values, costs, strict=True)
-            ]
-        second = least / max(ways[0].seconds, _LEAST)
-        lost = [2.0 * seconds / wanted_for * second for seconds in candidate.restarts or [0.0] * len(ways)]
-        worth = [
-            Way(way.option.pool, way.option.gpus, value - less)
-            for way, value, less in zip(ways, values, lost, strict=True)
-        ]
+    def _claimant(self, candidate: Candidate, charges: Charges, wanted_for: float) -> Claimant:
+        values = values_of_ways(candidate, charges, self._moves(candidate), wanted_for)
+        ways = tuple(
+            [Way(way.option.pool, way.option.gpus, value) for way, value in zip(candidate.ways, values, strict=True)]
+        )
         if candidate.held is None:
-            return Claimant(worth)
-        at = {rental: number for number, rental in enumerate(self._free[ways[0].option.pool])}
-        return Claimant(worth, 0, {at[rental]: gpus for rental, gpus in candidate.held.items()})
+            return Claimant(ways)
+        at = {rental: number for number, rental in enumerate(self._free[ways[0].pool])}
+        return Claimant(ways, 0, tuple([(at[rental], gpus) for rental, gpus in candidate.held.items()]))
 
     def _verdicts(self, answer: Allotment, short: bool) -> Mapping[PoolId, PoolVerdict]:
-        draft, found = self._draft, dict[PoolId, PoolVerdict]()
+        plan, found = self._plan, dict[PoolId, PoolVerdict]()
         scarce = {pool: worth for pool, worth in answer.node_worth.items() if worth > 0.0}
-        sizes = pool_sizes(draft.snapshot, draft.solution.inputs.rentals) if scarce else {}
+        sizes = pool_sizes(plan.snapshot, plan.solution.inputs.rentals) if scarce else {}
         for pool, worth in scarce.items():
             if pool in sizes:
                 size, node = sizes[pool], Price.per_second(worth)
                 gpu = Price.per_second(worth / size.gpus_per_node)
-                found[pool] = PoolVerdict(size.limit, size.nodes, gpu, node, short, draft.solution.payable)
+                found[pool] = PoolVerdict(size.limit, size.nodes, gpu, node, short, plan.solution.payable)
                 if size.until is not None:
-                    draft.decided.again_at.append(size.until)
+                    plan.decided.again_at.append(size.until)
         return found
 
 
-class _Charges:
-    """The price of a GPU-second for a job whose pool others wait for: the later in Smith's order, the less."""
-
-    def __init__(self, waiting: Sequence[_Candidate], gpus: Mapping[PoolId, int]) -> None:
-        self._gpus = gpus
-        self._indices: dict[PoolId, list[float]] = {}
-        self._worths: dict[PoolId, list[float]] = {}
-        for candidate in sorted(waiting, key=lambda one: (one.index, one.job.id)):
-            pool = candidate.ways[0].option.pool
-            worths = self._worths.setdefault(pool, [0.0])
-            worths.append(worths[-1] + candidate.worth)
-            self._indices.setdefault(pool, []).append(candidate.index)
-
-    def of(self, candidate: _Candidate, option: Option) -> float:
-        """Dollars a second for the room that the option takes from those behind."""
-        if option.pool not in self._worths:
-            return 0.0
-        behind = self._worths[option.pool][bisect_left(self._indices[option.pool], candidate.index)]
-        return behind / max(self._gpus[option.pool], 1) * option.gpus
+def _answer(claimants: tuple[Claimant, ...], nodes: tuple[tuple[PoolId, NodeRoom], ...]) -> Allotment:
+    return share_out(claimants, dict(nodes), _WORK)

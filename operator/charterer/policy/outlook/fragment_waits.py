@@ -17,9 +17,7 @@ seconds. So it waits for a node that all jobs are about to leave, if that is lef
 
     T + P·T / (2·w·θ) − (waited so far)    seconds.
 
-The 2 is for a node that would have been of use to others too. Such jobs count on different nodes. A job that could
-begin at once, but would move to such a node when it is left, waits for as long, with the restart in place of the
-start-up: that is what the wait saves it.
+The 2 is for a node that would have been of use to others too. Such jobs count on different nodes.
 """
 
 from __future__ import annotations
@@ -33,9 +31,11 @@ from charterer.domain.job import Job
 from charterer.domain.money import Money
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
+from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after, format_second, seconds_between
-from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.budgets import reasons
+from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.nodes.placer import Placer
 from charterer.policy.solve.phase_dp import OptionKey, key_of
 from charterer.sentences import count
 
@@ -62,7 +62,7 @@ class _Waiter:
 @dataclass(frozen=True, slots=True)
 class _NodeWait:
     """A job's wait for a node that is left in ``seconds``, until ``until`` at most. It saves a start-up of ``start``
-    seconds and ``bill`` dollars: of a new node or, with ``moves_from``, of a run that is moved from there.
+    seconds and ``bill`` dollars.
     """
 
     option: OptionKey
@@ -70,35 +70,31 @@ class _NodeWait:
     until: Instant
     start: float
     bill: float
-    moves_from: Option | None = None
 
     def reason(self, job: Job, option: Option) -> Reason:
-        """Why no node is rented, or why the job does not begin elsewhere."""
+        """Why no node is rented."""
         money, start = reasons.format_money(self.bill), reasons.format_duration(self.start)
         text = f"{reasons.name(option)} wanted: a node that is in use is expected to be left in"
-        text += f" {reasons.format_duration(self.seconds)}, whereas "
-        if self.moves_from is None:
-            text += f"a new one would cost {money} while it starts for {start}{_at_the_latest(self.until)}"
-        else:
-            here = reasons.name(self.moves_from)
-            text += f"a move there from {here} would cost {money} while it restarts for {start}"
-            text += _at_the_latest(self.until, "begins elsewhere")
+        text += f" {reasons.format_duration(self.seconds)}, whereas a new one would cost {money} while it starts"
+        text += f" for {start}{_at_the_latest(self.until)}"
         gained = job.weight * (self.start - self.seconds)
         return Reason(ReasonCode.WAITING_FOR_FREE_GPUS, gained, Money.of(-self.bill), text)
 
 
-class HoleWaits:
+class FragmentWaits:
     """The waits of one budget's jobs for GPUs that others leave, instead of for nodes that would be rented.
 
-    ``_pool_waits``: of pools in which no node is rented for narrow jobs, the seconds until a hole and its GPUs.
+    ``_pool_waits``: of pools in which no node is rented for narrow jobs, the seconds until a fragment and its GPUs.
     ``_node_waits``: by job that wants one whole node, the node in use that it waits for. ``_nodes_by_end``: by pool,
-    the nodes in use that no job of this plan counts on yet, the soonest last.
+    the nodes in use that no job of this plan counts on yet, the soonest last. ``again_at``: when waits end.
     """
 
-    def __init__(self, draft: PlanBuilder) -> None:
-        self._draft = draft
-        self._solution = draft.solution
-        self._now = draft.snapshot.now
+    def __init__(self, solution: BudgetSolution, placer: Placer, snapshot: Snapshot) -> None:
+        self.again_at: list[Instant] = []
+        self._placer = placer
+        self._solution = solution
+        self._snapshot = snapshot
+        self._now = snapshot.now
         self._pool_waits: dict[PoolId, tuple[float, int]] = {}
         self._node_waits: dict[JobId, _NodeWait] = {}
         self._to_next: dict[PoolId, float] = {}
@@ -115,54 +111,54 @@ class HoleWaits:
         whole: dict[PoolId, list[_Waiter]] = {}
         for job, option in queue:
             size = self._size(option.pool)
-            if option.gpus > size or job.id in self._solution.deadline_needs or not self._draft.must_rent(job, option):
+            if option.gpus > size or job.id in self._solution.deadline_needs or not self._placer.must_rent(job, option):
                 continue
             (narrow if option.gpus < size else whole).setdefault(option.pool, []).append(self._waiter(job, option))
         for pool, waiters in whole.items():
-            if self._draft.may_rent(pool):
+            if self._placer.may_rent(pool):
                 self._look_for_nodes(pool, waiters)
         for pool, waiters in narrow.items():
             allowed = self._allowed(pool, waiters)
-            if allowed <= 0.0 or not self._draft.may_rent(pool):
+            if allowed <= 0.0 or not self._placer.may_rent(pool):
                 continue
             gpus = min(waiter.option.gpus for waiter in waiters)
-            soonest = self._next_hole(pool, gpus)
+            soonest = self._next_fragment(pool, gpus)
             if soonest <= allowed:
                 self._pool_waits[pool] = soonest, gpus
-                self._draft.decided.again_at.append(after(self._now, allowed + _RENTED_AFTER))
+                self.again_at.append(after(self._now, allowed + _RENTED_AFTER))
 
     def _look_for_nodes(self, pool: PoolId, waiters: Iterable[_Waiter]) -> None:
         """Find who waits for a whole node. Each job, the first in the queue first, counts on the next to be left."""
-        start = self._draft.snapshot.pools[pool].likely_start_seconds
+        start = self._snapshot.pools[pool].likely_start_seconds
         for waiter in waiters:
             wait = self._node_wait(waiter, start)
             if wait is not None:
                 self._count_on(waiter.job, wait)
 
-    def _node_wait(self, waiter: _Waiter, saved: float, moves_from: Option | None = None) -> _NodeWait | None:
+    def _node_wait(self, waiter: _Waiter, saved: float) -> _NodeWait | None:
         """The wait for the whole node that is left next, if the job may wait for it. ``saved``: seconds of a start."""
         ends, bill = self._node_ends(waiter.option.pool), self._price(waiter.option.pool) * saved
         most = saved + (bill / (_FACTOR * waiter.worth) if waiter.worth else 0.0) - waiter.waited
         if not ends or ends[-1][0] > most:
             return None
-        return _NodeWait(key_of(waiter.option), ends[-1][0], after(self._now, most), saved, bill, moves_from)
+        return _NodeWait(key_of(waiter.option), ends[-1][0], after(self._now, most), saved, bill)
 
     def _count_on(self, job: Job, wait: _NodeWait) -> None:
         """Keep the node for the job, as far as others of this plan would count on it."""
         self._node_waits[job.id] = wait
         self._node_ends(wait.option[0]).pop()
-        self._draft.decided.again_at.append(after(wait.until, _RENTED_AFTER))
+        self.again_at.append(after(wait.until, _RENTED_AFTER))
 
     def reason(self, job: Job, option: Option) -> Reason | None:
         """Why no node is rented for the job's option now; None where one may be."""
         whole = self._node_waits.get(job.id)
-        if whole is not None and whole.option == key_of(option) and self._draft.must_rent(job, option):
+        if whole is not None and whole.option == key_of(option) and self._placer.must_rent(job, option):
             return whole.reason(job, option)
         found = self._pool_waits.get(option.pool)
         narrow = option.gpus < self._size(option.pool)
         if found is None or not narrow or job.id in self._solution.deadline_needs:
             return None
-        if not self._draft.must_rent(job, option):
+        if not self._placer.must_rent(job, option):
             return None
         waiter = self._waiter(job, option)
         idle = self._idle_cost(option.pool, option.gpus)
@@ -175,40 +171,17 @@ class HoleWaits:
         seconds = -job.weight * soonest
         return Reason(ReasonCode.WAITING_FOR_FREE_GPUS, seconds, Money.of(-idle), text)
 
-    def until_moved(self, job: Job, here: Option, option: Option) -> float:
-        """Seconds for which the job, which could begin ``here``, waits for a whole node to which it would be moved;
-        infinite if it does not.
-        """
-        wait = self._before_move(job, here, option)
-        return inf if wait is None else wait.seconds
-
-    def instead_of_move(self, job: Job, here: Option, option: Option) -> Reason | None:
-        """Why it waits for that node; others do not count on it."""
-        wait = self._before_move(job, here, option)
-        if wait is None:
-            return None
-        self._count_on(job, wait)
-        return wait.reason(job, option)
-
-    def _before_move(self, job: Job, here: Option, option: Option) -> _NodeWait | None:
-        share = self._solution.share(job)
-        if share is None or job.id in self._solution.deadline_needs:
-            return None
-        if option.gpus != self._size(option.pool) or not self._draft.must_rent(job, option):
-            return None
-        return self._node_wait(self._waiter(job, option), share.group.menu.table.restart, here)
-
     def start_up_over(self, job: Job, option: Option) -> tuple[float, float]:
         """Seconds and dollars of the option's start-up that are over, or that the job saves by waiting for a node that
         is left.
         """
         whole = self._node_waits.get(job.id)
         if whole is None or whole.option != key_of(option):
-            return self._draft.start_up_over(job, option)
+            return self._placer.start_up_over(job, option)
         return whole.start - whole.seconds, whole.bill
 
     def _size(self, pool: PoolId) -> int:
-        return self._draft.snapshot.pools[pool].gpus_per_node or 1
+        return self._snapshot.pools[pool].gpus_per_node or 1
 
     def _waiter(self, job: Job, option: Option) -> _Waiter:
         share = self._solution.share(job)
@@ -220,13 +193,13 @@ class HoleWaits:
 
     def _idle_cost(self, pool: PoolId, wanted: int) -> float:
         """Dollars for the GPUs of a new node that nobody wants, while it starts and until the next job comes."""
-        size, start = self._size(pool), self._draft.snapshot.pools[pool].likely_start_seconds
+        size, start = self._size(pool), self._snapshot.pools[pool].likely_start_seconds
         idle = min(max(self._seconds_to_next(pool), start), _LONGEST * start)
         return max(size - wanted, 0) / size * self._price(pool) * idle
 
     def _price(self, pool: PoolId) -> float:
         """Dollars a second of one of its nodes; 0 where that is not known."""
-        quote = self._draft.snapshot.pools[pool].quote
+        quote = self._snapshot.pools[pool].quote
         return 0.0 if quote is None else quote.price.dollars_per_second
 
     def _seconds_to_next(self, pool: PoolId) -> float:
@@ -256,9 +229,9 @@ class HoleWaits:
         left = self._allowed(waiter.option.pool, [waiter])
         return after(self._now, left)
 
-    def _next_hole(self, pool: PoolId, gpus: int) -> float:
+    def _next_fragment(self, pool: PoolId, gpus: int) -> float:
         """Seconds until a node of the pool that is in use has so many GPUs free; infinite if none ever has."""
-        free = self._draft.free_nodes(pool).ready.free
+        free = self._placer.free_nodes(pool).ready.free
         soonest = inf
         for rental, guests in self._solution.guests().items():
             left = free.get(rental)
@@ -275,7 +248,7 @@ class HoleWaits:
         """Seconds until each node of the pool that is in use has been left by all its jobs, the soonest last: those
         that no job of this plan counts on, or begins on.
         """
-        free, size, guests = self._draft.free_nodes(pool).ready.free, self._size(pool), self._solution.guests()
+        free, size, guests = self._placer.free_nodes(pool).ready.free, self._size(pool), self._solution.guests()
         if pool not in self._nodes_by_end:
             self._nodes_by_end[pool] = sorted(
                 [(max(guest.left for guest in here), rental) for rental, here in guests.items() if rental in free],
@@ -287,6 +260,6 @@ class HoleWaits:
         return ends
 
 
-def _at_the_latest(until: Instant, does: str = "is rented") -> str:
-    """The end of a sentence on a wait: what the job or its node does at ``until``, if it has waited in vain."""
-    return f"; it {does} at {format_second(until)} at the latest"
+def _at_the_latest(until: Instant) -> str:
+    """The end of a sentence on a wait: when a node is rented, if the job has waited in vain."""
+    return f"; it is rented at {format_second(until)} at the latest"

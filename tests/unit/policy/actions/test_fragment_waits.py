@@ -18,7 +18,7 @@ from charterer.domain.profile import PowerLaw
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import after, seconds_between
 from charterer.estimate.nodes.waits import with_start
-from charterer.policy.explain.alternatives import Rank, alternatives, new_draft
+from charterer.policy.explain.alternatives import Comparison, Rank, alternatives
 from charterer.policy.planner import plan, solve_budgets
 from tests.worlds import World
 
@@ -185,45 +185,9 @@ def test_a_job_does_not_begin_beside_others_when_it_would_soon_move_to_a_whole_n
     assert waits == (gpus == 8)
 
 
-def test_a_job_begins_where_it_would_be_moved_once_all_others_are_served() -> None:
-    world = hole_and_whole_node(0.0, elasticity=0.8, used=3)
-    world.job("other", gpus=1, hours_left=1.0, weight=0.01)
-    decided = plan(world.snapshot())
-    placed = {command.job: command.allocation for command in decided.commands if isinstance(command, Allocate)}
-    nodes = {job: [place.rental for place in each.placements] for job, each in placed.items() if each is not None}
-    assert nodes == {NEW: ["a100-2"], JobId("other"): ["a100-1"]}
-    world.carry_out(decided)
-    assert not [command for command in plan(world.snapshot()).commands if isinstance(command, Allocate)]
-
-
-@pytest.mark.parametrize(("left", "gpus"), [(60.0, 8), (120.0, 4)])
-def test_a_job_waits_for_a_node_to_which_it_would_be_moved_for_as_long_as_that_costs_less(
-    left: float, gpus: int
-) -> None:
-    world = hole_and_whole_node(left, elasticity=0.8)
-    decided = plan(world.snapshot())
-    why, option = decided.jobs[NEW].reason, decided.jobs[NEW].option
-    assert option is not None
-    assert option.gpus == gpus
-    waits = why.code is ReasonCode.WAITING_FOR_FREE_GPUS
-    assert waits == (gpus == 8)
-    if waits:
-        assert why.message == (
-            "8 GPUs on a100 wanted: a node that is in use is expected to be left in 60 s, whereas a move there from 4"
-            " GPUs on a100 would cost $0.13 while it restarts for 30 s; it begins elsewhere at"
-            " 2026-06-16T00:01:30Z at the latest"
-        )
-        assert rented(decided) == []
-        assert decided.again_at is not None
-        world.now = decided.again_at
-        later = plan(world.snapshot()).jobs[NEW].option
-        assert later is not None
-        assert later.gpus == 4
-
-
 def test_explain_counts_the_wait_for_a_whole_node_and_not_a_start_up() -> None:
     snapshot = hole_and_whole_node(30.0).snapshot()
-    found = alternatives(snapshot.jobs[NEW], plan(snapshot).jobs[NEW], new_draft(solve_budgets(snapshot)[0]))
+    found = alternatives(snapshot.jobs[NEW], plan(snapshot).jobs[NEW], Comparison.of(solve_budgets(snapshot)[0]))
     assert found is not None
     assert found.chosen.option.gpus == 8
     assert {row.rank for row in found.rows} == {Rank.CHOSEN, Rank.TOO_SLOW, Rank.WORSE}

@@ -1,5 +1,5 @@
-"""Which running jobs may be moved because it pays. Every rule that moves runs asks here: resizing, emptying nodes, and
-making room in full pools.
+"""Which running jobs may be moved because it pays. Every rule that moves runs asks here, and nowhere else: resizing,
+emptying nodes, replacing slow ones, and making room in full pools.
 
 A job is not moved in the budget's quiet hours, more than a few times a day, or while the width on which it runs is
 measured; nor to a place that its maxCost does not pay for, or where it would be late for its target. These limits do
@@ -16,7 +16,9 @@ without that. At a fixed exchange rate nothing turns it, and nothing waits.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 
 from charterer.domain.job import Allocation, Job
 from charterer.domain.option import Option
@@ -29,33 +31,60 @@ from charterer.policy.budgets.reasons import name
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.exploration_budget import TRIAL_SECONDS
 from charterer.policy.nodes.max_cost import max_cost_left, within_max_cost
-from charterer.policy.options.option_value import JobPosition, OptionValues
+from charterer.policy.options.option_value import Completion, JobPosition, OptionValues
+from charterer.policy.options.width_backoff import backoff_seconds
 from charterer.policy.solve.phase_dp import key_of
+
+
+class MoveLimit(StrEnum):
+    """What holds a job where it is."""
+
+    QUIET_HOURS = "quiet hours"
+    MEASURED = "being measured"
+    MOVES_A_DAY = "moves a day"
+    TURNS_BACK = "turns back"
+    MAX_COST = "maxCost"
+    TARGET = "target"
+    WITHDRAWN = "pods did not join"
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Why a job may not move, in words, and until when (None: until its budget allows more)."""
+    """Why a job may not move, in words, and until when (None: until its budget or its owner allows more)."""
 
+    limit: MoveLimit
     text: str
-    until: Instant | None
+    until: Instant | None = None
+
+    @property
+    def here_only(self) -> bool:
+        """Whether it holds for one option only, so that the job might go to another one now."""
+        return self.limit in (MoveLimit.MAX_COST, MoveLimit.TARGET, MoveLimit.WITHDRAWN)
 
 
 class MoveGate:
-    """One budget's limits on moves at one instant."""
+    """One budget's limits on moves at one instant. ``again_at``: when those that held a job until then end."""
 
     def __init__(self, solution: BudgetSolution, snapshot: Snapshot) -> None:
         budget = solution.budget
+        self.again_at: list[Instant] = []
+        self._needs = solution.deadline_needs
         self._snapshot = snapshot
         self._now = snapshot.now
         self._turns = budget.fixed_rate is None
         self._most = budget.moves.per_job_and_day
         self._quiet = quiet_until(budget.moves.quiet_hours, budget.time_zone, self._now)
 
+    def allows(self, holds: Iterable[Hold | None]) -> bool:
+        """Whether nothing holds any of the jobs that move together; else the plan is made again when a hold ends."""
+        held = [hold for hold in holds if hold is not None]
+        self.again_at += [hold.until for hold in held if hold.until is not None]
+        return not held
+
     def closed(self, job: Job, values: OptionValues) -> Hold | None:
         """Why this job stays where it is, wherever it would go; None when it may move."""
         if self._quiet is not None:
-            return Hold(f"quiet hours until {format_minute(self._quiet)}", self._quiet)
+            return Hold(MoveLimit.QUIET_HOURS, f"quiet hours until {format_minute(self._quiet)}", self._quiet)
         allocation = job.allocation
         if allocation is not None and values.is_trial(allocation.option):
             measured = self._being_measured(allocation)
@@ -67,22 +96,45 @@ class MoveGate:
         if len(recent) < self._most:
             return None
         text = f"it was moved {len(recent)} times in 24 h, and maxPerJobPerDay is {self._most}"
-        return Hold(text, after(recent[-self._most], 86_400.0) if self._most else None)
+        until = after(recent[-self._most], 86_400.0) if self._most else None
+        return Hold(MoveLimit.MOVES_A_DAY, text, until)
 
-    def held(self, job: Job, values: OptionValues, position: JobPosition, to: Option) -> Hold | None:
-        """Why this job does not go there now; None when it may."""
-        return self.closed(job, values) or self._turns_back(job, values, position, to)
+    def held(self, job: Job, values: OptionValues, position: JobPosition, to: Completion) -> Hold | None:
+        """Why this job does not go there now; None when it may. ``to``: from now to its end, at the worst."""
+        return (
+            self.withdrawn(job, to.option)
+            or self._above_max_cost(job, to)
+            or self._late(job, values, position, to)
+            or self.closed(job, values)
+            or self._turns_back(job, values, position, to.option)
+        )
 
-    def affords(self, job: Job, to: Option, dollars: float) -> bool:
-        """Whether the job's maxCost allows a way to its end that costs ``dollars`` from now on."""
-        return within_max_cost(job, to, dollars, max_cost_left(job, self._snapshot))
+    def withdrawn(self, job: Job, to: Option) -> Hold | None:
+        """Whether the job is not to be widened yet, because pods that were to join it did not."""
+        group, here = job.group, job.allocation
+        if group is None or group.withdrawn_at is None or here is None or to.gpus <= here.option.gpus:
+            return None
+        until = after(group.withdrawn_at, backoff_seconds(group.withdrawn))
+        return None if self._now >= until else Hold(MoveLimit.WITHDRAWN, "pods that were to join it did not", until)
 
-    def in_time(self, job: Job, seconds: float) -> bool:
-        """Whether a job that ends in ``seconds`` would be in time, with a margin, for a target that lies ahead."""
-        target = job.target_completion
-        if target is None or target <= self._now:
-            return True
-        return seconds * (1.0 + MARGIN) <= seconds_between(self._now, target)
+    def _above_max_cost(self, job: Job, to: Completion) -> Hold | None:
+        if within_max_cost(job, to.option, to.dollars, max_cost_left(job, self._snapshot)):
+            return None
+        return Hold(MoveLimit.MAX_COST, f"with it the job would cost more than its maxCost of {job.max_cost}")
+
+    def _late(self, job: Job, values: OptionValues, position: JobPosition, to: Completion) -> Hold | None:
+        """A move that makes the job later than its target, where that would be met without it.
+
+        The need of a job on nodes that are taken back has a reserve for restarts.
+        """
+        target, here, need = job.target_completion, job.allocation, self._needs.get(job.id)
+        if target is None or target <= self._now or here is None or to.option.interruptions is not None:
+            return None
+        stay, left = values.staying(here.option, position).seconds, seconds_between(self._now, target)
+        met = stay <= left if need is None else need.met
+        if not met or to.seconds <= stay or to.seconds * (1.0 + MARGIN) <= left:
+            return None
+        return Hold(MoveLimit.TARGET, f"it would be late for its target {format_minute(target)}")
 
     def _being_measured(self, allocation: Allocation) -> Hold | None:
         """The first reports come at the smallest and the largest batch size, and each scatters by some 5 %. A job that
@@ -92,7 +144,8 @@ class MoveGate:
         if self._now >= until:
             return None
         gpus = allocation.option.gpus
-        return Hold(f"{gpus} GPUs are being measured: at the latest until {moment(until):%H:%MZ}", until)
+        text = f"{gpus} GPUs are being measured: at the latest until {moment(until):%H:%MZ}"
+        return Hold(MoveLimit.MEASURED, text, until)
 
     def _turns_back(self, job: Job, values: OptionValues, position: JobPosition, to: Option) -> Hold | None:
         """Why a move that takes back the last one has to wait; None for any other, or when that has lasted long enough.
@@ -112,7 +165,8 @@ class MoveGate:
         until = after(since, left * costs / changes if changes else 0.0)
         if self._now >= until:
             return None
-        return Hold(f"it came from {name(before)}: not before {format_minute(until)}, when that is worth it", until)
+        text = f"it came from {name(before)}: not before {format_minute(until)}, when that is worth it"
+        return Hold(MoveLimit.TURNS_BACK, text, until)
 
 
 def _turn(before: Option, here: Option, to: Option, values: OptionValues, position: JobPosition) -> bool:

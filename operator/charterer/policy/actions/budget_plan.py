@@ -1,0 +1,75 @@
+"""One budget's part of a plan while it is made: its solution, its nodes, and what was decided so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from charterer.domain.ids import PoolId, RentalId
+from charterer.domain.job import Job
+from charterer.domain.option import Option
+from charterer.domain.plan import Reason
+from charterer.domain.snapshot import Snapshot
+from charterer.policy.actions.decisions import Decisions
+from charterer.policy.actions.room_shares import Shares
+from charterer.policy.actions.triage import JobTriage
+from charterer.policy.budgets.assignment import GroupAssignment
+from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.jobs.moves import JobMoves
+from charterer.policy.nodes.capacity import FreeNodes
+from charterer.policy.nodes.placement import GpuClaim
+from charterer.policy.nodes.placer import Placer, SharedNodes
+from charterer.policy.outlook.move_gate import MoveGate
+from charterer.policy.outlook.outlook import Outlook
+
+
+def new_placer(solution: BudgetSolution, shared: SharedNodes) -> Placer:
+    """The budget's GPUs at the beginning of a plan."""
+    grace = max([group.grace for group in solution.groups.values()], default=0)
+    return Placer(solution.budget, solution.spent, solution.nodes, grace, shared, solution.inputs.snapshot)
+
+
+@dataclass(frozen=True, slots=True)
+class MovableRun:
+    """A running job that must move or may gain by it."""
+
+    share: GroupAssignment
+    moves: JobMoves
+
+
+class BudgetPlan:
+    """What the rules of ``budget_actions`` read and write.
+
+    ``jobs``: what is to be done with each. ``ending``: rentals that end, and why. ``shares``: how the room of pools
+    that are too small is shared. ``movable``: running jobs that must move or may gain by it.
+    """
+
+    def __init__(
+        self, solution: BudgetSolution, placer: Placer, jobs: JobTriage, ending: Mapping[RentalId, Reason]
+    ) -> None:
+        self.solution = solution
+        self.ending = ending
+        self.snapshot: Snapshot = solution.inputs.snapshot
+        self.placer = placer
+        self.jobs = jobs
+        self.outlook = Outlook(solution, placer, self.snapshot)
+        self.gate = MoveGate(solution, self.snapshot)
+        self.decided = Decisions(solution)
+        self.shares: Shares | None = None
+        self.movable: list[MovableRun] = []
+
+    @property
+    def making_room(self) -> bool:
+        """Whether GPUs are about to be left for jobs that wait: then nobody else moves in this plan."""
+        return self.shares is not None and self.shares.making_room
+
+    def claim(self, job: Job, option: Option, *, only_ready: bool = False, without: RentalId | None = None) -> GpuClaim:
+        """GPUs for a job, or why there are none (``Placer.claim``)."""
+        share, pods = self.solution.share(job), self.placer.pods
+        others = () if share is None else share.group.menu.options
+        fewest = min([pods(each) for each in (option, *others) if each.pool == option.pool])
+        return self.placer.claim(job, option, fewest, only_ready=only_ready, without=without)
+
+    def free_nodes(self, pool: PoolId) -> FreeNodes:
+        """The pool's nodes as this plan has left them so far."""
+        return self.placer.free_nodes(pool)

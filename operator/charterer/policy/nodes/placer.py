@@ -1,0 +1,286 @@
+"""GPUs for the jobs of one budget while a plan is made: what is free, what boots, and what may still be rented.
+
+Asking changes nothing; ``claim`` and ``claim_more`` take GPUs and rent what is missing. Every limit is asked here: of
+the pool, of the operator, and of the budget's purse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+
+from charterer.domain.budget import Budget
+from charterer.domain.ids import PoolId, RentalId
+from charterer.domain.job import Job
+from charterer.domain.money import Money, Price
+from charterer.domain.option import Option
+from charterer.domain.plan import Reason, ReasonCode, Rent
+from charterer.domain.rental import Gang, Rental, has_machine
+from charterer.domain.snapshot import Snapshot
+from charterer.policy.jobs.predicates import reason
+from charterer.policy.nodes.capacity import Capacity, FreeNodes
+from charterer.policy.nodes.gang_marks import GangMarks
+from charterer.policy.nodes.hard_limit import Purse, exposure, reserve
+from charterer.policy.nodes.holdings import HeldGpus
+from charterer.policy.nodes.placement import GpuClaim, PoolAllocator
+from charterer.policy.nodes.pool_nodes import PoolNodes
+from charterer.policy.nodes.pool_quota import LaunchWait, PoolQuota, PoolRoom
+from charterer.sentences import count
+
+
+@dataclass(frozen=True, slots=True)
+class SharedNodes:
+    """What all budgets of a plan draw on, one after the other."""
+
+    capacity: Capacity
+    quota: PoolQuota
+    gangs: GangMarks
+
+
+@dataclass(frozen=True, slots=True)
+class _Client:
+    """For whom nodes are rented. ``fewest``: the pods without which the job cannot begin."""
+
+    job: Job
+    option: Option
+    fewest: int
+
+
+class Placer:
+    """One budget's GPUs. ``nodes``: its own, by pool; ``grace``: the longest grace period of its jobs, in seconds."""
+
+    def __init__(
+        self,
+        budget: Budget,
+        spent: Money,
+        nodes: Mapping[PoolId, PoolNodes],
+        grace: int,
+        shared: SharedNodes,
+        snapshot: Snapshot,
+    ) -> None:
+        self.capacity = shared.capacity
+        self.rented: list[Rent] = []
+        self._budget = budget
+        self._snapshot = snapshot
+        self._quota = shared.quota
+        self._gangs = shared.gangs
+        self._grace = grace
+        self._allocators: dict[PoolId, PoolAllocator] = {}
+        self._blocked: dict[tuple[PoolId, int], ReasonCode] = {}
+        self._client: _Client | None = None
+        self._behind = budget.begins_after(snapshot.now)
+        self.purse = Purse(budget.hard_limit, budget.max_hourly_rate, spent)
+        for here in nodes.values():
+            self.purse.hold_all(here.exposed)
+            for rental in here.rentals.booting:
+                self.purse.hold(
+                    rental.id, rental.dearest, self._exposure(rental, self.capacity.grace.get(rental.id, 0))
+                )
+
+    # --- taking -------------------------------------------------------------------------------------------------------
+
+    def claim(
+        self, job: Job, option: Option, fewest: int, *, only_ready: bool = False, without: RentalId | None = None
+    ) -> GpuClaim:
+        """GPUs for a job: at once, or promised. What is blocked once stays blocked: a plan only uses things up.
+
+        ``fewest``: the pods without which the job cannot begin in that pool. ``without``: a node that it has and that
+        is not to be one of them.
+        """
+        if self._behind:
+            return GpuClaim(None, blocked=ReasonCode.CLOCK_BEHIND)
+        own = self._own(job, without)
+        place = (option.pool, option.gpus)
+        if not own and place in self._blocked:
+            return GpuClaim(None, blocked=self._blocked[place])
+        self._client = _Client(job, option, fewest)
+        claim = self._allocator(option.pool).claim(
+            option, own, lambda rentals: self.hosts(dict.fromkeys(rentals, job.grace_seconds)), only_ready=only_ready
+        )
+        if claim.blocked is not None and claim.blocked is not ReasonCode.HARD_LIMIT and not only_ready and not own:
+            self._blocked[place] = claim.blocked
+        return claim
+
+    def claim_more(self, job: Job, option: Option) -> GpuClaim:
+        """GPUs beside those that a job keeps, for a run that grows in place and goes on as well without them."""
+        if self._behind:
+            return GpuClaim(None, blocked=ReasonCode.CLOCK_BEHIND)
+        self._client = _Client(job, option, 0)
+        return self._allocator(option.pool).claim(
+            option, {}, lambda rentals: self.hosts(dict.fromkeys(rentals, job.grace_seconds))
+        )
+
+    def hosts(self, graces: Mapping[RentalId, int]) -> bool:
+        """Whether all limits allow jobs that take so many seconds to end on these ready nodes; then they count."""
+        if self._behind:
+            return False
+        rentals = self._snapshot.rentals
+        return self.purse.host([(name, self._exposure(rentals[name], grace)) for name, grace in graces.items()])
+
+    # --- what there is ------------------------------------------------------------------------------------------------
+
+    def free_nodes(self, pool: PoolId) -> FreeNodes:
+        """The pool's nodes as this plan has left them so far."""
+        return self.capacity.free_nodes(self._budget.id, pool)
+
+    def pods(self, option: Option) -> int:
+        """How many pods the option has: one below a node, else one for each whole node."""
+        return self._snapshot.pools[option.pool].pods(option.gpus)
+
+    def ready(self, job: Job, option: Option) -> bool:
+        """Whether the job could begin there at once."""
+        _, booting, missing = self._look(job, option)
+        return not booting and not missing
+
+    def has_room_without(self, job: Job, option: Option, without: RentalId) -> bool:
+        """Whether it could go on at once if it had that node no more."""
+        _, booting, missing = self._allocator(option.pool).look(option, self._own(job, without))
+        return not booting and not missing
+
+    def must_rent(self, job: Job, option: Option) -> bool:
+        """Whether nodes would have to be rented for it."""
+        return self._allocator(option.pool).missing(option, self._own(job)) > 0
+
+    def idle_beside(self, job: Job, option: Option) -> int:
+        """GPUs of a node that the job would have to itself, though it is wider than the job; 0 where others use it."""
+        ready, booting, missing = self._look(job, option)
+        nodes, free = [*ready, *booting], self.free_nodes(option.pool)
+        size = self._snapshot.pools[option.pool].gpus_per_node
+        left = [*(free.ready.free.get(name, free.booting.free.get(name, 0)) for name in nodes), *[size] * missing]
+        return max(size - option.gpus, 0) if left == [size] else 0
+
+    # --- start-ups ----------------------------------------------------------------------------------------------------
+
+    def start_up(self, option: Option) -> float:
+        """Seconds that a node of the option's pool takes to be ready."""
+        return self._snapshot.pools[option.pool].likely_start_seconds
+
+    def start_up_over(self, job: Job, option: Option) -> tuple[float, float]:
+        """Seconds and dollars of the option's start-up that are over already; none where a node must be rented.
+
+        The seconds are those of the last node. What booting nodes have cost is not saved by leaving them: they would
+        be ended. Nor is what ready ones have cost: the job that takes one leaves another job to rent one.
+        """
+        waits = self._allocator(option.pool).waits(option, self._own(job))
+        if waits is None:
+            return 0.0, 0.0
+        start = self.start_up(option)
+        over = [start - wait for wait in waits]
+        return min(over, default=start), sum(over) * option.price.dollars_per_second / self.pods(option)
+
+    def start_up_left(self, job: Job, option: Option) -> tuple[float, float]:
+        """Seconds and dollars of the option's start-up that are still to come; none where all nodes are ready."""
+        waits = self._allocator(option.pool).waits(option, self._own(job))
+        left = [self.start_up(option)] * self.pods(option) if waits is None else waits
+        return max(left, default=0.0), sum(left) * option.price.dollars_per_second / self.pods(option)
+
+    # --- what the clouds and the limits give --------------------------------------------------------------------------
+
+    def refusal(self, job: Job, option: Option) -> ReasonCode | None:
+        """Why the nodes that would have to be rented for it cannot be had now; None where they can, or none are."""
+        allocator = self._allocator(option.pool)
+        missing = allocator.missing(option, self._own(job))
+        return allocator.refusal(missing) if missing else None
+
+    def may_rent(self, pool: PoolId) -> bool:
+        """Whether one more node of the pool could be had now, within all limits."""
+        return self._allocator(pool).refusal(1) is None
+
+    def pool_room(self, pool: PoolId, gpus: int) -> PoolRoom:
+        """The nodes there are, ready or booting, and those that the pool may still give, as many as ``gpus`` need."""
+        return self._quota.pool_room(self.free_nodes(pool), self._snapshot.pools[pool], gpus)
+
+    def operator_limit(self, option: Option) -> str:
+        """Which limit of the operator's forbids the nodes that the option needs at least, with its numbers."""
+        pool = self._snapshot.pools[option.pool]
+        return self._quota.room.why_not(pool) or self._quota.room.why_not(pool, self.pods(option))
+
+    @property
+    def waits_for_launches(self) -> bool:
+        """Whether there is a pool with a ``launch_wait``."""
+        return self._quota.waits
+
+    def launch_wait(self, job: Job, option: Option) -> LaunchWait | None:
+        """How late the cloud is expected to give those of its nodes that have no machine yet; None: at once."""
+        wait = self._quota.wait(option.pool) if self._quota.waits else None
+        return wait if wait is not None and self._lacks_machines(job, option) else None
+
+    def launch_delay(self, job: Job, option: Option) -> float:
+        """The seconds of its ``launch_wait``."""
+        wait = self.launch_wait(job, option)
+        return 0.0 if wait is None else wait.seconds
+
+    def wait_is_measured(self, job: Job, option: Option) -> bool:
+        """Whether enough is known of the pool's hours for a job to wait for its nodes while others could be had."""
+        wait = self.launch_wait(job, option)
+        return wait is not None and wait.expected.measured
+
+    def without_their_gang(self, ending: Container[RentalId]) -> Mapping[RentalId, Reason]:
+        """The budget's rentals without a machine whose gang lacks others, and why they go: all are made anew."""
+        text = "GPURentals of the nodes that {} needs at once are gone: all are rented anew"
+        return {
+            rental.id: reason(ReasonCode.NOT_NEEDED, text.format(gang.job_name))
+            for gang, waiting in self._gangs.short()
+            for rental in waiting
+            if rental.budget == self._budget.id and rental.id not in ending
+        }
+
+    def _look(self, job: Job, option: Option) -> tuple[list[RentalId], list[RentalId], int]:
+        """Ready nodes, booting nodes and the number of nodes to be rented that a claim would take."""
+        return self._allocator(option.pool).look(option, self._own(job))
+
+    def _lacks_machines(self, job: Job, option: Option) -> bool:
+        """Whether a claim would take nodes that have no machine yet."""
+        if self.must_rent(job, option):
+            return True
+        rentals = self._snapshot.rentals
+        _, booting, _ = self._look(job, option)
+        return any(name not in rentals or not has_machine(rentals[name]) for name in booting)
+
+    def _own(self, job: Job, without: RentalId | None = None) -> HeldGpus:
+        """The GPUs that the job holds, but for those of ``without``."""
+        held = self.capacity.held(job)
+        return held if without is None else {name: gpus for name, gpus in held.items() if name != without}
+
+    def _allocator(self, pool_id: PoolId) -> PoolAllocator:
+        allocator = self._allocators.get(pool_id)
+        if allocator is None:
+            pool = self._snapshot.pools[pool_id]
+            size = pool.gpus_per_node or 1
+            reserved = reserve(pool, self._grace) if pool.quote is not None else Money(0)
+            worst = pool.quote.worst if pool.quote is not None else Price(0)
+
+            def refusal(nodes: int) -> ReasonCode | None:
+                if self._budget.deleting:
+                    return ReasonCode.BUDGET_DELETED
+                if self._behind:
+                    return ReasonCode.CLOCK_BEHIND
+                return self._quota.refusal(pool, nodes) or self.purse.refusal(worst, reserved, nodes)
+
+            def rent(nodes: int, there: int) -> list[RentalId]:
+                gangs: Sequence[Gang | None] = [None] * nodes
+                if self._client is not None:
+                    gangs = self._gangs.marks(self._client.job, pool_id, self._client.fewest - there, nodes)
+                return [self._rent(pool_id, reserved, worst, pool.start_seconds, gang) for gang in gangs]
+
+            allocator = self._allocators[pool_id] = PoolAllocator(self.free_nodes(pool_id), size, refusal, rent)
+        return allocator
+
+    def _rent(self, pool: PoolId, reserved: Money, worst: Price, start_seconds: float, gang: Gang | None) -> RentalId:
+        rental = self._quota.take(pool)
+        self.purse.hold(rental, worst, reserved)
+        text = "demand"
+        if self._client is not None:
+            job, option = self._client.job, self._client.option
+            text = f"{job.namespace}/{job.name} waits for {count(option.gpus, 'GPU')} on {option.pool}"
+        why = Reason(ReasonCode.DEMAND, start_seconds, reserved, f"{text}; {reserved} are held back for the worst case")
+        self.rented.append(Rent(rental, pool, self._budget.id, reserved, worst, why, gang))
+        return rental
+
+    def _exposure(self, rental: Rental, grace_seconds: int) -> Money:
+        return exposure(rental, grace_seconds, self._lag(rental.pool), self._snapshot.now)
+
+    def _lag(self, pool: PoolId) -> float:
+        """Seconds by which the cloud's list may lag behind."""
+        survey = self._snapshot.surveys.get(pool)
+        return survey.traits.lag_seconds if survey is not None else 0.0
