@@ -30,6 +30,7 @@ from charterer.domain.job import Allocation, Placement, Widths
 from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
+from charterer.domain.reasons.facts_of_nodes import Demand
 from charterer.domain.time import parse_instant
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
@@ -133,7 +134,10 @@ class Bare(Policy):
         world, each = self.world, min(gpus, POOL.gpus_per_node)
         count = gpus // each
         while len(self.idle) < count:
-            name, why = RentalId(f"node-{world.market.rented_total}"), Reason(ReasonCode.DEMAND, 0.0, ZERO, "bare")
+            name, why = (
+                RentalId(f"node-{world.market.rented_total}"),
+                Reason(ReasonCode.DEMAND, 0.0, ZERO, Demand(ZERO)),
+            )
             world.rent(Rent(name, PoolId(POOL.name), world.scenario.budget.id, ZERO, POOL.hourly, why))
         placements = tuple([Placement(self.idle.pop(), each) for _ in range(count)])
         world.allocate(job, Allocation(job.runs + 1, self.options[gpus], placements, world.clock.instant))

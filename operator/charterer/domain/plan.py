@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, Rate, RentalId
 from charterer.domain.job import Allocation, Job
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
+from charterer.domain.reasons.facts import Both, Facts
+from charterer.domain.reasons.sentences import sentence
 from charterer.domain.rental import Gang
 from charterer.domain.time import Instant, after
 
@@ -65,19 +68,28 @@ class ReasonCode(StrEnum):
     PLANNING_FAILED = "PlanningFailed"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reason:
     """Why a command or verdict is as it is.
 
     ``seconds`` of weighted job life it saves and ``money`` it costs (negative: saves), compared with ``instead_of``.
-    ``message``: one sentence for people, with the numbers.
+    ``facts``: what is told of it.
     """
 
     code: ReasonCode
     seconds: float
     money: Money
-    message: str
+    facts: Facts
     instead_of: Option | None = None
+
+    @cached_property
+    def message(self) -> str:
+        """One sentence for people, with the numbers."""
+        return sentence(self.facts)
+
+    def with_note(self, note: Facts | None) -> Reason:
+        """The same with one more thing that is told after the others."""
+        return self if note is None else replace(self, facts=Both(self.facts, note))
 
 
 @dataclass(frozen=True, slots=True)

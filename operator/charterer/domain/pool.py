@@ -13,6 +13,7 @@ from charterer.domain.money import Price
 from charterer.domain.nodes.hazard import NOTHING_COUNTED, Hazard, NodeLifetimes
 from charterer.domain.nodes.waits import NO_ANSWERS, Answers
 from charterer.domain.order import CoolDown, LaunchWay, Refusal, Traits
+from charterer.domain.reasons.phrases import all_nodes
 from charterer.domain.time import Instant
 
 
@@ -203,9 +204,12 @@ class Pool:
     @property
     def most_nodes(self) -> str:
         """``max_nodes`` in words, with what sets it."""
-        nodes = "the only node" if self.max_nodes == 1 else f"all {self.max_nodes} nodes"
-        by_group = self.offering is not None and self.offering.group_size == self.max_nodes
-        return f"{nodes} that {'its group takes' if by_group else 'spec.maxNodes allows'}"
+        return all_nodes(self.max_nodes, self.max_by_group)
+
+    @property
+    def max_by_group(self) -> bool:
+        """Whether the size of its group sets ``max_nodes``."""
+        return self.offering is not None and self.offering.group_size == self.max_nodes
 
     def pods(self, gpus: int) -> int:
         """The number of pods of a job with ``gpus`` GPUs: one for each whole node, and one for less than a node."""

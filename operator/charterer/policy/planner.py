@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, RentalId
 from charterer.domain.plan import Allocate, BudgetVerdict, Command, Plan, PoolVerdict, Reason, ReasonCode, Verdict
+from charterer.domain.reasons.facts import OnlyObserved
 from charterer.domain.snapshot import Snapshot
 from charterer.incremental import Memo
 from charterer.policy.actions.budget_actions import decide_budget, triage_budget
@@ -178,6 +179,5 @@ def _without_budget(group: JobGroup, classes: frozenset[ClassId]) -> JobGroup:
 
 def _only_observed(verdict: Verdict) -> Verdict:
     why = verdict.reason
-    message = f"mode Observe, nothing is done: {why.message}"
-    observed = Reason(ReasonCode.OBSERVE_ONLY, why.seconds, why.money, message, why.instead_of)
+    observed = Reason(ReasonCode.OBSERVE_ONLY, why.seconds, why.money, OnlyObserved(why.facts), why.instead_of)
     return replace(verdict, reason=observed)

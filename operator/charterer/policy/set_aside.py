@@ -21,6 +21,7 @@ from charterer.domain.job import Job
 from charterer.domain.money import ZERO
 from charterer.domain.plan import Plan, Reason, ReasonCode, Verdict
 from charterer.domain.profile import Phase
+from charterer.domain.reasons.facts_of_waits import NoPlan
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after
 from charterer.incremental import Memo
@@ -232,7 +233,7 @@ def _nothing(faults: Faults, snapshot: Snapshot, error: Exception) -> PlanAround
 
 
 def _no_plan(message: str) -> Reason:
-    return Reason(ReasonCode.PLANNING_FAILED, 0.0, ZERO, message)
+    return Reason(ReasonCode.PLANNING_FAILED, 0.0, ZERO, NoPlan(message))
 
 
 def _of_job(job: Job, faults: Faults) -> Fault | None:

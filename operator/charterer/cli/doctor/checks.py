@@ -16,6 +16,8 @@ from charterer.controller.snapshot.payers import budgets_by_namespace, overlaps_
 from charterer.controller.status.conditions import stop_in_words
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.pool import Pool
+from charterer.domain.reasons.facts_of_waits import NoPoolSelected
+from charterer.domain.reasons.sentences import sentence
 from charterer.domain.snapshot import NO_LIMITS, OperatorLimits, Stop
 from charterer.policy.nodes import operator_limits
 from charterer.policy.options.pool_selection import no_pool
@@ -185,7 +187,7 @@ def check_budgets(state: ClusterState, raw: Iterable[RawObject]) -> Iterable[Fin
 
 
 def _budget(
-    budget: Budget, selected: Sequence[str], paid: Sequence[str], lacking: str, item: RawObject
+    budget: Budget, selected: Sequence[str], paid: Sequence[str], lacking: NoPoolSelected | None, item: RawObject
 ) -> Iterable[Finding]:
     """Nothing of a budget that only selects namespaces for which older ones pay: that is a finding of all of them."""
     subject = f"GPUBudget {budget.id}"
@@ -195,9 +197,9 @@ def _budget(
         yield Finding(
             "budgets", subject, "selects no namespace", "label namespaces as its namespaceSelector says, or change it"
         )
-    elif lacking:
+    elif lacking is not None:
         remedy = "label a GPUPool as its poolSelector says, or change it"
-        yield Finding("budgets", subject, f"can rent nothing: {lacking}", remedy)
+        yield Finding("budgets", subject, f"can rent nothing: {sentence(lacking)}", remedy)
     elif not budget.amount.micros:
         yield Finding("budgets", subject, "has an amount of 0: nothing can be rented", "set spec.amount")
     elif paid and (ready := condition_of(item, "Ready")) is not None and ready.get("status") == "False":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from charterer.cli.explain.explanation import Explanation
 from charterer.cli.shared import formatting
 from charterer.domain.pool import CapacityType
-from charterer.policy.budgets.reasons import format_duration, format_money
+from charterer.domain.reasons.phrases import format_duration, format_money
 from charterer.policy.explain.alternatives import Alternative
 from charterer.policy.outlook.node_source import NodeSource
 from charterer.report.document import Block, DocumentTable, Heading, TableColumn, row

@@ -22,9 +22,11 @@ from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.jobs.job_cost import job_cost
 from charterer.domain.money import Money
 from charterer.domain.plan import Allocate, Verdict
+from charterer.domain.reasons.phrases import format_duration, format_money, name
+from charterer.domain.reasons.sentences import sentence
 from charterer.domain.time import Instant, seconds_between
 from charterer.policy.budgets.demand import DEFAULT_WORK_SECONDS
-from charterer.policy.budgets.reasons import format_duration, format_money, late, name
+from charterer.policy.budgets.reasons import late
 from charterer.policy.explain.alternatives import Alternative, Alternatives, LeftAlone, Rank, WinningChange
 from charterer.policy.explain.ruled_out import RuledOut
 from charterer.policy.explain.speed_evidence import Basis
@@ -85,7 +87,7 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
         blocks += _options(options, report.snapshot.gpu_types, every=every)
         blocks += counted_blocks(options.chosen, explanation)
         blocks += [Paragraph(in_words(more, job)) for more in more_nodes(explanation)]
-        blocks += [Paragraph(f"{late(name, wait)}.") for name, wait in late_pools(explanation).items()]
+        blocks += [Paragraph(f"{sentence(late(name, wait))}.") for name, wait in late_pools(explanation).items()]
         blocks += [Paragraph(_left_alone(width)) for width in options.left_alone]
         blocks += _other_pools(explanation)
         blocks += _changes(explanation, options)
@@ -320,8 +322,8 @@ def _left_alone(width: LeftAlone) -> str:
 def _other_pools(explanation: Explanation) -> list[Block]:
     """The pools that are not open to the job because its budget does not select them."""
     solution = explanation.solution
-    others = "" if solution is None else left_out(solution.budget, explanation.report.snapshot.pools)
-    return [Paragraph(f"{others}.")] if others else []
+    others = None if solution is None else left_out(solution.budget, explanation.report.snapshot.pools)
+    return [] if others is None else [Paragraph(f"{sentence(others)}.")]
 
 
 def _row(option: Alternative) -> tuple[TableCell, ...]:

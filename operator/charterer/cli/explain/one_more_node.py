@@ -10,9 +10,9 @@ from charterer.domain.ids import JobId, PoolId
 from charterer.domain.job import Job
 from charterer.domain.option import Option
 from charterer.domain.plan import Allocate, Limit, Plan, ReasonCode
+from charterer.domain.reasons.phrases import name
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.policy.budgets.reasons import name
 from charterer.policy.explain.alternatives import Rank
 from charterer.policy.planner import plan
 from charterer.sentences import count, names

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from charterer.cli.shared import formatting
 from charterer.cli.shared.plan_report import ClassRow
 from charterer.domain.job import SpotPolicy
-from charterer.policy.budgets.reasons import format_money
+from charterer.domain.reasons.phrases import format_money
 from charterer.policy.options.menu_key import MenuKey
 from charterer.report.document import Block, DocumentTable, Heading, TableColumn, row
 from charterer.sentences import count

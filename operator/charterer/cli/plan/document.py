@@ -20,9 +20,11 @@ from charterer.domain.ids import BudgetId, JobId, Rate
 from charterer.domain.job import Job
 from charterer.domain.money import ZERO, Price
 from charterer.domain.plan import ForecastVerdict, Limit, PoolVerdict
+from charterer.domain.reasons.phrases import name
+from charterer.domain.reasons.sentences import sentence
 from charterer.domain.snapshot import NO_LIMITS, Snapshot
 from charterer.domain.time import after
-from charterer.policy.budgets.reasons import late, name
+from charterer.policy.budgets.reasons import late
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import Frontier, mean_seconds
 from charterer.policy.explain.month_sums import MonthSums, assumed
@@ -198,7 +200,7 @@ def _operator(snapshot: Snapshot) -> list[Block]:
 def _pools(report: PlanReport) -> list[Block]:
     """A line for each pool that is smaller than the demand for it, and for each that gives nodes late."""
     small = [pool_in_words(name, verdict) for name, verdict in sorted(report.plan.pools.items())]
-    late_ones = [f"pool {late(name, wait)}" for name, wait in report.late_pools.items()]
+    late_ones = [f"pool {sentence(late(name, wait))}" for name, wait in report.late_pools.items()]
     found = (("Pools that are too small", small), ("Pools whose nodes come late", late_ones))
     return [
         block

@@ -8,8 +8,8 @@ from charterer.cli.plan.savings_estimate import SavingsEstimate
 from charterer.cli.shared import formatting
 from charterer.cli.shared.json_values import dollars_json
 from charterer.cli.shared.output import JsonValue
+from charterer.domain.reasons.phrases import format_money
 from charterer.domain.time import format_instant
-from charterer.policy.budgets.reasons import format_money
 from charterer.report.document import Block, DocumentTable, Heading, Item, Items, Paragraph, TableColumn, Tone, row
 from charterer.simulate.history.savings import LEVEL, RESAMPLES, IntervalEstimate, Savings
 

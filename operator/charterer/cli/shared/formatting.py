@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from charterer.domain.ids import Rate
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import PathVerdict, Stage
+from charterer.domain.reasons.phrases import format_duration, format_money, name
 from charterer.domain.time import Instant, moment
-from charterer.policy.budgets.reasons import format_duration, format_money, name
 from charterer.policy.solve.exchange_rate import BudgetFit
 
 

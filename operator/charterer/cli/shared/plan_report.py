@@ -12,9 +12,9 @@ from charterer.domain.ids import BudgetId, ClassId, PoolId
 from charterer.domain.job import Job
 from charterer.domain.plan import Allocate, Command, PathVerdict, Plan, Release, Rent
 from charterer.domain.pool import Pool
+from charterer.domain.reasons.phrases import name as option_name
 from charterer.domain.snapshot import Snapshot
 from charterer.incremental import Memo
-from charterer.policy.budgets import reasons
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.capacity_kinds import WithoutKind, without_each_kind
 from charterer.policy.explain.frontier import Frontier, expected
@@ -193,9 +193,9 @@ def _job_action(command: Allocate, snapshot: Snapshot, observed: bool) -> Action
     before = job.allocation
     if command.allocation is None:
         return Action(
-            ActionKind.STOP, name, "" if before is None else f"on {reasons.name(before.option)}", why, 1, observed
+            ActionKind.STOP, name, "" if before is None else f"on {option_name(before.option)}", why, 1, observed
         )
-    to = reasons.name(command.allocation.option)
+    to = option_name(command.allocation.option)
     if before is None:
         return Action(ActionKind.START, name, f"on {to}", why, 1, observed)
-    return Action(ActionKind.MOVE, name, f"from {reasons.name(before.option)} to {to}", why, 1, observed)
+    return Action(ActionKind.MOVE, name, f"from {option_name(before.option)} to {to}", why, 1, observed)

@@ -8,9 +8,9 @@ from charterer.api.models.base import Condition, ConditionType
 from charterer.controller.status.conditions import condition
 from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.money import Price
+from charterer.domain.reasons.phrases import format_duration, format_money
 from charterer.domain.reports.bottleneck import Bottleneck, BottleneckKind
 from charterer.domain.time import Instant, format_minute
-from charterer.policy.budgets.reasons import format_duration, format_money
 from charterer.policy.jobs.stalls import last_advance, replaced_when_stalled, stall_seconds, stalls_at
 
 NO_STEP = "NoStep"

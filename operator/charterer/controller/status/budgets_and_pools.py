@@ -25,6 +25,7 @@ from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Allocate, BudgetVerdict, ForecastVerdict, Plan, ReasonCode, Rent
 from charterer.domain.pool import InstanceState, Pool, acting_pool
+from charterer.domain.reasons.sentences import sentence
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, format_instant, format_minute, seconds_between
@@ -123,8 +124,8 @@ def _budget_ready(budget: Budget, snapshot: Snapshot, plan: Plan, rentals: int, 
         return False, "ClockBehind", message
     if (fault := _fault("GPUBudget", budget.id, plan)) is not None:
         return False, fault.reason, fault.message
-    if lacking := no_pool(budget, snapshot.pools):
-        return False, "NoPool", lacking
+    if (lacking := no_pool(budget, snapshot.pools)) is not None:
+        return False, "NoPool", sentence(lacking)
     if budget.amount <= ZERO:
         return False, "ZeroAmount", 'spec.amount is "0": nothing can be rented; set the dollars to spend in a month'
     if too_low := _hourly_too_low(budget, snapshot):
@@ -217,7 +218,8 @@ def _prices(budget: Budget, snapshot: Snapshot) -> Condition:
     observed = partial(condition, ConditionType.PRICE_DATA_FRESH, now=snapshot.now, generation=budget.generation)
     pools = snapshot.pools_of(budget)
     if not pools:
-        return observed(None, "NoPool", no_pool(budget, snapshot.pools) or "there is no GPUPool")
+        lacking = no_pool(budget, snapshot.pools)
+        return observed(None, "NoPool", "there is no GPUPool" if lacking is None else sentence(lacking))
     quotes = {pool.id: pool.quote for pool in pools.values() if pool.quote and not pool.closed_because}
     stale = [name for name, quote in quotes.items() if seconds_between(quote.as_of, snapshot.now) > _FRESH_SECONDS]
     if not quotes:

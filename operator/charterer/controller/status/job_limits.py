@@ -10,8 +10,8 @@ from charterer.domain.job import Job
 from charterer.domain.jobs.finish import Finish, FinishKind
 from charterer.domain.money import Money
 from charterer.domain.plan import ReasonCode, TargetOutlook, Verdict
+from charterer.domain.reasons.phrases import format_duration, name
 from charterer.domain.time import Instant, after, format_minute, seconds_between
-from charterer.policy.budgets.reasons import format_duration, name
 from charterer.policy.nodes.max_cost import stop_cost, within_max_cost
 
 IN_TIME = "InTime"

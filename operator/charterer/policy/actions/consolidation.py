@@ -23,10 +23,10 @@ from charterer.domain.job import Placement
 from charterer.domain.money import Money
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
+from charterer.domain.reasons.facts_of_options import NodeEmptied
 from charterer.domain.time import after, seconds_between
 from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.actions.triage import KeptRuns
-from charterer.policy.budgets import reasons
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import job_position, next_run
@@ -254,10 +254,9 @@ class Consolidation:
         guest, option = relocation.guest, relocation.option
         job, restart = guest.facts.job, self._share(guest).group.menu.table.restart
         assert job.allocation is not None
-        text = f"{reasons.name(option)}: from {rental} to {relocation.to}, so that {rental} can be given back, which"
-        text += f" saves {reasons.format_money(saved)}, restarts included"
+        facts = NodeEmptied(option, rental, relocation.to, Money.of(saved))
         money, seconds = Money.of(-saved * part), -job.weight * restart
-        why = Reason(ReasonCode.NODE_EMPTIED, seconds, money, text, job.allocation.option)
+        why = Reason(ReasonCode.NODE_EMPTIED, seconds, money, facts, job.allocation.option)
         why = self._solution.with_deadline_note(job, why)
         places = (Placement(relocation.to, guest.gpus),)
         self._plan.decided.allocate(job, option, next_run(job), places, why)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from charterer.domain.ids import RentalId
 from charterer.domain.plan import Reason, ReasonCode
+from charterer.domain.reasons import facts_of_nodes as of
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Stop
 from charterer.domain.time import Instant
@@ -54,22 +55,21 @@ class ForcedReleases:
     def _slow(self, staying: Iterable[RentalId]) -> dict[RentalId, Reason]:
         """The nodes that held a run up and that nobody uses now: the next run would be held up as well."""
         used, slow = self._placer.capacity.used, self._snapshot.slow_nodes
-        why = reason(ReasonCode.SLOW_NODE, "it held a run up, and nobody uses it now")
+        why = reason(ReasonCode.SLOW_NODE, of.HeldUp())
         return {rental: why for rental in staying if rental in slow and not used.get(rental, 0)} if slow else {}
 
     def _why_all(self) -> Reason | None:
         """Why all of the budget's rentals end; None where they need not."""
         budget = self._solution.budget
         if self._snapshot.stop is Stop.DRAIN:
-            return reason(ReasonCode.STOPPED, "a person has the operator drained: all nodes are ended")
+            return reason(ReasonCode.STOPPED, of.Drained())
         if budget.deleting:
-            return reason(ReasonCode.BUDGET_DELETED, f"GPUBudget {budget.id} is being deleted")
+            return reason(ReasonCode.BUDGET_DELETED, of.BudgetGoes(budget.id))
         return self._hard_limit() if self._placer.purse.must_release else None
 
     def _hard_limit(self) -> Reason:
         limit, purse = self._solution.budget.hard_limit, self._placer.purse
-        text = f"{purse.spent} are spent and {purse.committed} committed of a hard limit of {limit}"
-        return reason(ReasonCode.HARD_LIMIT, f"{text}: all nodes are ended before it is reached")
+        return reason(ReasonCode.HARD_LIMIT, of.HardLimitNear(purse.spent, purse.committed, limit))
 
     def _by_pool(self) -> dict[RentalId, Reason]:
         """The rentals of pools that are deleted, and those whose Nodes are lost or never came."""
@@ -77,7 +77,8 @@ class ForcedReleases:
         for pool_id, nodes in self._solution.nodes.items():
             pool = snapshot.pools.get(pool_id)
             if pool is not None and pool.closed_because:
-                ending |= dict.fromkeys(nodes.rentals.staying, reason(ReasonCode.POOL_DELETED, pool.closed_because))
+                why = reason(ReasonCode.POOL_DELETED, of.PoolClosed(pool.closed_because))
+                ending |= dict.fromkeys(nodes.rentals.staying, why)
             elif pool_id in snapshot.surveys:
                 unwell = ((rental.id, lost(node, rental, snapshot.now)) for rental, node in nodes.unwell)
                 booting = ((rental.id, never_ready(rental, pool, snapshot.now)) for rental in nodes.rentals.booting)
@@ -116,6 +117,5 @@ class ForcedReleases:
             if not purse.over_hourly([*draining, *ending, *found]):
                 break
             if rental.id not in ending:
-                text = f"{purse.hourly} at worst prices exceed the hourly limit {limit}"
-                found[rental.id] = reason(ReasonCode.HOURLY_LIMIT, text)
+                found[rental.id] = reason(ReasonCode.HOURLY_LIMIT, of.HourlyLimitPassed(purse.hourly, limit))
         return found

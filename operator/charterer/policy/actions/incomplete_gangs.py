@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from charterer.domain.ids import JobId
 from charterer.domain.money import ZERO
 from charterer.domain.plan import Reason, ReasonCode, Verdict
+from charterer.domain.reasons.facts_of_nodes import GangIncomplete
 from charterer.domain.rental import Rental, gang_deadline, has_machine, incomplete_gangs
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
@@ -53,5 +54,5 @@ class IncompleteGangs:
         if members is None or rental.gang is None:
             return None
         came = sum(member.stays and has_machine(member) for member in members)
-        text = f"{rental.gang.job_name} needs {rental.gang.nodes} nodes at once, and {came} came"
-        return Reason(ReasonCode.INCOMPLETE_GANG, 0.0, ZERO, f"{text}: what no other job uses is given back")
+        facts = GangIncomplete(rental.gang.job_name, rental.gang.nodes, came)
+        return Reason(ReasonCode.INCOMPLETE_GANG, 0.0, ZERO, facts)

@@ -14,9 +14,10 @@ from charterer.domain.job import Job, RunOutcome
 from charterer.domain.money import Money
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import Pool
+from charterer.domain.reasons import facts_of_nodes as of
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant, after, format_minute, seconds_between
+from charterer.domain.time import Instant, after, seconds_between
 from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.actions.incomplete_gangs import IncompleteGangs
 from charterer.policy.actions.warm_nodes import warm_nodes
@@ -144,12 +145,10 @@ def _reason(rental: Rental, end: KnownEnd | None, snapshot: Snapshot) -> Reason:
     survey = snapshot.surveys.get(rental.pool)
     notices = () if survey is None else [notice for notice in survey.notices if notice.instance == rental.instance]
     for notice in notices:
-        verb = "takes" if notice.certain else "may take"
-        text = f"the cloud {verb} back {rental.instance} of {rental.id}{notice.because}"
-        return Reason(ReasonCode.INTERRUPTION, 0.0, saved, text)
+        taken = of.TakenBack(rental.instance, rental.id, notice.certain, notice.why)
+        return Reason(ReasonCode.INTERRUPTION, 0.0, saved, taken)
     if rental.phase is RentalPhase.READY and end is not None:
-        text = f"no job uses {rental.id}, which ends at {format_minute(end.at)}"
-        return Reason(ReasonCode.IDLE, 0.0, saved, text)
+        return Reason(ReasonCode.IDLE, 0.0, saved, of.IdleUntilEnd(rental.id, end.at))
     if rental.phase is RentalPhase.READY:
-        return Reason(ReasonCode.IDLE, 0.0, saved, f"no job uses {rental.id} and none waits for it")
-    return Reason(ReasonCode.NOT_NEEDED, 0.0, saved, f"no job waits for {rental.id} any more")
+        return Reason(ReasonCode.IDLE, 0.0, saved, of.Idle(rental.id))
+    return Reason(ReasonCode.NOT_NEEDED, 0.0, saved, of.NotWaitedFor(rental.id))

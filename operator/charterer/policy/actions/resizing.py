@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from charterer.domain.job import Allocation, Job, Placement
-from charterer.domain.money import ZERO
+from charterer.domain.money import ZERO, Money
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
+from charterer.domain.reasons.facts_of_jobs import Forced, WouldPay
+from charterer.domain.reasons.facts_of_options import MakesRoom
 from charterer.policy.actions.budget_plan import BudgetPlan, MovableRun
 from charterer.policy.budgets import reasons
 from charterer.policy.budgets.assignment import GroupAssignment
@@ -23,7 +25,7 @@ from charterer.policy.outlook.move_gate import Hold
 
 def force_moves(plan: BudgetPlan) -> None:
     """Move the jobs that may not stay where they are, in order of creation."""
-    forced = [run for run in plan.movable if run.moves.forced]
+    forced = [run for run in plan.movable if run.moves.forced is not None]
     for run in sorted(forced, key=lambda run: run.moves.facts.order):
         _force(plan, run)
 
@@ -56,11 +58,11 @@ def _force(plan: BudgetPlan, run: MovableRun) -> None:
     job, forced = run.moves.facts.job, run.moves.forced
     allocation = job.allocation
     assert allocation is not None
+    assert forced is not None
     ways = run.moves.values.entering(run.share.position(job))
     allowed = [way.option for way in ways if plan.gate.allows([plan.gate.withdrawn(job, way.option)])]
     for option in sorted(allowed, key=lambda target: not _stays(plan, job, allocation, target)):
-        text = f"{forced}: it goes to {reasons.name(option)}"
-        why = Reason(ReasonCode.WIDTH_NO_LONGER_ALLOWED, 0.0, ZERO, text, allocation.option)
+        why = Reason(ReasonCode.WIDTH_NO_LONGER_ALLOWED, 0.0, ZERO, Forced(forced, option), allocation.option)
         if _move(plan, job, allocation, option, why):
             return
 
@@ -101,15 +103,14 @@ def _say_held(plan: BudgetPlan, job: Job, here: Option, share: GroupAssignment, 
     """Say why a move that would pay is not made."""
     feasible = plan.solution.feasible
     chosen = reasons.choice(here, share.values, share.group.weight, share.position(job), feasible=feasible)
-    text = f"{chosen.message}; {reasons.name(to)} would pay, but {held.text}"
-    plan.decided.judge(job, here, replace(chosen, message=text))
+    plan.decided.judge(job, here, chosen.with_note(WouldPay(to, held.facts)))
 
 
 def _gain(plan: BudgetPlan, job: Job, move: Move, allocation: Allocation, share: GroupAssignment) -> Reason:
     left = share.position(job).left
     need, worth = plan.solution.deadline_needs.get(job.id), plan.solution.worth(job, share)
-    paid = "any price" if need is not None and need.at_any_price else reasons.format_money(worth * 3600)
-    why = reasons.moving(move, allocation.option, left, paid, share.group.weight)
+    pays = None if need is not None and need.at_any_price else Money.of(worth * 3600)
+    why = reasons.moving(move, allocation.option, left, pays, share.group.weight)
     return plan.solution.with_deadline_note(job, why)
 
 
@@ -168,7 +169,5 @@ def _settle(
 def _makes_room(job: Job, here: Option, to: Option, share: GroupAssignment) -> Reason:
     """Why a job goes on with fewer GPUs, for the good of others."""
     move = share.drawn_values(job).move(here, to, share.position(job), rented=False)
-    later, less = reasons.format_duration(-move.saved_seconds), reasons.format_money(abs(move.cost.dollars))
-    text = f"{reasons.name(to)} instead of {reasons.name(here)}, to make room for jobs that wait: it ends {later} later"
-    text += f" for {less} {'more' if move.cost > ZERO else 'less'}, and their time is worth more"
-    return Reason(ReasonCode.MAKES_ROOM, share.group.weight * move.saved_seconds, move.cost, text, here)
+    facts = MakesRoom(to, here, -move.saved_seconds, move.cost)
+    return Reason(ReasonCode.MAKES_ROOM, share.group.weight * move.saved_seconds, move.cost, facts, here)

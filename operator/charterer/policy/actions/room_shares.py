@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from charterer.domain.ids import JobId, PoolId
 from charterer.domain.option import Option
 from charterer.domain.plan import PoolVerdict
+from charterer.domain.reasons.facts_of_waits import BetterAlone, BlockedFact, RoomShared
 from charterer.policy.solve.allocation_program import NEAR
 
 
@@ -28,21 +29,12 @@ class Shares:
     gap: float
     any_price: bool = False
 
-    def about(self, pool: PoolId) -> str:
-        """How a full pool's room is shared, and what one more node would bring, in words; empty for other pools."""
+    def about(self, pool: PoolId, why: BlockedFact | BetterAlone) -> BlockedFact | BetterAlone | RoomShared:
+        """How a full pool's room is shared, and what one more node would bring, told after ``why``; only that for
+        other pools.
+        """
         verdict = self.pools.get(pool)
         if verdict is None:
-            return ""
-        text, whom, one = "", "it", "it"
-        if self.waiting > 1:
-            text = f"; the room of {pool} is shared among {self.waiting} waiting jobs by what their time is worth"
-            whom, one = "them", "one of them"
-        if self.gap > NEAR:
-            text += f" (another sharing is worth {self.gap:.0%} more at most)"
-        if self.any_price:
-            return f"{text}; {one} is late for its targetCompletionTime whatever it gets, so it pays any price"
-        if verdict.node_scarcity > verdict.payable:
-            worth = f"more to {whom} than the {verdict.payable} that the budget may spend"
-        else:
-            worth = f"{verdict.node_scarcity} to {whom}, beyond its price"
-        return f"{text}; one more node would be worth {worth}"
+            return why
+        gap = self.gap if self.gap > NEAR else None
+        return RoomShared(why, pool, self.waiting, gap, self.any_price, verdict.node_scarcity, verdict.payable)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from charterer.domain.ids import JobId
 from charterer.domain.plan import Verdict
+from charterer.domain.reasons.facts import RunsOn
 from charterer.domain.time import after
 from charterer.policy.actions.admission.no_option import no_option
 from charterer.policy.actions.budget_plan import BudgetPlan, MovableRun
@@ -30,7 +31,7 @@ def judge_running(plan: BudgetPlan) -> None:
         if share is None:
             for job in (facts.job for facts in kept.runners.values()):
                 why = no_option(plan, job)
-                why = replace(why, message=f"it runs on where it is, but could not start again: {why.message}")
+                why = replace(why, facts=RunsOn(why.facts))
                 plan.decided.judge(job, None if job.allocation is None else job.allocation.option, why)
             continue
         _judge(plan, kept, share)
@@ -39,7 +40,7 @@ def judge_running(plan: BudgetPlan) -> None:
                 if moves.next_change is not None:  # think again when another option will be better
                     later = max(moves.next_change, _AT_THE_EARLIEST)
                     plan.decided.again_at.append(after(plan.snapshot.now, later))
-                if moves.forced or moves.candidates:
+                if moves.forced is not None or moves.candidates:
                     plan.movable.append(MovableRun(share, moves))
 
 

@@ -17,9 +17,10 @@ from __future__ import annotations
 from charterer.domain.job import Job
 from charterer.domain.money import Money
 from charterer.domain.plan import Reason, ReasonCode
+from charterer.domain.reasons.facts_of_nodes import PodWasSlow
+from charterer.domain.reasons.facts_of_options import SlowNode
 from charterer.domain.reports.bottleneck import Bottleneck, BottleneckKind
 from charterer.policy.actions.budget_plan import BudgetPlan
-from charterer.policy.budgets import reasons
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.job_facts import next_run
 from charterer.policy.jobs.predicates import reason
@@ -75,17 +76,12 @@ def _consider(plan: BudgetPlan, job: Job, share: GroupAssignment) -> None:
     if claim.blocked is not None:
         return
     seconds = slow.recovered * left - restart
-    text = (
-        f"{reasons.name(allocation.option)}: another node instead of {slow.rental}, on which pod {slow.pod} computes "
-    )
-    text += f"{slow.value:.2f} times as long as the others; that saves {reasons.format_duration(seconds)}"
-    text += f" and {reasons.format_money(saved - costs)} in time and money, the restart included"
+    facts = SlowNode(option, slow.rental, slow.pod, slow.value, seconds, Money.of(saved - costs))
     money = Money.of(allocation.option.price.dollars_per_second * -seconds + (costs - second * restart))
-    why = Reason(ReasonCode.SLOW_NODE, job.weight * seconds, money, text, allocation.option)
+    why = Reason(ReasonCode.SLOW_NODE, job.weight * seconds, money, facts, allocation.option)
     why = plan.solution.with_deadline_note(job, why)
     if claim.placements is not None:
         plan.decided.allocate(job, allocation.option, next_run(job), claim.placements, why)
-        plan.decided.release(
-            slow.rental, reason(ReasonCode.SLOW_NODE, f"pod {slow.pod} of {job.namespace}/{job.name} was slow")
-        )
+        was_slow = PodWasSlow(slow.pod, f"{job.namespace}/{job.name}")
+        plan.decided.release(slow.rental, reason(ReasonCode.SLOW_NODE, was_slow))
     plan.decided.judge(job, allocation.option, why)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from charterer.domain.jobs.job_cost import job_cost
 from charterer.domain.plan import ReasonCode
+from charterer.domain.reasons.facts_of_jobs import MaxCostSpent
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after
 from charterer.policy.actions.triage import JobTriage, KeptRuns
@@ -28,13 +29,12 @@ def stop_spent(result: JobTriage, snapshot: Snapshot) -> list[Instant]:
 def _stop_if_spent(facts: JobFacts, result: JobTriage, again: list[Instant], snapshot: Snapshot) -> bool:
     job, allocation = facts.job, facts.job.allocation
     left = max_cost_left(job, snapshot)
-    if left is None or allocation is None:
+    if left is None or job.max_cost is None or allocation is None:
         return False
     slack = left - stop_cost(job, allocation.option)
     if slack <= 0.0:
         spent = job_cost(job, snapshot.rentals, snapshot.now)
-        text = f"{spent} of spec.maxCost {job.max_cost} are spent, and the rest is reserved for an orderly stop"
-        result.stopped.append((job, reason(ReasonCode.MAX_COST, f"{text}: raise spec.maxCost to go on")))
+        result.stopped.append((job, reason(ReasonCode.MAX_COST, MaxCostSpent(spent, job.max_cost))))
         return True
     price = allocation.option.price.dollars_per_second
     if price:

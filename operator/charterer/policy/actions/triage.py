@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from math import inf
 
 from charterer.domain.ids import JobId, RentalId
-from charterer.domain.job import Job, run_name
+from charterer.domain.job import Job, Run, run_name
 from charterer.domain.jobs.group import TrainingGroup
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import InstanceState
+from charterer.domain.reasons import facts_of_jobs as of_jobs
+from charterer.domain.reasons import facts_of_nodes as of_nodes
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant, after, format_minute, format_second
+from charterer.domain.time import Instant, after
 from charterer.policy.budgets.inputs import PlanInputs
-from charterer.policy.budgets.reasons import format_duration
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.hopeless import hopeless
 from charterer.policy.jobs.job_facts import JobFacts
@@ -122,11 +123,10 @@ def _queue(group: JobGroup, result: JobTriage, now: Instant) -> None:
                 result.again_at.append(until)
 
 
-def _rest(job: Job, until: Instant) -> str:
+def _rest(job: Job, until: Instant) -> of_jobs.RestsForRecord | of_jobs.Rests:
     if until == NOT_BEFORE_ITS_RECORD:
-        return f"run {job.last_run} never started; the next run waits until its pods have ended"
-    ended = "never started" if job.start_failures else "failed"
-    return f"run {job.last_run} {ended}; the next run is not before {format_second(until)}"
+        return of_jobs.RestsForRecord(job.last_run)
+    return of_jobs.Rests(job.last_run, until, started=not job.start_failures)
 
 
 def _overdue(facts: JobFacts, now: Instant) -> bool:
@@ -143,27 +143,24 @@ def _file_if_displaced(facts: JobFacts, result: JobTriage, threats: _Threats, sn
         return True
     result.again_at += [after(snapshot.now, stays) for stays in threats.stays(job).values() if stays > 0.0]
     if job.allocation is not None and facts.stalls_at is not None and snapshot.now >= facts.stalls_at:
-        seconds = format_duration(stall_seconds(job))
-        message = f"run {job.allocation.run} has not advanced for {seconds} while its pods live"
-        result.stopped.append((job, reason(ReasonCode.STALLED, f"{message}: it starts again from its checkpoint")))
+        stalls = of_jobs.Stalls(job.allocation.run, stall_seconds(job))
+        result.stopped.append((job, reason(ReasonCode.STALLED, stalls)))
         return True
     if not _overdue(facts, snapshot.now) or job.allocation is None:
         return False
     if job.replaced:  # the pods of its predecessor keep it from beginning, which is no fault of its own
-        message = f"run {job.allocation.run} could not begin: its predecessor has not ended"
-        result.stopped.append((job, reason(ReasonCode.LOST_NODE, message)))
+        result.stopped.append((job, reason(ReasonCode.LOST_NODE, of_jobs.PredecessorLives(job.allocation.run))))
         return True
     group = job.current_group
     if group is not None and group.formed:
         _file_group(job, group, result)
         return True
-    run = job.current_run
-    message = f"run {job.allocation.run} was not fully running within {job.ready_timeout_seconds:.0f} s"
+    run, number = job.current_run, job.allocation.run
+    late: of_jobs.NotRunning | of_jobs.NeverStarts
+    late = of_jobs.NotRunning(number, job.ready_timeout_seconds, _trouble(run))
     if run is not None and hopeless(run):
-        message = f"run {job.allocation.run} can never start"
-    if run is not None and run.trouble:
-        message += f": {run.trouble}"
-    result.stopped.append((job, reason(ReasonCode.NOT_STARTING, message)))
+        late = of_jobs.NeverStarts(number, _trouble(run))
+    result.stopped.append((job, reason(ReasonCode.NOT_STARTING, late)))
     return True
 
 
@@ -171,12 +168,15 @@ def _file_group(job: Job, group: TrainingGroup, result: JobTriage) -> None:
     """File a job whose pods do not train together in time: without those that were to join it, or anew."""
     run = run_name(job.name, group.run)
     if widens(job):
-        trouble = "" if job.current_run is None or not job.current_run.trouble else f": {job.current_run.trouble}"
-        text = f"the pods that were added to {run} did not join it in time{trouble}"
-        result.narrowed.append((job, reason(ReasonCode.NOT_REGROUPED, text)))
+        not_joined = of_jobs.NotJoined(run, _trouble(job.current_run))
+        result.narrowed.append((job, reason(ReasonCode.NOT_REGROUPED, not_joined)))
         return
-    text = f"the pods of {run} did not train as generation {group.generation} in time: it starts again"
-    result.leaving.append((job, reason(ReasonCode.NOT_REGROUPED, text)))
+    result.leaving.append((job, reason(ReasonCode.NOT_REGROUPED, of_jobs.NotRegrouped(run, group.generation))))
+
+
+def _trouble(run: Run | None) -> str:
+    """What the cluster says of the run; empty if nothing."""
+    return "" if run is None else run.trouble
 
 
 def _gives_up(job: Job) -> bool:
@@ -225,15 +225,14 @@ class _Threats:
                 return why
         for rental, stays in self.stays(job).items():
             if stays <= 0.0:
-                text = f"{rental} ends at {format_minute(self.ends[rental].at)}; it leaves to save its work"
-                return reason(ReasonCode.INTERRUPTION, text)
+                return reason(ReasonCode.INTERRUPTION, of_nodes.NodeEnds(rental, self.ends[rental].at))
         return None
 
 
 def _threatened(rentals: RentalIndex, snapshot: Snapshot) -> dict[RentalId, Reason]:
     """Rentals whose nodes go away by themselves or by a person's hand, and why."""
     found = {
-        rental.id: reason(ReasonCode.LOST_NODE, f"GPURental {rental.id} is being deleted")
+        rental.id: reason(ReasonCode.LOST_NODE, of_nodes.RentalDeleted(rental.id))
         for pool in rentals.by_pool.values()
         for rental in pool.deleting
     }
@@ -243,9 +242,9 @@ def _threatened(rentals: RentalIndex, snapshot: Snapshot) -> dict[RentalId, Reas
     if noticed:
         for rental in (rental for pool in rentals.by_pool.values() for rental in pool.live):
             if rental.instance is not None and rental.instance in noticed:
-                why = noticed[rental.instance].because
-                text = f"the cloud takes back {rental.instance} of {rental.id}{why}"
-                found[rental.id] = reason(ReasonCode.INTERRUPTION, text)
+                notice = noticed[rental.instance]
+                taken = of_nodes.TakenBack(rental.instance, rental.id, certain=True, words=notice.why)
+                found[rental.id] = reason(ReasonCode.INTERRUPTION, taken)
     return found
 
 
@@ -268,7 +267,7 @@ def _displaced(facts: JobFacts, threats: _Threats, snapshot: Snapshot) -> Reason
         named = {place.rental for place in allocation.placements}
         for doubt in job.doubts:
             if doubt.rental in named:
-                return reason(ReasonCode.NOT_BELIEVED, doubt.why)
+                return reason(ReasonCode.NOT_BELIEVED, of_jobs.NotBelieved(doubt.why))
     if facts.rentals <= threats.safe:
         return None
     why = threats.why_leave(job)
@@ -283,9 +282,7 @@ def _displaced(facts: JobFacts, threats: _Threats, snapshot: Snapshot) -> Reason
         alive = rental is not None and rental.phase is RentalPhase.DRAINING and _alive(rental.id, snapshot)
         if alive or not started or homeless:
             because = rental.released_because if rental is not None else ""
-            return reason(
-                ReasonCode.LOST_NODE, f"GPURental {place.rental} is going away{': ' if because else ''}{because}"
-            )
+            return reason(ReasonCode.LOST_NODE, of_nodes.RentalGoesAway(place.rental, because))
     return None
 
 

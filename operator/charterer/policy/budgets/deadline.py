@@ -17,8 +17,15 @@ from charterer.domain.ids import JobId, PoolId, Rate
 from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.option import Option
 from charterer.domain.plan import TargetOutlook
+from charterer.domain.reasons.facts_of_options import (
+    TargetFact,
+    TargetKept,
+    TargetMissed,
+    TargetNotPaid,
+    TargetOutOfReach,
+)
 from charterer.domain.rental import has_machine
-from charterer.domain.time import Instant, after, format_minute, seconds_between
+from charterer.domain.time import Instant, after, seconds_between
 from charterer.policy.budgets.demand import GroupDemand
 from charterer.policy.budgets.inputs import PlanInputs
 from charterer.policy.jobs.group_key import GroupKey
@@ -87,18 +94,14 @@ class DeadlineNeed:
         """The end that is expected."""
         return TargetOutlook(self.ends, self.fastest, self.met, counts=not self.out_of_reach)
 
-    def note(self, now: Instant) -> str:
-        """The sentence about the target."""
-        target = self.job.target_completion or now
-        words = f"target {format_minute(target)}"
+    def fact(self, now: Instant) -> TargetFact:
+        """What is told of the target."""
+        target, end = self.job.target_completion or now, after(now, self.ends)
         if self.met:
-            return words
-        end = format_minute(after(now, self.ends))
+            return TargetKept(target)
         if self.ends > self.fastest:
-            return f"{words} cannot be met with what is left of the budget: the fastest path for that ends {end}"
-        if self.out_of_reach:
-            return f"{words} cannot be met, so it counts as none: the fastest path ends {end}"
-        return f"{words} cannot be met: the fastest path ends {end}"
+            return TargetNotPaid(target, end)
+        return TargetOutOfReach(target, end) if self.out_of_reach else TargetMissed(target, end)
 
 
 def deadline_needs(

@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from charterer.domain.budget import Selector
 from charterer.domain.ids import BudgetId, ClassId, JobId
 from charterer.domain.period import period_bounds
-from charterer.domain.plan import ReasonCode
+from charterer.domain.plan import Reason
 from charterer.domain.snapshot import Snapshot
 from charterer.incremental import Memo
 from charterer.policy.jobs.exploration_budget import may_explore
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.jobs.groups import JobGroup, JobGroups, job_group, job_groups, stop_some
 from charterer.policy.jobs.job_facts import JobFacts, job_facts, job_position
-from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.holdings import Holdings, holdings
 from charterer.policy.nodes.known_ends import KnownEnds, known_ends
 from charterer.policy.nodes.max_cost import too_dear
@@ -111,14 +110,14 @@ def _startable(
         if menu is not None and menu.options:
             values = memo(OptionValues, menu, 0.0, None)
             reasons = {job.id: too_dear(job, values.entering(job_position(job, 1.0)), snapshot) for job in capped}
-            refused = tuple([(name, why.message) for name, why in reasons.items() if why is not None])
+            refused = tuple([(name, why) for name, why in reasons.items() if why is not None])
             found[key] = memo(_refuse, group, refused) if refused else group
     return found
 
 
-def _refuse(group: JobGroup, refused: Sequence[tuple[JobId, str]]) -> JobGroup:
+def _refuse(group: JobGroup, refused: Sequence[tuple[JobId, Reason]]) -> JobGroup:
     """The group, in which these jobs want no GPUs because of their maxCost; with each of them why."""
-    why = {name: reason(ReasonCode.MAX_COST, message) for name, message in refused}
+    why = dict(refused)
     members = [replace(facts, refused=why.get(facts.job.id, facts.refused)) for facts in group.members]
     return job_group(tuple(members))
 

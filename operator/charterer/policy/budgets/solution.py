@@ -119,7 +119,7 @@ class BudgetSolution:
     def with_deadline_note(self, job: Job, why: Reason) -> Reason:
         """The reason with a note on the job's target, if it has one."""
         need = self._told_of(job)
-        return why if need is None else replace(why, message=f"{why.message}; {need.note(self.now)}")
+        return why if need is None else why.with_note(need.fact(self.now))
 
     def outlook(self, job: Job) -> TargetOutlook | None:
         """What is expected of the job's target; None without one that lies ahead."""

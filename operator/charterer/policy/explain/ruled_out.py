@@ -10,8 +10,8 @@ from charterer.domain.job import Job, SpotPolicy
 from charterer.domain.option import Option
 from charterer.domain.plan import ReasonCode, Verdict
 from charterer.domain.pool import CapacityType, Offering, Pool
+from charterer.domain.reasons.phrases import format_money
 from charterer.domain.snapshot import Snapshot
-from charterer.policy.budgets.reasons import format_money
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.job_facts import job_position
 from charterer.policy.nodes.max_cost import max_cost_left, needs

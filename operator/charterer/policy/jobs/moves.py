@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from charterer.domain.option import Option
+from charterer.domain.reasons.facts_of_jobs import Forbidden
 from charterer.policy.jobs.job_facts import JobFacts, job_position
 from charterer.policy.jobs.predicates import must_move
 from charterer.policy.options.market import Market
@@ -23,7 +24,7 @@ class CandidateMove:
 
 @dataclass(frozen=True, slots=True)
 class JobMoves:
-    """A job's moves. ``values``: the values of its options. ``forced``: why it may not stay; empty when it may.
+    """A job's moves. ``values``: the values of its options. ``forced``: why it may not stay; None when it may.
 
     ``candidates``: all moves that pay where their nodes are ready. ``next_change``: seconds until a phase begins for
     which another option is better; None if none does.
@@ -31,7 +32,7 @@ class JobMoves:
 
     facts: JobFacts
     values: OptionValues
-    forced: str
+    forced: Forbidden | None
     candidates: Sequence[CandidateMove]
     next_change: float | None
 
@@ -40,7 +41,7 @@ def job_moves(facts: JobFacts, values: OptionValues, mean_work: float, market: M
     """The moves of a running job; None for one that stays where it is to its end, as most do."""
     job = facts.job
     forced = must_move(job, market)
-    if forced:
+    if forced is not None:
         return JobMoves(facts, values, forced, (), None)
     if job.allocation is None or not values.menu.known or not job.remaining:
         return None
@@ -49,4 +50,4 @@ def job_moves(facts: JobFacts, values: OptionValues, mean_work: float, market: M
         return None
     candidates = [CandidateMove(to, gain, boot) for to, gain, boot in values.gains(here, position)]
     change = values.next_change(here, position)
-    return None if not candidates and change is None else JobMoves(facts, values, "", candidates, change)
+    return None if not candidates and change is None else JobMoves(facts, values, None, candidates, change)

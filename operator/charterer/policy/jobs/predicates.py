@@ -7,10 +7,11 @@ from charterer.domain.jobs.group import TrainingGroup
 from charterer.domain.money import ZERO
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import CapacityType
+from charterer.domain.reasons import facts_of_jobs as of
+from charterer.domain.reasons.facts import Facts
 from charterer.domain.time import Instant, after
 from charterer.policy.jobs.hopeless import hopeless
 from charterer.policy.options.market import Market
-from charterer.sentences import count
 
 _HOPELESS_SECONDS = 10.0
 """Seconds for a run that can never start: a scheduler or a kubelet may see a label or a Secret that much late."""
@@ -18,25 +19,25 @@ _TOLD_TO_SECONDS = 1.0
 """Kubernetes tells in whole seconds when a pod ended."""
 
 
-def reason(code: ReasonCode, message: str) -> Reason:
+def reason(code: ReasonCode, facts: Facts) -> Reason:
     """A reason that is no matter of seconds and dollars."""
-    return Reason(code, 0.0, ZERO, message)
+    return Reason(code, 0.0, ZERO, facts)
 
 
 def not_wanted(job: Job) -> Reason | None:
     """Why no GPUs are looked for; None when they are."""
     if job.deleting:
-        return reason(ReasonCode.DELETED, "the job is being deleted")
+        return reason(ReasonCode.DELETED, of.JobDeleted())
     if job.finish is not None:
-        return reason(ReasonCode.FINISHED, f"the job has ended: {job.finish.kind}")
+        return reason(ReasonCode.FINISHED, of.JobEnded(job.finish.kind))
     if job.suspend:
-        return reason(ReasonCode.SUSPENDED, "spec.suspend is true")
+        return reason(ReasonCode.SUSPENDED, of.JobSuspended())
     if job.invalid:
-        return reason(ReasonCode.INVALID, job.invalid)
+        return reason(ReasonCode.INVALID, of.JobInvalid(job.invalid))
     if job.checking:
-        return reason(ReasonCode.CHECKING, "the API server is being asked whether the template is right")
+        return reason(ReasonCode.CHECKING, of.TemplateChecked())
     if job.budget is None:
-        return reason(ReasonCode.NO_BUDGET, f"no GPUBudget selects namespace {job.namespace}")
+        return reason(ReasonCode.NO_BUDGET, of.NoBudgetSelects(job.namespace))
     return None
 
 
@@ -108,18 +109,18 @@ def settled(job: Job) -> bool:
     return job.has_all_pods() and not job.regroups
 
 
-def must_move(job: Job, market: Market) -> str:
-    """Why the job's owner no longer allows where it runs; empty when it may stay (a Never job keeps its width)."""
+def must_move(job: Job, market: Market) -> of.Forbidden | None:
+    """Why the job's owner no longer allows where it runs; None when it may stay (a Never job keeps its width)."""
     if job.allocation is None or job.resize is ResizePolicy.NEVER:
-        return ""
+        return None
     option = job.allocation.option
     if not job.widths.min <= option.gpus <= job.widths.max:
-        return f"it has {count(option.gpus, 'GPU')}, and spec.gpus says {job.widths.min} to {job.widths.max}"
+        return of.WidthNotAllowed(option.gpus, job.widths.min, job.widths.max)
     offer = market.offers.get(option.pool)
     if offer is None or not offer.gpu_type:
-        return ""
+        return None
     if job.gpu_types and offer.gpu_type not in job.gpu_types:
-        return f"spec.gpuTypes no longer names {offer.gpu_type}"
+        return of.GpuTypeNotAllowed(offer.gpu_type)
     if offer.capacity_type is CapacityType.SPOT and job.spot is not SpotPolicy.ALLOWED:
-        return "spec.spotPolicy no longer allows spot capacity"
-    return ""
+        return of.SpotNotAllowed()
+    return None

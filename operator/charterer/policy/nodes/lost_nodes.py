@@ -8,6 +8,7 @@ from typing import NamedTuple
 from charterer.domain.ids import NodeName, RentalId
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import Pool
+from charterer.domain.reasons import facts_of_nodes as of
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import LOST_AFTER_SECONDS, Node
 from charterer.domain.time import Instant, after, seconds_between
@@ -37,9 +38,9 @@ WELL = NodeDoubt()
 def lost(node: Node | None, rental: Rental, now: Instant) -> NodeDoubt:
     """A ready rental whose Node is gone or not ready."""
     if node is None:
-        return NodeDoubt(reason(ReasonCode.LOST_NODE, f"Node {rental.node} was deleted"))
+        return NodeDoubt(reason(ReasonCode.LOST_NODE, of.NodeDeleted(rental.node)))
     if node.lost(now):
-        return NodeDoubt(reason(ReasonCode.LOST_NODE, f"Node {node.name} was not ready for {LOST_AFTER_SECONDS:.0f} s"))
+        return NodeDoubt(reason(ReasonCode.LOST_NODE, of.NodeNotReady(node.name, LOST_AFTER_SECONDS)))
     return NodeDoubt(given_up_at=node.lost_at)
 
 
@@ -50,8 +51,7 @@ def never_ready(rental: Rental, pool: Pool | None, now: Instant) -> NodeDoubt:
     limit = max(_REGISTRATION_SECONDS, START_BOUND_FACTOR * pool.start_seconds)
     began = max(rental.launched, rental.created)  # the clocks of the cloud and of the cluster may differ
     if seconds_between(began, now) >= limit:
-        text = f"instance {rental.instance} has no ready Node {limit / 60:.0f} minutes after its launch"
-        return NodeDoubt(reason(ReasonCode.LOST_NODE, text))
+        return NodeDoubt(reason(ReasonCode.LOST_NODE, of.NoReadyNode(rental.instance, limit)))
     return NodeDoubt(given_up_at=after(began, limit))
 
 
@@ -66,13 +66,11 @@ def hanging(
     overdue: list[tuple[NodeName, Instant, Reason]] = []
     for facts in late:
         for node, pod, end in facts.hanging:
-            minutes = f"{_HANGING_SECONDS / 60:.0f} minutes"
-            text = f"pod {pod} on Node {node} has not ended {minutes} after its grace period"
-            overdue.append((node, after(end, _HANGING_SECONDS), reason(ReasonCode.LOST_NODE, text)))
+            hangs = reason(ReasonCode.LOST_NODE, of.PodHangs(pod, node, _HANGING_SECONDS))
+            overdue.append((node, after(end, _HANGING_SECONDS), hangs))
         for node, run, ended in facts.unrecorded:
-            minutes = f"{_UNRECORDED_SECONDS / 60:.0f} minutes"
-            text = f"{facts.job.namespace}/{run} ended, and {minutes} later this is not on record"
-            overdue.append((node, after(ended, _UNRECORDED_SECONDS), reason(ReasonCode.NOT_RECORDED, text)))
+            missing = of.NotOnRecord(f"{facts.job.namespace}/{run}", _UNRECORDED_SECONDS)
+            overdue.append((node, after(ended, _UNRECORDED_SECONDS), reason(ReasonCode.NOT_RECORDED, missing)))
     return [
         (rental, NodeDoubt(given_up_at=given_up) if now < given_up else NodeDoubt(why))
         for node, given_up, why in overdue

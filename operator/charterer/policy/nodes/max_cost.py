@@ -18,11 +18,11 @@ from charterer.domain.job import Job
 from charterer.domain.jobs.job_cost import job_cost
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
+from charterer.domain.reasons.facts_of_jobs import TooDear
 from charterer.domain.snapshot import Snapshot
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.hard_limit import LOOK_AHEAD_SECONDS, MARGIN_SECONDS, USEFUL_SECONDS
 from charterer.policy.options.option_value import Completion
-from charterer.sentences import count
 
 
 def max_cost_left(job: Job, snapshot: Snapshot) -> float | None:
@@ -58,11 +58,10 @@ def affordable(job: Job, ways: Sequence[Completion], snapshot: Snapshot) -> Sequ
 
 def too_dear(job: Job, ways: Sequence[Completion], snapshot: Snapshot) -> Reason | None:
     """The reason why a job is not started: each of the ways would cost more than it may. None where one fits."""
-    if affordable(job, ways, snapshot):
+    if job.max_cost is None or affordable(job, ways, snapshot):
         return None
     spent = job_cost(job, snapshot.rentals, snapshot.now)
     way = min(ways, key=lambda way: needs(job, way))
-    what = "the cheapest way to the end" if job.remaining is not None else f"to train for {USEFUL_SECONDS} s"
-    where = f"{count(way.option.gpus, 'GPU')} on {way.option.pool}"
-    text = f"spec.maxCost is {job.max_cost}, {spent} are spent, and {what} ({where}) needs ${needs(job, way):.2f}"
-    return reason(ReasonCode.MAX_COST, f"{text}, including a reserve for an orderly stop: raise spec.maxCost to go on")
+    seconds = USEFUL_SECONDS if job.remaining is None else None
+    facts = TooDear(job.max_cost, spent, way.option, needs(job, way), seconds)
+    return reason(ReasonCode.MAX_COST, facts)

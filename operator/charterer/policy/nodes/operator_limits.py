@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from charterer.domain.money import Price
 from charterer.domain.pool import InstanceState, Pool, acting_pool
+from charterer.domain.reasons.facts_of_waits import OperatorFact, OperatorHourlyUsed, OperatorNodesUsed
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import NO_LIMITS, OperatorLimits, Snapshot
 from charterer.sentences import count
@@ -50,19 +51,16 @@ class OperatorRoom:
 
     def allows(self, pool: Pool, more: int) -> bool:
         """Whether that many more nodes of the pool stay within the limits."""
-        return not self.why_not(pool, more)
+        return self.why_not(pool, more) is None
 
-    def why_not(self, pool: Pool, more: int = 1) -> str:
-        """The limit that forbids that many more nodes of the pool, with its numbers; empty when none does."""
+    def why_not(self, pool: Pool, more: int = 1) -> OperatorFact | None:
+        """The limit that forbids that many more nodes of the pool; None when none does."""
         limits, worst = self._limits, _worst(pool)
         if limits.nodes is not None and self.nodes + more > limits.nodes:
-            text = f"the operator may have {count(limits.nodes, 'node')} in all (--max-nodes, chart value limits.nodes)"
-            return f"{text}, and has {self.nodes}: raise it, or wait until others are given back"
+            return OperatorNodesUsed(limits.nodes, self.nodes)
         if limits.hourly is not None and self._micros + more * worst.micros_per_hour > limits.hourly.micros_per_hour:
-            text = f"a node costs up to {worst}, the operator's nodes may cost {limits.hourly} in all"
-            text += f" (--max-dollars-per-hour, chart value limits.dollarsPerHour), and those it has {self.hourly}"
-            return f"{text}: raise it, or wait until others are given back"
-        return ""
+            return OperatorHourlyUsed(worst, limits.hourly, self.hourly)
+        return None
 
     def _add(self, price: Price) -> None:
         self.nodes += 1

@@ -15,6 +15,8 @@ from charterer.domain.job import Job
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
+from charterer.domain.reasons.facts_of_nodes import Demand, GangGone, JobDemand
+from charterer.domain.reasons.facts_of_waits import OperatorFact
 from charterer.domain.rental import Gang, Rental, has_machine
 from charterer.domain.snapshot import Snapshot
 from charterer.policy.jobs.predicates import reason
@@ -25,7 +27,6 @@ from charterer.policy.nodes.holdings import HeldGpus
 from charterer.policy.nodes.placement import GpuClaim, PoolAllocator
 from charterer.policy.nodes.pool_nodes import PoolNodes
 from charterer.policy.nodes.pool_quota import LaunchWait, PoolQuota, PoolRoom
-from charterer.sentences import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +191,8 @@ class Placer:
         """The nodes there are, ready or booting, and those that the pool may still give, as many as ``gpus`` need."""
         return self._quota.pool_room(self.free_nodes(pool), self._snapshot.pools[pool], gpus)
 
-    def operator_limit(self, option: Option) -> str:
-        """Which limit of the operator's forbids the nodes that the option needs at least, with its numbers."""
+    def operator_limit(self, option: Option) -> OperatorFact | None:
+        """Which limit of the operator's forbids the nodes that the option needs at least; None if none does."""
         pool = self._snapshot.pools[option.pool]
         return self._quota.room.why_not(pool) or self._quota.room.why_not(pool, self.pods(option))
 
@@ -217,9 +218,8 @@ class Placer:
 
     def without_their_gang(self, ending: Container[RentalId]) -> Mapping[RentalId, Reason]:
         """The budget's rentals without a machine whose gang lacks others, and why they go: all are made anew."""
-        text = "GPURentals of the nodes that {} needs at once are gone: all are rented anew"
         return {
-            rental.id: reason(ReasonCode.NOT_NEEDED, text.format(gang.job_name))
+            rental.id: reason(ReasonCode.NOT_NEEDED, GangGone(gang.job_name))
             for gang, waiting in self._gangs.short()
             for rental in waiting
             if rental.budget == self._budget.id and rental.id not in ending
@@ -269,11 +269,11 @@ class Placer:
     def _rent(self, pool: PoolId, reserved: Money, worst: Price, start_seconds: float, gang: Gang | None) -> RentalId:
         rental = self._quota.take(pool)
         self.purse.hold(rental, worst, reserved)
-        text = "demand"
+        facts: Demand | JobDemand = Demand(reserved)
         if self._client is not None:
             job, option = self._client.job, self._client.option
-            text = f"{job.namespace}/{job.name} waits for {count(option.gpus, 'GPU')} on {option.pool}"
-        why = Reason(ReasonCode.DEMAND, start_seconds, reserved, f"{text}; {reserved} are held back for the worst case")
+            facts = JobDemand(f"{job.namespace}/{job.name}", option, reserved)
+        why = Reason(ReasonCode.DEMAND, start_seconds, reserved, facts)
         self.rented.append(Rent(rental, pool, self._budget.id, reserved, worst, why, gang))
         return rental
 

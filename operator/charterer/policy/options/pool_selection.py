@@ -1,4 +1,4 @@
-"""Sentences about the pools that a budget's ``spec.poolSelector`` leaves out."""
+"""The pools that a budget's ``spec.poolSelector`` leaves out."""
 
 from __future__ import annotations
 
@@ -7,35 +7,24 @@ from collections.abc import Mapping
 from charterer.domain.budget import EVERYTHING, Budget
 from charterer.domain.ids import PoolId
 from charterer.domain.pool import Pool
-from charterer.sentences import names
-
-_NAMED = 5
-"""Pools, and labels of one pool, that are named at most."""
+from charterer.domain.reasons.facts_of_waits import NoPoolSelected, PoolsLeftOut, SelectorFact
 
 
-def no_pool(budget: Budget, pools: Mapping[PoolId, Pool]) -> str:
-    """Why the budget's money can rent in no pool, with the pools and labels that there are; empty if it selects one."""
+def no_pool(budget: Budget, pools: Mapping[PoolId, Pool]) -> NoPoolSelected | None:
+    """That the budget's money can rent in no pool, with the pools and labels that there are; None if it selects one."""
     if budget.pool_selector == EVERYTHING or len(_others(budget, pools)) < len(pools):
-        return ""
-    there = [f"{pool.id} ({_labels(pool)})" for pool in pools.values()]
-    what = f"the GPUPools are {names(there, _NAMED)}" if there else "there is no GPUPool"
-    return f"spec.poolSelector of GPUBudget {budget.id} selects no GPUPool: it asks for {budget.pool_selector}; {what}"
+        return None
+    there = [(pool.id, tuple([f"{key}={value}" for key, value in pool.labels.items()])) for pool in pools.values()]
+    return NoPoolSelected(budget.id, budget.pool_selector, tuple(there))
 
 
-def left_out(budget: Budget, pools: Mapping[PoolId, Pool]) -> str:
-    """Which pools the budget's money may not rent in; empty if it may rent in all."""
+def left_out(budget: Budget, pools: Mapping[PoolId, Pool]) -> SelectorFact | None:
+    """Which pools the budget's money may not rent in; None if it may rent in all."""
     others = _others(budget, pools)
     if not 0 < len(others) < len(pools):
         return no_pool(budget, pools)
-    return (
-        f"GPUBudget {budget.id} rents only in GPUPools with {budget.pool_selector} (spec.poolSelector), which leaves "
-        f"out {names(others, _NAMED)}"
-    )
+    return PoolsLeftOut(budget.id, budget.pool_selector, tuple(others))
 
 
 def _others(budget: Budget, pools: Mapping[PoolId, Pool]) -> list[PoolId]:
     return [name for name, pool in pools.items() if not budget.pool_selector.matches(pool.labels)]
-
-
-def _labels(pool: Pool) -> str:
-    return names((f"{key}={value}" for key, value in pool.labels.items()), _NAMED) or "no labels"

@@ -31,13 +31,12 @@ from charterer.domain.job import Job
 from charterer.domain.money import Money
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
+from charterer.domain.reasons.facts_of_waits import WaitsForFragment, WaitsForOldNode
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant, after, format_second, seconds_between
-from charterer.policy.budgets import reasons
+from charterer.domain.time import Instant, after, seconds_between
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.nodes.placer import Placer
 from charterer.policy.solve.phase_dp import OptionKey, key_of
-from charterer.sentences import count
 
 _FACTOR = 2.0
 """Multiple of what the wait for a whole node costs that it must save: another job might take that node as well, and
@@ -73,12 +72,10 @@ class _NodeWait:
 
     def reason(self, job: Job, option: Option) -> Reason:
         """Why no node is rented."""
-        money, start = reasons.format_money(self.bill), reasons.format_duration(self.start)
-        text = f"{reasons.name(option)} wanted: a node that is in use is expected to be left in"
-        text += f" {reasons.format_duration(self.seconds)}, whereas a new one would cost {money} while it starts"
-        text += f" for {start}{_at_the_latest(self.until)}"
+        bill = Money.of(self.bill)
+        facts = WaitsForOldNode(option, self.seconds, bill, self.start, self.until)
         gained = job.weight * (self.start - self.seconds)
-        return Reason(ReasonCode.WAITING_FOR_FREE_GPUS, gained, Money.of(-self.bill), text)
+        return Reason(ReasonCode.WAITING_FOR_FREE_GPUS, gained, -bill, facts)
 
 
 class FragmentWaits:
@@ -163,13 +160,9 @@ class FragmentWaits:
         waiter = self._waiter(job, option)
         idle = self._idle_cost(option.pool, option.gpus)
         soonest, gpus = found
-        what = "" if option.gpus <= gpus else f"{count(gpus, 'GPU')} for another job "
-        text = f"{reasons.name(option)} wanted: {what}expected in {reasons.format_duration(soonest)}"
-        text += " on a node that is in use, whereas the other GPUs of a new node would cost"
-        text += f" {reasons.format_money(idle)} until others come"
-        text += _at_the_latest(self._latest(waiter))
-        seconds = -job.weight * soonest
-        return Reason(ReasonCode.WAITING_FOR_FREE_GPUS, seconds, Money.of(-idle), text)
+        others = None if option.gpus <= gpus else gpus
+        facts = WaitsForFragment(option, others, soonest, Money.of(idle), self._latest(waiter))
+        return Reason(ReasonCode.WAITING_FOR_FREE_GPUS, -job.weight * soonest, Money.of(-idle), facts)
 
     def start_up_over(self, job: Job, option: Option) -> tuple[float, float]:
         """Seconds and dollars of the option's start-up that are over, or that the job saves by waiting for a node that
@@ -258,8 +251,3 @@ class FragmentWaits:
         while ends and free[ends[-1][1]] + sum(guest.gpus for guest in guests[ends[-1][1]]) != size:
             ends.pop()
         return ends
-
-
-def _at_the_latest(until: Instant) -> str:
-    """The end of a sentence on a wait: when a node is rented, if the job has waited in vain."""
-    return f"; it is rented at {format_second(until)} at the latest"

@@ -24,10 +24,10 @@ from charterer.domain.job import Allocation, Job
 from charterer.domain.option import Option
 from charterer.domain.period import quiet_until
 from charterer.domain.plan import moves_in_a_day
+from charterer.domain.reasons import facts_of_jobs as of
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant, after, format_minute, moment, seconds_between
+from charterer.domain.time import Instant, after, seconds_between
 from charterer.policy.budgets.deadline import MARGIN
-from charterer.policy.budgets.reasons import name
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.exploration_budget import TRIAL_SECONDS
 from charterer.policy.nodes.max_cost import max_cost_left, within_max_cost
@@ -50,10 +50,10 @@ class MoveLimit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Why a job may not move, in words, and until when (None: until its budget or its owner allows more)."""
+    """Why a job may not move, and until when (None: until its budget or its owner allows more)."""
 
     limit: MoveLimit
-    text: str
+    facts: of.Holding
     until: Instant | None = None
 
     @property
@@ -84,7 +84,7 @@ class MoveGate:
     def closed(self, job: Job, values: OptionValues) -> Hold | None:
         """Why this job stays where it is, wherever it would go; None when it may move."""
         if self._quiet is not None:
-            return Hold(MoveLimit.QUIET_HOURS, f"quiet hours until {format_minute(self._quiet)}", self._quiet)
+            return Hold(MoveLimit.QUIET_HOURS, of.QuietHours(self._quiet), self._quiet)
         allocation = job.allocation
         if allocation is not None and values.is_trial(allocation.option):
             measured = self._being_measured(allocation)
@@ -95,9 +95,9 @@ class MoveGate:
         recent = moves_in_a_day(job.moves, self._now)
         if len(recent) < self._most:
             return None
-        text = f"it was moved {len(recent)} times in 24 h, and maxPerJobPerDay is {self._most}"
+        often = of.MovedOften(len(recent), self._most)
         until = after(recent[-self._most], 86_400.0) if self._most else None
-        return Hold(MoveLimit.MOVES_A_DAY, text, until)
+        return Hold(MoveLimit.MOVES_A_DAY, often, until)
 
     def held(self, job: Job, values: OptionValues, position: JobPosition, to: Completion) -> Hold | None:
         """Why this job does not go there now; None when it may. ``to``: from now to its end, at the worst."""
@@ -115,12 +115,13 @@ class MoveGate:
         if group is None or group.withdrawn_at is None or here is None or to.gpus <= here.option.gpus:
             return None
         until = after(group.withdrawn_at, backoff_seconds(group.withdrawn))
-        return None if self._now >= until else Hold(MoveLimit.WITHDRAWN, "pods that were to join it did not", until)
+        return None if self._now >= until else Hold(MoveLimit.WITHDRAWN, of.DidNotJoin(), until)
 
     def _above_max_cost(self, job: Job, to: Completion) -> Hold | None:
-        if within_max_cost(job, to.option, to.dollars, max_cost_left(job, self._snapshot)):
+        left = max_cost_left(job, self._snapshot)
+        if job.max_cost is None or within_max_cost(job, to.option, to.dollars, left):
             return None
-        return Hold(MoveLimit.MAX_COST, f"with it the job would cost more than its maxCost of {job.max_cost}")
+        return Hold(MoveLimit.MAX_COST, of.AboveMaxCost(job.max_cost))
 
     def _late(self, job: Job, values: OptionValues, position: JobPosition, to: Completion) -> Hold | None:
         """A move that makes the job later than its target, where that would be met without it.
@@ -134,7 +135,7 @@ class MoveGate:
         met = stay <= left if need is None else need.met
         if not met or to.seconds <= stay or to.seconds * (1.0 + MARGIN) <= left:
             return None
-        return Hold(MoveLimit.TARGET, f"it would be late for its target {format_minute(target)}")
+        return Hold(MoveLimit.TARGET, of.LateForTarget(target))
 
     def _being_measured(self, allocation: Allocation) -> Hold | None:
         """The first reports come at the smallest and the largest batch size, and each scatters by some 5 %. A job that
@@ -143,9 +144,7 @@ class MoveGate:
         until = after(allocation.since, allocation.option.entry_seconds + TRIAL_SECONDS)
         if self._now >= until:
             return None
-        gpus = allocation.option.gpus
-        text = f"{gpus} GPUs are being measured: at the latest until {moment(until):%H:%MZ}"
-        return Hold(MoveLimit.MEASURED, text, until)
+        return Hold(MoveLimit.MEASURED, of.BeingMeasured(allocation.option.gpus, until), until)
 
     def _turns_back(self, job: Job, values: OptionValues, position: JobPosition, to: Option) -> Hold | None:
         """Why a move that takes back the last one has to wait; None for any other, or when that has lasted long enough.
@@ -165,8 +164,7 @@ class MoveGate:
         until = after(since, left * costs / changes if changes else 0.0)
         if self._now >= until:
             return None
-        text = f"it came from {name(before)}: not before {format_minute(until)}, when that is worth it"
-        return Hold(MoveLimit.TURNS_BACK, text, until)
+        return Hold(MoveLimit.TURNS_BACK, of.CameFrom(before, until), until)
 
 
 def _turn(before: Option, here: Option, to: Option, values: OptionValues, position: JobPosition) -> bool:

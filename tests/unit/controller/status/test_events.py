@@ -12,6 +12,7 @@ from charterer.domain.jobs.finish import IN_DOUBT, Finish, FinishKind
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Reason, ReasonCode, Release
 from charterer.domain.pool import Pool, Quote
+from charterer.domain.reasons.facts_of_nodes import PoolClosed
 from charterer.domain.steps import OpenPeriod, RecordOffer, RecordRun, RunWarning, SetFinalizer
 from charterer.domain.time import Instant
 from tests import factory as make
@@ -81,7 +82,7 @@ def test_a_budget_that_goes_leaves_an_event_of_what_it_had_spent_which_outlives_
 def test_the_end_of_a_machine_whose_pool_is_gone_is_a_warning() -> None:
     heard = Heard()
     pool = make.pool(gone=True, deleting=True)
-    release = Release(make.rental().id, Reason(ReasonCode.POOL_DELETED, 0.0, ZERO, pool.closed_because))
+    release = Release(make.rental().id, Reason(ReasonCode.POOL_DELETED, 0.0, ZERO, PoolClosed(pool.closed_because)))
     Events(cast(Recorder, heard)).done(release, make.snapshot(pool, make.rental(machine=make.instance())))
     assert heard.events == [("GPURental", "PoolDeleted", "GPUPool a100 is gone", True)]
 

@@ -12,6 +12,7 @@ from charterer.domain.job import Job, PodPhase, Run
 from charterer.domain.jobs.finish import CANNOT_START, IN_DOUBT, Finish, FinishKind
 from charterer.domain.money import ZERO
 from charterer.domain.plan import Reason, ReasonCode, Verdict
+from charterer.domain.reasons.facts_of_waits import NoPool
 from charterer.domain.reports.progress import Progress
 from tests.factory import allocation, at, job, pod, run, snapshot
 
@@ -82,8 +83,8 @@ def test_pods_that_keep_an_older_template_are_told_of_until_they_end() -> None:
 
 def test_a_running_job_that_no_pool_fits_any_more_says_so_where_it_says_that_it_has_its_gpus() -> None:
     one = placed(run(1, pod()))
-    why = Verdict(None, Reason(ReasonCode.NO_OPTION, 0.0, ZERO, "pools have A100"), None)
+    why = Verdict(None, Reason(ReasonCode.NO_OPTION, 0.0, ZERO, NoPool()), None)
     shown = next(
         found for found in job_view(one, why, (), snapshot(one)).conditions if found.type == "CapacityAvailable"
     )
-    assert (shown.status, shown.message) == ("True", "the job has its GPUs: pools have A100")
+    assert (shown.status, shown.message) == ("True", "the job has its GPUs: there is no GPUPool: apply one")

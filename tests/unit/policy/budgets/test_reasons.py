@@ -6,6 +6,7 @@ import pytest
 
 from charterer.domain.plan import ReasonCode
 from charterer.domain.profile import Amdahl
+from charterer.domain.reasons.phrases import format_duration
 from charterer.policy.budgets import reasons
 from charterer.policy.jobs.group_key import menu_key
 from charterer.policy.options.menu import Menus
@@ -38,4 +39,4 @@ def test_a_choice_is_explained_with_its_numbers() -> None:
     ("seconds", "text"), [(45, "45 s"), (1200, "20 min"), (6480, "1.8 h"), (216_000, "2.5 d"), (0.4, "0 s")]
 )
 def test_a_duration_is_written_in_a_unit_in_which_its_number_is_small(seconds: float, text: str) -> None:
-    assert reasons.format_duration(seconds) == text
+    assert format_duration(seconds) == text

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job
-from charterer.domain.money import Price
+from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Allocate, ArrivalsBasis
+from charterer.domain.reasons.facts import Facts
+from charterer.domain.reasons.facts_of_waits import CostsTooMuch, OthersWaitForMoney, SpendsTooMuch
 from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.actions.triage import KeptRuns
-from charterer.policy.budgets import reasons
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.options.option_value import Completion
 from charterer.policy.solve.phase_dp import key_of
@@ -73,20 +74,19 @@ class Commitments:
         if not self._solution.feasible:
             self._committed += self._cost(job, option)
 
-    def refuse(self, job: Job, option: Option) -> str:
+    def refuse(self, job: Job, option: Option) -> Facts:
         """Refuse a job of the queue: nobody behind it gets what the first cannot have.
 
-        A sentence: the dollars that the job needs, and what the budget has for it; or that others come first.
+        The dollars that the job needs, and what the budget has for it; or that others come first.
         """
         if self._refused:
-            return "jobs before it in the queue wait for money too"
+            return OthersWaitForMoney()
         self._refused = True
         if not self._is_expected(self._solution.key(job)):
-            left = reasons.format_money(max(self._solution.committable - self._committed, 0.0))
-            cost = reasons.format_money(self._cost(job, option))
-            return f"it costs about {cost}, and {left} may be committed to jobs now"
+            left = Money.of(max(self._solution.committable - self._committed, 0.0))
+            return CostsTooMuch(Money.of(self._cost(job, option)), left)
         used, allowed = Price.per_second(self._rate), Price.per_second(max(self._solution.allowed, 0.0))
-        return f"it costs {option.price}, other jobs {used}, and the budget may spend {allowed} now"
+        return SpendsTooMuch(option.price, used, allowed)
 
     def _is_expected(self, group: GroupKey) -> bool:
         """Whether the arrival rate of the group's class is known, and no assumption."""

@@ -11,6 +11,9 @@ from charterer.domain.job import Job, Placement, ResizePolicy, RunOutcome
 from charterer.domain.money import ZERO
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
+from charterer.domain.reasons.facts import Both
+from charterer.domain.reasons.facts_of_options import RestartedAtOnce, RunsMeanwhile
+from charterer.domain.reasons.facts_of_waits import WaitsForNodes
 from charterer.policy.actions.admission.commitments import Commitments
 from charterer.policy.actions.admission.no_option import no_option
 from charterer.policy.actions.admission.path_mixing import in_order, ranked_options
@@ -25,7 +28,6 @@ from charterer.policy.nodes.max_cost import affordable, too_dear
 from charterer.policy.options.interruptions import DEFAULT_CHECKPOINT_SECONDS, goes_on
 from charterer.policy.options.option_value import Completion
 from charterer.policy.solve.phase_dp import OptionKey, key_of
-from charterer.sentences import names
 
 _LIMITS = (ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT, ReasonCode.OPERATOR_LIMIT)
 _FULL = (ReasonCode.POOL_FULL, ReasonCode.POOL_COOLING)
@@ -112,8 +114,8 @@ class Admission:
                 cooling = self._plan.snapshot.pools[best.pool].cooling(self._plan.snapshot.now) is not None
                 code = ReasonCode.POOL_COOLING if cooling else ReasonCode.POOL_FULL
                 told = self._refusals
-                text = told.why_not(code, job, best) if option is None else told.room_is_made(job, best)
-                self._plan.decided.judge(job, best, reasons.waiting(code, best, text))
+                refused = told.why_not(code, job, best) if option is None else told.room_is_made(job, best)
+                self._plan.decided.judge(job, best, reasons.waiting(code, best, refused))
                 decided.add(job.id)
         return decided
 
@@ -124,8 +126,8 @@ class Admission:
         for option in (outcome.option for outcome in wanted):
             claim = self._plan.claim(job, option, only_ready=True)
             if claim.placements is not None:
-                text = f"{why.message}; restarted at once on {reasons.name(option)}"
-                moved = Reason(why.code, 0.0, ZERO, text, last_option(job))
+                facts = Both(why.facts, RestartedAtOnce(option))
+                moved = Reason(why.code, 0.0, ZERO, facts, last_option(job))
                 self._money.use(job, option)
                 self._place(job, option, claim.placements, moved)
                 return
@@ -179,9 +181,9 @@ class Admission:
             return None
         if self._runs_meanwhile(job, option, claim.nodes, share):
             return None
-        text = f"waits until {names(claim.nodes)} can take it{self._refusals.passed_over(job, option, wanted)}"
         self._money.wait(job, option)
-        self._plan.decided.judge(job, option, reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, text))
+        why = reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, WaitsForNodes(tuple(claim.nodes)))
+        self._plan.decided.judge(job, option, why.with_note(self._refusals.passed_over(job, option, wanted)))
         return None
 
     def _runs_meanwhile(self, job: Job, option: Option, nodes: Sequence[RentalId], share: GroupAssignment) -> bool:
@@ -204,8 +206,7 @@ class Admission:
         gains = goes_on(rest.speed / option.speed, wait, option.entry_seconds - start, write)
         if not gains or not self._plan.placer.hosts(dict.fromkeys(places, job.grace_seconds)):
             return False
-        text = f"{reasons.name(rest)} until the other nodes for {reasons.name(option)} are ready"
-        why = Reason(ReasonCode.INTERRUPTION, 0.0, ZERO, text, job.records[-1].option)
+        why = Reason(ReasonCode.INTERRUPTION, 0.0, ZERO, RunsMeanwhile(rest, option), job.records[-1].option)
         self._place(job, rest, tuple([Placement(name, size) for name in places]), why)
         return True
 
@@ -216,13 +217,12 @@ class Admission:
         feasible = self._solution.feasible
         why = reasons.choice(option, share.values, share.group.weight, share.position(job), feasible=feasible)
         why = self._solution.with_deadline_note(job, why)
-        why = replace(why, message=f"{why.message}{self._refusals.passed_over(job, option, wanted)}")
-        self._place(job, option, placements, why)
+        self._place(job, option, placements, why.with_note(self._refusals.passed_over(job, option, wanted)))
 
     def _place(self, job: Job, option: Option, placements: Sequence[Placement], why: Reason) -> None:
         left = self._displaced.get(job.id, why)
         if left.code is not why.code:
-            why = replace(why, code=left.code, message=f"{left.message}; {why.message}")
+            why = replace(why, code=left.code, facts=Both(left.facts, why.facts))
         self._placed.add(job.id)
         self._money.start(job, self._plan.decided.allocate(job, option, next_run(job), tuple(placements), why))
         self._plan.decided.judge(job, option, why)

@@ -226,7 +226,7 @@ class _Shortage:
         room = self._rooms.get(held.option.pool)
         if room is None or not all(place.rental in room.free for place in held.placements):
             return False
-        return self._gate.closed(job, share.values) is None and not must_move(job, solution.inputs.market)
+        return self._gate.closed(job, share.values) is None and must_move(job, solution.inputs.market) is None
 
     def _running_on(self, job: Job, share: GroupAssignment) -> Candidate | None:
         """The job with its narrower options; None where there are none."""

@@ -1,0 +1,271 @@
+"""What is known of a job that wants no GPUs, whose run does not go well, that may not stay, or that may not move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from charterer.domain.jobs.finish import FinishKind
+from charterer.domain.money import Money
+from charterer.domain.option import Option
+from charterer.domain.time import Instant
+
+# --- it wants no GPUs -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class JobDeleted:
+    """It is being deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """It has ended for good."""
+
+    kind: FinishKind
+
+
+@dataclass(frozen=True, slots=True)
+class JobSuspended:
+    """Its owner suspends it."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobInvalid:
+    """It is refused. ``words``: of who refuses it."""
+
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateChecked:
+    """Its template is being tried at the API server."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoBudgetSelects:
+    """No budget pays for its namespace."""
+
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True)
+class RestsForRecord:
+    """Its last run, which was withdrawn before it started, is not on record yet."""
+
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rests:
+    """It rests until ``until`` after a run that failed, or that never started."""
+
+    run: int
+    until: Instant
+    started: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MaxCostSpent:
+    """It is stopped, because what is left of its maxCost pays for the stop only."""
+
+    spent: Money
+    max_cost: Money
+
+
+@dataclass(frozen=True, slots=True)
+class TooDear:
+    """None of its options stays within its maxCost. ``option`` is the cheapest, and needs ``needed``.
+
+    ``seconds``: of training that ``needed`` is for; None: it is for all the work that is left.
+    """
+
+    max_cost: Money
+    spent: Money
+    option: Option
+    needed: float
+    seconds: int | None
+
+
+# --- its run does not go well -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Stalls:
+    """Its run has not advanced for so many seconds."""
+
+    run: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class PredecessorLives:
+    """Its run could not begin beside the one before."""
+
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotRunning:
+    """Its run was not fully running within so many seconds. ``trouble``: in words of the cluster, or empty."""
+
+    run: int
+    seconds: float
+    trouble: str
+
+
+@dataclass(frozen=True, slots=True)
+class NeverStarts:
+    """Its run cannot start as it is. ``trouble``: in words of the cluster, or empty."""
+
+    run: int
+    trouble: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotJoined:
+    """Pods that were added to its run, of this name, do not train with the others."""
+
+    run: str
+    trouble: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotRegrouped:
+    """The pods of its run, of this name, do not train together as they should."""
+
+    run: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotBelieved:
+    """Its status names a rental that is not its own. ``words``: why that is not believed."""
+
+    words: str
+
+
+# --- it may not stay where it is --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WidthNotAllowed:
+    """It has ``gpus`` GPUs, and its owner now allows ``least`` to ``most``."""
+
+    gpus: int
+    least: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTypeNotAllowed:
+    """Its owner no longer names the GPU type that it has."""
+
+    gpu_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpotNotAllowed:
+    """Its owner no longer allows nodes that the cloud may take back."""
+
+
+Forbidden = WidthNotAllowed | GpuTypeNotAllowed | SpotNotAllowed
+"""Why a job's owner no longer allows where it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forced:
+    """It goes to ``to``, because it may not stay."""
+
+    why: Forbidden
+    to: Option
+
+
+# --- it may not move --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class QuietHours:
+    """The budget moves no job until then."""
+
+    until: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class MovedOften:
+    """It was moved as often in a day as the budget allows."""
+
+    times: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class DidNotJoin:
+    """Pods that were to join its run did not, a while ago."""
+
+
+@dataclass(frozen=True, slots=True)
+class AboveMaxCost:
+    """It would cost more than it may."""
+
+    max_cost: Money
+
+
+@dataclass(frozen=True, slots=True)
+class LateForTarget:
+    """It would be late."""
+
+    target: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class BeingMeasured:
+    """Its width is being measured."""
+
+    gpus: int
+    until: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class CameFrom:
+    """It would take back its last move."""
+
+    option: Option
+    until: Instant
+
+
+Holding = QuietHours | MovedOften | DidNotJoin | AboveMaxCost | LateForTarget | BeingMeasured | CameFrom
+"""What holds a job where it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class WouldPay:
+    """A move to ``to`` would pay, and is not made."""
+
+    to: Option
+    held: Holding
+
+
+JobFact = (
+    JobDeleted
+    | JobEnded
+    | JobSuspended
+    | JobInvalid
+    | TemplateChecked
+    | NoBudgetSelects
+    | RestsForRecord
+    | Rests
+    | MaxCostSpent
+    | TooDear
+    | Stalls
+    | PredecessorLives
+    | NotRunning
+    | NeverStarts
+    | NotJoined
+    | NotRegrouped
+    | NotBelieved
+    | Forbidden
+    | Forced
+    | Holding
+    | WouldPay
+)
+"""Facts of jobs."""

@@ -1,0 +1,222 @@
+"""What is known of a node that is rented, goes away, or is given back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from charterer.domain.ids import BudgetId, InstanceId, NodeName, RentalId
+from charterer.domain.money import Money, Price
+from charterer.domain.option import Option
+from charterer.domain.time import Instant
+
+# --- it is rented -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """It is wanted; ``reserved`` is held back for its worst case."""
+
+    reserved: Money
+
+
+@dataclass(frozen=True, slots=True)
+class JobDemand:
+    """A job, ``namespace/name``, waits for an option that needs it."""
+
+    job: str
+    option: Option
+    reserved: Money
+
+
+# --- it goes away -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEnds:
+    """It ends at a time that is known, and a job leaves it before."""
+
+    rental: RentalId
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class RentalDeleted:
+    """Somebody deletes its rental."""
+
+    rental: RentalId
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """The cloud takes it back, or, if not ``certain``, may. ``words``: in whose words, or empty."""
+
+    instance: InstanceId | None
+    rental: RentalId
+    certain: bool
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class RentalGoesAway:
+    """It drains or has ended. ``words``: why it was released, or empty."""
+
+    rental: RentalId
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDeleted:
+    """Its Node object was deleted. ``node``: None where its name is not known."""
+
+    node: NodeName | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeNotReady:
+    """Its Node was not ready for so many seconds."""
+
+    node: NodeName
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class NoReadyNode:
+    """So many seconds after its launch it is no ready Node."""
+
+    instance: InstanceId | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class PodHangs:
+    """A pod there has not ended so many seconds after its grace period."""
+
+    pod: str
+    node: NodeName
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class NotOnRecord:
+    """A run, ``namespace/name``, ended there, and so many seconds later its end is not on record."""
+
+    run: str
+    seconds: float
+
+
+# --- it is given back -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HeldUp:
+    """It held a run up, and nobody uses it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodWasSlow:
+    """It held up the run of a job, ``namespace/name``, which has another node now."""
+
+    pod: int | None
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """A person ends all nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetGoes:
+    """Its budget is being deleted."""
+
+    budget: BudgetId
+
+
+@dataclass(frozen=True, slots=True)
+class PoolClosed:
+    """Its pool is no longer to be used. ``words``: why."""
+
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class HardLimitNear:
+    """Its budget has all but reached the hard limit."""
+
+    spent: Money
+    committed: Money
+    limit: Money | None
+
+
+@dataclass(frozen=True, slots=True)
+class HourlyLimitPassed:
+    """Its budget's nodes cost more an hour than they may."""
+
+    hourly: Price
+    limit: Price
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """No job uses it, and none waits for it."""
+
+    rental: RentalId
+
+
+@dataclass(frozen=True, slots=True)
+class IdleUntilEnd:
+    """No job uses it, and it ends soon."""
+
+    rental: RentalId
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class NotWaitedFor:
+    """No job waits for it any more."""
+
+    rental: RentalId
+
+
+@dataclass(frozen=True, slots=True)
+class GangIncomplete:
+    """A job, ``namespace/name``, needs ``nodes`` nodes at once, of which ``came`` came."""
+
+    job: str
+    nodes: int
+    came: int
+
+
+@dataclass(frozen=True, slots=True)
+class GangGone:
+    """Other rentals of the nodes that a job, ``namespace/name``, needs at once are gone."""
+
+    job: str
+
+
+NodeFact = (
+    Demand
+    | JobDemand
+    | NodeEnds
+    | RentalDeleted
+    | TakenBack
+    | RentalGoesAway
+    | NodeDeleted
+    | NodeNotReady
+    | NoReadyNode
+    | PodHangs
+    | NotOnRecord
+    | HeldUp
+    | PodWasSlow
+    | Drained
+    | BudgetGoes
+    | PoolClosed
+    | HardLimitNear
+    | HourlyLimitPassed
+    | Idle
+    | IdleUntilEnd
+    | NotWaitedFor
+    | GangIncomplete
+    | GangGone
+)
+"""Facts of nodes."""

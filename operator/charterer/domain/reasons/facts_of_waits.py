@@ -1,0 +1,364 @@
+"""What is known of a job that waits: what it waits for, and what no pool or no budget gives it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from charterer.domain.budget import Selector
+from charterer.domain.ids import BudgetId, PoolId, RentalId
+from charterer.domain.money import Money, Price
+from charterer.domain.nodes.waits import ExpectedWait
+from charterer.domain.option import Option
+from charterer.domain.order import CoolDown
+from charterer.domain.time import Instant
+
+# --- its nodes come ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsForNodes:
+    """It waits until these nodes can take it."""
+
+    nodes: tuple[RentalId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsForOldNode:
+    """A node that is in use is expected to be left in ``seconds``.
+
+    A new one would cost ``bill`` while it starts, which takes ``start`` seconds. It is rented at ``until``.
+    """
+
+    option: Option
+    seconds: float
+    bill: Money
+    start: float
+    until: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsForFragment:
+    """GPUs of a node that is in use are expected to come free in ``seconds``. ``others``: as many, for another job.
+
+    The GPUs of a new node that nobody wants would cost ``idle``. It is rented at ``until``.
+    """
+
+    option: Option
+    others: int | None
+    seconds: float
+    idle: Money
+    until: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class LateNodes:
+    """A pool is expected to give a node after ``wait``. ``doubt``: the refusal for which that is in doubt."""
+
+    pool: PoolId
+    wait: ExpectedWait
+    doubt: CoolDown | None
+
+
+# --- its budget does not pay ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OthersWaitForMoney:
+    """Jobs before it wait for money."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostsTooMuch:
+    """It costs ``cost``, and ``left`` may be committed."""
+
+    cost: Money
+    left: Money
+
+
+@dataclass(frozen=True, slots=True)
+class SpendsTooMuch:
+    """It costs ``price``, other jobs ``used``, and the budget may spend ``allowed``."""
+
+    price: Price
+    used: Price
+    allowed: Price
+
+
+@dataclass(frozen=True, slots=True)
+class AboveHourlyLimit:
+    """One node costs more an hour than all may."""
+
+    node: Price
+    limit: Price
+
+
+@dataclass(frozen=True, slots=True)
+class HourlyLimitUsed:
+    """Nodes for ``hourly`` are rented, so that one more would pass the limit."""
+
+    node: Price
+    hourly: Price
+    limit: Price
+
+
+@dataclass(frozen=True, slots=True)
+class HardLimitUsed:
+    """One more node may cost ``needed``, and ``left`` of the hard limit is not committed."""
+
+    needed: Money
+    left: Money
+    limit: Money | None
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorNodesUsed:
+    """The operator has as many nodes as it may."""
+
+    limit: int
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorHourlyUsed:
+    """The operator's nodes cost as much as they may."""
+
+    node: Price
+    limit: Price
+    hourly: Price
+
+
+OperatorFact = OperatorNodesUsed | OperatorHourlyUsed
+"""Which limit of the operator's is reached."""
+
+# --- its pool gives none ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorStopped:
+    """A person stopped the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolCools:
+    """The cloud refused a node a while ago."""
+
+
+@dataclass(frozen=True, slots=True)
+class RentalUnreadable:
+    """A rental there cannot be read, so that nobody knows what there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetEnds:
+    """Its budget is being deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClockBehind:
+    """Its budget's period has not begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolEnds:
+    """Its pool is being deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloudSilent:
+    """The cloud of its pool has not answered yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoNodeNow:
+    """No node can be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolFull:
+    """A pool has all the ``nodes`` that it may, by the size of its group or its maxNodes.
+
+    ``apart``: GPUs that are free there, but not together; None where there are too few.
+    """
+
+    pool: PoolId
+    nodes: int
+    by_group: bool
+    apart: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BetterAlone:
+    """The job would rather have this option, did no others want it."""
+
+    option: Option
+
+
+BlockedFact = (
+    OperatorStopped
+    | PoolCools
+    | RentalUnreadable
+    | BudgetEnds
+    | ClockBehind
+    | PoolEnds
+    | CloudSilent
+    | NoNodeNow
+    | PoolFull
+)
+"""Why a pool gives no node."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoomShared:
+    """Why an option cannot be had, and how the room of its pool is shared among ``waiting`` jobs.
+
+    ``gap``: by which fraction another sharing could be better; None where that is not worth a word. ``any_price``:
+    whether a job is late whatever it gets. ``node``: what an hour of one more node would be worth beyond its price;
+    ``payable``: what the budget may spend.
+    """
+
+    why: BlockedFact | BetterAlone
+    pool: PoolId
+    waiting: int
+    gap: float | None
+    any_price: bool
+    node: Price
+    payable: Price
+
+
+@dataclass(frozen=True, slots=True)
+class RoomIsMade:
+    """Running jobs make room in the full pool: ``near`` by name, ``far`` of other namespaces."""
+
+    full: PoolFull
+    near: tuple[str, ...]
+    far: int
+
+
+# --- no pool has what it asks for -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NoPoolSelected:
+    """A budget's selector matches no pool. ``there``: the pools, each with its labels as ``key=value``."""
+
+    budget: BudgetId
+    selector: Selector
+    there: tuple[tuple[PoolId, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolsLeftOut:
+    """Pools that a budget's selector does not match."""
+
+    budget: BudgetId
+    selector: Selector
+    pools: tuple[PoolId, ...]
+
+
+SelectorFact = NoPoolSelected | PoolsLeftOut
+"""What a budget's selector leaves out."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotAskedYet:
+    """The clouds of these pools have not answered yet, and no other pool fits."""
+
+    pools: tuple[PoolId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a job asks for: so many GPUs, of any of these types (empty: of all)."""
+
+    least: int
+    most: int
+    gpu_types: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoPool:
+    """There is no pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoKnownPool:
+    """No pool has a known price and size."""
+
+    asked: Request
+
+
+@dataclass(frozen=True, slots=True)
+class OtherGpuTypes:
+    """Pools have other GPU types."""
+
+    asked: Request
+    there: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OnlySpot:
+    """Only nodes fit that the cloud may take back."""
+
+    asked: Request
+
+
+@dataclass(frozen=True, slots=True)
+class PoolsTooSmall:
+    """The largest pool that has the type is too small."""
+
+    asked: Request
+    pool: PoolId
+    gpus: int
+    gpu_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class NothingFits:
+    """No pool fits for another reason."""
+
+    asked: Request
+
+
+@dataclass(frozen=True, slots=True)
+class PoolTrouble:
+    """A pool whose price or size is not known. ``words``: what its cloud answers; empty: it tells no price."""
+
+    pool: PoolId
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoPlan:
+    """Planning failed. ``words``: of the problem that is told of the object."""
+
+    words: str
+
+
+WaitFact = (
+    WaitsForNodes
+    | WaitsForOldNode
+    | WaitsForFragment
+    | LateNodes
+    | OthersWaitForMoney
+    | CostsTooMuch
+    | SpendsTooMuch
+    | AboveHourlyLimit
+    | HourlyLimitUsed
+    | HardLimitUsed
+    | OperatorFact
+    | BlockedFact
+    | BetterAlone
+    | RoomShared
+    | RoomIsMade
+    | SelectorFact
+    | NotAskedYet
+    | NoPool
+    | NoKnownPool
+    | OtherGpuTypes
+    | OnlySpot
+    | PoolsTooSmall
+    | NothingFits
+    | PoolTrouble
+    | NoPlan
+)
+"""Facts of jobs that wait."""

@@ -1,0 +1,37 @@
+"""Parts of sentences: durations, dollars, options."""
+
+from __future__ import annotations
+
+from charterer.domain.money import Money
+from charterer.domain.option import Option
+from charterer.sentences import count
+
+
+def format_duration(duration: float) -> str:
+    """Seconds for people: ``45 s``, ``20 min``, ``1.8 h``, ``2.5 d``."""
+    if duration < 100:
+        return f"{duration:.0f} s"
+    if duration < 6000:
+        return f"{duration / 60:.0f} min"
+    return f"{duration / 3600:.1f} h" if duration < 172_800 else f"{duration / 86_400:.1f} d"
+
+
+def format_money(amount: float) -> str:
+    """Dollars for people."""
+    return str(Money.of(amount))
+
+
+def name(option: Option) -> str:
+    """``8 GPUs on a100``."""
+    return f"{count(option.gpus, 'GPU')} on {option.pool}"
+
+
+def all_nodes(nodes: int, by_group: bool) -> str:
+    """The most nodes of a pool, with what sets it: the size of its group, or its maxNodes."""
+    whole = "the only node" if nodes == 1 else f"all {nodes} nodes"
+    return f"{whole} that {'its group takes' if by_group else 'spec.maxNodes allows'}"
+
+
+def after_colon(words: str) -> str:
+    """The words of others at the end of a sentence; empty without any."""
+    return f": {words}" if words else ""

@@ -1,0 +1,165 @@
+"""Sentences of jobs that want no GPUs, whose runs do not go well, that may not stay, or that may not move."""
+
+from __future__ import annotations
+
+from charterer.domain.reasons import facts_of_jobs as of
+from charterer.domain.reasons.phrases import after_colon, format_duration, name
+from charterer.domain.reasons.room import tell
+from charterer.domain.time import format_minute, format_second, moment
+from charterer.sentences import count
+
+
+@tell.register
+def _(_: of.JobDeleted) -> str:
+    return "the job is being deleted"
+
+
+@tell.register
+def _(job: of.JobEnded) -> str:
+    return f"the job has ended: {job.kind}"
+
+
+@tell.register
+def _(_: of.JobSuspended) -> str:
+    return "spec.suspend is true"
+
+
+@tell.register
+def _(job: of.JobInvalid) -> str:
+    return job.words
+
+
+@tell.register
+def _(_: of.TemplateChecked) -> str:
+    return "the API server is being asked whether the template is right"
+
+
+@tell.register
+def _(job: of.NoBudgetSelects) -> str:
+    return f"no GPUBudget selects namespace {job.namespace}"
+
+
+@tell.register
+def _(job: of.RestsForRecord) -> str:
+    return f"run {job.run} never started; the next run waits until its pods have ended"
+
+
+@tell.register
+def _(job: of.Rests) -> str:
+    ended = "failed" if job.started else "never started"
+    return f"run {job.run} {ended}; the next run is not before {format_second(job.until)}"
+
+
+@tell.register
+def _(job: of.MaxCostSpent) -> str:
+    return (
+        f"{job.spent} of spec.maxCost {job.max_cost} are spent, and the rest is reserved for an orderly stop: raise "
+        "spec.maxCost to go on"
+    )
+
+
+@tell.register
+def _(job: of.TooDear) -> str:
+    what = "the cheapest way to the end" if job.seconds is None else f"to train for {job.seconds} s"
+    return (
+        f"spec.maxCost is {job.max_cost}, {job.spent} are spent, and {what} ({name(job.option)}) needs "
+        f"${job.needed:.2f}, including a reserve for an orderly stop: raise spec.maxCost to go on"
+    )
+
+
+@tell.register
+def _(job: of.Stalls) -> str:
+    return (
+        f"run {job.run} has not advanced for {format_duration(job.seconds)} while its pods live: it starts again from "
+        "its checkpoint"
+    )
+
+
+@tell.register
+def _(job: of.PredecessorLives) -> str:
+    return f"run {job.run} could not begin: its predecessor has not ended"
+
+
+@tell.register
+def _(job: of.NotRunning) -> str:
+    return f"run {job.run} was not fully running within {job.seconds:.0f} s{after_colon(job.trouble)}"
+
+
+@tell.register
+def _(job: of.NeverStarts) -> str:
+    return f"run {job.run} can never start{after_colon(job.trouble)}"
+
+
+@tell.register
+def _(job: of.NotJoined) -> str:
+    return f"the pods that were added to {job.run} did not join it in time{after_colon(job.trouble)}"
+
+
+@tell.register
+def _(job: of.NotRegrouped) -> str:
+    return f"the pods of {job.run} did not train as generation {job.generation} in time: it starts again"
+
+
+@tell.register
+def _(job: of.NotBelieved) -> str:
+    return job.words
+
+
+@tell.register
+def _(job: of.WidthNotAllowed) -> str:
+    return f"it has {count(job.gpus, 'GPU')}, and spec.gpus says {job.least} to {job.most}"
+
+
+@tell.register
+def _(job: of.GpuTypeNotAllowed) -> str:
+    return f"spec.gpuTypes no longer names {job.gpu_type}"
+
+
+@tell.register
+def _(_: of.SpotNotAllowed) -> str:
+    return "spec.spotPolicy no longer allows spot capacity"
+
+
+@tell.register
+def _(job: of.Forced) -> str:
+    return f"{tell(job.why)}: it goes to {name(job.to)}"
+
+
+@tell.register
+def _(hold: of.QuietHours) -> str:
+    return f"quiet hours until {format_minute(hold.until)}"
+
+
+@tell.register
+def _(hold: of.MovedOften) -> str:
+    return f"it was moved {hold.times} times in 24 h, and maxPerJobPerDay is {hold.most}"
+
+
+@tell.register
+def _(_: of.DidNotJoin) -> str:
+    return "pods that were to join it did not"
+
+
+@tell.register
+def _(hold: of.AboveMaxCost) -> str:
+    return f"with it the job would cost more than its maxCost of {hold.max_cost}"
+
+
+@tell.register
+def _(hold: of.LateForTarget) -> str:
+    return f"it would be late for its target {format_minute(hold.target)}"
+
+
+@tell.register
+def _(hold: of.BeingMeasured) -> str:
+    return f"{hold.gpus} GPUs are being measured: at the latest until {moment(hold.until):%H:%MZ}"
+
+
+@tell.register
+def _(hold: of.CameFrom) -> str:
+    return f"it came from {name(hold.option)}: not before {format_minute(hold.until)}, when that is worth it"
+
+
+@tell.register
+def _(job: of.WouldPay) -> str:
+    return f"{name(job.to)} would pay, but {tell(job.held)}"

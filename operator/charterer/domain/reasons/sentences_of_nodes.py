@@ -1,0 +1,128 @@
+"""Sentences of nodes that are rented, go away, or are given back."""
+
+from __future__ import annotations
+
+from charterer.domain.reasons import facts_of_nodes as of
+from charterer.domain.reasons.phrases import after_colon, name
+from charterer.domain.reasons.room import tell
+from charterer.domain.time import format_minute
+
+
+@tell.register
+def _(node: of.Demand) -> str:
+    return f"demand; {node.reserved} are held back for the worst case"
+
+
+@tell.register
+def _(node: of.JobDemand) -> str:
+    return f"{node.job} waits for {name(node.option)}; {node.reserved} are held back for the worst case"
+
+
+@tell.register
+def _(node: of.NodeEnds) -> str:
+    return f"{node.rental} ends at {format_minute(node.at)}; it leaves to save its work"
+
+
+@tell.register
+def _(node: of.RentalDeleted) -> str:
+    return f"GPURental {node.rental} is being deleted"
+
+
+@tell.register
+def _(node: of.TakenBack) -> str:
+    verb = "takes" if node.certain else "may take"
+    whose = f" ({node.words})" if node.words else ""
+    return f"the cloud {verb} back {node.instance} of {node.rental}{whose}"
+
+
+@tell.register
+def _(node: of.RentalGoesAway) -> str:
+    return f"GPURental {node.rental} is going away{after_colon(node.words)}"
+
+
+@tell.register
+def _(node: of.NodeDeleted) -> str:
+    return f"Node {node.node} was deleted"
+
+
+@tell.register
+def _(node: of.NodeNotReady) -> str:
+    return f"Node {node.node} was not ready for {node.seconds:.0f} s"
+
+
+@tell.register
+def _(node: of.NoReadyNode) -> str:
+    return f"instance {node.instance} has no ready Node {node.seconds / 60:.0f} minutes after its launch"
+
+
+@tell.register
+def _(node: of.PodHangs) -> str:
+    return f"pod {node.pod} on Node {node.node} has not ended {node.seconds / 60:.0f} minutes after its grace period"
+
+
+@tell.register
+def _(node: of.NotOnRecord) -> str:
+    return f"{node.run} ended, and {node.seconds / 60:.0f} minutes later this is not on record"
+
+
+@tell.register
+def _(_: of.HeldUp) -> str:
+    return "it held a run up, and nobody uses it now"
+
+
+@tell.register
+def _(node: of.PodWasSlow) -> str:
+    return f"pod {node.pod} of {node.job} was slow"
+
+
+@tell.register
+def _(_: of.Drained) -> str:
+    return "a person has the operator drained: all nodes are ended"
+
+
+@tell.register
+def _(node: of.BudgetGoes) -> str:
+    return f"GPUBudget {node.budget} is being deleted"
+
+
+@tell.register
+def _(node: of.PoolClosed) -> str:
+    return node.words
+
+
+@tell.register
+def _(node: of.HardLimitNear) -> str:
+    return (
+        f"{node.spent} are spent and {node.committed} committed of a hard limit of {node.limit}: all nodes are ended "
+        "before it is reached"
+    )
+
+
+@tell.register
+def _(node: of.HourlyLimitPassed) -> str:
+    return f"{node.hourly} at worst prices exceed the hourly limit {node.limit}"
+
+
+@tell.register
+def _(node: of.Idle) -> str:
+    return f"no job uses {node.rental} and none waits for it"
+
+
+@tell.register
+def _(node: of.IdleUntilEnd) -> str:
+    return f"no job uses {node.rental}, which ends at {format_minute(node.at)}"
+
+
+@tell.register
+def _(node: of.NotWaitedFor) -> str:
+    return f"no job waits for {node.rental} any more"
+
+
+@tell.register
+def _(node: of.GangIncomplete) -> str:
+    return f"{node.job} needs {node.nodes} nodes at once, and {node.came} came: what no other job uses is given back"
+
+
+@tell.register
+def _(node: of.GangGone) -> str:
+    return f"GPURentals of the nodes that {node.job} needs at once are gone: all are rented anew"

@@ -1,0 +1,261 @@
+"""Sentences of jobs that wait: what they wait for, and what no pool or no budget gives them."""
+
+from __future__ import annotations
+
+from charterer.domain.reasons import facts_of_waits as of
+from charterer.domain.reasons.phrases import all_nodes, format_duration, name
+from charterer.domain.reasons.room import tell
+from charterer.domain.time import Instant, format_minute, format_second
+from charterer.sentences import count, did_you_mean, names
+
+_NAMED = 5
+"""Pools, and labels of one pool, that are named at most."""
+_OR_WAIT = "raise it, or wait until others are given back"
+
+# --- its nodes come ---------------------------------------------------------------------------------------------------
+
+
+@tell.register
+def _(job: of.WaitsForNodes) -> str:
+    return f"waits until {names(job.nodes)} can take it"
+
+
+@tell.register
+def _(job: of.WaitsForOldNode) -> str:
+    return (
+        f"{name(job.option)} wanted: a node that is in use is expected to be left in {format_duration(job.seconds)}, "
+        f"whereas a new one would cost {job.bill} while it starts for {format_duration(job.start)}"
+        f"{_at_the_latest(job.until)}"
+    )
+
+
+@tell.register
+def _(job: of.WaitsForFragment) -> str:
+    what = "" if job.others is None else f"{count(job.others, 'GPU')} for another job "
+    return (
+        f"{name(job.option)} wanted: {what}expected in {format_duration(job.seconds)} on a node that is in use, "
+        f"whereas the other GPUs of a new node would cost {job.idle} until others come{_at_the_latest(job.until)}"
+    )
+
+
+def _at_the_latest(until: Instant) -> str:
+    return f"; it is rented at {format_second(until)} at the latest"
+
+
+@tell.register
+def _(late: of.LateNodes) -> str:
+    told, doubt, wait = [], late.doubt, late.wait
+    if doubt is not None:
+        whose = "" if doubt.by is None else f"GPUPool {doubt.by} was "
+        times = "" if doubt.times == 1 else f" {doubt.times} times in a row, last"
+        told.append(f"{whose}refused{times} at {format_minute(doubt.since)}: {doubt.code}")
+    if wait.measured:
+        between = f"{format_duration(wait.low)} to {format_duration(wait.high)}"
+        told.append(f"{between}, measured in {wait.hours:.0f} hours like this one")
+    reason = f" ({'; '.join(told)})" if told else ""
+    return f"{late.pool} is expected to give a node only after {format_duration(wait.seconds)}{reason}"
+
+
+# --- its budget does not pay ------------------------------------------------------------------------------------------
+
+
+@tell.register
+def _(_: of.OthersWaitForMoney) -> str:
+    return "jobs before it in the queue wait for money too"
+
+
+@tell.register
+def _(job: of.CostsTooMuch) -> str:
+    return f"it costs about {job.cost}, and {job.left} may be committed to jobs now"
+
+
+@tell.register
+def _(job: of.SpendsTooMuch) -> str:
+    return f"it costs {job.price}, other jobs {job.used}, and the budget may spend {job.allowed} now"
+
+
+@tell.register
+def _(limit: of.AboveHourlyLimit) -> str:
+    return f"a node costs {limit.node}, more than spec.maxHourlyRate ({limit.limit}): raise it"
+
+
+@tell.register
+def _(limit: of.HourlyLimitUsed) -> str:
+    return f"a node costs {limit.node}, and nodes for {limit.hourly} of spec.maxHourlyRate ({limit.limit}) are rented"
+
+
+@tell.register
+def _(limit: of.HardLimitUsed) -> str:
+    return (
+        f"a node may cost {limit.needed} until it can be given back, and {limit.left} of spec.hardLimit "
+        f"({limit.limit}) is not committed"
+    )
+
+
+@tell.register
+def _(limit: of.OperatorNodesUsed) -> str:
+    return (
+        f"the operator may have {count(limit.limit, 'node')} in all (--max-nodes, chart value limits.nodes), and has "
+        f"{limit.nodes}: {_OR_WAIT}"
+    )
+
+
+@tell.register
+def _(limit: of.OperatorHourlyUsed) -> str:
+    return (
+        f"a node costs up to {limit.node}, the operator's nodes may cost {limit.limit} in all (--max-dollars-per-hour, "
+        f"chart value limits.dollarsPerHour), and those it has {limit.hourly}: {_OR_WAIT}"
+    )
+
+
+# --- its pool gives none ----------------------------------------------------------------------------------------------
+
+
+@tell.register
+def _(_: of.OperatorStopped) -> str:
+    return "the operator was stopped and rents nothing: see the condition Stopped of the GPUBudgets"
+
+
+@tell.register
+def _(_: of.PoolCools) -> str:
+    return "its pool had none to give and is asked again later"
+
+
+@tell.register
+def _(_: of.RentalUnreadable) -> str:
+    return "a GPURental of its pool cannot be read"
+
+
+@tell.register
+def _(_: of.BudgetEnds) -> str:
+    return "its budget is being deleted"
+
+
+@tell.register
+def _(_: of.ClockBehind) -> str:
+    return "its budget's period has not begun by the operator's clock"
+
+
+@tell.register
+def _(_: of.PoolEnds) -> str:
+    return "its pool is being deleted"
+
+
+@tell.register
+def _(_: of.CloudSilent) -> str:
+    return "the cloud of its pool has not answered yet"
+
+
+@tell.register
+def _(_: of.NoNodeNow) -> str:
+    return "no node can be had now"
+
+
+@tell.register
+def _(full: of.PoolFull) -> str:
+    apart = "" if full.apart is None else f", and its {full.apart} free GPUs are not together as the job needs them"
+    return f"{full.pool} has {all_nodes(full.nodes, full.by_group)}{apart}"
+
+
+@tell.register
+def _(job: of.BetterAlone) -> str:
+    return f"{name(job.option)} would be better for it alone"
+
+
+@tell.register
+def _(room: of.RoomShared) -> str:
+    text, whom, one = tell(room.why), "it", "it"
+    if room.waiting > 1:
+        text += f"; the room of {room.pool} is shared among {room.waiting} waiting jobs by what their time is worth"
+        whom, one = "them", "one of them"
+    if room.gap is not None:
+        text += f" (another sharing is worth {room.gap:.0%} more at most)"
+    if room.any_price:
+        return f"{text}; {one} is late for its targetCompletionTime whatever it gets, so it pays any price"
+    worth = f"{room.node} to {whom}, beyond its price"
+    if room.node > room.payable:
+        worth = f"more to {whom} than the {room.payable} that the budget may spend"
+    return f"{text}; one more node would be worth {worth}"
+
+
+@tell.register
+def _(room: of.RoomIsMade) -> str:
+    others = f"{count(room.far, 'job')} of {'another namespace' if room.far == 1 else 'other namespaces'}"
+    who = " and ".join(filter(None, [names(room.near), others if room.far else ""]))
+    text = f"go on with fewer GPUs to make room for it ({who})" if who else "leave GPUs that it gets then"
+    return f"{tell(room.full)}, and running jobs {text}"
+
+
+# --- no pool has what it asks for -------------------------------------------------------------------------------------
+
+
+@tell.register
+def _(none: of.NoPoolSelected) -> str:
+    there = [f"{pool} ({names(labels, _NAMED) or 'no labels'})" for pool, labels in none.there]
+    what = f"the GPUPools are {names(there, _NAMED)}" if there else "there is no GPUPool"
+    return f"spec.poolSelector of GPUBudget {none.budget} selects no GPUPool: it asks for {none.selector}; {what}"
+
+
+@tell.register
+def _(others: of.PoolsLeftOut) -> str:
+    return (
+        f"GPUBudget {others.budget} rents only in GPUPools with {others.selector} (spec.poolSelector), which leaves "
+        f"out {names(others.pools, _NAMED)}"
+    )
+
+
+@tell.register
+def _(asked: of.NotAskedYet) -> str:
+    return f"the cloud has not answered yet what it offers in GPUPool {names(asked.pools)}, and no other pool fits"
+
+
+@tell.register
+def _(_: of.NoPool) -> str:
+    return "there is no GPUPool: apply one"
+
+
+def _nobody_offers(asked: of.Request) -> str:
+    gpus = count(asked.least, "GPU") if asked.least == asked.most else f"{asked.least} to {asked.most} GPUs"
+    types = f" of type {', '.join(asked.gpu_types)}" if asked.gpu_types else ""
+    return f"no GPUPool with a known price offers {gpus}{types}"
+
+
+@tell.register
+def _(none: of.NoKnownPool) -> str:
+    return f"{_nobody_offers(none.asked)}: no pool has a known price and size"
+
+
+@tell.register
+def _(others: of.OtherGpuTypes) -> str:
+    hints = dict.fromkeys(did_you_mean(asked, others.there) for asked in others.asked.gpu_types)
+    meant = "".join(f" ({hint})" for hint in hints if hint)
+    return f"{_nobody_offers(others.asked)}: pools have {', '.join(others.there)}{meant}"
+
+
+@tell.register
+def _(spot: of.OnlySpot) -> str:
+    return (
+        f"{_nobody_offers(spot.asked)} that the cloud cannot take back: set spec.spotPolicy to Allowed, or add a pool "
+        "of on-demand nodes"
+    )
+
+
+@tell.register
+def _(small: of.PoolsTooSmall) -> str:
+    largest = f"the largest pool is {small.pool} with {count(small.gpus, 'GPU')} of type {small.gpu_type}"
+    return f"{_nobody_offers(small.asked)}: {largest}"
+
+
+@tell.register
+def _(nothing: of.NothingFits) -> str:
+    return f"{_nobody_offers(nothing.asked)}: widen spec.gpus or spec.gpuTypes, or add a pool"
+
+
+@tell.register
+def _(trouble: of.PoolTrouble) -> str:
+    return f"GPUPool {trouble.pool}: {trouble.words or 'the cloud has told no price of a node: set spec.price.hourly'}"
+
+
+@tell.register
+def _(none: of.NoPlan) -> str:
+    return none.words
