@@ -70,8 +70,8 @@ def _(job: of.NodeEmptied) -> str:
 def _(job: of.SlowNode) -> str:
     return (
         f"{name(job.option)}: another node instead of {job.here}, on which pod {job.pod} computes {job.times:.2f} "
-        f"times as long as the others; that saves {format_duration(job.seconds)} and {job.saved} in time and money, the "
-        "restart included"
+        f"times as long as the others; that saves {format_duration(job.seconds)} and {job.saved} in time and money, "
+        "the restart included"
     )
 
 
