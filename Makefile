@@ -19,7 +19,7 @@ DEMO := $(BIN)/python -m $(if $(REAL),demo.real,demo $(DEMO_ARGS) $(if $(CLOUD),
 DEMO_NEEDS := testbed $(if $(filter karpenter,$(CLOUD)),karpenter) $(if $(REAL),nodes training)
 BENCHES := $(filter-out tests/bench/_%,$(sort $(wildcard tests/bench/*.py)))
 SCHEMA := $(BIN)/python -m charterer.api.schema --reference docs/reference.md \
-	--troubleshooting docs/troubleshooting.md crds charts/charterer-crds/templates
+	--troubleshooting docs/troubleshooting.md --reasons docs/reasons.md crds charts/charterer-crds/templates
 VALUES_PAGE := $(BIN)/python -m tests.chart.values_page
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)

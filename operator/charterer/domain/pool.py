@@ -323,11 +323,6 @@ class Notice:
     certain: bool = True
     why: str = ""
 
-    @property
-    def because(self) -> str:
-        """``why`` at the end of a sentence."""
-        return f" ({self.why})" if self.why else ""
-
 
 @dataclass(frozen=True, slots=True)
 class Survey:

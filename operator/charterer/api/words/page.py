@@ -47,7 +47,7 @@ TABLES: Final[tuple[WordTable, ...]] = (
     WordTable(
         "Why",
         "The column Why of `kubectl get tj -o wide`. The same words are reasons of a job's conditions, and of "
-        "Events about jobs, and about rentals that are given back.",
+        "Events about jobs, and about rentals that are given back. [Reasons](reasons.md) has every sentence.",
         REASONS,
     ),
     WordTable(

@@ -1,0 +1,170 @@
+"""One example of each sentence that tells a reason, by the word of the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from charterer.domain.budget import Selector
+from charterer.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
+from charterer.domain.jobs.finish import FinishKind
+from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.nodes.waits import ExpectedWait
+from charterer.domain.option import Option
+from charterer.domain.plan import ReasonCode
+from charterer.domain.reasons import facts_of_jobs as jobs
+from charterer.domain.reasons import facts_of_nodes as nodes
+from charterer.domain.reasons import facts_of_options as options
+from charterer.domain.reasons import facts_of_waits as waits
+from charterer.domain.reasons.facts import Both, Facts, OnlyObserved, RunsOn, Wanted
+from charterer.domain.time import parse_instant
+
+_POOL, _NODE, _OTHER = PoolId("a100"), RentalId("a100-1"), RentalId("a100-2")
+_FOUR = Option(_POOL, 4, 1.0, Price.parse("8"))
+_EIGHT = Option(_POOL, 8, 1.8, Price.parse("16"))
+_AT, _LATER = parse_instant("2026-05-04T10:00:00Z"), parse_instant("2026-05-04T18:30:00Z")
+_BUDGET, _INSTANCE, _NAME = BudgetId("team"), InstanceId("i-7"), NodeName("node-7")
+_JOB, _SELECTOR = "research/train", Selector((("team", "research"),))
+_ASKED = waits.Request(8, 16, ("A100",))
+_FULL = waits.PoolFull(_POOL, 4, False, 12)
+_CHOSEN = options.Chosen(_FOUR, 11_520.0, Money.of(26.0), None, True, ())
+_FASTER = options.Faster(_EIGHT, 4_080.0, Money.of(8.0), Money.of(7.11), Money.of(3.6))
+_LATE = waits.LateNodes(_POOL, ExpectedWait(1_200.0, 600.0, 3_600.0, 40.0, True), None)
+
+
+def _dollars(amount: str) -> Money:
+    return Money.parse(amount)
+
+
+def _hourly(amount: str) -> Price:
+    return Price.parse(amount)
+
+
+EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
+    ReasonCode.BUDGET_OPTIMAL: (
+        options.Chosen(_FOUR, 11_520.0, Money.of(26.0), _FASTER, False, (options.FullRoom(_POOL, Money.of(0.5)),)),
+        Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.QuietHours(_LATER))),
+        Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.MovedOften(2, 2))),
+        Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.DidNotJoin())),
+        Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.AboveMaxCost(_dollars("40")))),
+        Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.LateForTarget(_LATER))),
+        Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.BeingMeasured(4, _LATER))),
+        Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.CameFrom(_EIGHT, _LATER))),
+        Both(_CHOSEN, options.TargetKept(_LATER)),
+        Both(_CHOSEN, options.TargetNotPaid(_AT, _LATER)),
+        Both(_CHOSEN, options.TargetOutOfReach(_AT, _LATER)),
+        Both(_CHOSEN, options.TargetMissed(_AT, _LATER)),
+        Both(
+            _CHOSEN,
+            waits.RoomShared(waits.BetterAlone(_EIGHT), _POOL, 3, 0.05, False, _hourly("20"), _hourly("30")),
+        ),
+        Both(_CHOSEN, _LATE),
+    ),
+    ReasonCode.RIGID: (_CHOSEN,),
+    ReasonCode.NO_CURVE: (options.UnknownSpeed(_FOUR, 11_520.0, Money.of(26.0), 10_800.0),),
+    ReasonCode.CHEAPEST_OVER_BUDGET: (_CHOSEN,),
+    ReasonCode.MOVE_PAYS: (
+        options.MovePays(_FOUR, 11_520.0, _EIGHT, 4_080.0, Money.of(8.0), Money.of(1.5), Money.of(9.0)),
+        options.MovePays(_EIGHT, 7_200.0, _FOUR, -4_080.0, Money.of(-8.0), ZERO, None),
+    ),
+    ReasonCode.MAKES_ROOM: (options.MakesRoom(_FOUR, _EIGHT, 4_080.0, Money.of(-2.0)),),
+    ReasonCode.NODE_EMPTIED: (options.NodeEmptied(_FOUR, _NODE, _OTHER, Money.of(12.5)),),
+    ReasonCode.SLOW_NODE: (
+        options.SlowNode(_EIGHT, _NODE, 1, 1.4, 5_400.0, Money.of(12.5)),
+        nodes.PodWasSlow(1, _JOB),
+        nodes.HeldUp(),
+    ),
+    ReasonCode.WIDTH_NO_LONGER_ALLOWED: (
+        jobs.Forced(jobs.WidthNotAllowed(8, 1, 4), _FOUR),
+        jobs.Forced(jobs.GpuTypeNotAllowed("H100"), _FOUR),
+        jobs.Forced(jobs.SpotNotAllowed(), _FOUR),
+    ),
+    ReasonCode.WAITING_FOR_NODE: (Wanted(_EIGHT, waits.WaitsForNodes((_NODE, _OTHER))),),
+    ReasonCode.WAITING_FOR_FREE_GPUS: (
+        waits.WaitsForOldNode(_EIGHT, 120.0, Money.of(1.2), 240.0, _LATER),
+        waits.WaitsForFragment(_FOUR, 2, 120.0, Money.of(1.2), _LATER),
+    ),
+    ReasonCode.WAITING_FOR_BUDGET: (
+        Wanted(_EIGHT, waits.CostsTooMuch(Money.of(80.0), Money.of(12.0))),
+        Wanted(_EIGHT, waits.SpendsTooMuch(_hourly("16"), _hourly("40"), _hourly("50"))),
+        Wanted(_EIGHT, waits.OthersWaitForMoney()),
+    ),
+    ReasonCode.HARD_LIMIT: (
+        Wanted(_EIGHT, waits.HardLimitUsed(Money.of(20.0), Money.of(5.0), Money.of(500.0))),
+        nodes.HardLimitNear(Money.of(480.0), Money.of(15.0), Money.of(500.0)),
+    ),
+    ReasonCode.MAX_COST: (
+        jobs.TooDear(_dollars("20"), ZERO, _EIGHT, 31.5, None),
+        jobs.TooDear(_dollars("2"), ZERO, _EIGHT, 3.5, 600),
+        jobs.MaxCostSpent(_dollars("19.20"), _dollars("20")),
+    ),
+    ReasonCode.HOURLY_LIMIT: (
+        Wanted(_EIGHT, waits.AboveHourlyLimit(_hourly("16"), _hourly("10"))),
+        Wanted(_EIGHT, waits.HourlyLimitUsed(_hourly("16"), _hourly("32"), _hourly("40"))),
+        nodes.HourlyLimitPassed(_hourly("48"), _hourly("40")),
+    ),
+    ReasonCode.OPERATOR_LIMIT: (
+        Wanted(_EIGHT, waits.OperatorNodesUsed(40, 40)),
+        Wanted(_EIGHT, waits.OperatorHourlyUsed(_hourly("16"), _hourly("500"), _hourly("496"))),
+    ),
+    ReasonCode.STOPPED: (Wanted(_EIGHT, waits.OperatorStopped()), nodes.Drained()),
+    ReasonCode.POOL_FULL: (
+        Wanted(_EIGHT, _FULL),
+        Wanted(_EIGHT, waits.RoomShared(_FULL, _POOL, 1, None, False, _hourly("40"), _hourly("30"))),
+        Wanted(_EIGHT, waits.RoomShared(_FULL, _POOL, 3, None, True, _hourly("40"), _hourly("30"))),
+        Wanted(_EIGHT, waits.RoomIsMade(waits.PoolFull(_POOL, 1, True, None), (_JOB,), 2)),
+    ),
+    ReasonCode.POOL_COOLING: (Wanted(_EIGHT, Both(waits.PoolCools(), _LATE)),),
+    ReasonCode.RENTAL_UNREADABLE: (Wanted(_EIGHT, waits.RentalUnreadable()),),
+    ReasonCode.NOT_ASKED_YET: (Wanted(_EIGHT, waits.CloudSilent()), waits.NotAskedYet((_POOL,))),
+    ReasonCode.NO_OPTION: (
+        waits.NoPool(),
+        waits.NoPoolSelected(_BUDGET, _SELECTOR, ((_POOL, ("team=vision",)),)),
+        waits.NoKnownPool(_ASKED),
+        waits.OtherGpuTypes(_ASKED, ("A10", "H100")),
+        waits.OnlySpot(_ASKED),
+        waits.PoolsTooSmall(_ASKED, _POOL, 4, "A100"),
+        Both(waits.NothingFits(_ASKED), waits.PoolTrouble(_POOL, "")),
+        RunsOn(Both(waits.NothingFits(_ASKED), waits.PoolsLeftOut(_BUDGET, _SELECTOR, (_POOL,)))),
+    ),
+    ReasonCode.NO_BUDGET: (jobs.NoBudgetSelects("research"),),
+    ReasonCode.INVALID: (jobs.JobInvalid("(the words of who refuses it)"),),
+    ReasonCode.CHECKING: (jobs.TemplateChecked(),),
+    ReasonCode.SUSPENDED: (jobs.JobSuspended(),),
+    ReasonCode.FINISHED: (jobs.JobEnded(FinishKind.COMPLETE),),
+    ReasonCode.DELETED: (jobs.JobDeleted(),),
+    ReasonCode.LOST_NODE: (
+        nodes.RentalDeleted(_NODE),
+        nodes.RentalGoesAway(_NODE, "(why it was released)"),
+        nodes.NodeDeleted(_NAME),
+        nodes.NodeNotReady(_NAME, 30.0),
+        nodes.NoReadyNode(_INSTANCE, 900.0),
+        nodes.PodHangs("train-r1-0", _NAME, 600.0),
+        jobs.PredecessorLives(2),
+        Both(nodes.NodeDeleted(_NAME), options.RestartedAtOnce(_FOUR)),
+    ),
+    ReasonCode.NOT_STARTING: (
+        jobs.NotRunning(1, 600.0, "(the cluster's own words)"),
+        jobs.NeverStarts(1, "(the cluster's own words)"),
+    ),
+    ReasonCode.STALLED: (jobs.Stalls(1, 3_600.0),),
+    ReasonCode.NOT_REGROUPED: (jobs.NotJoined("train-r1", ""), jobs.NotRegrouped("train-r1", 2)),
+    ReasonCode.NOT_BELIEVED: (jobs.NotBelieved("(why the record is not believed)"),),
+    ReasonCode.NOT_RECORDED: (nodes.NotOnRecord("research/train-r1", 1_200.0),),
+    ReasonCode.BACK_OFF: (jobs.RestsForRecord(1), jobs.Rests(1, _LATER, True)),
+    ReasonCode.IDLE: (nodes.Idle(_NODE), nodes.IdleUntilEnd(_NODE, _LATER)),
+    ReasonCode.NOT_NEEDED: (nodes.NotWaitedFor(_NODE), nodes.GangGone(_JOB)),
+    ReasonCode.DEMAND: (nodes.JobDemand(_JOB, _EIGHT, Money.of(20.0)), nodes.Demand(Money.of(20.0))),
+    ReasonCode.BUDGET_DELETED: (Wanted(_EIGHT, waits.BudgetEnds()), nodes.BudgetGoes(_BUDGET)),
+    ReasonCode.CLOCK_BEHIND: (Wanted(_EIGHT, waits.ClockBehind()),),
+    ReasonCode.POOL_DELETED: (Wanted(_EIGHT, waits.PoolEnds()), nodes.PoolClosed("(why the pool is closed)")),
+    ReasonCode.INCOMPLETE_GANG: (nodes.GangIncomplete(_JOB, 4, 3),),
+    ReasonCode.INTERRUPTION: (
+        nodes.TakenBack(_INSTANCE, _NODE, True, ""),
+        nodes.NodeEnds(_NODE, _LATER),
+        options.RunsMeanwhile(_FOUR, _EIGHT),
+    ),
+    ReasonCode.OBSERVE_ONLY: (OnlyObserved(_CHOSEN), OnlyObserved(Wanted(_EIGHT, waits.NoNodeNow()))),
+    ReasonCode.PLANNING_FAILED: (waits.NoPlan("(the problem that is told of the object)"),),
+}
+"""In the order in which they are to be read."""
