@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from math import exp, inf, log, sqrt
 
 from charterer.domain.ids import ClassId
@@ -359,7 +360,8 @@ def _entries(
     """One curve: the concave fit of 1 / E[time per work], which expected seconds and dollars follow.
 
     What is uncertain of all widths alike favours none, so only the variance beyond that of the surest width counts. A
-    class without reports has the medians: what it gains by a width is as uncertain as the width is far.
+    class without reports has the medians: what it gains by a width is as uncertain as the width is far. No wider width
+    counts as slower, as on every curve.
     """
     common = min((choice.variance for _, choice in choices), default=0.0)
     values: list[float] = []
@@ -370,7 +372,7 @@ def _entries(
     weights = [1.0 / (value * value * choice.variance) for value, (_, choice) in zip(values, choices, strict=True)]
     smooth = near_concave([gpus for gpus, _ in choices], values, weights, model_misfit)
     if not reports:
-        smooth = [exp(choice.log_goodput) for _, choice in choices]
+        smooth = list(accumulate([exp(choice.log_goodput) for _, choice in choices], max))
     for value, (gpus, choice) in zip(smooth, choices, strict=True):
         spread = LIKELY * sqrt(choice.variance)
         effect = step_fit.effects.get(choice.where.shape)

@@ -156,17 +156,20 @@ class Placer:
         """Seconds that a node of the option's pool takes to be ready."""
         return self._snapshot.pools[option.pool].likely_start_seconds
 
-    def start_up_over(self, job: Job, option: Option) -> tuple[float, float]:
+    def start_up_over(self, job: Job, option: Option, *, alone: bool) -> tuple[float, float]:
         """Seconds and dollars of the option's start-up that are over already; none where a node must be rented.
 
-        The seconds are those of the last node. What booting nodes have cost is not saved by leaving them: they would
-        be ended. Nor is what ready ones have cost: the job that takes one leaves another job to rent one.
+        The seconds are those of the last node. What booting nodes have cost is over: they would be ended if the job left
+        them. What ready ones have cost is over only for a job that waits ``alone``: otherwise the job that takes one
+        leaves another job to rent one.
         """
         waits = self._allocator(option.pool).waits(option, self._own(job))
         if waits is None:
             return 0.0, 0.0
         start = self.start_up(option)
         over = [start - wait for wait in waits]
+        if alone:
+            over += [start] * (self.pods(option) - len(over))
         return min(over, default=start), sum(over) * option.price.dollars_per_second / self.pods(option)
 
     def start_up_left(self, job: Job, option: Option) -> tuple[float, float]:

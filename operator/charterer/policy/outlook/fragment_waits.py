@@ -164,13 +164,13 @@ class FragmentWaits:
         facts = WaitsForFragment(option, others, soonest, Money.of(idle), self._latest(waiter))
         return Reason(ReasonCode.WAITING_FOR_FREE_GPUS, -job.weight * soonest, Money.of(-idle), facts)
 
-    def start_up_over(self, job: Job, option: Option) -> tuple[float, float]:
+    def start_up_over(self, job: Job, option: Option, *, alone: bool) -> tuple[float, float]:
         """Seconds and dollars of the option's start-up that are over, or that the job saves by waiting for a node that
-        is left.
+        is left. ``alone``: whether no other job waits.
         """
         whole = self._node_waits.get(job.id)
         if whole is None or whole.option != key_of(option):
-            return self._placer.start_up_over(job, option)
+            return self._placer.start_up_over(job, option, alone=alone)
         return whole.start - whole.seconds, whole.bill
 
     def _size(self, pool: PoolId) -> int:

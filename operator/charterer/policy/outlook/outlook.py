@@ -32,6 +32,7 @@ class Outlook:
         self._solution = solution
         self._placer = placer
         self._snapshot = snapshot
+        self._alone = sum([len(group.waiting) for group in solution.groups.values()]) <= 1
 
     # --- one option ---------------------------------------------------------------------------------------------------
 
@@ -46,7 +47,7 @@ class Outlook:
         So a job waits for the last of its nodes while that costs less than to begin without it, and the machine is not
         wasted. If another job is about to leave a whole node, the wait for it counts instead of a start-up.
         """
-        seconds, dollars = self.waits.start_up_over(job, way.option)
+        seconds, dollars = self.waits.start_up_over(job, way.option, alone=self._alone)
         if not seconds and not dollars:
             return way
         total = way.total_cost - (worth * seconds + dollars)
