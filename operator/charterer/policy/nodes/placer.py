@@ -159,9 +159,9 @@ class Placer:
     def start_up_over(self, job: Job, option: Option, *, alone: bool) -> tuple[float, float]:
         """Seconds and dollars of the option's start-up that are over already; none where a node must be rented.
 
-        The seconds are those of the last node. What booting nodes have cost is over: they would be ended if the job left
-        them. What ready ones have cost is over only for a job that waits ``alone``: otherwise the job that takes one
-        leaves another job to rent one.
+        The seconds are those of the last node. What booting nodes have cost is over: they would be ended if the job
+        left them. What ready ones have cost is over only for a job that waits ``alone``: otherwise the job that takes
+        one leaves another job to rent one.
         """
         waits = self._allocator(option.pool).waits(option, self._own(job))
         if waits is None:
