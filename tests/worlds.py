@@ -35,7 +35,7 @@ from charterer.domain.pool import (
     PriceSegment,
     Survey,
 )
-from charterer.domain.reasons.facts_of_nodes import Demand
+from charterer.domain.reasons.facts_of_nodes import AnyDemand
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.time import Instant, after
@@ -44,7 +44,7 @@ from tests.factory.declared import MID_MONTH, NAMESPACE, Declared
 
 __all__ = ["MID_MONTH", "NAMESPACE", "World", "one_job_runs"]
 
-_NO_REASON = Reason(ReasonCode.DEMAND, 0.0, ZERO, Demand(ZERO))
+_NO_REASON = Reason(ReasonCode.DEMAND, 0.0, ZERO, AnyDemand(ZERO))
 
 
 @dataclass

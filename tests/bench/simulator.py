@@ -30,7 +30,7 @@ from charterer.domain.job import Allocation, Placement, Widths
 from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
-from charterer.domain.reasons.facts_of_nodes import Demand
+from charterer.domain.reasons.facts_of_nodes import AnyDemand
 from charterer.domain.time import parse_instant
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
@@ -136,7 +136,7 @@ class Bare(Policy):
         while len(self.idle) < count:
             name, why = (
                 RentalId(f"node-{world.market.rented_total}"),
-                Reason(ReasonCode.DEMAND, 0.0, ZERO, Demand(ZERO)),
+                Reason(ReasonCode.DEMAND, 0.0, ZERO, AnyDemand(ZERO)),
             )
             world.rent(Rent(name, PoolId(POOL.name), world.scenario.budget.id, ZERO, POOL.hourly, why))
         placements = tuple([Placement(self.idle.pop(), each) for _ in range(count)])

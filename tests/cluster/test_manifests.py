@@ -25,7 +25,7 @@ from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.pool import Offering, PriceSegment, Quote
-from charterer.domain.reasons.facts_of_nodes import Demand
+from charterer.domain.reasons.facts_of_nodes import AnyDemand
 from charterer.domain.rental import Gang, RentalPhase
 from charterer.domain.reports.progress import Progress
 from charterer.domain.time import parse_instant
@@ -110,7 +110,7 @@ def test_a_pools_offer_and_cooling_survive_the_api_server(api: ControlPlane, mak
 
 def test_a_rental_is_made_and_its_record_survives_the_api_server(api: ControlPlane, make_kept: Any) -> None:
     gang = Gang("0c1d2e3f-1", JobId("0c1d2e3f-uid"), "research/sft", 4)
-    reason = Reason(ReasonCode.DEMAND, 0.0, Money(0), Demand(Money(0)))
+    reason = Reason(ReasonCode.DEMAND, 0.0, Money(0), AnyDemand(Money(0)))
     rent = Rent(RentalId("a100-7"), PoolId("a100"), BudgetId("team"), Money(12_000_000), Price(6_000_000), reason, gang)
     raw = make_kept(manifests.rental(rent, factory.pool()))
     rental = replace(

@@ -28,7 +28,7 @@ from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.money import ZERO
 from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.profile import Amdahl
-from charterer.domain.reasons.facts_of_nodes import Demand
+from charterer.domain.reasons.facts_of_nodes import AnyDemand
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import format_instant
@@ -281,7 +281,7 @@ def _raw_job(job: Job) -> Json:
 
 
 def _raw_rental(rental: Rental, world: World) -> Json:
-    why = Reason(ReasonCode.DEMAND, 0.0, ZERO, Demand(ZERO))
+    why = Reason(ReasonCode.DEMAND, 0.0, ZERO, AnyDemand(ZERO))
     rent = Rent(rental.id, rental.pool, rental.budget, rental.reserved, rental.worst, why)
     spec = manifests.rental(rent, world.pools[rental.pool])["spec"]
     status = dump(GPURentalRecord.from_domain(rental))

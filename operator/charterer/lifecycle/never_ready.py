@@ -12,7 +12,7 @@ from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import CapacityType, Pool
 from charterer.domain.rental import Rental
 from charterer.domain.time import Instant
-from charterer.lifecycle.lifetimes import TAKEN
+from charterer.lifecycle.pool_records.lifetimes import TAKEN
 
 
 def never_ready(pool: Pool, rentals: Sequence[Rental], now: Instant) -> Refusal | None:

@@ -31,14 +31,14 @@ from charterer.domain.steps import (
     Withdraw,
 )
 from charterer.domain.time import Instant
-from charterer.lifecycle.lifetimes import lifetime_to_count
 from charterer.lifecycle.never_ready import never_ready
 from charterer.lifecycle.offers import disproved, offer_returned
 from charterer.lifecycle.orphans import orphan_name, worst_price
-from charterer.lifecycle.pool_inventory import PoolInventory, lacks_others, order_token
+from charterer.lifecycle.pool_records.inventory import PoolInventory, lacks_others, order_token
+from charterer.lifecycle.pool_records.lifetimes import lifetime_to_count
+from charterer.lifecycle.pool_records.starts import new_starts
 from charterer.lifecycle.rental import ended_unread, may_terminate, note_missing
 from charterer.lifecycle.rows import Row, first_step
-from charterer.lifecycle.starts import new_starts
 from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, draining, missing, vanished
 from charterer.sentences import count, names
 

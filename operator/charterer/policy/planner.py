@@ -27,9 +27,9 @@ from charterer.policy.budgets.solution import BudgetSolution, solve_budget
 from charterer.policy.jobs.groups import JobGroup, job_group
 from charterer.policy.jobs.job_facts import JobFacts, job_facts
 from charterer.policy.nodes.capacity import Capacity
-from charterer.policy.nodes.gang_marks import GangMarks
-from charterer.policy.nodes.placer import SharedNodes
 from charterer.policy.nodes.pool_quota import PoolQuota
+from charterer.policy.outlook.gang_marks import GangMarks
+from charterer.policy.outlook.placer import SharedNodes
 
 
 @dataclass(frozen=True, slots=True)

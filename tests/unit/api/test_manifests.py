@@ -11,7 +11,7 @@ from charterer.domain.ids import BudgetId, InstanceId, JobId, PoolId, RentalId
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.pool import Instance, InstanceState
-from charterer.domain.reasons.facts_of_nodes import Demand
+from charterer.domain.reasons.facts_of_nodes import AnyDemand
 from charterer.domain.rental import Gang
 from charterer.domain.steps import RecordOrphan
 from charterer.domain.time import Instant
@@ -23,7 +23,7 @@ POOL = make.pool()
 
 class TestRentals:
     def test_a_command_to_rent_becomes_a_rental_that_is_read_back_as_it_was_meant(self) -> None:
-        reason = Reason(ReasonCode.DEMAND, 60.0, Money(1), Demand(Money(1)))
+        reason = Reason(ReasonCode.DEMAND, 60.0, Money(1), AnyDemand(Money(1)))
         rent = Rent(RentalId("a100-7"), PoolId("a100"), BudgetId("team"), Money(12_000_000), Price(6_000_000), reason)
         made = manifests.rental(rent, POOL)
         assert made["metadata"]["finalizers"] == ["charterer.dev/ledger"]
@@ -35,7 +35,7 @@ class TestRentals:
 
     def test_a_rental_of_a_gang_is_read_back_with_it(self) -> None:
         gang = Gang("0c1d2e3f-1", JobId("0c1d2e3f-uid"), "research/sft", 4)
-        reason = Reason(ReasonCode.DEMAND, 60.0, Money(1), Demand(Money(1)))
+        reason = Reason(ReasonCode.DEMAND, 60.0, Money(1), AnyDemand(Money(1)))
         rent = Rent(RentalId("a100-7"), PoolId("a100"), BudgetId("team"), Money(1), Price(6_000_000), reason, gang)
         made = manifests.rental(rent, POOL)
         assert decode.rental(values.raw("GPURental", made["spec"], **made["metadata"])).gang == gang

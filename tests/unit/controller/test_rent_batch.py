@@ -8,20 +8,20 @@ from charterer.controller.rent_batch import RentBatch
 from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
 from charterer.domain.money import ZERO, Price
 from charterer.domain.plan import Allocate, Command, Reason, ReasonCode, Release, Rent
-from charterer.domain.reasons.facts_of_nodes import Demand
+from charterer.domain.reasons.facts_of_nodes import AnyDemand
 
 
 def rents(nodes: int, begin: int = 1) -> list[Command]:
-    why = Reason(ReasonCode.DEMAND, 0.0, ZERO, Demand(ZERO))
+    why = Reason(ReasonCode.DEMAND, 0.0, ZERO, AnyDemand(ZERO))
     names = [RentalId(f"a100-{begin + ordinal}") for ordinal in range(nodes)]
     return [Rent(name, PoolId("a100"), BudgetId("team"), ZERO, Price(0), why) for name in names]
 
 
 def release(code: ReasonCode, name: str = "a100-9") -> Command:
-    return Release(RentalId(name), Reason(code, 0.0, ZERO, Demand(ZERO)))
+    return Release(RentalId(name), Reason(code, 0.0, ZERO, AnyDemand(ZERO)))
 
 
-PLACE: Command = Allocate(JobId("train"), None, Reason(ReasonCode.SUSPENDED, 0.0, ZERO, Demand(ZERO)))
+PLACE: Command = Allocate(JobId("train"), None, Reason(ReasonCode.SUSPENDED, 0.0, ZERO, AnyDemand(ZERO)))
 
 
 class Clerk:

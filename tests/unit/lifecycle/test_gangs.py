@@ -24,7 +24,7 @@ from charterer.domain.steps import (
     Withdraw,
 )
 from charterer.lifecycle.pool import pool_step
-from charterer.lifecycle.pool_inventory import order_token
+from charterer.lifecycle.pool_records.inventory import order_token
 from charterer.lifecycle.view import LifecycleView
 from tests import factory as make
 from tests.factory import COUNTED, NAMED, POOL, REPLYING, at, cooled, instance, job, pool, refusal, rental, snapshot

@@ -10,7 +10,7 @@ from charterer.domain.nodes.hazard import NodeLifetimes
 from charterer.domain.plan import ReasonCode
 from charterer.domain.rental import RentalPhase
 from charterer.domain.steps import CountLifetime
-from charterer.lifecycle.lifetimes import lifetime_to_count
+from charterer.lifecycle.pool_records.lifetimes import lifetime_to_count
 from tests.factory import at, pool, rental
 
 LIVING = rental("a100-1", launched=at(0))

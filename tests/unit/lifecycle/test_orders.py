@@ -27,7 +27,7 @@ from charterer.domain.steps import (
 )
 from charterer.lifecycle.guard import pool_guard
 from charterer.lifecycle.pool import pool_step
-from charterer.lifecycle.pool_inventory import order_token
+from charterer.lifecycle.pool_records.inventory import order_token
 from charterer.lifecycle.rental import rental_step
 from charterer.lifecycle.view import LifecycleView
 from tests import factory as make

@@ -32,7 +32,7 @@ from charterer.domain.time import after
 from charterer.estimate.nodes.waits import with_start
 from charterer.lifecycle.orphans import orphan_name
 from charterer.lifecycle.pool import pool_step
-from charterer.lifecycle.pool_inventory import order_token
+from charterer.lifecycle.pool_records.inventory import order_token
 from charterer.lifecycle.view import LifecycleView
 from tests.factory import (
     POOL,

@@ -14,13 +14,13 @@ from charterer.domain.job import Allocation, Job, Placement
 from charterer.domain.money import ZERO
 from charterer.domain.option import Option
 from charterer.domain.plan import Allocate, Command, Plan, Reason, ReasonCode, Release, Rent
-from charterer.domain.reasons.facts_of_nodes import Demand
+from charterer.domain.reasons.facts_of_nodes import AnyDemand
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after
 from charterer.simulate.policies.fleet import nodes_for
 
-_REASON = Reason(ReasonCode.DEMAND, 0.0, ZERO, Demand(ZERO))
+_REASON = Reason(ReasonCode.DEMAND, 0.0, ZERO, AnyDemand(ZERO))
 Asked = Callable[[Job], int]
 
 

@@ -15,7 +15,7 @@ from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Plan, Reason, ReasonCode, Rent
 from charterer.domain.pool import CapacityType
-from charterer.domain.reasons.facts_of_nodes import Demand
+from charterer.domain.reasons.facts_of_nodes import AnyDemand
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import after
 from charterer.incremental import Memo
@@ -154,7 +154,7 @@ def test_the_rate_at_which_nodes_are_taken_back_is_learned_from_those_that_were(
     assumed = market.pools[pool].hazard
     for number in range(10):
         price = Price.parse("1")
-        why = Reason(ReasonCode.DEMAND, 0.0, ZERO, Demand(ZERO))
+        why = Reason(ReasonCode.DEMAND, 0.0, ZERO, AnyDemand(ZERO))
         order = Rent(RentalId(f"r{number}"), pool, BudgetId("b"), ZERO, price, why)
         machine = market.rent(order, after(START, number * 3600.0))
         assert machine is not None

@@ -19,7 +19,7 @@ from charterer_trainer.measuring import gradient
 EVERY = 20
 """Steps of which one is measured at most: a squared norm is one pass over the gradients."""
 SHARE = 0.003
-"""Of training's time, for measuring: with the calls and posts of each step it stays below 0.5 % of a step of 100 ms."""
+"""The part of training's time that measuring takes: with the calls and posts of each step below 0.5 % of 100 ms."""
 _LONGEST = 1_000_000
 
 

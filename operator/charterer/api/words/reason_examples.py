@@ -43,7 +43,7 @@ def _hourly(amount: str) -> Price:
 EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
     ReasonCode.BUDGET_OPTIMAL: (
         options.Chosen(_FOUR, 11_520.0, Money.of(26.0), _FASTER, False, (options.FullRoom(_POOL, Money.of(0.5)),)),
-        Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.QuietHours(_LATER))),
+        Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.InQuietHours(_LATER))),
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.MovedOften(2, 2))),
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.DidNotJoin())),
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.AboveMaxCost(_dollars("40")))),
@@ -107,7 +107,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
         Wanted(_EIGHT, waits.OperatorNodesUsed(40, 40)),
         Wanted(_EIGHT, waits.OperatorHourlyUsed(_hourly("16"), _hourly("500"), _hourly("496"))),
     ),
-    ReasonCode.STOPPED: (Wanted(_EIGHT, waits.OperatorStopped()), nodes.Drained()),
+    ReasonCode.STOPPED: (Wanted(_EIGHT, waits.RentsNothing()), nodes.NodesDrained()),
     ReasonCode.POOL_FULL: (
         Wanted(_EIGHT, _FULL),
         Wanted(_EIGHT, waits.RoomShared(_FULL, _POOL, 1, None, False, _hourly("40"), _hourly("30"))),
@@ -154,7 +154,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
     ReasonCode.BACK_OFF: (jobs.RestsForRecord(1), jobs.Rests(1, _LATER, True)),
     ReasonCode.IDLE: (nodes.Idle(_NODE), nodes.IdleUntilEnd(_NODE, _LATER)),
     ReasonCode.NOT_NEEDED: (nodes.NotWaitedFor(_NODE), nodes.GangGone(_JOB)),
-    ReasonCode.DEMAND: (nodes.JobDemand(_JOB, _EIGHT, Money.of(20.0)), nodes.Demand(Money.of(20.0))),
+    ReasonCode.DEMAND: (nodes.JobDemand(_JOB, _EIGHT, Money.of(20.0)), nodes.AnyDemand(Money.of(20.0))),
     ReasonCode.BUDGET_DELETED: (Wanted(_EIGHT, waits.BudgetEnds()), nodes.BudgetGoes(_BUDGET)),
     ReasonCode.CLOCK_BEHIND: (Wanted(_EIGHT, waits.ClockBehind()),),
     ReasonCode.POOL_DELETED: (Wanted(_EIGHT, waits.PoolEnds()), nodes.PoolClosed("(why the pool is closed)")),

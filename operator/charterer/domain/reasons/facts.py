@@ -42,4 +42,4 @@ class OnlyObserved:
 
 
 Facts = JobFact | NodeFact | OptionFact | WaitFact | Both | Wanted | RunsOn | OnlyObserved
-"""Of each kind of sentence, what it tells. All can be compared and hashed."""
+"""What each kind of sentence tells. All can be compared and hashed."""

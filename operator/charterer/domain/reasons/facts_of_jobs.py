@@ -184,7 +184,7 @@ class Forced:
 
 
 @dataclass(frozen=True, slots=True)
-class QuietHours:
+class InQuietHours:
     """The budget moves no job until then."""
 
     until: Instant
@@ -233,7 +233,7 @@ class CameFrom:
     until: Instant
 
 
-Holding = QuietHours | MovedOften | DidNotJoin | AboveMaxCost | LateForTarget | BeingMeasured | CameFrom
+Holding = InQuietHours | MovedOften | DidNotJoin | AboveMaxCost | LateForTarget | BeingMeasured | CameFrom
 """What holds a job where it is."""
 
 

@@ -13,7 +13,7 @@ from charterer.domain.time import Instant
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class AnyDemand:
     """It is wanted; ``reserved`` is held back for its worst case."""
 
     reserved: Money
@@ -81,7 +81,7 @@ class NodeNotReady:
 
 @dataclass(frozen=True, slots=True)
 class NoReadyNode:
-    """So many seconds after its launch it is no ready Node."""
+    """It is no ready Node ``seconds`` after its launch."""
 
     instance: InstanceId | None
     seconds: float
@@ -121,7 +121,7 @@ class PodWasSlow:
 
 
 @dataclass(frozen=True, slots=True)
-class Drained:
+class NodesDrained:
     """A person ends all nodes."""
 
 
@@ -195,7 +195,7 @@ class GangGone:
 
 
 NodeFact = (
-    Demand
+    AnyDemand
     | JobDemand
     | NodeEnds
     | RentalDeleted
@@ -208,7 +208,7 @@ NodeFact = (
     | NotOnRecord
     | HeldUp
     | PodWasSlow
-    | Drained
+    | NodesDrained
     | BudgetGoes
     | PoolClosed
     | HardLimitNear

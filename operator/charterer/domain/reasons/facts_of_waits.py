@@ -134,7 +134,7 @@ OperatorFact = OperatorNodesUsed | OperatorHourlyUsed
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorStopped:
+class RentsNothing:
     """A person stopped the operator."""
 
 
@@ -194,7 +194,7 @@ class BetterAlone:
 
 
 BlockedFact = (
-    OperatorStopped
+    RentsNothing
     | PoolCools
     | RentalUnreadable
     | BudgetEnds

@@ -126,7 +126,7 @@ def _(job: of.Forced) -> str:
 
 
 @tell.register
-def _(hold: of.QuietHours) -> str:
+def _(hold: of.InQuietHours) -> str:
     return f"quiet hours until {format_minute(hold.until)}"
 
 

@@ -9,7 +9,7 @@ from charterer.domain.time import format_minute
 
 
 @tell.register
-def _(node: of.Demand) -> str:
+def _(node: of.AnyDemand) -> str:
     return f"demand; {node.reserved} are held back for the worst case"
 
 
@@ -76,7 +76,7 @@ def _(node: of.PodWasSlow) -> str:
 
 
 @tell.register
-def _(_: of.Drained) -> str:
+def _(_: of.NodesDrained) -> str:
     return "a person has the operator drained: all nodes are ended"
 
 

@@ -112,7 +112,7 @@ def _(limit: of.OperatorHourlyUsed) -> str:
 
 
 @tell.register
-def _(_: of.OperatorStopped) -> str:
+def _(_: of.RentsNothing) -> str:
     return "the operator was stopped and rents nothing: see the condition Stopped of the GPUBudgets"
 
 

@@ -28,7 +28,7 @@ _OFTEN = 10.0
 """Seconds between two looks at a job whose slack is all but used up."""
 
 
-class Rule(NamedTuple):
+class PlanRule(NamedTuple):
     """One rule. ``moves``: whether it moves runs for their own good, so that it rests while room is made for others."""
 
     name: str
@@ -57,16 +57,16 @@ def _end_rentals(plan: BudgetPlan) -> None:
 
 
 RULES = (
-    Rule("stop jobs", _stop),
-    Rule("end rentals", _end_rentals),
-    Rule("admit jobs", admit),
-    Rule("judge runs", judge_running),
-    Rule("forced moves", force_moves),
-    Rule("make room", make_room),
-    Rule("moves that pay", move_where_it_pays, moves=True),
-    Rule("slow nodes", replace_slow_nodes, moves=True),
-    Rule("consolidation", consolidate, moves=True),
-    Rule("idle nodes", release_idle),
+    PlanRule("stop jobs", _stop),
+    PlanRule("end rentals", _end_rentals),
+    PlanRule("admit jobs", admit),
+    PlanRule("judge runs", judge_running),
+    PlanRule("forced moves", force_moves),
+    PlanRule("make room", make_room),
+    PlanRule("moves that pay", move_where_it_pays, moves=True),
+    PlanRule("slow nodes", replace_slow_nodes, moves=True),
+    PlanRule("consolidation", consolidate, moves=True),
+    PlanRule("idle nodes", release_idle),
 )
 
 

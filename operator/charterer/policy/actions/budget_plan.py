@@ -18,9 +18,9 @@ from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.moves import JobMoves
 from charterer.policy.nodes.capacity import FreeNodes
 from charterer.policy.nodes.placement import GpuClaim
-from charterer.policy.nodes.placer import Placer, SharedNodes
 from charterer.policy.outlook.move_gate import MoveGate
 from charterer.policy.outlook.outlook import Outlook
+from charterer.policy.outlook.placer import Placer, SharedNodes
 
 
 def new_placer(solution: BudgetSolution, shared: SharedNodes) -> Placer:

@@ -13,7 +13,7 @@ from charterer.domain.time import Instant
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.lost_nodes import NodeDoubt, hanging, lost, never_ready
-from charterer.policy.nodes.placer import Placer
+from charterer.policy.outlook.placer import Placer
 
 
 class ForcedReleases:
@@ -62,7 +62,7 @@ class ForcedReleases:
         """Why all of the budget's rentals end; None where they need not."""
         budget = self._solution.budget
         if self._snapshot.stop is Stop.DRAIN:
-            return reason(ReasonCode.STOPPED, of.Drained())
+            return reason(ReasonCode.STOPPED, of.NodesDrained())
         if budget.deleting:
             return reason(ReasonCode.BUDGET_DELETED, of.BudgetGoes(budget.id))
         return self._hard_limit() if self._placer.purse.must_release else None

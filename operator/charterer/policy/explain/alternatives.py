@@ -26,15 +26,15 @@ from charterer.policy.budgets.reasons import to_the_end
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.speed_evidence import Basis, basis, reports
 from charterer.policy.nodes.capacity import Capacity
-from charterer.policy.nodes.gang_marks import GangMarks
-from charterer.policy.nodes.placer import Placer, SharedNodes
 from charterer.policy.nodes.pool_quota import PoolQuota
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import Completion, JobPosition, OptionValues
 from charterer.policy.options.width_backoff import quarantines, untested
+from charterer.policy.outlook.gang_marks import GangMarks
 from charterer.policy.outlook.move_gate import MoveGate
 from charterer.policy.outlook.node_source import NodeSource
 from charterer.policy.outlook.outlook import Outlook
+from charterer.policy.outlook.placer import Placer, SharedNodes
 from charterer.policy.solve.bisection import bisect
 from charterer.policy.solve.phase_dp import OptionKey, OptionTable, key_of
 

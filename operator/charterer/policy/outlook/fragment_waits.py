@@ -35,7 +35,7 @@ from charterer.domain.reasons.facts_of_waits import WaitsForFragment, WaitsForOl
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after, seconds_between
 from charterer.policy.budgets.solution import BudgetSolution
-from charterer.policy.nodes.placer import Placer
+from charterer.policy.outlook.placer import Placer
 from charterer.policy.solve.phase_dp import OptionKey, key_of
 
 _FACTOR = 2.0

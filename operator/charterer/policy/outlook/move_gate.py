@@ -84,7 +84,7 @@ class MoveGate:
     def closed(self, job: Job, values: OptionValues) -> Hold | None:
         """Why this job stays where it is, wherever it would go; None when it may move."""
         if self._quiet is not None:
-            return Hold(MoveLimit.QUIET_HOURS, of.QuietHours(self._quiet), self._quiet)
+            return Hold(MoveLimit.QUIET_HOURS, of.InQuietHours(self._quiet), self._quiet)
         allocation = job.allocation
         if allocation is not None and values.is_trial(allocation.option):
             measured = self._being_measured(allocation)

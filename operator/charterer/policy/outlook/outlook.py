@@ -18,10 +18,10 @@ from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.nodes.max_cost import max_cost_left, within_max_cost
 from charterer.policy.nodes.node_fit import snuggest_first
-from charterer.policy.nodes.placer import Placer
 from charterer.policy.options.option_value import Completion
 from charterer.policy.outlook.fragment_waits import FragmentWaits
 from charterer.policy.outlook.node_source import REFUSED, NodeSource
+from charterer.policy.outlook.placer import Placer
 
 
 class Outlook:

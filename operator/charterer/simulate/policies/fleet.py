@@ -13,13 +13,13 @@ from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.pool import CapacityType
-from charterer.domain.reasons.facts_of_nodes import Demand
+from charterer.domain.reasons.facts_of_nodes import AnyDemand
 from charterer.domain.time import Instant
 from charterer.simulate.engine.world import World
 from charterer.simulate.model.node_market import SimMachine
 from charterer.simulate.model.sim_job import SimJob
 
-_REASON = Reason(ReasonCode.DEMAND, 0.0, ZERO, Demand(ZERO))
+_REASON = Reason(ReasonCode.DEMAND, 0.0, ZERO, AnyDemand(ZERO))
 _Placements = tuple[Placement, ...]
 
 

@@ -21,7 +21,7 @@ from charterer.domain.order import Ask, Order, Reply
 from charterer.domain.pool import Pool
 from charterer.domain.rental import Gang, Rental, RentalPhase
 from charterer.domain.steps import Adopt, AskCloud, RecordOrphan
-from charterer.lifecycle.pool_inventory import order_token
+from charterer.lifecycle.pool_records.inventory import order_token
 from tests import factory as make
 
 ASKED, LATER = make.rental("a100-1"), make.rental("a100-2")

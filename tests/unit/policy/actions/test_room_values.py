@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
 from charterer.domain.option import Option
-from charterer.policy.actions.admission.room_values import Candidate, Charges, values_of_ways
+from charterer.policy.actions.admission.room_values import Charges, RoomCandidate, values_of_ways
 from charterer.policy.options.option_value import Completion
 from tests.factory import job
 
@@ -25,7 +25,7 @@ def way(seconds: float, dollars: float, gpus: int = 8, pool: str = "cheap") -> C
 
 
 def values(ways: list[Completion], moves: list[float], wait: float) -> list[float]:
-    candidate = Candidate(job(), WORTH, ways, wait=wait)
+    candidate = RoomCandidate(job(), WORTH, ways, wait=wait)
     return [*values_of_ways(candidate, Charges([candidate], {PoolId("cheap"): 8}), moves, wanted_for=1.0)]
 
 

@@ -13,7 +13,7 @@ from charterer.domain.job import SpotPolicy, Widths
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Plan, Reason, ReasonCode, Rent
 from charterer.domain.pool import CapacityType, Pool
-from charterer.domain.reasons.facts_of_nodes import Demand
+from charterer.domain.reasons.facts_of_nodes import AnyDemand
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after
 from charterer.policy.planner import plan
@@ -118,7 +118,7 @@ def test_a_node_given_after_a_cool_down_ends_the_doubt_although_it_is_returned()
             BudgetId("b"),
             ZERO,
             NODE.hourly,
-            Reason(ReasonCode.DEMAND, 0.0, ZERO, Demand(ZERO)),
+            Reason(ReasonCode.DEMAND, 0.0, ZERO, AnyDemand(ZERO)),
         )
         for n in range(3)
     ]
@@ -148,7 +148,7 @@ def test_orders_of_one_moment_that_are_refused_make_one_cool_down() -> None:
     market = NodeMarket((replace(NODE, stock=0, cooldown_seconds=10.0),), BEGIN)
     pool = PoolId(NODE.name)
     for number in range(4):
-        why = Reason(ReasonCode.DEMAND, 0.0, ZERO, Demand(ZERO))
+        why = Reason(ReasonCode.DEMAND, 0.0, ZERO, AnyDemand(ZERO))
         market.rent(Rent(RentalId(f"r{number}"), pool, BudgetId("b"), ZERO, NODE.hourly, why), BEGIN)
     cooled = market.pools[pool].cool_down
     assert cooled is not None

@@ -12,7 +12,7 @@ from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.pool import CapacityType
-from charterer.domain.reasons.facts_of_nodes import Demand
+from charterer.domain.reasons.facts_of_nodes import AnyDemand
 from charterer.domain.time import Instant
 from charterer.simulate.engine.clock import Clock
 from charterer.simulate.engine.policy import Policy
@@ -24,7 +24,7 @@ from charterer.simulate.model.workload import Submission
 from charterer.simulate.policies.baselines import FixedFleet, QueueOrder
 from tests.unit.simulate.scenarios import HALVES, NODE, START, run, scenario
 
-WHY = Reason(ReasonCode.DEMAND, 0.0, ZERO, Demand(ZERO))
+WHY = Reason(ReasonCode.DEMAND, 0.0, ZERO, AnyDemand(ZERO))
 
 
 def test_what_is_due_at_one_second_happens_in_the_order_in_which_it_was_put_there_after_what_comes_before_all() -> None:

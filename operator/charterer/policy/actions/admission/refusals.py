@@ -14,7 +14,7 @@ from charterer.policy.budgets import reasons
 from charterer.policy.nodes.hard_limit import reserve
 
 _BLOCKED: dict[ReasonCode, of.BlockedFact] = {
-    ReasonCode.STOPPED: of.OperatorStopped(),
+    ReasonCode.STOPPED: of.RentsNothing(),
     ReasonCode.POOL_COOLING: of.PoolCools(),
     ReasonCode.RENTAL_UNREADABLE: of.RentalUnreadable(),
     ReasonCode.BUDGET_DELETED: of.BudgetEnds(),

@@ -28,7 +28,7 @@ LEAST = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class RoomCandidate:
     """A job and its ways to its end, the best first; of a running one, the first is to stay on ``held``.
 
     ``restarts``: seconds without training that each way of a running job begins with. ``wait``: of one that waits,
@@ -51,7 +51,7 @@ class Candidate:
 class Charges:
     """The price of a GPU-second for a job whose pool others wait for: the later in Smith's order, the less."""
 
-    def __init__(self, waiting: Sequence[Candidate], gpus: Mapping[PoolId, int]) -> None:
+    def __init__(self, waiting: Sequence[RoomCandidate], gpus: Mapping[PoolId, int]) -> None:
         self._gpus = gpus
         self._indices: dict[PoolId, list[float]] = {}
         self._worths: dict[PoolId, list[float]] = {}
@@ -61,7 +61,7 @@ class Charges:
             worths.append(worths[-1] + candidate.worth)
             self._indices.setdefault(pool, []).append(candidate.index)
 
-    def of(self, candidate: Candidate, option: Option) -> float:
+    def of(self, candidate: RoomCandidate, option: Option) -> float:
         """Dollars a second for the room that the option takes from those behind."""
         if option.pool not in self._worths:
             return 0.0
@@ -70,7 +70,7 @@ class Charges:
 
 
 def values_of_ways(
-    candidate: Candidate, charges: Charges, moves: Sequence[float], wanted_for: float
+    candidate: RoomCandidate, charges: Charges, moves: Sequence[float], wanted_for: float
 ) -> Sequence[float]:
     """The values of the candidate's ways, in their order.
 

@@ -19,7 +19,7 @@ from charterer.domain.ids import JobId, PoolId
 from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.money import Price
 from charterer.domain.plan import PoolVerdict
-from charterer.policy.actions.admission.room_values import LEAST, Candidate, Charges, values_of_ways
+from charterer.policy.actions.admission.room_values import LEAST, Charges, RoomCandidate, values_of_ways
 from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.actions.room_shares import Shares
 from charterer.policy.actions.triage import KeptRuns
@@ -60,7 +60,7 @@ def share_room(
     return _Shortage(plan, rooms, running).solve([_waiting(plan, job, wanted[job.id]) for job in queue])
 
 
-def _first(candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+def _first(candidates: Sequence[RoomCandidate]) -> Sequence[RoomCandidate]:
     """As many of the waiting jobs as are looked at, the first of Smith's order, in the order of the queue."""
     if len(candidates) <= _MOST:
         return candidates
@@ -86,12 +86,12 @@ def _rooms(plan: BudgetPlan, wanted: Sequence[Sequence[Completion]]) -> Mapping[
     return {pool: plan.placer.pool_room(pool, gpus) for pool, gpus in sorted(widest.items())}
 
 
-def _waiting(plan: BudgetPlan, job: Job, ways: Sequence[Completion]) -> Candidate:
+def _waiting(plan: BudgetPlan, job: Job, ways: Sequence[Completion]) -> RoomCandidate:
     solution = plan.solution
     share = solution.share(job)
     assert share is not None, "it has options"
     values = solution.own_values(job, share)
-    return Candidate(job, values.worth, ways)
+    return RoomCandidate(job, values.worth, ways)
 
 
 class _Shortage:
@@ -122,7 +122,7 @@ class _Shortage:
                         found = True
         return found
 
-    def solve(self, waiting: Sequence[Candidate]) -> Shares | None:
+    def solve(self, waiting: Sequence[RoomCandidate]) -> Shares | None:
         """Who gets what; None where the solver gives up: then one job after the other."""
         waiting = self._with_waits(waiting)
         candidates = [*_first(waiting), *(self._narrowable() if self._may_start(waiting) else ())]
@@ -155,7 +155,7 @@ class _Shortage:
             any_price=any(self._at_any_price(candidate.job) for candidate in waiting),
         )
 
-    def _with_waits(self, waiting: Sequence[Candidate]) -> Sequence[Candidate]:
+    def _with_waits(self, waiting: Sequence[RoomCandidate]) -> Sequence[RoomCandidate]:
         """The jobs with their waits, if each got its best way in turn, in Smith's order, as runs come to their ends."""
         ends = self._ends({one.ways[0].option.pool for one in waiting})
         wanted, waits = Counter[PoolId](), dict[JobId, float]()
@@ -189,7 +189,7 @@ class _Shortage:
         need = self._plan.solution.deadline_needs.get(job.id)
         return need is not None and need.at_any_price
 
-    def _may_start(self, waiting: Sequence[Candidate]) -> bool:
+    def _may_start(self, waiting: Sequence[RoomCandidate]) -> bool:
         """Whether the hard limit allows jobs on as many nodes as those that wait want: else room is made in vain."""
         plan, slack = self._plan, self._plan.placer.purse.slack
         if slack is None:
@@ -201,7 +201,7 @@ class _Shortage:
         most = {pool: min(count, len(self._rooms[pool].free)) for pool, count in nodes.items()}
         return sum(reserve(pools[pool], grace).micros * count for pool, count in most.items()) <= slack.micros
 
-    def _narrowable(self) -> Iterable[Candidate]:
+    def _narrowable(self) -> Iterable[RoomCandidate]:
         """The running jobs that may go on with fewer GPUs: the last of Smith's order, if there are many."""
         found: list[tuple[float, JobId, Job, GroupAssignment]] = []
         for kept in self._running:
@@ -228,7 +228,7 @@ class _Shortage:
             return False
         return self._gate.closed(job, share.values) is None and must_move(job, solution.inputs.market) is None
 
-    def _running_on(self, job: Job, share: GroupAssignment) -> Candidate | None:
+    def _running_on(self, job: Job, share: GroupAssignment) -> RoomCandidate | None:
         """The job with its narrower options; None where there are none."""
         assert job.allocation is not None
         here, held = job.allocation.option, by_rental(job.allocation.placements)
@@ -240,9 +240,9 @@ class _Shortage:
                 if self._gate.held(job, values, position, there) is None:
                     ways.append(there)
                     restarts.append(table.change_seconds(table.resizable_pool(here), table.index[key_of(to)]))
-        return Candidate(job, values.worth, ways, held, restarts) if len(ways) > 1 else None
+        return RoomCandidate(job, values.worth, ways, held, restarts) if len(ways) > 1 else None
 
-    def _moves(self, candidate: Candidate) -> Sequence[float]:
+    def _moves(self, candidate: RoomCandidate) -> Sequence[float]:
         """Dollars, time included, of a move from each way of a waiting job to the best one; infinite where none is."""
         job, solution, ways = candidate.job, self._plan.solution, candidate.ways
         share = solution.share(job)
@@ -252,7 +252,7 @@ class _Shortage:
         to, second = table.index[key_of(best)], candidate.worth + best.price.dollars_per_second
         return [table.change_seconds(table.resizable_pool(way.option), to) * second for way in ways]
 
-    def _claimant(self, candidate: Candidate, charges: Charges, wanted_for: float) -> Claimant:
+    def _claimant(self, candidate: RoomCandidate, charges: Charges, wanted_for: float) -> Claimant:
         values = values_of_ways(candidate, charges, self._moves(candidate), wanted_for)
         ways = tuple(
             [Way(way.option.pool, way.option.gpus, value) for way, value in zip(candidate.ways, values, strict=True)]

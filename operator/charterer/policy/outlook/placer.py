@@ -15,18 +15,18 @@ from charterer.domain.job import Job
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
-from charterer.domain.reasons.facts_of_nodes import Demand, GangGone, JobDemand
+from charterer.domain.reasons.facts_of_nodes import AnyDemand, GangGone, JobDemand
 from charterer.domain.reasons.facts_of_waits import OperatorFact
 from charterer.domain.rental import Gang, Rental, has_machine
 from charterer.domain.snapshot import Snapshot
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.capacity import Capacity, FreeNodes
-from charterer.policy.nodes.gang_marks import GangMarks
 from charterer.policy.nodes.hard_limit import Purse, exposure, reserve
 from charterer.policy.nodes.holdings import HeldGpus
 from charterer.policy.nodes.placement import GpuClaim, PoolAllocator
 from charterer.policy.nodes.pool_nodes import PoolNodes
 from charterer.policy.nodes.pool_quota import LaunchWait, PoolQuota, PoolRoom
+from charterer.policy.outlook.gang_marks import GangMarks
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +272,7 @@ class Placer:
     def _rent(self, pool: PoolId, reserved: Money, worst: Price, start_seconds: float, gang: Gang | None) -> RentalId:
         rental = self._quota.take(pool)
         self.purse.hold(rental, worst, reserved)
-        facts: Demand | JobDemand = Demand(reserved)
+        facts: AnyDemand | JobDemand = AnyDemand(reserved)
         if self._client is not None:
             job, option = self._client.job, self._client.option
             facts = JobDemand(f"{job.namespace}/{job.name}", option, reserved)

@@ -1,0 +1,1 @@
+"""What a pool has, and what its record learns of its nodes."""
