@@ -10,9 +10,6 @@ Two things take more than one round:
   the prices found, if it is better (column generation).
 
 After ``_ROUNDS`` the last answer stands: it fits into the pools and budgets for the seconds it was found with.
-
-What drifts while nothing happens (money, horizon, arrivals, cost factors) is rounded, so that the program of the next
-plan is the same one, and its answer is remembered.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from math import exp, inf, log
 
 from charterer.domain.ids import BudgetId, PoolId, Rate
 from charterer.domain.money import Price
-from charterer.domain.plan import ArrivalsBasis, PoolVerdict
+from charterer.domain.plan import PoolVerdict
 from charterer.domain.time import Instant
 from charterer.incremental import Remember
 from charterer.policy.budgets.assignment import GroupAssignment, PathShare
@@ -44,8 +41,6 @@ _ROUNDS = 8
 """Programs solved at most: loads and paths are usually settled after two or three, and seldom after seven."""
 _SETTLED = 0.02
 """A change of all loads together by a smaller fraction moves less than one job of fifty."""
-_GRID = 0.005
-"""Fraction by which neighbours differ among the numbers to which what drifts is rounded: a quarter of ``_SETTLED``."""
 _BETTER = 1e-6
 """Fraction by which a path must be better to be worth another round."""
 _CHARGED = 0.75
@@ -94,22 +89,16 @@ class _GroupLoad:
         group, calibration, memo = assignment.group, solution.calibration, solution.inputs.memo
         hull = group.hull if len(group.menu.stages) > 1 else None
         usages = memo(path_usages, group.menu, group.work, hull)
-        arrivals = group.arrivals if group.basis is ArrivalsBasis.DECLARED else _rounded(group.arrivals)
         return cls(
             budget=solution.budget.id,
-            group=replace(group, horizon=_rounded(group.horizon), arrivals=arrivals),
-            kappa=_rounded(calibration.of(key[0]).value),
-            factor=_rounded(calibration.factor(key[0])),
-            overhead=_rounded(calibration.overhead),
-            seconds=_rounded(assignment.mean_seconds),
+            group=group,
+            kappa=calibration.of(key[0]).value,
+            factor=calibration.factor(key[0]),
+            overhead=calibration.overhead,
+            seconds=assignment.mean_seconds,
             usages=usages,
             columns=memo(lp_columns, usages),
         )
-
-
-def _rounded(amount: float) -> float:
-    """The nearest of numbers that differ by ``_GRID``."""
-    return exp(round(log(amount) / _GRID) * _GRID) if 0.0 < amount < inf else amount
 
 
 @dataclass(slots=True)
@@ -273,9 +262,9 @@ class PoolProgram:
     """The linear program of some budgets that share ``room`` (GPUs by pool), solved."""
 
     def __init__(self, solutions: Sequence[BudgetSolution], room: Mapping[PoolId, float]) -> None:
-        self._memo = memo = solutions[0].inputs.memo
+        self._memo = solutions[0].inputs.memo
         budgets = tuple(
-            (solution.budget.id, _rounded(max(solution.allowed, solution.planned if solution.rate else 0.0)))
+            (solution.budget.id, max(solution.allowed, solution.planned if solution.rate else 0.0))
             for solution in solutions
         )
         loads = {
@@ -285,8 +274,7 @@ class PoolProgram:
         }
         self._shares = {(one.budget.id, key): share for one in solutions for key, share in one.shares.items()}
         self._keys = list(loads)
-        stable = memo.stable(loads, (PoolProgram, tuple(budget for budget, _ in budgets)))
-        solved = memo(_solve, tuple([stable[key] for key in loads]), budgets, tuple(room.items()))
+        solved = _solve(tuple(loads.values()), budgets, tuple(room.items()))
         self._groups, self._solution = solved.groups, solved.solution
 
     def _of(self, budget: BudgetId) -> list[tuple[_GroupProgram, Mapping[int, float], float]]:
