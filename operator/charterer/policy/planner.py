@@ -18,7 +18,7 @@ from charterer.domain.reasons.facts import OnlyObserved
 from charterer.domain.snapshot import Snapshot
 from charterer.incremental import Memo
 from charterer.policy.actions.budget_actions import decide_budget, triage_budget
-from charterer.policy.actions.budget_plan import BudgetPlan, new_placer
+from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.actions.forced_releases import ForcedReleases
 from charterer.policy.actions.triage import JobTriage, triage
 from charterer.policy.budgets.inputs import PlanInputs, inputs_once_stopped, plan_inputs
@@ -26,10 +26,7 @@ from charterer.policy.budgets.shared_pools import solve_with_pool_limits
 from charterer.policy.budgets.solution import BudgetSolution, solve_budget
 from charterer.policy.jobs.groups import JobGroup, job_group
 from charterer.policy.jobs.job_facts import JobFacts, job_facts
-from charterer.policy.nodes.capacity import Capacity
-from charterer.policy.nodes.pool_quota import PoolQuota
-from charterer.policy.outlook.gang_marks import GangMarks
-from charterer.policy.outlook.placer import SharedNodes
+from charterer.policy.outlook.placer import Placer, SharedNodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,26 +71,18 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
     """What must end is found first, and which jobs leave; budgets are solved again if any do; then each one acts."""
     snapshot, memo = inputs.snapshot, inputs.memo
     solutions = _solve_budgets(inputs)
-    gangs = GangMarks(inputs.rentals.by_pool.values(), snapshot)
-    capacity = Capacity(snapshot, inputs.holdings, inputs.nodes, inputs.ends)
-    shared = SharedNodes(capacity, PoolQuota(snapshot, inputs.rentals), gangs)
-    placers = [new_placer(solution, shared) for solution in solutions]
-    releases = [ForcedReleases(solution, placer) for solution, placer in zip(solutions, placers, strict=True)]
-    endings = [forced.find() for forced in releases]
-    gangs.ending = frozenset(rental for ending in endings for rental in ending)
-    capacity.close(gangs.ending)
-    triages = [triage_budget(solution, ending) for solution, ending in zip(solutions, endings, strict=True)]
-    enforced = [
-        ending for solution, ending in zip(solutions, endings, strict=True) if solution.budget.mode is Mode.ENFORCE
-    ]
+    shared = SharedNodes.of(inputs)
+    releases = [ForcedReleases(solution, Placer(solution, shared)) for solution in solutions]
+    shared.gangs.ending = frozenset(rental for forced in releases for rental in forced.ending)
+    shared.capacity.close(shared.gangs.ending)
+    triages = [triage_budget(forced.solution, forced.ending) for forced in releases]
+    enforced = [forced.ending for forced in releases if forced.solution.budget.mode is Mode.ENFORCE]
     commands, verdicts = _stop_unpaid(inputs, {rental: why for ending in enforced for rental, why in ending.items()})
     observed: list[Command] = []
     budgets: dict[BudgetId, BudgetVerdict] = {}
     plans = [
-        BudgetPlan(solution, placer, jobs, ending)
-        for solution, placer, jobs, ending in zip(
-            _solve_without_leaving(solutions, triages), placers, triages, endings, strict=True
-        )
+        BudgetPlan(solution, forced.placer, jobs, forced.ending)
+        for solution, forced, jobs in zip(_solve_without_leaving(solutions, triages), releases, triages, strict=True)
     ]
     again_at = {at for forced in releases for at in forced.again_at}
     for plan in plans:

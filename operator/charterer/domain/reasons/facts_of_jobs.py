@@ -91,7 +91,7 @@ class TooDear:
 
 @dataclass(frozen=True, slots=True)
 class Stalls:
-    """Its run has not advanced for so many seconds."""
+    """Its run has not advanced for ``seconds``."""
 
     run: int
     seconds: float
@@ -106,7 +106,7 @@ class PredecessorLives:
 
 @dataclass(frozen=True, slots=True)
 class NotRunning:
-    """Its run was not fully running within so many seconds. ``trouble``: in words of the cluster, or empty."""
+    """Its run was not fully running within ``seconds``. ``trouble``: in words of the cluster, or empty."""
 
     run: int
     seconds: float

@@ -73,7 +73,7 @@ class NodeDeleted:
 
 @dataclass(frozen=True, slots=True)
 class NodeNotReady:
-    """Its Node was not ready for so many seconds."""
+    """Its Node was not ready for ``seconds``."""
 
     node: NodeName
     seconds: float
@@ -89,7 +89,7 @@ class NoReadyNode:
 
 @dataclass(frozen=True, slots=True)
 class PodHangs:
-    """A pod there has not ended so many seconds after its grace period."""
+    """A pod there has not ended ``seconds`` after its grace period."""
 
     pod: str
     node: NodeName
@@ -98,7 +98,7 @@ class PodHangs:
 
 @dataclass(frozen=True, slots=True)
 class NotOnRecord:
-    """A run, ``namespace/name``, ended there, and so many seconds later its end is not on record."""
+    """A run, ``namespace/name``, ended there, and its end is not on record ``seconds`` later."""
 
     run: str
     seconds: float

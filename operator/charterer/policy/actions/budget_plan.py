@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from charterer.domain.ids import PoolId, RentalId
+from charterer.domain.ids import RentalId
 from charterer.domain.job import Job
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason
@@ -16,17 +16,10 @@ from charterer.policy.actions.triage import JobTriage
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.moves import JobMoves
-from charterer.policy.nodes.capacity import FreeNodes
 from charterer.policy.nodes.placement import GpuClaim
 from charterer.policy.outlook.move_gate import MoveGate
 from charterer.policy.outlook.outlook import Outlook
-from charterer.policy.outlook.placer import Placer, SharedNodes
-
-
-def new_placer(solution: BudgetSolution, shared: SharedNodes) -> Placer:
-    """The budget's GPUs at the beginning of a plan."""
-    grace = max([group.grace for group in solution.groups.values()], default=0)
-    return Placer(solution.budget, solution.spent, solution.nodes, grace, shared, solution.inputs.snapshot)
+from charterer.policy.outlook.placer import Placer
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +45,8 @@ class BudgetPlan:
         self.snapshot: Snapshot = solution.inputs.snapshot
         self.placer = placer
         self.jobs = jobs
-        self.outlook = Outlook(solution, placer, self.snapshot)
-        self.gate = MoveGate(solution, self.snapshot)
+        self.outlook = Outlook(solution, placer)
+        self.gate = MoveGate(solution)
         self.decided = Decisions(solution)
         self.shares: Shares | None = None
         self.movable: list[MovableRun] = []
@@ -69,7 +62,3 @@ class BudgetPlan:
         others = () if share is None else share.group.menu.options
         fewest = min([pods(each) for each in (option, *others) if each.pool == option.pool])
         return self.placer.claim(job, option, fewest, only_ready=only_ready, without=without)
-
-    def free_nodes(self, pool: PoolId) -> FreeNodes:
-        """The pool's nodes as this plan has left them so far."""
-        return self.placer.free_nodes(pool)

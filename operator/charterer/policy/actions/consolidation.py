@@ -102,7 +102,7 @@ class Consolidation:
                 and (other == name or other not in self._solution.scarce)
             ]
             price = share.dollars_per_second * offer.gpus_per_node
-            nodes = self._plan.free_nodes(name)
+            nodes = self._plan.placer.free_nodes(name)
             start = snapshot.pools[name].likely_start_seconds
             found[name] = _Pool(name, offer.gpus_per_node, price, start, nodes, kin)
         return found
@@ -156,8 +156,7 @@ class Consolidation:
         """Why a job does not go there now."""
         share, job, option = self._share(relocation.guest), relocation.guest.facts.job, relocation.option
         seconds = relocation.guest.left + share.group.menu.table.restart
-        dollars = option.price.dollars_per_second * seconds
-        there = Completion(option, seconds, dollars, self._worth(relocation.guest) * seconds + dollars)
+        there = Completion.on(option, seconds, self._worth(relocation.guest))
         return self._plan.gate.held(job, self._solution.own_values(job, share), share.position(job), there)
 
     def _share(self, guest: Guest) -> GroupAssignment:

@@ -17,64 +17,61 @@ from charterer.policy.outlook.placer import Placer
 
 
 class ForcedReleases:
-    """The rentals of one budget that must end now. ``again_at``: when others would have to."""
+    """The rentals of one budget that must end now: ``ending``, and why. ``again_at``: when others would have to."""
 
     def __init__(self, solution: BudgetSolution, placer: Placer) -> None:
         self.again_at: list[Instant] = []
-        self._solution = solution
-        self._placer = placer
+        self.solution = solution
+        self.placer = placer
         self._snapshot = solution.inputs.snapshot
-
-    def find(self) -> Mapping[RentalId, Reason]:
-        """Those rentals, and why; those that drain too patiently for the budget's hard limit are among them."""
-        return self._draining_too_long() | self._of_staying()
+        self.ending: Mapping[RentalId, Reason] = self._draining_too_long() | self._of_staying()
 
     def _draining_too_long(self) -> dict[RentalId, Reason]:
         """Near the hard limit: rentals released for another reason, which pods of others may keep for an hour."""
-        if not self._placer.purse.must_release:
+        if not self.placer.purse.must_release:
             return {}
         return {
             rental.id: self._hard_limit()
-            for nodes in self._solution.nodes.values()
+            for nodes in self.solution.nodes.values()
             for rental in nodes.rentals.live
             if rental.phase is RentalPhase.DRAINING and rental.released_because != ReasonCode.HARD_LIMIT
         }
 
     def _of_staying(self) -> dict[RentalId, Reason]:
-        staying = [rental for nodes in self._solution.nodes.values() for rental in nodes.rentals.staying.values()]
+        staying = [rental for nodes in self.solution.nodes.values() for rental in nodes.rentals.staying.values()]
         why_all = self._why_all()
         if why_all is not None:
             return {rental.id: why_all for rental in staying}
         ending = self._by_pool()
-        late = [facts for group in self._solution.groups.values() for facts in group.hanging]
+        late = [facts for group in self.solution.groups.values() for facts in group.hanging]
         names = {rental.id for rental in staying}
-        ending |= self._given_up(hanging(late, self._solution.inputs.rentals.rental_of, names, self._snapshot.now))
+        ending |= self._given_up(hanging(late, self.solution.inputs.rentals.rental_of, names, self._snapshot.now))
         ending |= self._slow(names.difference(ending))
         return ending | self._over_hourly_limit(staying, ending)
 
     def _slow(self, staying: Iterable[RentalId]) -> dict[RentalId, Reason]:
         """The nodes that held a run up and that nobody uses now: the next run would be held up as well."""
-        used, slow = self._placer.capacity.used, self._snapshot.slow_nodes
+        used, slow = self.placer.capacity.used, self._snapshot.slow_nodes
         why = reason(ReasonCode.SLOW_NODE, of.HeldUp())
         return {rental: why for rental in staying if rental in slow and not used.get(rental, 0)} if slow else {}
 
     def _why_all(self) -> Reason | None:
         """Why all of the budget's rentals end; None where they need not."""
-        budget = self._solution.budget
+        budget = self.solution.budget
         if self._snapshot.stop is Stop.DRAIN:
             return reason(ReasonCode.STOPPED, of.NodesDrained())
         if budget.deleting:
             return reason(ReasonCode.BUDGET_DELETED, of.BudgetGoes(budget.id))
-        return self._hard_limit() if self._placer.purse.must_release else None
+        return self._hard_limit() if self.placer.purse.must_release else None
 
     def _hard_limit(self) -> Reason:
-        limit, purse = self._solution.budget.hard_limit, self._placer.purse
+        limit, purse = self.solution.budget.hard_limit, self.placer.purse
         return reason(ReasonCode.HARD_LIMIT, of.HardLimitNear(purse.spent, purse.committed, limit))
 
     def _by_pool(self) -> dict[RentalId, Reason]:
         """The rentals of pools that are deleted, and those whose Nodes are lost or never came."""
         snapshot, ending = self._snapshot, dict[RentalId, Reason]()
-        for pool_id, nodes in self._solution.nodes.items():
+        for pool_id, nodes in self.solution.nodes.items():
             pool = snapshot.pools.get(pool_id)
             if pool is not None and pool.closed_because:
                 why = reason(ReasonCode.POOL_DELETED, of.PoolClosed(pool.closed_because))
@@ -102,17 +99,17 @@ class ForcedReleases:
 
         Unused ones first, then the newest.
         """
-        limit, purse = self._solution.budget.max_hourly_rate, self._placer.purse
+        limit, purse = self.solution.budget.max_hourly_rate, self.placer.purse
         if limit is None:
             return {}
         draining = [
             rental.id
-            for nodes in self._solution.nodes.values()
+            for nodes in self.solution.nodes.values()
             for rental in nodes.rentals.live
             if rental.id not in nodes.rentals.staying
         ]
         found: dict[RentalId, Reason] = {}
-        used = self._placer.capacity.used
+        used = self.placer.capacity.used
         for rental in sorted(staying, key=lambda rental: (used.get(rental.id, 0) > 0, -rental.created, rental.id)):
             if not purse.over_hourly([*draining, *ending, *found]):
                 break

@@ -121,7 +121,7 @@ def _surplus(plan: BudgetPlan, pool: Pool, idle: Sequence[Rental]) -> Sequence[R
     if pool.id in solution.scarce:
         return idle
     rented = Counter({pool_id: len(nodes.rentals.staying) for pool_id, nodes in solution.nodes.items()})
-    hole = plan.free_nodes(pool.id).ready.largest_hole(pool.gpus_per_node)
+    hole = plan.placer.free_nodes(pool.id).ready.largest_hole(pool.gpus_per_node)
     until = warm_nodes(solution, pool, rented, len(idle), hole)
     if not until or not plan.placer.may_rent(pool.id):
         return idle

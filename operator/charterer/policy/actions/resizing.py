@@ -89,7 +89,8 @@ def _move_if_it_pays(plan: BudgetPlan, run: MovableRun, paying: Sequence[Candida
         if share.mixes_both(here, candidate.to) and values.worth <= share.path_shares[-1].values.worth:
             continue
         held = plan.gate.held(job, values, position, values.moving(here, candidate.to, position, rented=True))
-        if not plan.gate.allows([held]) and held is not None:
+        if held is not None:
+            plan.gate.look_again(held)
             if held.here_only:
                 continue
             _say_held(plan, job, here, share, candidate.to, held)

@@ -67,9 +67,7 @@ def _consider(plan: BudgetPlan, job: Job, share: GroupAssignment) -> None:
     if saved <= _FACTOR * costs:
         return
     option, position = allocation.option, share.position(job)
-    seconds = left * (1.0 - slow.recovered) + restart
-    dollars = option.price.dollars_per_second * seconds
-    there = Completion(option, seconds, dollars, values.worth * seconds + dollars)
+    there = Completion.on(option, left * (1.0 - slow.recovered) + restart, values.worth)
     if not plan.gate.allows([plan.gate.held(job, values, position, there)]):
         return
     claim = plan.claim(job, allocation.option, without=slow.rental)

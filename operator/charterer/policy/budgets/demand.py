@@ -11,7 +11,7 @@ what the budget has over the horizon H (``pacing``):
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import inf
 
@@ -46,7 +46,7 @@ class GroupDemand:
     class_id: ClassId
     weight: float
     menu: Menu
-    frontier: Callable[[], Hull] = field(compare=False)
+    frontier: Callable[[], Hull]
     work: float
     active: int
     arrivals: float

@@ -22,7 +22,6 @@ from charterer.domain.ids import BudgetId, PoolId, Rate
 from charterer.domain.money import Price
 from charterer.domain.plan import PoolVerdict
 from charterer.domain.time import Instant
-from charterer.incremental import Remember
 from charterer.policy.budgets.assignment import GroupAssignment, PathShare
 from charterer.policy.budgets.demand import GroupDemand
 from charterer.policy.budgets.pool_usage import PathUsage, expected_use, lp_column, lp_columns, path_usages, sum_uses
@@ -66,50 +65,17 @@ class BudgetOutcome:
     served: float
 
 
-@dataclass(frozen=True, slots=True)
-class _GroupLoad:
-    """A group as it enters the program: ``usages`` are its paths at first, ``columns`` those as the program sees them.
-
-    ``kappa``: seconds really taken for each one predicted. ``factor``, ``overhead``: dollars really paid for each one
-    predicted of a job to come, and of one in sight. ``seconds``: of a job, with room for all.
-    """
-
-    budget: BudgetId
-    group: GroupDemand
-    kappa: float
-    factor: float
-    overhead: float
-    seconds: float
-    usages: Sequence[PathUsage]
-    columns: LpColumns
-
-    @classmethod
-    def of(cls, solution: BudgetSolution, key: GroupKey, assignment: GroupAssignment) -> _GroupLoad:
-        """The group with the paths that it may take at first."""
-        group, calibration, memo = assignment.group, solution.calibration, solution.inputs.memo
-        hull = group.hull if len(group.menu.stages) > 1 else None
-        usages = memo(path_usages, group.menu, group.work, hull)
-        return cls(
-            budget=solution.budget.id,
-            group=group,
-            kappa=calibration.of(key[0]).value,
-            factor=calibration.factor(key[0]),
-            overhead=calibration.overhead,
-            seconds=assignment.mean_seconds,
-            usages=usages,
-            columns=memo(lp_columns, usages),
-        )
-
-
 @dataclass(slots=True)
 class _GroupProgram:
     """A group in the program. ``seconds``: of a job, by which its jobs a second are counted.
 
-    ``usages``, ``columns``: its paths. ``pools``: of its menu. ``tried``: logarithms of seconds and of the seconds that
-    they led to.
+    ``usages``, ``columns``: its paths, and those as the program sees them. ``pools``: of its menu.
+    ``tried``: logarithms of seconds and of the seconds that they led to.
     """
 
-    load: _GroupLoad
+    solution: BudgetSolution
+    key: GroupKey
+    group: GroupDemand
     seconds: float
     usages: list[PathUsage]
     columns: LpColumns
@@ -118,16 +84,21 @@ class _GroupProgram:
     tried: list[tuple[float, float]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, load: _GroupLoad) -> _GroupProgram:
-        """The group in the first round."""
-        menu = load.group.menu
+    def of(cls, solution: BudgetSolution, key: GroupKey, assignment: GroupAssignment) -> _GroupProgram:
+        """The group with the paths that it may take at first."""
+        group = assignment.group
+        hull = group.hull if len(group.menu.stages) > 1 else None
+        memo = solution.inputs.memo
+        usages = memo(path_usages, group.menu, group.work, hull)
         return cls(
-            load=load,
-            seconds=load.seconds,
-            usages=[*load.usages],
-            columns=load.columns,
-            pools=sorted({option.pool for option in menu.options}),
-            paths={usage.path for usage in load.usages} if len(menu.stages) > 1 else set(),
+            solution=solution,
+            key=key,
+            group=group,
+            seconds=assignment.mean_seconds,
+            usages=[*usages],
+            columns=memo(lp_columns, usages),
+            pools=sorted({option.pool for option in group.menu.options}),
+            paths=set() if hull is None else {usage.path for usage in usages},
         )
 
     @property
@@ -147,8 +118,9 @@ class _GroupProgram:
 
     def lp_class(self) -> LpClass:
         """The class with the load that dollars are counted with; its room is scaled to what is held of it."""
-        group = self.load.group
-        return LpClass(self.load.budget, self.paid, group.weight, group.most, self.columns, self.held_per_dollar)
+        group = self.group
+        budget, held = self.solution.budget.id, self.held_per_dollar
+        return LpClass(budget, self.paid, group.weight, group.most, self.columns, held)
 
     def changes(self, mix: Mapping[int, float]) -> tuple[float, float]:
         """By how much the loads, paid and held, are other ones with the paths that the jobs are given."""
@@ -175,14 +147,15 @@ class _GroupProgram:
         return sum(share * self.usages[at].column.seconds for at, share in mix.items())
 
     def _paid(self, seconds: float) -> float:
-        return self.load.group.spend(seconds, 1.0, self.load.factor, self.load.overhead)
+        calibration = self.solution.calibration
+        return self.group.spend(seconds, 1.0, calibration.factor(self.key[0]), calibration.overhead)
 
     def _held(self, seconds: float) -> float:
-        return self.load.group.held(seconds, self.load.kappa)
+        return self.group.held(seconds, self.solution.calibration.of(self.key[0]).value)
 
     def extend(self, solution: ScarceSolution) -> bool:
         """Add the path that a new job would take at these prices; whether it is new and better than all others."""
-        menu, work = self.load.group.menu, self.load.group.work
+        menu, work = self.group.menu, self.group.work
         if len(menu.stages) == 1:
             return False
         worth, charge = self.terms(solution)
@@ -202,54 +175,26 @@ class _GroupProgram:
 
     def terms(self, solution: ScarceSolution) -> tuple[float, ScarcityCharge]:
         """The value of a second to a job of the group, and the prices of room on its own menu."""
-        budget, held = self.load.budget, self.held_per_dollar
+        budget, held = self.solution.budget.id, self.held_per_dollar
         rents = tuple((pool, rent) for pool in self.pools if (rent := solution.price(budget, pool) * held) > 0.0)
-        return self.load.group.worth(solution.rates[budget]), ScarcityCharge(rents, frozenset())
+        return self.group.worth(solution.rates[budget]), ScarcityCharge(rents, frozenset())
 
-    def path_shares(
-        self, mix: Mapping[int, float], solution: ScarceSolution, remember: Remember
-    ) -> tuple[PathShare, ...]:
+    def assignment(self, mix: Mapping[int, float], solution: ScarceSolution) -> GroupAssignment:
         """The paths that the group's jobs are given."""
         worth, charge = self.terms(solution)
         rents = tuple((pool, _CHARGED * rent) for pool, rent in charge.rents)
-        found = []
+        remember, path_shares = self.solution.inputs.memo, []
         for at in sorted(mix, key=lambda at: self.usages[at].column.money):
             path, column = self.usages[at].path, self.usages[at].column
             favours = frozenset(key_of(option) for option in path)
-            values = remember(OptionValues, self.load.group.menu, worth, ScarcityCharge(rents, favours))
-            found.append(PathShare(path, mix[at], column.seconds, column.money, values))
-        return tuple(found)
+            values = remember(OptionValues, self.group.menu, worth, ScarcityCharge(rents, favours))
+            path_shares.append(PathShare(path, mix[at], column.seconds, column.money, values))
+        return GroupAssignment(self.group, tuple(path_shares))
 
 
 def _cost(column: LpColumn, worth: float, rents: Mapping[PoolId, float]) -> float:
     room = sum(rents.get(pool, 0.0) * amount for pool, amount in column.use.items())
     return worth * column.seconds + column.money + room
-
-
-@dataclass(frozen=True, slots=True)
-class _Solved:
-    """The groups of the last round, and its answer."""
-
-    groups: Sequence[_GroupProgram]
-    solution: ScarceSolution
-
-
-def _solve(
-    loads: tuple[_GroupLoad, ...], money: tuple[tuple[BudgetId, float], ...], room: tuple[tuple[PoolId, float], ...]
-) -> _Solved:
-    """Round after round. ``money``: dollars a second by budget; ``room``: GPUs by pool."""
-    groups = [_GroupProgram.of(load) for load in loads]
-    solution: ScarceSolution | None = None
-    for number in range(_ROUNDS):
-        solution = solve_scarce([group.lp_class() for group in groups], dict(money), dict(room), solution)
-        rows = list(zip(groups, solution.mixes, strict=True))
-        extended = [group.extend(solution) for group in groups]
-        if number + 1 == _ROUNDS or (not any(extended) and _settled(rows)):
-            break
-        for group, mix in rows:
-            group.reload(mix)
-    assert solution is not None, "at least one round"
-    return _Solved(groups, solution)
 
 
 def _settled(rows: Sequence[tuple[_GroupProgram, Mapping[int, float]]]) -> bool:
@@ -262,25 +207,28 @@ class PoolProgram:
     """The linear program of some budgets that share ``room`` (GPUs by pool), solved."""
 
     def __init__(self, solutions: Sequence[BudgetSolution], room: Mapping[PoolId, float]) -> None:
-        self._memo = solutions[0].inputs.memo
-        budgets = tuple(
-            (solution.budget.id, max(solution.allowed, solution.planned if solution.rate else 0.0))
+        budgets = {
+            solution.budget.id: max(solution.allowed, solution.planned if solution.rate else 0.0)
             for solution in solutions
-        )
-        loads = {
-            (solution.budget.id, key): _GroupLoad.of(solution, key, share)
-            for solution in solutions
-            for key, share in solution.shares.items()
         }
-        self._shares = {(one.budget.id, key): share for one in solutions for key, share in one.shares.items()}
-        self._keys = list(loads)
-        solved = _solve(tuple(loads.values()), budgets, tuple(room.items()))
-        self._groups, self._solution = solved.groups, solved.solution
+        self._groups = [
+            _GroupProgram.of(solution, key, share) for solution in solutions for key, share in solution.shares.items()
+        ]
+        before: ScarceSolution | None = None
+        for number in range(_ROUNDS):
+            self._solution = solve_scarce([group.lp_class() for group in self._groups], budgets, room, before)
+            before = self._solution
+            rows = list(zip(self._groups, self._solution.mixes, strict=True))
+            extended = [group.extend(self._solution) for group in self._groups]
+            if number + 1 == _ROUNDS or (not any(extended) and _settled(rows)):
+                break
+            for group, mix in rows:
+                group.reload(mix)
 
     def _of(self, budget: BudgetId) -> list[tuple[_GroupProgram, Mapping[int, float], float]]:
         """The budget's groups with their mixtures, and the fraction of each that is served."""
         rows = zip(self._groups, self._solution.mixes, self._solution.queued, strict=True)
-        return [(group, mix, 1.0 - queued) for group, mix, queued in rows if group.load.budget == budget]
+        return [(group, mix, 1.0 - queued) for group, mix, queued in rows if group.solution.budget.id == budget]
 
     def uses(self, budget: BudgetId) -> Mapping[PoolId, float]:
         """GPUs by pool that the budget's served jobs hold."""
@@ -316,12 +264,7 @@ class PoolProgram:
         """The solution of one of the budgets with pool limits, from the one without."""
         budget, scarce = solution.budget, self._solution
         fits = scarce.fits[budget.id] is not BudgetFit.INFEASIBLE
-        rows = zip(self._keys, self._groups, scarce.mixes, strict=True)
-        shares = {
-            key: GroupAssignment(self._shares[name, key].group, group.path_shares(mix, scarce, self._memo))
-            for (name, key), group, mix in rows
-            if name == budget.id
-        }
+        shares = {group.key: group.assignment(mix, scarce) for group, mix, _ in self._of(budget.id)}
         return replace(
             solution,
             rate=scarce.rates[budget.id],

@@ -20,17 +20,13 @@ from charterer.domain.reasons.sentences import sentence
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.gpu_types import RelativeSpeed, relative_speeds
-from charterer.policy.actions.budget_plan import new_placer
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.reasons import to_the_end
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.speed_evidence import Basis, basis, reports
-from charterer.policy.nodes.capacity import Capacity
-from charterer.policy.nodes.pool_quota import PoolQuota
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import Completion, JobPosition, OptionValues
 from charterer.policy.options.width_backoff import quarantines, untested
-from charterer.policy.outlook.gang_marks import GangMarks
 from charterer.policy.outlook.move_gate import MoveGate
 from charterer.policy.outlook.node_source import NodeSource
 from charterer.policy.outlook.outlook import Outlook
@@ -150,11 +146,7 @@ class Comparison:
     @classmethod
     def of(cls, solution: BudgetSolution) -> Comparison:
         """That of one budget."""
-        inputs = solution.inputs
-        capacity = Capacity(inputs.snapshot, inputs.holdings, inputs.nodes, inputs.ends)
-        gangs = GangMarks(inputs.rentals.by_pool.values(), inputs.snapshot)
-        shared = SharedNodes(capacity, PoolQuota(inputs.snapshot, inputs.rentals), gangs)
-        return cls(solution, new_placer(solution, shared), MoveGate(solution, inputs.snapshot))
+        return cls(solution, Placer(solution, SharedNodes.of(solution.inputs)), MoveGate(solution))
 
 
 def compared_options(job: Job, verdict: Verdict, budget: Comparison, most: int) -> ComparedOptions:
@@ -234,7 +226,7 @@ class _Weighing:
         self._budget = budget
         self._snapshot = budget.snapshot
         self._runs = job.allocation is not None
-        self._outlook = Outlook(budget.solution, budget.placer, budget.snapshot)
+        self._outlook = Outlook(budget.solution, budget.placer)
         self._outlook.waits.find_waits([] if self._runs else [(job, chosen)])
 
     def compared(self, most: int | None = None) -> ComparedOptions:

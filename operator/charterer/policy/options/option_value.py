@@ -97,6 +97,12 @@ class Completion:
         """Dollars as they count in a choice."""
         return self.dollars + self.room_dollars
 
+    @classmethod
+    def on(cls, option: Option, seconds: float, worth: float) -> Completion:
+        """To stay on one option for so long, at ``worth`` dollars a second beside its price."""
+        dollars = option.price.dollars_per_second * seconds
+        return cls(option, seconds, dollars, worth * seconds + dollars)
+
 
 @dataclass(frozen=True, slots=True)
 class Move:

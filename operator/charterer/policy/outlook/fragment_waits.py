@@ -32,7 +32,6 @@ from charterer.domain.money import Money
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.reasons.facts_of_waits import WaitsForFragment, WaitsForOldNode
-from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after, seconds_between
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.outlook.placer import Placer
@@ -86,12 +85,12 @@ class FragmentWaits:
     the nodes in use that no job of this plan counts on yet, the soonest last. ``again_at``: when waits end.
     """
 
-    def __init__(self, solution: BudgetSolution, placer: Placer, snapshot: Snapshot) -> None:
+    def __init__(self, solution: BudgetSolution, placer: Placer) -> None:
         self.again_at: list[Instant] = []
         self._placer = placer
         self._solution = solution
-        self._snapshot = snapshot
-        self._now = snapshot.now
+        self._snapshot = solution.inputs.snapshot
+        self._now = solution.now
         self._pool_waits: dict[PoolId, tuple[float, int]] = {}
         self._node_waits: dict[JobId, _NodeWait] = {}
         self._to_next: dict[PoolId, float] = {}

@@ -25,7 +25,6 @@ from charterer.domain.option import Option
 from charterer.domain.period import quiet_until
 from charterer.domain.plan import moves_in_a_day
 from charterer.domain.reasons import facts_of_jobs as of
-from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after, seconds_between
 from charterer.policy.budgets.deadline import MARGIN
 from charterer.policy.budgets.solution import BudgetSolution
@@ -65,12 +64,12 @@ class Hold:
 class MoveGate:
     """One budget's limits on moves at one instant. ``again_at``: when those that held a job until then end."""
 
-    def __init__(self, solution: BudgetSolution, snapshot: Snapshot) -> None:
+    def __init__(self, solution: BudgetSolution) -> None:
         budget = solution.budget
         self.again_at: list[Instant] = []
         self._needs = solution.deadline_needs
-        self._snapshot = snapshot
-        self._now = snapshot.now
+        self._snapshot = solution.inputs.snapshot
+        self._now = solution.now
         self._turns = budget.fixed_rate is None
         self._most = budget.moves.per_job_and_day
         self._quiet = quiet_until(budget.moves.quiet_hours, budget.time_zone, self._now)
@@ -78,8 +77,14 @@ class MoveGate:
     def allows(self, holds: Iterable[Hold | None]) -> bool:
         """Whether nothing holds any of the jobs that move together; else the plan is made again when a hold ends."""
         held = [hold for hold in holds if hold is not None]
-        self.again_at += [hold.until for hold in held if hold.until is not None]
+        for hold in held:
+            self.look_again(hold)
         return not held
+
+    def look_again(self, hold: Hold) -> None:
+        """Have the plan made again when the hold ends."""
+        if hold.until is not None:
+            self.again_at.append(hold.until)
 
     def closed(self, job: Job, values: OptionValues) -> Hold | None:
         """Why this job stays where it is, wherever it would go; None when it may move."""

@@ -13,7 +13,6 @@ from math import inf
 
 from charterer.domain.job import Job
 from charterer.domain.option import Option
-from charterer.domain.snapshot import Snapshot
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.nodes.max_cost import max_cost_left, within_max_cost
@@ -27,11 +26,11 @@ from charterer.policy.outlook.placer import Placer
 class Outlook:
     """One budget's jobs, as the plan has left the nodes when it is asked. Asking changes nothing."""
 
-    def __init__(self, solution: BudgetSolution, placer: Placer, snapshot: Snapshot) -> None:
-        self.waits = FragmentWaits(solution, placer, snapshot)
+    def __init__(self, solution: BudgetSolution, placer: Placer) -> None:
+        self.waits = FragmentWaits(solution, placer)
         self._solution = solution
         self._placer = placer
-        self._snapshot = snapshot
+        self._snapshot = solution.inputs.snapshot
         self._alone = sum([len(group.waiting) for group in solution.groups.values()]) <= 1
 
     # --- one option ---------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from charterer.domain.budget import Budget
 from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.money import Money, Price
@@ -18,13 +17,13 @@ from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.reasons.facts_of_nodes import AnyDemand, GangGone, JobDemand
 from charterer.domain.reasons.facts_of_waits import OperatorFact
 from charterer.domain.rental import Gang, Rental, has_machine
-from charterer.domain.snapshot import Snapshot
+from charterer.policy.budgets.inputs import PlanInputs
+from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.capacity import Capacity, FreeNodes
 from charterer.policy.nodes.hard_limit import Purse, exposure, reserve
 from charterer.policy.nodes.holdings import HeldGpus
 from charterer.policy.nodes.placement import GpuClaim, PoolAllocator
-from charterer.policy.nodes.pool_nodes import PoolNodes
 from charterer.policy.nodes.pool_quota import LaunchWait, PoolQuota, PoolRoom
 from charterer.policy.outlook.gang_marks import GangMarks
 
@@ -37,6 +36,13 @@ class SharedNodes:
     quota: PoolQuota
     gangs: GangMarks
 
+    @classmethod
+    def of(cls, inputs: PlanInputs) -> SharedNodes:
+        """As a plan finds them."""
+        snapshot, rentals = inputs.snapshot, inputs.rentals
+        capacity = Capacity(snapshot, inputs.holdings, inputs.nodes, inputs.ends)
+        return cls(capacity, PoolQuota(snapshot, rentals), GangMarks(rentals.by_pool.values(), snapshot))
+
 
 @dataclass(frozen=True, slots=True)
 class _Client:
@@ -48,30 +54,23 @@ class _Client:
 
 
 class Placer:
-    """One budget's GPUs. ``nodes``: its own, by pool; ``grace``: the longest grace period of its jobs, in seconds."""
+    """One budget's GPUs. ``rented``: the nodes that are rented in this plan."""
 
-    def __init__(
-        self,
-        budget: Budget,
-        spent: Money,
-        nodes: Mapping[PoolId, PoolNodes],
-        grace: int,
-        shared: SharedNodes,
-        snapshot: Snapshot,
-    ) -> None:
+    def __init__(self, solution: BudgetSolution, shared: SharedNodes) -> None:
+        budget, snapshot = solution.budget, solution.inputs.snapshot
         self.capacity = shared.capacity
         self.rented: list[Rent] = []
         self._budget = budget
         self._snapshot = snapshot
         self._quota = shared.quota
         self._gangs = shared.gangs
-        self._grace = grace
+        self._grace = max([group.grace for group in solution.groups.values()], default=0)
         self._allocators: dict[PoolId, PoolAllocator] = {}
         self._blocked: dict[tuple[PoolId, int], ReasonCode] = {}
         self._client: _Client | None = None
         self._behind = budget.begins_after(snapshot.now)
-        self.purse = Purse(budget.hard_limit, budget.max_hourly_rate, spent)
-        for here in nodes.values():
+        self.purse = Purse(budget.hard_limit, budget.max_hourly_rate, solution.spent)
+        for here in solution.nodes.values():
             self.purse.hold_all(here.exposed)
             for rental in here.rentals.booting:
                 self.purse.hold(

@@ -12,7 +12,6 @@ from charterer.domain.plan import Allocate, ArrivalsBasis
 from charterer.domain.reasons.facts import Facts
 from charterer.domain.reasons.facts_of_waits import CostsTooMuch, OthersWaitForMoney, SpendsTooMuch
 from charterer.policy.actions.budget_plan import BudgetPlan
-from charterer.policy.actions.triage import KeptRuns
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.options.option_value import Completion
 from charterer.policy.solve.phase_dp import key_of
@@ -26,9 +25,8 @@ class Commitments:
     class whose arrival rate is known. ``_refused``: whether a job of the queue was not let in.
     """
 
-    def __init__(
-        self, plan: BudgetPlan, running: Sequence[KeptRuns], wanted: Mapping[JobId, Sequence[Completion]]
-    ) -> None:
+    def __init__(self, plan: BudgetPlan, wanted: Mapping[JobId, Sequence[Completion]]) -> None:
+        running = plan.jobs.running
         self._plan = plan
         self._solution = plan.solution
         self._wanted = wanted

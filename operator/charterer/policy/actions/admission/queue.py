@@ -43,13 +43,12 @@ class Admission:
         jobs = plan.jobs
         self._plan = plan
         self._solution = plan.solution
-        self._running = jobs.running
         self._displaced = {job.id: why for job, why in jobs.leaving}
         waiting = [*jobs.waiting, *(job for job, _ in jobs.leaving)]
         self._waiting = sorted(waiting, key=lambda job: (job.created, job.id))
         self._wanted = self._options()
         self._placed: set[JobId] = set()
-        self._money = Commitments(plan, jobs.running, self._wanted)
+        self._money = Commitments(plan, self._wanted)
         self._outlook = plan.outlook
         self._refusals = Refusals(plan, None)
 
@@ -66,7 +65,7 @@ class Admission:
         queue = in_order([job for job in self._waiting if job.id not in self._placed], wanted, self._solution)
         contend = [job for job in queue if not self._outlook.awaits_launch(job, wanted[job.id])]
         best = {job.id: self._outlook.with_launch_delays(job, wanted[job.id]) for job in contend}
-        shares = self._plan.shares = share_room(self._plan, contend, best, self._running)
+        shares = self._plan.shares = share_room(self._plan, contend, best)
         if shares is not None:
             self._refusals = Refusals(self._plan, shares)
             decided = self._share_out(contend, best, shares)
@@ -193,7 +192,7 @@ class Admission:
         if not interrupted or not moves or job.max_cost is not None:
             return False
         size = self._plan.snapshot.pools[option.pool].gpus_per_node or 1
-        free, start = self._plan.free_nodes(option.pool), self._plan.placer.start_up(option)
+        free, start = self._plan.placer.free_nodes(option.pool), self._plan.placer.start_up(option)
         ready = [name for name in nodes if name in free.ready.free]
         widths = [each for each in share.group.menu.options if each.pool == option.pool and not each.trial]
         fewer = [each for each in widths if size <= each.gpus <= size * len(ready)]

@@ -22,7 +22,6 @@ from charterer.domain.plan import PoolVerdict
 from charterer.policy.actions.admission.room_values import LEAST, Charges, RoomCandidate, values_of_ways
 from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.actions.room_shares import Shares
-from charterer.policy.actions.triage import KeptRuns
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.predicates import must_move
 from charterer.policy.nodes.hard_limit import reserve
@@ -42,9 +41,7 @@ _MOST = 250
 """Waiting jobs, and running ones, that are looked at together: so many are solved in a tenth of a second."""
 
 
-def share_room(
-    plan: BudgetPlan, queue: Sequence[Job], wanted: Mapping[JobId, Sequence[Completion]], running: Iterable[KeptRuns]
-) -> Shares | None:
+def share_room(plan: BudgetPlan, queue: Sequence[Job], wanted: Mapping[JobId, Sequence[Completion]]) -> Shares | None:
     """The shares of the jobs; None where there is room for what each job of the queue would like best.
 
     ``queue``: the jobs that wait, in their order; ``wanted``: their options, best first. A budget that is too small has
@@ -57,7 +54,7 @@ def share_room(
     best = [wanted[job.id][0].option for job in queue]
     if fits([Way(option.pool, option.gpus, 0.0) for option in best], nodes):
         return None
-    return _Shortage(plan, rooms, running).solve([_waiting(plan, job, wanted[job.id]) for job in queue])
+    return _Shortage(plan, rooms).solve([_waiting(plan, job, wanted[job.id]) for job in queue])
 
 
 def _first(candidates: Sequence[RoomCandidate]) -> Sequence[RoomCandidate]:
@@ -97,11 +94,9 @@ def _waiting(plan: BudgetPlan, job: Job, ways: Sequence[Completion]) -> RoomCand
 class _Shortage:
     """One budget's pools, with the nodes that its jobs hold there."""
 
-    def __init__(self, plan: BudgetPlan, rooms: Mapping[PoolId, PoolRoom], running: Iterable[KeptRuns]) -> None:
+    def __init__(self, plan: BudgetPlan, rooms: Mapping[PoolId, PoolRoom]) -> None:
         self._plan = plan
         self._rooms = rooms
-        self._running = running
-        self._gate = plan.gate
         self._free = {pool: dict(room.free) for pool, room in rooms.items()}
         self._room_comes_free = self._give_back()
 
@@ -172,7 +167,7 @@ class _Shortage:
         left: dict[PoolId, list[tuple[float, int]]] = {
             pool: [(0.0, sum(max(gpus, 0) for gpus in self._free[pool].values()))] for pool in pools
         }
-        for kept in self._running:
+        for kept in self._plan.jobs.running:
             share = self._plan.solution.shares.get(kept.group.key)
             for facts in () if share is None else kept.runners.values():
                 held = facts.job.allocation
@@ -204,7 +199,7 @@ class _Shortage:
     def _narrowable(self) -> Iterable[RoomCandidate]:
         """The running jobs that may go on with fewer GPUs: the last of Smith's order, if there are many."""
         found: list[tuple[float, JobId, Job, GroupAssignment]] = []
-        for kept in self._running:
+        for kept in self._plan.jobs.running:
             share = self._plan.solution.shares.get(kept.group.key)
             if share is None or not share.group.menu.known:
                 continue
@@ -226,7 +221,7 @@ class _Shortage:
         room = self._rooms.get(held.option.pool)
         if room is None or not all(place.rental in room.free for place in held.placements):
             return False
-        return self._gate.closed(job, share.values) is None and must_move(job, solution.inputs.market) is None
+        return self._plan.gate.closed(job, share.values) is None and must_move(job, solution.inputs.market) is None
 
     def _running_on(self, job: Job, share: GroupAssignment) -> RoomCandidate | None:
         """The job with its narrower options; None where there are none."""
@@ -237,7 +232,7 @@ class _Shortage:
         for to in (way.option for way in values.entering(position)):
             if to.pool in self._rooms and to.gpus < here.gpus:
                 there = values.moving(here, to, position, rented=False)
-                if self._gate.held(job, values, position, there) is None:
+                if self._plan.gate.held(job, values, position, there) is None:
                     ways.append(there)
                     restarts.append(table.change_seconds(table.resizable_pool(here), table.index[key_of(to)]))
         return RoomCandidate(job, values.worth, ways, held, restarts) if len(ways) > 1 else None
