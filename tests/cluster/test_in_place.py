@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import ssl
 from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
 
-from charterer.api.names import token_audience
+from charterer.api.names import ANNOTATION_ALLOCATION, token_audience
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import JOBS, SECRETS, TRAINING_JOBS
 from tests.cluster.test_learning import progress_port
@@ -89,6 +90,11 @@ def _job(bed: Bed) -> dict[str, Any]:
     return found
 
 
+def _told(bed: Bed) -> list[int]:
+    """The width of the run as each of its pods may read it."""
+    return [json.loads(pod["metadata"]["annotations"][ANNOTATION_ALLOCATION])["gpus"] for pod in bed.pods("train")]
+
+
 def _resizing(bed: Bed) -> str:
     raw = bed.mirror.one(TRAINING_JOBS, "train", bed.namespace)
     return str(bed.condition(raw, "Resizing").get("message", ""))
@@ -126,14 +132,14 @@ async def _there_and_back(bed: Bed, pods: Pods) -> None:
     assert _job(bed)["backoffLimit"] > 0
     await pods.trains_in(2, 0.2)
     await bed.until(lambda: bed.tj("train").get("gpus") == 8 and bed.state("train") == "Running")
-    await bed.until(lambda: _job(bed)["backoffLimit"] == 0)
+    await bed.until(lambda: _job(bed)["backoffLimit"] == 0 and _told(bed) == [8, 8])
     await _wants(bed, 4)
     assert (await pods.hears_of(3, generation=2))["indexes"] == [0]
     assert _job(bed)["completions"] == 2
     assert set(by_index(bed, "train")) == {0, 1}
     await pods.trains_in(3, 0.3)
     await bed.until(lambda: bed.tj("train").get("gpus") == 4 and _job(bed)["completions"] == 1)
-    await bed.until(lambda: len(bed.pods("train")) == 1 and bed.state("train") == "Running")
+    await bed.until(lambda: _told(bed) == [4] and bed.state("train") == "Running")
     (last,) = by_index(bed, "train").values()
     assert last["metadata"]["uid"] == first["metadata"]["uid"]
     assert (bed.run("train"), bed.tj("train").get("runs", [])) == (1, [])
