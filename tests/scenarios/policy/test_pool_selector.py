@@ -218,7 +218,7 @@ def test_a_full_pool_has_a_price_only_for_budgets_that_select_it() -> None:
     decided = plan(world.snapshot())
     assert decided.pools[PoolId("slow")].limit is Limit.MAX_NODES
     assert "fast" not in decided.pools
-    (charged,), (uncharged,) = full.shares.values(), free.shares.values()
+    (charged,), (uncharged,) = full.assignments.values(), free.assignments.values()
     assert charged.values.charge is not None
     assert uncharged.values.charge is None or uncharged.values.charge.rents == ()
 

@@ -25,13 +25,13 @@ def with_correlated_answers(pools: Mapping[PoolId, Pool]) -> Mapping[PoolId, Poo
         places = frozenset(way.within(Scope.ZONE) for way in pool.ways)
         if places and "" not in places:
             groups[account_of(pool), places].append(name)
-    shared = {
+    added = {
         name: with_others(pools[name].answers, [pools[other].answers for other in names if other != name])
         for names in groups.values()
         if len(names) > 1
         for name in names
     }
     return {
-        name: pool if shared.get(name, pool.answers) == pool.answers else replace(pool, shared_answers=shared[name])
+        name: pool if added.get(name, pool.answers) == pool.answers else replace(pool, shared_answers=added[name])
         for name, pool in pools.items()
     }

@@ -163,7 +163,7 @@ def _(job: of.BetterAlone) -> str:
 
 
 @tell.register
-def _(room: of.RoomShared) -> str:
+def _(room: of.RoomAllotted) -> str:
     text, whom, one = tell(room.why), "it", "it"
     if room.waiting > 1:
         text += f"; the room of {room.pool} is shared among {room.waiting} waiting jobs by what their time is worth"

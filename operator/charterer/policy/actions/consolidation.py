@@ -1,6 +1,6 @@
 """Nodes that are left half empty: their jobs move together to free GPUs of other nodes, and the node is given back.
 
-A job of fewer GPUs than a node is charged its share, but the bill is for whole nodes: whoever ends beside it leaves
+A job of fewer GPUs than a node is charged for those, but the bill is for whole nodes: whoever ends beside it leaves
 GPUs that are paid for and unused. To move all jobs of a node into such holes ends its bill t seconds sooner, t being
 what the longest of them has left; where that is longer than what the longest job of another node has left, the bill of
 that one ends e seconds later. Each job j has a restart of r seconds. A node that must be had again costs a start-up of
@@ -33,7 +33,7 @@ from charterer.policy.jobs.job_facts import job_position, next_run
 from charterer.policy.nodes.capacity import FreeNodes
 from charterer.policy.nodes.guests import Guest
 from charterer.policy.nodes.node_fit import kind
-from charterer.policy.options.option_value import Completion
+from charterer.policy.options.option_value import Projection
 from charterer.policy.outlook.move_gate import Hold
 from charterer.policy.solve.phase_dp import key_of
 
@@ -85,23 +85,23 @@ class Consolidation:
         """The pools that have nodes of the budget."""
         snapshot, offers = self._plan.snapshot, self._solution.inputs.market.offers
         selected = snapshot.pools_of(self._solution.budget)
-        shares = {
-            name: offer.price.share(1, offer.gpus_per_node)
+        per_gpu = {
+            name: offer.price.for_gpus(1, offer.gpus_per_node)
             for name in self._solution.nodes
             if (offer := offers.get(name)) is not None and offer.price is not None and offer.gpus_per_node
         }
         found: dict[PoolId, _Pool] = {}
-        for name, share in shares.items():
+        for name, own in per_gpu.items():
             offer = offers[name]
             kin = [
                 other
-                for other, price in shares.items()
-                if price <= share
+                for other, price in per_gpu.items()
+                if price <= own
                 and kind(offers[other]) == kind(offer)
                 and other in selected
                 and (other == name or other not in self._solution.scarce)
             ]
-            price = share.dollars_per_second * offer.gpus_per_node
+            price = own.dollars_per_second * offer.gpus_per_node
             nodes = self._plan.placer.free_nodes(name)
             start = snapshot.pools[name].likely_start_seconds
             found[name] = _Pool(name, offer.gpus_per_node, price, start, nodes, kin)
@@ -133,7 +133,7 @@ class Consolidation:
         if saved <= _FACTOR * restarts or not all(self._may_move(guest) for guest in guests):
             return
         gate = self._plan.gate
-        if not gate.allows([gate.closed(guest.facts.job, self._share(guest).values) for guest in guests]):
+        if not gate.allows([gate.closed(guest.facts.job, self._assignment(guest).values) for guest in guests]):
             return
         relocations = self._relocate(pool, rental, guests)
         if not gate.allows([self._held(relocation) for relocation in relocations]):
@@ -154,21 +154,21 @@ class Consolidation:
 
     def _held(self, relocation: _Relocation) -> Hold | None:
         """Why a job does not go there now."""
-        share, job, option = self._share(relocation.guest), relocation.guest.facts.job, relocation.option
-        seconds = relocation.guest.left + share.group.menu.table.restart
-        there = Completion.on(option, seconds, self._worth(relocation.guest))
-        return self._plan.gate.held(job, self._solution.own_values(job, share), share.position(job), there)
+        assignment, job, option = self._assignment(relocation.guest), relocation.guest.facts.job, relocation.option
+        seconds = relocation.guest.left + assignment.group.menu.table.restart
+        there = Projection.on(option, seconds, self._worth(relocation.guest))
+        return self._plan.gate.held(job, self._solution.own_values(job, assignment), assignment.position(job), there)
 
-    def _share(self, guest: Guest) -> GroupAssignment:
-        return self._solution.shares[guest.facts.key]
+    def _assignment(self, guest: Guest) -> GroupAssignment:
+        return self._solution.assignments[guest.facts.key]
 
     def _worth(self, guest: Guest) -> float:
         """Dollars of a second of the job's life."""
-        return self._solution.worth(guest.facts.job, self._share(guest))
+        return self._solution.worth(guest.facts.job, self._assignment(guest))
 
     def _restart(self, guest: Guest) -> float:
         """Dollars of the job's restart, its time included."""
-        return (self._worth(guest) + guest.facts.price) * self._share(guest).group.menu.table.restart
+        return (self._worth(guest) + guest.facts.price) * self._assignment(guest).group.menu.table.restart
 
     def _restarts(self, rental: RentalId) -> float:
         """The same of all jobs that the node has to itself."""
@@ -239,19 +239,19 @@ class Consolidation:
 
     def _option(self, guest: Guest, pool: PoolId) -> Option | None:
         """The option of the same width in a pool, where it is as fast as the job's own."""
-        job, menu = guest.facts.job, self._share(guest).group.menu
+        job, menu = guest.facts.job, self._assignment(guest).group.menu
         assert job.allocation is not None
         here = job.allocation.option
         if pool == here.pool:
             return here
-        stage = menu.stages[menu.phase(job_position(job, self._share(guest).group.work).done)]
+        stage = menu.stages[menu.phase(job_position(job, self._assignment(guest).group.work).done)]
         options = {key_of(option): option for option in stage}
         there, now = options.get((pool, here.gpus, here.resource)), options.get(key_of(here))
         return there if there is not None and now is not None and there.speed >= now.speed else None
 
     def _go(self, relocation: _Relocation, rental: RentalId, saved: float, part: float) -> None:
         guest, option = relocation.guest, relocation.option
-        job, restart = guest.facts.job, self._share(guest).group.menu.table.restart
+        job, restart = guest.facts.job, self._assignment(guest).group.menu.table.restart
         assert job.allocation is not None
         facts = NodeEmptied(option, rental, relocation.to, Money.of(saved))
         money, seconds = Money.of(-saved * part), -job.weight * restart

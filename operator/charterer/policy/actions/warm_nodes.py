@@ -101,17 +101,17 @@ def streams(
 ) -> list[ExpectedArrivals]:
     """The jobs that may come to the pool and need idle nodes: of each group in sight, and of classes remembered."""
     found: list[ExpectedArrivals] = []
-    for share in solution.shares.values():
-        group = share.group
+    for assignment in solution.assignments.values():
+        group = assignment.group
         found += [
             ExpectedArrivals(
                 group.foreseen * taken.fraction, ceil(taken.path[0].gpus / gpus_per_node), group.worth(solution.rate)
             )
-            for taken in share.path_shares
+            for taken in assignment.assigned_paths
             if taken.path[0].pool == pool and taken.path[0].gpus > hole
         ]
     nodes = rented.total()
-    present = {key[0] for key in solution.shares}
+    present = {key[0] for key in solution.assignments}
     absent = sum(solution.arrivals.of(name) for name in solution.arrivals.parts if name not in present)
     if absent and nodes and not hole:
         found.append(ExpectedArrivals(absent * rented[pool] / nodes, 1, solution.rate))

@@ -106,10 +106,10 @@ def fits_into(uses: Mapping[PoolId, float], room: Mapping[PoolId, float]) -> boo
     return all(amount <= room.get(pool, amount) * _FITS for pool, amount in uses.items())
 
 
-def expected_use(shares: Iterable[tuple[float, Mapping[PoolId, float]]], load: float) -> dict[PoolId, float]:
+def expected_use(uses: Iterable[tuple[float, Mapping[PoolId, float]]], load: float) -> dict[PoolId, float]:
     """GPUs by pool that are held by ``load`` jobs a second of which each fraction has its use."""
     total: dict[PoolId, float] = {}
-    for fraction, use in shares:
+    for fraction, use in uses:
         for pool, amount in use.items():
             _add(total, pool, load * fraction * amount)
     return total

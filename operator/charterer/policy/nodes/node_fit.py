@@ -1,6 +1,6 @@
 """Which nodes to rent for a width, where pools sell nodes of several sizes with the same GPUs.
 
-The marginal bill of a narrow job is its share of a node, whatever the node's size; what differs is how many GPUs a new
+The marginal bill of a narrow job is its part of a node, whatever the node's size; what differs is how many GPUs a new
 node would leave unused. So the smallest node that the job fits into is rented, and a job that fits into none gets as
 few nodes as there can be.
 """

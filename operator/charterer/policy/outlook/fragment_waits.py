@@ -176,8 +176,8 @@ class FragmentWaits:
         return self._snapshot.pools[pool].gpus_per_node or 1
 
     def _waiter(self, job: Job, option: Option) -> _Waiter:
-        share = self._solution.share(job)
-        worth = 0.0 if share is None else share.group.worth(self._solution.rate)
+        assignment = self._solution.assignment(job)
+        worth = 0.0 if assignment is None else assignment.group.worth(self._solution.rate)
         since = (
             self._now if job.allocation is not None else max([job.created, *(run.until for run in job.records[-1:])])
         )
@@ -201,9 +201,9 @@ class FragmentWaits:
             return known
         size = self._size(pool)
         rate = sum(
-            share.group.foreseen * taken.fraction
-            for share in self._solution.shares.values()
-            for taken in share.path_shares
+            assignment.group.foreseen * taken.fraction
+            for assignment in self._solution.assignments.values()
+            for taken in assignment.assigned_paths
             if taken.path[0].pool == pool and taken.path[0].gpus < size
         )
         self._to_next[pool] = 1.0 / rate if rate else inf

@@ -8,11 +8,11 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job
 from charterer.policy.actions.admission.queue_order import QueueKey, by_dollars, by_value, next_in_queue
-from charterer.policy.budgets.assignment import GroupAssignment, PathShare, draw_path_share
+from charterer.policy.budgets.assignment import AssignedPath, GroupAssignment, draw_path
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.jobs.job_facts import last_option
-from charterer.policy.options.option_value import Completion, OptionValues
+from charterer.policy.options.option_value import OptionValues, Projection
 from charterer.policy.solve.phase_dp import OptionKey, key_of
 
 
@@ -27,25 +27,25 @@ class PathMixer:
         self._solution = solution
         self._taken: dict[GroupKey, Counter[OptionKey]] = {}
 
-    def values(self, job: Job, share: GroupAssignment) -> OptionValues:
+    def values(self, job: Job, assignment: GroupAssignment) -> OptionValues:
         """The option values of a waiting job; asked once for each new one, in order of creation."""
-        if not share.mixes:
-            return share.values
-        doors = _by_first_option(share)
+        if not assignment.mixes:
+            return assignment.values
+        doors = _by_first_option(assignment)
         if len(doors) == 1:
-            return share.drawn_values(job)
+            return assignment.drawn_values(job)
         before = last_option(job)
         door = None if before is None else key_of(before)
         if door is None:
-            counter = self._counter(job, share, doors)
+            counter = self._counter(job, assignment, doors)
             door = next_in_queue(
-                {first: sum(path_share.fraction for path_share in lots) for first, lots in doors.items()}, counter
+                {first: sum(assigned.fraction for assigned in lots) for first, lots in doors.items()}, counter
             )
             counter[door] += 1
         lots = doors.get(door)
-        return share.values if lots is None else draw_path_share(job, lots).values
+        return assignment.values if lots is None else draw_path(job, lots).values
 
-    def _counter(self, job: Job, share: GroupAssignment, doors: Container[OptionKey]) -> Counter[OptionKey]:
+    def _counter(self, job: Job, assignment: GroupAssignment, doors: Container[OptionKey]) -> Counter[OptionKey]:
         """How many of the job's group took each path by its first option; counted when asked for."""
         key = self._solution.key(job)
         if key not in self._taken:
@@ -55,32 +55,32 @@ class PathMixer:
         return self._taken[key]
 
 
-def _by_first_option(share: GroupAssignment) -> dict[OptionKey, list[PathShare]]:
-    """The path shares by the first option of their paths."""
-    doors: dict[OptionKey, list[PathShare]] = {}
-    for path_share in share.path_shares:
-        doors.setdefault(key_of(path_share.path[0]), []).append(path_share)
+def _by_first_option(assignment: GroupAssignment) -> dict[OptionKey, list[AssignedPath]]:
+    """The assigned paths by the first option of their paths."""
+    doors: dict[OptionKey, list[AssignedPath]] = {}
+    for assigned in assignment.assigned_paths:
+        doors.setdefault(key_of(assigned.path[0]), []).append(assigned)
     return doors
 
 
-def ranked_options(jobs: Iterable[Job], solution: BudgetSolution) -> dict[JobId, Sequence[Completion]]:
+def ranked_options(jobs: Iterable[Job], solution: BudgetSolution) -> dict[JobId, Sequence[Projection]]:
     """Each waiting job's options, best first; jobs whose menu is empty are left out."""
     lots = PathMixer(solution)
-    found: dict[JobId, Sequence[Completion]] = {}
+    found: dict[JobId, Sequence[Projection]] = {}
     for job in jobs:
-        share = solution.share(job)
-        if share is not None:
+        assignment = solution.assignment(job)
+        if assignment is not None:
             own = solution.deadline_values(job)
-            ways = lots.values(job, share) if own is None else own
-            found[job.id] = ways.entering(share.position(job))
+            values = lots.values(job, assignment) if own is None else own
+            found[job.id] = values.entering(assignment.position(job))
     return found
 
 
-def in_order(jobs: Sequence[Job], wanted: Mapping[JobId, Sequence[Completion]], solution: BudgetSolution) -> list[Job]:
+def in_order(jobs: Sequence[Job], ranked: Mapping[JobId, Sequence[Projection]], solution: BudgetSolution) -> list[Job]:
     """The queue: jobs with an option, in the order in which they are offered GPUs."""
 
     def key(job: Job) -> QueueKey:
-        best = wanted[job.id][0]
+        best = ranked[job.id][0]
         return by_value(job, best.option) if solution.feasible else by_dollars(job, best.dollars)
 
-    return sorted((job for job in jobs if job.id in wanted), key=key)
+    return sorted((job for job in jobs if job.id in ranked), key=key)
