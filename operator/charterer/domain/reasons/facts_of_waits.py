@@ -52,11 +52,11 @@ class WaitsForFragment:
 
 @dataclass(frozen=True, slots=True)
 class LateNodes:
-    """A pool is expected to give a node after ``wait``. ``doubt``: the refusal for which that is in doubt."""
+    """A pool is expected to give a node after ``wait``. ``probation``: the refusal for which that is in doubt."""
 
     pool: PoolId
     wait: ExpectedWait
-    doubt: CoolDown | None
+    probation: CoolDown | None
 
 
 # --- its budget does not pay ------------------------------------------------------------------------------------------

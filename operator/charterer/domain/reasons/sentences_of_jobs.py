@@ -40,12 +40,12 @@ def _(job: of.NoBudgetSelects) -> str:
 
 
 @tell.register
-def _(job: of.RestsForRecord) -> str:
+def _(job: of.BacksOffForRecord) -> str:
     return f"run {job.run} never started; the next run waits until its pods have ended"
 
 
 @tell.register
-def _(job: of.Rests) -> str:
+def _(job: of.BacksOff) -> str:
     ended = "failed" if job.started else "never started"
     return f"run {job.run} {ended}; the next run is not before {format_second(job.until)}"
 

@@ -44,11 +44,11 @@ def _at_the_latest(until: Instant) -> str:
 
 @tell.register
 def _(late: of.LateNodes) -> str:
-    told, doubt, wait = [], late.doubt, late.wait
-    if doubt is not None:
-        whose = "" if doubt.by is None else f"GPUPool {doubt.by} was "
-        times = "" if doubt.times == 1 else f" {doubt.times} times in a row, last"
-        told.append(f"{whose}refused{times} at {format_minute(doubt.since)}: {doubt.code}")
+    told, probation, wait = [], late.probation, late.wait
+    if probation is not None:
+        whose = "" if probation.by is None else f"GPUPool {probation.by} was "
+        times = "" if probation.times == 1 else f" {probation.times} times in a row, last"
+        told.append(f"{whose}refused{times} at {format_minute(probation.since)}: {probation.code}")
     if wait.measured:
         between = f"{format_duration(wait.low)} to {format_duration(wait.high)}"
         told.append(f"{between}, measured in {wait.hours:.0f} hours like this one")

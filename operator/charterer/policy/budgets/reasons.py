@@ -22,7 +22,7 @@ _TOLD_DOLLARS = 0.005
 
 def late(pool: PoolId, wait: LaunchWait) -> LateNodes:
     """How late a pool is expected to give a node."""
-    return LateNodes(pool, wait.expected, wait.doubt)
+    return LateNodes(pool, wait.expected, wait.probation)
 
 
 def no_history(verdict: BudgetVerdict) -> str:

@@ -38,7 +38,7 @@ from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import job_facts, told_to_stop
 from charterer.policy.nodes.accrued_cost import spent
-from charterer.policy.nodes.guests import Guest, all_guests, guests
+from charterer.policy.nodes.occupants import Occupant, all_occupants, occupants
 from charterer.policy.nodes.pool_nodes import PoolNodes
 from charterer.policy.nodes.rental_index import PoolRentals
 from charterer.policy.options.option_value import OptionValues
@@ -135,7 +135,7 @@ class BudgetSolution:
         """The assignment of the job's group; None when nothing is on its menu."""
         return self.assignments.get(self.key(job))
 
-    def guests(self) -> Mapping[RentalId, Sequence[Guest]]:
+    def occupants(self) -> Mapping[RentalId, Sequence[Occupant]]:
         """The jobs on each node that have no other node."""
         memo = self.inputs.memo
         each = [
@@ -143,7 +143,7 @@ class BudgetSolution:
             for key, assignment in self.assignments.items()
             if key in self.groups
         ]
-        return memo(all_guests, tuple([memo(guests, group, work) for group, work in each]))
+        return memo(all_occupants, tuple([memo(occupants, group, work) for group, work in each]))
 
     def key(self, job: Job) -> GroupKey:
         """The group to which a job of the snapshot belongs."""

@@ -225,14 +225,14 @@ class FragmentWaits:
         """Seconds until a node of the pool that is in use has so many GPUs free; infinite if none ever has."""
         free = self._placer.free_nodes(pool).ready.free
         soonest = inf
-        for rental, guests in self._solution.guests().items():
+        for rental, occupants in self._solution.occupants().items():
             left = free.get(rental)
             if left is None:
                 continue
-            for guest in sorted(guests, key=lambda guest: guest.left):
-                left += guest.gpus
+            for occupant in sorted(occupants, key=lambda occupant: occupant.left):
+                left += occupant.gpus
                 if left >= gpus:
-                    soonest = min(soonest, guest.left)
+                    soonest = min(soonest, occupant.left)
                     break
         return soonest
 
@@ -240,13 +240,17 @@ class FragmentWaits:
         """Seconds until each node of the pool that is in use has been left by all its jobs, the soonest last: those
         that no job of this plan counts on, or begins on.
         """
-        free, size, guests = self._placer.free_nodes(pool).ready.free, self._size(pool), self._solution.guests()
+        free, size, occupants = self._placer.free_nodes(pool).ready.free, self._size(pool), self._solution.occupants()
         if pool not in self._nodes_by_end:
             self._nodes_by_end[pool] = sorted(
-                [(max(guest.left for guest in here), rental) for rental, here in guests.items() if rental in free],
+                [
+                    (max(occupant.left for occupant in here), rental)
+                    for rental, here in occupants.items()
+                    if rental in free
+                ],
                 reverse=True,
             )
         ends = self._nodes_by_end[pool]
-        while ends and free[ends[-1][1]] + sum(guest.gpus for guest in guests[ends[-1][1]]) != size:
+        while ends and free[ends[-1][1]] + sum(occupant.gpus for occupant in occupants[ends[-1][1]]) != size:
             ends.pop()
         return ends

@@ -102,7 +102,7 @@ def test_a_job_waits_for_longer_where_nodes_are_seen_to_start_slower_than_declar
     world = full_node(ALLOWED + 0.01)
     pool = world.pools[PoolId("a100")]
     start = NodeStart(world.now, world.now, after(world.now, 4 * pool.start_seconds))
-    world.pools[pool.id] = replace(pool, answers=reduce(with_start, [start] * 100, pool.answers))
+    world.pools[pool.id] = replace(pool, launches=reduce(with_start, [start] * 100, pool.launches))
     assert rented(plan(world.snapshot())) == []
 
 

@@ -31,47 +31,50 @@ class PathMixer:
         """The option values of a waiting job; asked once for each new one, in order of creation."""
         if not assignment.mixes:
             return assignment.values
-        doors = _by_first_option(assignment)
-        if len(doors) == 1:
+        by_first_option = _by_first_option(assignment)
+        if len(by_first_option) == 1:
             return assignment.drawn_values(job)
         before = last_option(job)
-        door = None if before is None else key_of(before)
-        if door is None:
-            counter = self._counter(job, assignment, doors)
-            door = next_in_queue(
-                {first: sum(assigned.fraction for assigned in lots) for first, lots in doors.items()}, counter
+        first_option = None if before is None else key_of(before)
+        if first_option is None:
+            counter = self._counter(job, assignment, by_first_option)
+            first_option = next_in_queue(
+                {first: sum(assigned.fraction for assigned in paths) for first, paths in by_first_option.items()},
+                counter,
             )
-            counter[door] += 1
-        lots = doors.get(door)
-        return assignment.values if lots is None else draw_path(job, lots).values
+            counter[first_option] += 1
+        paths = by_first_option.get(first_option)
+        return assignment.values if paths is None else draw_path(job, paths).values
 
-    def _counter(self, job: Job, assignment: GroupAssignment, doors: Container[OptionKey]) -> Counter[OptionKey]:
+    def _counter(
+        self, job: Job, assignment: GroupAssignment, by_first_option: Container[OptionKey]
+    ) -> Counter[OptionKey]:
         """How many of the job's group took each path by its first option; counted when asked for."""
         key = self._solution.key(job)
         if key not in self._taken:
             alike = [last_option(facts.job) for facts in self._solution.groups[key].members]
             had = [key_of(option) for option in alike if option is not None]
-            self._taken[key] = Counter(first for first in had if first in doors)
+            self._taken[key] = Counter(first for first in had if first in by_first_option)
         return self._taken[key]
 
 
 def _by_first_option(assignment: GroupAssignment) -> dict[OptionKey, list[AssignedPath]]:
     """The assigned paths by the first option of their paths."""
-    doors: dict[OptionKey, list[AssignedPath]] = {}
+    by_first_option: dict[OptionKey, list[AssignedPath]] = {}
     for assigned in assignment.assigned_paths:
-        doors.setdefault(key_of(assigned.path[0]), []).append(assigned)
-    return doors
+        by_first_option.setdefault(key_of(assigned.path[0]), []).append(assigned)
+    return by_first_option
 
 
 def ranked_options(jobs: Iterable[Job], solution: BudgetSolution) -> dict[JobId, Sequence[Projection]]:
     """Each waiting job's options, best first; jobs whose menu is empty are left out."""
-    lots = PathMixer(solution)
+    mixer = PathMixer(solution)
     found: dict[JobId, Sequence[Projection]] = {}
     for job in jobs:
         assignment = solution.assignment(job)
         if assignment is not None:
             own = solution.deadline_values(job)
-            values = lots.values(job, assignment) if own is None else own
+            values = mixer.values(job, assignment) if own is None else own
             found[job.id] = values.entering(assignment.position(job))
     return found
 

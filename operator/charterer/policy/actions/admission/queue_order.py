@@ -37,5 +37,5 @@ def next_in_queue(parts: Mapping[QueueItem, float], taken: Mapping[QueueItem, in
     A credit counter: after any number of jobs each of two paths is within half a job of its fraction. Ties go to the
     first.
     """
-    jobs = sum(taken.get(lot, 0) for lot in parts) + 1
-    return max(parts, key=lambda lot: parts[lot] * jobs - taken.get(lot, 0))
+    jobs = sum(taken.get(part, 0) for part in parts) + 1
+    return max(parts, key=lambda part: parts[part] * jobs - taken.get(part, 0))
