@@ -156,7 +156,7 @@ def test_a_job_that_may_use_no_selected_pool_runs_on_and_is_told_which_are_left_
     decided = plan(world.snapshot())
     assert decided.commands == ()
     assert decided.jobs[JobId("train")].reason.message == (
-        "it runs on where it is, but could not start again: no GPUPool with a known price offers 8 GPUs of type fast: "
+        "it runs on, but could not start again: no GPUPool with a known price offers 8 GPUs of type fast: "
         "pools have slow; GPUBudget research rents only in GPUPools with speed=slow "
         "(spec.poolSelector), which leaves out fast"
     )

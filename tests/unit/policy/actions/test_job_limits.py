@@ -67,7 +67,9 @@ def test_a_target_that_no_path_meets_counts_as_none_and_is_said_so() -> None:
     made = aims(world("6000"), target_completion=after(World().now, 600.0))
     assert option_of(made) == option_of(world("6000"))
     verdict = starts(made).jobs[JOB]
-    assert "cannot be met, so it counts as none: the fastest path ends" in verdict.reason.message
+    assert (
+        "cannot be met, so the job is planned as one without a target: the fastest path ends" in verdict.reason.message
+    )
     assert verdict.target is not None
     assert not verdict.target.counts
 
@@ -290,7 +292,7 @@ def test_a_move_that_takes_back_the_last_one_waits_until_that_is_worth_it() -> N
     made = came_from(8)
     decided = plan(made.snapshot())
     assert not decided.commands
-    assert "would pay, but it came from 8 GPUs" in decided.jobs[JOB].reason.message
+    assert "would pay, but the job came from 8 GPUs" in decided.jobs[JOB].reason.message
     assert decided.again_at is not None
     waits = seconds_between(made.now, decided.again_at)
     assert 0.0 < waits < 600.0

@@ -116,7 +116,10 @@ def test_a_move_between_pools_at_one_width_is_not_taken_back_at_once(cheaper: bo
     world = two_types(seconds_ago=60.0, cheaper=cheaper)
     decided = plan(world.snapshot())
     assert placed(decided) == {}
-    assert f"would pay, but it came from 1 GPU on {'slow' if cheaper else 'fast'}: not before" in text(decided)
+    assert (
+        f"would pay, but the job came from 1 GPU on {'slow' if cheaper else 'fast'}, and a move back pays only from"
+        in text(decided)
+    )
     assert decided.again_at is not None
     later = plan(two_types(seconds_ago=20_000.0, cheaper=cheaper).snapshot())
     assert placed(later) == {"train": 1}

@@ -86,7 +86,7 @@ def test_a_job_that_ends_soon_goes_before_one_that_is_older_and_the_other_says_w
     decided = plan(world.snapshot())
     assert placed(decided) == {"short": 8}
     assert why(decided, "long") is ReasonCode.POOL_FULL
-    assert "the room of a100 is shared among 2 waiting jobs by what their time is worth" in text(decided, "long")
+    assert "the room of a100 is allotted to 2 waiting jobs by what their time is worth" in text(decided, "long")
     assert "a100 has the only node that spec.maxNodes allows; " in text(decided, "long")
     assert "one more node would be worth $" in text(decided, "long")
 
@@ -136,7 +136,7 @@ def test_the_room_that_is_made_is_kept_for_whom_it_is_made() -> None:
     world.passes(5.0)
     assert plan(world.snapshot()).commands == ()
     said = "4 GPUs on a100 wanted: a100 has the only node that spec.maxNodes allows, and running jobs "
-    assert text(plan(world.snapshot()), "short") == f"{said}leave GPUs that it gets then"
+    assert text(plan(world.snapshot()), "short") == f"{said}are leaving GPUs that it gets"
     world.everything_starts()
     assert placed(plan(world.snapshot())) == {"short": 4}
 
@@ -240,7 +240,7 @@ def test_a_gap_that_is_left_is_told() -> None:
         return replace(answer, bound=2.0 * answer.value)
 
     with patch(ALLOCATE, half_as_good):
-        assert "(another sharing is worth 50% more at most)" in text(plan(world.snapshot()), "long")
+        assert "(another allotment would be worth at most 50% more)" in text(plan(world.snapshot()), "long")
 
 
 def test_what_another_budget_has_rented_is_not_shared_out() -> None:
