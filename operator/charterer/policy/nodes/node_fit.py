@@ -25,7 +25,7 @@ def fit(option: Option, market: Market) -> tuple[int, int]:
     return max(option.gpus // size, 1), size
 
 
-def snuggest_first(options: Sequence[Option], market: Market) -> Sequence[Option]:
+def best_fit_first(options: Sequence[Option], market: Market) -> Sequence[Option]:
     """The options, best first, with the one in front that fits best of those like the first.
 
     Those have its width on GPUs of its kind, and are as fast for no more money.

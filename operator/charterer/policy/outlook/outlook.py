@@ -16,7 +16,7 @@ from charterer.domain.option import Option
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.nodes.max_cost import max_cost_left, within_max_cost
-from charterer.policy.nodes.node_fit import snuggest_first
+from charterer.policy.nodes.node_fit import best_fit_first
 from charterer.policy.options.option_value import Projection
 from charterer.policy.outlook.fragment_waits import FragmentWaits
 from charterer.policy.outlook.node_source import REFUSED, NodeSource
@@ -122,7 +122,7 @@ class Outlook:
         The rest of that node would stay idle. A node that fits better and comes later, because it must start up or its
         cloud gives none soon, is waited for where that costs less than the rest until the job ends.
         """
-        if snuggest_first(options, self._solution.inputs.market) is options:
+        if best_fit_first(options, self._solution.inputs.market) is options:
             return options
         first, assignment = options[0], self._solution.assignment(job)
         if assignment is None:
@@ -135,7 +135,7 @@ class Outlook:
             later = self._to_come(job, option, worth) - least
             return later <= 0.0 or later < idle
 
-        there = snuggest_first([first, *filter(in_time, options[1:])], self._solution.inputs.market)[0]
+        there = best_fit_first([first, *filter(in_time, options[1:])], self._solution.inputs.market)[0]
         return [there, *(option for option in options if option is not there)]
 
     def find_waits(self, queue: Iterable[tuple[Job, Sequence[Projection]]]) -> None:

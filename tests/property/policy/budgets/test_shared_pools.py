@@ -13,7 +13,7 @@ from charterer.domain.profile import Amdahl, SpeedCurve
 from charterer.policy.budgets.pool_program import PoolProgram
 from charterer.policy.budgets.pool_usage import path_usages
 from charterer.policy.planner import plan
-from tests.crowds import held, rooms_of, stood, stood_alone
+from tests.contention import held, rooms_of, stood, stood_alone
 from tests.worlds import World
 
 POOLS = ("a", "b", "c")

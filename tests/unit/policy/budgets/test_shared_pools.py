@@ -21,7 +21,7 @@ from charterer.policy.planner import plan
 from charterer.policy.solve.linear_program import SolverGaveUp
 from charterer.policy.solve.phase_dp import key_of
 from tests import factory
-from tests.crowds import held, rooms_of, stood
+from tests.contention import held, rooms_of, stood
 from tests.worlds import World
 
 NEAR, FAR, TEAM = PoolId("near"), PoolId("far"), BudgetId("research")
