@@ -51,24 +51,14 @@ class GroupAssignment:
         return len(self.assigned_paths) > 1
 
     @property
-    def path(self) -> Path:
-        """The cheapest path."""
-        return self.assigned_paths[0].path
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of a new job on the cheapest path."""
-        return self.assigned_paths[0].seconds
-
-    @property
-    def dollars(self) -> float:
-        """Dollars of a new job on the cheapest path."""
-        return self.assigned_paths[0].dollars
+    def cheapest(self) -> AssignedPath:
+        """The cheapest of its paths."""
+        return self.assigned_paths[0]
 
     @property
     def values(self) -> OptionValues:
         """The menu's values as jobs on the cheapest path see it."""
-        return self.assigned_paths[0].values
+        return self.cheapest.values
 
     @property
     def mean_seconds(self) -> float:
@@ -83,21 +73,21 @@ class GroupAssignment:
     @property
     def spend(self) -> float:
         """Dollars a second over the budget's horizon, if all its jobs take the cheapest path."""
-        return self.group.spend(self.seconds, self.dollars, kappa=1.0, overhead=1.0)
+        return self.group.spend(self.cheapest.seconds, self.cheapest.dollars, kappa=1.0, overhead=1.0)
 
     def in_sight(self, seconds: float) -> float:
         """Dollars that its jobs in sight will cost within that time."""
         group = self.group
         if not group.active:
             return 0.0
-        life = self.seconds * group.in_sight / group.active
-        return group.in_sight * self.dollars * (1.0 if life <= seconds else seconds / life)
+        life = self.cheapest.seconds * group.in_sight / group.active
+        return group.in_sight * self.cheapest.dollars * (1.0 if life <= seconds else seconds / life)
 
     def to_come(self, seconds: float) -> float:
         """Dollars that the jobs that come within that time will cost within it; those of the last hours end later."""
-        if self.seconds <= seconds:
-            return self.arrivals * self.dollars * (seconds - self.seconds / 2.0)
-        return self.arrivals * self.dollars * seconds**2 / 2.0 / self.seconds
+        if self.cheapest.seconds <= seconds:
+            return self.arrivals * self.cheapest.dollars * (seconds - self.cheapest.seconds / 2.0)
+        return self.arrivals * self.cheapest.dollars * seconds**2 / 2.0 / self.cheapest.seconds
 
     def in_the_long_run(self) -> GroupAssignment:
         """The same paths of the jobs to come, for ever."""
@@ -121,8 +111,8 @@ class GroupAssignment:
         factor, group = calibration.of(key[0]), self.group
         return JobStream(
             arrivals=group.arrivals,
-            dollars=self.dollars * calibration.factor(key[0]),
-            seconds=self.seconds * factor.value,
+            dollars=self.cheapest.dollars * calibration.factor(key[0]),
+            seconds=self.cheapest.seconds * factor.value,
             squared_cv=factor.squared_cv,
             counted=group.counted,
             cost_factor_error=factor.error,

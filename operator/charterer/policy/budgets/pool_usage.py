@@ -18,7 +18,7 @@ from charterer.policy.solve.lp_columns import LpColumn, LpColumns, pareto_front
 from charterer.policy.solve.phase_dp import key_of, work_of_phases
 
 _FITS = 1.0 + 1e-9
-"""Factor on a pool's room within which uses fit, whatever is rounded."""
+"""Factor by which uses may exceed a pool's room, because numbers are rounded."""
 
 
 @dataclass(frozen=True, slots=True)

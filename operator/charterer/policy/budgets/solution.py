@@ -271,8 +271,8 @@ def _class_verdict(budget: Budget, assignment: GroupAssignment) -> ClassVerdict:
             PathVerdict(assigned.fraction, assigned.values.stages(assigned.path))
             for assigned in assignment.assigned_paths
         ),
-        seconds=assignment.seconds,
-        cost=Money.of(assignment.dollars),
+        seconds=assignment.cheapest.seconds,
+        cost=Money.of(assignment.cheapest.dollars),
     )
 
 

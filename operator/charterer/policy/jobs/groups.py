@@ -30,10 +30,10 @@ class JobGroup:
     Jobs without GPUs are ``waiting``, some of them ``backing_off`` after a run that failed, or ``idle`` with the reason
     why they want none. Jobs with GPUs are ``runners``, or ``unwanted`` with the reason why they should not run. Among
     the runners, a move may pay for the ``movable``, the ``late`` have pods that do not run yet, something holds the
-    ``slowed`` up, the ``capped`` have a maximum cost, and the ``unchanging`` cost what they report, whatever is done:
-    they are never resized and have none. The first of the runners is stopped at ``stalls_at``, if it does not advance
-    before. The ``targeted`` are active and have a target completion time. The ``terminating`` have pods that are to end
-    or runs that have ended and are not on record.
+    ``slowed`` up, the ``capped`` have a maximum cost, and the ``unchanging`` are never resized and have no maximum
+    cost, so that they cost what they report. The first of the runners is stopped at ``stalls_at``, if it does not
+    advance before. The ``targeted`` are active and have a target completion time. The ``terminating`` have pods that
+    are to end or runs that have ended and are not on record.
 
     ``rentals``: of jobs with GPUs; ``working``: rentals of unfinished jobs; ``nodes``: those with live pods of any job.
     ``micros``: micro-dollars an hour of the runners' GPUs. ``grace``: the longest grace of an unfinished job, seconds.

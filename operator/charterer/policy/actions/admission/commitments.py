@@ -40,8 +40,8 @@ class Commitments:
 
         While the budget is too small for all, a job whose class has no known arrival rate starts as long as what it
         costs may still be committed, beside the jobs that start before it. Any job starts if the rate of what runs
-        stays within the allowed rate; a first job starts anyway, or jobs dearer than that would never run. A first one
-        of a class with a known rate is so beside jobs of the other classes, which may begin after it in this plan.
+        stays within the allowed rate; a first job starts anyway, or jobs dearer than that would never run. Jobs of
+        classes without a known rate do not count for that: the first of a class with one starts beside them.
         Where its nodes are there already, half its price counts: they were rented when it fitted, and what is rented
         makes the rate that is still allowed smaller by up to the other half (``pacing``: h / 2 of it, paid over h).
         """

@@ -24,7 +24,7 @@ from charterer.policy.nodes.holdings import HeldGpus
 from charterer.policy.options.option_value import Projection
 
 LEAST = 1.0
-"""Seconds that a job has left at least: what is all but over would be worth any price."""
+"""Least seconds that a job counts to have left: a second of one that is nearly over would be worth any price."""
 
 
 @dataclass(frozen=True, slots=True)
