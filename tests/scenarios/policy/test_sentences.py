@@ -21,7 +21,11 @@ def said(world: World, job: str) -> str:
     ("max_hourly", "sentence"),
     [
         ("10", "a node costs $12.80/h, more than spec.maxHourlyRate ($10.00/h): raise it"),
-        ("20", "a node costs $12.80/h, and nodes for $12.80/h of spec.maxHourlyRate ($20.00/h) are rented"),
+        (
+            "20",
+            "a node costs $12.80/h, and the nodes that are rented cost $12.80/h of the $20.00/h that spec.maxHourlyRate "
+            "allows",
+        ),
     ],
 )
 def test_an_hourly_limit_is_told_with_what_is_rented(max_hourly: str, sentence: str) -> None:

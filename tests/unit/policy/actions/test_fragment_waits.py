@@ -72,7 +72,7 @@ def test_a_wider_job_that_waits_with_it_is_told_that_those_gpus_are_for_another(
     assert rented(decided) == []
     said = decided.jobs[JobId("wide")].reason.message
     assert said.startswith(
-        "4 GPUs on a100 wanted: 1 GPU for another job expected in 3 min on a node that is in use, whereas"
+        "4 GPUs on a100 wanted: 1 GPU for another waiting job is expected to be free in 3 min on a node in use, and"
     )
 
 

@@ -214,7 +214,7 @@ def test_a_job_whose_size_nobody_knows_starts_if_it_can_train_for_a_while_before
     )
     refused = starts(aims(made, max_cost=Money.parse(f"{least - 0.01:.2f}"), allocation=None)).jobs[JOB].reason
     assert refused.code is ReasonCode.MAX_COST
-    assert "to train for 600 s (8 GPUs on a100) needs" in refused.message
+    assert "training for 600 s (8 GPUs on a100) needs" in refused.message
 
 
 @settings(max_examples=25)
