@@ -23,8 +23,8 @@ def said(world: World, job: str) -> str:
         ("10", "a node costs $12.80/h, more than spec.maxHourlyRate ($10.00/h): raise it"),
         (
             "20",
-            "a node costs $12.80/h, and the nodes that are rented cost $12.80/h of the $20.00/h that spec.maxHourlyRate "
-            "allows",
+            "a node costs $12.80/h, and the nodes that are rented cost $12.80/h of the $20.00/h that "
+            "spec.maxHourlyRate allows",
         ),
     ],
 )
