@@ -17,7 +17,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.incremental import Memo
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.capacity_kinds import WithoutKind, without_each_kind
-from charterer.policy.explain.frontier import Frontier, expected
+from charterer.policy.explain.frontier import Frontier
 from charterer.policy.explain.month_sums import MonthSums, month_sums
 from charterer.policy.nodes.pool_quota import LaunchWait, launch_waits
 from charterer.policy.nodes.rental_index import rental_index
@@ -148,7 +148,6 @@ def _classes(solution: BudgetSolution) -> list[ClassRow]:
     """A row for each class of the budget."""
     rows = []
     for verdict, ((_, menu, _), assignment) in zip(solution.classes(), solution.assignments.items(), strict=True):
-        seconds, dollars = expected(assignment)
         rows.append(
             ClassRow(
                 budget=verdict.budget,
@@ -157,8 +156,8 @@ def _classes(solution: BudgetSolution) -> list[ClassRow]:
                 menu=menu,
                 arrivals_per_hour=verdict.arrivals_per_hour,
                 paths=verdict.paths,
-                seconds=seconds,
-                dollars=dollars,
+                seconds=assignment.mean_seconds,
+                dollars=assignment.mean_dollars,
             )
         )
     return rows

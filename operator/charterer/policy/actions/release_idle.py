@@ -50,11 +50,9 @@ def release_idle(plan: BudgetPlan) -> None:
         and rental.id not in lacking
         and rental.id not in plan.placer.capacity.touched(rental)
     ]
-    surveys = {pool: plan.snapshot.surveys.get(pool) for pool in {rental.pool for rental in unused}}
     listed = {
-        pool: frozenset(instance.id for instance in survey.instances)
-        for pool, survey in surveys.items()
-        if survey is not None
+        pool: frozenset(instance.id for instance in plan.snapshot.surveys[pool].instances)
+        for pool in {rental.pool for rental in unused} & plan.snapshot.surveys.keys()
     }
     idle: dict[PoolId, list[Rental]] = defaultdict(list)
     for rental in unused:

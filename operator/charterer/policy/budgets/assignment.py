@@ -66,6 +66,11 @@ class GroupAssignment:
         return sum(assigned.fraction * assigned.seconds for assigned in self.assigned_paths)
 
     @property
+    def mean_dollars(self) -> float:
+        """Mean dollars of a new job over all its paths."""
+        return sum(assigned.fraction * assigned.dollars for assigned in self.assigned_paths)
+
+    @property
     def arrivals(self) -> float:
         """Jobs a second to come."""
         return self.group.arrivals

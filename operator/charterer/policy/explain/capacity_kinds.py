@@ -17,7 +17,7 @@ from charterer.domain.pool import CapacityType, Pool
 from charterer.policy.budgets.demand import GroupDemand, budget_load
 from charterer.policy.budgets.pool_usage import fits_into, sum_uses
 from charterer.policy.budgets.solution import BudgetSolution
-from charterer.policy.explain.frontier import expected, period_seconds, seconds_at, use_at
+from charterer.policy.explain.frontier import period_seconds, seconds_at, use_at
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.solve.bisection import bisect
 from charterer.policy.solve.exchange_rate import Demand, solve
@@ -110,8 +110,8 @@ def _without(
     left = budget_load(solution.groups, snapshot.profiles, menus, budget, solution.pacing.horizon, solution.now)
     groups = {key: group.in_the_long_run() for key, group in left.groups.items() if key in loads}
     present = [(solution.assignments[key], loads[key]) for key in groups]
-    now = sum(load.arrivals * load.factor * expected(assignment)[1] for assignment, load in present)
-    life = sum(load.arrivals * assignment.group.weight * expected(assignment)[0] for assignment, load in present)
+    now = sum(load.arrivals * load.factor * assignment.mean_dollars for assignment, load in present)
+    life = sum(load.arrivals * assignment.group.weight * assignment.mean_seconds for assignment, load in present)
     remaining = _RemainingPools([(group, loads[key]) for key, group in groups.items()])
     period = period_seconds(solution)
     as_fast = remaining.life(remaining.most) <= life * _EQUAL

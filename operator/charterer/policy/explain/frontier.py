@@ -17,7 +17,6 @@ from charterer.domain.ids import PoolId, Rate
 from charterer.domain.money import Money
 from charterer.domain.period import period_bounds
 from charterer.domain.time import after, seconds_between
-from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.demand import GroupDemand
 from charterer.policy.budgets.pool_program import BudgetOutcome
 from charterer.policy.budgets.pool_usage import expected_use, fits_into, sum_uses, use_of
@@ -76,10 +75,10 @@ class Frontier:
         self._solution = solution
         self.amount = solution.budget.amount if amount is None else amount
         self.period_seconds = period_seconds(solution)
-        self._groups = [assignment.group for assignment in solution.assignments.values()]
         self._demands = _demands(solution)
-        self._loads = [assignment.arrivals for assignment in solution.assignments.values()]
-        self.empty = not sum(self._loads)
+        self._most = sum(demand.load * demand.spends[-1] for demand in self._demands)
+        self._arrivals = sum(assignment.arrivals for assignment in solution.assignments.values())
+        self.empty = not self._arrivals
 
     def of_amount(self, amount: Money) -> Frontier:
         """The same frontier, as seen from another amount."""
@@ -96,16 +95,17 @@ class Frontier:
     @cached_property
     def fastest(self) -> Money:
         """The budget (a period) above which a surplus stays unspent: every job has the fastest that there is for it."""
-        most = sum(demand.load * demand.spends[-1] for demand in self._demands)
-        if self._fits(solve(self._demands, most), 1.0):
-            return self._a_period(most)
-        return self._a_period(self._unlimited().spend)
+        return self._a_period(self._most if self._fastest_fit else self._unlimited().spend)
 
     @cached_property
     def room(self) -> float:
         """The fraction of the load for which the pools have room, however much money there is."""
-        most = sum(demand.load * demand.spends[-1] for demand in self._demands)
-        return 1.0 if self._fits(solve(self._demands, most), 1.0) else self._unlimited().served
+        return 1.0 if self._fastest_fit else self._unlimited().served
+
+    @cached_property
+    def _fastest_fit(self) -> bool:
+        """Whether the pools have room for what all would have if money were no limit."""
+        return self._fits(solve(self._demands, self._most), 1.0)
 
     def at(self, amount: Money) -> FrontierPoint:
         """The point of that many dollars a period."""
@@ -114,25 +114,19 @@ class Frontier:
         solution = solve(self._demands, allowed)
         feasible = solution.fit is not BudgetFit.INFEASIBLE
         served = 1.0 if feasible else max(allowed, 0.0) / solution.spend
-        if not self._fits(solution, served):
+        if self._fits(solution, served):
+            seconds = self._mean_seconds(solution) if feasible else None
+            found = BudgetOutcome(solution.fit, solution.rate, solution.spend, seconds, served)
+        else:
             found = budget_outcome(self._solution, allowed)
-            return FrontierPoint(
-                factor=factor,
-                amount=amount,
-                spend=self._a_period(min(found.spend, allowed)),
-                rate=found.rate,
-                fit=found.fit,
-                mean_seconds=found.mean_seconds,
-                served=found.served,
-            )
         return FrontierPoint(
             factor=factor,
             amount=amount,
-            spend=self._a_period(min(solution.spend, allowed)),
-            rate=solution.rate,
-            fit=solution.fit,
-            mean_seconds=self._mean_seconds(solution) if feasible else None,
-            served=served,
+            spend=self._a_period(min(found.spend, allowed)),
+            rate=found.rate,
+            fit=found.fit,
+            mean_seconds=found.mean_seconds,
+            served=found.served,
         )
 
     def times(self, factors: Sequence[float] = FACTORS) -> tuple[FrontierPoint, ...]:
@@ -171,15 +165,12 @@ class Frontier:
 
     def _unlimited(self) -> BudgetOutcome:
         """The outcome with so much money that only the pools' room limits it."""
-        unlimited = _UNLIMITED * sum(demand.load * demand.spends[-1] for demand in self._demands)
-        return budget_outcome(self._solution, unlimited)
+        return budget_outcome(self._solution, _UNLIMITED * self._most)
 
     def _mean_seconds(self, solution: Solution) -> float:
-        whole = sum(
-            load * seconds_at(solution, at, group)
-            for at, (group, load) in enumerate(zip(self._groups, self._loads, strict=True))
-        )
-        return whole / sum(self._loads)
+        assignments = enumerate(self._solution.assignments.values())
+        whole = sum(assignment.arrivals * seconds_at(solution, at, assignment.group) for at, assignment in assignments)
+        return whole / self._arrivals
 
     def _a_period(self, dollars_a_second: float) -> Money:
         return Money.of(dollars_a_second * self.period_seconds)
@@ -191,15 +182,7 @@ def mean_seconds(solution: BudgetSolution) -> float | None:
     load = sum(assignment.arrivals for assignment in assignments)
     if not load or not solution.feasible:
         return None
-    return sum(assignment.arrivals * expected(assignment)[0] for assignment in assignments) / load
-
-
-def expected(assignment: GroupAssignment) -> tuple[float, float]:
-    """Seconds and dollars of a new job of the group, over all its paths where it mixes."""
-    return (
-        sum(assigned.fraction * assigned.seconds for assigned in assignment.assigned_paths),
-        sum(assigned.fraction * assigned.dollars for assigned in assignment.assigned_paths),
-    )
+    return sum(assignment.arrivals * assignment.mean_seconds for assignment in assignments) / load
 
 
 def _demands(solution: BudgetSolution) -> list[Demand]:
