@@ -163,7 +163,7 @@ def think() -> None:
         if result.exit_code:
             raise AssertionError(result.output) from result.exception
         assert json.loads(result.stdout)
-    assert {"scipy.optimize._highspy._core", "scipy.optimize._minpack"} <= sys.modules.keys()
+    assert {"highspy._core", "scipy.optimize._minpack"} <= sys.modules.keys()
 
 
 def command_line() -> None:

@@ -130,11 +130,9 @@ def _disturb(draw: st.DrawFn, world: World) -> None:
                 world.jobs[job.id] = replace(job, widths=replace(job.widths, min=1, preferred=2, max=2))
 
 
-@settings(max_examples=100)
-@given(worlds())
-def test_nothing_is_rented_given_or_kept_idle_in_a_pool_that_its_budget_does_not_select(world: World) -> None:
-    before = world.snapshot()
-    decided = plan(before)
+def nothing_is_rented_given_or_kept_idle_in_a_pool_that_its_budget_does_not_select(
+    before: Snapshot, decided: Plan
+) -> None:
     for command in (*decided.commands, *decided.observed_commands):
         if isinstance(command, Rent):
             assert command.pool in before.pools_of(before.budgets[command.budget])
@@ -154,42 +152,18 @@ def test_nothing_is_rented_given_or_kept_idle_in_a_pool_that_its_budget_does_not
             assert rental.id in released
 
 
-@settings(max_examples=50)
-@given(worlds(), SELECTORS)
-def test_what_is_spent_and_the_hard_limit_do_not_depend_on_the_selected_pools(world: World, other: Selector) -> None:
-    def money(world: World) -> list[tuple[Money, Money]]:
-        return [(verdict.spent, verdict.committed) for verdict in plan(world.snapshot()).budgets.values()]
-
-    before = money(world)
-    for name, budget in world.budgets.items():
-        world.budgets[name] = replace(budget, pool_selector=other)
-    assert sorted(money(world)) == sorted(before)
+def the_same_snapshot_gives_the_same_plan(before: Snapshot, decided: Plan) -> None:
+    assert plan(before) == decided
 
 
-def after_commands(world: World, decided: Plan) -> Snapshot:
-    world.carry_out(decided)
-    return world.snapshot()
-
-
-@settings(max_examples=100)
-@given(worlds())
-def test_the_same_snapshot_gives_the_same_plan(world: World) -> None:
-    assert plan(world.snapshot()) == plan(world.snapshot())
-
-
-@settings(max_examples=100)
-@given(worlds())
-def test_no_object_is_written_twice_by_one_plan(world: World) -> None:
-    decided = plan(world.snapshot())
+def no_object_is_written_twice_by_one_plan(before: Snapshot, decided: Plan) -> None:
     written = Counter(command.job if isinstance(command, Allocate) else command.rental for command in decided.commands)
     assert all(count == 1 for count in written.values())
 
 
-@settings(max_examples=100)
-@given(worlds())
-def test_no_gpu_is_given_twice_and_only_on_usable_nodes_of_the_own_budget(world: World) -> None:
-    before = world.snapshot()
-    decided = plan(before)
+def no_gpu_is_given_twice_and_only_on_usable_nodes_of_the_own_budget(
+    before: Snapshot, decided: Plan, later: Snapshot
+) -> None:
     released = {command.rental for command in decided.commands if isinstance(command, Release)}
     for command in decided.commands:
         if isinstance(command, Allocate) and command.allocation is not None:
@@ -208,7 +182,6 @@ def test_no_gpu_is_given_twice_and_only_on_usable_nodes_of_the_own_budget(world:
                 assert rental.node is not None
                 assert before.nodes[rental.node].ready
                 assert rental.id not in released
-    later = after_commands(world, decided)
     rental_of = {rental.node: rental.id for rental in later.rentals.values() if rental.node is not None}
     given_out: Counter[str] = Counter()
     for job in later.jobs.values():
@@ -218,11 +191,8 @@ def test_no_gpu_is_given_twice_and_only_on_usable_nodes_of_the_own_budget(world:
             assert given_out[rental.id] <= later.nodes[NodeName(rental.node or "")].gpus
 
 
-@settings(max_examples=100)
-@given(worlds())
-def test_pools_are_never_asked_for_what_they_cannot_give(world: World) -> None:
-    before = world.snapshot()
-    rents = [command for command in plan(before).commands if isinstance(command, Rent)]
+def pools_are_never_asked_for_what_they_cannot_give(before: Snapshot, decided: Plan) -> None:
+    rents = [command for command in decided.commands if isinstance(command, Rent)]
     for pool, more in Counter(rent.pool for rent in rents).items():
         live = sum(rental.pool == pool and rental.phase is not RentalPhase.ENDED for rental in before.rentals.values())
         assert live + more <= before.pools[pool].max_nodes
@@ -232,11 +202,7 @@ def test_pools_are_never_asked_for_what_they_cannot_give(world: World) -> None:
     assert not {rent.rental for rent in rents} & set(before.rentals)
 
 
-@settings(max_examples=100)
-@given(worlds())
-def test_renting_keeps_both_limits_in_the_worst_case(world: World) -> None:
-    before = world.snapshot()
-    decided = plan(before)
+def renting_keeps_both_limits_in_the_worst_case(before: Snapshot, decided: Plan) -> None:
     for budget in before.budgets.values():
         rents = [command for command in decided.commands if isinstance(command, Rent) and command.budget == budget.id]
         if not rents:
@@ -256,11 +222,8 @@ def test_renting_keeps_both_limits_in_the_worst_case(world: World) -> None:
             assert worst <= budget.max_hourly_rate.micros_per_hour
 
 
-@settings(max_examples=100)
-@given(worlds())
-def test_a_budget_that_observes_changes_nothing(world: World) -> None:
-    before = world.snapshot()
-    for command in plan(before).commands:
+def a_budget_that_observes_changes_nothing(before: Snapshot, decided: Plan) -> None:
+    for command in decided.commands:
         owner = before.jobs[command.job].budget if isinstance(command, Allocate) else _payer(command, before)
         assert owner is not None
         assert before.budgets[owner].mode is Mode.ENFORCE
@@ -272,15 +235,58 @@ def _payer(command: Command, snapshot: Snapshot) -> BudgetId | None:
     return snapshot.rentals[command.rental].budget if isinstance(command, Release) else None
 
 
-@settings(max_examples=100)
-@given(worlds())
-def test_every_job_and_every_budget_is_judged_and_every_command_says_why(world: World) -> None:
-    before = world.snapshot()
-    decided = plan(before)
+def every_job_and_every_budget_is_judged_and_every_command_says_why(before: Snapshot, decided: Plan) -> None:
     assert set(decided.jobs) == set(before.jobs)
     assert set(decided.budgets) == set(before.budgets)
     assert all(command.reason.message for command in (*decided.commands, *decided.observed_commands))
     assert decided.again_at is None or decided.again_at > before.now
+
+
+def a_never_job_keeps_its_width_while_it_runs(before: Snapshot, decided: Plan) -> None:
+    for command in decided.commands:
+        if isinstance(command, Allocate) and command.allocation is not None:
+            job = before.jobs[JobId(command.job)]
+            if job.resize is ResizePolicy.NEVER and job.allocation is not None:
+                assert command.reason.code in (
+                    ReasonCode.INTERRUPTION,
+                    ReasonCode.LOST_NODE,
+                    ReasonCode.POOL_DELETED,
+                    ReasonCode.HOURLY_LIMIT,
+                )
+
+
+def after_commands(world: World, decided: Plan) -> Snapshot:
+    world.carry_out(decided)
+    return world.snapshot()
+
+
+@settings(max_examples=200)
+@given(worlds())
+def test_every_plan_keeps_the_laws(world: World) -> None:
+    before = world.snapshot()
+    decided = plan(before)
+    later = after_commands(world, decided)
+    nothing_is_rented_given_or_kept_idle_in_a_pool_that_its_budget_does_not_select(before, decided)
+    the_same_snapshot_gives_the_same_plan(before, decided)
+    no_object_is_written_twice_by_one_plan(before, decided)
+    no_gpu_is_given_twice_and_only_on_usable_nodes_of_the_own_budget(before, decided, later)
+    pools_are_never_asked_for_what_they_cannot_give(before, decided)
+    renting_keeps_both_limits_in_the_worst_case(before, decided)
+    a_budget_that_observes_changes_nothing(before, decided)
+    every_job_and_every_budget_is_judged_and_every_command_says_why(before, decided)
+    a_never_job_keeps_its_width_while_it_runs(before, decided)
+
+
+@settings(max_examples=50)
+@given(worlds(), SELECTORS)
+def test_what_is_spent_and_the_hard_limit_do_not_depend_on_the_selected_pools(world: World, other: Selector) -> None:
+    def money(world: World) -> list[tuple[Money, Money]]:
+        return [(verdict.spent, verdict.committed) for verdict in plan(world.snapshot()).budgets.values()]
+
+    before = money(world)
+    for name, budget in world.budgets.items():
+        world.budgets[name] = replace(budget, pool_selector=other)
+    assert sorted(money(world)) == sorted(before)
 
 
 @settings(max_examples=120)
@@ -339,22 +345,6 @@ def test_carrying_out_plans_without_time_passing_comes_to_rest(world: World) -> 
             return
         world.carry_out(decided)
     raise AssertionError(f"still {decided.commands}")
-
-
-@settings(max_examples=150)
-@given(worlds())
-def test_a_never_job_keeps_its_width_while_it_runs(world: World) -> None:
-    before = world.snapshot()
-    for command in plan(before).commands:
-        if isinstance(command, Allocate) and command.allocation is not None:
-            job = before.jobs[JobId(command.job)]
-            if job.resize is ResizePolicy.NEVER and job.allocation is not None:
-                assert command.reason.code in (
-                    ReasonCode.INTERRUPTION,
-                    ReasonCode.LOST_NODE,
-                    ReasonCode.POOL_DELETED,
-                    ReasonCode.HOURLY_LIMIT,
-                )
 
 
 def test_pools_that_were_never_surveyed_are_left_alone() -> None:

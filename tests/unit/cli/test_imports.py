@@ -1,4 +1,4 @@
-"""What does not plan starts without numpy and scipy, which take seconds to load."""
+"""What does not plan starts without numpy, scipy and HiGHS, which take seconds to load."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ try:
     main({arguments!r})
 except SystemExit:
     pass
-print(sorted({{name.partition(".")[0] for name in sys.modules}} & {{"numpy", "scipy"}}))
+print(sorted({{name.partition(".")[0] for name in sys.modules}} & {{"numpy", "scipy", "highspy"}}))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from charterer.policy.solve import linear_program
@@ -47,3 +50,9 @@ def test_a_program_that_takes_too_many_iterations_is_given_up(monkeypatch: pytes
     uses = [[(at % 3, 1.0 + at % 5)] for at in range(60)]
     with pytest.raises(SolverGaveUp, match="60 columns and 3 rows"):
         minimise(costs, [at // 6 for at in range(60)], uses, [10.0, 11.0, 12.0])
+
+
+def test_the_solver_writes_nothing_to_where_commands_write_json() -> None:
+    code = f"from {linear_program.__name__} import minimise; minimise([1.0], [0], [[]], [1.0])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
