@@ -25,6 +25,7 @@ from charterer.domain.job import (
     RunOutcome,
     RunRecord,
 )
+from charterer.domain.jobs.sessions import with_run_given, with_session_over
 from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Allocate, Command, Plan, Reason, ReasonCode, Release, Rent, moves_with
@@ -123,6 +124,10 @@ class World(Declared):
                 changed = replace(job, allocation=allocation, replaced=replaced, last_run=last)
                 slow = command.reason.code is ReasonCode.SLOW_NODE
                 changed = replace(changed, nodes_replaced=job.nodes_replaced + slow)
+                if command.reason.code is ReasonCode.NO_GPU_WANTED:
+                    changed = with_session_over(changed)
+                elif allocation is not None:
+                    changed = with_run_given(changed)
                 self.jobs[name] = replace(changed, predicted=first, moves=moves)
 
     def _rented(self, command: Rent, at: Instant) -> None:

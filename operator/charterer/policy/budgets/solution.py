@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from charterer.domain.budget import Budget
 from charterer.domain.ids import JobId, PoolId, Rate, RentalId
@@ -101,16 +102,32 @@ class BudgetSolution:
         return replace(self, shares=shares)
 
     def deadline_values(self, job: Job) -> OptionValues | None:
-        """The menu's values for a job whose target needs more than its group is given; None for any other job."""
-        need, share = self.deadline_needs.get(job.id), self.share(job)
-        if need is None or share is None or need.worth <= share.values.worth:
+        """The menu's values for a job that is worth more than its group is given; None for any other job.
+
+        Its target needs it, or its owner says it of an interactive job.
+        """
+        share = self.share(job)
+        worth = 0.0 if share is None else self.worth(job, share)
+        if share is None or worth <= share.values.worth:
             return None
-        return self.inputs.memo(OptionValues, share.group.menu, need.worth, None)
+        return self.inputs.memo(OptionValues, share.group.menu, worth, None)
 
     def worth(self, job: Job, share: GroupAssignment) -> float:
-        """Dollars that a second of the job's life is worth: what its group is given, or its target's need if more."""
+        """Dollars that a second of the job's life is worth: what its group is given; its target's need, or what its owner
+        says of an interactive one, if more.
+        """
         need = self.deadline_needs.get(job.id)
-        return share.values.worth if need is None else max(need.worth, share.values.worth)
+        return max(share.values.worth, least_worth(job), 0.0 if need is None else need.worth)
+
+    def queue_weight(self, job: Job) -> float:
+        """The job's weight in the queue: more where its owner says that an hour of an interactive job is worth more."""
+        share = self.share(job)
+        if job.interactive is None or share is None:
+            return job.weight
+        worth = self.worth(job, share)
+        if worth <= share.values.worth:
+            return job.weight
+        return job.weight * worth / share.values.worth if share.values.worth else inf
 
     def own_values(self, job: Job, share: GroupAssignment) -> OptionValues:
         """The values by which the job chooses: those of its target, or those of the path that it draws in its group."""
@@ -247,6 +264,12 @@ class BudgetSolution:
             if hourly is not None:
                 micros = min(micros, max(hourly.micros_per_hour, sum(there)))
         return Price(micros).dollars_per_second
+
+
+def least_worth(job: Job) -> float:
+    """Dollars that a second of the job's waiting is worth at least, as its owner says of an interactive job."""
+    told = job.interactive
+    return 0.0 if told is None or told.hourly is None else told.hourly.dollars_per_second
 
 
 def _class_verdict(budget: Budget, share: GroupAssignment) -> ClassVerdict:

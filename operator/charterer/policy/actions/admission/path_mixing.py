@@ -81,6 +81,7 @@ def in_order(jobs: Sequence[Job], wanted: Mapping[JobId, Sequence[Completion]], 
 
     def key(job: Job) -> QueueKey:
         best = wanted[job.id][0]
-        return by_value(job, best.option) if solution.feasible else by_dollars(job, best.dollars)
+        weight = solution.queue_weight(job)
+        return by_value(job, weight, best.option) if solution.feasible else by_dollars(job, weight, best.dollars)
 
     return sorted((job for job in jobs if job.id in wanted), key=key)
