@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from charterer.cluster.client import RawObject
-from charterer.cluster.errors import BadRequest
 from charterer.cluster.paths import TRAINING_JOBS
 from tests.cluster.test_in_place import Pods
 from tests.testbed.bed import Bed
@@ -67,7 +64,7 @@ async def test_a_gpu_is_given_when_asked_for_and_given_back_when_no_cell_runs(be
     status = told(bed)
     assert status["busySeconds"] + status["idleSeconds"] > 0
     assert status["startSeconds"] > 0
-    assert float(status.get("busyCost", "0")) + float(status["idleCost"]) <= float(bed.tj("nb")["cost"]) + 0.01
+    assert float(status.get("busyCost", "0")) + float(status.get("idleCost", "0")) <= float(bed.tj("nb")["cost"]) + 0.01
     await bed.until(lambda: not bed.rentals("Ready"), 60)
 
 
@@ -92,9 +89,8 @@ async def test_a_worker_that_ends_by_itself_ends_the_session_and_not_the_job(bed
     await _asks(bed, 2)
     await bed.running_again("nb", 1, seconds=120)
     await bed.finish("nb", exit_code=1)
-    await bed.until(lambda: bed.tj("nb").get("failures") == 1, 120)
+    await bed.until(lambda: bed.tj("nb").get("failures") == 1 and bed.tj("nb")["why"] == "BackOff", 120)
     assert told(bed)["answered"] == 1
-    assert bed.tj("nb")["why"] == "BackOff"
 
 
 async def test_an_ask_while_the_gpu_is_given_back_gets_the_next_one(bed: Bed) -> None:
@@ -109,22 +105,3 @@ async def test_an_ask_while_the_gpu_is_given_back_gets_the_next_one(bed: Bed) ->
     await bed.running_again("nb", 1, seconds=120)
     assert told(bed)["answered"] == 1
     assert [run["outcome"] for run in bed.tj("nb")["runs"]] == ["Stopped"]
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "said"),
-    [
-        ({"asks": 3}, {"asks": 2}, "interactive.asks counts how often a GPU was asked for, and never falls"),
-        ({"asks": 0}, {"asks": -1}, "spec.interactive.asks: Invalid value: -1"),
-        ({"idleSeconds": 5}, {"idleSeconds": 0}, "spec.interactive.idleSeconds: Invalid value: 0"),
-        ({"hourly": "20"}, {"hourly": "-1"}, "write dollars from 0 to less than a million"),
-        ({"asks": 1}, None, "interactive can neither be added to a job nor taken from it"),
-    ],
-)
-async def test_what_no_interactive_job_can_have_is_refused_in_words(
-    bed: Bed, before: dict[str, Any], after: dict[str, Any] | None, said: str
-) -> None:
-    await bed.job("nb", interactive=before)
-    with pytest.raises(BadRequest) as refused:
-        await bed.kube.merge_patch(TRAINING_JOBS.one("nb", bed.namespace), {"spec": {"interactive": after}})
-    assert said in refused.value.message

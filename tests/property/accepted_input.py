@@ -140,6 +140,12 @@ def job(draw: Draw, profiles: list[str], now: Instant) -> Json:
     if draw.random() < 0.2:
         spec["maxCost"] = draw.choice(AMOUNTS)
     if draw.random() < 0.2:
+        spec["interactive"] = {
+            "asks": draw.of(1, 0, 999_999_999),
+            "hourly": draw.of("20", *PRICES),
+            "idleSeconds": draw.of(300, 0.001, 2_592_000),
+        }
+    elif draw.random() < 0.2:
         soon = format_instant(after(now, draw.choice([-60.0, 1.0, 3600.0, 1e7])))
         spec["targetCompletionTime"] = draw.of(soon, "1970-01-01T00:00:00Z", "9999-12-31T23:59:59Z")
     if draw.random() < 0.3:

@@ -20,7 +20,7 @@ class Members(NamedTuple):
 
 
 class SessionOfRun(NamedTuple):
-    """Of an interactive job's run: how often GPUs were asked for so far, and when it was given its own."""
+    """Of an interactive job's run: the asks until now, and when it was given its GPUs."""
 
     asks: int
     since: Instant

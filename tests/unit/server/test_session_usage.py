@@ -89,7 +89,9 @@ def test_of_a_job_that_is_not_interactive_nothing_is_kept() -> None:
 
 def test_a_new_process_goes_on_with_the_sums_and_counts_idle_time_from_when_it_began() -> None:
     board = ProgressBoard()
-    board.adopt(JOB, Progress(1, None, None, None, at(100), busy=False, usage=Usage(3, at(50), 7.0, 50.0, 20.0)), at(400))
+    board.adopt(
+        JOB, Progress(1, None, None, None, at(100), busy=False, usage=Usage(3, at(50), 7.0, 50.0, 20.0)), at(400)
+    )
     found = board.latest(JOB)
     assert found is not None
     assert found.usage == Usage(3, at(400), 7.0, 50.0, 20.0)

@@ -95,7 +95,22 @@ class InteractiveSpec(ApiModel):
     hourly: SpecHourly | None = None
     """Dollars that an hour of its owner's waiting is worth at least. Absent: as much as an hour of any job of the
     budget."""
-    idle_seconds: Annotated[float, Field(ge=0.001, le=2_592_000)] | None = None
+    idle_seconds: (
+        Annotated[
+            float,
+            Field(
+                ge=0,
+                le=2_592_000,
+                json_schema_extra=rules(
+                    Rule(
+                        "self > 0.0",
+                        "interactive.idleSeconds must be more than 0: leave it out to hold GPUs as long as that pays",
+                    )
+                ),
+            ),
+        ]
+        | None
+    ) = None
     """Seconds without a cell after which the GPUs are given back. Absent: when to hold them longer costs more than to
     wait for the next ones, as measured."""
 

@@ -41,14 +41,16 @@ def _stop_if_idle(facts: JobFacts, result: JobTriage, again: list[Instant], solu
     job, since = facts.job, idle_since(facts.job)
     if since is None:
         return False
-    seconds, most = seconds_between(since, solution.now), seconds_held(facts, solution)
-    if seconds >= most:
-        result.stopped.append((job, reason(ReasonCode.NO_GPU_WANTED, of.GivenBack(seconds, most))))
+    most = seconds_held(facts, solution)
+    if most == inf:
+        return False
+    until = after(since, most)
+    if solution.now >= until:
+        idle = of.GivenBack(seconds_between(since, solution.now), most)
+        result.stopped.append((job, reason(ReasonCode.NO_GPU_WANTED, idle)))
         return True
-    if most < inf:
-        until = after(since, most)
-        again.append(until)
-        result.idling[job.id] = of.NoCellRuns(since, until)
+    again.append(until)
+    result.idling[job.id] = of.NoCellRuns(since, until)
     return False
 
 

@@ -113,8 +113,8 @@ class BudgetSolution:
         return self.inputs.memo(OptionValues, share.group.menu, worth, None)
 
     def worth(self, job: Job, share: GroupAssignment) -> float:
-        """Dollars that a second of the job's life is worth: what its group is given; its target's need, or what its owner
-        says of an interactive one, if more.
+        """Dollars that a second of the job's life is worth: what its group is given; its target's need if more, or what
+        the owner of an interactive job says.
         """
         need = self.deadline_needs.get(job.id)
         return max(share.values.worth, least_worth(job), 0.0 if need is None else need.worth)

@@ -1,4 +1,4 @@
-"""Interactive jobs: a GPU is held while that is cheaper than to wait for the next one, and nothing runs without an ask."""
+"""Interactive jobs: a GPU is held while that is cheaper than to wait for the next one; nothing runs without an ask."""
 
 from __future__ import annotations
 
