@@ -14,14 +14,6 @@ def _asking(**interactive: Any) -> Json:
 INTERACTIVE_CASES = (
     Case(
         "TrainingJob",
-        "interactive.asks counts how often a GPU was asked for, and never falls: leave it out of what you apply, or "
-        "raise it",
-        _asking(asks=4),
-        _asking(asks=2),
-        before=_asking(asks=3),
-    ),
-    Case(
-        "TrainingJob",
         "interactive can neither be added to a job nor taken from it: create another job",
         _asking(asks=3, hourly="20"),
         make("TrainingJob", "asks"),

@@ -38,6 +38,7 @@ from charterer.domain.time import Instant, after, format_instant
 from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps
 from charterer.policy.planner import solved_plan
+from charterer.server.directory import SessionOfRun
 from charterer.server.errors import Refused
 from charterer.server.progress import ProgressBoard, ProgressReport
 from tests.factory.declared import NAMESPACE
@@ -208,6 +209,7 @@ def report(draw: Draw) -> Json:
         "stepSeconds": draw.of(0.1, 1e-6, 86_400.0, 5e-324),
         "gradSqr": draw.of(1.0, 0.0, 5e-324, 1e30, -1e30, -5e-324),
         "gradVar": draw.of(1.0, 0.0, 5e-324, 1e30),
+        "busy": draw.random() < 0.5,
     }
     return {name: value for name, value in fields.items() if draw.random() < 0.7}
 
@@ -334,7 +336,9 @@ class AcceptedWorld:
                 said = ProgressReport.parse(json.dumps(report(self.draw)).encode())
             except Refused:
                 continue
-            self.board.report(name, running.allocation.run, said, self.world.now)
+            told = running.interactive
+            session = None if told is None else SessionOfRun(told.asks, running.allocation.since)
+            self.board.report(name, running.allocation.run, said, self.world.now, session=session)
             self.collector.handle_report(name, running.allocation.run, said, self.world.now)
         if self.last is None:
             return

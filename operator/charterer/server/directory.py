@@ -20,7 +20,7 @@ class Members(NamedTuple):
 
 
 class SessionOfRun(NamedTuple):
-    """Of an interactive job's run: the asks until now, and when it was given its GPUs."""
+    """An interactive job's run: how often its job was asked for GPUs, and since when it has its own."""
 
     asks: int
     since: Instant

@@ -76,22 +76,9 @@ class GpuRange(ApiModel):
 class InteractiveSpec(ApiModel):
     """How an interactive job, as the worker of a notebook, gets GPUs and gives them back."""
 
-    asks: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=999_999_999,
-            json_schema_extra=rules(
-                Rule(
-                    "self >= oldSelf",
-                    "interactive.asks counts how often a GPU was asked for, and never falls: leave it out of what you "
-                    "apply, or raise it",
-                )
-            ),
-        ),
-    ] = 0
-    """How often a GPU was asked for. Whoever needs one raises it by one: the job gets a GPU while asks is larger than
-    status.interactive.answered."""
+    asks: Annotated[int, Field(ge=0, le=999_999_999)] = 0
+    """How often a GPU was asked for. The job gets one while asks is larger than status.interactive.answered: whoever
+    needs one raises asks above that, and who needs none any more takes it back to that."""
     hourly: SpecHourly | None = None
     """Dollars that an hour of its owner's waiting is worth at least. Absent: as much as an hour of any job of the
     budget."""

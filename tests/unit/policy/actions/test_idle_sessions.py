@@ -211,3 +211,24 @@ def test_what_an_owners_hour_is_worth_decides_who_is_first() -> None:
     world.job("train", gpus=1, age_seconds=100.0)
     world.job("notebook", gpus=1, interactive=Interactive(asks=1, hourly=Price.parse("500")))
     assert placed(plan(world.snapshot())) == {"notebook": 1}
+
+
+def test_at_the_instant_for_which_the_plan_is_to_be_made_again_the_gpu_is_given_back() -> None:
+    world = session(beside=False)
+    says(world, idle_since=world.now)
+    again = plan(world.snapshot()).again_at
+    assert again is not None
+    world.now = again
+    assert given_back(world)
+
+
+def test_a_run_that_nobody_asks_for_any_more_is_given_back_at_once_and_the_next_ask_gets_another() -> None:
+    world = session(interactive=Interactive(asks=0, served=1))
+    says(world, idle_since=None)
+    world.carry_out(plan(world.snapshot()))
+    told = world.jobs[NOTEBOOK].interactive
+    assert told is not None
+    assert (world.jobs[NOTEBOOK].allocation, told.answered) == (None, 1)
+    world.everything_starts()
+    world.jobs[NOTEBOOK] = replace(world.jobs[NOTEBOOK], interactive=replace(told, asks=2))
+    assert placed(plan(world.snapshot())) == {"notebook": 1}
