@@ -316,7 +316,7 @@ class Job:
     stretches: tuple[Stretch, ...] = ()
     interactive: Interactive | None = None
 
-    def believed(self, allocation: Allocation) -> tuple[Placement, ...]:
+    def trusted(self, allocation: Allocation) -> tuple[Placement, ...]:
         """The placements of one of the job's allocations, without those on rentals in ``doubts``."""
         if not self.doubts:
             return allocation.placements

@@ -23,7 +23,7 @@ IDLE_SECONDS = 120.0
 REPORT_SECONDS = 30.0
 STEPS = st.lists(
     st.one_of(
-        st.sampled_from(["ask", "cell", "none", "operator dies", "worker is silent"]),
+        st.sampled_from(["ask", "taken back", "cell", "none", "operator dies", "worker is silent"]),
         st.floats(1.0, 300.0),
     ),
     max_size=12,
@@ -68,7 +68,11 @@ class Sessions:
                 self.turn()
             return
         if what == "ask":
-            self.world.jobs[NOTEBOOK] = replace(self.job, interactive=replace(self.told, asks=self.told.asks + 1))
+            asks = max(self.told.asks, self.told.answered) + 1
+            self.world.jobs[NOTEBOOK] = replace(self.job, interactive=replace(self.told, asks=asks))
+        if what == "taken back":
+            back = replace(self.told, asks=min(self.told.asks, self.told.answered))
+            self.world.jobs[NOTEBOOK], self.busy = replace(self.job, interactive=back), False
         if what in ("cell", "none"):
             self.busy, self.silent = what == "cell" and self.job.allocation is not None, False
         if what == "operator dies":
@@ -109,7 +113,7 @@ class Sessions:
         for command in placed:
             assert (job.allocation is None) is (command.allocation is not None), "a second run beside the first"
         if not self.told.wants_gpus:
-            assert job.allocation is None
+            assert job.allocation is None or [command.allocation for command in placed] == [None], "not given back"
             assert [command for command in commands if isinstance(command, Rent)] == [], "rented, and nobody asked"
         unused = seconds_between(self.free_since, self.world.now)
         given_back = [command for command in placed if command.allocation is None]

@@ -30,10 +30,10 @@ def give_back_idle(result: JobTriage, solution: BudgetSolution) -> list[Instant]
             goes_on = {name: facts for name, facts in kept.runners.items() if name not in stopped}
             result.running[at] = KeptRuns(kept.group, goes_on)
     result.running = [kept for kept in result.running if kept.runners]
-    unused = [job for job, _ in result.leaving if idle_since(job) is not None]
-    if unused:
+    idle_jobs = [job for job, _ in result.leaving if idle_since(job) is not None]
+    if idle_jobs:
         result.leaving = [(job, why) for job, why in result.leaving if idle_since(job) is None]
-        result.stopped += [(job, reason(ReasonCode.NO_GPU_WANTED, of.NodeGoesIdle())) for job in unused]
+        result.stopped += [(job, reason(ReasonCode.NO_GPU_WANTED, of.NodeGoesIdle())) for job in idle_jobs]
     return again
 
 
@@ -50,7 +50,7 @@ def _stop_if_idle(facts: JobFacts, result: JobTriage, again: list[Instant], solu
         result.stopped.append((job, reason(ReasonCode.NO_GPU_WANTED, idle)))
         return True
     again.append(until)
-    result.idling[job.id] = of.NoCellRuns(since, until)
+    result.unused[job.id] = of.NoCellRuns(since, until)
     return False
 
 
@@ -60,16 +60,16 @@ def seconds_held(facts: JobFacts, solution: BudgetSolution) -> float:
     Where nobody else is on its nodes, these would be given back too: all of them is saved, and must be started again.
     """
     job, allocation = facts.job, facts.job.allocation
-    told, share = job.interactive, solution.share(job)
+    told, assignment = job.interactive, solution.assignment(job)
     if told is None or allocation is None:
         return inf
     if told.idle_seconds is not None:
         return told.idle_seconds
     usage = usage_of_run(job)
-    restart = DEFAULT_RESTART_SECONDS if share is None else share.group.menu.table.restart
+    restart = DEFAULT_RESTART_SECONDS if assignment is None else assignment.group.menu.table.restart
     if usage is not None and usage.start_seconds is not None:
         restart = usage.start_seconds
-    worth = least_worth(job) if share is None else solution.worth(job, share)
+    worth = least_worth(job) if assignment is None else solution.worth(job, assignment)
     wait, price = restart, allocation.option.price.dollars_per_second
     pool = solution.inputs.snapshot.pools.get(allocation.option.pool)
     used, own = solution.inputs.holdings.used, by_rental(allocation.placements)
