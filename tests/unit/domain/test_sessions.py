@@ -18,8 +18,8 @@ HERE = allocation("a100-1")
 RECORD = RunRecord(1, RunOutcome.STOPPED, HERE.option, HERE.placements, at(0), at(100), "")
 
 
-def session(progress: Progress | None = None, **told: int) -> Job:
-    return job(allocation=HERE, last_run=1, progress=progress, interactive=Interactive(**told))
+def session(progress: Progress | None = None, *, asks: int, answered: int = 0) -> Job:
+    return job(allocation=HERE, last_run=1, progress=progress, interactive=Interactive(asks, answered=answered))
 
 
 def report(seconds: float, usage: Usage, run: int = 1) -> Progress:

@@ -18,8 +18,8 @@ HERE = allocation("a100-1")
 
 def ended(**of_pod: Any) -> Job:
     finished = pod(finished=at(1000), **of_pod)
-    failed = finished.phase is PodPhase.FAILED
-    over = run(1, finished, **{"failed" if failed else "complete": at(1001)})
+    end: dict[str, Any] = {"failed" if finished.phase is PodPhase.FAILED else "complete": at(1001)}
+    over = run(1, finished, **end)
     return job(allocation=HERE, runs=(over,), last_run=1, interactive=Interactive(asks=1, served=1))
 
 
