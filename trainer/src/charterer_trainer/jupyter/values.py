@@ -114,13 +114,17 @@ class _NamespacePickler(cloudpickle.Pickler):  # type: ignore[misc]
             if self._urgent():
                 raise InterruptedCopyError
             return reduced
-        return super().reducer_override(value)
+        ways = super().reducer_override(value)
+        if isinstance(value, type) and isinstance(ways, tuple) and len(ways) > 2:
+            ways[2][0].pop("__slotnames__", None)  # what pickle remembers in a class, once it has pickled an instance
+        return ways
 
     def _dynamic_function_reduce(self, func: types.FunctionType) -> Any:
         make, arguments, state, *rest = super()._dynamic_function_reduce(func)
         if func.__globals__ is self._namespace:
             self.refers |= set(state[1]["__globals__"])
             state[1]["__globals__"] = {}
+            state[1]["__annotations__"] = dict(state[1]["__annotations__"])  # which no two names share for that
             arguments = (arguments[0], self._namespace, *arguments[2:])
         return (make, arguments, state, *rest)
 
