@@ -7,7 +7,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -120,7 +119,13 @@ class Frontend:
 
     async def send(self, source: str) -> Cell:
         """The user runs a cell."""
-        header = {"msg_id": uuid.uuid4().hex, "msg_type": "execute_request", "session": "test", "username": "", "version": "5.3"}
+        header = {
+            "msg_id": uuid.uuid4().hex,
+            "msg_type": "execute_request",
+            "session": "test",
+            "username": "",
+            "version": "5.3",
+        }
         content = {"code": source, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
         cell = self.cells[header["msg_id"]] = Cell()
         message = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell"}
@@ -168,6 +173,19 @@ class Notebooks:
             async with http.delete(f"{self.url}/api/kernels/{kernel}"):
                 pass
 
+    async def answers(self, ended: Callable[[], tuple[int | None, str]]) -> None:
+        """Until the server answers; ``ended`` has its exit code, and what it wrote."""
+        deadline = time.monotonic() + SECONDS
+        async with aiohttp.ClientSession() as http:
+            while ended()[0] is None and time.monotonic() < deadline:
+                try:
+                    async with http.get(f"{self.url}/api?token={self.token}") as answer:
+                        if answer.status == 200:
+                            return
+                except aiohttp.ClientConnectionError:
+                    await asyncio.sleep(0.05)
+        raise AssertionError(ended()[1])
+
     def job(self, name: str = "notebook-gpu") -> dict[str, Any]:
         """The TrainingJob as it is."""
         return self.plane.call("GET", TRAINING_JOBS.one(name, self.namespace))
@@ -179,9 +197,9 @@ class Notebooks:
 
     async def asked(self, number: int) -> None:
         """Until the kernel has asked so often."""
-        async with asyncio.timeout(SECONDS):
-            while (await asyncio.to_thread(self.job))["spec"]["interactive"].get("asks", 0) < number:
-                await asyncio.sleep(0.05)
+        deadline = time.monotonic() + SECONDS
+        while (await asyncio.to_thread(self.job))["spec"]["interactive"].get("asks", 0) < number:
+            assert time.monotonic() < deadline, self.job()
 
     def give(self, run: int, port: int, **environ: str) -> subprocess.Popen[bytes]:
         """The operator gives the job a GPU: the pod of its run starts."""
@@ -194,8 +212,18 @@ class Notebooks:
 
     def start_worker(self, port: int, **environ: str) -> subprocess.Popen[bytes]:
         """The process of the GPU's pod."""
-        command = [str(self.python), "-m", "charterer_trainer.jupyter.worker", "--port", str(port), "--keys", str(self.keys)]
-        worker = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(SOURCE), "JAX_PLATFORMS": "cpu", **environ})
+        command = [
+            str(self.python),
+            "-m",
+            "charterer_trainer.jupyter.worker",
+            "--port",
+            str(port),
+            "--keys",
+            str(self.keys),
+        ]
+        worker = subprocess.Popen(
+            command, env={**os.environ, "PYTHONPATH": str(SOURCE), "JAX_PLATFORMS": "cpu", **environ}
+        )
         self.workers.append(worker)
         return worker
 
@@ -206,10 +234,8 @@ class Notebooks:
         return await asyncio.to_thread(worker.wait, SECONDS)
 
 
-@asynccontextmanager
-async def notebooks(plane: ControlPlane, python: Path, folder: Path) -> AsyncIterator[Notebooks]:
-    """A server of its own, with the rights that the example's Role gives."""
-    namespace = f"notebooks-{uuid.uuid4().hex[:6]}"
+def _service_account(plane: ControlPlane, namespace: str, folder: Path) -> Path:
+    """What Kubernetes mounts into the notebook's pod; the account has what the example gives it, and nothing else."""
     plane.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
     manifests = "".join((EXAMPLES / name).read_text() + "\n---\n" for name in ("notebook.yaml", "job.yaml"))
     objects = [each for each in yaml.safe_load_all(manifests) if each and each["kind"] not in ("Pod", "NetworkPolicy")]
@@ -225,36 +251,41 @@ async def notebooks(plane: ControlPlane, python: Path, folder: Path) -> AsyncIte
     (account / "token").write_text(token["status"]["token"])
     (account / "namespace").write_text(namespace)
     (account / "ca.crt").write_bytes(plane.ca_file.read_bytes())
-    environ = {**os.environ, "PYTHONPATH": str(SOURCE), "JAX_PLATFORMS": "cpu", "HOME": str(folder), "IPYTHONDIR": str(folder)}
-    environ["JUPYTER_PATH"] = str(folder / "share/jupyter")
+    return account
+
+
+def _start(plane: ControlPlane, python: Path, folder: Path) -> tuple[Notebooks, subprocess.Popen[bytes]]:
+    namespace, secret, port = f"notebooks-{uuid.uuid4().hex[:6]}", uuid.uuid4().hex, free_port()
+    host, _, api_port = plane.url.removeprefix("https://").rpartition(":")
+    environ = {
+        **os.environ,
+        "PYTHONPATH": str(SOURCE),
+        "JAX_PLATFORMS": "cpu",
+        "HOME": str(folder),
+        "IPYTHONDIR": str(folder),
+        "JUPYTER_PATH": str(folder / "share/jupyter"),
+        "KUBERNETES_SERVICE_HOST": host,
+        "KUBERNETES_SERVICE_PORT": api_port,
+        "CHARTERER_SERVICE_ACCOUNT": str(_service_account(plane, namespace, folder)),
+        "CHARTERER_GPU_KEYS": str(write_keys(folder / "keys")),
+    }
     install = [str(python), "-m", "charterer_trainer.jupyter", "install", "--prefix", str(folder)]
     subprocess.run(install, env=environ, check=True, capture_output=True)
-    host, port = plane.url.removeprefix("https://").split(":")
-    environ |= {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
-    environ |= {"CHARTERER_SERVICE_ACCOUNT": str(account), "CHARTERER_GPU_KEYS": str(write_keys(folder / "keys"))}
-    secret, at = uuid.uuid4().hex, free_port()
-    command = [str(python), "-m", "jupyter_server", "--no-browser", "--allow-root", f"--port={at}", f"--IdentityProvider.token={secret}"]
+    command = [str(python), "-m", "jupyter_server", "--no-browser", "--allow-root", f"--port={port}"]
+    options = [f"--IdentityProvider.token={secret}", f"--ServerApp.root_dir={folder}"]
     with (folder / "jupyter.log").open("w") as log:
-        server = subprocess.Popen([*command, f"--ServerApp.root_dir={folder}"], env=environ, stdout=log, stderr=log)
-    made = Notebooks(plane, python, namespace, folder, folder / "keys", f"http://127.0.0.1:{at}", secret)
+        server = subprocess.Popen([*command, *options], env=environ, stdout=log, stderr=log)
+    return Notebooks(plane, python, namespace, folder, folder / "keys", f"http://127.0.0.1:{port}", secret), server
+
+
+@asynccontextmanager
+async def notebooks(plane: ControlPlane, python: Path, folder: Path) -> AsyncIterator[Notebooks]:
+    """A server of its own, with the rights that the example's Role gives."""
+    made, server = await asyncio.to_thread(_start, plane, python, folder)
     try:
-        await _answers(f"{made.url}/api?token={secret}", server, folder / "jupyter.log")
+        await made.answers(lambda: (server.poll(), (folder / "jupyter.log").read_text()))
         yield made
     finally:
         for process in [*made.workers, server]:
             process.kill()
             process.wait()
-
-
-async def _answers(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    async with aiohttp.ClientSession() as http:
-        for _ in range(int(SECONDS / 0.1)):
-            assert server.poll() is None, log.read_text()
-            try:
-                async with http.get(url) as answer:
-                    if answer.status == 200:
-                        return
-            except aiohttp.ClientConnectionError:
-                pass
-            await asyncio.sleep(0.1)
-    raise AssertionError(log.read_text())

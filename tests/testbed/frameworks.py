@@ -1,8 +1,9 @@
 """Virtual environments with a training framework, for containers that train in tests: made once per machine.
 
-``make training`` makes JAX's and, over it, Jupyter's; ``make training-torch`` torch's. They lie in the test bed's cache, under a hash of the
-pinned requirements and the interpreter, so that every checkout with the same pins shares them. An environment is moved
-into place whole. Containers see it at the same path, mounted read-only; its bytecode is compiled for that reason.
+``make training`` makes JAX's and, over it, Jupyter's; ``make training-torch`` torch's. They lie in the test bed's
+cache, under a hash of the pinned requirements and the interpreter, so that every checkout with the same pins shares
+them. An environment is moved into place whole. Containers see it at the same path, mounted read-only; its bytecode is
+compiled for that reason.
 
 torch comes as PyPI's CUDA build without the gigabytes of CUDA libraries: ``cuda_stubs`` stands in for those.
 scikit-learn is there for its data sets.

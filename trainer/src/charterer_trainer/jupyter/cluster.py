@@ -10,7 +10,7 @@ import json
 import os
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,9 @@ class JobView:
         option: Mapping[str, Any] = allocation.get("option") or (chosen[0] if chosen else {})
         conditions = {each["type"]: each for each in status.get("conditions") or []}
         why = str(status.get("why") or "")
-        said = [each.get("message") for each in conditions.values() if each.get("reason") == why and each.get("message")]
+        said = [
+            each.get("message") for each in conditions.values() if each.get("reason") == why and each.get("message")
+        ]
         return cls(
             asks=int((raw["spec"].get("interactive") or {}).get("asks") or 0),
             answered=int(interactive.get("answered") or 0),
@@ -105,18 +107,25 @@ class Cluster:
         return JobView.of(self._call("GET"))
 
     def ask(self) -> int:
-        """Ask for a GPU once more; the number of this ask. An ask that is repeated because its answer was lost is one.
+        """Ask for a GPU; the number of this ask."""
+        return self._write(lambda view: max(view.asks, view.answered) + 1)
 
-        The write fails where somebody else asked at the same time, and is made again.
-        """
+    def withdraw(self) -> None:
+        """Take back what was asked for and is not answered. A GPU that is there already is then given back at once."""
+        self._write(lambda view: view.answered)
+
+    def _write(self, asks: Callable[[JobView], int]) -> int:
+        """The write fails where the job has changed since it was read, and is made again."""
         while True:
             raw = self._call("GET")
             if "interactive" not in raw["spec"]:
-                raise ClusterError(f"TrainingJob {self.namespace}/{self.job} has no spec.interactive: create it with one")
+                raise ClusterError(
+                    f"TrainingJob {self.namespace}/{self.job} has no spec.interactive: create it with one"
+                )
             view = JobView.of(raw)
             if view.ended is not None:
                 raise ClusterError(f"TrainingJob {self.namespace}/{self.job} gets no GPU any more: {view.ended}")
-            number = max(view.asks, view.answered) + 1
+            number = asks(view)
             version = raw["metadata"]["resourceVersion"]
             body = {"metadata": {"resourceVersion": version}, "spec": {"interactive": {"asks": number}}}
             try:

@@ -19,11 +19,12 @@ Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
 class DeviceReducer:
     """Reduces tensors and arrays of one pickle. ``contents`` false: with empty buffers, for its structure alone.
 
-    Tensors that share a storage share it after the way.
+    Tensors that share a storage share it after the way; ``storages`` has where in memory those are.
     """
 
     def __init__(self, contents: bool) -> None:
         self._contents = contents
+        self.storages: set[int] = set()
         self._storages: dict[tuple[object, ...], tuple[Any, str]] = {}
 
     def reduce(self, value: Any) -> Reduced | None:
@@ -44,7 +45,9 @@ class DeviceReducer:
         if value.device.type == "meta" or value.is_conj() or value.is_neg():
             return None
         storage = value.untyped_storage()
-        kept, _ = self._storages.setdefault((storage.data_ptr() or id(value), str(storage.device)), (storage, home or "cpu"))
+        self.storages |= {storage.data_ptr()} - {0}
+        place = (storage.data_ptr() or id(value), str(storage.device))
+        kept, _ = self._storages.setdefault(place, (storage, home or "cpu"))
         extra = {name: each for name, each in vars(value).items() if name != _HOME}
         gradient = value.grad if value.is_leaf else None
         shape = (value.dtype, value.storage_offset(), tuple(value.shape), value.stride())
@@ -77,7 +80,9 @@ def torch_storage(content: Any, home: str) -> Any:
     import torch
 
     size = len(memoryview(content).cast("B")) if memoryview(content).nbytes else 0
-    host = torch.frombuffer(bytearray(content), dtype=torch.uint8).untyped_storage() if size else torch.UntypedStorage(0)
+    host = (
+        torch.frombuffer(bytearray(content), dtype=torch.uint8).untyped_storage() if size else torch.UntypedStorage(0)
+    )
     if home != "cpu" and (there := torch_device(home)) is not None:
         return torch.UntypedStorage(size, device=there).copy_(host)
     return host

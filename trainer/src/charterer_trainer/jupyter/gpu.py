@@ -10,14 +10,15 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from charterer_trainer.jupyter.cells import CellNames
-from charterer_trainer.jupyter.cluster import Cluster, ClusterError, JobView
+from charterer_trainer.jupyter.cluster import Cluster, JobView
 from charterer_trainer.jupyter.store import Store
 from charterer_trainer.jupyter.wire import PORT, Link, LinkError, Message, parcel_fields, parcels_of, tls_context
 
 KEY_FOLDER = "/var/run/secrets/notebook-gpu"
+_T = TypeVar("_T")
 _LOOK_SECONDS = 1.0
 _DIAL_SECONDS = 5.0
 
@@ -32,7 +33,7 @@ class WorkerLostError(GpuError):
 
 @dataclass
 class GpuCell:
-    """A cell on its way: ``label`` is how the user knows it; outputs go to ``emit``, the state of the wait to ``show``."""
+    """A cell on its way. ``label``: how the user knows it; ``emit`` takes its outputs, ``show`` how its wait stands."""
 
     label: str
     source: str
@@ -54,6 +55,8 @@ class Gpu:
         self._ended: asyncio.Future[Mapping[str, Any] | None] | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._unwanted = False
+        self._cluster: Cluster | None = None
+        self._call: asyncio.Future[Any] | None = None
         self._reading: asyncio.Task[None] | None = None
 
     @property
@@ -134,21 +137,36 @@ class Gpu:
         except asyncio.CancelledError:
             if self._unwanted:
                 self._unwanted = False
+                await self._withdraw()
                 raise KeyboardInterrupt from None
             raise
         finally:
             self._connecting = None
 
+    async def _in_thread(self, call: Callable[[], _T]) -> _T:
+        """What a call to the API server answers. It goes on when the wait for it is ended."""
+        running = asyncio.ensure_future(asyncio.to_thread(call))
+        self._call = running
+        return await asyncio.shield(running)
+
+    async def _withdraw(self) -> None:
+        """Nobody wants the GPU any more that was asked for."""
+        if self._call is not None:
+            await asyncio.wait({self._call})
+        if self._cluster is not None:
+            await self._in_thread(self._cluster.withdraw)
+
     async def _wait_for_worker(self) -> None:
-        cluster = Cluster.of_pod(self._environ)
+        self._cluster = None
+        cluster = self._cluster = Cluster.of_pod(self._environ)
         keys = Path(self._environ.get("CHARTERER_GPU_KEYS") or KEY_FOLDER)
         try:
             tls = tls_context(keys, server=False)
         except OSError as error:
             raise GpuError(f"no worker can be spoken to: {keys} needs tls.crt and tls.key ({error})") from error
-        number = await asyncio.to_thread(cluster.ask)
+        number = await self._in_thread(cluster.ask)
         while True:
-            view = await asyncio.to_thread(cluster.view)
+            view = await self._in_thread(cluster.view)
             if view.ended is not None:
                 raise GpuError(f"TrainingJob {cluster.namespace}/{cluster.job} gets no GPU any more: {view.ended}")
             self._show(waiting_text(view))
@@ -158,13 +176,13 @@ class Gpu:
                 self._show("")
                 return
             if view.answered >= number:
-                number = await asyncio.to_thread(cluster.ask)
+                number = await self._in_thread(cluster.ask)
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _dial(self, cluster: Cluster, run: int, tls: ssl.SSLContext) -> Link | None:
         """A connection to the run's worker, None while it does not answer."""
-        there = self._environ.get("CHARTERER_WORKER") or f"{cluster.job}-r{run}-0.{cluster.job}.{cluster.namespace}:{PORT}"
-        host, _, port = there.rpartition(":")
+        pod = f"{cluster.job}-r{run}-0.{cluster.job}.{cluster.namespace}:{PORT}"
+        host, _, port = (self._environ.get("CHARTERER_WORKER") or pod).rpartition(":")
         greeting = asyncio.ensure_future(self._greet(host, int(port), tls))
         await asyncio.wait({greeting}, timeout=_DIAL_SECONDS)
         if not greeting.done():
@@ -174,18 +192,21 @@ class Gpu:
             link, hello = greeting.result()
         except ssl.SSLCertVerificationError as error:
             raise GpuError(
-                f"the process at {there} does not show the certificate of {self._environ.get('CHARTERER_GPU_KEYS') or KEY_FOLDER}: "
-                "mount the same Secret in both pods"
+                f"the process at {host} shows another certificate than this pod's: mount the same Secret in both pods"
             ) from error
         except (OSError, LinkError):
             return None
         if hello.kind == "taken":
-            raise GpuError(f"another kernel uses the GPU of TrainingJob {cluster.job}: each kernel needs a job of its own")
+            raise GpuError(
+                f"another kernel uses the GPU of TrainingJob {cluster.job}: each kernel needs a job of its own"
+            )
         python = tuple(hello.fields["python"])
         if python != sys.version_info[:2]:
             ours = ".".join(map(str, sys.version_info[:2]))
             theirs = ".".join(map(str, python))
-            raise GpuError(f"the worker has Python {theirs}, this kernel {ours}: values travel between equal versions only")
+            raise GpuError(
+                f"the worker has Python {theirs}, this kernel {ours}: values travel between equal versions only"
+            )
         return link
 
     async def _greet(self, host: str, port: int, tls: ssl.SSLContext) -> tuple[Link, Message]:
@@ -268,7 +289,6 @@ def waiting_text(view: JobView) -> str:
     if view.hourly is not None:
         parts.append(f"${view.hourly:.2f} an hour")
     return "; ".join(parts)
-
 
 
 class _NotRunError(Exception):

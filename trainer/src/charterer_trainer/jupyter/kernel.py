@@ -8,7 +8,6 @@ does share one waits for it, so that "run all" means what it says.
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -73,7 +72,9 @@ class GpuKernel(IPythonKernel):  # type: ignore[misc]
         self._queue.append(request)
         self._answered_later.add(parent["header"]["msg_id"])
         self.saved_sigint_handler = self._on_interrupt  # what is in force while no cell of this process runs
-        work = self._run_later(stream, ident, request) if body is None else self._run_there(stream, ident, request, body)
+        work = (
+            self._run_later(stream, ident, request) if body is None else self._run_there(stream, ident, request, body)
+        )
         task = asyncio.ensure_future(self._answer(stream, ident, request, work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -184,7 +185,11 @@ class GpuKernel(IPythonKernel):  # type: ignore[misc]
             return True
         finally:
             display.show("")
-        status = {"status": "ok", "user_expressions": {}, "payload": []} if failure is None else {"status": "error", **failure}
+        status = (
+            {"status": "ok", "user_expressions": {}, "payload": []}
+            if failure is None
+            else {"status": "error", **failure}
+        )
         self.session.send(stream, "execute_reply", {**status, "execution_count": number}, request.parent, ident=ident)
         return failure is not None
 

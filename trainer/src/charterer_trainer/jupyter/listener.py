@@ -6,6 +6,7 @@ import asyncio
 import collections
 import platform
 import queue
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -67,7 +68,8 @@ class Listener:
         except BaseException as error:
             self._listening.put(error)
             return
-        self._listening.put(server.sockets[0].getsockname()[1])
+        own = [each.getsockname()[1] for each in server.sockets if each.family == socket.AF_INET]
+        self._listening.put(own[0] if own else server.sockets[0].getsockname()[1])
         async with server:
             await server.serve_forever()
 
@@ -139,4 +141,6 @@ def _same_stream(first: Message, second: Message) -> bool:
 
 
 def _weight(message: Message) -> int:
-    return sum(len(part) for part in message.parts) + (len(message.fields["content"]["text"]) if _is_text(message) else 0)
+    return sum(len(part) for part in message.parts) + (
+        len(message.fields["content"]["text"]) if _is_text(message) else 0
+    )

@@ -118,7 +118,11 @@ class Store:
             if name not in known:
                 age = "no value"
             else:
-                age = f"as of the end of cell {self.as_of[name]}" if name in self.as_of else "as before any cell with a GPU"
+                age = (
+                    f"as of the end of cell {self.as_of[name]}"
+                    if name in self.as_of
+                    else "as before any cell with a GPU"
+                )
             groups.setdefault(age, []).append(f"`{name}`")
         return "\n".join(f"{', '.join(group)}: {age}." for age, group in groups.items())
 

@@ -91,7 +91,7 @@ class _NamespacePickler(cloudpickle.Pickler):  # type: ignore[misc]
     ) -> None:
         super().__init__(file, protocol=5, buffer_callback=lambda each: buffers.append(each))
         self._namespace = namespace
-        self._devices = DeviceReducer(contents)
+        self.devices = DeviceReducer(contents)
         self._urgent = urgent
         self.refers: set[str] = set()
         self.reached: set[int] = set()
@@ -109,7 +109,7 @@ class _NamespacePickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     def reducer_override(self, value: Any) -> Any:
         """Tensors and arrays by way of host memory, all else as cloudpickle does it."""
-        reduced = self._devices.reduce(value)
+        reduced = self.devices.reduce(value)
         if reduced is not None:
             if self._urgent():
                 raise InterruptedCopyError
@@ -283,7 +283,7 @@ class Values:
             pickler = _NamespacePickler(file, self.namespace, buffers, contents, urgent)
             pickler.dump([self.namespace[name] for name in names])
             views = tuple(each.raw() for each in buffers)
-            reached, refers = frozenset(pickler.reached), frozenset(pickler.refers)
+            reached, refers = frozenset(pickler.reached | pickler.devices.storages), frozenset(pickler.refers)
             made.append(_Draft(names, file.getvalue(), views, refers, reached, pickler.keep))
         return made
 

@@ -1,13 +1,14 @@
 """The connection of a kernel and its worker: messages over TLS, on which each side has shown that it has the key.
 
 Both pods mount one Secret of type ``kubernetes.io/tls``. Its certificate is the only one that either side trusts, so
-nobody without its key is spoken to, and no byte of anybody else comes near a pickle. A message is a line of JSON, of
-which ``parts`` are the lengths of the bytes that follow.
+nobody without its key is spoken to, and no byte of anybody else comes near a pickle. A message is a line of JSON with
+its kind and the lengths of the parts that follow; the first of them is JSON, too, and has the fields.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import ssl
@@ -73,11 +74,12 @@ class Link:
 
     async def send(self, message: Message) -> None:
         """LinkError when the connection is lost."""
-        header = {"kind": message.kind, **message.fields, "parts": [memoryview(each).nbytes for each in message.parts]}
+        parts = [json.dumps(message.fields).encode(), *message.parts]
+        header = {"kind": message.kind, "parts": [memoryview(each).nbytes for each in parts]}
         try:
             async with self._sending:
                 self._writer.write(json.dumps(header).encode() + b"\n")
-                for part in message.parts:
+                for part in parts:
                     view = memoryview(part).cast("B")
                     for start in range(0, view.nbytes, _CHUNK):
                         self._writer.write(view[start : start + _CHUNK])
@@ -90,24 +92,26 @@ class Link:
         """The next message; LinkError when the connection is lost, also midway, or when it is no message."""
         try:
             header = json.loads(await self._line())
-            kind, lengths = header.pop("kind"), header.pop("parts")
-            if not isinstance(kind, str) or not all(type(each) is int and each >= 0 for each in lengths):
-                raise ValueError(kind)
+            kind, lengths = header["kind"], header["parts"]
+            if not lengths or not all(type(each) is int and each >= 0 for each in lengths):
+                raise ValueError(lengths)
         except (OSError, asyncio.IncompleteReadError) as error:
             raise LinkError("the connection was lost") from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise LinkError(f"what came is no message: {error!r}") from error
         if sum(lengths) > self._longest_parts:
             raise LinkError(f"a message of {sum(lengths)} bytes is longer than {self._longest_parts}")
-        return Message(kind, header, [await self._part(length) for length in lengths])
+        fields, *parts = [await self._part(length) for length in lengths]
+        try:
+            return Message(kind, json.loads(fields), parts)
+        except ValueError as error:
+            raise LinkError(f"what came is no message: {error!r}") from error
 
     async def close(self) -> None:
         """End the connection, after what was sent is on its way."""
         self._writer.close()
-        try:
+        with contextlib.suppress(OSError, RuntimeError):
             await self._writer.wait_closed()
-        except (OSError, RuntimeError):
-            pass
 
     async def _line(self) -> bytes:
         line = bytearray()
