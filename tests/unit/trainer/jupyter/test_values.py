@@ -119,6 +119,24 @@ def test_a_copy_that_is_interrupted_forgets_nothing() -> None:
     assert names_of(list(kernel.changed().parcels)) == [("a",), ("b",), ("numpy",)]
 
 
+def test_what_nobody_wants_is_looked_at_once_and_sent_when_it_is_wanted() -> None:
+    kernel = space("a = [1]\nb = [1]")
+    assert names_of(sent(kernel, "a")) == [("a",)]
+    assert kernel.survey() == {}
+    assert names_of(sent(kernel, "b")) == [("b",)]
+    assert sent(kernel, "a, b") == []
+    run(kernel, "b.append(2)")
+    assert sent(kernel, "a") == []
+    assert names_of(sent(kernel, "b")) == [("b",)]
+
+
+def test_a_survey_knows_what_a_cell_may_reach_before_anything_is_sent() -> None:
+    kernel = space("w = [1]\nmodel = {'w': w}\noptimizer = [w]\ndef set_up():\n    global state\n    state = fresh")
+    kernel.survey()
+    assert {"model", "optimizer", "w"} <= kernel.closure(cell_names("model"))
+    assert {"state", "fresh"} <= kernel.closure(cell_names("set_up()"))
+
+
 def test_closures_defaults_and_methods_come_along() -> None:
     text = "def make(k):\n    def inner(x=[1], *, y=2):\n        return k + x[0] + y + z\n    return inner\n"
     text += "z = 100\nf = make(10)"

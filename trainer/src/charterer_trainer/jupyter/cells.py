@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dis
 import re
 import symtable
 import types
@@ -13,6 +14,8 @@ MAGIC = "%%gpu"
 _REACHES_ALL = frozenset({"globals", "locals", "vars", "exec", "eval"})
 """With these a cell may use a name that its source does not show."""
 _MAGICS_OF_ALL = frozenset({"run", "reset", "reset_selective", "store", "who", "who_ls", "whos", "xdel"})
+_GLOBAL = frozenset({"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME"})
+"""The last one is of a class's body."""
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
@@ -75,27 +78,26 @@ def cell_names(python: str) -> CellNames:
 
 
 def referenced(value: object) -> frozenset[str]:
-    """The names that a function of the notebook uses; for another value, those of its class, if that is the notebook's.
-
-    Attributes are among them, because bytecode does not tell them from globals.
-    """
+    """The globals of a function of the notebook; for another value, those of its class, if that is the notebook's."""
     holder = value if isinstance(value, (types.FunctionType, type)) else type(value)
     if getattr(holder, "__module__", None) != "__main__":
         return frozenset()
     if isinstance(holder, types.FunctionType):
-        return frozenset(_code_names(holder.__code__))
+        return frozenset(_globals_of(holder.__code__))
     members = [member for base in holder.__mro__ if base.__module__ == "__main__" for member in vars(base).values()]
     functions = [getattr(member, "fget", None) or getattr(member, "__func__", member) for member in members]
     return frozenset(
-        name for each in functions if isinstance(each, types.FunctionType) for name in _code_names(each.__code__)
+        name for each in functions if isinstance(each, types.FunctionType) for name in _globals_of(each.__code__)
     )
 
 
-def _code_names(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
+def _globals_of(code: types.CodeType) -> Iterator[str]:
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _GLOBAL:
+            yield instruction.argval
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _code_names(constant)
+            yield from _globals_of(constant)
 
 
 def _scopes(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:

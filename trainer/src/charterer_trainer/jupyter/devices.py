@@ -70,7 +70,7 @@ class DeviceReducer:
         import numpy
 
         host = numpy.ascontiguousarray(value) if self._contents else numpy.empty(0, value.dtype)
-        flat = host.reshape(-1).view(numpy.uint8)  # numpy refuses buffers of bfloat16 and the like
+        flat: Any = host.reshape(-1).view(numpy.uint8)  # numpy refuses buffers of bfloat16 and the like
         placed = _placement(jax, value.sharding)
         return jax_array, (PickleBuffer(memoryview(flat).toreadonly()), value.dtype, value.shape, placed)
 

@@ -268,7 +268,9 @@ class Gpu:
         self._store.worker_gone()
         if self._ended is not None and not self._ended.done():
             if why and self._cell is not None:
-                used = self._store.uses(self._cell.names) | self._store.lost
+                used = (
+                    self._store.uses(self._cell.names) & self._store.known() | self._cell.names.binds | self._store.lost
+                )
                 self._store.lost -= used
                 self._ended.set_exception(
                     WorkerLostError(

@@ -65,6 +65,8 @@ class GpuKernel(IPythonKernel):  # type: ignore[misc]
         if body is None and self._always and not quiet and not command:
             body = source
         names = CellNames() if command else self._names_of(source if body is None else body)
+        if body is not None:
+            self._store.values.survey()  # so that it is known what shares objects with the values of this cell
         request = _SetAside(parent, names, self._store.uses(names), body is not None)
         if body is None and not self._waits_for(request):
             await self._run_here(stream, ident, request)

@@ -19,14 +19,16 @@ _MOST_WAITING_BYTES = 64 * 1024 * 1024
 
 
 class Listener:
-    """Listens for one kernel. ``inbox`` has what it sent: "run" and "leave", and "lost" once the connection is.
+    """Listens for one kernel. ``inbox`` has what it sent: "run" and "leave".
 
-    ``interrupt`` is called, from the thread, for a cell that runs when the kernel asks for that or is lost.
+    ``interrupt`` is called, from the thread, when the kernel wants the cell that runs to end; ``lost`` when the
+    connection is lost. Nobody could be sent anything then, so the process should end, whatever it does.
     """
 
-    def __init__(self, port: int, keys: Path, interrupt: Callable[[], None]) -> None:
+    def __init__(self, port: int, keys: Path, interrupt: Callable[[], None], lost: Callable[[], None]) -> None:
         self.inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._interrupt = interrupt
+        self._on_lost = lost
         self._tls = tls_context(keys, server=True)
         self._link: Link | None = None
         self._outbox: collections.deque[Message] = collections.deque()
@@ -54,7 +56,7 @@ class Listener:
         self._loop.call_soon_threadsafe(self._wake.set)
 
     def leave(self) -> None:
-        """Say that this process ends; returns when the kernel has said that it has everything, or is lost."""
+        """Say that this process ends; returns when the kernel has said that it has everything."""
         self.post(Message("leaving"))
         self._kept.wait()
 
@@ -98,9 +100,8 @@ class Listener:
             with self._room:
                 self._lost.set()
                 self._room.notify_all()
-            self._kept.set()
-            self.inbox.put(Message("lost"))
-            self._interrupt()
+            if not self._kept.is_set():
+                self._on_lost()
 
     async def _send_all(self, link: Link) -> None:
         while True:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from charterer_trainer.jupyter.cells import CellNames
@@ -37,6 +38,10 @@ class Store:
     def uses(self, cell: CellNames) -> set[str]:
         """All names that a cell may use here."""
         return self.values.closure(cell, self.parked)
+
+    def known(self) -> set[str]:
+        """All names that have a value, here or in a parcel."""
+        return self.values.names() | self.parked.keys()
 
     def prepare(self, cell: CellNames) -> None:
         """Bind what a cell of this process may use. ValueLostError where a value cannot be made here."""
@@ -113,7 +118,7 @@ class Store:
     def ages(self, names: Iterable[str]) -> str:
         """Sentences that say from when the values of these names are."""
         groups: dict[str, list[str]] = {}
-        known = self.values.names() | self.parked.keys()
+        known = self.known()
         for name in sorted(names):
             if name not in known:
                 age = "no value"
@@ -126,7 +131,7 @@ class Store:
             groups.setdefault(age, []).append(f"`{name}`")
         return "\n".join(f"{', '.join(group)}: {age}." for age, group in groups.items())
 
-    def _tell_loss(self, used: set[str]) -> None:
+    def _tell_loss(self, used: AbstractSet[str]) -> None:
         if concerned := used & self.lost:
             self.lost -= concerned
             raise ValueLostError(

@@ -71,11 +71,15 @@ class _Draft:
 
 @dataclass
 class _Known:
-    """A parcel as both sides have it: its digests by this side's pickles."""
+    """A parcel as both sides have it: its digests by this side's pickles, none if the other side has never had it.
+
+    ``stale``: it may have changed since.
+    """
 
     names: tuple[str, ...]
     refers: frozenset[str]
     digests: tuple[str, ...]
+    stale: bool = False
 
 
 class _NamespacePickler(cloudpickle.Pickler):  # type: ignore[misc]
@@ -188,11 +192,11 @@ class Values:
     def closure(self, cell: CellNames, elsewhere: Mapping[str, Parcel] = _NOTHING) -> set[str]:
         """The names that running the cell may use, with those of parcels that hold one of them, and of functions.
 
+        Names without a value are among them, as those of builtins, or those that a function will bind.
         ``elsewhere``: parcels whose values are not in the namespace.
         """
-        present = self.names() | elsewhere.keys()
         if cell.opaque:
-            return present | cell.used
+            return self.names() | elsewhere.keys() | cell.used
         found: set[str] = set()
         new = set(cell.used)
         while new:
@@ -204,8 +208,29 @@ class Values:
                     more |= record.refers | set(record.names)
             if name in self.namespace:
                 more |= referenced(self.namespace[name])
-            new |= (more & present) - found
+            new |= more - found
         return {name for name in found if not self.hidden(name)}
+
+    def survey(self, urgent: Callable[[], bool] = lambda: False) -> dict[tuple[str, ...], _Draft]:
+        """See which names form parcels since they were touched, and what those refer to; the drafts that this took.
+
+        InterruptedCopyError as soon as ``urgent()``; then all is as before.
+        """
+        present = self.names()
+        touched = {name for name in present if name in self._touched or name not in self._known}
+        left = touched | (self._known.keys() - present)
+        touched |= {other for name in left & self._known.keys() for other in self._known[name].names} & present
+        drafts, stuck = self._drafts(sorted(touched - self.stuck.keys() | touched & self._touched), urgent)
+        for draft in drafts:
+            before = self._known.get(draft.names[0])
+            digests = before.digests if before is not None and before.names == draft.names else ()
+            self._known.update(dict.fromkeys(draft.names, _Known(draft.names, draft.refers, digests, stale=True)))
+        for name in stuck:
+            self._known.pop(name, None)
+        self.stuck = {name: why for name, why in self.stuck.items() if name in present and name not in self._known}
+        self.stuck.update(stuck)
+        self._touched -= touched
+        return {draft.names: draft for draft in drafts}
 
     def changed(
         self,
@@ -215,38 +240,22 @@ class Values:
     ) -> Changes:
         """What the other side needs to know before the cell runs there; it is known from then on.
 
-        InterruptedCopyError as soon as ``urgent()``; then nothing is known that was not before.
+        InterruptedCopyError as soon as ``urgent()``; then the other side knows what it knew.
         """
+        drafts = self.survey(urgent)
         present = self.names()
-        gone = {name for name in self._known if name not in present}
-        touched = {name for name in present if name in self._touched or name not in self._known}
-        touched |= {other for name in touched & self._known.keys() for other in self._known[name].names} & present
-        drafts, stuck = self._drafts(sorted(touched), urgent)
-        self.forget(gone)
-        self.stuck = {name: why for name, why in self.stuck.items() if name in present and name not in touched}
-        self.stuck.update(stuck)
-        for name in stuck:
-            self._known.pop(name, None)
-        for draft in drafts:
-            self._note(draft)
+        gone = {name for name, known in self._known.items() if name not in present}
         used = self.closure(cell, elsewhere)
-        sent = []
-        for draft in drafts:
-            if not used.isdisjoint(draft.names):
-                parcel = _parcel(draft, urgent)
-                if self._known[draft.names[0]].digests != parcel.digests:
-                    sent.append(parcel)
-                known = _Known(parcel.names, parcel.refers, parcel.digests)
-                self._known.update(dict.fromkeys(parcel.names, known))
-                self._touched.difference_update(parcel.names)
+        wanted = {self._known[name].names for name in used & self._known.keys() - gone if self._known[name].stale}
+        compared = []
+        for names in sorted(wanted):
+            draft = drafts.get(names) or self._drafts_of([names], urgent=urgent)[0]
+            compared.append(_parcel(draft, urgent))
+        sent = [parcel for parcel in compared if self._known[parcel.names[0]].digests != parcel.digests]
+        for parcel in compared:
+            self._known.update(dict.fromkeys(parcel.names, _Known(parcel.names, parcel.refers, parcel.digests)))
+        self.forget(gone)
         return Changes(tuple(sent), frozenset(gone), frozenset(used))
-
-    def _note(self, draft: _Draft) -> None:
-        """What a draft says about its names, though the other side may not have it."""
-        before = self._known.get(draft.names[0])
-        digests = before.digests if before is not None and before.names == draft.names else ()
-        self._known.update(dict.fromkeys(draft.names, _Known(draft.names, draft.refers, digests)))
-        self._touched.update(draft.names)
 
     def install(self, parcel: Parcel) -> None:
         """Bind the parcel's names to its values; any exception of theirs if that fails, and then nothing is bound."""

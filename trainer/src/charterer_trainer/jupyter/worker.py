@@ -66,8 +66,6 @@ class Worker:
                     self._copy_home(patient=True)
                 self._listener.leave()
                 return STOPPED if self._stopped else 0
-            elif message.kind == "lost":
-                return STOPPED if self._stopped else 0
 
     def _run(self, message: Message) -> None:
         self._cell, source = message.fields["cell"], message.fields["source"]
@@ -88,6 +86,7 @@ class Worker:
         if names.opaque:
             touched |= self._values.names()
         self._values.touch(touched)
+        touched &= self._values.names() | names.binds
         self._unsaved = True
         self._listener.post(Message("ran", {"cell": self._cell, "failure": failure, "changing": sorted(touched)}))
         self._session.busy(False)
@@ -139,7 +138,12 @@ def main() -> int:
     arguments = parser.parse_args()
     main_thread = threading.main_thread().ident
     assert main_thread is not None
-    listener = Listener(arguments.port, arguments.keys, lambda: signal.pthread_kill(main_thread, signal.SIGINT))
+    listener = Listener(
+        arguments.port,
+        arguments.keys,
+        interrupt=lambda: signal.pthread_kill(main_thread, signal.SIGINT),
+        lost=lambda: end_now(0, EXIT_SECONDS),
+    )
     session = Session(Environment.read(os.environ))
     code = Worker(listener, session).work()
     session.close()
