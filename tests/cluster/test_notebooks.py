@@ -135,6 +135,8 @@ async def test_a_gpu_that_is_lost_in_a_cell_and_one_that_is_no_longer_wanted(ser
         await front.stop()
         assert (await unwanted.done()).text.endswith("KeyboardInterrupt: ")
         assert server.job()["spec"]["interactive"]["asks"] == asks + 1
+        await (await front.send("%%gpu\n1")).until(lambda cell: bool(cell.shown))
+    assert server.job()["spec"]["interactive"]["asks"] == asks + 1, "the kernel was shut down while a cell waited"
 
 
 async def test_a_cell_says_what_is_missing(server: Notebooks) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from charterer_trainer.jupyter.cells import CellNames
-from charterer_trainer.jupyter.cluster import Cluster, JobView
+from charterer_trainer.jupyter.cluster import Cluster, ClusterError, JobView
 from charterer_trainer.jupyter.store import Store
 from charterer_trainer.jupyter.wire import PORT, Link, LinkError, Message, parcel_fields, parcels_of, tls_context
 
@@ -97,6 +97,12 @@ class Gpu:
         elif self._connecting is not None:
             self._unwanted = True
             self._connecting.cancel()
+
+    def shut_down(self) -> None:
+        """The kernel ends: nobody wants what was asked for. Takes the time of two calls, in any thread."""
+        if self._connecting is not None and self._cluster is not None:
+            with contextlib.suppress(ClusterError):
+                self._cluster.withdraw()
 
     def release(self) -> str:
         """Give the GPU back, after the cell that runs; what to tell the user."""

@@ -81,6 +81,11 @@ class GpuKernel(IPythonKernel):  # type: ignore[misc]
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def do_shutdown(self, restart: bool) -> Any:
+        """The user ends the kernel. A worker notices by itself."""
+        self._gpu.shut_down()
+        return super().do_shutdown(restart)
+
     def _publish_status_and_flush(self, status: str, channel: str, stream: Any, parent: Any = None) -> None:
         """A request that was set aside is not idle when its handler returns."""
         of = parent or self.get_parent(channel)
