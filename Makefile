@@ -70,8 +70,8 @@ prometheus: $(READY) ## Find Prometheus on PATH or build it, for the tests of al
 karpenter: $(READY) ## Build Karpenter for the tests that rent through it (once per machine, minutes)
 	@$(BIN)/python -m tests.testbed.karpenter
 
-training: $(READY) ## Install JAX for the tests that train in containers (once per machine, a minute)
-	@$(BIN)/python -m tests.testbed.frameworks jax
+training: $(READY) ## Install JAX and Jupyter for the tests that train in containers or run notebooks (once per machine, a minute)
+	@$(BIN)/python -m tests.testbed.frameworks jax jupyter
 
 training-torch: $(READY) ## Install torch, and what trains by it, for tests (once per machine, 2 GB)
 	@$(BIN)/python -m tests.testbed.frameworks torch torch-trainers
@@ -125,6 +125,7 @@ requirements: $(READY) ## Write requirements/*.txt again from pyproject.toml (UP
 	$(COMPILE) --group go --output-file requirements/go.txt
 	$(COMPILE) --group sbom --output-file requirements/sbom.txt
 	$(COMPILE) --group jax --output-file requirements/jax.txt
+	$(COMPILE) --group jupyter --constraint requirements/jax.txt --output-file requirements/jupyter.txt
 	$(COMPILE) --group torch --output-file requirements/torch.txt
 	$(COMPILE) --group torch-trainers --constraint requirements/torch.txt --output-file requirements/torch-trainers.txt
 

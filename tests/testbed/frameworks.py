@@ -1,8 +1,9 @@
 """Virtual environments with a training framework, for containers that train in tests: made once per machine.
 
-``make training`` makes JAX's, ``make training-torch`` torch's. They lie in the test bed's cache, under a hash of the
-pinned requirements and the interpreter, so that every checkout with the same pins shares them. An environment is moved
-into place whole. Containers see it at the same path, mounted read-only; its bytecode is compiled for that reason.
+``make training`` makes JAX's and, over it, Jupyter's; ``make training-torch`` torch's. They lie in the test bed's
+cache, under a hash of the pinned requirements and the interpreter, so that every checkout with the same pins shares
+them. An environment is moved into place whole. Containers see it at the same path, mounted read-only; its bytecode is
+compiled for that reason.
 
 torch comes as PyPI's CUDA build without the gigabytes of CUDA libraries: ``cuda_stubs`` stands in for those.
 scikit-learn is there for its data sets.
@@ -101,7 +102,8 @@ class Framework:
 JAX = Framework("jax", "training", 40, 600)
 TORCH = Framework("torch", "training-torch", 120, 1600, cuda_stubs=True)
 TORCH_TRAINERS = Framework("torch-trainers", "training-torch", 60, 300, base=TORCH)
-FRAMEWORKS = {framework.name: framework for framework in (JAX, TORCH, TORCH_TRAINERS)}
+JUPYTER = Framework("jupyter", "training", 20, 80, base=JAX)
+FRAMEWORKS = {framework.name: framework for framework in (JAX, JUPYTER, TORCH, TORCH_TRAINERS)}
 
 
 def digits(python: Path) -> Path:

@@ -14,6 +14,7 @@ from charterer_trainer.checkpoints import (
 )
 from charterer_trainer.distributed import any_rank, init_jax
 from charterer_trainer.gradients import GradientNoise
+from charterer_trainer.idle import gpu_idle
 from charterer_trainer.inplace.in_jax import elastic_jax
 from charterer_trainer.inplace.in_torch import elastic
 from charterer_trainer.measuring import loading, phase
@@ -23,6 +24,7 @@ from charterer_trainer.session import (
     Session,
     allocation,
     batch,
+    busy,
     report,
     run,
     should_checkpoint,
@@ -40,8 +42,10 @@ __all__ = [
     "allocation",
     "any_rank",
     "batch",
+    "busy",
     "elastic",
     "elastic_jax",
+    "gpu_idle",
     "init_jax",
     "latest_checkpoint",
     "loading",

@@ -90,6 +90,14 @@ class Reporter:
                 self._once["resizeSeconds"] = resize_seconds
         self._wake.set()
 
+    def busy(self, busy: bool) -> None:
+        """Every report says so from now on; a change is posted at once."""
+        with self._lock:
+            changed = self._base.get("busy") is not busy
+            self._base["busy"] = busy
+        if changed:
+            self._wake.set()
+
     def close(self, seconds: float) -> None:
         """Post what was not posted yet and end the thread, waiting for at most that long."""
         if os.getpid() != self._pid:

@@ -222,6 +222,12 @@ class Session:
         if self._reporter is not None:
             self._reporter.formed(generation, resize_seconds)
 
+    def busy(self, busy: bool) -> None:
+        """For an interactive job (spec.interactive): whether somebody uses the GPU now. It is given back when it has
+        been idle for long; a job that never says this keeps its GPU."""
+        if self._reporter is not None:
+            self._reporter.busy(busy)
+
     def at_end(self, call: Callable[[], None]) -> None:
         """Call that once training has ended as it should: neither by an exception nor by a stop."""
         self._at_end.append(call)
@@ -278,6 +284,11 @@ def report(
 def batch() -> int | None:
     """See Session.batch; None outside Charterer."""
     return current().batch
+
+
+def busy(busy: bool) -> None:
+    """See Session.busy."""
+    current().busy(busy)
 
 
 def should_stop(agree: Callable[[bool], bool] | None = None) -> bool:

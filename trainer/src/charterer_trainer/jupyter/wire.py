@@ -1,0 +1,166 @@
+"""The connection of a kernel and its worker: messages over TLS, on which each side has shown that it has the key.
+
+Both pods mount one Secret of type ``kubernetes.io/tls``. Its certificate is the only one that either side trusts, so
+nobody without its key is spoken to, and no byte of anybody else comes near a pickle. A message is a line of JSON with
+its kind and the lengths of the parts that follow; the first of them is JSON, too, and has the fields.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from charterer_trainer.jupyter.values import Parcel
+
+PORT = 8786
+_LONGEST_HEADER = 16 * 1024 * 1024
+_LONGEST_PARTS = 1 << 40
+_CHUNK = 1024 * 1024
+_KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4))
+"""A peer whose node is gone says nothing: it is noticed after 35 s of silence."""
+
+
+class LinkError(Exception):
+    """The connection was lost, or the other side does not keep to the protocol."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """``fields`` are JSON; ``parts`` are bytes."""
+
+    kind: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    parts: Sequence[Any] = ()
+
+
+def tls_context(folder: Path, *, server: bool) -> ssl.SSLContext:
+    """For one end of a connection: shows the Secret's certificate, and accepts that one only. OSError without it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False  # the certificate is the very one, wherever its pod is
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+    context.load_verify_locations(folder / "tls.crt")
+    return context
+
+
+class Link:
+    """One connection. ``send`` and ``receive`` are for one task each at a time."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, longest_parts: int = _LONGEST_PARTS
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._longest_parts = longest_parts
+        self._sending = asyncio.Lock()
+        stream = writer.get_extra_info("socket")
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _KEEPALIVE:
+            if hasattr(socket, name):
+                stream.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+    @classmethod
+    async def dial(cls, host: str, port: int, context: ssl.SSLContext) -> Link:
+        """A connection to a worker; OSError where there is none, ssl.SSLError where it has another certificate."""
+        return cls(*await asyncio.open_connection(host, port, ssl=context, limit=_CHUNK))
+
+    async def send(self, message: Message) -> None:
+        """LinkError when the connection is lost."""
+        parts = [json.dumps(message.fields).encode(), *message.parts]
+        header = {"kind": message.kind, "parts": [memoryview(each).nbytes for each in parts]}
+        try:
+            async with self._sending:
+                self._writer.write(json.dumps(header).encode() + b"\n")
+                for part in parts:
+                    view = memoryview(part).cast("B")
+                    for start in range(0, view.nbytes, _CHUNK):
+                        self._writer.write(view[start : start + _CHUNK])
+                        await self._writer.drain()
+                await self._writer.drain()
+        except (OSError, RuntimeError) as error:
+            raise LinkError(f"the connection was lost: {error}") from error
+
+    async def receive(self) -> Message:
+        """The next message; LinkError when the connection is lost, also midway, or when it is no message."""
+        try:
+            header = json.loads(await self._line())
+            kind, lengths = header["kind"], header["parts"]
+            if not lengths or not all(type(each) is int and each >= 0 for each in lengths):
+                raise ValueError(lengths)
+        except (OSError, asyncio.IncompleteReadError) as error:
+            raise LinkError("the connection was lost") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise LinkError(f"what came is no message: {error!r}") from error
+        if sum(lengths) > self._longest_parts:
+            raise LinkError(f"a message of {sum(lengths)} bytes is longer than {self._longest_parts}")
+        fields, *parts = [await self._part(length) for length in lengths]
+        try:
+            return Message(kind, json.loads(fields), parts)
+        except ValueError as error:
+            raise LinkError(f"what came is no message: {error!r}") from error
+
+    async def close(self) -> None:
+        """End the connection, after what was sent is on its way."""
+        self._writer.close()
+        with contextlib.suppress(OSError, RuntimeError):
+            await self._writer.wait_closed()
+
+    async def _line(self) -> bytes:
+        line = bytearray()
+        while not line.endswith(b"\n"):
+            if len(line) > _LONGEST_HEADER:
+                raise ValueError(f"a header of more than {_LONGEST_HEADER} bytes")
+            try:
+                line += await self._reader.readuntil(b"\n")
+            except asyncio.LimitOverrunError as error:
+                line += await self._reader.readexactly(error.consumed)
+        return bytes(line)
+
+    async def _part(self, length: int) -> bytearray:
+        content = bytearray(length)
+        filled = 0
+        while filled < length:
+            try:
+                chunk = await self._reader.read(min(_CHUNK, length - filled))
+            except OSError as error:
+                raise LinkError("the connection was lost midway") from error
+            if not chunk:
+                raise LinkError("the connection was lost midway")
+            content[filled : filled + len(chunk)] = chunk
+            filled += len(chunk)
+        return content
+
+
+def parcel_fields(parcels: Sequence[Parcel]) -> tuple[list[dict[str, Any]], list[Any]]:
+    """Parcels as fields and parts of a message."""
+    fields, parts = [], []
+    for each in parcels:
+        fields.append(
+            {
+                "names": list(each.names),
+                "refers": sorted(each.refers),
+                "digests": list(each.digests),
+                "buffers": len(each.buffers),
+            }
+        )
+        parts += [each.stream, *each.buffers]
+    return fields, parts
+
+
+def parcels_of(fields: Sequence[Mapping[str, Any]], parts: Sequence[Any]) -> list[Parcel]:
+    """The parcels of a message."""
+    parcels, at = [], 0
+    for each in fields:
+        buffers = tuple(parts[at + 1 : at + 1 + each["buffers"]])
+        names, refers, digests = tuple(each["names"]), frozenset(each["refers"]), tuple(each["digests"])
+        parcels.append(Parcel(names, bytes(parts[at]), buffers, refers, digests))
+        at += 1 + each["buffers"]
+    return parcels
