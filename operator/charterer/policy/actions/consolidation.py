@@ -96,10 +96,7 @@ class Consolidation:
             kin = [
                 other
                 for other, price in shares.items()
-                if price <= share
-                and kind(offers[other]) == kind(offer)
-                and other in selected
-                and (other == name or other not in self._solution.scarce)
+                if price <= share and kind(offers[other]) == kind(offer) and other in selected
             ]
             price = share.dollars_per_second * offer.gpus_per_node
             nodes = self._plan.placer.free_nodes(name)

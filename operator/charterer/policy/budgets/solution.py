@@ -18,7 +18,6 @@ from charterer.domain.plan import (
     ClassVerdict,
     ForecastVerdict,
     PathVerdict,
-    PoolVerdict,
     Reason,
     TargetOutlook,
 )
@@ -46,29 +45,15 @@ from charterer.policy.solve.exchange_rate import BudgetFit
 
 
 @dataclass(frozen=True, slots=True)
-class ScarcePool:
-    """A pool that is too small. ``price``: what its GPU-second is worth in the budget's own dollars.
-
-    ``until``: when it may be larger again without anybody's doing; None if never.
-    """
-
-    price: float
-    verdict: PoolVerdict
-    until: Instant | None
-
-
-@dataclass(frozen=True, slots=True)
 class BudgetSolution:
     """One budget at one instant. ``allowed`` and ``planned`` are dollars a second; ``rate`` is θ*.
 
-    ``bid``: what a second is worth to the budget with room for all in the pools; the highest bid acts first.
     ``feasible``: no job has to wait for money. ``surplus``: more money makes nothing faster.
     ``committable``: dollars that may be committed to jobs that wait.
 
     ``pacing``: what ``allowed`` comes from. ``calibration``: of predicted costs. ``arrivals``: of all classes.
-    ``forecast``: of the period's spend. ``room``: GPUs that other budgets leave it, by pool; ``scarce``: those with a
-    price (both ``shared_pools``).
-    ``deadline_needs``: of the jobs whose target lies ahead; ``out_of_reach``: of those whose target counts as none.
+    ``forecast``: of the period's spend. ``deadline_needs``: of the jobs whose target lies ahead; ``out_of_reach``: of
+    those whose target counts as none.
     """
 
     budget: Budget
@@ -81,7 +66,6 @@ class BudgetSolution:
     allowed: float
     planned: float
     rate: Rate
-    bid: Rate
     feasible: bool
     surplus: bool
     committable: float
@@ -90,8 +74,6 @@ class BudgetSolution:
     calibration: CostCalibration
     arrivals: Arrivals
     forecast: Forecast
-    room: Mapping[PoolId, float] = field(default_factory=dict)
-    scarce: Mapping[PoolId, ScarcePool] = field(default_factory=dict)
     deadline_needs: Mapping[JobId, DeadlineNeed] = field(default_factory=dict)
     out_of_reach: Mapping[JobId, DeadlineNeed] = field(default_factory=dict)
 
@@ -105,7 +87,7 @@ class BudgetSolution:
         need, share = self.deadline_needs.get(job.id), self.share(job)
         if need is None or share is None or need.worth <= share.values.worth:
             return None
-        return self.inputs.memo(OptionValues, share.group.menu, need.worth, None)
+        return self.inputs.memo(OptionValues, share.group.menu, need.worth)
 
     def worth(self, job: Job, share: GroupAssignment) -> float:
         """Dollars that a second of the job's life is worth: what its group is given, or its target's need if more."""
@@ -354,7 +336,6 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
         allowed=allowed,
         planned=planned,
         rate=rate,
-        bid=rate,
         feasible=feasible,
         surplus=surplus,
         committable=max(pacing.committable - waiting, 0.0),

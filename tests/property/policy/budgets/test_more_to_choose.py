@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from charterer.policy.budgets.shared_pools import budget_outcome
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.domain.profile import Amdahl, PowerLaw, SpeedCurve
-from charterer.policy.budgets.shared_pools import budget_outcome
 from charterer.policy.planner import solve_budgets
 from charterer.policy.solve.exchange_rate import BudgetFit
 from tests.worlds import World

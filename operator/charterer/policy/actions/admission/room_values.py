@@ -1,7 +1,7 @@
 """What the options of jobs that share a full pool are worth to them, in dollars a second (docs/theory/policy.md).
 
     ρ_j = Σ_{i waits, w_i·θ/u_i < w_j·θ/u_j} w_i·θ / G    dollars for a GPU-second; u: GPU-seconds needed, G: GPUs
-    R_jo = max(ρ_j·g_o·a_o, r_o)                          dollars of its room; r: what that counts anyway
+    R_jo = ρ_j·g_o·a_o                                    dollars of its room
     C_jo = w·θ·a_o + m_o + R_jo                           what the job still costs on o
     L_jo = C_jo − min_o C_jo                              what it costs more than the best
     v_jo = w·θ + R_jo/a_o − min(L_jo, T_j/a_o·L_jo + M_jo)/T_j      dollars a second on o, beside waiting
@@ -79,7 +79,7 @@ def values_of_ways(
     there for others.
     """
     ways = candidate.ways
-    room = [max(charges.of(candidate, way.option) * way.seconds, way.room_dollars) for way in ways]
+    room = [charges.of(candidate, way.option) * way.seconds for way in ways]
     costs = [candidate.worth * way.seconds + way.dollars + dollars for way, dollars in zip(ways, room, strict=True)]
     least, seconds = min(costs), [max(way.seconds, LEAST) for way in ways]
     losses = [(cost - least) / took for cost, took in zip(costs, seconds, strict=True)]
