@@ -84,6 +84,6 @@ def _row(budget: BudgetId, point: FrontierPoint, assumed: bool) -> tuple[TableCe
         formatting.duration(point.mean_seconds),
         formatting.rate(point.rate),
         formatting.minutes_per_dollar(point.seconds_per_dollar),
-        "" if assumed else formatting.note(point.fit, point.served, point.room),
+        "" if assumed else formatting.note(point.fit, point.served, room=point.room),
     )
     return tuple(TableCell(text, tone) for text in texts)

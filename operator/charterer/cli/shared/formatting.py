@@ -65,7 +65,7 @@ def minutes_per_dollar(seconds: float | None) -> str:
     return "nothing" if not seconds else f"{seconds / 60:.3g} min"
 
 
-def note(fit: BudgetFit, served: float, room: bool) -> str:
+def note(fit: BudgetFit, served: float, *, room: bool) -> str:
     """A remark on how an amount, and the pools' room, fit the load; empty where there is none."""
     if fit is not BudgetFit.INFEASIBLE and not room:
         return "pools are too small for that: jobs would have other options, or wait"

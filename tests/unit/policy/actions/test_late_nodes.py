@@ -244,13 +244,12 @@ def test_a_large_node_that_is_there_is_taken_while_the_smaller_one_comes_late() 
         assert len([command for command in commands if isinstance(command, Allocate)]) == placed
 
 
-def test_nobody_pays_for_the_wait_and_it_moves_neither_rate_nor_scarcity_price() -> None:
+def test_nobody_pays_for_the_wait_and_it_moves_neither_rate_nor_spend() -> None:
     worlds = two_pools(), refused(two_pools(), 6)
     worlds[0].now = after(worlds[1].now, -61.0)
     once, often = (solve_budgets(world.snapshot())[0] for world in (refused(worlds[0], 1), worlds[1]))
     assert once.rate == often.rate
     assert once.planned == often.planned
-    assert once.scarce[NEAR].price == often.scarce[NEAR].price
 
 
 def test_the_reason_says_what_was_passed_over_and_the_plan_is_made_again_when_that_ends() -> None:
