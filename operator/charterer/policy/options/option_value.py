@@ -212,9 +212,10 @@ class OptionValues:
 
     def moving(self, here: Option, to: Option, position: JobPosition, *, rented: bool) -> Completion:
         """The way to the end of a job that is moved from ``here`` now, the move included."""
-        stay, move = self.staying(here, position), self.move(here, to, position, rented=rented)
-        seconds, dollars = stay.seconds - move.saved_seconds, stay.dollars + move.cost.dollars
-        return Completion(move.to, seconds, dollars, self.worth * seconds + dollars)
+        to_go, options = self._to_go(position)
+        at = self._at[key_of(to)]
+        seconds, dollars = self._moved(here, self._at.get(key_of(here)), at, to_go, rented=rented)
+        return Completion(options[at], seconds, dollars, self.worth * seconds + dollars)
 
     def _move(
         self,
@@ -228,14 +229,19 @@ class OptionValues:
         rented: bool,
     ) -> Move:
         stay = self.staying(here, position)
+        seconds, dollars = self._moved(here, at, to, to_go, rented=rented)
+        saved, cost = stay.seconds - seconds, dollars - stay.dollars
+        return Move(option, saved, Money.of(cost), self.worth * saved - cost)
+
+    def _moved(self, here: Option, at: int | None, to: int, to_go: CostToGo, *, rented: bool) -> tuple[float, float]:
+        """Seconds and dollars from now to the end of a job that is moved to ``to`` now."""
         money, time = to_go.point(to)
         table = self._table
-        change = table.change_seconds(table.resizable_pool(here), to)
+        resizable = table.resizable_pool(here)
+        change = table.change_seconds(resizable, to)
         boot = self._boot(here, at, to) if rented else 0.0
-        joining = table.joining_cost(self._price(here, at), table.resizable_pool(here), to)
-        cost = money + table.prices[to] * change - stay.dollars + boot + joining
-        saved = stay.seconds - time - change
-        return Move(option, saved, Money.of(cost), self.worth * saved - cost)
+        joining = table.joining_cost(self._price(here, at), resizable, to)
+        return time + change, money + table.prices[to] * change + boot + joining
 
     def _boot(self, here: Option, at: int | None, to: int) -> float:
         """Dollars for nodes that boot before a move."""

@@ -19,7 +19,6 @@ from math import inf
 
 from charterer.domain.ids import PoolId
 from charterer.domain.job import Job
-from charterer.domain.option import Option
 from charterer.policy.nodes.holdings import HeldGpus
 from charterer.policy.options.option_value import Completion
 
@@ -61,12 +60,13 @@ class Charges:
             worths.append(worths[-1] + candidate.worth)
             self._indices.setdefault(pool, []).append(candidate.index)
 
-    def of(self, candidate: RoomCandidate, option: Option) -> float:
-        """Dollars a second for the room that the option takes from those behind."""
-        if option.pool not in self._worths:
-            return 0.0
-        behind = self._worths[option.pool][bisect_left(self._indices[option.pool], candidate.index)]
-        return behind / max(self._gpus[option.pool], 1) * option.gpus
+    def of(self, candidate: RoomCandidate) -> Mapping[PoolId, float]:
+        """Dollars for a GPU-second that the candidate takes from those behind, by pool that any of them wants."""
+        index = candidate.index
+        return {
+            pool: worths[bisect_left(self._indices[pool], index)] / max(self._gpus[pool], 1)
+            for pool, worths in self._worths.items()
+        }
 
 
 def values_of_ways(
@@ -79,7 +79,8 @@ def values_of_ways(
     there for others.
     """
     ways = candidate.ways
-    room = [charges.of(candidate, way.option) * way.seconds for way in ways]
+    price = charges.of(candidate)
+    room = [price.get(way.option.pool, 0.0) * way.option.gpus * way.seconds for way in ways]
     costs = [candidate.worth * way.seconds + way.dollars + dollars for way, dollars in zip(ways, room, strict=True)]
     least, seconds = min(costs), [max(way.seconds, LEAST) for way in ways]
     losses = [(cost - least) / took for cost, took in zip(costs, seconds, strict=True)]

@@ -245,6 +245,8 @@ class _Shortage:
             return [inf] * len(ways)
         table, best = share.group.menu.table, ways[0].option
         to, second = table.index[key_of(best)], candidate.worth + best.price.dollars_per_second
+        if table.in_place is None:
+            return [table.restart * second] * len(ways)
         return [table.change_seconds(table.resizable_pool(way.option), to) * second for way in ways]
 
     def _claimant(self, candidate: RoomCandidate, charges: Charges, wanted_for: float) -> Claimant:
