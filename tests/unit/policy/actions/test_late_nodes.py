@@ -57,7 +57,7 @@ def wanted(decided: Plan) -> str:
     return option.pool
 
 
-@pytest.mark.parametrize(("amount", "hours", "times"), [(RICH, 1.0, 1), (RICH, 20.0, 3)])
+@pytest.mark.parametrize(("amount", "hours", "times"), [(RICH, 1.0, 1), (RICH, 20.0, 5)])
 def test_the_dearer_pool_is_rented_once_the_expected_wait_costs_more_than_it(
     amount: str, hours: float, times: int
 ) -> None:
@@ -265,7 +265,7 @@ def test_a_job_that_waits_is_told_why_the_pool_that_it_wants_has_no_node() -> No
     world = World()
     world.budget(amount=RICH)
     world.pool("full", gpu_type="A100", gpus=8, price="16", max_nodes=1)
-    world.pool("cools", gpu_type="A100", gpus=1, price="2")
+    world.pool("cools", gpu_type="A100", gpus=1, price="3")
     world.job("first", gpus=8, hours_left=50.0)
     for _ in range(2):
         world.carry_out(plan(world.snapshot()))
