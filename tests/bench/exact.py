@@ -9,7 +9,7 @@ Pollux's workloads 1 and 2 on 4-GPU nodes. The load is the GPU time of all jobs 
 which they come. Nodes start in 120 s, a restart takes 30 s, a job-hour is worth $8 at $2 (Philly) or $1 (Pollux) a
 GPU-hour.
 ``--budget``: a month's budget instead, of what the nodes in use would cost if jobs had the widths asked for, so that
-the exchange rate, its calibration and prices for room (``solve.scarcity``) work too.
+the exchange rate and its calibration work too.
 """
 
 from __future__ import annotations

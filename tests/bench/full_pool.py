@@ -1,35 +1,31 @@
-"""What a full pool's price brings:  python -m tests.bench.full_pool [--seeds 2] [--amount 75000] [--dearer 1.5]
-                                   python -m tests.bench.full_pool --ceilings 3 5 10 20 --amount 250000
-                                   python -m tests.bench.full_pool --grid [--seeds 2] [--days 5] [--only never]
+"""What sharing out a full pool brings:  python -m tests.bench.full_pool [--seeds 2] [--days 5] [--only never]
+                                      python -m tests.bench.full_pool --ceilings 3 5 10 20 --amount 250000
 
-Two pools, the cheap one with few nodes; Amdahl classes that scale well or badly; a budget for a month of arrivals. The
-operator's planner with prices for room, and without: then each job takes what is best at the bare bill, and where that
-pool is full the next best. Either all classes run as fast in both pools (then it matters little who gets the room), or
-one class can only run in the cheap pool. Prints the mean completion times at the same budget and their ratio.
+Two pools, the cheap one with few nodes; Amdahl classes that scale well or badly. Cells: all classes run as fast in both
+pools (then it matters little who gets the room), or one class can only run in the cheap pool, or there is no other
+pool; 2 to 10 cheap nodes; jobs that are never resized and that are; a fixed exchange rate and a month's budget. A row
+has θ·a + m of all jobs without the sharing out of room, where each job takes what is best and, where that pool is full,
+the next best; by how much it changes with it; and hours of a job and dollars of all, without and with. Minus is better.
+All seeds of a cell are added up before, because one run may go another way for reasons of chance. θ is ``WORTH``
+dollars an hour with both kinds of budget, and a month's budget is what the jobs would spend at that rate; the exchange
+rate that it pays is another one, so there look at hours and dollars too.
 
 ``--ceilings``: instead, what other defaults of ``maxPaysPerHourSaved`` cost, as multiples of an hour of the job as it
 was asked for in the dearest pool (``options.ceiling``), in hours and dollars. Money must be left, or none binds.
-
-``--grid``: prices for room and the allotment of room, both, one of them and neither, in many cells: a class bound to
-the cheap pool or none, 2 to 10 cheap nodes, jobs that are never resized and that are, with and without the dearer pool,
-a fixed exchange rate and a month's budget; then Philly's and Pollux's jobs of ``exact`` (if the data is there). A
-figure is θ·a + m of all jobs, in per cent of the least of the other three; minus is better. All seeds of a cell are
-added up before, because one run may go another way for reasons of chance. θ is ``WORTH`` dollars an hour with both
-kinds of budget, and a month's budget is what the jobs would spend at that rate, so it pays for about as much.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Mapping
+from collections.abc import Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from math import exp, log
+from statistics import fmean
 from unittest.mock import patch
 
-from charterer.domain.ids import PoolId, Rate
+from charterer.domain.ids import Rate
 from charterer.domain.job import ResizePolicy, Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.profile import Profile
@@ -48,13 +44,10 @@ from charterer.simulate.simulation import Simulation
 START = parse_instant("2026-06-01T00:00:00Z")
 DAY = 86_400.0
 WIDTHS = (1, 2, 4, *range(8, 65, 8))
-NODES = (2, 4, 6)
 RESTART_SECONDS = 60.0
-GRID_NODES = (2, 4, 10)
+NODES = (2, 4, 10)
 WORTH = 10.0
 """Dollars of an hour of a job, in the grid."""
-VARIANTS = ((False, False), (False, True), (True, False), (True, True))
-"""Whether full pools have prices, and whether their room is allotted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +81,8 @@ class Case:
     """``amount``: dollars a month, or ``theta`` dollars for an hour of a job's life instead. ``nodes`` of the cheap
     pool; ``dearer``: the other's price by the cheap one's, or 0 where there is no other.
 
-    ``priced``, ``allotted``: whether full pools have prices, and whether their room is allotted. ``ceiling``: the
-    multiple of an hour of a job that is paid at most to end it an hour earlier.
+    ``allotted``: whether the room of full pools is allotted. ``ceiling``: the multiple of an hour of a job that is paid
+    at most to end it an hour earlier.
     """
 
     seed: int
@@ -97,7 +90,6 @@ class Case:
     nodes: int
     dearer: float
     anywhere: bool
-    priced: bool
     allotted: bool = True
     theta: float | None = None
     resize: ResizePolicy = ResizePolicy.NEVER
@@ -107,11 +99,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Mean completion in hours, dollars, GPU-hours rented in the cheap pool, and jobs."""
+    """Mean completion in hours, dollars, and jobs."""
 
     hours: float
     dollars: float
-    cheap: float
     jobs: int
 
     def objective(self, theta: float) -> float:
@@ -150,24 +141,20 @@ def run(case: Case) -> Figures:
     simulation = Simulation(scenario, lambda snapshot: plan(snapshot, memo), ExactKnowledge(known))
     with ExitStack() as stack:
         stack.enter_context(patch("charterer.policy.options.ceiling.FACTOR", case.ceiling))
-        if not case.priced:
-            unpriced = "charterer.policy.planner.solve_with_pool_limits"
-            stack.enter_context(patch(unpriced, lambda solutions, *_: list(solutions)))
         if not case.allotted:
             stack.enter_context(patch("charterer.policy.actions.admission.queue.allot_room", lambda *_: None))
         return _figures(simulation.run())
 
 
 def _figures(result: SimulationResult) -> Figures:
-    cheap = result.rented_gpu_hours.get(PoolId("cheap"), 0.0)
-    return Figures(result.mean_completion_seconds / 3600, result.spent.dollars, cheap, len(result.jobs))
+    return Figures(result.mean_completion_seconds / 3600, result.spent.dollars, len(result.jobs))
 
 
 def compare_ceilings(pool: Executor, chosen: argparse.Namespace) -> None:
     """A row for each multiple, seed, and set of classes."""
     print("ceiling  anywhere  seed  mean hours  dollars")
     cases = [
-        Case(seed, chosen.amount, NODES[1], chosen.dearer, anywhere, priced=True, ceiling=ceiling)
+        Case(seed, chosen.amount, NODES[1], chosen.dearer, anywhere, ceiling=ceiling)
         for anywhere in (True, False)
         for ceiling in chosen.ceilings
         for seed in range(chosen.first, chosen.first + chosen.seeds)
@@ -181,14 +168,14 @@ def compare_ceilings(pool: Executor, chosen: argparse.Namespace) -> None:
 
 
 def _cells(days: float) -> dict[str, Case]:
-    """By name, the cell with a fixed exchange rate, both mechanisms and seed 0."""
+    """By name, the cell with a fixed exchange rate, shared room and seed 0."""
     cells = {}
     for dearer, anywhere in ((1.5, True), (1.5, False), (0.0, True)):
         for resize in (ResizePolicy.NEVER, ResizePolicy.RESTART):
-            for nodes in GRID_NODES if dearer else GRID_NODES[1:]:  # two alone hold less than half of the work
+            for nodes in NODES if dearer else NODES[1:]:  # two alone hold less than half of the work
                 where = ("anywhere" if anywhere else "bound") if dearer else "no other pool"
                 name = f"{resize.value:8}{nodes:3} nodes  {where}"
-                cells[name] = Case(0, 0, nodes, dearer, anywhere, True, True, WORTH, resize, days)
+                cells[name] = Case(0, 0, nodes, dearer, anywhere, True, WORTH, resize, days)
     return cells
 
 
@@ -197,83 +184,49 @@ def _paid(case: Case, at_rate: Figures) -> Case:
     return replace(case, theta=None, amount=round(at_rate.dollars * 30.0 / case.days))
 
 
-def _row(name: str, found: Mapping[tuple[bool, bool], float]) -> float:
-    """Print a cell: each variant by the least of the other three. Returns that of today's planner."""
-    both, others = found[True, True], {key: cost for key, cost in found.items() if key != (True, True)}
-    loss = both / min(others.values()) - 1.0
-    each = "".join(f"{cost / found[False, False] - 1.0:+9.1%}" for cost in found.values())
-    print(f"{name:44}{found[False, False]:10.0f}{each}{loss:+9.1%}", flush=True)
-    return loss
+def _row(name: str, alone: Sequence[Figures], shared: Sequence[Figures]) -> float:
+    """Print a cell. Returns by which fraction sharing changes what the jobs of all seeds cost."""
+    before, after = (sum(each.objective(WORTH) for each in figures) for figures in (alone, shared))
+    hours = " ".join(f"{fmean(each.hours for each in figures):8.2f}" for figures in (alone, shared))
+    dollars = " ".join(f"{sum(each.dollars for each in figures):8.0f}" for figures in (alone, shared))
+    print(f"{name:40}{before:10.0f} {after / before - 1.0:+8.1%}   {hours}   {dollars}", flush=True)
+    return after / before - 1.0
 
 
 def grid(pool: Executor, chosen: argparse.Namespace) -> None:
-    """A row for each cell."""
-    print(f"{'theta*a + m, $, ' + str(WORTH) + ' $/h':44}   neither  neither  allotted   prices     both     loss")
+    """Two rows for each cell: with a fixed exchange rate, and with a month's budget."""
+    print(f"{'theta*a + m, $, ' + str(WORTH) + ' $/h':40}     alone allotted      hours of a job       dollars")
     seeds = range(chosen.first, chosen.first + chosen.seeds)
     losses = []
-    cells = {name: cell for name, cell in _cells(chosen.days).items() if chosen.only in name}
-    fixed = [
-        replace(cell, seed=seed, allotted=allotted)
-        for cell in cells.values()
-        for allotted in (False, True)
-        for seed in seeds
-    ]
-    at_rate = dict(zip(fixed, pool.map(run, fixed), strict=True))
-    for name, cell in cells.items():  # a fixed rate has no prices
-        alone, allotted = (
-            sum(at_rate[replace(cell, seed=seed, allotted=allotted)].objective(WORTH) for seed in seeds)
-            for allotted in (False, True)
-        )
-        found = {(priced, allotting): allotted if allotting else alone for priced, allotting in VARIANTS}
-        losses.append(_row(f"{name}, rate", found))
-    budgets = [
-        replace(
-            _paid(cell, at_rate[replace(cell, seed=seed, allotted=False)]), seed=seed, priced=priced, allotted=allotted
-        )
-        for cell in cells.values()
-        for priced, allotted in VARIANTS
-        for seed in seeds
-    ]
-    costs = iter([figures.objective(WORTH) for figures in pool.map(run, budgets)])
-    for name in cells:
-        losses.append(_row(f"{name}, budget", {variant: sum(next(costs) for _ in seeds) for variant in VARIANTS}))
+    for name, cell in _cells(chosen.days).items():
+        if chosen.only not in name:
+            continue
+        cases = [replace(cell, seed=seed, allotted=allotted) for allotted in (False, True) for seed in seeds]
+        at_rate = list(pool.map(run, cases))
+        losses.append(_row(f"{name}, rate", at_rate[: len(seeds)], at_rate[len(seeds) :]))
+        paid = [_paid(case, alone) for case, alone in zip(cases, at_rate[: len(seeds)] * 2, strict=True)]
+        found = list(pool.map(run, paid))
+        losses.append(_row(f"{name}, budget", found[: len(seeds)], found[len(seeds) :]))
     print(f"worst {max(losses):+.1%}; worse by more than 1 %: {sum(loss > 0.01 for loss in losses)} of {len(losses)}")
 
 
 def main() -> None:
-    """A row for each size of the cheap pool and seed."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """The grid, or the ceilings."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--ceilings", type=float, nargs="*", help="compare these multiples instead")
-    parser.add_argument("--grid", action="store_true", help="compare all variants in many cells instead")
     parser.add_argument("--days", type=float, default=5.0, help="of the grid's arrivals")
     parser.add_argument("--only", default="", help="cells of the grid whose names have this")
     parser.add_argument("--workers", type=int, default=2, help="processes")
-    parser.add_argument("--amount", type=int, default=75_000)
-    parser.add_argument("--dearer", type=float, default=1.5)
+    parser.add_argument("--amount", type=int, default=75_000, help="dollars a month, of the ceilings")
+    parser.add_argument("--dearer", type=float, default=1.5, help="the other pool's price by the cheap one's, there")
     chosen = parser.parse_args()
     with ProcessPoolExecutor(chosen.workers) as pool:
-        if chosen.grid:
-            grid(pool, chosen)
-            return
         if chosen.ceilings:
             compare_ceilings(pool, chosen)
-            return
-        for anywhere in (True, False):
-            print("All classes run in both pools." if anywhere else f"Class {BOUND} only runs in the cheap pool.")
-            print("nodes  seed   mean hours: bare  priced   dollars: bare   priced   cheap GPU-h: bare  priced  ratio")
-            ratios = []
-            for nodes in NODES:
-                for seed in range(chosen.first, chosen.first + chosen.seeds):
-                    case = Case(seed, chosen.amount, nodes, chosen.dearer, anywhere, priced=False)
-                    bare, priced = pool.map(run, (case, replace(case, priced=True)))
-                    ratios.append(bare.hours / priced.hours)
-                    print(
-                        f"{nodes:5} {seed:5} {bare.hours:18.2f} {priced.hours:7.2f} {bare.dollars:15.0f} "
-                        f"{priced.dollars:8.0f} {bare.cheap:19.0f} {priced.cheap:7.0f} {ratios[-1]:6.3f}"
-                    )
-            print(f"geometric mean {exp(sum(map(log, ratios)) / len(ratios)):.3f}")
+        else:
+            grid(pool, chosen)
 
 
 if __name__ == "__main__":

@@ -69,7 +69,6 @@ OFF: Mapping[str, Mapping[str, object]] = {
     "runs on fewer nodes meanwhile": {f"{_QUEUE}.Admission._runs_meanwhile": lambda *_: False},
     "idle nodes kept": {"charterer.policy.actions.release_idle.warm_nodes": lambda *_: []},
     "turning back waits": {"charterer.policy.outlook.move_gate.MoveGate._turns_back": _nothing},
-    "prices of full pools": {"charterer.policy.planner.solve_with_pool_limits": lambda solutions, *_: list(solutions)},
     "allotment of full pools": {f"{_QUEUE}.allot_room": _nothing},
 }
 """By name of a rule, what takes the place of the values that make it up."""
@@ -123,7 +122,7 @@ def _taken_back(seed: int) -> float:
 
 def _full(resize: ResizePolicy, anywhere: bool) -> Callable[[int], float]:
     def figure(seed: int) -> float:
-        case = full_pool.Case(seed, 0, 3, 1.5, anywhere, priced=True, theta=20.0, resize=resize, days=4.0)
+        case = full_pool.Case(seed, 0, 3, 1.5, anywhere, theta=20.0, resize=resize, days=4.0)
         return full_pool.run(case).objective(20.0)
 
     return figure

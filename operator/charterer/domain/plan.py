@@ -251,8 +251,8 @@ class Limit(StrEnum):
 class PoolVerdict:
     """The verdict on a pool that has fewer nodes than jobs would use at its price.
 
-    ``nodes``: the most it can have, because of ``limit``. ``scarcity``: what an hour of one more GPU would be worth on
-    top of its bill; nobody pays it, jobs choose as if they did. ``node_scarcity``: the same for a whole node.
+    ``nodes``: the most it can have, because of ``limit``. ``scarcity``: what an hour of one more GPU would be worth to
+    the jobs in sight on top of its bill. ``node_scarcity``: the same for a whole node.
     ``short``: jobs have to wait for the pool whatever they choose. ``payable``: what the budget of these jobs may spend
     at all.
     """

@@ -1,6 +1,6 @@
 """``plan``: one snapshot in, one plan out. The same snapshot always gives the same plan.
 
-Every budget is solved first: alone, and together with the others where pools are too small for all (``shared_pools``).
+Every budget is solved first.
 If jobs must leave their places, all are solved again without those runs: what a plan frees is used by it.
 Then budgets act one after the other, the one that pays most for a second first, because they share the pools' nodes;
 those that only observe come last, so that what they would do takes nothing from the others.
@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from charterer.domain.budget import Mode
-from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, RentalId
-from charterer.domain.plan import Allocate, BudgetVerdict, Command, Plan, PoolVerdict, Reason, ReasonCode, Verdict
+from charterer.domain.ids import BudgetId, ClassId, JobId, RentalId
+from charterer.domain.plan import Allocate, BudgetVerdict, Command, Plan, Reason, ReasonCode, Verdict
 from charterer.domain.reasons.facts import OnlyObserved
 from charterer.domain.snapshot import Snapshot
 from charterer.incremental import Memo
@@ -22,7 +22,6 @@ from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.actions.forced_releases import ForcedReleases
 from charterer.policy.actions.triage import JobTriage, triage
 from charterer.policy.budgets.inputs import PlanInputs, inputs_once_stopped, plan_inputs
-from charterer.policy.budgets.shared_pools import solve_with_pool_limits
 from charterer.policy.budgets.solution import BudgetSolution, solve_budget
 from charterer.policy.jobs.groups import JobGroup, job_group
 from charterer.policy.jobs.job_facts import JobFacts, job_facts
@@ -54,16 +53,14 @@ def solved_plan(snapshot: Snapshot, memo: Memo | None = None) -> SolvedPlan:
 
 
 def solve_budgets(snapshot: Snapshot) -> list[BudgetSolution]:
-    """Every budget solved, within the pools' limits, in the order in which they act."""
+    """Every budget solved, in the order in which they act."""
     return _solve_budgets(plan_inputs(snapshot, Memo()))
 
 
 def _solve_budgets(inputs: PlanInputs) -> list[BudgetSolution]:
-    snapshot = inputs.snapshot
-    alone = [solve_budget(budget, inputs) for budget in snapshot.budgets.values()]
+    solutions = [solve_budget(budget, inputs) for budget in inputs.snapshot.budgets.values()]
     return sorted(
-        solve_with_pool_limits(alone, snapshot, inputs.rentals),
-        key=lambda solution: (solution.budget.mode is Mode.OBSERVE, -solution.bid, solution.budget.id),
+        solutions, key=lambda solution: (solution.budget.mode is Mode.OBSERVE, -solution.rate, solution.budget.id)
     )
 
 
@@ -99,13 +96,10 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
             commands += decided
             verdicts |= plan.decided.verdicts
     solutions = [plan.solution for plan in plans]
-    again_at |= {
-        scarce.until for solution in solutions for scarce in solution.scarce.values() if scarce.until is not None
-    }
     made = Plan(
         commands=tuple(commands),
         budgets=budgets,
-        pools=_short_pools(plans),
+        pools={pool: short for plan in reversed(plans) for pool, short in plan.decided.pools.items()},
         classes=tuple(verdict for solution in solutions for verdict in solution.classes()),
         jobs=memo.stable(verdicts, "verdicts"),
         observed_commands=tuple(observed),
@@ -132,13 +126,6 @@ def _solve_without_leaving(
     inputs = solutions[0].inputs
     again = {solution.budget.id: solution for solution in _solve_budgets(inputs_once_stopped(inputs, gone))}
     return [replace(again[before.budget.id], inputs=inputs, groups=before.groups) for before in solutions]
-
-
-def _short_pools(plans: Sequence[BudgetPlan]) -> dict[PoolId, PoolVerdict]:
-    """The pools that are too small: in the long run, or else for the jobs in sight."""
-    now = {pool: verdict for plan in reversed(plans) for pool, verdict in plan.decided.pools.items()}
-    scarce = {pool: found.verdict for plan in reversed(plans) for pool, found in plan.solution.scarce.items()}
-    return now | scarce
 
 
 def _stop_unpaid(inputs: PlanInputs, ending: Mapping[RentalId, Reason]) -> tuple[list[Command], dict[JobId, Verdict]]:

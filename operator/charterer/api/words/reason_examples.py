@@ -27,7 +27,7 @@ _BUDGET, _INSTANCE, _NAME = BudgetId("team"), InstanceId("i-7"), NodeName("node-
 _JOB, _SELECTOR = "research/train", Selector((("team", "research"),))
 _ASKED = waits.Request(8, 16, ("A100",))
 _FULL = waits.PoolFull(_POOL, 4, False, 12)
-_CHOSEN = options.Chosen(_FOUR, 11_520.0, Money.of(26.0), None, True, ())
+_CHOSEN = options.Chosen(_FOUR, 11_520.0, Money.of(26.0), None, True)
 _FASTER = options.Faster(_EIGHT, 4_080.0, Money.of(8.0), Money.of(7.11), Money.of(3.6))
 _LATE = waits.LateNodes(_POOL, ExpectedWait(1_200.0, 600.0, 3_600.0, 40.0, True), None)
 
@@ -42,7 +42,7 @@ def _hourly(amount: str) -> Price:
 
 EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
     ReasonCode.BUDGET_OPTIMAL: (
-        options.Chosen(_FOUR, 11_520.0, Money.of(26.0), _FASTER, False, (options.FullRoom(_POOL, Money.of(0.5)),)),
+        options.Chosen(_FOUR, 11_520.0, Money.of(26.0), _FASTER, False),
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.InQuietHours(_LATER))),
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.MovedOften(2, 2))),
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.DidNotJoin())),
@@ -66,8 +66,8 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
     ReasonCode.NO_CURVE: (options.UnknownSpeed(_FOUR, 11_520.0, Money.of(26.0), 10_800.0),),
     ReasonCode.CHEAPEST_OVER_BUDGET: (_CHOSEN,),
     ReasonCode.MOVE_PAYS: (
-        options.MovePays(_FOUR, 11_520.0, _EIGHT, 4_080.0, Money.of(8.0), Money.of(1.5), Money.of(9.0)),
-        options.MovePays(_EIGHT, 7_200.0, _FOUR, -4_080.0, Money.of(-8.0), ZERO, None),
+        options.MovePays(_FOUR, 11_520.0, _EIGHT, 4_080.0, Money.of(8.0), Money.of(9.0)),
+        options.MovePays(_EIGHT, 7_200.0, _FOUR, -4_080.0, Money.of(-8.0), None),
     ),
     ReasonCode.MAKES_ROOM: (options.MakesRoom(_FOUR, _EIGHT, 4_080.0, Money.of(-2.0)),),
     ReasonCode.NODE_EMPTIED: (options.NodeEmptied(_FOUR, _NODE, _OTHER, Money.of(12.5)),),

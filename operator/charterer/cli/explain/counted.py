@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from charterer.cli.explain.explanation import Explanation
-from charterer.cli.shared import formatting
 from charterer.domain.pool import CapacityType
 from charterer.domain.reasons.phrases import format_duration, format_money
 from charterer.policy.explain.alternatives import Alternative
@@ -54,9 +53,6 @@ def counted(option: Alternative, explanation: Explanation) -> list[Counted]:
         wait = f"{format_duration(option.launch_delay)} until the cloud gives a node"
         late = explanation.report.late_pools.get(chosen.pool)
         found.append(Counted("wait", wait, _MEASURED if late is not None and late.expected.measured else _ASSUMED))
-    if option.room_price.micros_per_hour:
-        room = f"{formatting.hourly(option.room_price)} an hour, because its pool is too small for all"
-        found.append(Counted("room", room, "computed"))
     if solution is not None:
         overhead = solution.calibration.overhead
         text = f"{format_money(overhead)} for each dollar of GPUs that jobs hold: nodes also start and are idle"

@@ -334,8 +334,7 @@ def _row(option: Alternative) -> tuple[TableCell, ...]:
     cells = row(
         "*" if option.rank is Rank.CHOSEN else "",
         name(option.option),
-        formatting.hourly(option.option.price)
-        + (f" + {formatting.hourly(option.room_price)}" if option.room_price.micros_per_hour else ""),
+        formatting.hourly(option.option.price),
         format_duration(option.seconds),
         format_money(option.dollars),
         "-" if option.per_hour_saved is None else format_money(option.per_hour_saved),

@@ -64,8 +64,6 @@ def _option(option: Alternative, explanation: Explanation) -> JsonValue:
         "secondsLeft": option.seconds,
         "secondsUntilNode": option.launch_delay,
         "costLeft": dollars_json(option.dollars),
-        "roomHourly": option.room_price.decimal(),
-        "roomLeft": dollars_json(option.room_dollars),
         "perHourSaved": None if option.per_hour_saved is None else dollars_json(option.per_hour_saved),
         "rank": str(option.rank),
         "speed": option.option.speed,

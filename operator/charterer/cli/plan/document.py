@@ -179,8 +179,8 @@ def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Ton
     if not kept_up:
         return f"no job has to wait for money now, but if jobs keep coming at this rate, {needs}", Tone.PLAIN
     if solution.surplus:
-        short = any(scarce.verdict.short for scarce in solution.scarce.values())
-        why = "pools have no room for more" if short else "nothing faster is worth its price"
+        room = frontier.at(solution.budget.amount).room
+        why = "nothing faster is worth its price" if room else "pools have no room for more"
         return f"more than can be used: {why}", Tone.PLAIN
     observes = ", only observes" if solution.budget.mode is Mode.OBSERVE else ""
     small = frontier.cheapest > solution.budget.amount

@@ -51,9 +51,9 @@ def more_or_less_blocks(report: PlanReport) -> list[Block]:
             blocks.append(Paragraph(f"{budget}: {_ASSUMED}", Tone.FAINT))
             continue
         ends = (
-            f"pools have room for {formatting.percent(frontier.room)} of them, whatever the amount"
-            if frontier.room < 1.0
-            else f"they queue below {frontier.cheapest} a month; above {frontier.fastest} nothing faster is worth it"
+            f"they queue below {frontier.cheapest} a month; above {frontier.fastest} nothing faster is worth it"
+            if frontier.at(frontier.cheapest).room
+            else "pools have no room for all of them on their cheapest options, whatever the amount"
         )
         blocks.append(Paragraph(f"{budget}: if jobs keep coming at this rate, {ends}.", Tone.FAINT))
     return blocks
@@ -84,6 +84,6 @@ def _row(budget: BudgetId, point: FrontierPoint, assumed: bool) -> tuple[TableCe
         formatting.duration(point.mean_seconds),
         formatting.rate(point.rate),
         formatting.minutes_per_dollar(point.seconds_per_dollar),
-        "" if assumed else formatting.note(point.fit, 1.0 if point.mean_seconds is not None else point.served),
+        "" if assumed else formatting.note(point.fit, point.served, room=point.room),
     )
     return tuple(TableCell(text, tone) for text in texts)

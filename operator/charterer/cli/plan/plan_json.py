@@ -155,6 +155,7 @@ def _bought(point: FrontierPoint) -> JsonValue:
         "meanCompletionSeconds": point.mean_seconds,
         "secondsSavedByOneMoreDollar": point.seconds_per_dollar,
         "partOfLoadServed": point.served,
+        "poolsHaveRoom": point.room,
     }
 
 

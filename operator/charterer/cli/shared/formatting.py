@@ -65,10 +65,10 @@ def minutes_per_dollar(seconds: float | None) -> str:
     return "nothing" if not seconds else f"{seconds / 60:.3g} min"
 
 
-def note(fit: BudgetFit, served: float) -> str:
-    """A remark on how an amount fits the load; empty where there is none."""
-    if fit is not BudgetFit.INFEASIBLE and served < 1.0:
-        return f"pools are too small if jobs keep coming at this rate: they have room for {percent(served)} of them"
+def note(fit: BudgetFit, served: float, *, room: bool) -> str:
+    """A remark on how an amount, and the pools' room, fit the load; empty where there is none."""
+    if fit is not BudgetFit.INFEASIBLE and not room:
+        return "pools are too small for that: jobs would have other options, or wait"
     match fit:
         case BudgetFit.INFEASIBLE:
             return f"too small if jobs keep coming at this rate: it pays for {percent(served)} of them"

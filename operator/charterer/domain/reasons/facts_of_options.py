@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from charterer.domain.ids import PoolId, RentalId
+from charterer.domain.ids import RentalId
 from charterer.domain.money import Money
 from charterer.domain.option import Option
 from charterer.domain.time import Instant
@@ -35,19 +35,11 @@ class Faster:
 
 
 @dataclass(frozen=True, slots=True)
-class FullRoom:
-    """A pool is full: a GPU-hour there counts ``more`` than its bill."""
-
-    pool: PoolId
-    more: Money
-
-
-@dataclass(frozen=True, slots=True)
 class Chosen:
     """It has ``option``, which takes ``seconds`` to the end and costs ``cost``.
 
     ``faster``: the next faster option; ``fastest``: whether there is none on its menu. Neither, where its option is on
-    the menu no more. ``full``: the pools of the two that are full.
+    the menu no more.
     """
 
     option: Option
@@ -55,15 +47,14 @@ class Chosen:
     cost: Money
     faster: Faster | None
     fastest: bool
-    full: tuple[FullRoom, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MovePays:
     """It goes from ``here`` to ``to``, with ``left`` seconds left here.
 
-    That saves ``saved`` seconds (negative: takes more) and costs ``cost`` (negative: saves), and ``room`` in full pools
-    (negative: saves; zero where it is not worth a word). ``pays``: what the budget pays for an hour; None: any price.
+    That saves ``saved`` seconds (negative: takes more) and costs ``cost`` (negative: saves). ``pays``: what the
+    budget pays for an hour; None: any price.
     """
 
     here: Option
@@ -71,7 +62,6 @@ class MovePays:
     to: Option
     saved: float
     cost: Money
-    room: Money
     pays: Money | None
 
 

@@ -21,10 +21,7 @@ def _(job: of.UnknownSpeed) -> str:
 def _(job: of.Chosen) -> str:
     faster = "" if job.faster is None else f"; {_faster(job.faster)}"
     fastest = "; nothing on its menu is faster" if job.fastest else ""
-    full = "".join(
-        f"; {room.pool} is full, so a GPU-hour there counts {room.more} more than its bill" for room in job.full
-    )
-    return f"{name(job.option)}: {format_duration(job.seconds)} for {job.cost}{faster}{fastest}{full}"
+    return f"{name(job.option)}: {format_duration(job.seconds)} for {job.cost}{faster}{fastest}"
 
 
 def _faster(way: of.Faster) -> str:
@@ -39,12 +36,9 @@ def _(job: of.MovePays) -> str:
     saves = f"save {format_duration(job.saved)} for {job.cost}"
     if job.saved < 0:
         saves = f"save {-job.cost} for {format_duration(-job.saved)} more"
-    room = ""
-    if job.room != ZERO:
-        room = f" and {max(job.room, -job.room)} {'more' if job.room > ZERO else 'less'} for room in full pools"
     pays = "any price" if job.pays is None else job.pays
     return (
-        f"with {format_duration(job.left)} left on {name(job.here)}, {name(job.to)} {saves}{room}, restart included; "
+        f"with {format_duration(job.left)} left on {name(job.here)}, {name(job.to)} {saves}, restart included; "
         f"the budget pays {pays} per hour saved"
     )
 

@@ -96,10 +96,7 @@ class Consolidation:
             interchangeable = [
                 other
                 for other, price in per_gpu.items()
-                if price <= own
-                and kind(offers[other]) == kind(offer)
-                and other in selected
-                and (other == name or other not in self._solution.scarce)
+                if price <= own and kind(offers[other]) == kind(offer) and other in selected
             ]
             price = own.dollars_per_second * offer.gpus_per_node
             nodes = self._plan.placer.free_nodes(name)

@@ -116,8 +116,6 @@ def _kept_for(
 def _surplus(plan: BudgetPlan, pool: Pool, idle: Sequence[Rental]) -> Sequence[Rental]:
     """Those of a pool's idle rentals, in the order of their worth, that are not worth keeping."""
     solution = plan.solution
-    if pool.id in solution.scarce:
-        return idle
     rented = Counter({pool_id: len(nodes.rentals.staying) for pool_id, nodes in solution.nodes.items()})
     fragment = plan.placer.free_nodes(pool.id).ready.largest_fragment(pool.gpus_per_node)
     until = warm_nodes(solution, pool, rented, len(idle), fragment)

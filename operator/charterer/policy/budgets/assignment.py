@@ -146,7 +146,7 @@ def assign(group: GroupDemand, solution: Solution, number: int, remember: Rememb
                 fraction,
                 hull.seconds[corner],
                 hull.money[corner],
-                remember(OptionValues, group.menu, _off_the_tie(hull, corner, worth), None),
+                remember(OptionValues, group.menu, _off_the_tie(hull, corner, worth)),
             )
             for corner, fraction in enumerate(fractions, level)
         ),
@@ -155,7 +155,7 @@ def assign(group: GroupDemand, solution: Solution, number: int, remember: Rememb
 
 def assign_at_rate(group: GroupDemand, rate: Rate, remember: Remember) -> GroupAssignment:
     """The group's paths at an exchange rate, whatever they cost; that needs no hull."""
-    values = remember(OptionValues, group.menu, group.worth(rate), None)
+    values = remember(OptionValues, group.menu, group.worth(rate))
     best, path = values.newcomer(group.work)
     return GroupAssignment(group, (AssignedPath(path, 1.0, best.seconds, best.dollars, values),))
 

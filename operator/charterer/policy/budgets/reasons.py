@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO, Money
 from charterer.domain.option import Option
@@ -15,9 +13,6 @@ from charterer.policy.nodes.pool_quota import LaunchWait
 from charterer.policy.options.option_value import JobPosition, Move, OptionValues, Projection
 from charterer.policy.solve.phase_dp import key_of
 from charterer.sentences import count
-
-_TOLD_DOLLARS = 0.005
-"""Dollars of room from which on it is told: less would be $0.00."""
 
 
 def late(pool: PoolId, wait: LaunchWait) -> LateNodes:
@@ -57,13 +52,12 @@ def choice(option: Option, values: OptionValues, weight: float, position: JobPos
         (
             projection
             for projection in projections
-            if projection.counted < here.counted and key_of(projection.option) != key_of(option)
+            if projection.dollars < here.dollars and key_of(projection.option) != key_of(option)
         ),
         None,
     )
-    full = _full(values, (option, above.option if above is not None else option))
     faster = None if above is None else _faster(above, here, values)
-    facts = of.Chosen(option, here.seconds, cost, faster, above is None and values.on_menu(option), full)
+    facts = of.Chosen(option, here.seconds, cost, faster, above is None and values.on_menu(option))
     code = (
         ReasonCode.RIGID if menu.rigid else ReasonCode.BUDGET_OPTIMAL if feasible else ReasonCode.CHEAPEST_OVER_BUDGET
     )
@@ -74,29 +68,21 @@ def choice(option: Option, values: OptionValues, weight: float, position: JobPos
 
 
 def _faster(above: Projection, here: Projection, values: OptionValues) -> of.Faster:
-    saved, more = here.seconds - above.seconds, above.counted - here.counted
+    saved, more = here.seconds - above.seconds, above.dollars - here.dollars
     hourly, pays = Money.of(more / saved * 3600), Money.of(values.worth * 3600)
     return of.Faster(above.option, saved, Money.of(more), hourly, pays)
-
-
-def _full(values: OptionValues, options: Iterable[Option]) -> tuple[of.FullRoom, ...]:
-    """The prices of room in the pools of some options, where they are full."""
-    charge = values.charge
-    prices = {} if charge is None else {option.pool: charge.of(option) / option.gpus for option in options}
-    return tuple([of.FullRoom(pool, Money.of(price * 3600)) for pool, price in prices.items() if price > 0.0])
 
 
 def to_the_end(option: Option, values: OptionValues, position: JobPosition) -> Projection:
     """The rest of the job, entering the option included, as if for a new run."""
     projection = values.staying(option, position)
     time, cost = projection.seconds + option.entry_seconds, projection.dollars + option.entry_cost.dollars
-    return Projection(option, time, cost, values.worth * time + cost + projection.room_dollars, projection.room_dollars)
+    return Projection(option, time, cost, values.worth * time + cost)
 
 
 def moving(move: Move, here: Option, work: float, pays: Money | None, weight: float) -> Reason:
     """Why a running job goes elsewhere; ``pays``: what the budget pays for an hour saved, None for any price."""
-    room = Money.of(move.room_dollars) if abs(move.room_dollars) >= _TOLD_DOLLARS else ZERO
-    facts = of.MovePays(here, work / here.speed, move.to, move.saved_seconds, move.cost, room, pays)
+    facts = of.MovePays(here, work / here.speed, move.to, move.saved_seconds, move.cost, pays)
     return Reason(ReasonCode.MOVE_PAYS, weight * move.saved_seconds, move.cost, facts, here)
 
 

@@ -19,7 +19,6 @@ from charterer.domain.plan import (
     ClassVerdict,
     ForecastVerdict,
     PathVerdict,
-    PoolVerdict,
     Reason,
     TargetOutlook,
 )
@@ -47,29 +46,15 @@ from charterer.policy.solve.exchange_rate import BudgetFit
 
 
 @dataclass(frozen=True, slots=True)
-class ScarcePool:
-    """A pool that is too small. ``price``: what its GPU-second is worth in the budget's own dollars.
-
-    ``until``: when it may be larger again without anybody's doing; None if never.
-    """
-
-    price: float
-    verdict: PoolVerdict
-    until: Instant | None
-
-
-@dataclass(frozen=True, slots=True)
 class BudgetSolution:
     """One budget at one instant. ``allowed`` and ``planned`` are dollars a second; ``rate`` is θ*.
 
-    ``bid``: what a second is worth to the budget with room for all in the pools; the highest bid acts first.
     ``feasible``: no job has to wait for money. ``surplus``: more money makes nothing faster.
     ``committable``: dollars that may be committed to jobs that wait.
 
     ``pacing``: what ``allowed`` comes from. ``calibration``: of predicted costs. ``arrivals``: of all classes.
-    ``forecast``: of the period's spend. ``room``: GPUs that other budgets leave it, by pool; ``scarce``: those with a
-    price (both ``shared_pools``).
-    ``deadline_needs``: of the jobs whose target lies ahead; ``out_of_reach``: of those whose target counts as none.
+    ``forecast``: of the period's spend. ``deadline_needs``: of the jobs whose target lies ahead; ``out_of_reach``: of
+    those whose target counts as none.
     """
 
     budget: Budget
@@ -82,7 +67,6 @@ class BudgetSolution:
     allowed: float
     planned: float
     rate: Rate
-    bid: Rate
     feasible: bool
     surplus: bool
     committable: float
@@ -91,8 +75,6 @@ class BudgetSolution:
     calibration: CostCalibration
     arrivals: Arrivals
     forecast: Forecast
-    room: Mapping[PoolId, float] = field(default_factory=dict)
-    scarce: Mapping[PoolId, ScarcePool] = field(default_factory=dict)
     deadline_needs: Mapping[JobId, DeadlineNeed] = field(default_factory=dict)
     out_of_reach: Mapping[JobId, DeadlineNeed] = field(default_factory=dict)
 
@@ -112,7 +94,7 @@ class BudgetSolution:
         worth = 0.0 if assignment is None else self.worth(job, assignment)
         if assignment is None or worth <= assignment.values.worth:
             return None
-        return self.inputs.memo(OptionValues, assignment.group.menu, worth, None)
+        return self.inputs.memo(OptionValues, assignment.group.menu, worth)
 
     def worth(self, job: Job, assignment: GroupAssignment) -> float:
         """Dollars that a second of the job's life is worth: what its group is given; its target's need if more, or what
@@ -391,7 +373,6 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
         allowed=allowed,
         planned=planned,
         rate=rate,
-        bid=rate,
         feasible=feasible,
         surplus=surplus,
         committable=max(pacing.committable - waiting, 0.0),

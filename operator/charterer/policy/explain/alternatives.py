@@ -57,11 +57,9 @@ class Rank(StrEnum):
 class Alternative:
     """One option: ``seconds`` and ``dollars`` from now to the job's end, getting there included.
 
-    ``reports``: how many there were of that width. ``room_dollars``: what room in full pools counts on top of the bill,
-    and ``room_price`` for an hour of the option; they decide like dollars, though nobody pays them.
-
-    ``per_hour_saved``: dollars, room included, for each hour that it saves over the chosen option, if it is faster, or
-    that the chosen one saves over it, if it is slower; None where one of the two is both faster and cheaper.
+    ``reports``: how many there were of that width. ``per_hour_saved``: dollars for each hour that it saves over the
+    chosen option, if it is faster, or that the chosen one saves over it, if it is slower; None where one of the two is
+    both faster and cheaper.
     ``launch_delay``: of the seconds, those in which the cloud is expected to give no node. ``held``: why a running job
     is not moved there now although that would be better; empty otherwise.
     """
@@ -69,8 +67,6 @@ class Alternative:
     option: Option
     seconds: float
     dollars: float
-    room_dollars: float
-    room_price: Price
     basis: Basis
     nodes: NodeSource
     rank: Rank
@@ -235,7 +231,7 @@ class _Weighing:
         here = projections[key_of(self._chosen)]
         others = [projection for projection in projections.values() if projection is not here]
         if most is not None and len(projections) > most:
-            others = sorted(others, key=lambda projection: projection.counted + worth * projection.seconds)[: most - 1]
+            others = sorted(others, key=lambda projection: projection.dollars + worth * projection.seconds)[: most - 1]
         rows = [self.row(projection, here, worth) for projection in (here, *others)]
         rows.sort(key=lambda row: (row.dollars, row.seconds, row.option.pool, row.option.gpus))
         return ComparedOptions(tuple(rows), len(projections))
@@ -265,16 +261,13 @@ class _Weighing:
         option = projection.option
         pool = self._snapshot.pools.get(option.pool)
         gpu_type = "" if pool is None or pool.offering is None else pool.offering.gpu_type
-        rank, price = _rank(here.seconds - projection.seconds, projection.counted - here.counted, worth)
-        charge = self.assignment.values.charge
+        rank, price = _rank(here.seconds - projection.seconds, projection.dollars - here.dollars, worth)
         chosen = key_of(option) == key_of(self._chosen)
         profile = self._snapshot.profiles.get(self._job.class_id)
         return Alternative(
             option=option,
             seconds=projection.seconds,
             dollars=projection.dollars,
-            room_dollars=projection.room_dollars,
-            room_price=Price(0) if charge is None else Price.per_second(charge.of(option)),
             basis=basis(profile, gpu_type, option.gpus),
             reports=reports(profile, gpu_type, option.gpus),
             nodes=NodeSource.HERE if chosen and self._runs else self._outlook.node_source(self._job, projection),
@@ -300,10 +293,10 @@ class _Weighing:
         def loses_by(at: OptionValues, where: JobPosition) -> float:
             projections = self.projections(at, where)
             here, there = projections[key_of(self._chosen)], projections[to]
-            return there.counted - here.counted + at.worth * (there.seconds - here.seconds)
+            return there.dollars - here.dollars + at.worth * (there.seconds - here.seconds)
 
         def at_price(factor: float) -> float:
-            repriced = OptionValues(_repriced(values.menu, row.option.pool, factor), values.worth, values.charge)
+            repriced = OptionValues(_repriced(values.menu, row.option.pool, factor), values.worth)
             return loses_by(repriced, position)
 
         def at_work(factor: float) -> float:

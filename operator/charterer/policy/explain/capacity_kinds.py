@@ -15,7 +15,7 @@ from charterer.domain.ids import PoolId
 from charterer.domain.money import Money
 from charterer.domain.pool import CapacityType, Pool
 from charterer.policy.budgets.demand import GroupDemand, budget_load
-from charterer.policy.budgets.pool_usage import fits_into, sum_uses
+from charterer.policy.budgets.pool_usage import pools_hold, sum_uses
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import period_seconds, seconds_at, use_at
 from charterer.policy.jobs.group_key import GroupKey
@@ -121,8 +121,7 @@ def _without(
     else:
         spend = min(max(now, budget.amount.dollars / period), remaining.most)
         slower = remaining.life(spend) / life if spend >= remaining.least else None
-    free = {name: gpus for name, gpus in solution.room.items() if name not in pools}
-    room = fits_into(remaining.uses(spend), free)
+    room = pools_hold(remaining.uses(spend), solution)
     return WithoutKind(
         kind=kind,
         pools=pools,

@@ -18,20 +18,12 @@ from charterer.domain.money import Money
 from charterer.domain.period import period_bounds
 from charterer.domain.time import after, seconds_between
 from charterer.policy.budgets.demand import GroupDemand
-from charterer.policy.budgets.pool_program import BudgetOutcome
-from charterer.policy.budgets.pool_usage import expected_use, fits_into, sum_uses, use_of
-from charterer.policy.budgets.shared_pools import budget_outcome
+from charterer.policy.budgets.pool_usage import expected_use, pools_hold, sum_uses, use_of
 from charterer.policy.budgets.solution import BudgetSolution
-from charterer.policy.solve.bisection import bisect
 from charterer.policy.solve.exchange_rate import BudgetFit, Demand, Solution, solve, spend_rate
 
 FACTORS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
 """Multiples of the amount that are shown: beyond four times most teams would ask another question."""
-
-_UNLIMITED = 1e3
-"""Multiple of what all would spend on their fastest options that is money enough for dearer pools."""
-_HALVINGS = 12
-"""Halvings of the range of budgets searched: exact to 0.1 % for ends that lie a factor of sixty apart."""
 
 _EPSILON = 1.0 + 1e-9
 """Factor just above θ, where two corners tie, at which the faster one is taken."""
@@ -42,8 +34,8 @@ class FrontierPoint:
     """A point: what ``amount`` dollars a period buy in the long run, ``factor`` times the budget's own amount.
 
     ``spend``: what is then spent of it (dollars a period). ``mean_seconds``: from submitting a job to its completion;
-    None where jobs queue without end, because even the cheapest options are too dear, or pools are too small for all.
-    ``served``: the fraction of the load that is served, below 1 only then.
+    None where jobs queue without end, because even the cheapest options are too dear. ``served``: the fraction of the
+    load that the money is enough for. ``room``: whether pools have room for what jobs choose; the time is as if so.
     """
 
     factor: float
@@ -53,6 +45,7 @@ class FrontierPoint:
     fit: BudgetFit
     mean_seconds: float | None
     served: float
+    room: bool
 
     @property
     def seconds_per_dollar(self) -> float | None:
@@ -65,8 +58,7 @@ class FrontierPoint:
 class Frontier:
     """The frontier of one budget. Without any job in sight or expected it is ``empty``, and nothing may be asked.
 
-    More money does not make pools larger: an amount whose choices do not fit into the room that other budgets leave is
-    solved with that room (``shared_pools``), and so are the ends. ``amount_for`` alone asks the bills only.
+    It asks the bills only. More money does not make pools larger: points say where they are too small.
     """
 
     def __init__(self, solution: BudgetSolution, amount: Money | None = None) -> None:
@@ -87,25 +79,12 @@ class Frontier:
     @cached_property
     def cheapest(self) -> Money:
         """The smallest budget (a period) with which no job queues for money."""
-        least = sum(demand.load * demand.spends[0] for demand in self._demands)
-        if self._fits(solve(self._demands, least), 1.0):
-            return self._a_period(least)
-        return self._a_period(self._least_with_room(least))
+        return self._a_period(sum(demand.load * demand.spends[0] for demand in self._demands))
 
     @cached_property
     def fastest(self) -> Money:
         """The budget (a period) above which a surplus stays unspent: every job has the fastest that there is for it."""
-        return self._a_period(self._most if self._fastest_fit else self._unlimited().spend)
-
-    @cached_property
-    def room(self) -> float:
-        """The fraction of the load for which the pools have room, however much money there is."""
-        return 1.0 if self._fastest_fit else self._unlimited().served
-
-    @cached_property
-    def _fastest_fit(self) -> bool:
-        """Whether the pools have room for what all would have if money were no limit."""
-        return self._fits(solve(self._demands, self._most), 1.0)
+        return self._a_period(sum(demand.load * demand.spends[-1] for demand in self._demands))
 
     def at(self, amount: Money) -> FrontierPoint:
         """The point of that many dollars a period."""
@@ -114,19 +93,15 @@ class Frontier:
         solution = solve(self._demands, allowed)
         feasible = solution.fit is not BudgetFit.INFEASIBLE
         served = 1.0 if feasible else max(allowed, 0.0) / solution.spend
-        if self._fits(solution, served):
-            seconds = self._mean_seconds(solution) if feasible else None
-            found = BudgetOutcome(solution.fit, solution.rate, solution.spend, seconds, served)
-        else:
-            found = budget_outcome(self._solution, allowed)
         return FrontierPoint(
             factor=factor,
             amount=amount,
-            spend=self._a_period(min(found.spend, allowed)),
-            rate=found.rate,
-            fit=found.fit,
-            mean_seconds=found.mean_seconds,
-            served=found.served,
+            spend=self._a_period(min(solution.spend, allowed)),
+            rate=solution.rate,
+            fit=solution.fit,
+            mean_seconds=self._mean_seconds(solution) if feasible else None,
+            served=served,
+            room=self._fits(solution, served),
         )
 
     def times(self, factors: Sequence[float] = FACTORS) -> tuple[FrontierPoint, ...]:
@@ -149,23 +124,7 @@ class Frontier:
             )
             for at, (key, assignment) in enumerate(self._solution.assignments.items())
         ]
-        return fits_into(sum_uses(uses), self._solution.room)
-
-    def _least_with_room(self, least: float) -> float:
-        """Dollars a second with which no job queues, where the cheapest options, which cost ``least``, do not all fit.
-
-        Where there is no room for all however much is paid: the dollars that serve as many as any would.
-        """
-        unlimited = self._unlimited()
-
-        def enough(allowed: float) -> bool:
-            return budget_outcome(self._solution, allowed).served >= unlimited.served / _EPSILON
-
-        return bisect(least * unlimited.served, unlimited.spend, enough, _HALVINGS)[1]
-
-    def _unlimited(self) -> BudgetOutcome:
-        """The outcome with so much money that only the pools' room limits it."""
-        return budget_outcome(self._solution, _UNLIMITED * self._most)
+        return pools_hold(sum_uses(uses), self._solution)
 
     def _mean_seconds(self, solution: Solution) -> float:
         assignments = enumerate(self._solution.assignments.values())

@@ -57,7 +57,7 @@ def _above_max_cost(job: Job, menu: Menu, snapshot: Snapshot) -> Sequence[RuledO
     if left is None or not menu.options:
         return ()
     found = []
-    for way in OptionValues(menu, 0.0, None).entering(job_position(job, 1.0)):
+    for way in OptionValues(menu, 0.0).entering(job_position(job, 1.0)):
         why = f"spec.maxCost: it needs {format_money(needs(job, way))}, and {format_money(max(left, 0.0))} is left"
         seconds, dollars = (None, None) if job.remaining is None else (way.seconds, way.dollars)
         found.append(RuledOut(way.option.pool, way.option, seconds, dollars, why))

@@ -6,32 +6,23 @@ With J(o) from ``phase_dp``: dollars of money and of time to the end on option o
     a move from o to o' gains J(o) − J(o') − (w·θ + c')·r − b      r: restart or standstill in place; b: dollars for
                                                                    nodes that must boot and pods that join
 
-Where a pool is full, its room has a price too (``ScarcityCharge``): it counts in J, c' and b wherever jobs choose, and
-never in ``dollars`` and ``cost``, which are what will be billed.
-
 These are the numbers that ``phase_dp`` charges for a later change, so that no job puts off what it was promised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
-from charterer.domain.ids import PoolId
 from charterer.domain.money import Money
 from charterer.domain.option import Option
 from charterer.domain.plan import Stage
 from charterer.policy.options.menu import Menu
 from charterer.policy.solve.hull import Path
-from charterer.policy.solve.phase_dp import BackwardInduction, CostToGo, OptionKey, UnitCosts, key_of
+from charterer.policy.solve.phase_dp import BackwardInduction, CostToGo, UnitCosts, key_of
 
 _MANY = 64
 """Sizes of jobs of which the phases are kept worked out."""
-
-_TIE_BREAK = 1e-6
-"""Fraction of its cost by which an option of the favoured path counts as cheaper, time included."""
 
 
 def in_place(here: Option, here_pods: int, to: Option, to_pods: int, fewest: int) -> bool:
@@ -57,45 +48,17 @@ class JobPosition:
         return self.total * (1.0 - self.done)
 
 
-class ScarcityCharge(NamedTuple):
-    """Prices of room where pools are full: dollars per GPU-second by pool, for choosing only.
-
-    ``favours``: options of the path that a job is to take where several are equally good: at such prices they are.
-    """
-
-    rents: tuple[tuple[PoolId, float], ...]
-    favours: frozenset[OptionKey]
-
-    def of(self, option: Option) -> float:
-        """Dollars a second for the room that an option takes."""
-        return next((rent * option.gpus for pool, rent in self.rents if pool == option.pool), 0.0)
-
-    def on(self, option: Option, worth: float) -> float:
-        """The same with the favour, for a job for which a second is worth ``worth`` dollars."""
-        rent = self.of(option)
-        if key_of(option) not in self.favours:
-            return rent
-        return rent - _TIE_BREAK * (worth + option.price.dollars_per_second + rent)
-
-
 @dataclass(frozen=True, slots=True)
 class Projection:
     """A job on an option: ``seconds`` and ``dollars`` from now to its end, entering included where that is to come.
 
-    ``room_dollars``: what its room in full pools counts on top of ``dollars``, though nobody pays it. ``total_cost``:
-    all of these in dollars, the seconds as the budget values them; the best option has the least.
+    ``total_cost``: both in dollars, the seconds as the budget values them; the best projection has the least.
     """
 
     option: Option
     seconds: float
     dollars: float
     total_cost: float
-    room_dollars: float = 0.0
-
-    @property
-    def counted(self) -> float:
-        """Dollars as they count in a choice."""
-        return self.dollars + self.room_dollars
 
     @classmethod
     def on(cls, option: Option, seconds: float, worth: float) -> Projection:
@@ -106,30 +69,22 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """``saved_seconds`` of the job's life for ``cost`` (negative: money saved); ``gain`` in dollars, net.
-
-    ``room_dollars``: what room in full pools counts for more there than here (negative: for less).
-    """
+    """``saved_seconds`` of the job's life for ``cost`` (negative: money saved); ``gain`` in dollars, net."""
 
     to: Option
     saved_seconds: float
     cost: Money
     gain: float
-    room_dollars: float = 0.0
 
 
 class OptionValues:
     """A menu as jobs see it for which a second is worth ``worth`` = w·θ dollars."""
 
-    def __init__(self, menu: Menu, worth: float, charge: ScarcityCharge | None = None) -> None:
+    def __init__(self, menu: Menu, worth: float) -> None:
         self.menu = menu
         self.worth = worth
-        self.charge = charge
         self._at = menu.table.index
-        table = menu.table
-        if charge is not None:
-            table = table.with_charges([charge.on(option, worth) for option in menu.options])
-        self._table = table
+        self._table = table = menu.table
         self._cheapest = min(table.prices, default=0.0)
         self._least_change = table.restart if table.in_place is None else min(table.restart, table.in_place.seconds)
         self._lives: dict[float, BackwardInduction] = {}
@@ -184,8 +139,7 @@ class OptionValues:
         for at, option in enumerate(options):
             money, time = to_go.point(at)
             money, time = money + option.entry_cost.dollars, time + option.entry_seconds
-            room = to_go.room_cost(at) + self._extra(at) * option.entry_seconds
-            found.append(Projection(option, time, money, self.worth * time + money + room, room))
+            found.append(Projection(option, time, money, self.worth * time + money))
         return sorted(
             found, key=lambda end: (end.total_cost, end.dollars, end.seconds, end.option.pool, end.option.gpus)
         )
@@ -194,13 +148,10 @@ class OptionValues:
         """The projection of a job that runs on ``here``."""
         at = self._at.get(key_of(here))
         if at is None:
-            time = position.left / here.speed
-            money = time * here.price.dollars_per_second
-            room = self._room(here) * time
-            return Projection(here, time, money, self.worth * time + money + room, room)
+            return Projection.on(here, position.left / here.speed, self.worth)
         to_go, options = self._to_go(position)
         money, time = to_go.point(at)
-        return Projection(options[at], time, money, to_go.cost[at], to_go.room_cost(at))
+        return Projection(options[at], time, money, to_go.cost[at])
 
     def next_change(self, here: Option, position: JobPosition) -> float | None:
         """Seconds until a phase begins for which the best path leaves ``here``; None if none does."""
@@ -236,10 +187,7 @@ class OptionValues:
     def gains(self, here: Option, position: JobPosition) -> list[tuple[Option, float, float]]:
         """The moves with a gain: where to, dollars where its nodes are ready, and how many less if they must boot."""
         at, options = self._at.get(key_of(here)), self.menu.stages[self.menu.phase(position.done)]
-        return [
-            (options[to], gain, self._boot(self._table.prices, here, at, to))
-            for to, gain in self._gaining(here, position)
-        ]
+        return [(options[to], gain, self._boot(here, at, to)) for to, gain in self._gaining(here, position)]
 
     def _gaining(self, here: Option, position: JobPosition) -> list[tuple[int, float]]:
         at = self._at.get(key_of(here))
@@ -247,13 +195,13 @@ class OptionValues:
             return []
         to_go, _ = self._to_go(position)
         stay, worth, table = self.staying(here, position).total_cost, self.worth, self._table
-        resizable, here_price = table.resizable_pool(here), self._price(table.prices, here, at)
+        resizable, here_price = table.resizable_pool(here), self._price(here, at)
         return [
             (to, gain)
             for to, (cost, price) in enumerate(zip(to_go.cost, table.prices, strict=True))
             if to != at
             and (gain := stay - cost - (worth + price) * table.change_seconds(resizable, to)) > 0.0
-            and (gain := gain - table.joining_cost(table.prices, here_price, resizable, to)) > 0.0
+            and (gain := gain - table.joining_cost(here_price, resizable, to)) > 0.0
         ]
 
     def move(self, here: Option, to: Option, position: JobPosition, *, rented: bool) -> Move:
@@ -263,11 +211,11 @@ class OptionValues:
         return self._move(here, self._at.get(key_of(here)), at, options[at], to_go, position, rented=rented)
 
     def moving(self, here: Option, to: Option, position: JobPosition, *, rented: bool) -> Projection:
-        """The projection of a job that is moved from ``here`` now, the move included."""
-        stay, move = self.staying(here, position), self.move(here, to, position, rented=rented)
-        seconds, dollars = stay.seconds - move.saved_seconds, stay.dollars + move.cost.dollars
-        room = stay.room_dollars + move.room_dollars
-        return Projection(move.to, seconds, dollars, self.worth * seconds + dollars + room, room)
+        """The projection to the end of a job that is moved from ``here`` now, the move included."""
+        to_go, options = self._to_go(position)
+        at = self._at[key_of(to)]
+        seconds, dollars = self._moved(here, self._at.get(key_of(here)), at, to_go, rented=rented)
+        return Projection(options[at], seconds, dollars, self.worth * seconds + dollars)
 
     def _move(
         self,
@@ -281,41 +229,29 @@ class OptionValues:
         rented: bool,
     ) -> Move:
         stay = self.staying(here, position)
+        seconds, dollars = self._moved(here, at, to, to_go, rented=rented)
+        saved, cost = stay.seconds - seconds, dollars - stay.dollars
+        return Move(option, saved, Money.of(cost), self.worth * saved - cost)
+
+    def _moved(self, here: Option, at: int | None, to: int, to_go: CostToGo, *, rented: bool) -> tuple[float, float]:
+        """Seconds and dollars from now to the end of a job that is moved to ``to`` now."""
         money, time = to_go.point(to)
         table = self._table
-        change = table.change_seconds(table.resizable_pool(here), to)
-        boot = self._boot(table.billed_prices, here, at, to) if rented else 0.0
-        joining = self._joining_cost(table.billed_prices, here, at, to)
-        cost = money + table.billed_prices[to] * change - stay.dollars + boot + joining
-        saved = stay.seconds - time - change
-        room = 0.0
-        if self.charge is not None:
-            booting = self._boot(table.prices, here, at, to) - boot if rented else 0.0
-            booting += self._joining_cost(table.prices, here, at, to) - joining
-            room = to_go.room_cost(to) + self._extra(to) * change + booting - stay.room_dollars
-        return Move(option, saved, Money.of(cost), self.worth * saved - cost - room, room)
+        resizable = table.resizable_pool(here)
+        change = table.change_seconds(resizable, to)
+        boot = self._boot(here, at, to) if rented else 0.0
+        joining = table.joining_cost(self._price(here, at), resizable, to)
+        return time + change, money + table.prices[to] * change + boot + joining
 
-    def _boot(self, prices: Sequence[float], here: Option, at: int | None, to: int) -> float:
-        """Dollars at ``prices`` for nodes that boot before a move."""
+    def _boot(self, here: Option, at: int | None, to: int) -> float:
+        """Dollars for nodes that boot before a move."""
         if at is None:
-            return prices[to] * self._table.start_seconds[to]
-        return self._table.start_up_cost(prices, at, to, here.pool == self.menu.options[to].pool)
+            return self._table.prices[to] * self._table.start_seconds[to]
+        return self._table.start_up_cost(at, to, here.pool == self.menu.options[to].pool)
 
-    def _price(self, prices: Sequence[float], here: Option, at: int | None) -> float:
-        """Dollars a second of the present option, by ``prices`` where it is on the menu."""
-        return here.price.dollars_per_second if at is None else prices[at]
-
-    def _joining_cost(self, prices: Sequence[float], here: Option, at: int | None, to: int) -> float:
-        """Dollars at ``prices`` for pods that get ready to join the run."""
-        return self._table.joining_cost(prices, self._price(prices, here, at), self._table.resizable_pool(here), to)
-
-    def _room(self, option: Option) -> float:
-        """Dollars a second for the room of an option, whether it is on the menu or not."""
-        return 0.0 if self.charge is None else self.charge.of(option)
-
-    def _extra(self, at: int) -> float:
-        """Dollars that a second on an option counts beyond its bill."""
-        return self._table.prices[at] - self._table.billed_prices[at]
+    def _price(self, here: Option, at: int | None) -> float:
+        """Dollars a second of the present option, by the menu where it is on it."""
+        return here.price.dollars_per_second if at is None else self._table.prices[at]
 
     @cached_property
     def _rates(self) -> UnitCosts:

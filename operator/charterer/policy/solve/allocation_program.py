@@ -233,9 +233,8 @@ class _Program:
 
     def solve(self, work: int) -> Allotment:
         """Branch and bound, the most promising branch first, as long as ``work`` columns allow it."""
-        first = self._first_come()
+        best = first = self._first_come()
         one_by_one = first.value
-        best = self._improved(first)
         root = self._relaxed(frozenset())
         if root is None:
             raise SolverGaveUp("jobs that run fit where they are")
@@ -244,8 +243,11 @@ class _Program:
         lost, spent = 0.0, len(self._columns)
         while branches and best.value < -branches[0][0] * (1.0 - NEAR):
             _, made, without, optimum = heappop(branches)
-            best = self._better(best, optimum.fractions)
+            best = self._better(best, self._rounded(optimum.fractions))
             near = best.value >= -optimum.cost * (1.0 - NEAR)
+            if optimum is root and not near:
+                best = self._better(best, first)
+                near = best.value >= -optimum.cost * (1.0 - NEAR)
             halves = () if near else self._halves(optimum.fractions, without)
             columns = sum(len(self._columns) - len(half) + _EACH for half in halves)
             if not halves or spent + columns > work:
@@ -297,8 +299,8 @@ class _Program:
                     full.add((way.pool, way.gpus))
         return placed
 
-    def _better(self, best: _Placement, fractions: Sequence[float]) -> _Placement:
-        found = self._improved(self._rounded(fractions))
+    def _better(self, best: _Placement, placed: _Placement) -> _Placement:
+        found = self._improved(placed)
         return found if found.value > best.value else best
 
     def _rounded(self, fractions: Sequence[float]) -> _Placement:

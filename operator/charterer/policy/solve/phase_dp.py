@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 
@@ -58,15 +58,13 @@ class InPlaceResize:
 class OptionTable:
     """A menu's options as numbers, made once.
 
-    ``speeds[p][o]`` is the speed of option o in phase p, ``billed_prices[o]`` its dollars a second, ``prices[o]`` the
-    dollars a second that count when a job chooses: the same, unless its room is charged for too (``with_charges``).
+    ``speeds[p][o]`` is the speed of option o in phase p, ``prices[o]`` its dollars a second.
     ``pool_options`` groups options by pool, cheapest first. ``start_seconds[o]``: for which a node of its pool is paid
     before it is ready. ``restart``: seconds. ``index``: the number of an option. ``in_place``: how a run changes
     without a restart, None where none can; ``resizable_pools[o]``: the pool of an option from and to which it can.
     """
 
     speeds: tuple[tuple[float, ...], ...]
-    billed_prices: tuple[float, ...]
     prices: tuple[float, ...]
     start_seconds: tuple[float, ...]
     pool_options: tuple[tuple[int, ...], ...]
@@ -87,7 +85,6 @@ class OptionTable:
         prices = tuple(option.price.dollars_per_second for option in first)
         return cls(
             speeds=tuple(tuple(option.speed for option in stage) for stage in stages),
-            billed_prices=prices,
             prices=prices,
             start_seconds=tuple(max(option.entry_seconds - restart, 0.0) for option in first),
             pool_options=tuple(tuple(sorted(lane, key=prices.__getitem__)) for lane in pool_options.values()),
@@ -115,24 +112,15 @@ class OptionTable:
         """
         return 0.0 if self.in_place is None else max(self.restart - self.in_place.seconds, 0.0)
 
-    def joining_cost(self, prices: Sequence[float], here: float, resizable_pool: PoolId | None, to: int) -> float:
+    def joining_cost(self, here: float, resizable_pool: PoolId | None, to: int) -> float:
         """Dollars for pods that get ready to join a run that costs ``here`` dollars a second; 0 for a restart."""
         if self.in_place is None or resizable_pool is None or resizable_pool != self.resizable_pools[to]:
             return 0.0
-        return max(prices[to] - here, 0.0) * self.joining_seconds
+        return max(self.prices[to] - here, 0.0) * self.joining_seconds
 
-    def with_charges(self, rents: Sequence[float]) -> OptionTable:
-        """The table with ``rents[o]`` dollars a second on top of the bill, for choosing only."""
-        prices = tuple(bill + rent for bill, rent in zip(self.billed_prices, rents, strict=True))
-        return replace(
-            self,
-            prices=prices,
-            pool_options=tuple(tuple(sorted(lane, key=prices.__getitem__)) for lane in self.pool_options),
-        )
-
-    def start_up_cost(self, prices: Sequence[float], here: int, to: int, same_pool: bool) -> float:
+    def start_up_cost(self, here: int, to: int, same_pool: bool) -> float:
         """Dollars for nodes that boot while the job runs on: for all of ``to``, or what it is wider than ``here``."""
-        more = prices[to] - prices[here] if same_pool else prices[to]
+        more = self.prices[to] - self.prices[here] if same_pool else self.prices[to]
         return max(more, 0.0) * self.start_seconds[to]
 
 
@@ -197,7 +185,7 @@ class BackwardInduction:
         self.next_option = [list(range(options))]
         if len(self.work) > 1:
             self._go_backwards()
-        self._known: list[dict[int, tuple[float, float, float]]] = [{} for _ in self.work]
+        self._known: list[dict[int, tuple[float, float]]] = [{} for _ in self.work]
 
     def _go_backwards(self) -> None:
         """Fill ``after_phase`` and ``next_option`` from the last phase to the first."""
@@ -255,40 +243,32 @@ class BackwardInduction:
                         best[at], next_option[at] = least, to
         return next_option, best
 
-    def cost_to_go(self, phase: int, option: int) -> tuple[float, float, float]:
-        """Billed dollars, seconds and dollars for room from the end of ``phase`` on ``option`` to the job's end.
-
-        Changes are included.
-        """
+    def cost_to_go(self, phase: int, option: int) -> tuple[float, float]:
+        """Dollars and seconds from the end of ``phase`` on ``option`` to the job's end, changes included."""
         trail = []
         while (known := self._known[phase].get(option)) is None and phase + 1 < len(self.work):
             trail.append((phase, option))
             phase, option = phase + 1, self.next_option[phase][option]
-        money, seconds, room = known or (0.0, 0.0, 0.0)
+        money, seconds = known or (0.0, 0.0)
         for earlier, here in reversed(trail):
-            more, longer, extra = self._phase(earlier + 1, here, self.next_option[earlier][here])
-            money, seconds, room = money + more, seconds + longer, room + extra
-            self._known[earlier][here] = money, seconds, room
-        return money, seconds, room
+            more, longer = self._phase(earlier + 1, here, self.next_option[earlier][here])
+            money, seconds = money + more, seconds + longer
+            self._known[earlier][here] = money, seconds
+        return money, seconds
 
-    def _phase(self, phase: int, before: int, option: int) -> tuple[float, float, float]:
-        """Billed dollars, seconds and dollars for room of a whole phase on ``option`` after a phase on ``before``."""
+    def _phase(self, phase: int, before: int, option: int) -> tuple[float, float]:
+        """Dollars and seconds of a whole phase on ``option`` after a phase on ``before``."""
         table = self.table
         seconds = self.work[phase] / table.speeds[phase][option]
-        money = self._paid(table.billed_prices, seconds, before, option)
-        room = 0.0 if table.prices is table.billed_prices else self._paid(table.prices, seconds, before, option) - money
-        change = table.change_seconds(table.resizable_pools[before], option) if option != before else 0.0
-        return money, seconds + change, room
-
-    def _paid(self, prices: Sequence[float], seconds: float, before: int, option: int) -> float:
-        table = self.table
-        money = prices[option] * seconds
-        if option != before:
-            same_pool = any(option in pool and before in pool for pool in table.pool_options)
-            money += prices[option] * table.change_seconds(table.resizable_pools[before], option)
-            money += table.start_up_cost(prices, before, option, same_pool)
-            money += table.joining_cost(prices, prices[before], table.resizable_pools[before], option)
-        return money
+        money = table.prices[option] * seconds
+        if option == before:
+            return money, seconds
+        same_pool = any(option in pool and before in pool for pool in table.pool_options)
+        change = table.change_seconds(table.resizable_pools[before], option)
+        money += table.prices[option] * change
+        money += table.start_up_cost(before, option, same_pool)
+        money += table.joining_cost(table.prices[before], table.resizable_pools[before], option)
+        return money, seconds + change
 
     @cached_property
     def switch_phase(self) -> list[list[int | None]]:
@@ -324,20 +304,11 @@ class CostToGo:
         return tuple(path)
 
     def point(self, option: int) -> tuple[float, float]:
-        """Billed dollars and seconds to the job's end on that path, changes included; entering ``option`` is not."""
+        """Dollars and seconds to the job's end on that path, changes included; entering ``option`` is not."""
         table = self._induction.table
         now = self._left / table.speeds[self._first][option]
-        money, seconds, _ = self._induction.cost_to_go(self._first, option)
-        return money + table.billed_prices[option] * now, seconds + now
-
-    def room_cost(self, option: int) -> float:
-        """Dollars that ``cost`` counts for room on that path, on top of its bill."""
-        table = self._induction.table
-        if table.prices is table.billed_prices:
-            return 0.0
-        now = self._left / table.speeds[self._first][option]
-        later = self._induction.cost_to_go(self._first, option)[2]
-        return later + (table.prices[option] - table.billed_prices[option]) * now
+        money, seconds = self._induction.cost_to_go(self._first, option)
+        return money + table.prices[option] * now, seconds + now
 
     def seconds_until_switch(self, option: int) -> float | None:
         """Seconds until that path leaves the option; None if it never does."""

@@ -180,16 +180,6 @@ def test_a_job_may_be_named_as_kubectl_names_it(prefix: str, monkeypatch: pytest
     assert charterer_over(world_at(), monkeypatch)("explain", f"{prefix}sft-run").exit_code == 0
 
 
-def test_room_in_a_full_pool_stands_beside_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
-    charterer = charterer_over(full_pool(), monkeypatch)
-    shown = charterer("explain", "j0", "--all").stdout
-    assert "near is full, so a GPU-hour there counts $" in shown or "$16.00 + $" in shown
-    rows = json.loads(charterer("explain", "j0", "-o", "json").stdout)["options"]
-    for row in rows:
-        assert (float(row["roomHourly"]) > 0) == (row["pool"] == "near")
-        assert float(row["hourly"]) == {"near": 2.0, "far": 3.0}[row["pool"]] * row["gpus"]
-
-
 def test_of_each_gpu_type_an_option_is_shown_though_it_is_slower_and_dearer(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     world.budget(ceiling="5")

@@ -13,7 +13,7 @@ def points(small: int, over: int) -> list[FrontierPoint]:
     """The points of a budget of $100: the first ``small`` are too small, the last ``over`` leave money over."""
     fits = [BudgetFit.INFEASIBLE] * small + [BudgetFit.MET] * (len(FACTORS) - small - over) + [BudgetFit.SURPLUS] * over
     return [
-        FrontierPoint(factor, Money(round(factor * 100)), Money(0), Rate(1.0), fit, 1.0, 1.0)
+        FrontierPoint(factor, Money(round(factor * 100)), Money(0), Rate(1.0), fit, 1.0, 1.0, room=True)
         for factor, fit in zip(FACTORS, fits, strict=True)
     ]
 

@@ -17,7 +17,8 @@ def test_a_part_is_never_said_to_be_none_or_all_where_it_is_not(fraction: float,
 
 
 def test_where_pools_are_too_small_no_amount_is_said_to_be_more_than_can_be_used() -> None:
-    assert note(BudgetFit.SURPLUS, 1.0) == "more than can be used: nothing faster is worth its price"
-    told = "pools are too small if jobs keep coming at this rate: they have room for 60% of them"
-    assert note(BudgetFit.SURPLUS, 0.6) == note(BudgetFit.MET, 0.6) == told
-    assert note(BudgetFit.INFEASIBLE, 0.6).startswith("too small if jobs keep coming at this rate: it pays for 60%")
+    assert note(BudgetFit.SURPLUS, 1.0, room=True) == "more than can be used: nothing faster is worth its price"
+    told = "pools are too small for that: jobs would have other options, or wait"
+    assert note(BudgetFit.SURPLUS, 1.0, room=False) == note(BudgetFit.MET, 1.0, room=False) == told
+    said = "too small if jobs keep coming at this rate: it pays for 60%"
+    assert note(BudgetFit.INFEASIBLE, 0.6, room=True).startswith(said)

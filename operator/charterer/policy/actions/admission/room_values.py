@@ -1,7 +1,7 @@
 """What the options of jobs that share a full pool are worth to them, in dollars a second (docs/theory/policy.md).
 
     ρ_j = Σ_{i waits, w_i·θ/u_i < w_j·θ/u_j} w_i·θ / G    dollars for a GPU-second; u: GPU-seconds needed, G: GPUs
-    R_jo = max(ρ_j·g_o·a_o, r_o)                          dollars of its room; r: what that counts anyway
+    R_jo = ρ_j·g_o·a_o                                    dollars of its room
     C_jo = w·θ·a_o + m_o + R_jo                           what the job still costs on o
     L_jo = C_jo − min_o C_jo                              what it costs more than the best
     v_jo = w·θ + R_jo/a_o − min(L_jo, T_j/a_o·L_jo + M_jo)/T_j      dollars a second on o, beside waiting
@@ -19,7 +19,6 @@ from math import inf
 
 from charterer.domain.ids import PoolId
 from charterer.domain.job import Job
-from charterer.domain.option import Option
 from charterer.policy.nodes.holdings import HeldGpus
 from charterer.policy.options.option_value import Projection
 
@@ -61,12 +60,13 @@ class Charges:
             worths.append(worths[-1] + candidate.worth)
             self._indices.setdefault(pool, []).append(candidate.index)
 
-    def of(self, candidate: RoomCandidate, option: Option) -> float:
-        """Dollars a second for the room that the option takes from those behind."""
-        if option.pool not in self._worths:
-            return 0.0
-        behind = self._worths[option.pool][bisect_left(self._indices[option.pool], candidate.index)]
-        return behind / max(self._gpus[option.pool], 1) * option.gpus
+    def of(self, candidate: RoomCandidate) -> Mapping[PoolId, float]:
+        """Dollars for a GPU-second that the candidate takes from those behind, by pool that any of them wants."""
+        index = candidate.index
+        return {
+            pool: worths[bisect_left(self._indices[pool], index)] / max(self._gpus[pool], 1)
+            for pool, worths in self._worths.items()
+        }
 
 
 def values_of_ways(
@@ -79,8 +79,9 @@ def values_of_ways(
     there for others.
     """
     projections = candidate.projections
+    price = charges.of(candidate)
     room = [
-        max(charges.of(candidate, projection.option) * projection.seconds, projection.room_dollars)
+        price.get(projection.option.pool, 0.0) * projection.option.gpus * projection.seconds
         for projection in projections
     ]
     costs = [

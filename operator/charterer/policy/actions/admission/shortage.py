@@ -253,6 +253,8 @@ class _Shortage:
             return [inf] * len(projections)
         table, best = assignment.group.menu.table, projections[0].option
         to, second = table.index[key_of(best)], candidate.worth + best.price.dollars_per_second
+        if table.in_place is None:
+            return [table.restart * second] * len(projections)
         return [
             table.change_seconds(table.resizable_pool(projection.option), to) * second for projection in projections
         ]
