@@ -99,12 +99,6 @@ def test_the_opening_in_which_nothing_is_counted_is_no_time_without_jobs() -> No
     assert expected([], 2 * opening, amount=5_000_000.0).rate < 0.5 * new
 
 
-def test_a_busy_load_that_the_amount_does_not_tell_of_is_mostly_known_after_a_few_hours() -> None:
-    hourly, hours = 20.0, 4.0
-    known = [expected(came(24 * hourly, hours / 24, seed), hours / 24, amount=1_440_000.0).rate for seed in range(50)]
-    assert fmean(known) * 3_600.0 == pytest.approx(15.0, abs=0.6)
-
-
 def test_jobs_that_waited_for_the_budget_are_a_stock_and_no_arrivals() -> None:
     at_first = [after(MID_MONTH, -2 * DAY)] * 30
     found = expected(at_first, 2.0, amount=20_000.0)
