@@ -223,9 +223,8 @@ class Balance:
         return job_uid in self.counted or (through is not None and finished <= through)
 
 
-OPENING_SECONDS = 600.0
-"""The jobs that come up to this age of a budget waited for it: they say nothing of how often jobs come, nor does that
-time. Ten minutes are enough to submit them by hand, and hide little of a busy load."""
+OPENING_SECONDS = 3_600.0
+"""The jobs that come up to this age of a budget waited for it: they say nothing of how often jobs come."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ what is usual, and that in turn is the prior of the count whose weights halve in
 m is at the cheapest width and, as what a job's time is worth, in no cheaper a pool than usual (``options.ceiling``): a
 cheap pool that is added does not mean that more jobs come.
 
-The jobs of a budget's first ten minutes are its opening: a stock that waited for it. S are faded counts of those that
-came later, and E is the faded time since then. Jobs that come together are one event: e batches were seen, of s jobs
-each. So a sweep of twenty jobs is no load of twenty jobs an hour.
+S are faded counts and E the faded time since the budget was made. The jobs of its first hour are its opening: a stock
+that waited for it, in no count. Jobs that come together are one event: e batches were seen, of s jobs each. So a sweep
+of twenty jobs is no load of twenty jobs an hour.
 
 Each class has the part of λ that it has of the jobs seen, whatever became of them.
 """
@@ -68,7 +68,7 @@ class Arrivals:
     """``rate``: jobs a second of all classes. ``parts``: of it by class. ``batches``: how many were seen.
 
     ``jobs``: number of jobs that the rate rests on, the prior's included. ``counted``: whether it is a history and no
-    assumption. ``opening``: jobs in sight of the budget's first ten minutes.
+    assumption. ``opening``: jobs in sight of the budget's first hour.
     """
 
     rate: float
@@ -114,9 +114,8 @@ def expected_arrivals(
     batches = max(float(apart), month / size)
     prior = PRIOR_BATCHES * size
     owner = _owners_rate(amount, usual, opening)
-    counting = max(age - OPENING_SECONDS, 1.0)
-    monthly = _posterior(prior, owner, month, _exposure(counting, HISTORY_HALF_LIFE_SECONDS))
-    rate = monthly if age < _DAY else _posterior(prior, monthly, week, _exposure(counting, WEEK_SECONDS))
+    monthly = _posterior(prior, owner, month, _exposure(age, HISTORY_HALF_LIFE_SECONDS))
+    rate = monthly if age < _DAY else _posterior(prior, monthly, week, _exposure(age, WEEK_SECONDS))
     counts = {class_id: jobs.count(now) for class_id, jobs in seen.items()}
     whole = sum(counts.values())
     return Arrivals(
@@ -158,7 +157,7 @@ def _owners_rate(amount: float, usual: float, opening: int) -> float:
 def _posterior(prior_jobs: float, prior_rate: float, jobs: float, seconds: float) -> float:
     """Jobs a second, by ``jobs`` seen in that time, and a prior; by what was seen alone where the prior is silent."""
     if prior_rate <= 0.0:
-        return jobs / max(seconds, OPENING_SECONDS)
+        return jobs / seconds
     return (prior_jobs + jobs) / (prior_jobs / prior_rate + seconds)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.domain.budget import OPENING_SECONDS, ClassHistory
+from charterer.domain.budget import ClassHistory
 from charterer.domain.ids import ClassId
 from charterer.domain.money import Money
 from charterer.domain.steps import CountedJob
@@ -90,13 +90,6 @@ def test_a_class_that_stopped_coming_fades() -> None:
 
 def test_a_new_budget_expects_half_of_what_its_amount_pays_for_on_the_cheapest_options() -> None:
     assert expected([], 0.0, amount=20_000.0).rate * MONTH == pytest.approx(100.0, rel=0.01)
-
-
-def test_the_opening_in_which_nothing_is_counted_is_no_time_without_jobs() -> None:
-    opening = OPENING_SECONDS / DAY
-    new, opened = (expected([], age, amount=5_000_000.0).rate for age in (0.0, opening))
-    assert opened == pytest.approx(new, rel=0.01)
-    assert expected([], 2 * opening, amount=5_000_000.0).rate < 0.5 * new
 
 
 def test_jobs_that_waited_for_the_budget_are_a_stock_and_no_arrivals() -> None:
