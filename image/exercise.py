@@ -150,7 +150,7 @@ def think() -> None:
 
     program = minimise([1.0, 3.0], [0, 0], [((0, 2.0),), ((0, 1.0),)], [1.5])
     assert program is not None
-    assert [round(share, 6) for share in program.shares] == [0.5, 0.5], program
+    assert [round(fraction, 6) for fraction in program.fractions] == [0.5, 0.5], program
     assert hazard(NodeLifetimes(), [3.0], Instant(10**15), CapacityType.SPOT).high > 0.0
     with tempfile.TemporaryDirectory() as folder:
         workload, speeds = Path(folder) / "jobs.csv", Path(folder) / "speeds.csv"

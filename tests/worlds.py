@@ -89,7 +89,7 @@ class World(Declared):
         pool = self.pools[self.rentals[RentalId(rentals[0])].pool]
         assert pool.offering is not None
         assert pool.quote is not None
-        option = Option(pool.id, gpus, speed, pool.quote.price.share(gpus, pool.offering.gpus_per_node))
+        option = Option(pool.id, gpus, speed, pool.quote.price.for_gpus(gpus, pool.offering.gpus_per_node))
         places = tuple(Placement(RentalId(rental), gpus // len(rentals)) for rental in rentals)
         name = JobId(job)
         run = self.jobs[name].last_run + 1

@@ -32,7 +32,7 @@ from charterer.domain.job import ResizePolicy, Widths
 from charterer.domain.money import Money, Price
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.policy.solve.allocation_program import Claimant, NodeRoom, Way, share_out
+from charterer.policy.solve.allocation_program import Claimant, NodeRoom, Way, allocate
 from charterer.simulate.engine.knowledge import Knowledge
 from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_phases, exact_profile, exact_profiles
 from charterer.simulate.model.ground_truth import GPU_TYPE, Application
@@ -112,7 +112,7 @@ def _some_run(
 
 def programs(count: int) -> None:
     """A row for each size of nodes, number of jobs and fraction of jobs that run."""
-    share_out(*program(0, 20, 2, 8, 0.0), WORK)  # loads the library
+    allocate(*program(0, 20, 2, 8, 0.0), WORK)  # loads the library
     print("jobs pools  GPUs a node  running   ms: median    most   gap: median    most   over one after the other")
     for jobs, pools in ((500, 5), (60, 2), (20, 1)):
         for size, running in ((4, 0.0), (8, 0.0), (4, 0.5), (8, 0.5)):
@@ -122,7 +122,7 @@ def programs(count: int) -> None:
                 times = []
                 for _ in range(3):
                     began = time.process_time()
-                    answer = share_out(claimants, nodes, WORK)
+                    answer = allocate(claimants, nodes, WORK)
                     times.append((time.process_time() - began) * 1e3)
                 answers.append(answer)
                 took.append(min(times))
@@ -140,21 +140,21 @@ def programs(count: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """``workload``: philly or pollux, with the seed or number. ``shared``: whether the program shares room out."""
+    """``workload``: philly or pollux, with the seed or number. ``allotted``: whether the program allots room."""
 
     workload: str
     seed: int
     load: float
     jobs: int
     budget: bool
-    shared: bool
+    allotted: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
     """Mean seconds until the first start and completion; useful: GPU-hours at the widths asked ÷ those rented.
 
-    ``shared``: how often the program was solved. ``dollars``: of a job.
+    ``allotted``: how often the program was solved. ``dollars``: of a job.
     """
 
     wait: float
@@ -163,7 +163,7 @@ class Figures:
     restarts: float
     longest: float
     dollars: float
-    shared: int
+    allotted: int
 
 
 class _KnownSizes(ExactKnowledge):
@@ -248,8 +248,10 @@ def run(case: Case) -> Figures:
     memo = Memo()
     simulation = Simulation(scenario, lambda snapshot: plan(snapshot, memo), knowledge)
     with (
-        patch("charterer.policy.actions.admission.shortage.share_out", side_effect=share_out) as solved,
-        nullcontext() if case.shared else patch("charterer.policy.actions.admission.queue.share_room", lambda *_: None),
+        patch("charterer.policy.actions.admission.shortage.allocate", side_effect=allocate) as solved,
+        nullcontext()
+        if case.allotted
+        else patch("charterer.policy.actions.admission.queue.allot_room", lambda *_: None),
     ):
         result = simulation.run()
     asked = {submission.name: submission.gpus for submission in scenario.submissions}
@@ -268,30 +270,30 @@ def run(case: Case) -> Figures:
         restarts=statistics.mean(job.restarts for job in result.jobs),
         longest=max(waits),
         dollars=result.spent.dollars / len(result.jobs),
-        shared=solved.call_count,
+        allotted=solved.call_count,
     )
 
 
 def simulations(workloads: Sequence[str], loads: Sequence[float], seeds: int, jobs: int, budget: bool) -> None:
-    """A row for each workload, seed and load: one after the other, then shared out."""
+    """A row for each workload, seed and load: one after the other, then allotted."""
     print("workload      load   mean wait (s)   completion (s)   dollars of a job   useful part    restarts   solved")
     cases = [
-        Case(workload, seed, load, jobs, budget, shared)
+        Case(workload, seed, load, jobs, budget, allotted)
         for workload in workloads
         for load in loads
         for seed in range(1, seeds + 1)
-        for shared in (False, True)
+        for allotted in (False, True)
     ]
     with ProcessPoolExecutor(2) as pool:
         for case, figures in zip(cases, pool.map(run, cases), strict=True):
-            if not case.shared:
+            if not case.allotted:
                 before = figures
                 continue
             print(
                 f"{case.workload:7} {case.seed:3} {case.load:8.0%} {before.wait:7.0f} {figures.wait:7.0f}"
                 f" {before.completion:8.0f} {figures.completion:7.0f} {before.dollars:10.2f} {figures.dollars:7.2f}"
                 f" {before.useful:9.3f} {figures.useful:6.3f} {before.restarts:6.2f} {figures.restarts:5.2f}"
-                f" {figures.shared:8}   longest wait {before.longest:.0f} {figures.longest:.0f}",
+                f" {figures.allotted:8}   longest wait {before.longest:.0f} {figures.longest:.0f}",
                 flush=True,
             )
 

@@ -10,7 +10,7 @@ one class can only run in the cheap pool. Prints the mean completion times at th
 ``--ceilings``: instead, what other defaults of ``maxPaysPerHourSaved`` cost, as multiples of an hour of the job as it
 was asked for in the dearest pool (``options.ceiling``), in hours and dollars. Money must be left, or none binds.
 
-``--grid``: prices for room and the sharing out of room, both, one of them and neither, in many cells: a class bound to
+``--grid``: prices for room and the allotment of room, both, one of them and neither, in many cells: a class bound to
 the cheap pool or none, 2 to 10 cheap nodes, jobs that are never resized and that are, with and without the dearer pool,
 a fixed exchange rate and a month's budget; then Philly's and Pollux's jobs of ``exact`` (if the data is there). A
 figure is θ·a + m of all jobs, in per cent of the least of the other three; minus is better. All seeds of a cell are
@@ -54,7 +54,7 @@ GRID_NODES = (2, 4, 10)
 WORTH = 10.0
 """Dollars of an hour of a job, in the grid."""
 VARIANTS = ((False, False), (False, True), (True, False), (True, True))
-"""Whether full pools have prices, and whether their room is shared out."""
+"""Whether full pools have prices, and whether their room is allotted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Case:
     """``amount``: dollars a month, or ``theta`` dollars for an hour of a job's life instead. ``nodes`` of the cheap
     pool; ``dearer``: the other's price by the cheap one's, or 0 where there is no other.
 
-    ``priced``, ``shared``: whether full pools have prices, and whether their room is shared out. ``ceiling``: the
+    ``priced``, ``allotted``: whether full pools have prices, and whether their room is allotted. ``ceiling``: the
     multiple of an hour of a job that is paid at most to end it an hour earlier.
     """
 
@@ -98,7 +98,7 @@ class Case:
     dearer: float
     anywhere: bool
     priced: bool
-    shared: bool = True
+    allotted: bool = True
     theta: float | None = None
     resize: ResizePolicy = ResizePolicy.NEVER
     days: float = 30.0
@@ -153,8 +153,8 @@ def run(case: Case) -> Figures:
         if not case.priced:
             unpriced = "charterer.policy.planner.solve_with_pool_limits"
             stack.enter_context(patch(unpriced, lambda solutions, *_: list(solutions)))
-        if not case.shared:
-            stack.enter_context(patch("charterer.policy.actions.admission.queue.share_room", lambda *_: None))
+        if not case.allotted:
+            stack.enter_context(patch("charterer.policy.actions.admission.queue.allot_room", lambda *_: None))
         return _figures(simulation.run())
 
 
@@ -208,25 +208,30 @@ def _row(name: str, found: Mapping[tuple[bool, bool], float]) -> float:
 
 def grid(pool: Executor, chosen: argparse.Namespace) -> None:
     """A row for each cell."""
-    print(f"{'theta*a + m, $, ' + str(WORTH) + ' $/h':44}   neither  neither  sharing   prices     both     loss")
+    print(f"{'theta*a + m, $, ' + str(WORTH) + ' $/h':44}   neither  neither  allotted   prices     both     loss")
     seeds = range(chosen.first, chosen.first + chosen.seeds)
     losses = []
     cells = {name: cell for name, cell in _cells(chosen.days).items() if chosen.only in name}
     fixed = [
-        replace(cell, seed=seed, shared=shared) for cell in cells.values() for shared in (False, True) for seed in seeds
+        replace(cell, seed=seed, allotted=allotted)
+        for cell in cells.values()
+        for allotted in (False, True)
+        for seed in seeds
     ]
     at_rate = dict(zip(fixed, pool.map(run, fixed), strict=True))
     for name, cell in cells.items():  # a fixed rate has no prices
-        alone, shared = (
-            sum(at_rate[replace(cell, seed=seed, shared=shared)].objective(WORTH) for seed in seeds)
-            for shared in (False, True)
+        alone, allotted = (
+            sum(at_rate[replace(cell, seed=seed, allotted=allotted)].objective(WORTH) for seed in seeds)
+            for allotted in (False, True)
         )
-        found = {(priced, sharing): shared if sharing else alone for priced, sharing in VARIANTS}
+        found = {(priced, allotting): allotted if allotting else alone for priced, allotting in VARIANTS}
         losses.append(_row(f"{name}, rate", found))
     budgets = [
-        replace(_paid(cell, at_rate[replace(cell, seed=seed, shared=False)]), seed=seed, priced=priced, shared=shared)
+        replace(
+            _paid(cell, at_rate[replace(cell, seed=seed, allotted=False)]), seed=seed, priced=priced, allotted=allotted
+        )
         for cell in cells.values()
-        for priced, shared in VARIANTS
+        for priced, allotted in VARIANTS
         for seed in seeds
     ]
     costs = iter([figures.objective(WORTH) for figures in pool.map(run, budgets)])

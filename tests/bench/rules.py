@@ -28,7 +28,7 @@ from charterer.domain.option import Option
 from charterer.incremental import Memo
 from charterer.policy.actions.budget_actions import RULES
 from charterer.policy.budgets.assignment import GroupAssignment
-from charterer.policy.options.option_value import Completion
+from charterer.policy.options.option_value import Projection
 from charterer.policy.outlook.outlook import Outlook
 from charterer.policy.planner import plan
 from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
@@ -50,8 +50,8 @@ def _nothing(*_: object, **__: object) -> None:
     return None
 
 
-def _as_counted(_: Outlook, __: Job, ways: Sequence[Completion], ___: GroupAssignment) -> Sequence[Option]:
-    return [way.option for way in ways]
+def _as_counted(_: Outlook, __: Job, projections: Sequence[Projection], ___: GroupAssignment) -> Sequence[Option]:
+    return [projection.option for projection in projections]
 
 
 def _without(name: str) -> Mapping[str, object]:
@@ -70,7 +70,7 @@ OFF: Mapping[str, Mapping[str, object]] = {
     "idle nodes kept": {"charterer.policy.actions.release_idle.warm_nodes": lambda *_: []},
     "turning back waits": {"charterer.policy.outlook.move_gate.MoveGate._turns_back": _nothing},
     "prices of full pools": {"charterer.policy.planner.solve_with_pool_limits": lambda solutions, *_: list(solutions)},
-    "shares of full pools": {f"{_QUEUE}.share_room": _nothing},
+    "allotment of full pools": {f"{_QUEUE}.allot_room": _nothing},
 }
 """By name of a rule, what takes the place of the values that make it up."""
 

@@ -113,7 +113,8 @@ class Bare(Policy):
         self.world = world
         self.idle: list[RentalId] = []
         self.options = {
-            gpus: Option(PoolId(POOL.name), gpus, 1.0, POOL.hourly.share(gpus, POOL.gpus_per_node)) for gpus in WIDTHS
+            gpus: Option(PoolId(POOL.name), gpus, 1.0, POOL.hourly.for_gpus(gpus, POOL.gpus_per_node))
+            for gpus in WIDTHS
         }
 
     def job_arrived(self, job: SimJob) -> None:

@@ -144,7 +144,7 @@ def uid_of(resource: str, name: str) -> str:
     return name if resource == kinds.TRAINING_JOBS.resource.plural else f"uid-{name}"
 
 
-class Answers:
+class LaunchHistory:
     """An API server that takes every status."""
 
     async def get(self, path: str) -> Mapping[str, Any]:
@@ -171,7 +171,7 @@ class UidsOfTheWorld(Store):
 def status_writer() -> ViewWriter:
     """A writer that never looks at numbers again: in the operator that takes place every half minute, job by job."""
     store = UidsOfTheWorld(kinds.COMMON)
-    return ViewWriter(cast(Client, Answers()), store, set(), lambda *_: None, seldom_seconds=math.inf)
+    return ViewWriter(cast(Client, LaunchHistory()), store, set(), lambda *_: None, seldom_seconds=math.inf)
 
 
 @dataclass

@@ -106,7 +106,7 @@ async def test_a_job_leaves_a_capacity_block_in_time_to_save_its_work(installed:
         [first] = bed.tj("train")["runs"]
         assert first["outcome"] == "Stopped"
         events = await bed.kube.list(EVENTS.all(bed.namespace))
-        assert [event for event in events.items if "it leaves to save its work" in event["note"]]
+        assert [event for event in events.items if "the job leaves it first, to save its work" in event["note"]]
         assert parse_instant(first["until"]) < instant(ends)
         await bed.until(lambda: [machine.reservation for machine in here.alive()] == [None])
         await bed.finish("train")

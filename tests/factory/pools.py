@@ -8,7 +8,7 @@ from typing import Any
 from charterer.clouds.fake import FakeGroup
 from charterer.domain.ids import InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.money import Money, Price
-from charterer.domain.nodes.waits import Answers
+from charterer.domain.nodes.waits import LaunchHistory
 from charterer.domain.order import CoolDown, Refusal, RefusalKind, Scope, Traits
 from charterer.domain.pool import (
     CapacityType,
@@ -64,7 +64,7 @@ def pool(**changes: Any) -> Pool:
         "quote": Quote(PRICE, PRICE, 60, "cloud", T0),
         "deleting": False,
         "guarded": True,
-        "answers": Answers(through=at(1e8)),
+        "launches": LaunchHistory(through=at(1e8)),
     }
     return Pool(**(fields | changes))
 

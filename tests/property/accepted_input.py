@@ -41,8 +41,8 @@ from charterer.policy.planner import solved_plan
 from charterer.server.errors import Refused
 from charterer.server.progress import ProgressBoard, ProgressReport
 from tests.factory.declared import NAMESPACE
-from tests.happenings import completes
 from tests.property.schema_check import check
+from tests.random_events import completes
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import World
 

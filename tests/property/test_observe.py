@@ -22,7 +22,7 @@ from charterer.domain.time import after
 from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps
 from tests import factory
-from tests.happenings import EVENTS, is_carried_out, some_world
+from tests.random_events import EVENTS, is_carried_out, some_world
 from tests.stored import as_stored
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import World, one_job_runs

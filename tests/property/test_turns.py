@@ -16,7 +16,7 @@ from charterer.incremental import Memo
 from charterer.lifecycle import LifecycleView, next_steps
 from charterer.lifecycle.run import Placed, goes_on, misplaced, run_step
 from charterer.policy.planner import plan
-from tests.happenings import EVENTS, is_carried_out, some_world
+from tests.random_events import EVENTS, is_carried_out, some_world
 from tests.worlds import NAMESPACE, World
 
 

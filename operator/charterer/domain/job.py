@@ -315,7 +315,7 @@ class Job:
     resized_from: Allocation | None = None
     stretches: tuple[Stretch, ...] = ()
 
-    def believed(self, allocation: Allocation) -> tuple[Placement, ...]:
+    def trusted(self, allocation: Allocation) -> tuple[Placement, ...]:
         """The placements of one of the job's allocations, without those on rentals in ``doubts``."""
         if not self.doubts:
             return allocation.placements

@@ -115,7 +115,7 @@ class Price:
             raise ValueError(f"cannot bill {seconds} seconds")
         return Money((self.micros_per_hour * seconds + _HOUR // 2) // _HOUR)
 
-    def share(self, gpus: int, of: int) -> Price:
+    def for_gpus(self, gpus: int, of: int) -> Price:
         """The price of ``gpus`` of the ``of`` GPUs of a node, for planning (rounded to the micro-dollar an hour)."""
         return Price((self.micros_per_hour * gpus + of // 2) // of)
 

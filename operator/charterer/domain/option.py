@@ -38,7 +38,7 @@ class Option:
     """One way to run a job: a pool, and ``gpus`` GPUs of it, which its nodes name ``resource``.
 
     ``speed`` is units of work per second (the class's reference option has speed 1); ``price`` is the marginal
-    bill while it runs (the width's share of its nodes). ``entry_seconds`` and ``entry_cost`` are paid once when the
+    bill while it runs (its part of its nodes' price). ``entry_seconds`` and ``entry_cost`` are paid once when the
     option is entered: node start-up, restart, billing minimum. Plan and act use these same two numbers.
     ``trial``: its speed was never measured, and is as hoped (``policy.options.optimism``). ``interruptions``: what is
     in ``speed`` for them; None where none is expected. It is not recorded.

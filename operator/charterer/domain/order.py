@@ -205,12 +205,12 @@ class CoolDown:
         return max(row + left * longest, self.seconds)
 
     @property
-    def doubted_until(self) -> Instant:
-        """Until when it is in doubt whether the offer is back: for as long after the cool-down as that lasted.
+    def probation_until(self) -> Instant:
+        """Until when the offer is on probation: for as long after the cool-down as that lasted.
 
-        For an hour at least where the cool-down had grown to its longest, because a shorter longest one does not bring
-        the offer back sooner, and where machines were never ready: the next one shows only after a quarter of an hour
-        whether it will be.
+        Until then it is not known whether it is back. For an hour at least where the cool-down had grown to its
+        longest, because a shorter longest one does not bring the offer back sooner, and where machines were never
+        ready: the next one shows only after a quarter of an hour whether it will be.
         """
         grown = self.seconds >= self.kind.longest_seconds or self.kind is RefusalKind.NEVER_READY
         return after(self.until, max(self.seconds, LONGEST_SECONDS) if grown else self.seconds)
@@ -235,7 +235,7 @@ def cool_down(
     before = max(alike, key=lambda each: each.since, default=None)
     if before is not None and returned is not None and returned > before.since:
         before = None
-    times = 1 if before is None or now >= before.doubted_until else before.times + 1
+    times = 1 if before is None or now >= before.probation_until else before.times + 1
     longest = max(LONGEST_SECONDS if billed else refusal.kind.longest_seconds, seconds)
     lasts = min(seconds * 2.0 ** min(times - 1, 16), longest)
     said = refusal.kind, refusal.scope, refusal.where, refusal.code, refusal.message
@@ -245,7 +245,9 @@ def cool_down(
 def with_cool_down(known: Sequence[CoolDown], new: CoolDown) -> tuple[CoolDown, ...]:
     """The cool-downs to remember once there is a new one: those still in doubt, the latest at most."""
     others = [
-        each for each in known if (each.scope, each.where) != (new.scope, new.where) and each.doubted_until > new.since
+        each
+        for each in known
+        if (each.scope, each.where) != (new.scope, new.where) and each.probation_until > new.since
     ]
     return tuple(sorted([*others, new], key=lambda each: each.until)[-KEPT:])
 

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.money import Price
 from charterer.domain.nodes.hazard import NOTHING_COUNTED, Hazard, NodeLifetimes
-from charterer.domain.nodes.waits import NO_ANSWERS, Answers
+from charterer.domain.nodes.waits import NO_LAUNCHES, LaunchHistory
 from charterer.domain.order import CoolDown, LaunchWay, Refusal, Traits
 from charterer.domain.reasons.phrases import all_nodes
 from charterer.domain.time import Instant
@@ -126,23 +126,22 @@ class Pool:
     """A GPUPool as the user declared it, with what was discovered about it.
 
     ``labels``: those of its metadata, by which budgets select pools. ``set_uid``: the uid of the GPUPoolSet that
-    controls it; empty where none does.
-    ``max_nodes``: as declared, or as many as its group takes, if that is less (``controller.snapshot.offers``).
-    ``start_seconds``: from asking for a node to its readiness, as declared: limits on money count on it.
-    ``cooled``: what the cloud refused lately, the latest ``until`` last; no node is asked for before that.
-    ``reached``: what it refused another pool of the account and would refuse this one too.
-    ``deleted``: when its deletion was asked for.
-    ``guarded``: it has the finalizer ``charterer.dev/in-use``, which keeps it while rentals name it.
-    ``price_override`` and ``price_adjustment`` (hundredths of a percent) correct the list price: see ``priced``.
-    ``offer_recorded``: whether the object's status holds this offering and (its time aside) this quote.
+    controls it; empty where none does. ``max_nodes``: as declared, or as many as its group takes, if that is less
+    (``controller.snapshot.offers``). ``start_seconds``: from asking for a node to its readiness, as declared: limits on
+    money count on it. ``cooled``: what the cloud refused lately, the latest ``until`` last; no node is asked for before
+    that. ``reached``: what it refused another pool of the account and would refuse this one too. ``deleted``: when its
+    deletion was asked for. ``guarded``: it has the finalizer ``charterer.dev/in-use``, which keeps it while rentals
+    name it. ``price_override`` and ``price_adjustment`` (hundredths of a percent) correct the list price: see
+    ``priced``. ``offer_recorded``: whether the object's status holds this offering and (its time aside) this quote.
     ``quote_on_record``: the quote that it holds. ``taken_by``: the older pool that acts for the same machines.
     ``gone``: no such GPUPool is there any more, and all that is known of it is what its rentals say; ``uid`` is then
     that of another pool of its name, if there is one. ``confirmed_price``: the list price that a person has confirmed.
     ``price_held``: the cloud's list price where it moved too far to be believed, so that the one on record counts.
     ``lifetimes``: what was counted of its nodes that have ended; ``hazard``: the rate at which they are taken back,
-    None where nothing is known of it. ``answers``: what was counted of its refusals and starts, which options count
-    where ``learns_waits``; ``shared_answers``: with those of pools that fail together with it, where there are any.
-    ``trouble``: why it was not ready when last looked at, and what to do, in the words of its status; empty if it was.
+    None where nothing is known of it. ``launches``: what was counted of its refusals and starts, which options count
+    where ``learns_waits``; ``correlated_launches``: with those of pools that fail together with it, where there are
+    any. ``trouble``: why it was not ready when last looked at, and what to do, in the words of its status; empty if it
+    was.
     """
 
     id: PoolId
@@ -173,9 +172,9 @@ class Pool:
     labels: Mapping[str, str] = field(default_factory=dict)
     lifetimes: NodeLifetimes = NOTHING_COUNTED
     hazard: Hazard | None = None
-    answers: Answers = NO_ANSWERS
+    launches: LaunchHistory = NO_LAUNCHES
     learns_waits: bool = True
-    shared_answers: Answers | None = None
+    correlated_launches: LaunchHistory | None = None
     trouble: str = ""
     set_uid: str = ""
 
@@ -185,16 +184,16 @@ class Pool:
         return () if self.offering is None else self.cloud.ways(self.offering, self.capacity_type)
 
     @property
-    def known_answers(self) -> Answers:
+    def known_launches(self) -> LaunchHistory:
         """The counts of refusals and starts, as far as they are to be used."""
         if not self.learns_waits:
-            return NO_ANSWERS
-        return self.answers if self.shared_answers is None else self.shared_answers
+            return NO_LAUNCHES
+        return self.launches if self.correlated_launches is None else self.correlated_launches
 
     @property
     def likely_start_seconds(self) -> float:
         """From a node's launch to its readiness, as seen; as declared where none was."""
-        return self.known_answers.start_seconds(self.start_seconds)
+        return self.known_launches.start_seconds(self.start_seconds)
 
     @property
     def gpus_per_node(self) -> int:

@@ -99,7 +99,7 @@ class BatchTerms:
     """The batch sizes, in samples, that a class of jobs may train with.
 
     ``own``: the total batch size (B₀) that its recipe was written for; ``largest``: the largest total batch size;
-    ``largest_per_gpu``: the most samples that fit one GPU, larger shares are accumulated over several passes;
+    ``largest_per_gpu``: the most samples that fit one GPU, larger numbers are accumulated over several passes;
     ``smallest_per_gpu``: the fewest that a GPU is given. ValueError for an empty range.
     """
 

@@ -110,9 +110,9 @@ class CellEffects:
     def _update(self, effects: Mapping[Configuration, CellEffect]) -> None:
         if not effects:
             return
-        shared = self.variance * correlation(cell_positions(list(effects)), cell_positions(self.observed))
-        gains = shared @ self._precision
+        covariances = self.variance * correlation(cell_positions(list(effects)), cell_positions(self.observed))
+        gains = covariances @ self._precision
         means = gains @ self._residuals
-        deviations = np.sqrt(np.maximum(self.variance - (gains * shared).sum(axis=1), 0.0))
+        deviations = np.sqrt(np.maximum(self.variance - (gains * covariances).sum(axis=1), 0.0))
         for effect, mean, deviation in zip(effects.values(), means.tolist(), deviations.tolist(), strict=True):
             effect.mean, effect.deviation = mean, deviation

@@ -192,7 +192,7 @@ class _FitProblem:
     def _evaluate(self, parameters: Array) -> tuple[Array, Array]:
         if self._evaluated is not None and np.array_equal(self._evaluated[0], parameters):
             return self._evaluated[1:]
-        means, gradient, share = step_gradients(parameters[:SIZE], self._features, parameters[self._total + 1])
+        means, gradient, by_sync_total = step_gradients(parameters[:SIZE], self._features, parameters[self._total + 1])
         count, size = len(means), len(parameters)
         residuals = np.empty(count + size)
         off = means + parameters[self._total] - self._values
@@ -201,7 +201,7 @@ class _FitProblem:
         slopes = np.zeros((count, size))
         slopes[:, :SIZE] = gradient
         slopes[self._rows, self._total] = 1.0
-        slopes[self._rows, self._total + 1] = share
+        slopes[self._rows, self._total + 1] = by_sync_total
         for rows, whitening in self._whitening:
             residuals[rows] = whitening @ off[rows]
             jacobian[rows] = whitening @ slopes[rows]

@@ -34,9 +34,9 @@ class Configuration:
 
 def split(terms: BatchTerms, shape: Shape, batch: int) -> Configuration:
     """The configuration for a total batch: the fewest equal passes that fit, rounded up to whole samples per GPU."""
-    share = -(-batch // shape.gpus)
-    passes = max(-(-share // terms.largest_per_gpu), 1)
-    return Configuration(shape, -(-share // passes), passes)
+    per_gpu = -(-batch // shape.gpus)
+    passes = max(-(-per_gpu // terms.largest_per_gpu), 1)
+    return Configuration(shape, -(-per_gpu // passes), passes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,4 +74,4 @@ def near_concave(
         widths, values, [1.0 / (1.0 / weight + own) for weight, own in zip(weights, misfits, strict=True)]
     )
     kept = [weight * own / (1.0 + weight * own) for weight, own in zip(weights, misfits, strict=True)]
-    return [fit + share * (value - fit) for fit, share, value in zip(smooth, kept, values, strict=True)]
+    return [fit + keep * (value - fit) for fit, keep, value in zip(smooth, kept, values, strict=True)]

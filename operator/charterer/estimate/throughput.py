@@ -128,20 +128,20 @@ def step_gradients(
     total = further + last_pass
     last_fraction = last_pass / total
 
-    share = last_fraction * by_sync
+    by_sync_total = last_fraction * by_sync
     gradient = np.zeros((len(total), SIZE))
     gradient[:, Unknown.COMPUTE] = 1.0
     gradient[:, Unknown.FIXED] = (further / total + last_fraction * by_compute) / compute * fixed
-    by_growth = share * growth / (1.0 + growth)
-    gradient[:, Unknown.LOCAL_SYNC] = np.where(several, 0.0, share)
+    by_growth = by_sync_total * growth / (1.0 + growth)
+    gradient[:, Unknown.LOCAL_SYNC] = np.where(several, 0.0, by_sync_total)
     gradient[:, Unknown.LOCAL_GROWTH] = np.where(several, 0.0, by_growth)
-    gradient[:, Unknown.NODE_SYNC] = np.where(several, share, 0.0)
+    gradient[:, Unknown.NODE_SYNC] = np.where(several, by_sync_total, 0.0)
     gradient[:, Unknown.NODE_GROWTH] = np.where(several, by_growth, 0.0)
     gradient[:, Unknown.FURTHER_PASS] = np.where(synchronises, further / total, 0.0)
     if x[Unknown.OVERLAP] <= MOST_OVERLAP:
         by_power = (by_compute * log_compute + by_sync * log_sync - log_sum / power) / power
         gradient[:, Unknown.OVERLAP] = last_fraction * by_power * overlap
-    return x[Unknown.COMPUTE] + np.log(total), gradient, share
+    return x[Unknown.COMPUTE] + np.log(total), gradient, by_sync_total
 
 
 Effect = tuple[float, float]
@@ -249,13 +249,13 @@ class StepTimeFit:
             ]
         )
         features = StepFeatures.of(configurations, self.largest_local)
-        means, gradient, share = step_gradients(self.unknowns, features, effects[:, 1])
+        means, gradient, by_sync_total = step_gradients(self.unknowns, features, effects[:, 1])
         slopes = np.zeros((len(means), len(self.covariance)))
         slopes[:, :SIZE] = gradient
-        extra = self.misfit.width + share**2 * self.misfit.sync
+        extra = self.misfit.width + by_sync_total**2 * self.misfit.sync
         for row, effect in enumerate(known):
             if effect is not None:
-                slopes[row, list(effect.columns)] = 1.0, share[row]
+                slopes[row, list(effect.columns)] = 1.0, by_sync_total[row]
                 extra[row] = 0.0
         variances = ((slopes @ self.covariance) * slopes).sum(axis=1) + extra
         return map(ModelPrediction, (means + effects[:, 0]).tolist(), variances.tolist())

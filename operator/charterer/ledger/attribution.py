@@ -1,6 +1,6 @@
 """Attribution of spending: to jobs that held the GPUs, and to starting, idle and ending nodes and incomplete gangs.
 
-A rental's cost is shared out by GPU-time, each moment at its price, and the shares add up to the cost exactly (the
+A rental's cost is apportioned by GPU-time, each moment at its price, and the parts add up to the cost exactly (the
 largest remainders get the micro-dollars that division leaves over).
 """
 
@@ -109,7 +109,7 @@ def by_purpose(
         weights[_without_job(rental, held, since, in_vain)] += free * (until - since) * price
     if not any(weights.values()):
         weights = defaultdict(int, {_without_job(rental, held, begin, in_vain): 1})
-    return share_out(amount, weights)
+    return apportion(amount, weights)
 
 
 def _intervals(
@@ -135,13 +135,13 @@ def _without_job(rental: Rental, held: Sequence[Holding], at: Instant, in_vain: 
     return IDLE
 
 
-def share_out(amount: Money, weights: Mapping[str, int]) -> dict[str, Money]:
+def apportion(amount: Money, weights: Mapping[str, int]) -> dict[str, Money]:
     """Divide ``amount`` in proportion to ``weights`` (not negative, not all zero), exactly: by largest remainder."""
     whole = sum(weights.values())
-    shares = {name: divmod(amount.micros * weight, whole) for name, weight in weights.items()}
-    left = amount.micros - sum(quotient for quotient, _ in shares.values())
-    first = sorted(shares, key=lambda name: (-shares[name][1], name))[:left]
-    return {name: Money(quotient + (name in first)) for name, (quotient, _) in shares.items() if weights[name] > 0}
+    parts = {name: divmod(amount.micros * weight, whole) for name, weight in weights.items()}
+    left = amount.micros - sum(quotient for quotient, _ in parts.values())
+    first = sorted(parts, key=lambda name: (-parts[name][1], name))[:left]
+    return {name: Money(quotient + (name in first)) for name, (quotient, _) in parts.items() if weights[name] > 0}
 
 
 def attribute(budget: Budget, snapshot: Snapshot) -> list[tuple[str, Money]]:

@@ -1,6 +1,6 @@
 """A budget's dollars by pool, cause and namespace: sums over all its months, which never fall.
 
-Each step adds what was spent since the last one, shared out by who held the GPUs meanwhile, and nothing is ever taken
+Each step adds what was spent since the last one, apportioned by who held the GPUs meanwhile, and nothing is ever taken
 back: the sums can be read as counters. An amount that turns out too high afterwards (a machine had ended some seconds
 before the cloud said so) is made up for by adding less later, to whatever costs something then: one pool keeps what
 was too much, and another may lack it. So when all rentals are folded, the sums are ``lifetime`` to the micro-dollar, or
@@ -28,11 +28,11 @@ from charterer.ledger.attribution import (
     IDLE,
     INCOMPLETE_GANG,
     STARTING,
+    apportion,
     by_purpose,
     gpus_of,
     held_on,
     in_vain,
-    share_out,
 )
 
 NAMES_KEPT = 500
@@ -96,8 +96,8 @@ def _used(job: Job, rentals: Iterable[str]) -> bool:
 
 def _shared(amount: Money, weights: Mapping[tuple[PoolId, str], int]) -> Mapping[tuple[PoolId, str], Money]:
     keys = {f"{pool} {purpose}": (pool, purpose) for pool, purpose in weights}
-    shares = share_out(amount, {name: weights[key] for name, key in keys.items()})
-    return {keys[name]: part for name, part in shares.items()}
+    parts = apportion(amount, {name: weights[key] for name, key in keys.items()})
+    return {keys[name]: part for name, part in parts.items()}
 
 
 def apply_costs(balance: Balance, step: AddCosts) -> Balance:

@@ -88,7 +88,7 @@ class Placed(NamedTuple):
         """As the job's allocation says; no rentals where it has none."""
         if job.allocation is None:
             return cls(job.run_label, "", ())
-        rentals = tuple([place.rental for place in job.believed(job.allocation)])
+        rentals = tuple([place.rental for place in job.trusted(job.allocation)])
         return cls(job.run_label, job.allocation.label_value, rentals)
 
 
@@ -204,7 +204,7 @@ def _labels(runs: _RunsOfJob, view: LifecycleView) -> list[tuple[Node, str]]:
     """The existing nodes that the intended run is placed on, as far as believed, each with the value of its label."""
     if runs.intended is None:
         return []
-    rentals = (view.rental(placement.rental) for placement in runs.job.believed(runs.intended))
+    rentals = (view.rental(placement.rental) for placement in runs.job.trusted(runs.intended))
     nodes = (view.node(rental) for rental in rentals if rental is not None and rental.phase is not RentalPhase.ENDED)
     return [(node, runs.intended.label_value) for node in nodes if node is not None and not node.deleting]
 

@@ -329,7 +329,7 @@ def _record(job: Job, allocation: Allocation, run: Run | None, verdict: _RunVerd
         number=allocation.run,
         outcome=verdict.outcome,
         option=allocation.option,
-        placements=job.believed(allocation),
+        placements=job.trusted(allocation),
         since=allocation.since,
         until=until,
         message=verdict.message,

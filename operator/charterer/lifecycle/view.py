@@ -101,7 +101,7 @@ class LifecycleView:
                 uncounted[job.budget].append(job)
             for allocation in _unrecorded(job, snapshot) if job.replaced else ():
                 ended = EndingRun(run_name(job.name, allocation.run), job.grace_seconds)
-                for placement in job.believed(allocation):
+                for placement in job.trusted(allocation):
                     ending[placement.rental].append(ended)
         return cls(
             snapshot=snapshot,

@@ -20,7 +20,7 @@ from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId
 from charterer.domain.job import Job
 from charterer.domain.money import ZERO
 from charterer.domain.plan import Plan, Reason, ReasonCode, Verdict
-from charterer.domain.profile import Phase
+from charterer.domain.profile import Phase, Profile
 from charterer.domain.reasons.facts_of_waits import NoPlan
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after
@@ -156,43 +156,33 @@ class _Trials:
 
 def without(snapshot: Snapshot, left_out: Iterable[PlannedObject]) -> Snapshot:
     """The snapshot as if these objects said nothing; the same one when there are none."""
-    gone = set(left_out)
-    if not gone:
+    gone: dict[PlannedKind, set[object]] = {kind: set() for kind in PlannedKind}
+    for at in left_out:
+        gone[at.kind].add(at.id)
+    if not any(gone.values()):
         return snapshot
-
-    def silenced(kind: PlannedKind, key: ClassId | JobId | BudgetId | PoolId) -> bool:
-        return PlannedObject(kind, key) in gone
-
+    profiles, jobs, pools, budgets = (gone[kind] for kind in PlannedKind)
     return replace(
         snapshot,
         profiles={
-            name: replace(
-                profile,
-                phases=(Phase(1.0, ()),),
-                declared=(),
-                mean_work=None,
-                arrivals_per_hour=None,
-                reports=0,
-                failed=(),
-            )
-            if silenced(PlannedKind.PROFILE, name)
-            else profile
-            for name, profile in snapshot.profiles.items()
+            name: _unlearned(profile) if name in profiles else profile for name, profile in snapshot.profiles.items()
         },
         jobs={
-            name: _silent(job, refused=silenced(PlannedKind.JOB, name))
-            if silenced(PlannedKind.JOB, name) or silenced(PlannedKind.PROFILE, job.class_id)
-            else job
+            name: _silent(job, refused=name in jobs) if name in jobs or job.class_id in profiles else job
             for name, job in snapshot.jobs.items()
         },
-        budgets={name: budget for name, budget in snapshot.budgets.items() if not silenced(PlannedKind.BUDGET, name)},
         pools={
-            name: replace(pool, offering=None, quote=None, start_seconds=0.0)
-            if silenced(PlannedKind.POOL, name)
-            else pool
+            name: replace(pool, offering=None, quote=None, start_seconds=0.0) if name in pools else pool
             for name, pool in snapshot.pools.items()
         },
-        surveys={name: survey for name, survey in snapshot.surveys.items() if not silenced(PlannedKind.POOL, name)},
+        surveys={name: survey for name, survey in snapshot.surveys.items() if name not in pools},
+        budgets={name: budget for name, budget in snapshot.budgets.items() if name not in budgets},
+    )
+
+
+def _unlearned(profile: Profile) -> Profile:
+    return replace(
+        profile, phases=(Phase(1.0, ()),), declared=(), mean_work=None, arrivals_per_hour=None, reports=0, failed=()
     )
 
 

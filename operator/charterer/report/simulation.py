@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 CAPTION = (
     "Left above: mean completion time against dollars, a point for each simulation, "
     "the rates that Charterer pays joined. "
-    "Right above: the share of jobs that are complete after a time since their submission. Below: GPUs rented, and "
+    "Right above: the fraction of jobs that are complete after a time since their submission. Below: GPUs rented, and "
     "dollars spent on them, over time."
 )
 _NAVY: Final = "#003A5C"
@@ -149,15 +149,15 @@ def draw(simulated: Sequence[Simulated], as_format: str, budget: Money | None = 
         for run, look in shown:
             style = {**look, "label": _legend(run)}
             ascending = [time / 3600 for time in run.result.completion_seconds]
-            shares = [number / len(run.result.jobs) for number in range(len(ascending) + 1)]
+            fractions = [number / len(run.result.jobs) for number in range(len(ascending) + 1)]
             if ascending:
-                times.step([*ascending[:1], *ascending], shares, where="post", lw=1.6, **style)
+                times.step([*ascending[:1], *ascending], fractions, where="post", lw=1.6, **style)
             gpus.step(*_against(means(run.gpus, bin_seconds), seconds), where="post", lw=1.4, **style)
             spend.plot(*_against(run.spent, seconds), lw=1.6, **style)
         if budget is not None:
             _draw_budget(spend, budget, seconds)
         _logarithmic(times)
-        _name(times, "How long jobs take", "hours from submission to completion", "share of jobs complete")
+        _name(times, "How long jobs take", "hours from submission to completion", "fraction of jobs complete")
         _name(gpus, "What is rented", f"{unit} since the first submission", f"GPUs (mean over {span(bin_seconds)})")
         _name(spend, "What it costs", f"{unit} since the first submission", "US dollars so far")
         handles, labels = spend.get_legend_handles_labels()

@@ -171,10 +171,10 @@ def dollars_by_job(replayed: Sequence[ReplayResult]) -> Mapping[str, float]:
                 held[pool] = held.get(pool, 0.0) + seconds
         unused = sum(spent.dollars for pool, spent in part.result.spent_in.items() if not held.get(pool))
         for job in jobs:
-            shares = (
+            parts = (
                 part.result.spent_in[pool].dollars * seconds / held[pool]
                 for pool, seconds in job.pool_gpu_seconds.items()
                 if held[pool]
             )
-            dollars[job.name] = sum(shares) + unused / len(jobs)
+            dollars[job.name] = sum(parts) + unused / len(jobs)
     return dollars

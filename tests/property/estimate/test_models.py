@@ -135,7 +135,7 @@ def test_how_a_step_follows_its_synchronisation_is_its_derivative(x: tuple[float
 @given(unknowns, places, st.floats(-1.0, 1.0))
 def test_the_gradient_of_a_step_is_its_derivative(x: tuple[float, ...], where: Configuration, sync: float) -> None:
     assume(abs(x[Unknown.OVERLAP] - MOST_OVERLAP) > 1e-3)
-    _, gradient, share = step_gradients(x, StepFeatures.of([where], 128), sync)
+    _, gradient, by_sync_total = step_gradients(x, StepFeatures.of([where], 128), sync)
     small = 1e-5
     for unknown in Unknown:
         near = [
@@ -143,7 +143,7 @@ def test_the_gradient_of_a_step_is_its_derivative(x: tuple[float, ...], where: C
         ]
         assert gradient[0, unknown] == pytest.approx((near[1] - near[0]) / (2 * small), rel=1e-4, abs=1e-7)
     near = [log_step(x, where, 128, sync + by) for by in (-small, small)]
-    assert share[0] == pytest.approx((near[1] - near[0]) / (2 * small), rel=1e-4, abs=1e-7)
+    assert by_sync_total[0] == pytest.approx((near[1] - near[0]) / (2 * small), rel=1e-4, abs=1e-7)
 
 
 @given(st.floats(0.0, 1e6), st.floats(1.0, 1e4), st.floats(1.0, 10.0))

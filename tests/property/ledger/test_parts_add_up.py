@@ -11,7 +11,7 @@ from charterer.domain.money import ZERO, Money, Price, total
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.time import Instant
-from charterer.ledger.attribution import Holding, by_purpose, share_out
+from charterer.ledger.attribution import Holding, apportion, by_purpose
 from tests.factory import T0, instance, rental
 
 HOUR = 3_600_000_000
@@ -54,10 +54,10 @@ def test_sharing_out_is_exact_and_fair_to_a_micro_dollar(amount: int, weights: d
     whole = sum(weights.values())
     if whole == 0:
         return
-    shares = share_out(Money(amount), weights)
-    assert total(shares.values()) == Money(amount)
-    for name, share in shares.items():
-        assert abs(share.micros * whole - amount * weights[name]) < whole
+    parts = apportion(Money(amount), weights)
+    assert total(parts.values()) == Money(amount)
+    for name, part in parts.items():
+        assert abs(part.micros * whole - amount * weights[name]) < whole
 
 
 @given(rentals(one_price=True), spans, spans)

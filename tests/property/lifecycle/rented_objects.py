@@ -15,7 +15,7 @@ from charterer.domain.budget import Budget
 from charterer.domain.ids import InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Job, PodPhase, RunOutcome, RunRecord
 from charterer.domain.money import ZERO, Money
-from charterer.domain.nodes.waits import NO_ANSWERS
+from charterer.domain.nodes.waits import NO_LAUNCHES
 from charterer.domain.pool import Pool, Survey
 from charterer.domain.rental import Gang, Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
@@ -38,7 +38,7 @@ class Objects:
     budget_gone: bool = False
     former_ledgers: Money = ZERO
     """What budgets of the same name that are gone had paid."""
-    pools: dict[PoolId, Pool] = field(default_factory=lambda: {make.POOL: make.pool(answers=NO_ANSWERS)})
+    pools: dict[PoolId, Pool] = field(default_factory=lambda: {make.POOL: make.pool(launches=NO_LAUNCHES)})
     rentals: dict[RentalId, Rental] = field(default_factory=dict)
     jobs: dict[JobId, Job] = field(default_factory=dict)
     surveys: dict[PoolId, Survey] = field(default_factory=dict)

@@ -89,14 +89,14 @@ class World(Objects):
                 self.cloud.terminate(step.instance.id)
             case Cool():
                 pool, new = self._pool(step.pool, decided), step.cool_down
-                answers = with_refusal(pool.answers, new.since) if new.kind in LACKS else pool.answers
-                self.pools[step.pool] = replace(pool, cooled=with_cool_down(pool.cooled, new), answers=answers)
+                launches = with_refusal(pool.launches, new.since) if new.kind in LACKS else pool.launches
+                self.pools[step.pool] = replace(pool, cooled=with_cool_down(pool.cooled, new), launches=launches)
             case Reopen():
                 pool = self._pool(step.pool, decided)
                 self.pools[step.pool] = replace(pool, cooled=without_cool_downs(pool.cooled, step.since))
             case RecordOffer():
                 pool = self._pool(step.pool, decided)
-                self.pools[step.pool] = replace(pool, answers=reduce(with_start, step.starts, pool.answers))
+                self.pools[step.pool] = replace(pool, launches=reduce(with_start, step.starts, pool.launches))
             case CountLifetime():
                 self._count_lifetime(step, self._pool(step.pool, decided))
             case Fold() | OpenPeriod() | PruneFolded() | AddCosts():

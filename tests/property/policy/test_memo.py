@@ -15,7 +15,7 @@ from charterer.domain.ids import JobId
 from charterer.domain.plan import Verdict
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from tests.happenings import EVENTS, is_carried_out, some_world
+from tests.random_events import EVENTS, is_carried_out, some_world
 from tests.worlds import World
 
 

@@ -13,8 +13,8 @@ from charterer.policy import plan
 from tests.property.policy.test_plan_invariants import worlds
 from tests.worlds import World
 
-SHARE_OUT = "charterer.policy.actions.admission.shortage.share_out"
-SHARE_ROOM = "charterer.policy.actions.admission.queue.share_room"
+SHARE_OUT = "charterer.policy.actions.admission.shortage.allocate"
+SHARE_ROOM = "charterer.policy.actions.admission.queue.allot_room"
 
 
 def with_nodes_for_all(world: World) -> World:

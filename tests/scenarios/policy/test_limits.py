@@ -108,7 +108,9 @@ def test_a_job_of_a_class_without_a_rate_is_told_what_it_costs_and_what_may_be_c
     for name, hours in (("first", 10.0), ("second", 20.0)):
         world.job(name, gpus=8, hours_left=hours)
     said = plan(world.snapshot()).jobs[JobId("second")].reason.message
-    assert re.fullmatch(r"8 GPUs .*: it costs about \$3\d\d\.\d\d, and \$\d+\.\d\d may be committed to jobs now", said)
+    assert re.fullmatch(
+        r"8 GPUs .*: it costs about \$3\d\d\.\d\d, and the budget may commit only \$\d+\.\d\d to jobs now", said
+    )
 
 
 def test_nothing_is_started_when_the_money_is_gone() -> None:

@@ -52,7 +52,7 @@ def test_jobs_wait_for_money_when_they_and_those_before_them_cost_more_than_may_
     assert not verdict.feasible
     assert why(decided, "two") is ReasonCode.WAITING_FOR_BUDGET
     three = decided.jobs[JobId("three")].reason.message  # equally old: in the order of their names
-    assert "it costs about $51.73, and $48.27 may be committed to jobs now" in three
+    assert "it costs about $51.73, and the budget may commit only $48.27 to jobs now" in three
 
 
 def test_a_paused_pool_keeps_what_runs_and_rents_nothing_more() -> None:

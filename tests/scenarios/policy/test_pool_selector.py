@@ -156,7 +156,7 @@ def test_a_job_that_may_use_no_selected_pool_runs_on_and_is_told_which_are_left_
     decided = plan(world.snapshot())
     assert decided.commands == ()
     assert decided.jobs[JobId("train")].reason.message == (
-        "it runs on where it is, but could not start again: no GPUPool with a known price offers 8 GPUs of type fast: "
+        "it runs on, but could not start again: no GPUPool with a known price offers 8 GPUs of type fast: "
         "pools have slow; GPUBudget research rents only in GPUPools with speed=slow "
         "(spec.poolSelector), which leaves out fast"
     )
@@ -218,7 +218,7 @@ def test_a_full_pool_has_a_price_only_for_budgets_that_select_it() -> None:
     decided = plan(world.snapshot())
     assert decided.pools[PoolId("slow")].limit is Limit.MAX_NODES
     assert "fast" not in decided.pools
-    (charged,), (uncharged,) = full.shares.values(), free.shares.values()
+    (charged,), (uncharged,) = full.assignments.values(), free.assignments.values()
     assert charged.values.charge is not None
     assert uncharged.values.charge is None or uncharged.values.charge.rents == ()
 

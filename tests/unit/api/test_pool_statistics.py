@@ -12,7 +12,7 @@ from charterer.api.models.statistics.pool_statistics import (
     recorded_statistics,
 )
 from charterer.domain.nodes.hazard import NOTHING_COUNTED, NodeLifetimes
-from charterer.domain.nodes.waits import NO_ANSWERS
+from charterer.domain.nodes.waits import NO_LAUNCHES
 from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant
 from charterer.estimate.nodes.hazard import EndedNode, hazard, with_ended
@@ -22,11 +22,11 @@ COUNTED = with_ended(NOTHING_COUNTED, EndedNode("uid", 2.5, AT, True, 3, True, 7
 
 
 def test_what_was_counted_is_read_back() -> None:
-    assert recorded_statistics(packed_statistics(COUNTED, NO_ANSWERS)).known_lifetimes == COUNTED
+    assert recorded_statistics(packed_statistics(COUNTED, NO_LAUNCHES)).known_lifetimes == COUNTED
 
 
 def test_nothing_is_remembered_of_nothing() -> None:
-    assert packed_statistics(NOTHING_COUNTED, NO_ANSWERS) is None
+    assert packed_statistics(NOTHING_COUNTED, NO_LAUNCHES) is None
     assert recorded_statistics(None).known_lifetimes == NOTHING_COUNTED
 
 
@@ -37,7 +37,7 @@ def test_what_cannot_be_read_is_learned_anew(data: str, caplog: pytest.LogCaptur
 
 
 def test_uids_that_do_not_fit_are_left_out_oldest_first() -> None:
-    statistics = PoolStatistics.from_domain(NodeLifetimes(at=AT, counted=("a", "b", "c")), NO_ANSWERS)
+    statistics = PoolStatistics.from_domain(NodeLifetimes(at=AT, counted=("a", "b", "c")), NO_LAUNCHES)
     assert statistics is not None
     smaller = statistics.smaller()
     assert smaller is not None

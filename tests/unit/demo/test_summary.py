@@ -16,7 +16,7 @@ from demo.columns import Column, ColumnJob, really_run
 from demo.money import micros
 from demo.summary import Summary, fastest, jobs_csv, rendered, summarise
 from demo.view import View
-from tests.overlaps import unreadable, written_figures
+from tests.picture_text import unreadable, written_figures
 from tests.unit.demo import samples
 
 

@@ -34,7 +34,7 @@ def test_each_stock_out_in_a_row_doubles_it_up_to_a_quarter_of_an_hour() -> None
 
 
 def test_a_stock_out_that_is_asked_for_often_is_in_doubt_for_an_hour_as_any_other() -> None:
-    doubts = [seconds_between(each.until, each.doubted_until) for each in row(RefusalKind.STOCK_OUT, 6)]
+    doubts = [seconds_between(each.until, each.probation_until) for each in row(RefusalKind.STOCK_OUT, 6)]
     assert doubts == [60, 120, 240, 480, 3600, 3600]
     last = row(RefusalKind.STOCK_OUT, 6)[-1]
     assert again(last, after(last.until, 3599.0)).times == 7

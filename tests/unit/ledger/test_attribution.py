@@ -16,9 +16,9 @@ from charterer.ledger.attribution import (
     INCOMPLETE_GANG,
     OPENING,
     STARTING,
+    apportion,
     attribute,
     holdings,
-    share_out,
 )
 from tests.factory import (
     MARCH,
@@ -134,8 +134,8 @@ def test_a_jobs_cost_stays_when_its_rentals_are_gone() -> None:
 
 
 def test_leftover_micro_dollars_go_to_the_largest_remainders() -> None:
-    assert share_out(Money(10), {"a": 1, "b": 1, "c": 1}) == {"a": Money(4), "b": Money(3), "c": Money(3)}
-    assert share_out(Money(10), {"a": 0, "b": 2}) == {"b": Money(10)}
+    assert apportion(Money(10), {"a": 1, "b": 1, "c": 1}) == {"a": Money(4), "b": Money(3), "c": Money(3)}
+    assert apportion(Money(10), {"a": 0, "b": 2}) == {"b": Money(10)}
 
 
 def test_what_a_run_cost_is_on_record_whatever_becomes_of_its_rentals_and_of_the_runs_before() -> None:

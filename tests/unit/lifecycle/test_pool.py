@@ -8,7 +8,7 @@ from charterer.domain.budget import Mode
 from charterer.domain.errors import Problem
 from charterer.domain.ids import InstanceId, PoolId
 from charterer.domain.nodes.hazard import NodeLifetimes
-from charterer.domain.nodes.waits import NO_ANSWERS, NodeStart
+from charterer.domain.nodes.waits import NO_LAUNCHES, NodeStart
 from charterer.domain.order import RefusalKind
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
@@ -351,13 +351,13 @@ def test_an_offer_that_is_not_on_record_is_recorded_once_nothing_else_is_to_be_d
 def test_how_a_node_started_is_recorded_once_and_not_of_a_machine_that_was_found() -> None:
     machine = instance(launched=at(10))
     ready = rental("a100-1", machine, created=at(0), phase=RentalPhase.READY, ready=at(130))
-    told = step(snapshot(survey(machine), node("n-i1"), ready, pool(answers=NO_ANSWERS)))
+    told = step(snapshot(survey(machine), node("n-i1"), ready, pool(launches=NO_LAUNCHES)))
     assert isinstance(told, RecordOffer)
     assert told.starts == (NodeStart(at(0), at(10), at(130)),)
-    counted = pool(answers=with_start(NO_ANSWERS, told.starts[0]))
+    counted = pool(launches=with_start(NO_LAUNCHES, told.starts[0]))
     assert step(snapshot(survey(machine), node("n-i1"), ready, counted)) is None
     found = replace(ready, created=at(120))
-    assert step(snapshot(survey(machine), node("n-i1"), found, pool(answers=NO_ANSWERS))) is None
+    assert step(snapshot(survey(machine), node("n-i1"), found, pool(launches=NO_LAUNCHES))) is None
 
 
 def test_no_instance_is_adopted_while_a_rental_of_the_pool_cannot_be_read() -> None:

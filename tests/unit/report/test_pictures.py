@@ -15,7 +15,7 @@ from charterer.policy.explain.frontier import Frontier
 from charterer.policy.planner import solve_budgets
 from charterer.report.frontier import FrontierCurve, draw
 from charterer.report.pictures import CannotDraw, file_format
-from tests.overlaps import unreadable, written_figures
+from tests.picture_text import unreadable, written_figures
 from tests.worlds import World
 
 

@@ -61,7 +61,7 @@ class Nodes:
                 self.free[place.rental] -= place.gpus
             if placements:
                 assert self.pool.quote is not None
-                option = Option(self.pool.id, gpus, 1.0, self.pool.quote.price.share(gpus, self.size))
+                option = Option(self.pool.id, gpus, 1.0, self.pool.quote.price.for_gpus(gpus, self.size))
                 allocation = Allocation(job.last_run + 1, option, tuple(placements), self.snapshot.now)
                 self.commands.append(Allocate(job.id, allocation, _REASON))
             else:

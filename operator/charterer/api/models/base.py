@@ -274,7 +274,7 @@ class ConditionType(StrEnum):
     READY = "Ready"
     WITHIN_BUDGET = "WithinBudget"
     PRICE_DATA_FRESH = "PriceDataFresh"
-    LOAD_BORNE_OUT = "LoadBorneOut"
+    DECLARED_LOAD_CONFIRMED = "DeclaredLoadConfirmed"
     OVERLAPS = "Overlaps"
     LEFT_RUNNING = "LeftRunning"
     STOPPED = "Stopped"

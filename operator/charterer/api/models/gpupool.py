@@ -130,7 +130,7 @@ class GPUPoolSpec(CloudChoice):
             labels=dict(meta.labels),
             confirmed_price=_confirmed_price(meta),
             lifetimes=statistics.known_lifetimes,
-            answers=statistics.known_answers,
+            launches=statistics.known_launches,
             learns_waits=self.learn_waits,
             set_uid=_set_uid(meta),
         )
@@ -272,7 +272,7 @@ class GPUPoolRecord(ApiModel):
     def from_domain(cls, pool: Pool) -> Self:
         """The pool's record."""
         return cls(
-            machine_state=packed_statistics(pool.lifetimes, pool.answers),
+            machine_state=packed_statistics(pool.lifetimes, pool.launches),
             offering=None if pool.offering is None else OfferingStatus.from_domain(pool.offering),
             quote=None if pool.quote is None else QuoteStatus.from_domain(pool.quote),
             cooled=tuple([CoolDownStatus.from_domain(each) for each in pool.cooled]),

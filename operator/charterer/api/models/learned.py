@@ -47,7 +47,7 @@ class BatchTermsStatus(ApiModel):
     largest: Samples
     """Maximum total batch size."""
     largest_per_gpu: Samples
-    """Maximum samples that fit one GPU. Larger shares are accumulated over several passes."""
+    """Maximum samples that fit one GPU. Larger numbers are accumulated over several passes."""
     smallest_per_gpu: Samples = 1
     """Minimum samples per GPU."""
 

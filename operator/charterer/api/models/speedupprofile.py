@@ -297,8 +297,8 @@ class SpeedupProfileView(ApiModel):
     mean_work: Annotated[int, Field(ge=1, le=1_000_000_000_000)] | None = None
     """spec.meanWork, rounded to whole seconds."""
     conditions: Conditions = ()
-    """Ready, False if a curve cannot be used, with the reason; LoadBorneOut, False while not all of arrivalsPerHour
-    counts."""
+    """Ready, False if a curve cannot be used, with the reason; DeclaredLoadConfirmed, False while not all of
+    arrivalsPerHour counts."""
 
 
 class SpeedupProfileRecord(ApiModel):

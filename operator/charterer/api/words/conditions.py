@@ -47,7 +47,7 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "A limit on money keeps the job from an option that it would otherwise have."
     ),
     ConditionType.COMPLETE: Meaning("The job has completed."),
-    ConditionType.LOAD_BORNE_OUT: Meaning(
+    ConditionType.DECLARED_LOAD_CONFIRMED: Meaning(
         "All of the profile's declared `spec.arrivalsPerHour` counts in planning.",
         "If False: fewer jobs were submitted than declared, so less counts; correct the number, or wait for more jobs.",
     ),
@@ -161,7 +161,7 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
         "Do what the condition `Ready` of the GPUPool says, or set `spec.price.hourly`.",
     ),
     "NotAskedYet": Meaning("The operator has not asked the cloud yet."),
-    "NotBorneOut": Meaning(
+    "NotConfirmed": Meaning(
         "Fewer jobs were submitted than the profile declares, so less of its load counts.",
         "Correct `spec.arrivalsPerHour`.",
     ),

@@ -56,7 +56,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
         Both(_CHOSEN, options.TargetMissed(_AT, _LATER)),
         Both(
             _CHOSEN,
-            waits.RoomShared(waits.BetterAlone(_EIGHT), _POOL, 3, 0.05, False, _hourly("20"), _hourly("30")),
+            waits.RoomAllotted(waits.BetterAlone(_EIGHT), _POOL, 3, 0.05, False, _hourly("20"), _hourly("30")),
         ),
         Both(_CHOSEN, _LATE),
     ),
@@ -110,8 +110,8 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
     ReasonCode.STOPPED: (Wanted(_EIGHT, waits.RentsNothing()), nodes.NodesDrained()),
     ReasonCode.POOL_FULL: (
         Wanted(_EIGHT, _FULL),
-        Wanted(_EIGHT, waits.RoomShared(_FULL, _POOL, 1, None, False, _hourly("40"), _hourly("30"))),
-        Wanted(_EIGHT, waits.RoomShared(_FULL, _POOL, 3, None, True, _hourly("40"), _hourly("30"))),
+        Wanted(_EIGHT, waits.RoomAllotted(_FULL, _POOL, 1, None, False, _hourly("40"), _hourly("30"))),
+        Wanted(_EIGHT, waits.RoomAllotted(_FULL, _POOL, 3, None, True, _hourly("40"), _hourly("30"))),
         Wanted(_EIGHT, waits.RoomIsMade(waits.PoolFull(_POOL, 1, True, None), (_JOB,), 2)),
     ),
     ReasonCode.POOL_COOLING: (Wanted(_EIGHT, Both(waits.PoolCools(), _LATE)),),
@@ -151,7 +151,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
     ReasonCode.NOT_REGROUPED: (jobs.NotJoined("train-r1", ""), jobs.NotRegrouped("train-r1", 2)),
     ReasonCode.NOT_BELIEVED: (jobs.NotBelieved("(why the record is not believed)"),),
     ReasonCode.NOT_RECORDED: (nodes.NotOnRecord("research/train-r1", 1_200.0),),
-    ReasonCode.BACK_OFF: (jobs.RestsForRecord(1), jobs.Rests(1, _LATER, True)),
+    ReasonCode.BACK_OFF: (jobs.BacksOffForRecord(1), jobs.BacksOff(1, _LATER, True)),
     ReasonCode.IDLE: (nodes.Idle(_NODE), nodes.IdleUntilEnd(_NODE, _LATER)),
     ReasonCode.NOT_NEEDED: (nodes.NotWaitedFor(_NODE), nodes.GangGone(_JOB)),
     ReasonCode.DEMAND: (nodes.JobDemand(_JOB, _EIGHT, Money.of(20.0)), nodes.AnyDemand(Money.of(20.0))),

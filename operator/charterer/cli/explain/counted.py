@@ -40,7 +40,7 @@ def counted(option: Alternative, explanation: Explanation) -> list[Counted]:
         source = "-" if pool.quote is None else pool.quote.source
         found.insert(0, Counted("price", f"{chosen.price}, its share of {nodes}", source))
         if option.nodes not in (NodeSource.HERE, NodeSource.READY):
-            starts = pool.known_answers.starts
+            starts = pool.known_launches.starts
             known = f"{_MEASURED}, {count(round(starts), 'start')}" if starts else "declared"
             start = f"{format_duration(pool.likely_start_seconds)} until a new node is ready"
             found.append(Counted("start", start, known))

@@ -171,10 +171,10 @@ def _pays(explanation: Explanation) -> str:
 def _at_most(explanation: Explanation) -> str:
     """The most that the budget pays to end this job an hour earlier; empty where its own rate is not above that."""
     budget, solution = explanation.budget, explanation.solution
-    share = None if solution is None else solution.share(explanation.job)
-    if budget is None or budget.rate is None or share is None or share.group.most >= budget.rate:
+    assignment = None if solution is None else solution.assignment(explanation.job)
+    if budget is None or budget.rate is None or assignment is None or assignment.group.most >= budget.rate:
         return ""
-    return formatting.rate(Rate(share.group.worth(budget.rate)))
+    return formatting.rate(Rate(assignment.group.worth(budget.rate)))
 
 
 def _for_target(explanation: Explanation) -> str:
@@ -189,11 +189,11 @@ def _for_target(explanation: Explanation) -> str:
 def _mixes(explanation: Explanation) -> str:
     """For a class whose jobs take several paths, so that pools that are too small are used in full."""
     solution = explanation.solution
-    share = None if solution is None else solution.share(explanation.job)
-    if solution is None or share is None or not share.mixes:
+    assignment = None if solution is None else solution.assignment(explanation.job)
+    if solution is None or assignment is None or not assignment.mixes:
         return ""
     begin = " and ".join(
-        f"{formatting.share(part.fraction)} of them on {name(part.path[0])}" for part in share.path_shares
+        f"{formatting.percent(part.fraction)} of them on {name(part.path[0])}" for part in assignment.assigned_paths
     )
     return f"New jobs of its class begin {begin}: with this mix the pools that are too small are used in full."
 

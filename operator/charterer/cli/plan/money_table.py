@@ -51,7 +51,7 @@ def more_or_less_blocks(report: PlanReport) -> list[Block]:
             blocks.append(Paragraph(f"{budget}: {_ASSUMED}", Tone.FAINT))
             continue
         ends = (
-            f"pools have room for {formatting.share(frontier.room)} of them, whatever the amount"
+            f"pools have room for {formatting.percent(frontier.room)} of them, whatever the amount"
             if frontier.room < 1.0
             else f"they queue below {frontier.cheapest} a month; above {frontier.fastest} nothing faster is worth it"
         )

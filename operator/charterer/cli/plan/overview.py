@@ -29,7 +29,7 @@ def overview_blocks(answer: PlanAnswer, pictures: Sequence[Picture]) -> list[Blo
 
 def _sentence(solution: BudgetSolution, report: PlanReport) -> str:
     budget, verdict = solution.budget, report.plan.budgets[solution.budget.id]
-    part = f" ({formatting.share(verdict.spent.micros / budget.amount.micros)})" if budget.amount.micros else ""
+    part = f" ({formatting.percent(verdict.spent.micros / budget.amount.micros)})" if budget.amount.micros else ""
     spent = f"{budget.id} has spent {verdict.spent} of {budget.amount}{part} this month"
     frontier = report.frontiers[budget.id]
     if frontier.empty or not budget.amount.micros:

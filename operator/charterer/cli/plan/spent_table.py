@@ -70,7 +70,7 @@ def _rows(found: SpentByCause) -> Sequence[tuple[str | TableCell, ...]]:
         ("not sorted yet", found.uncounted, "since the ledger's last count, about a minute ago"),
     ]
     rows: list[tuple[str | TableCell, ...]] = [
-        (name, _exact(amount), formatting.share(amount.micros / found.spent.micros), meaning)
+        (name, _exact(amount), formatting.percent(amount.micros / found.spent.micros), meaning)
         for name, amount, meaning in amounts
         if amount != ZERO
     ]

@@ -133,7 +133,7 @@ def start_predictions(pools: Iterable[Pool]) -> list[StartPrediction]:
         StartPrediction(
             pool.id,
             pool.likely_start_seconds,
-            PredictionBasis.SEEN if pool.known_answers.starts else PredictionBasis.DECLARED,
+            PredictionBasis.SEEN if pool.known_launches.starts else PredictionBasis.DECLARED,
         )
         for pool in sorted(pools, key=lambda pool: pool.id)
     ]

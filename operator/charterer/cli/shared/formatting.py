@@ -44,14 +44,14 @@ def path(stages: Sequence[Stage]) -> str:
 
 
 def mixed(paths: Sequence[PathVerdict]) -> str:
-    """The only path, or each with the share of jobs that take it, the most frequent first."""
+    """The only path, or each with the fraction of jobs that take it, the most frequent first."""
     if len(paths) == 1:
         return path(paths[0].stages)
     often = sorted(paths, key=lambda one: -one.fraction)
-    return "; ".join(f"{share(one.fraction)} of jobs: {path(one.stages)}" for one in often)
+    return "; ".join(f"{percent(one.fraction)} of jobs: {path(one.stages)}" for one in often)
 
 
-def share(fraction: float) -> str:
+def percent(fraction: float) -> str:
     """Part of a whole in percent, which is never said to be none or all of it where it is not."""
     if 0.0 < fraction < 0.01:
         return "under 1%"
@@ -68,10 +68,10 @@ def minutes_per_dollar(seconds: float | None) -> str:
 def note(fit: BudgetFit, served: float) -> str:
     """A remark on how an amount fits the load; empty where there is none."""
     if fit is not BudgetFit.INFEASIBLE and served < 1.0:
-        return f"pools are too small if jobs keep coming at this rate: they have room for {share(served)} of them"
+        return f"pools are too small if jobs keep coming at this rate: they have room for {percent(served)} of them"
     match fit:
         case BudgetFit.INFEASIBLE:
-            return f"too small if jobs keep coming at this rate: it pays for {share(served)} of them"
+            return f"too small if jobs keep coming at this rate: it pays for {percent(served)} of them"
         case BudgetFit.SURPLUS:
             return "more than can be used: nothing faster is worth its price"
         case _:

@@ -31,7 +31,7 @@ def late_pool_json(name: PoolId, wait: LaunchWait) -> JsonValue:
     ``refusedPool`` and what follows it: of the last refusal, in doubt since then; of another pool of its account, or of
     itself.
     """
-    expected, doubt = wait.expected, wait.doubt
+    expected, probation = wait.expected, wait.probation
     said: dict[str, JsonValue] = {
         "name": name,
         "expectedSeconds": round(expected.seconds),
@@ -39,13 +39,13 @@ def late_pool_json(name: PoolId, wait: LaunchWait) -> JsonValue:
         "highSeconds": round(expected.high),
         "basis": "measured" if expected.measured else "assumed",
     }
-    if doubt is None:
+    if probation is None:
         return said
     return said | {
-        "refusedPool": doubt.by or name,
-        "refusedAt": format_instant(doubt.since),
-        "timesInARow": doubt.times,
-        "askedAgainAt": format_instant(doubt.until),
-        "kind": str(doubt.kind),
-        "code": doubt.code,
+        "refusedPool": probation.by or name,
+        "refusedAt": format_instant(probation.since),
+        "timesInARow": probation.times,
+        "askedAgainAt": format_instant(probation.until),
+        "kind": str(probation.kind),
+        "code": probation.code,
     }

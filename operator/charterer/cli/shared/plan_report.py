@@ -147,13 +147,13 @@ def _unpriced(pools: Iterable[Pool]) -> Iterable[Problem]:
 def _classes(solution: BudgetSolution) -> list[ClassRow]:
     """A row for each class of the budget."""
     rows = []
-    for verdict, ((_, menu, _), share) in zip(solution.classes(), solution.shares.items(), strict=True):
-        seconds, dollars = expected(share)
+    for verdict, ((_, menu, _), assignment) in zip(solution.classes(), solution.assignments.items(), strict=True):
+        seconds, dollars = expected(assignment)
         rows.append(
             ClassRow(
                 budget=verdict.budget,
                 class_id=verdict.class_id,
-                weight=share.group.weight,
+                weight=assignment.group.weight,
                 menu=menu,
                 arrivals_per_hour=verdict.arrivals_per_hour,
                 paths=verdict.paths,

@@ -106,8 +106,8 @@ async def withdraw(context: ExecutionContext, step: Withdraw) -> ActionOutcome:
 async def cool(context: ExecutionContext, step: Cool) -> ActionOutcome:
     """Record until when the pool is not asked again, and that it had none to give at this hour."""
     pool, new = context.decided.pool(step.pool), step.cool_down
-    answers = with_refusal(pool.answers, new.since) if new.kind in LACKS else pool.answers
-    await context.objects.record_pool(replace(pool, cooled=with_cool_down(pool.cooled, new), answers=answers))
+    launches = with_refusal(pool.launches, new.since) if new.kind in LACKS else pool.launches
+    await context.objects.record_pool(replace(pool, cooled=with_cool_down(pool.cooled, new), launches=launches))
     return ActionOutcome.DONE
 
 
@@ -121,8 +121,8 @@ async def reopen(context: ExecutionContext, step: Reopen) -> ActionOutcome:
 async def record_offer(context: ExecutionContext, step: RecordOffer) -> ActionOutcome:
     """Record what the cloud sells, for when it does not answer, and how its nodes started."""
     pool = context.decided.pool(step.pool)
-    answers = reduce(with_start, step.starts, pool.answers)
-    await context.objects.record_pool(replace(pool, offering=step.offering, quote=step.quote, answers=answers))
+    launches = reduce(with_start, step.starts, pool.launches)
+    await context.objects.record_pool(replace(pool, offering=step.offering, quote=step.quote, launches=launches))
     return ActionOutcome.DONE
 
 

@@ -16,22 +16,24 @@ from charterer.estimate.nodes.waits import with_others
 from charterer.providers.accounts import Account, account_of
 
 
-def with_correlated_answers(pools: Mapping[PoolId, Pool]) -> Mapping[PoolId, Pool]:
+def with_correlated_launches(pools: Mapping[PoolId, Pool]) -> Mapping[PoolId, Pool]:
     """The pools, each with what was counted of those that fail together with it."""
-    if not any(any(pool.answers.refused) for pool in pools.values()):
+    if not any(any(pool.launches.refused) for pool in pools.values()):
         return pools
     groups: dict[tuple[Account, frozenset[str]], list[PoolId]] = defaultdict(list)
     for name, pool in pools.items():
         places = frozenset(way.within(Scope.ZONE) for way in pool.ways)
         if places and "" not in places:
             groups[account_of(pool), places].append(name)
-    shared = {
-        name: with_others(pools[name].answers, [pools[other].answers for other in names if other != name])
+    added = {
+        name: with_others(pools[name].launches, [pools[other].launches for other in names if other != name])
         for names in groups.values()
         if len(names) > 1
         for name in names
     }
     return {
-        name: pool if shared.get(name, pool.answers) == pool.answers else replace(pool, shared_answers=shared[name])
+        name: pool
+        if added.get(name, pool.launches) == pool.launches
+        else replace(pool, correlated_launches=added[name])
         for name, pool in pools.items()
     }

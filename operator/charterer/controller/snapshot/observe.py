@@ -12,12 +12,12 @@ from charterer.cluster.store import ObjectKey
 from charterer.controller.known_pools import first_come, known_pools
 from charterer.controller.snapshot.by_id import budgets_by_id, pool_sets_by_id, pools_by_id, rentals_by_id
 from charterer.controller.snapshot.cluster_state import ClusterState
-from charterer.controller.snapshot.correlated_pools import with_correlated_answers
+from charterer.controller.snapshot.correlated_pools import with_correlated_launches
 from charterer.controller.snapshot.doubts import Suspicion, doubts, not_believed, rented_nodes, suspicions
 from charterer.controller.snapshot.hazards import with_hazards
 from charterer.controller.snapshot.job_work import total_work
 from charterer.controller.snapshot.node_notices import node_notices, with_notices
-from charterer.controller.snapshot.offers import believed, with_offer
+from charterer.controller.snapshot.offers import trusted, with_offer
 from charterer.controller.snapshot.paid_prices import paid, recorded_segments
 from charterer.controller.snapshot.payers import overlaps_of, payers_of
 from charterer.controller.snapshot.problems import with_misleading_variables, without_profile, without_weight
@@ -256,7 +256,7 @@ def _pools(state: ClusterState, now: Instant, memo: Memo) -> Mapping[PoolId, Poo
     declared = known_pools(state.pools, state.rentals, unread)
     offered = {name: with_offer(pool, state) for name, pool in declared.items()}
     acting = first_come(offered, state.surveys)
-    reached = with_correlated_answers(with_refusals_in_scope(acting, state.rentals.values()))
+    reached = with_correlated_launches(with_refusals_in_scope(acting, state.rentals.values()))
     return with_hazards(reached, state.rentals.values(), now, memo)
 
 
@@ -265,7 +265,7 @@ def _surveys(state: ClusterState, pools: Mapping[PoolId, Pool], memo: Memo) -> M
     notices, prices = memo(node_notices, state.nodes, state.rentals), memo(recorded_segments, state.rentals)
     noticed = {name: with_notices(survey, notices.get(name, ())) for name, survey in state.surveys.items()}
     return {
-        name: paid(pools[name], survey, prices, believed(pools[name], state.quotes.get(name)))
+        name: paid(pools[name], survey, prices, trusted(pools[name], state.quotes.get(name)))
         for name, survey in noticed.items()
         if name in pools
     }

@@ -45,7 +45,7 @@ def with_offer(pool: Pool, state: ClusterState) -> Pool:
     )
 
 
-def believed(pool: Pool, listed: Quote | None) -> Quote | None:
+def trusted(pool: Pool, listed: Quote | None) -> Quote | None:
     """The cloud's own quote; where it is held, with the price on record. ``pool``: with its offer."""
     if listed is None or pool.price_held is None or pool.quote is None:
         return listed

@@ -72,26 +72,26 @@ def overlaps_among(
     budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, DecodedNamespace]
 ) -> Sequence[Overlap]:
     """The namespaces that several budgets select, together where these are the same budgets."""
-    shared: dict[tuple[BudgetId, ...], Overlap] = {}
+    overlaps: dict[tuple[BudgetId, ...], Overlap] = {}
     for namespace, candidates in sorted(budgets_by_namespace(budgets, namespaces).items()):
         if len(candidates) > 1:
             key = tuple(budget.id for budget in candidates)
-            before = shared[key].namespaces if key in shared else ()
-            shared[key] = Overlap((*before, namespace), candidates)
-    return list(shared.values())
+            before = overlaps[key].namespaces if key in overlaps else ()
+            overlaps[key] = Overlap((*before, namespace), candidates)
+    return list(overlaps.values())
 
 
 def overlaps_of(
     budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, DecodedNamespace]
 ) -> Mapping[BudgetId, str]:
     """For each budget that selects a namespace together with another one: what it shares, and who pays there."""
-    shared: dict[BudgetId, list[Overlap]] = {}
+    overlaps: dict[BudgetId, list[Overlap]] = {}
     for overlap in overlaps_among(budgets, namespaces):
         for budget in overlap.budgets:
-            shared.setdefault(budget.id, []).append(overlap)
+            overlaps.setdefault(budget.id, []).append(overlap)
     return {
         budget: in_words([(overlap, overlap.for_reader(budget)) for overlap in those])
-        for budget, those in shared.items()
+        for budget, those in overlaps.items()
     }
 
 

@@ -290,7 +290,7 @@ def _next_end(pool: Pool, snapshot: Snapshot) -> str:
 
 def _launches(pool: Pool, now: Instant) -> LaunchesStatus | None:
     """The summary of refusals and starts; None before the first one, and where they do not count."""
-    return LaunchesStatus.from_domain(pool, now) if pool.known_answers.at is not None else None
+    return LaunchesStatus.from_domain(pool, now) if pool.known_launches.at is not None else None
 
 
 def _interruptions(pool: Pool) -> InterruptionsStatus | None:

@@ -76,7 +76,7 @@ def _to_target(job: Job, target: Instant, verdict: Verdict | None, now: Instant)
     return (
         False,
         TARGET_MISSED,
-        f"{missed} with what is left of the budget: the fastest path for that {late}; {fastest}",
+        f"{missed} with what is left of the budget: the fastest path that it pays for {late}; {fastest}",
     )
 
 

@@ -288,14 +288,14 @@ def _profile_view(
 
 def _borne_out(profile: Profile, counts: bool, now: Instant) -> Condition:
     """How far the declared load counts in the plan of its budget."""
-    shown = partial(condition, ConditionType.LOAD_BORNE_OUT, counts, now=now, generation=profile.generation)
+    shown = partial(condition, ConditionType.DECLARED_LOAD_CONFIRMED, counts, now=now, generation=profile.generation)
     if counts:
         return shown("Counted", f"the declared {profile.arrivals_per_hour:g} jobs an hour count")
     message = (
         f"not all of the declared {profile.arrivals_per_hour:g} jobs an hour count: only up to twice as many jobs, and "
         "twice as costly ones, as were seen of this class"
     )
-    return shown("NotBorneOut", message)
+    return shown("NotConfirmed", message)
 
 
 def _readable(profile: Profile, now: Instant) -> Condition:

@@ -32,7 +32,7 @@ class NodeStart:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class LaunchHistory:
     """Counts of a pool's answers and starts; all numbers are of ``at`` and count for less later.
 
     ``given``: hours in which a node was given, by hour of the week; ``refused``: hours in which every ask was refused.
@@ -66,7 +66,7 @@ class Answers:
         return exp(round(mean / _START_GRID) * _START_GRID)
 
 
-NO_ANSWERS: Final = Answers()
+NO_LAUNCHES: Final = LaunchHistory()
 
 
 @dataclass(frozen=True, slots=True)

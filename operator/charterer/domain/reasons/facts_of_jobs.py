@@ -49,15 +49,15 @@ class NoBudgetSelects:
 
 
 @dataclass(frozen=True, slots=True)
-class RestsForRecord:
+class BacksOffForRecord:
     """Its last run, which was withdrawn before it started, is not on record yet."""
 
     run: int
 
 
 @dataclass(frozen=True, slots=True)
-class Rests:
-    """It rests until ``until`` after a run that failed, or that never started."""
+class BacksOff:
+    """It backs off until ``until`` after a run that failed, or that never started."""
 
     run: int
     until: Instant
@@ -252,8 +252,8 @@ JobFact = (
     | JobInvalid
     | TemplateChecked
     | NoBudgetSelects
-    | RestsForRecord
-    | Rests
+    | BacksOffForRecord
+    | BacksOff
     | MaxCostSpent
     | TooDear
     | Stalls

@@ -52,11 +52,11 @@ class WaitsForFragment:
 
 @dataclass(frozen=True, slots=True)
 class LateNodes:
-    """A pool is expected to give a node after ``wait``. ``doubt``: the refusal for which that is in doubt."""
+    """A pool is expected to give a node after ``wait``. ``probation``: the refusal for which that is in doubt."""
 
     pool: PoolId
     wait: ExpectedWait
-    doubt: CoolDown | None
+    probation: CoolDown | None
 
 
 # --- its budget does not pay ------------------------------------------------------------------------------------------
@@ -208,10 +208,10 @@ BlockedFact = (
 
 
 @dataclass(frozen=True, slots=True)
-class RoomShared:
-    """Why an option cannot be had, and how the room of its pool is shared among ``waiting`` jobs.
+class RoomAllotted:
+    """Why an option cannot be had, and how the room of its pool is allotted to ``waiting`` jobs.
 
-    ``gap``: by which fraction another sharing could be better; None where that is not worth a word. ``any_price``:
+    ``gap``: by which fraction another allotment could be better; None where that is not worth a word. ``any_price``:
     whether a job is late whatever it gets. ``node``: what an hour of one more node would be worth beyond its price;
     ``payable``: what the budget may spend.
     """
@@ -348,7 +348,7 @@ WaitFact = (
     | OperatorFact
     | BlockedFact
     | BetterAlone
-    | RoomShared
+    | RoomAllotted
     | RoomIsMade
     | SelectorFact
     | NotAskedYet

@@ -38,9 +38,9 @@ def _(wanted: facts.Wanted) -> str:
 
 @tell.register
 def _(job: facts.RunsOn) -> str:
-    return f"it runs on where it is, but could not start again: {tell(job.why)}"
+    return f"it runs on, but could not start again: {tell(job.why)}"
 
 
 @tell.register
 def _(observed: facts.OnlyObserved) -> str:
-    return f"mode Observe, nothing is done: {tell(observed.why)}"
+    return f"mode is Observe, so nothing is done: {tell(observed.why)}"

@@ -40,14 +40,14 @@ def _(job: of.NoBudgetSelects) -> str:
 
 
 @tell.register
-def _(job: of.RestsForRecord) -> str:
+def _(job: of.BacksOffForRecord) -> str:
     return f"run {job.run} never started; the next run waits until its pods have ended"
 
 
 @tell.register
-def _(job: of.Rests) -> str:
+def _(job: of.BacksOff) -> str:
     ended = "failed" if job.started else "never started"
-    return f"run {job.run} {ended}; the next run is not before {format_second(job.until)}"
+    return f"run {job.run} {ended}; the next run begins at {format_second(job.until)} at the earliest"
 
 
 @tell.register
@@ -60,7 +60,7 @@ def _(job: of.MaxCostSpent) -> str:
 
 @tell.register
 def _(job: of.TooDear) -> str:
-    what = "the cheapest way to the end" if job.seconds is None else f"to train for {job.seconds} s"
+    what = "the cheapest way to finish" if job.seconds is None else f"training for {job.seconds} s"
     return (
         f"spec.maxCost is {job.max_cost}, {job.spent} are spent, and {what} ({name(job.option)}) needs "
         f"${job.needed:.2f}, including a reserve for an orderly stop: raise spec.maxCost to go on"
@@ -77,7 +77,7 @@ def _(job: of.Stalls) -> str:
 
 @tell.register
 def _(job: of.PredecessorLives) -> str:
-    return f"run {job.run} could not begin: its predecessor has not ended"
+    return f"run {job.run} could not begin: the run before it has not ended"
 
 
 @tell.register
@@ -107,7 +107,7 @@ def _(job: of.NotBelieved) -> str:
 
 @tell.register
 def _(job: of.WidthNotAllowed) -> str:
-    return f"it has {count(job.gpus, 'GPU')}, and spec.gpus says {job.least} to {job.most}"
+    return f"the job has {count(job.gpus, 'GPU')}, and spec.gpus allows {job.least} to {job.most}"
 
 
 @tell.register
@@ -122,44 +122,45 @@ def _(_: of.SpotNotAllowed) -> str:
 
 @tell.register
 def _(job: of.Forced) -> str:
-    return f"{tell(job.why)}: it goes to {name(job.to)}"
+    return f"{tell(job.why)}: it moves to {name(job.to)}"
 
 
 @tell.register
 def _(hold: of.InQuietHours) -> str:
-    return f"quiet hours until {format_minute(hold.until)}"
+    return f"no job is moved in the quiet hours, which last until {format_minute(hold.until)}"
 
 
 @tell.register
 def _(hold: of.MovedOften) -> str:
-    return f"it was moved {hold.times} times in 24 h, and maxPerJobPerDay is {hold.most}"
+    return f"the job was moved {count(hold.times, 'time')} in 24 h, and moves.maxPerJobPerDay is {hold.most}"
 
 
 @tell.register
 def _(_: of.DidNotJoin) -> str:
-    return "pods that were to join it did not"
+    return "pods that were added to the run did not join it"
 
 
 @tell.register
 def _(hold: of.AboveMaxCost) -> str:
-    return f"with it the job would cost more than its maxCost of {hold.max_cost}"
+    return f"the job would then cost more than its spec.maxCost ({hold.max_cost})"
 
 
 @tell.register
 def _(hold: of.LateForTarget) -> str:
-    return f"it would be late for its target {format_minute(hold.target)}"
+    return f"the job would then miss its target {format_minute(hold.target)}"
 
 
 @tell.register
 def _(hold: of.BeingMeasured) -> str:
-    return f"{hold.gpus} GPUs are being measured: at the latest until {moment(hold.until):%H:%MZ}"
+    until = f"{moment(hold.until):%H:%MZ}"
+    return f"the job's speed on {count(hold.gpus, 'GPU')} is being measured, until {until} at the latest"
 
 
 @tell.register
 def _(hold: of.CameFrom) -> str:
-    return f"it came from {name(hold.option)}: not before {format_minute(hold.until)}, when that is worth it"
+    return f"the job came from {name(hold.option)}, and a move back pays only from {format_minute(hold.until)} on"
 
 
 @tell.register
 def _(job: of.WouldPay) -> str:
-    return f"{name(job.to)} would pay, but {tell(job.held)}"
+    return f"a move to {name(job.to)} would pay, but {tell(job.held)}"

@@ -10,17 +10,17 @@ from charterer.domain.time import format_minute
 
 @tell.register
 def _(node: of.AnyDemand) -> str:
-    return f"demand; {node.reserved} are held back for the worst case"
+    return f"jobs need it; the budget reserves {node.reserved}, its cost in the worst case"
 
 
 @tell.register
 def _(node: of.JobDemand) -> str:
-    return f"{node.job} waits for {name(node.option)}; {node.reserved} are held back for the worst case"
+    return f"{node.job} waits for {name(node.option)}; the budget reserves {node.reserved}, its cost in the worst case"
 
 
 @tell.register
 def _(node: of.NodeEnds) -> str:
-    return f"{node.rental} ends at {format_minute(node.at)}; it leaves to save its work"
+    return f"{node.rental} ends at {format_minute(node.at)}; the job leaves it first, to save its work"
 
 
 @tell.register
@@ -62,12 +62,12 @@ def _(node: of.PodHangs) -> str:
 
 @tell.register
 def _(node: of.NotOnRecord) -> str:
-    return f"{node.run} ended, and {node.seconds / 60:.0f} minutes later this is not on record"
+    return f"{node.run} ended, and its end is not on record {node.seconds / 60:.0f} minutes later"
 
 
 @tell.register
 def _(_: of.HeldUp) -> str:
-    return "it held a run up, and nobody uses it now"
+    return "it slowed a run down, and no job uses it now"
 
 
 @tell.register
@@ -77,7 +77,7 @@ def _(node: of.PodWasSlow) -> str:
 
 @tell.register
 def _(_: of.NodesDrained) -> str:
-    return "a person has the operator drained: all nodes are ended"
+    return "the operator was told to end all nodes (charterer drain)"
 
 
 @tell.register
@@ -100,7 +100,7 @@ def _(node: of.HardLimitNear) -> str:
 
 @tell.register
 def _(node: of.HourlyLimitPassed) -> str:
-    return f"{node.hourly} at worst prices exceed the hourly limit {node.limit}"
+    return f"its budget's nodes cost up to {node.hourly}, more than spec.maxHourlyRate ({node.limit})"
 
 
 @tell.register
@@ -120,7 +120,10 @@ def _(node: of.NotWaitedFor) -> str:
 
 @tell.register
 def _(node: of.GangIncomplete) -> str:
-    return f"{node.job} needs {node.nodes} nodes at once, and {node.came} came: what no other job uses is given back"
+    return (
+        f"{node.job} needs {node.nodes} nodes at once, and {node.came} came: those that no other job uses are given "
+        "back"
+    )
 
 
 @tell.register

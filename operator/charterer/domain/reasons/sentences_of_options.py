@@ -30,7 +30,7 @@ def _(job: of.Chosen) -> str:
 def _faster(way: of.Faster) -> str:
     return (
         f"{name(way.option)} would save {format_duration(way.saved)} for {way.more}, {way.hourly} per hour saved, "
-        f"budget pays up to {way.pays}"
+        f"and the budget pays up to {way.pays}"
     )
 
 
@@ -41,7 +41,7 @@ def _(job: of.MovePays) -> str:
         saves = f"save {-job.cost} for {format_duration(-job.saved)} more"
     room = ""
     if job.room != ZERO:
-        room = f" and {max(job.room, -job.room)} {'more' if job.room > ZERO else 'less'} of room in full pools"
+        room = f" and {max(job.room, -job.room)} {'more' if job.room > ZERO else 'less'} for room in full pools"
     pays = "any price" if job.pays is None else job.pays
     return (
         f"with {format_duration(job.left)} left on {name(job.here)}, {name(job.to)} {saves}{room}, restart included; "
@@ -53,7 +53,7 @@ def _(job: of.MovePays) -> str:
 def _(job: of.MakesRoom) -> str:
     cost = f"{max(job.cost, -job.cost)} {'more' if job.cost > ZERO else 'less'}"
     return (
-        f"{name(job.to)} instead of {name(job.here)}, to make room for jobs that wait: it ends "
+        f"{name(job.to)} instead of {name(job.here)}, to make room for jobs that wait: this job ends "
         f"{format_duration(job.later)} later for {cost}, and their time is worth more"
     )
 
@@ -82,7 +82,7 @@ def _(job: of.RestartedAtOnce) -> str:
 
 @tell.register
 def _(job: of.RunsMeanwhile) -> str:
-    return f"{name(job.option)} until the other nodes for {name(job.wanted)} are ready"
+    return f"it runs on {name(job.option)} until the other nodes for {name(job.wanted)} are ready"
 
 
 @tell.register
@@ -93,16 +93,16 @@ def _(job: of.TargetKept) -> str:
 @tell.register
 def _(job: of.TargetNotPaid) -> str:
     return (
-        f"target {format_minute(job.target)} cannot be met with what is left of the budget: the fastest path for that "
-        f"ends {format_minute(job.end)}"
+        f"target {format_minute(job.target)} cannot be met with what is left of the budget: the fastest path "
+        f"that it pays for ends {format_minute(job.end)}"
     )
 
 
 @tell.register
 def _(job: of.TargetOutOfReach) -> str:
     return (
-        f"target {format_minute(job.target)} cannot be met, so it counts as none: the fastest path ends "
-        f"{format_minute(job.end)}"
+        f"target {format_minute(job.target)} cannot be met, so the job is planned as one without a target: "
+        f"the fastest path ends {format_minute(job.end)}"
     )
 
 

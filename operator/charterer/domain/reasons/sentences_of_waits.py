@@ -6,7 +6,7 @@ from charterer.domain.reasons import facts_of_waits as of
 from charterer.domain.reasons.phrases import all_nodes, format_duration, name
 from charterer.domain.reasons.room import tell
 from charterer.domain.time import Instant, format_minute, format_second
-from charterer.sentences import count, did_you_mean, names
+from charterer.sentences import count, did_you_mean, is_or_are, names
 
 _NAMED = 5
 """Pools, and labels of one pool, that are named at most."""
@@ -17,38 +17,39 @@ _OR_WAIT = "raise it, or wait until others are given back"
 
 @tell.register
 def _(job: of.WaitsForNodes) -> str:
-    return f"waits until {names(job.nodes)} can take it"
+    return f"it waits until {names(job.nodes)} can take it"
 
 
 @tell.register
 def _(job: of.WaitsForOldNode) -> str:
     return (
-        f"{name(job.option)} wanted: a node that is in use is expected to be left in {format_duration(job.seconds)}, "
-        f"whereas a new one would cost {job.bill} while it starts for {format_duration(job.start)}"
-        f"{_at_the_latest(job.until)}"
+        f"{name(job.option)} wanted: a node in use is expected to be free in {format_duration(job.seconds)}, and a "
+        f"new one would cost {job.bill} in the {format_duration(job.start)} that it starts{_at_the_latest(job.until)}"
     )
 
 
 @tell.register
 def _(job: of.WaitsForFragment) -> str:
-    what = "" if job.others is None else f"{count(job.others, 'GPU')} for another job "
+    free = "it is" if job.option.gpus == 1 else "they are"
+    if job.others is not None:
+        free = f"{count(job.others, 'GPU')} for another waiting job {is_or_are(job.others)}"
     return (
-        f"{name(job.option)} wanted: {what}expected in {format_duration(job.seconds)} on a node that is in use, "
-        f"whereas the other GPUs of a new node would cost {job.idle} until others come{_at_the_latest(job.until)}"
+        f"{name(job.option)} wanted: {free} expected to be free in {format_duration(job.seconds)} on a node in use, "
+        f"and the unused GPUs of a new node would cost {job.idle} until other jobs come{_at_the_latest(job.until)}"
     )
 
 
 def _at_the_latest(until: Instant) -> str:
-    return f"; it is rented at {format_second(until)} at the latest"
+    return f"; a new node is rented at {format_second(until)} at the latest"
 
 
 @tell.register
 def _(late: of.LateNodes) -> str:
-    told, doubt, wait = [], late.doubt, late.wait
-    if doubt is not None:
-        whose = "" if doubt.by is None else f"GPUPool {doubt.by} was "
-        times = "" if doubt.times == 1 else f" {doubt.times} times in a row, last"
-        told.append(f"{whose}refused{times} at {format_minute(doubt.since)}: {doubt.code}")
+    told, probation, wait = [], late.probation, late.wait
+    if probation is not None:
+        whose = "" if probation.by is None else f"GPUPool {probation.by} was "
+        times = "" if probation.times == 1 else f" {probation.times} times in a row, last"
+        told.append(f"{whose}refused{times} at {format_minute(probation.since)}: {probation.code}")
     if wait.measured:
         between = f"{format_duration(wait.low)} to {format_duration(wait.high)}"
         told.append(f"{between}, measured in {wait.hours:.0f} hours like this one")
@@ -66,7 +67,7 @@ def _(_: of.OthersWaitForMoney) -> str:
 
 @tell.register
 def _(job: of.CostsTooMuch) -> str:
-    return f"it costs about {job.cost}, and {job.left} may be committed to jobs now"
+    return f"it costs about {job.cost}, and the budget may commit only {job.left} to jobs now"
 
 
 @tell.register
@@ -81,14 +82,17 @@ def _(limit: of.AboveHourlyLimit) -> str:
 
 @tell.register
 def _(limit: of.HourlyLimitUsed) -> str:
-    return f"a node costs {limit.node}, and nodes for {limit.hourly} of spec.maxHourlyRate ({limit.limit}) are rented"
+    return (
+        f"a node costs {limit.node}, and the nodes that are rented cost {limit.hourly} of the {limit.limit} that "
+        "spec.maxHourlyRate allows"
+    )
 
 
 @tell.register
 def _(limit: of.HardLimitUsed) -> str:
     return (
-        f"a node may cost {limit.needed} until it can be given back, and {limit.left} of spec.hardLimit "
-        f"({limit.limit}) is not committed"
+        f"a node may cost {limit.needed} until it can be given back, and only {limit.left} of "
+        f"spec.hardLimit ({limit.limit}) is not committed yet"
     )
 
 
@@ -103,8 +107,8 @@ def _(limit: of.OperatorNodesUsed) -> str:
 @tell.register
 def _(limit: of.OperatorHourlyUsed) -> str:
     return (
-        f"a node costs up to {limit.node}, the operator's nodes may cost {limit.limit} in all (--max-dollars-per-hour, "
-        f"chart value limits.dollarsPerHour), and those it has {limit.hourly}: {_OR_WAIT}"
+        f"a node costs up to {limit.node}, and the operator's nodes cost {limit.hourly} of the {limit.limit} that they "
+        f"may cost in all (--max-dollars-per-hour, chart value limits.dollarsPerHour): {_OR_WAIT}"
     )
 
 
@@ -118,7 +122,7 @@ def _(_: of.RentsNothing) -> str:
 
 @tell.register
 def _(_: of.PoolCools) -> str:
-    return "its pool had none to give and is asked again later"
+    return "its pool had no node to give, and is asked again later"
 
 
 @tell.register
@@ -153,23 +157,25 @@ def _(_: of.NoNodeNow) -> str:
 
 @tell.register
 def _(full: of.PoolFull) -> str:
-    apart = "" if full.apart is None else f", and its {full.apart} free GPUs are not together as the job needs them"
+    apart = ""
+    if full.apart is not None:
+        apart = f", and its {count(full.apart, 'free GPU')} {is_or_are(full.apart)} spread over too many nodes"
     return f"{full.pool} has {all_nodes(full.nodes, full.by_group)}{apart}"
 
 
 @tell.register
 def _(job: of.BetterAlone) -> str:
-    return f"{name(job.option)} would be better for it alone"
+    return f"{name(job.option)} would be better for this job alone"
 
 
 @tell.register
-def _(room: of.RoomShared) -> str:
+def _(room: of.RoomAllotted) -> str:
     text, whom, one = tell(room.why), "it", "it"
     if room.waiting > 1:
-        text += f"; the room of {room.pool} is shared among {room.waiting} waiting jobs by what their time is worth"
+        text += f"; the room of {room.pool} is allotted to {room.waiting} waiting jobs by what their time is worth"
         whom, one = "them", "one of them"
     if room.gap is not None:
-        text += f" (another sharing is worth {room.gap:.0%} more at most)"
+        text += f" (another allotment would be worth at most {room.gap:.0%} more)"
     if room.any_price:
         return f"{text}; {one} is late for its targetCompletionTime whatever it gets, so it pays any price"
     worth = f"{room.node} to {whom}, beyond its price"
@@ -182,7 +188,7 @@ def _(room: of.RoomShared) -> str:
 def _(room: of.RoomIsMade) -> str:
     others = f"{count(room.far, 'job')} of {'another namespace' if room.far == 1 else 'other namespaces'}"
     who = " and ".join(filter(None, [names(room.near), others if room.far else ""]))
-    text = f"go on with fewer GPUs to make room for it ({who})" if who else "leave GPUs that it gets then"
+    text = f"go on with fewer GPUs to make room for it ({who})" if who else "are leaving GPUs that it gets"
     return f"{tell(room.full)}, and running jobs {text}"
 
 

@@ -134,19 +134,21 @@ class RunReports:
         return Bottleneck(BottleneckKind.SLOW_WORKER, self.run, value, min(lost, 0.99), min(recovered, 0.99), worst)
 
     def _starved(self) -> Bottleneck | None:
-        shares = {index: pod.load.median for index, pod in self._pods.items() if pod.load.found}
-        if not shares:
+        fractions = {index: pod.load.median for index, pod in self._pods.items() if pod.load.found}
+        if not fractions:
             return None
-        worst = max(shares, key=lambda index: shares[index])
-        pod = worst if len(shares) < self.pods else None
-        return Bottleneck(BottleneckKind.INPUT_STARVED, self.run, shares[worst], min(shares[worst], 0.99), pod=pod)
+        worst = max(fractions, key=lambda index: fractions[index])
+        pod = worst if len(fractions) < self.pods else None
+        return Bottleneck(
+            BottleneckKind.INPUT_STARVED, self.run, fractions[worst], min(fractions[worst], 0.99), pod=pod
+        )
 
     def _sync_bound(self) -> Bottleneck | None:
         """All pods wait, so it is not for one of them."""
         if len(self._pods) < self.pods or not all([pod.sync.found for pod in self._pods.values()]):
             return None
-        share = min([pod.sync.median for pod in self._pods.values()])
-        return Bottleneck(BottleneckKind.SYNC_BOUND, self.run, share, min(share, 0.99))
+        fraction = min([pod.sync.median for pod in self._pods.values()])
+        return Bottleneck(BottleneckKind.SYNC_BOUND, self.run, fraction, min(fraction, 0.99))
 
 
 def _seconds(pod: _Pod) -> float:

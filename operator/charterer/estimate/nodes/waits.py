@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import exp, log, sqrt
 from typing import Final
 
-from charterer.domain.nodes.waits import SLOTS, STARTS_ASSUMED, Answers, ExpectedWait, NodeStart
+from charterer.domain.nodes.waits import SLOTS, STARTS_ASSUMED, ExpectedWait, LaunchHistory, NodeStart
 from charterer.domain.time import Instant, moment, seconds_between
 
 HALF_LIFE_SECONDS: Final = 28 * 86_400.0
@@ -36,18 +36,18 @@ _LEAST_AVAILABLE: Final = 0.01
 # --- counting ---------------------------------------------------------------------------------------------------------
 
 
-def with_refusal(answers: Answers, at: Instant) -> Answers:
+def with_refusal(launches: LaunchHistory, at: Instant) -> LaunchHistory:
     """The numbers with one more refusal; the same ones where the hour has a node or a refusal already."""
     hour = _hour(at)
-    if hour in (answers.last_given, answers.last_refused):
-        return answers
-    aged = _aged(answers, at)
+    if hour in (launches.last_given, launches.last_refused):
+        return launches
+    aged = _aged(launches, at)
     return replace(aged, refused=_added(aged.refused, at, 1.0), last_refused=hour)
 
 
-def with_start(answers: Answers, start: NodeStart) -> Answers:
+def with_start(launches: LaunchHistory, start: NodeStart) -> LaunchHistory:
     """The numbers with one more node."""
-    aged, hour = _aged(answers, start.ready), _hour(start.launched)
+    aged, hour = _aged(launches, start.ready), _hour(start.launched)
     if hour == aged.last_refused:  # a node came later in that hour
         aged = replace(aged, refused=_added(aged.refused, start.launched, -1.0), last_refused=-1)
     if hour > aged.last_given:
@@ -63,7 +63,7 @@ def with_start(answers: Answers, start: NodeStart) -> Answers:
     )
 
 
-def with_others(own: Answers, others: Sequence[Answers]) -> Answers:
+def with_others(own: LaunchHistory, others: Sequence[LaunchHistory]) -> LaunchHistory:
     """The counts of a pool and of others that fail together with it: what they saw of an hour counts once.
 
     Starts are the pool's own.
@@ -85,25 +85,25 @@ def _added(numbers: Sequence[float], at: Instant, more: float) -> tuple[float, .
     return tuple([max(number + more, 0.0) if here == slot else number for here, number in enumerate(numbers)])
 
 
-def _aged(answers: Answers, now: Instant) -> Answers:
+def _aged(launches: LaunchHistory, now: Instant) -> LaunchHistory:
     """The numbers as they count at ``now``, or as they are where ``now`` lies before."""
-    if answers.at is None or now <= answers.at:
-        return replace(answers, at=answers.at or now)
-    keep = _kept(answers, now)
+    if launches.at is None or now <= launches.at:
+        return replace(launches, at=launches.at or now)
+    keep = _kept(launches, now)
     return replace(
-        answers,
-        given=tuple([hours * keep for hours in answers.given]),
-        refused=tuple([hours * keep for hours in answers.refused]),
-        starts=answers.starts * keep,
-        logs=answers.logs * keep,
-        squares=answers.squares * keep,
-        queued=answers.queued * keep,
+        launches,
+        given=tuple([hours * keep for hours in launches.given]),
+        refused=tuple([hours * keep for hours in launches.refused]),
+        starts=launches.starts * keep,
+        logs=launches.logs * keep,
+        squares=launches.squares * keep,
+        queued=launches.queued * keep,
         at=now,
     )
 
 
-def _kept(answers: Answers, now: Instant) -> float:
-    since = 0.0 if answers.at is None else max(seconds_between(answers.at, now), 0.0)
+def _kept(launches: LaunchHistory, now: Instant) -> float:
+    since = 0.0 if launches.at is None else max(seconds_between(launches.at, now), 0.0)
     return exp(-log(2.0) * since / HALF_LIFE_SECONDS)
 
 
@@ -120,28 +120,28 @@ def _hour(at: Instant) -> int:
 # --- what is expected -------------------------------------------------------------------------------------------------
 
 
-def queue_seconds(answers: Answers) -> float:
+def queue_seconds(launches: LaunchHistory) -> float:
     """Mean seconds from the ask to the launch, in whole minutes: what is shorter is no wait."""
-    return answers.queued / (answers.starts + STARTS_ASSUMED) // _MINUTE * _MINUTE
+    return launches.queued / (launches.starts + STARTS_ASSUMED) // _MINUTE * _MINUTE
 
 
-def waits(answers: Answers) -> bool:
+def waits(launches: LaunchHistory) -> bool:
     """Whether a wait may be expected at some hour."""
-    return queue_seconds(answers) > 0.0 or any(answers.refused)
+    return queue_seconds(launches) > 0.0 or any(launches.refused)
 
 
-def expected_wait(answers: Answers, now: Instant, refused_seconds: float | None = None) -> ExpectedWait:
+def expected_wait(launches: LaunchHistory, now: Instant, refused_seconds: float | None = None) -> ExpectedWait:
     """The wait for a node that is asked for at ``now``.
 
     ``refused_seconds``: how long the pool is expected to refuse on, from its last row of refusals alone; None where it
     is not known to refuse now. What has been seen of such hours counts against it by the hours seen. The interval of
     that alone is the one of a Pareto distribution with exponent 2.
     """
-    queued, assumed = queue_seconds(answers), refused_seconds or 0.0
-    if not any(answers.refused):
+    queued, assumed = queue_seconds(launches), refused_seconds or 0.0
+    if not any(launches.refused):
         low, high = (assumed * (chance**-0.5 - 1.0) + queued for chance in (0.95, 0.05))
         return ExpectedWait(assumed + queued, low, high, 0.0, measured=False)
-    week = _week(answers, now)
+    week = _week(launches, now)
     slot, left = slot_of(now), _HOUR - (now % 3_600_000_000) / 1e6
     seen = week.seen[slot]
     waits = [_wait(week, slot, left, shift, out=refused_seconds is not None) for shift in (0.0, _Z, -_Z)]
@@ -151,9 +151,9 @@ def expected_wait(answers: Answers, now: Instant, refused_seconds: float | None 
     return ExpectedWait(seconds, low, high, seen, measured=seen >= MEASURED_HOURS)
 
 
-def availability(answers: Answers, now: Instant) -> float:
+def availability(launches: LaunchHistory, now: Instant) -> float:
     """The chance that a node can be had in this hour of the week."""
-    return _week(answers, now).available[slot_of(now)]
+    return _week(launches, now).available[slot_of(now)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,17 +165,17 @@ class _Week:
     seen: tuple[float, ...]
 
 
-def _week(answers: Answers, now: Instant) -> _Week:
-    keep = _kept(answers, now)
-    given, refused = sum(answers.given) * keep, sum(answers.refused) * keep
+def _week(launches: LaunchHistory, now: Instant) -> _Week:
+    keep = _kept(launches, now)
+    given, refused = sum(launches.given) * keep, sum(launches.refused) * keep
     mean = (given + TRUSTED_HOURS) / (given + refused + TRUSTED_HOURS)
     available, deviation, seen = [], [], []
     for slot in range(SLOTS):
         alike = [day * 24 + slot % 24 for day in (range(5) if slot < 120 else range(5, 7))]
-        similar = sum([answers.given[other] for other in alike]) * keep
-        similar_refused = sum([answers.refused[other] for other in alike]) * keep
+        similar = sum([launches.given[other] for other in alike]) * keep
+        similar_refused = sum([launches.refused[other] for other in alike]) * keep
         likely = (similar + SHRINKAGE * mean) / (similar + similar_refused + SHRINKAGE)
-        here, here_refused = answers.given[slot] * keep, answers.refused[slot] * keep
+        here, here_refused = launches.given[slot] * keep, launches.refused[slot] * keep
         chance = (here + SHRINKAGE * likely) / (here + here_refused + SHRINKAGE)
         available.append(chance)
         seen.append(similar + similar_refused)

@@ -103,10 +103,10 @@ def predicted_seconds(
         return here.expected, float(variance)
     points = [point for point, _ in known]
     among = _covariance(points, points) + np.diag([one.variance for _, one in known])
-    shared = _covariance([here], points)[0]
-    weights = np.linalg.solve(among, shared)
+    covariance = _covariance([here], points)[0]
+    weights = np.linalg.solve(among, covariance)
     off = np.array([one.log_seconds - point.expected for point, one in known])
-    return here.expected + float(weights @ off), float(variance - weights @ shared)
+    return here.expected + float(weights @ off), float(variance - weights @ covariance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,16 +131,16 @@ class _Point:
 
 
 def _covariance(rows: Sequence[_Point], columns: Sequence[_Point]) -> Array:
-    return np.array([[_shared(row, column) for column in columns] for row in rows])
+    return np.array([[_pair_covariance(row, column) for column in columns] for row in rows])
 
 
-def _shared(one: _Point, other: _Point) -> float:
+def _pair_covariance(one: _Point, other: _Point) -> float:
     """The covariance of two classes' log seconds a sample."""
     same_type, same_family = one.gpu_type == other.gpu_type, one.family == other.family
-    shared = TYPE_SPREAD**2 if same_type else 0.0
+    covariance = TYPE_SPREAD**2 if same_type else 0.0
     if same_family:
-        shared += FAMILY_SPREAD**2 + FAMILY_SLOPE_SPREAD**2 * one.x * other.x
-        shared += FAMILY_TYPE_SPREAD**2 if same_type else 0.0
+        covariance += FAMILY_SPREAD**2 + FAMILY_SLOPE_SPREAD**2 * one.x * other.x
+        covariance += FAMILY_TYPE_SPREAD**2 if same_type else 0.0
     if one.class_id == other.class_id:
-        shared += MODEL_SPREAD**2 + (MODEL_TYPE_SPREAD**2 if same_type else 0.0)
-    return shared
+        covariance += MODEL_SPREAD**2 + (MODEL_TYPE_SPREAD**2 if same_type else 0.0)
+    return covariance

@@ -19,7 +19,7 @@ def new_starts(pool: Pool, rentals: Sequence[Rental]) -> tuple[NodeStart, ...]:
 
     One that became ready in the same instant as the last one is missed if it comes to light later, which costs nothing.
     """
-    through = pool.answers.through
+    through = pool.launches.through
     found = [
         NodeStart(rental.created, rental.launched, rental.ready)
         for rental in rentals

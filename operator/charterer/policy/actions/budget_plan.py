@@ -11,7 +11,7 @@ from charterer.domain.option import Option
 from charterer.domain.plan import Reason
 from charterer.domain.snapshot import Snapshot
 from charterer.policy.actions.decisions import Decisions
-from charterer.policy.actions.room_shares import Shares
+from charterer.policy.actions.room_allotment import RoomAllotment
 from charterer.policy.actions.triage import JobTriage
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.solution import BudgetSolution
@@ -26,15 +26,15 @@ from charterer.policy.outlook.placer import Placer
 class MovableRun:
     """A running job that must move or may gain by it."""
 
-    share: GroupAssignment
+    assignment: GroupAssignment
     moves: JobMoves
 
 
 class BudgetPlan:
     """What the rules of ``budget_actions`` read and write.
 
-    ``jobs``: what is to be done with each. ``ending``: rentals that end, and why. ``shares``: how the room of pools
-    that are too small is shared. ``movable``: running jobs that must move or may gain by it.
+    ``jobs``: what is to be done with each. ``ending``: rentals that end, and why. ``allotment``: the room of
+    pools that are too small. ``movable``: running jobs that must move or may gain by it.
     """
 
     def __init__(
@@ -48,17 +48,17 @@ class BudgetPlan:
         self.outlook = Outlook(solution, placer)
         self.gate = MoveGate(solution)
         self.decided = Decisions(solution)
-        self.shares: Shares | None = None
+        self.allotment: RoomAllotment | None = None
         self.movable: list[MovableRun] = []
 
     @property
     def making_room(self) -> bool:
         """Whether GPUs are about to be left for jobs that wait: then nobody else moves in this plan."""
-        return self.shares is not None and self.shares.making_room
+        return self.allotment is not None and self.allotment.making_room
 
     def claim(self, job: Job, option: Option, *, only_ready: bool = False, without: RentalId | None = None) -> GpuClaim:
         """GPUs for a job, or why there are none (``Placer.claim``)."""
-        share, pods = self.solution.share(job), self.placer.pods
-        others = () if share is None else share.group.menu.options
+        assignment, pods = self.solution.assignment(job), self.placer.pods
+        others = () if assignment is None else assignment.group.menu.options
         fewest = min([pods(each) for each in (option, *others) if each.pool == option.pool])
         return self.placer.claim(job, option, fewest, only_ready=only_ready, without=without)

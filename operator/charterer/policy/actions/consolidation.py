@@ -1,10 +1,10 @@
 """Nodes that are left half empty: their jobs move together to free GPUs of other nodes, and the node is given back.
 
-A job of fewer GPUs than a node is charged its share, but the bill is for whole nodes: whoever ends beside it leaves
-GPUs that are paid for and unused. To move all jobs of a node into such holes ends its bill t seconds sooner, t being
-what the longest of them has left; where that is longer than what the longest job of another node has left, the bill of
-that one ends e seconds later. Each job j has a restart of r seconds. A node that must be had again costs a start-up of
-T seconds. With P the price of a node a second, the jobs move if
+A job of fewer GPUs than a node is charged for those, but the bill is for whole nodes: whoever ends beside it leaves
+GPUs that are paid for and unused. To move all jobs of a node into such free fragments of others ends its bill t seconds
+sooner, t being what the longest of them has left; where that is longer than what the longest job of another node has
+left, the bill of that one ends e seconds later. Each job j has a restart of r seconds. A node that must be had again
+costs a start-up of T seconds. With P the price of a node a second, the jobs move if
 
     P·(t − T) − Σ P·e > 2·Σ_j (w_j·θ + c·k_j)·r
 
@@ -31,9 +31,9 @@ from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import job_position, next_run
 from charterer.policy.nodes.capacity import FreeNodes
-from charterer.policy.nodes.guests import Guest
 from charterer.policy.nodes.node_fit import kind
-from charterer.policy.options.option_value import Completion
+from charterer.policy.nodes.occupants import Occupant
+from charterer.policy.options.option_value import Projection
 from charterer.policy.outlook.move_gate import Hold
 from charterer.policy.solve.phase_dp import key_of
 
@@ -46,21 +46,21 @@ _FULL = 0.75
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """A pool's nodes. ``kin``: pools of nodes that are as good and in which a GPU costs no more."""
+    """A pool's nodes. ``interchangeable``: pools of nodes that are as good and in which a GPU costs no more."""
 
     id: PoolId
     size: int
     price: float
     start_seconds: float
     nodes: FreeNodes
-    kin: Sequence[PoolId]
+    interchangeable: Sequence[PoolId]
 
 
 @dataclass(frozen=True, slots=True)
 class _Relocation:
     """Where a job goes."""
 
-    guest: Guest
+    occupant: Occupant
     option: Option
     to: RentalId
 
@@ -71,7 +71,7 @@ class Consolidation:
     def __init__(self, plan: BudgetPlan) -> None:
         self._plan = plan
         self._solution = plan.solution
-        self._guests = plan.solution.guests()
+        self._occupants = plan.solution.occupants()
         self._displaced = _displaced(plan.solution.groups.values(), plan.jobs.running)
         self._pools = self._find_pools()
 
@@ -85,64 +85,66 @@ class Consolidation:
         """The pools that have nodes of the budget."""
         snapshot, offers = self._plan.snapshot, self._solution.inputs.market.offers
         selected = snapshot.pools_of(self._solution.budget)
-        shares = {
-            name: offer.price.share(1, offer.gpus_per_node)
+        per_gpu = {
+            name: offer.price.for_gpus(1, offer.gpus_per_node)
             for name in self._solution.nodes
             if (offer := offers.get(name)) is not None and offer.price is not None and offer.gpus_per_node
         }
         found: dict[PoolId, _Pool] = {}
-        for name, share in shares.items():
+        for name, own in per_gpu.items():
             offer = offers[name]
-            kin = [
+            interchangeable = [
                 other
-                for other, price in shares.items()
-                if price <= share
+                for other, price in per_gpu.items()
+                if price <= own
                 and kind(offers[other]) == kind(offer)
                 and other in selected
                 and (other == name or other not in self._solution.scarce)
             ]
-            price = share.dollars_per_second * offer.gpus_per_node
+            price = own.dollars_per_second * offer.gpus_per_node
             nodes = self._plan.placer.free_nodes(name)
             start = snapshot.pools[name].likely_start_seconds
-            found[name] = _Pool(name, offer.gpus_per_node, price, start, nodes, kin)
+            found[name] = _Pool(name, offer.gpus_per_node, price, start, nodes, interchangeable)
         return found
 
     def _candidates(self, pool: _Pool) -> Iterator[RentalId]:
-        """Nodes in use whose jobs might fit into holes by their number."""
-        kin = [self._pools[name] for name in pool.kin]
-        largest = max([each.nodes.ready.largest_hole(each.size) for each in kin], default=0)
+        """Nodes in use whose jobs might fit into fragments by their number."""
+        interchangeable = [self._pools[name] for name in pool.interchangeable]
+        largest = max([each.nodes.ready.largest_fragment(each.size) for each in interchangeable], default=0)
         if not largest:
             return
-        holes = sum(each.nodes.ready.holes(each.size) for each in kin)
+        fragments = sum(each.nodes.ready.fragments(each.size) for each in interchangeable)
         for free, rentals in pool.nodes.ready.in_use(pool.size):
             used = pool.size - free
-            if used <= holes - free and (used <= _FULL * pool.size or used <= largest):
+            if used <= fragments - free and (used <= _FULL * pool.size or used <= largest):
                 yield from rentals
 
     def _consider(self, pool: _Pool, rental: RentalId) -> None:
         ready = pool.nodes.ready
-        guests = self._guests.get(rental, ())
-        used = sum(guest.gpus for guest in guests)
-        if not guests or rental in pool.nodes.touched or ready.free[rental] + used != pool.size:
+        occupants = self._occupants.get(rental, ())
+        used = sum(occupant.gpus for occupant in occupants)
+        if not occupants or rental in pool.nodes.touched or ready.free[rental] + used != pool.size:
             return
-        if len(guests) > 1 and used > _FULL * pool.size:
+        if len(occupants) > 1 and used > _FULL * pool.size:
             return
         restarts = self._restarts(rental)
         paid = self._paid_seconds(rental)
         saved = pool.price * (self._busy_seconds(rental) - max(pool.start_seconds, paid))
-        if saved <= _FACTOR * restarts or not all(self._may_move(guest) for guest in guests):
+        if saved <= _FACTOR * restarts or not all(self._may_move(occupant) for occupant in occupants):
             return
         gate = self._plan.gate
-        if not gate.allows([gate.closed(guest.facts.job, self._share(guest).values) for guest in guests]):
+        if not gate.allows(
+            [gate.closed(occupant.facts.job, self._assignment(occupant).values) for occupant in occupants]
+        ):
             return
-        relocations = self._relocate(pool, rental, guests)
+        relocations = self._relocate(pool, rental, occupants)
         if not gate.allows([self._held(relocation) for relocation in relocations]):
             self._take(relocations, -1)
             return
         saved -= self._prolonged(relocations)
         graces: dict[RentalId, int] = {}
         for relocation in relocations:
-            grace = relocation.guest.facts.job.grace_seconds
+            grace = relocation.occupant.facts.job.grace_seconds
             graces[relocation.to] = max(grace, graces.get(relocation.to, 0))
         if not relocations or saved <= _FACTOR * restarts or not self._plan.placer.hosts(graces):
             self._take(relocations, -1)
@@ -150,29 +152,33 @@ class Consolidation:
         ready.take(rental, ready.free[rental])  # nobody comes to a node that is to be given back
         for relocation in relocations:
             self._pools[relocation.option.pool].nodes.touched.add(relocation.to)
-            self._go(relocation, rental, saved - restarts, relocation.guest.gpus / used)
+            self._go(relocation, rental, saved - restarts, relocation.occupant.gpus / used)
 
     def _held(self, relocation: _Relocation) -> Hold | None:
         """Why a job does not go there now."""
-        share, job, option = self._share(relocation.guest), relocation.guest.facts.job, relocation.option
-        seconds = relocation.guest.left + share.group.menu.table.restart
-        there = Completion.on(option, seconds, self._worth(relocation.guest))
-        return self._plan.gate.held(job, self._solution.own_values(job, share), share.position(job), there)
+        assignment, job, option = (
+            self._assignment(relocation.occupant),
+            relocation.occupant.facts.job,
+            relocation.option,
+        )
+        seconds = relocation.occupant.left + assignment.group.menu.table.restart
+        there = Projection.on(option, seconds, self._worth(relocation.occupant))
+        return self._plan.gate.held(job, self._solution.own_values(job, assignment), assignment.position(job), there)
 
-    def _share(self, guest: Guest) -> GroupAssignment:
-        return self._solution.shares[guest.facts.key]
+    def _assignment(self, occupant: Occupant) -> GroupAssignment:
+        return self._solution.assignments[occupant.facts.key]
 
-    def _worth(self, guest: Guest) -> float:
+    def _worth(self, occupant: Occupant) -> float:
         """Dollars of a second of the job's life."""
-        return self._solution.worth(guest.facts.job, self._share(guest))
+        return self._solution.worth(occupant.facts.job, self._assignment(occupant))
 
-    def _restart(self, guest: Guest) -> float:
+    def _restart(self, occupant: Occupant) -> float:
         """Dollars of the job's restart, its time included."""
-        return (self._worth(guest) + guest.facts.price) * self._share(guest).group.menu.table.restart
+        return (self._worth(occupant) + occupant.facts.price) * self._assignment(occupant).group.menu.table.restart
 
     def _restarts(self, rental: RentalId) -> float:
         """The same of all jobs that the node has to itself."""
-        return sum([self._restart(guest) for guest in self._guests.get(rental, ())])
+        return sum([self._restart(occupant) for occupant in self._occupants.get(rental, ())])
 
     def _paid_seconds(self, rental: RentalId) -> float:
         """Seconds for which the node is paid whatever happens."""
@@ -181,26 +187,26 @@ class Consolidation:
             return 0.0
         return seconds_between(self._plan.snapshot.now, after(here.launched, here.billing_minimum_seconds))
 
-    def _may_move(self, guest: Guest) -> bool:
+    def _may_move(self, occupant: Occupant) -> bool:
         """Whether the job is one that may be moved, and stays as it is in this plan so far."""
-        job = guest.facts.job
-        movable = self._solution.groups[guest.facts.key].movable
+        job = occupant.facts.job
+        movable = self._solution.groups[occupant.facts.key].movable
         return job.id in movable and job.id not in self._displaced and self._plan.decided.stays(job)
 
-    def _relocate(self, pool: _Pool, rental: RentalId, guests: Sequence[Guest]) -> Sequence[_Relocation]:
-        """A hole for each, the smallest that it fits into, the widest first; none if one finds no room."""
+    def _relocate(self, pool: _Pool, rental: RentalId, occupants: Sequence[Occupant]) -> Sequence[_Relocation]:
+        """A fragment for each, the smallest that it fits into, the widest first; none if one finds no room."""
         ready = pool.nodes.ready
         own = ready.free[rental]
         ready.take(rental, own)
         found: list[_Relocation] = []
-        for guest in sorted(guests, key=lambda guest: (-guest.gpus, guest.facts.order)):
-            relocation = self._hole(pool, guest)
+        for occupant in sorted(occupants, key=lambda occupant: (-occupant.gpus, occupant.facts.order)):
+            relocation = self._fragment(pool, occupant)
             if relocation is None:
                 break
             self._take((relocation,))
             found.append(relocation)
         ready.take(rental, -own)
-        if len(found) == len(guests):
+        if len(found) == len(occupants):
             return found
         self._take(found, -1)
         return ()
@@ -209,55 +215,55 @@ class Consolidation:
         """Take the GPUs that jobs go to, or (-1) give them back."""
         for relocation in relocations:
             pool = self._pools[relocation.option.pool]
-            pool.nodes.ready.take(relocation.to, sign * relocation.guest.gpus)
+            pool.nodes.ready.take(relocation.to, sign * relocation.occupant.gpus)
 
     def _prolonged(self, relocations: Iterable[_Relocation]) -> float:
         """Dollars for which nodes are kept longer than for the jobs that they have."""
         longest: dict[RentalId, float] = {}
         price: dict[RentalId, float] = {}
         for relocation in relocations:
-            longest[relocation.to] = max(relocation.guest.left, longest.get(relocation.to, 0.0))
+            longest[relocation.to] = max(relocation.occupant.left, longest.get(relocation.to, 0.0))
             price[relocation.to] = self._pools[relocation.option.pool].price
         return sum(price[rental] * max(left - self._busy_seconds(rental), 0.0) for rental, left in longest.items())
 
     def _busy_seconds(self, rental: RentalId) -> float:
         """Seconds that the longest job of a node has left."""
-        return max([guest.left for guest in self._guests.get(rental, ())], default=0.0)
+        return max([occupant.left for occupant in self._occupants.get(rental, ())], default=0.0)
 
-    def _hole(self, pool: _Pool, guest: Guest) -> _Relocation | None:
+    def _fragment(self, pool: _Pool, occupant: Occupant) -> _Relocation | None:
         """Free GPUs of a node in use for one job."""
         best: tuple[int, _Relocation] | None = None
-        for name in pool.kin:
-            option = self._option(guest, name)
+        for name in pool.interchangeable:
+            option = self._option(occupant, name)
             ready, size = self._pools[name].nodes.ready, self._pools[name].size
-            to = None if option is None else ready.fullest(guest.gpus)
-            if option is None or to is None or ready.free[to] >= size or to not in self._guests:
+            to = None if option is None else ready.fullest(occupant.gpus)
+            if option is None or to is None or ready.free[to] >= size or to not in self._occupants:
                 continue
             if best is None or ready.free[to] < best[0]:
-                best = ready.free[to], _Relocation(guest, option, to)
+                best = ready.free[to], _Relocation(occupant, option, to)
         return None if best is None else best[1]
 
-    def _option(self, guest: Guest, pool: PoolId) -> Option | None:
+    def _option(self, occupant: Occupant, pool: PoolId) -> Option | None:
         """The option of the same width in a pool, where it is as fast as the job's own."""
-        job, menu = guest.facts.job, self._share(guest).group.menu
+        job, menu = occupant.facts.job, self._assignment(occupant).group.menu
         assert job.allocation is not None
         here = job.allocation.option
         if pool == here.pool:
             return here
-        stage = menu.stages[menu.phase(job_position(job, self._share(guest).group.work).done)]
+        stage = menu.stages[menu.phase(job_position(job, self._assignment(occupant).group.work).done)]
         options = {key_of(option): option for option in stage}
         there, now = options.get((pool, here.gpus, here.resource)), options.get(key_of(here))
         return there if there is not None and now is not None and there.speed >= now.speed else None
 
     def _go(self, relocation: _Relocation, rental: RentalId, saved: float, part: float) -> None:
-        guest, option = relocation.guest, relocation.option
-        job, restart = guest.facts.job, self._share(guest).group.menu.table.restart
+        occupant, option = relocation.occupant, relocation.option
+        job, restart = occupant.facts.job, self._assignment(occupant).group.menu.table.restart
         assert job.allocation is not None
         facts = NodeEmptied(option, rental, relocation.to, Money.of(saved))
         money, seconds = Money.of(-saved * part), -job.weight * restart
         why = Reason(ReasonCode.NODE_EMPTIED, seconds, money, facts, job.allocation.option)
         why = self._solution.with_deadline_note(job, why)
-        places = (Placement(relocation.to, guest.gpus),)
+        places = (Placement(relocation.to, occupant.gpus),)
         self._plan.decided.allocate(job, option, next_run(job), places, why)
         self._plan.decided.judge(job, option, why)
 

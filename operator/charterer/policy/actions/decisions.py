@@ -61,11 +61,13 @@ class Decisions:
 
         κ is not in it: κ is learned from it.
         """
-        share = None if job.last_run else self.solution.share(job)
-        if share is None:
+        assignment = None if job.last_run else self.solution.assignment(job)
+        if assignment is None:
             return None
-        ways = share.values.entering(share.position(job))
-        dollars = next((way.dollars for way in ways if key_of(way.option) == key_of(option)), None)
+        projections = assignment.values.entering(assignment.position(job))
+        dollars = next(
+            (projection.dollars for projection in projections if key_of(projection.option) == key_of(option)), None
+        )
         return None if dollars is None else Money.of(dollars)
 
 

@@ -12,7 +12,7 @@ from charterer.domain.snapshot import Stop
 from charterer.domain.time import Instant
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.predicates import reason
-from charterer.policy.nodes.lost_nodes import NodeDoubt, hanging, lost, never_ready
+from charterer.policy.nodes.lost_nodes import NodeDoubt, lost, never_ready, stuck_terminating
 from charterer.policy.outlook.placer import Placer
 
 
@@ -43,9 +43,11 @@ class ForcedReleases:
         if why_all is not None:
             return {rental.id: why_all for rental in staying}
         ending = self._by_pool()
-        late = [facts for group in self.solution.groups.values() for facts in group.hanging]
+        terminating = [facts for group in self.solution.groups.values() for facts in group.terminating]
         names = {rental.id for rental in staying}
-        ending |= self._given_up(hanging(late, self.solution.inputs.rentals.rental_of, names, self._snapshot.now))
+        ending |= self._given_up(
+            stuck_terminating(terminating, self.solution.inputs.rentals.rental_of, names, self._snapshot.now)
+        )
         ending |= self._slow(names.difference(ending))
         return ending | self._over_hourly_limit(staying, ending)
 
@@ -77,9 +79,9 @@ class ForcedReleases:
                 why = reason(ReasonCode.POOL_DELETED, of.PoolClosed(pool.closed_because))
                 ending |= dict.fromkeys(nodes.rentals.staying, why)
             elif pool_id in snapshot.surveys:
-                unwell = ((rental.id, lost(node, rental, snapshot.now)) for rental, node in nodes.unwell)
+                not_ready = ((rental.id, lost(node, rental, snapshot.now)) for rental, node in nodes.not_ready)
                 booting = ((rental.id, never_ready(rental, pool, snapshot.now)) for rental in nodes.rentals.booting)
-                ending |= self._given_up(unwell) | self._given_up(booting)
+                ending |= self._given_up(not_ready) | self._given_up(booting)
         return ending
 
     def _given_up(self, doubts: Iterable[tuple[RentalId, NodeDoubt]]) -> dict[RentalId, Reason]:

@@ -38,7 +38,7 @@ def release_idle(plan: BudgetPlan) -> None:
         plan.decided.release(unasked, why)
     gangs = IncompleteGangs((nodes.rentals for nodes in plan.solution.nodes.values()), plan.snapshot)
     selected = plan.snapshot.pools_of(plan.solution.budget)
-    kept = _kept_for(plan.jobs.resting, selected, plan.snapshot.now)
+    kept = _kept_for(plan.jobs.backing_off, selected, plan.snapshot.now)
     unused = [
         rental
         for nodes in plan.solution.nodes.values()
@@ -98,14 +98,14 @@ def _lost(plan: BudgetPlan) -> Counter[PoolId]:
 
 
 def _kept_for(
-    resting: Iterable[tuple[Job, Instant]], pools: Mapping[PoolId, Pool], now: Instant
+    backing_off: Iterable[tuple[Job, Instant]], pools: Mapping[PoolId, Pool], now: Instant
 ) -> frozenset[RentalId]:
     """The nodes of a last run whose job has its next run sooner than another node would start: to keep them is cheaper.
 
     Not those of a run that never started: they may be at fault. Nor those outside ``pools``, which the budget may rent.
     """
     kept: set[RentalId] = set()
-    for job, until in resting:
+    for job, until in backing_off:
         last = job.records[-1]
         pool = pools.get(last.option.pool)
         if pool is None or last.outcome is not RunOutcome.FAILED:
@@ -121,8 +121,8 @@ def _surplus(plan: BudgetPlan, pool: Pool, idle: Sequence[Rental]) -> Sequence[R
     if pool.id in solution.scarce:
         return idle
     rented = Counter({pool_id: len(nodes.rentals.staying) for pool_id, nodes in solution.nodes.items()})
-    hole = plan.placer.free_nodes(pool.id).ready.largest_hole(pool.gpus_per_node)
-    until = warm_nodes(solution, pool, rented, len(idle), hole)
+    fragment = plan.placer.free_nodes(pool.id).ready.largest_fragment(pool.gpus_per_node)
+    until = warm_nodes(solution, pool, rented, len(idle), fragment)
     if not until or not plan.placer.may_rent(pool.id):
         return idle
     plan.decided.again_at += until

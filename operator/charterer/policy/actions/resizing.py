@@ -32,15 +32,15 @@ def force_moves(plan: BudgetPlan) -> None:
 
 def make_room(plan: BudgetPlan) -> None:
     """Make the jobs narrower whose GPUs are worth more to others; while room is made, nobody takes it."""
-    shares = plan.shares
-    if shares is None or not shares.making_room:
+    allotment = plan.allotment
+    if allotment is None or not allotment.making_room:
         return
     for kept in plan.jobs.running:
         for name, facts in kept.runners.items():
-            to, allocation = shares.narrowed.get(name), facts.job.allocation
-            share = None if to is None else plan.solution.share(facts.job)
-            if to is not None and share is not None and allocation is not None:
-                _move(plan, facts.job, allocation, to, _makes_room(facts.job, allocation.option, to, share))
+            to, allocation = allotment.narrowed.get(name), facts.job.allocation
+            assignment = None if to is None else plan.solution.assignment(facts.job)
+            if to is not None and assignment is not None and allocation is not None:
+                _move(plan, facts.job, allocation, to, _makes_room(facts.job, allocation.option, to, assignment))
 
 
 def move_where_it_pays(plan: BudgetPlan) -> None:
@@ -59,8 +59,12 @@ def _force(plan: BudgetPlan, run: MovableRun) -> None:
     allocation = job.allocation
     assert allocation is not None
     assert forced is not None
-    ways = run.moves.values.entering(run.share.position(job))
-    allowed = [way.option for way in ways if plan.gate.allows([plan.gate.withdrawn(job, way.option)])]
+    projections = run.moves.values.entering(run.assignment.position(job))
+    allowed = [
+        projection.option
+        for projection in projections
+        if plan.gate.allows([plan.gate.withdrawn(job, projection.option)])
+    ]
     for option in sorted(allowed, key=lambda target: not _stays(plan, job, allocation, target)):
         why = Reason(ReasonCode.WIDTH_NO_LONGER_ALLOWED, 0.0, ZERO, Forced(forced, option), allocation.option)
         if _move(plan, job, allocation, option, why):
@@ -78,40 +82,42 @@ def _paying(plan: BudgetPlan, run: MovableRun) -> Sequence[CandidateMove]:
 
 def _move_if_it_pays(plan: BudgetPlan, run: MovableRun, paying: Sequence[CandidateMove]) -> None:
     """The best move that can be had and that still pays after what entering really costs."""
-    job, share, values = run.moves.facts.job, run.share, run.moves.values
-    allocation, position = job.allocation, share.position(job)
+    job, assignment, values = run.moves.facts.job, run.assignment, run.moves.values
+    allocation, position = job.allocation, assignment.position(job)
     assert allocation is not None
     here = allocation.option
     for candidate in paying:
         rented = plan.placer.must_rent(job, candidate.to)
         if rented and candidate.gain <= candidate.boot:
             continue
-        if share.mixes_both(here, candidate.to) and values.worth <= share.path_shares[-1].values.worth:
+        if assignment.mixes_both(here, candidate.to) and values.worth <= assignment.assigned_paths[-1].values.worth:
             continue
         held = plan.gate.held(job, values, position, values.moving(here, candidate.to, position, rented=True))
         if held is not None:
             plan.gate.look_again(held)
             if held.here_only:
                 continue
-            _say_held(plan, job, here, share, candidate.to, held)
+            _say_held(plan, job, here, assignment, candidate.to, held)
             return
         move = values.move(here, candidate.to, position, rented=rented)
-        if _move(plan, job, allocation, move.to, _gain(plan, job, move, allocation, share)):
+        if _move(plan, job, allocation, move.to, _gain(plan, job, move, allocation, assignment)):
             return
 
 
-def _say_held(plan: BudgetPlan, job: Job, here: Option, share: GroupAssignment, to: Option, held: Hold) -> None:
+def _say_held(plan: BudgetPlan, job: Job, here: Option, assignment: GroupAssignment, to: Option, held: Hold) -> None:
     """Say why a move that would pay is not made."""
     feasible = plan.solution.feasible
-    chosen = reasons.choice(here, share.values, share.group.weight, share.position(job), feasible=feasible)
+    chosen = reasons.choice(
+        here, assignment.values, assignment.group.weight, assignment.position(job), feasible=feasible
+    )
     plan.decided.judge(job, here, chosen.with_note(WouldPay(to, held.facts)))
 
 
-def _gain(plan: BudgetPlan, job: Job, move: Move, allocation: Allocation, share: GroupAssignment) -> Reason:
-    left = share.position(job).left
-    need, worth = plan.solution.deadline_needs.get(job.id), plan.solution.worth(job, share)
+def _gain(plan: BudgetPlan, job: Job, move: Move, allocation: Allocation, assignment: GroupAssignment) -> Reason:
+    left = assignment.position(job).left
+    need, worth = plan.solution.deadline_needs.get(job.id), plan.solution.worth(job, assignment)
     pays = None if need is not None and need.at_any_price else Money.of(worth * 3600)
-    why = reasons.moving(move, allocation.option, left, pays, share.group.weight)
+    why = reasons.moving(move, allocation.option, left, pays, assignment.group.weight)
     return plan.solution.with_deadline_note(job, why)
 
 
@@ -167,8 +173,8 @@ def _settle(
     return True
 
 
-def _makes_room(job: Job, here: Option, to: Option, share: GroupAssignment) -> Reason:
+def _makes_room(job: Job, here: Option, to: Option, assignment: GroupAssignment) -> Reason:
     """Why a job goes on with fewer GPUs, for the good of others."""
-    move = share.drawn_values(job).move(here, to, share.position(job), rented=False)
+    move = assignment.drawn_values(job).move(here, to, assignment.position(job), rented=False)
     facts = MakesRoom(to, here, -move.saved_seconds, move.cost)
-    return Reason(ReasonCode.MAKES_ROOM, share.group.weight * move.saved_seconds, move.cost, facts, here)
+    return Reason(ReasonCode.MAKES_ROOM, assignment.group.weight * move.saved_seconds, move.cost, facts, here)

@@ -27,31 +27,31 @@ _AT_THE_EARLIEST = 1.0
 def judge_running(plan: BudgetPlan) -> None:
     """Judge the jobs that run on, and find those that must move or may gain by it."""
     for kept in plan.jobs.running:
-        share = plan.solution.shares.get(kept.group.key)
-        if share is None:
+        assignment = plan.solution.assignments.get(kept.group.key)
+        if assignment is None:
             for job in (facts.job for facts in kept.runners.values()):
                 why = no_option(plan, job)
                 why = replace(why, facts=RunsOn(why.facts))
                 plan.decided.judge(job, None if job.allocation is None else job.allocation.option, why)
             continue
-        _judge(plan, kept, share)
-        for moves in _moves(plan, kept.group, share):
+        _judge(plan, kept, assignment)
+        for moves in _moves(plan, kept.group, assignment):
             if moves.facts.job.id in kept.runners:
                 if moves.next_change is not None:  # think again when another option will be better
                     later = max(moves.next_change, _AT_THE_EARLIEST)
                     plan.decided.again_at.append(after(plan.snapshot.now, later))
                 if moves.forced is not None or moves.candidates:
-                    plan.movable.append(MovableRun(share, moves))
+                    plan.movable.append(MovableRun(assignment, moves))
 
 
-def _judge(plan: BudgetPlan, kept: KeptRuns, share: GroupAssignment) -> None:
+def _judge(plan: BudgetPlan, kept: KeptRuns, assignment: GroupAssignment) -> None:
     solution, verdicts, group = plan.solution, plan.decided.verdicts, kept.group
     found = solution.inputs.memo.each(
         _runs_on,
         group.runners,
-        share.values,
-        share.group.weight,
-        share.group.work,
+        assignment.values,
+        assignment.group.weight,
+        assignment.group.work,
         solution.feasible,
         name=(solution.budget.id, group.key),
     )
@@ -62,16 +62,16 @@ def _judge(plan: BudgetPlan, kept: KeptRuns, share: GroupAssignment) -> None:
         verdicts[job.id] = replace(known, reason=why, target=solution.outlook(job))
 
 
-def _moves(plan: BudgetPlan, group: JobGroup, share: GroupAssignment) -> Iterable[JobMoves]:
+def _moves(plan: BudgetPlan, group: JobGroup, assignment: GroupAssignment) -> Iterable[JobMoves]:
     """The moves of the group's running jobs that have any."""
     solution, found = plan.solution, dict[JobId, JobMoves | None]()
     market, name = solution.inputs.market, (solution.budget.id, group.key)
-    for values, jobs in _by_values(group, share):
-        found |= solution.inputs.memo.each(job_moves, jobs, values, share.group.work, market, name=name)
+    for values, jobs in _by_values(group, assignment):
+        found |= solution.inputs.memo.each(job_moves, jobs, values, assignment.group.work, market, name=name)
     for facts in group.targeted:
         own = solution.deadline_values(facts.job) if facts.job.id in group.movable else None
         if own is not None:
-            moves = job_moves(facts, own, share.group.work, market)
+            moves = job_moves(facts, own, assignment.group.work, market)
             if moves is not None and solution.deadline_needs[facts.job.id].postpones:
                 taken_back = [move for move in moves.candidates if move.to.interruptions is not None]
                 moves = replace(moves, candidates=taken_back)
@@ -79,13 +79,13 @@ def _moves(plan: BudgetPlan, group: JobGroup, share: GroupAssignment) -> Iterabl
     return [moves for moves in found.values() if moves is not None]
 
 
-def _by_values(group: JobGroup, share: GroupAssignment) -> Iterable[tuple[OptionValues, Mapping[JobId, JobFacts]]]:
+def _by_values(group: JobGroup, assignment: GroupAssignment) -> Iterable[tuple[OptionValues, Mapping[JobId, JobFacts]]]:
     """The group's jobs that can be resized, by how they see their options."""
-    if not share.mixes:
-        return [(share.values, group.movable)]
+    if not assignment.mixes:
+        return [(assignment.values, group.movable)]
     jobs: dict[OptionValues, dict[JobId, JobFacts]] = {}
     for name, facts in group.movable.items():
-        jobs.setdefault(share.drawn_values(facts.job), {})[name] = facts
+        jobs.setdefault(assignment.drawn_values(facts.job), {})[name] = facts
     return jobs.items()
 
 

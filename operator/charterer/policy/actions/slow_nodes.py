@@ -24,7 +24,7 @@ from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.job_facts import next_run
 from charterer.policy.jobs.predicates import reason
-from charterer.policy.options.option_value import Completion
+from charterer.policy.options.option_value import Projection
 
 _FACTOR = 2.0
 """Multiple of what the restart and the new node cost that must be saved."""
@@ -35,10 +35,10 @@ _MOST = 1
 def replace_slow_nodes(plan: BudgetPlan) -> None:
     """Give jobs that one slow node holds up another one, where that pays and all limits allow it."""
     for kept in plan.jobs.running:
-        share = plan.solution.shares.get(kept.group.key)
-        for facts in kept.group.slowed if share is not None else ():
-            if facts.job.id in kept.runners and facts.job.id in kept.group.movable and share is not None:
-                _consider(plan, facts.job, share)
+        assignment = plan.solution.assignments.get(kept.group.key)
+        for facts in kept.group.slowed if assignment is not None else ():
+            if facts.job.id in kept.runners and facts.job.id in kept.group.movable and assignment is not None:
+                _consider(plan, facts.job, assignment)
 
 
 def slow_worker(job: Job) -> Bottleneck | None:
@@ -46,7 +46,7 @@ def slow_worker(job: Job) -> Bottleneck | None:
     return next((found for found in job.bottlenecks if found.kind is BottleneckKind.SLOW_WORKER), None)
 
 
-def _consider(plan: BudgetPlan, job: Job, share: GroupAssignment) -> None:
+def _consider(plan: BudgetPlan, job: Job, assignment: GroupAssignment) -> None:
     slow, allocation = slow_worker(job), job.allocation
     if slow is None or allocation is None or job.nodes_replaced >= _MOST or not job.remaining:
         return
@@ -55,10 +55,10 @@ def _consider(plan: BudgetPlan, job: Job, share: GroupAssignment) -> None:
         return
     if not plan.decided.stays(job):
         return
-    values = plan.solution.own_values(job, share)
-    left = values.staying(allocation.option, share.position(job)).seconds
-    restart = share.group.menu.table.restart
-    second = plan.solution.worth(job, share) + allocation.option.price.dollars_per_second
+    values = plan.solution.own_values(job, assignment)
+    left = values.staying(allocation.option, assignment.position(job)).seconds
+    restart = assignment.group.menu.table.restart
+    second = plan.solution.worth(job, assignment) + allocation.option.price.dollars_per_second
     saved, costs = second * slow.recovered * left, second * restart
     boots = not plan.placer.has_room_without(job, allocation.option, slow.rental)
     if boots:
@@ -66,8 +66,8 @@ def _consider(plan: BudgetPlan, job: Job, share: GroupAssignment) -> None:
         costs += plan.placer.start_up(allocation.option) * allocation.option.price.dollars_per_second / pods
     if saved <= _FACTOR * costs:
         return
-    option, position = allocation.option, share.position(job)
-    there = Completion.on(option, left * (1.0 - slow.recovered) + restart, values.worth)
+    option, position = allocation.option, assignment.position(job)
+    there = Projection.on(option, left * (1.0 - slow.recovered) + restart, values.worth)
     if not plan.gate.allows([plan.gate.held(job, values, position, there)]):
         return
     claim = plan.claim(job, allocation.option, without=slow.rental)

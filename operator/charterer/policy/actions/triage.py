@@ -17,11 +17,11 @@ from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after
 from charterer.policy.budgets.inputs import PlanInputs
+from charterer.policy.jobs.back_off import NOT_BEFORE_ITS_RECORD
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.hopeless import hopeless
 from charterer.policy.jobs.job_facts import JobFacts
 from charterer.policy.jobs.predicates import reason, widens
-from charterer.policy.jobs.rest import NOT_BEFORE_ITS_RECORD
 from charterer.policy.jobs.stalls import stall_seconds
 from charterer.policy.nodes.known_ends import KnownEnd
 from charterer.policy.nodes.rental_index import RentalIndex
@@ -49,9 +49,9 @@ class KeptRuns:
 class JobTriage:
     """The jobs of one budget, those that leave or are stopped in order of creation.
 
-    ``narrowed``: those whose run gives up the pods that were to join it. ``resting``: those that wait after a run that
-    failed, and until when. ``again_at``: when a run's time to get ready is over, or a job's rest, or when a job must
-    leave a node.
+    ``narrowed``: those whose run gives up the pods that were to join it. ``backing_off``: those that wait after a run
+    that failed, and until when. ``again_at``: when a run's time to get ready is over, or a job's back-off, or when a
+    job must leave a node.
     """
 
     waiting: list[Job] = field(default_factory=list)
@@ -60,7 +60,7 @@ class JobTriage:
     stopped: list[tuple[Job, Reason]] = field(default_factory=list)
     narrowed: list[tuple[Job, Reason]] = field(default_factory=list)
     idle: list[tuple[Job, Reason]] = field(default_factory=list)
-    resting: list[tuple[Job, Instant]] = field(default_factory=list)
+    backing_off: list[tuple[Job, Instant]] = field(default_factory=list)
     again_at: list[Instant] = field(default_factory=list)
 
 
@@ -83,7 +83,7 @@ def triage(groups: Iterable[JobGroup], ending: Mapping[RentalId, Reason], inputs
         stalled = group.stalls_at is not None and now >= group.stalls_at
         if group.stalls_at is not None and not stalled:
             result.again_at.append(group.stalls_at)
-        if overdue or stalled or group.doubtful or not group.rentals <= threats.safe:
+        if overdue or stalled or group.untrusted or not group.rentals <= threats.safe:
             kept = {
                 name: facts
                 for name, facts in group.runners.items()
@@ -105,28 +105,30 @@ def triage(groups: Iterable[JobGroup], ending: Mapping[RentalId, Reason], inputs
 
 
 def _queue(group: JobGroup, result: JobTriage, now: Instant) -> None:
-    """The jobs of the group that wait for GPUs; those that rest are idle meanwhile."""
-    resting = {
-        facts.job.id: until for facts in group.resting if (until := facts.rests_until) is not None and now < until
+    """The jobs of the group that wait for GPUs; those that back off are idle meanwhile."""
+    backing_off = {
+        facts.job.id: until
+        for facts in group.backing_off
+        if (until := facts.backs_off_until) is not None and now < until
     }
-    if not resting:
+    if not backing_off:
         result.waiting += group.waiting
         return
     for job in group.waiting:
-        until = resting.get(job.id)
+        until = backing_off.get(job.id)
         if until is None:
             result.waiting.append(job)
         else:
-            result.idle.append((job, reason(ReasonCode.BACK_OFF, _rest(job, until))))
+            result.idle.append((job, reason(ReasonCode.BACK_OFF, _back_off(job, until))))
             if until != NOT_BEFORE_ITS_RECORD:
-                result.resting.append((job, until))
+                result.backing_off.append((job, until))
                 result.again_at.append(until)
 
 
-def _rest(job: Job, until: Instant) -> of_jobs.RestsForRecord | of_jobs.Rests:
+def _back_off(job: Job, until: Instant) -> of_jobs.BacksOffForRecord | of_jobs.BacksOff:
     if until == NOT_BEFORE_ITS_RECORD:
-        return of_jobs.RestsForRecord(job.last_run)
-    return of_jobs.Rests(job.last_run, until, started=not job.start_failures)
+        return of_jobs.BacksOffForRecord(job.last_run)
+    return of_jobs.BacksOff(job.last_run, until, started=not job.start_failures)
 
 
 def _overdue(facts: JobFacts, now: Instant) -> bool:

@@ -48,16 +48,18 @@ class WarmNodes:
     seconds: float
 
 
-def warm_nodes(solution: BudgetSolution, pool: Pool, rented: Counter[PoolId], idle: int, hole: int) -> list[Instant]:
+def warm_nodes(
+    solution: BudgetSolution, pool: Pool, rented: Counter[PoolId], idle: int, fragment: int
+) -> list[Instant]:
     """The instants until which a pool's ``idle`` nodes are kept, longest first; empty if none is worth keeping now.
 
     ``rented``: the budget's nodes by pool; jobs of classes that are not in sight are spread over pools like them.
-    ``hole``: the most free GPUs of a node that is in use. A job that fits there needs no idle node.
+    ``fragment``: the most free GPUs of a node that is in use. A job that fits there needs no idle node.
     """
     last = _last_sign(solution)
     if not solution.feasible or last is None or pool.offering is None or pool.quote is None:
         return []
-    found = streams(solution, pool.id, pool.offering.gpus_per_node, rented, hole)
+    found = streams(solution, pool.id, pool.offering.gpus_per_node, rented, fragment)
     kept: list[Instant] = []
     for group in _warm_groups(found, pool.quote.price.dollars_per_second, pool.likely_start_seconds):
         until = after(last, group.seconds)
@@ -97,23 +99,23 @@ def _warm_groups(found: Sequence[ExpectedArrivals], price: float, start_seconds:
 
 
 def streams(
-    solution: BudgetSolution, pool: PoolId, gpus_per_node: int, rented: Counter[PoolId], hole: int = 0
+    solution: BudgetSolution, pool: PoolId, gpus_per_node: int, rented: Counter[PoolId], fragment: int = 0
 ) -> list[ExpectedArrivals]:
     """The jobs that may come to the pool and need idle nodes: of each group in sight, and of classes remembered."""
     found: list[ExpectedArrivals] = []
-    for share in solution.shares.values():
-        group = share.group
+    for assignment in solution.assignments.values():
+        group = assignment.group
         found += [
             ExpectedArrivals(
                 group.foreseen * taken.fraction, ceil(taken.path[0].gpus / gpus_per_node), group.worth(solution.rate)
             )
-            for taken in share.path_shares
-            if taken.path[0].pool == pool and taken.path[0].gpus > hole
+            for taken in assignment.assigned_paths
+            if taken.path[0].pool == pool and taken.path[0].gpus > fragment
         ]
     nodes = rented.total()
-    present = {key[0] for key in solution.shares}
+    present = {key[0] for key in solution.assignments}
     absent = sum(solution.arrivals.of(name) for name in solution.arrivals.parts if name not in present)
-    if absent and nodes and not hole:
+    if absent and nodes and not fragment:
         found.append(ExpectedArrivals(absent * rented[pool] / nodes, 1, solution.rate))
     return found
 

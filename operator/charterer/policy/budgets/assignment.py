@@ -25,7 +25,7 @@ _NUDGE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class PathShare:
+class AssignedPath:
     """A path that ``fraction`` of a group's jobs take. ``seconds`` and ``dollars``: of a new job on it.
 
     ``values``: the menu's values at θ*, as those jobs see it.
@@ -40,40 +40,30 @@ class PathShare:
 
 @dataclass(frozen=True, slots=True)
 class GroupAssignment:
-    """The paths that a group is given: one of ``path_shares``, the cheapest first; more than one where it mixes."""
+    """The paths that a group is given: one of ``assigned_paths``, the cheapest first; more than one where it mixes."""
 
     group: GroupDemand
-    path_shares: tuple[PathShare, ...]
+    assigned_paths: tuple[AssignedPath, ...]
 
     @property
     def mixes(self) -> bool:
         """Whether its jobs are given several paths."""
-        return len(self.path_shares) > 1
+        return len(self.assigned_paths) > 1
 
     @property
-    def path(self) -> Path:
-        """The cheapest path."""
-        return self.path_shares[0].path
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of a new job on the cheapest path."""
-        return self.path_shares[0].seconds
-
-    @property
-    def dollars(self) -> float:
-        """Dollars of a new job on the cheapest path."""
-        return self.path_shares[0].dollars
+    def cheapest(self) -> AssignedPath:
+        """The cheapest of its paths."""
+        return self.assigned_paths[0]
 
     @property
     def values(self) -> OptionValues:
         """The menu's values as jobs on the cheapest path see it."""
-        return self.path_shares[0].values
+        return self.cheapest.values
 
     @property
     def mean_seconds(self) -> float:
         """Mean seconds of a new job over all its paths."""
-        return sum(path_share.fraction * path_share.seconds for path_share in self.path_shares)
+        return sum(assigned.fraction * assigned.seconds for assigned in self.assigned_paths)
 
     @property
     def arrivals(self) -> float:
@@ -83,21 +73,21 @@ class GroupAssignment:
     @property
     def spend(self) -> float:
         """Dollars a second over the budget's horizon, if all its jobs take the cheapest path."""
-        return self.group.spend(self.seconds, self.dollars, kappa=1.0, overhead=1.0)
+        return self.group.spend(self.cheapest.seconds, self.cheapest.dollars, kappa=1.0, overhead=1.0)
 
     def in_sight(self, seconds: float) -> float:
         """Dollars that its jobs in sight will cost within that time."""
         group = self.group
         if not group.active:
             return 0.0
-        life = self.seconds * group.in_sight / group.active
-        return group.in_sight * self.dollars * (1.0 if life <= seconds else seconds / life)
+        life = self.cheapest.seconds * group.in_sight / group.active
+        return group.in_sight * self.cheapest.dollars * (1.0 if life <= seconds else seconds / life)
 
     def to_come(self, seconds: float) -> float:
         """Dollars that the jobs that come within that time will cost within it; those of the last hours end later."""
-        if self.seconds <= seconds:
-            return self.arrivals * self.dollars * (seconds - self.seconds / 2.0)
-        return self.arrivals * self.dollars * seconds**2 / 2.0 / self.seconds
+        if self.cheapest.seconds <= seconds:
+            return self.arrivals * self.cheapest.dollars * (seconds - self.cheapest.seconds / 2.0)
+        return self.arrivals * self.cheapest.dollars * seconds**2 / 2.0 / self.cheapest.seconds
 
     def in_the_long_run(self) -> GroupAssignment:
         """The same paths of the jobs to come, for ever."""
@@ -108,12 +98,12 @@ class GroupAssignment:
         return job_position(job, self.group.work)
 
     def drawn_values(self, job: Job) -> OptionValues:
-        """The values for a job whose path does not show which share it took: drawn by its id, always the same."""
-        return draw_path_share(job, self.path_shares).values if self.mixes else self.values
+        """The values for a job whose path does not show which it took: drawn by its id, always the same."""
+        return draw_path(job, self.assigned_paths).values if self.mixes else self.values
 
     def mixes_both(self, one: Option, other: Option) -> bool:
         """Whether the class is mixed of jobs on the one and jobs on the other for life: both are as good for each."""
-        alone = {key_of(each.path[0]) for each in self.path_shares if len(each.path) == 1}
+        alone = {key_of(each.path[0]) for each in self.assigned_paths if len(each.path) == 1}
         return {key_of(one), key_of(other)} <= alone
 
     def job_stream(self, key: GroupKey, calibration: CostCalibration) -> JobStream:
@@ -121,22 +111,22 @@ class GroupAssignment:
         factor, group = calibration.of(key[0]), self.group
         return JobStream(
             arrivals=group.arrivals,
-            dollars=self.dollars * calibration.factor(key[0]),
-            seconds=self.seconds * factor.value,
+            dollars=self.cheapest.dollars * calibration.factor(key[0]),
+            seconds=self.cheapest.seconds * factor.value,
             squared_cv=factor.squared_cv,
             counted=group.counted,
             cost_factor_error=factor.error,
         )
 
 
-def draw_path_share(job: Job, path_shares: Sequence[PathShare]) -> PathShare:
-    """One of the shares by the job's id, always the same: each as often as its fraction of all says."""
-    draw = crc32(job.id.encode()) / 2**32 * sum(share.fraction for share in path_shares)
-    for share in reversed(path_shares[1:]):
-        if draw < share.fraction:
-            return share
-        draw -= share.fraction
-    return path_shares[0]
+def draw_path(job: Job, assigned_paths: Sequence[AssignedPath]) -> AssignedPath:
+    """One of the paths by the job's id, always the same: each as often as its fraction of all says."""
+    draw = crc32(job.id.encode()) / 2**32 * sum(assigned.fraction for assigned in assigned_paths)
+    for assigned in reversed(assigned_paths[1:]):
+        if draw < assigned.fraction:
+            return assigned
+        draw -= assigned.fraction
+    return assigned_paths[0]
 
 
 def assign(group: GroupDemand, solution: Solution, number: int, remember: Remember) -> GroupAssignment:
@@ -146,7 +136,7 @@ def assign(group: GroupDemand, solution: Solution, number: int, remember: Rememb
     return GroupAssignment(
         group,
         tuple(
-            PathShare(
+            AssignedPath(
                 hull.paths[corner],
                 fraction,
                 hull.seconds[corner],
@@ -162,7 +152,7 @@ def assign_at_rate(group: GroupDemand, rate: Rate, remember: Remember) -> GroupA
     """The group's paths at an exchange rate, whatever they cost; that needs no hull."""
     values = remember(OptionValues, group.menu, group.worth(rate), None)
     best, path = values.newcomer(group.work)
-    return GroupAssignment(group, (PathShare(path, 1.0, best.seconds, best.dollars, values),))
+    return GroupAssignment(group, (AssignedPath(path, 1.0, best.seconds, best.dollars, values),))
 
 
 def _off_the_tie(hull: Hull, level: int, worth: float) -> float:

@@ -271,9 +271,11 @@ class _Paths:
 
     def safe_seconds(self) -> float:
         """Seconds to the end on the fastest nodes that are not taken back; infinite where there are none."""
-        ways = OptionValues(self.menu, self.most).entering(self.position)
-        safe = [way for way in ways if way.option.interruptions is None]
-        return min([way.seconds + self.waits.get(way.option.pool, 0.0) for way in safe], default=inf)
+        projections = OptionValues(self.menu, self.most).entering(self.position)
+        safe = [projection for projection in projections if projection.option.interruptions is None]
+        return min(
+            [projection.seconds + self.waits.get(projection.option.pool, 0.0) for projection in safe], default=inf
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,8 +313,8 @@ class _End:
 
 def _end(job: Job, values: OptionValues, position: JobPosition, waits: Mapping[PoolId, float]) -> _End:
     if job.allocation is None:
-        ways = [(way, waits.get(way.option.pool, 0.0)) for way in values.entering(position)]
-        best, wait = min(ways, key=lambda entry: entry[0].total_cost + values.worth * entry[1])
+        projections = [(projection, waits.get(projection.option.pool, 0.0)) for projection in values.entering(position)]
+        best, wait = min(projections, key=lambda entry: entry[0].total_cost + values.worth * entry[1])
         return _End(best.option, best.seconds + wait, best.dollars, None, *_kept_back(best.option, 0.0), wait)
     here = job.allocation.option
     stay = values.staying(here, position)

@@ -22,7 +22,7 @@ from charterer.domain.ids import BudgetId, PoolId, Rate
 from charterer.domain.money import Price
 from charterer.domain.plan import PoolVerdict
 from charterer.domain.time import Instant
-from charterer.policy.budgets.assignment import GroupAssignment, PathShare
+from charterer.policy.budgets.assignment import AssignedPath, GroupAssignment
 from charterer.policy.budgets.demand import GroupDemand
 from charterer.policy.budgets.pool_usage import PathUsage, expected_use, lp_column, lp_columns, path_usages, sum_uses
 from charterer.policy.budgets.solution import BudgetSolution, ScarcePool, forecast_assigned
@@ -144,7 +144,7 @@ class _GroupProgram:
 
     def _led_to(self, mix: Mapping[int, float]) -> float:
         """Mean seconds of a job on these paths."""
-        return sum(share * self.usages[at].column.seconds for at, share in mix.items())
+        return sum(fraction * self.usages[at].column.seconds for at, fraction in mix.items())
 
     def _paid(self, seconds: float) -> float:
         calibration = self.solution.calibration
@@ -183,13 +183,13 @@ class _GroupProgram:
         """The paths that the group's jobs are given."""
         worth, charge = self.terms(solution)
         rents = tuple((pool, _CHARGED * rent) for pool, rent in charge.rents)
-        remember, path_shares = self.solution.inputs.memo, []
+        remember, assigned_paths = self.solution.inputs.memo, []
         for at in sorted(mix, key=lambda at: self.usages[at].column.money):
             path, column = self.usages[at].path, self.usages[at].column
             favours = frozenset(key_of(option) for option in path)
             values = remember(OptionValues, self.group.menu, worth, ScarcityCharge(rents, favours))
-            path_shares.append(PathShare(path, mix[at], column.seconds, column.money, values))
-        return GroupAssignment(self.group, tuple(path_shares))
+            assigned_paths.append(AssignedPath(path, mix[at], column.seconds, column.money, values))
+        return GroupAssignment(self.group, tuple(assigned_paths))
 
 
 def _cost(column: LpColumn, worth: float, rents: Mapping[PoolId, float]) -> float:
@@ -212,7 +212,9 @@ class PoolProgram:
             for solution in solutions
         }
         self._groups = [
-            _GroupProgram.of(solution, key, share) for solution in solutions for key, share in solution.shares.items()
+            _GroupProgram.of(solution, key, assignment)
+            for solution in solutions
+            for key, assignment in solution.assignments.items()
         ]
         before: ScarceSolution | None = None
         for number in range(_ROUNDS):
@@ -234,7 +236,7 @@ class PoolProgram:
         """GPUs by pool that the budget's served jobs hold."""
         return sum_uses(
             expected_use(
-                ((share, group.usages[at].column.use) for at, share in mix.items()),
+                ((fraction, group.usages[at].column.use) for at, fraction in mix.items()),
                 group.held * served,
             )
             for group, mix, served in self._of(budget)
@@ -244,35 +246,37 @@ class PoolProgram:
         """The budget's result."""
         rows = self._of(budget)
         load = sum(group.paid for group, _, _ in rows)
-        served = sum(group.paid * fraction for group, _, fraction in rows) / load
+        served_load = sum(group.paid * served for group, _, served in rows) / load
         seconds = sum(
-            group.paid * share * group.usages[at].column.seconds for group, mix, _ in rows for at, share in mix.items()
+            group.paid * fraction * group.usages[at].column.seconds
+            for group, mix, _ in rows
+            for at, fraction in mix.items()
         )
         return BudgetOutcome(
             fit=self._solution.fits[budget],
             rate=self._solution.rates[budget],
             spend=sum(
-                group.paid * fraction * share * group.usages[at].column.money
-                for group, mix, fraction in rows
-                for at, share in mix.items()
+                group.paid * served * fraction * group.usages[at].column.money
+                for group, mix, served in rows
+                for at, fraction in mix.items()
             ),
-            mean_seconds=seconds / load if served > _ALL else None,
-            served=min(served, 1.0),
+            mean_seconds=seconds / load if served_load > _ALL else None,
+            served=min(served_load, 1.0),
         )
 
     def read(self, solution: BudgetSolution, sizes: Mapping[PoolId, PoolSize], now: Instant) -> BudgetSolution:
         """The solution of one of the budgets with pool limits, from the one without."""
         budget, scarce = solution.budget, self._solution
         fits = scarce.fits[budget.id] is not BudgetFit.INFEASIBLE
-        shares = {group.key: group.assignment(mix, scarce) for group, mix, _ in self._of(budget.id)}
+        assignments = {group.key: group.assignment(mix, scarce) for group, mix, _ in self._of(budget.id)}
         return replace(
             solution,
             rate=scarce.rates[budget.id],
             planned=scarce.spends[budget.id],
             feasible=fits if solution.rate else solution.feasible,
             surplus=scarce.fits[budget.id] is BudgetFit.SURPLUS,
-            shares=shares,
-            forecast=forecast_assigned(solution.pacing, shares, solution.calibration, budget, solution.arrivals),
+            assignments=assignments,
+            forecast=forecast_assigned(solution.pacing, assignments, solution.calibration, budget, solution.arrivals),
             scarce={
                 pool: ScarcePool(
                     scarce.price(budget.id, pool),

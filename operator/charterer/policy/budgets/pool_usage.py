@@ -18,7 +18,7 @@ from charterer.policy.solve.lp_columns import LpColumn, LpColumns, pareto_front
 from charterer.policy.solve.phase_dp import key_of, work_of_phases
 
 _FITS = 1.0 + 1e-9
-"""Factor on a pool's room within which uses fit, whatever is rounded."""
+"""Factor by which uses may exceed a pool's room, because numbers are rounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +106,10 @@ def fits_into(uses: Mapping[PoolId, float], room: Mapping[PoolId, float]) -> boo
     return all(amount <= room.get(pool, amount) * _FITS for pool, amount in uses.items())
 
 
-def expected_use(shares: Iterable[tuple[float, Mapping[PoolId, float]]], load: float) -> dict[PoolId, float]:
+def expected_use(uses: Iterable[tuple[float, Mapping[PoolId, float]]], load: float) -> dict[PoolId, float]:
     """GPUs by pool that are held by ``load`` jobs a second of which each fraction has its use."""
     total: dict[PoolId, float] = {}
-    for fraction, use in shares:
+    for fraction, use in uses:
         for pool, amount in use.items():
             _add(total, pool, load * fraction * amount)
     return total

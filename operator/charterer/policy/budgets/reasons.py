@@ -12,7 +12,7 @@ from charterer.domain.reasons import facts_of_options as of
 from charterer.domain.reasons.facts import Facts, Wanted
 from charterer.domain.reasons.facts_of_waits import LateNodes
 from charterer.policy.nodes.pool_quota import LaunchWait
-from charterer.policy.options.option_value import Completion, JobPosition, Move, OptionValues
+from charterer.policy.options.option_value import JobPosition, Move, OptionValues, Projection
 from charterer.policy.solve.phase_dp import key_of
 from charterer.sentences import count
 
@@ -22,7 +22,7 @@ _TOLD_DOLLARS = 0.005
 
 def late(pool: PoolId, wait: LaunchWait) -> LateNodes:
     """How late a pool is expected to give a node."""
-    return LateNodes(pool, wait.expected, wait.doubt)
+    return LateNodes(pool, wait.expected, wait.probation)
 
 
 def no_history(verdict: BudgetVerdict) -> str:
@@ -44,9 +44,23 @@ def choice(option: Option, values: OptionValues, weight: float, position: JobPos
     if not menu.known:
         code = ReasonCode.RIGID if menu.rigid else ReasonCode.NO_CURVE
         return Reason(code, 0.0, ZERO, of.UnknownSpeed(option, here.seconds, cost, position.left))
-    ways = values.entering(position)  # best first
-    above = next((way for way in ways if way.seconds < here.seconds and key_of(way.option) != key_of(option)), None)
-    below = next((way for way in ways if way.counted < here.counted and key_of(way.option) != key_of(option)), None)
+    projections = values.entering(position)  # best first
+    above = next(
+        (
+            projection
+            for projection in projections
+            if projection.seconds < here.seconds and key_of(projection.option) != key_of(option)
+        ),
+        None,
+    )
+    below = next(
+        (
+            projection
+            for projection in projections
+            if projection.counted < here.counted and key_of(projection.option) != key_of(option)
+        ),
+        None,
+    )
     full = _full(values, (option, above.option if above is not None else option))
     faster = None if above is None else _faster(above, here, values)
     facts = of.Chosen(option, here.seconds, cost, faster, above is None and values.on_menu(option), full)
@@ -59,7 +73,7 @@ def choice(option: Option, values: OptionValues, weight: float, position: JobPos
     return Reason(code, weight * saved, Money.of(more), facts, below.option)
 
 
-def _faster(above: Completion, here: Completion, values: OptionValues) -> of.Faster:
+def _faster(above: Projection, here: Projection, values: OptionValues) -> of.Faster:
     saved, more = here.seconds - above.seconds, above.counted - here.counted
     hourly, pays = Money.of(more / saved * 3600), Money.of(values.worth * 3600)
     return of.Faster(above.option, saved, Money.of(more), hourly, pays)
@@ -72,11 +86,11 @@ def _full(values: OptionValues, options: Iterable[Option]) -> tuple[of.FullRoom,
     return tuple([of.FullRoom(pool, Money.of(price * 3600)) for pool, price in prices.items() if price > 0.0])
 
 
-def to_the_end(option: Option, values: OptionValues, position: JobPosition) -> Completion:
+def to_the_end(option: Option, values: OptionValues, position: JobPosition) -> Projection:
     """The rest of the job, entering the option included, as if for a new run."""
-    way = values.staying(option, position)
-    time, cost = way.seconds + option.entry_seconds, way.dollars + option.entry_cost.dollars
-    return Completion(option, time, cost, values.worth * time + cost + way.room_dollars, way.room_dollars)
+    projection = values.staying(option, position)
+    time, cost = projection.seconds + option.entry_seconds, projection.dollars + option.entry_cost.dollars
+    return Projection(option, time, cost, values.worth * time + cost + projection.room_dollars, projection.room_dollars)
 
 
 def moving(move: Move, here: Option, work: float, pays: Money | None, weight: float) -> Reason:

@@ -2,7 +2,7 @@
 
 Every budget is solved alone first (``solution``), as if there were room for all. If the pools have room for what all of
 that would hold in the long run, it is the answer, to the last bit. Otherwise the linear program of ``solve.scarcity``
-shares room and money out together, and jobs choose by its exchange rates and with its prices on top of their bills.
+allocates room and money together, and jobs choose by its exchange rates and with its prices on top of their bills.
 
 Budgets that only observe share what the enforcing ones leave, as when the plan is carried out. Budgets that are being
 deleted, or whose exchange rate is fixed, do not take part: what they would hold is subtracted from the room.
@@ -89,10 +89,10 @@ def _uses(solution: BudgetSolution) -> dict[PoolId, float]:
     return sum_uses(
         expected_use(
             (
-                (path_share.fraction, use_of(path_share.path, path_share.seconds, share.group))
-                for path_share in share.path_shares
+                (assigned.fraction, use_of(assigned.path, assigned.seconds, assignment.group))
+                for assigned in assignment.assigned_paths
             ),
-            share.group.held(share.mean_seconds, solution.calibration.of(key[0]).value) * served,
+            assignment.group.held(assignment.mean_seconds, solution.calibration.of(key[0]).value) * served,
         )
-        for key, share in solution.shares.items()
+        for key, assignment in solution.assignments.items()
     )

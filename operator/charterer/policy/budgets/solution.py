@@ -38,7 +38,7 @@ from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import job_facts, told_to_stop
 from charterer.policy.nodes.accrued_cost import spent
-from charterer.policy.nodes.guests import Guest, all_guests, guests
+from charterer.policy.nodes.occupants import Occupant, all_occupants, occupants
 from charterer.policy.nodes.pool_nodes import PoolNodes
 from charterer.policy.nodes.rental_index import PoolRentals
 from charterer.policy.options.option_value import OptionValues
@@ -85,7 +85,7 @@ class BudgetSolution:
     feasible: bool
     surplus: bool
     committable: float
-    shares: Mapping[GroupKey, GroupAssignment]
+    assignments: Mapping[GroupKey, GroupAssignment]
     pacing: PacingState
     calibration: CostCalibration
     arrivals: Arrivals
@@ -97,24 +97,26 @@ class BudgetSolution:
 
     def in_the_long_run(self) -> BudgetSolution:
         """The budget as its jobs come, for ever: what it gives them now, without those in sight."""
-        shares = {key: share.in_the_long_run() for key, share in self.shares.items() if share.arrivals}
-        return replace(self, shares=shares)
+        assignments = {
+            key: assignment.in_the_long_run() for key, assignment in self.assignments.items() if assignment.arrivals
+        }
+        return replace(self, assignments=assignments)
 
     def deadline_values(self, job: Job) -> OptionValues | None:
         """The menu's values for a job whose target needs more than its group is given; None for any other job."""
-        need, share = self.deadline_needs.get(job.id), self.share(job)
-        if need is None or share is None or need.worth <= share.values.worth:
+        need, assignment = self.deadline_needs.get(job.id), self.assignment(job)
+        if need is None or assignment is None or need.worth <= assignment.values.worth:
             return None
-        return self.inputs.memo(OptionValues, share.group.menu, need.worth, None)
+        return self.inputs.memo(OptionValues, assignment.group.menu, need.worth, None)
 
-    def worth(self, job: Job, share: GroupAssignment) -> float:
+    def worth(self, job: Job, assignment: GroupAssignment) -> float:
         """Dollars that a second of the job's life is worth: what its group is given, or its target's need if more."""
         need = self.deadline_needs.get(job.id)
-        return share.values.worth if need is None else max(need.worth, share.values.worth)
+        return assignment.values.worth if need is None else max(need.worth, assignment.values.worth)
 
-    def own_values(self, job: Job, share: GroupAssignment) -> OptionValues:
+    def own_values(self, job: Job, assignment: GroupAssignment) -> OptionValues:
         """The values by which the job chooses: those of its target, or those of the path that it draws in its group."""
-        return self.deadline_values(job) or share.drawn_values(job)
+        return self.deadline_values(job) or assignment.drawn_values(job)
 
     def with_deadline_note(self, job: Job, why: Reason) -> Reason:
         """The reason with a note on the job's target, if it has one."""
@@ -129,15 +131,19 @@ class BudgetSolution:
     def _told_of(self, job: Job) -> DeadlineNeed | None:
         return self.deadline_needs.get(job.id) or self.out_of_reach.get(job.id)
 
-    def share(self, job: Job) -> GroupAssignment | None:
+    def assignment(self, job: Job) -> GroupAssignment | None:
         """The assignment of the job's group; None when nothing is on its menu."""
-        return self.shares.get(self.key(job))
+        return self.assignments.get(self.key(job))
 
-    def guests(self) -> Mapping[RentalId, Sequence[Guest]]:
+    def occupants(self) -> Mapping[RentalId, Sequence[Occupant]]:
         """The jobs on each node that have no other node."""
         memo = self.inputs.memo
-        each = [(self.groups[key], share.group.work) for key, share in self.shares.items() if key in self.groups]
-        return memo(all_guests, tuple([memo(guests, group, work) for group, work in each]))
+        each = [
+            (self.groups[key], assignment.group.work)
+            for key, assignment in self.assignments.items()
+            if key in self.groups
+        ]
+        return memo(all_occupants, tuple([memo(occupants, group, work) for group, work in each]))
 
     def key(self, job: Job) -> GroupKey:
         """The group to which a job of the snapshot belongs."""
@@ -154,7 +160,7 @@ class BudgetSolution:
 
     def classes(self) -> tuple[ClassVerdict, ...]:
         """The assignments as they are reported."""
-        return tuple(_class_verdict(self.budget, share) for share in self.shares.values())
+        return tuple(_class_verdict(self.budget, assignment) for assignment in self.assignments.values())
 
     def verdict(self, committed: Money, now: Instant) -> BudgetVerdict:
         """The budget's verdict."""
@@ -168,7 +174,7 @@ class BudgetSolution:
             in_sight = min(in_sight, left)
             to_come = left - in_sight
         return BudgetVerdict(
-            rate=None if penniless or not self.shares else self.rate,
+            rate=None if penniless or not self.assignments else self.rate,
             planned=Price.per_second(min(self.planned, most) if self.feasible else self.planned),
             allowed=Price.per_second(self.allowed),
             feasible=self.feasible,
@@ -191,7 +197,7 @@ class BudgetSolution:
 
     def arrivals_verdict(self) -> ArrivalsVerdict:
         """The arrivals of all classes: assumed as long as those of one are."""
-        came, groups = self.arrivals, [share.group for share in self.shares.values()]
+        came, groups = self.arrivals, [assignment.group for assignment in self.assignments.values()]
         absent = set(came.parts) - {group.class_id for group in groups}
         bases = {group.basis for group in groups if group.arrivals}
         basis = ArrivalsBasis.COUNTED if came.counted else ArrivalsBasis.ASSUMED
@@ -207,8 +213,13 @@ class BudgetSolution:
     def _to_be_spent(self) -> tuple[Money, Money]:
         """Dollars of the jobs in sight and of those to come, until the period's end."""
         seconds = max(seconds_between(self.now, self.period_end), 0.0)
-        in_sight = self.calibration.overhead * sum(share.in_sight(seconds) for share in self.shares.values())
-        to_come = sum(share.to_come(seconds) * self.calibration.factor(key[0]) for key, share in self.shares.items())
+        in_sight = self.calibration.overhead * sum(
+            assignment.in_sight(seconds) for assignment in self.assignments.values()
+        )
+        to_come = sum(
+            assignment.to_come(seconds) * self.calibration.factor(key[0])
+            for key, assignment in self.assignments.items()
+        )
         return Money.of(in_sight), Money.of(to_come)
 
     def _within_limits(self, dollars: float, most: float) -> Money:
@@ -249,19 +260,19 @@ class BudgetSolution:
         return Price(micros).dollars_per_second
 
 
-def _class_verdict(budget: Budget, share: GroupAssignment) -> ClassVerdict:
-    group = share.group
+def _class_verdict(budget: Budget, assignment: GroupAssignment) -> ClassVerdict:
+    group = assignment.group
     return ClassVerdict(
         budget=budget.id,
         class_id=group.class_id,
-        arrivals_per_hour=share.arrivals * 3600.0,
+        arrivals_per_hour=assignment.arrivals * 3600.0,
         mean_work=group.work,
         paths=tuple(
-            PathVerdict(path_share.fraction, path_share.values.stages(path_share.path))
-            for path_share in share.path_shares
+            PathVerdict(assigned.fraction, assigned.values.stages(assigned.path))
+            for assigned in assignment.assigned_paths
         ),
-        seconds=share.seconds,
-        cost=Money.of(share.dollars),
+        seconds=assignment.cheapest.seconds,
+        cost=Money.of(assignment.cheapest.dollars),
     )
 
 
@@ -277,15 +288,16 @@ def _of_this_period(budget: Budget, now: Instant) -> Budget:
 
 def forecast_assigned(
     pacing: PacingState,
-    shares: Mapping[GroupKey, GroupAssignment],
+    assignments: Mapping[GroupKey, GroupAssignment],
     calibration: CostCalibration,
     budget: Budget,
     came: Arrivals,
 ) -> Forecast:
     """The forecast of the budget at what its groups are given."""
-    streams = {key: share.job_stream(key, calibration) for key, share in shares.items()}
+    streams = {key: assignment.job_stream(key, calibration) for key, assignment in assignments.items()}
     most = sum(
-        share.group.demand(calibration.factor(key[0]), calibration.overhead).spends[-1] for key, share in shares.items()
+        assignment.group.demand(calibration.factor(key[0]), calibration.overhead).spends[-1]
+        for key, assignment in assignments.items()
     )
     return forecast_inputs.forecast_budget(pacing, streams, most, calibration, budget.balance, came)
 
@@ -332,15 +344,17 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
         if reserved := sum(need.extra for need in needs.values()):
             allowed = max(allowed - reserved / pacing.horizon, 0.0)
             solution = solve_for_plausible_loads(load, calibration, pacing.horizon, allowed)
-        shares = {key: assign(group, solution, number, memo) for number, (key, group) in enumerate(demands.items())}
+        assignments = {
+            key: assign(group, solution, number, memo) for number, (key, group) in enumerate(demands.items())
+        }
         rate, planned, surplus = solution.rate, solution.spend, solution.fit is BudgetFit.SURPLUS
         feasible = solution.fit is not BudgetFit.INFEASIBLE or in_sight_fits(load, calibration, allowed)
-        forecast = forecast_assigned(pacing, shares, calibration, budget, load.arrivals)
+        forecast = forecast_assigned(pacing, assignments, calibration, budget, load.arrivals)
     else:
-        shares = {key: assign_at_rate(group, budget.fixed_rate, memo) for key, group in demands.items()}
-        rate, planned, surplus = budget.fixed_rate, sum(share.spend for share in shares.values()), False
+        assignments = {key: assign_at_rate(group, budget.fixed_rate, memo) for key, group in demands.items()}
+        rate, planned, surplus = budget.fixed_rate, sum(assignment.spend for assignment in assignments.values()), False
         feasible = True
-        streams = [share.job_stream(key, calibration) for key, share in shares.items()]
+        streams = [assignment.job_stream(key, calibration) for key, assignment in assignments.items()]
         forecast = forecast_inputs.forecast_at_fixed_rate(pacing, streams, calibration)
     waiting = sum(need.extra for need in needs.values() if need.job.allocation is None)
     return BudgetSolution(
@@ -358,7 +372,7 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
         feasible=feasible,
         surplus=surplus,
         committable=max(pacing.committable - waiting, 0.0),
-        shares=shares,
+        assignments=assignments,
         pacing=pacing,
         calibration=calibration,
         arrivals=load.arrivals,

@@ -25,7 +25,7 @@ from charterer.policy.budgets.reasons import to_the_end
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.speed_evidence import Basis, basis, reports
 from charterer.policy.options.menu import Menu
-from charterer.policy.options.option_value import Completion, JobPosition, OptionValues
+from charterer.policy.options.option_value import JobPosition, OptionValues, Projection
 from charterer.policy.options.width_backoff import quarantines, untested
 from charterer.policy.outlook.move_gate import MoveGate
 from charterer.policy.outlook.node_source import NodeSource
@@ -172,14 +172,14 @@ def alternatives(job: Job, verdict: Verdict, budget: Comparison) -> Alternatives
         known_work=job.remaining is not None,
         changes=tuple([weighing.change(row) for row in nearest if row is not None]),
         left_alone=_left_alone(job, snapshot),
-        assumed={} if weighing.share.group.menu.known else _assumed(rows, snapshot),
+        assumed={} if weighing.assignment.group.menu.known else _assumed(rows, snapshot),
     )
 
 
 def _weighing(job: Job, verdict: Verdict, budget: Comparison) -> _Weighing | None:
-    share = budget.solution.share(job)
+    assignment = budget.solution.assignment(job)
     chosen = job.allocation.option if job.allocation is not None else verdict.option
-    return None if share is None or chosen is None else _Weighing(job, chosen, share, budget)
+    return None if assignment is None or chosen is None else _Weighing(job, chosen, assignment, budget)
 
 
 def _assumed(rows: Sequence[Alternative], snapshot: Snapshot) -> Mapping[str, RelativeSpeed]:
@@ -217,12 +217,12 @@ def _dearest_hour(rows: Sequence[Alternative], rank: Rank) -> Alternative | None
 class _Weighing:
     """One job's options, each from now to the end, at whatever rate, prices and work left are asked about."""
 
-    def __init__(self, job: Job, chosen: Option, share: GroupAssignment, budget: Comparison) -> None:
+    def __init__(self, job: Job, chosen: Option, assignment: GroupAssignment, budget: Comparison) -> None:
         self._job = job
         self._chosen = chosen
-        self.share = share
-        self.position = share.position(job)
-        self._values = budget.solution.own_values(job, share)
+        self.assignment = assignment
+        self.position = assignment.position(job)
+        self._values = budget.solution.own_values(job, assignment)
         self._budget = budget
         self._snapshot = budget.snapshot
         self._runs = job.allocation is not None
@@ -231,22 +231,27 @@ class _Weighing:
 
     def compared(self, most: int | None = None) -> ComparedOptions:
         """Every option against the chosen one, or that one and the best of the others; cheapest first."""
-        ways, worth = self.ways(self._values, self.position), self._values.worth
-        here = ways[key_of(self._chosen)]
-        others = [way for way in ways.values() if way is not here]
-        if most is not None and len(ways) > most:
-            others = sorted(others, key=lambda way: way.counted + worth * way.seconds)[: most - 1]
-        rows = [self.row(way, here, worth) for way in (here, *others)]
+        projections, worth = self.projections(self._values, self.position), self._values.worth
+        here = projections[key_of(self._chosen)]
+        others = [projection for projection in projections.values() if projection is not here]
+        if most is not None and len(projections) > most:
+            others = sorted(others, key=lambda projection: projection.counted + worth * projection.seconds)[: most - 1]
+        rows = [self.row(projection, here, worth) for projection in (here, *others)]
         rows.sort(key=lambda row: (row.dollars, row.seconds, row.option.pool, row.option.gpus))
-        return ComparedOptions(tuple(rows), len(ways))
+        return ComparedOptions(tuple(rows), len(projections))
 
-    def ways(self, values: OptionValues, position: JobPosition) -> dict[OptionKey, Completion]:
+    def projections(self, values: OptionValues, position: JobPosition) -> dict[OptionKey, Projection]:
         """From now to the end on every option, the chosen one included, as the planner counts it."""
         if not self._runs:
-            ways = values.entering(position)
-            if all(key_of(way.option) != key_of(self._chosen) for way in ways):  # it was given less than it asks for
-                ways = [*ways, to_the_end(self._chosen, values, position)]
-            return {key_of(way.option): self._outlook.entering(self._job, way, values.worth) for way in ways}
+            projections = values.entering(position)
+            if all(
+                key_of(projection.option) != key_of(self._chosen) for projection in projections
+            ):  # it was given less than it asks for
+                projections = [*projections, to_the_end(self._chosen, values, position)]
+            return {
+                key_of(projection.option): self._outlook.entering(self._job, projection, values.worth)
+                for projection in projections
+            }
         stay = values.staying(self._chosen, position)
         found = {key_of(stay.option): stay}
         for option in values.menu.options:
@@ -255,24 +260,24 @@ class _Weighing:
                 found[key_of(option)] = values.moving(self._chosen, option, position, rented=rented)
         return found
 
-    def row(self, way: Completion, here: Completion, worth: float) -> Alternative:
+    def row(self, projection: Projection, here: Projection, worth: float) -> Alternative:
         """The option against the chosen one, for which a second is worth ``worth`` dollars."""
-        option = way.option
+        option = projection.option
         pool = self._snapshot.pools.get(option.pool)
         gpu_type = "" if pool is None or pool.offering is None else pool.offering.gpu_type
-        rank, price = _rank(here.seconds - way.seconds, way.counted - here.counted, worth)
-        charge = self.share.values.charge
+        rank, price = _rank(here.seconds - projection.seconds, projection.counted - here.counted, worth)
+        charge = self.assignment.values.charge
         chosen = key_of(option) == key_of(self._chosen)
         profile = self._snapshot.profiles.get(self._job.class_id)
         return Alternative(
             option=option,
-            seconds=way.seconds,
-            dollars=way.dollars,
-            room_dollars=way.room_dollars,
+            seconds=projection.seconds,
+            dollars=projection.dollars,
+            room_dollars=projection.room_dollars,
             room_price=Price(0) if charge is None else Price.per_second(charge.of(option)),
             basis=basis(profile, gpu_type, option.gpus),
             reports=reports(profile, gpu_type, option.gpus),
-            nodes=NodeSource.HERE if chosen and self._runs else self._outlook.node_source(self._job, way),
+            nodes=NodeSource.HERE if chosen and self._runs else self._outlook.node_source(self._job, projection),
             rank=Rank.CHOSEN if chosen else rank,
             per_hour_saved=None if chosen or price is None else price * 3600.0,
             held=self._held(option) if self._runs and rank is Rank.BETTER and not chosen else "",
@@ -290,11 +295,11 @@ class _Weighing:
     def change(self, row: Alternative) -> WinningChange:
         """The one change that would make the option of ``row`` win."""
         to, values, position = key_of(row.option), self._values, self.position
-        weight = self.share.group.weight
+        weight = self.assignment.group.weight
 
         def loses_by(at: OptionValues, where: JobPosition) -> float:
-            ways = self.ways(at, where)
-            here, there = ways[key_of(self._chosen)], ways[to]
+            projections = self.projections(at, where)
+            here, there = projections[key_of(self._chosen)], projections[to]
             return there.counted - here.counted + at.worth * (there.seconds - here.seconds)
 
         def at_price(factor: float) -> float:
@@ -317,7 +322,7 @@ class _Weighing:
 
     def _left_behind(self, option: Option) -> bool:
         """Whether the job's own option is no longer on its menu, so that its price is not one of today's."""
-        return option.pool == self._chosen.pool and not self.share.values.on_menu(self._chosen)
+        return option.pool == self._chosen.pool and not self.assignment.values.on_menu(self._chosen)
 
 
 def _rank(saved: float, more: float, worth: float) -> tuple[Rank, float | None]:

@@ -70,16 +70,16 @@ def without_each_kind(solution: BudgetSolution) -> tuple[WithoutKind, ...]:
     Only kinds that leave something: with a single kind there is nothing to compare. Empty while jobs queue.
     """
     solution = solution.in_the_long_run()
-    shares = solution.shares
-    if not shares or not solution.feasible:
+    assignments = solution.assignments
+    if not assignments or not solution.feasible:
         return ()
     loads = {
         key: _Load(
-            share.arrivals,
+            assignment.arrivals,
             solution.calibration.factor(key[0]),
             solution.calibration.of(key[0]).value,
         )
-        for key, share in shares.items()
+        for key, assignment in assignments.items()
     }
     found = [
         _without(kind, pools, others, solution, loads)
@@ -109,9 +109,9 @@ def _without(
     menus = solution.inputs.menus[budget.id].without(pools)
     left = budget_load(solution.groups, snapshot.profiles, menus, budget, solution.pacing.horizon, solution.now)
     groups = {key: group.in_the_long_run() for key, group in left.groups.items() if key in loads}
-    present = [(solution.shares[key], loads[key]) for key in groups]
-    now = sum(load.arrivals * load.factor * expected(share)[1] for share, load in present)
-    life = sum(load.arrivals * share.group.weight * expected(share)[0] for share, load in present)
+    present = [(solution.assignments[key], loads[key]) for key in groups]
+    now = sum(load.arrivals * load.factor * expected(assignment)[1] for assignment, load in present)
+    life = sum(load.arrivals * assignment.group.weight * expected(assignment)[0] for assignment, load in present)
     remaining = _RemainingPools([(group, loads[key]) for key, group in groups.items()])
     period = period_seconds(solution)
     as_fast = remaining.life(remaining.most) <= life * _EQUAL

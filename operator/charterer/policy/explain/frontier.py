@@ -76,9 +76,9 @@ class Frontier:
         self._solution = solution
         self.amount = solution.budget.amount if amount is None else amount
         self.period_seconds = period_seconds(solution)
-        self._groups = [share.group for share in solution.shares.values()]
+        self._groups = [assignment.group for assignment in solution.assignments.values()]
         self._demands = _demands(solution)
-        self._loads = [share.arrivals for share in solution.shares.values()]
+        self._loads = [assignment.arrivals for assignment in solution.assignments.values()]
         self.empty = not sum(self._loads)
 
     def of_amount(self, amount: Money) -> Frontier:
@@ -147,8 +147,13 @@ class Frontier:
     def _fits(self, solution: Solution, served: float) -> bool:
         """Whether the pools have room for what is then held, by those who are served."""
         uses = [
-            use_at(solution, at, share.group, share.arrivals * self._solution.calibration.of(key[0]).value * served)
-            for at, (key, share) in enumerate(self._solution.shares.items())
+            use_at(
+                solution,
+                at,
+                assignment.group,
+                assignment.arrivals * self._solution.calibration.of(key[0]).value * served,
+            )
+            for at, (key, assignment) in enumerate(self._solution.assignments.items())
         ]
         return fits_into(sum_uses(uses), self._solution.room)
 
@@ -182,18 +187,18 @@ class Frontier:
 
 def mean_seconds(solution: BudgetSolution) -> float | None:
     """Mean completion time of the jobs to come at what the budget pays now; None without jobs, or while they queue."""
-    shares = solution.shares.values()
-    load = sum(share.arrivals for share in shares)
+    assignments = solution.assignments.values()
+    load = sum(assignment.arrivals for assignment in assignments)
     if not load or not solution.feasible:
         return None
-    return sum(share.arrivals * expected(share)[0] for share in shares) / load
+    return sum(assignment.arrivals * expected(assignment)[0] for assignment in assignments) / load
 
 
-def expected(share: GroupAssignment) -> tuple[float, float]:
+def expected(assignment: GroupAssignment) -> tuple[float, float]:
     """Seconds and dollars of a new job of the group, over all its paths where it mixes."""
     return (
-        sum(path_share.fraction * path_share.seconds for path_share in share.path_shares),
-        sum(path_share.fraction * path_share.dollars for path_share in share.path_shares),
+        sum(assigned.fraction * assigned.seconds for assigned in assignment.assigned_paths),
+        sum(assigned.fraction * assigned.dollars for assigned in assignment.assigned_paths),
     )
 
 
@@ -201,7 +206,8 @@ def _demands(solution: BudgetSolution) -> list[Demand]:
     """The groups as the planner's own solver sees them: as dear as they turned out to be."""
     calibration = solution.calibration
     return [
-        share.group.demand(calibration.factor(key[0]), calibration.overhead) for key, share in solution.shares.items()
+        assignment.group.demand(calibration.factor(key[0]), calibration.overhead)
+        for key, assignment in solution.assignments.items()
     ]
 
 

@@ -27,19 +27,19 @@ class JobGroup:
     ``active``: the number of jobs that want to run; ``known`` of them say what work they have left, ``left`` in all
     (seconds of the reference option).
 
-    Jobs without GPUs are ``waiting``, some of them ``resting`` after a run that failed, or ``idle`` with the reason why
-    they want none. Jobs with GPUs are ``runners``, or ``unwanted`` with the reason why they should not run. Among the
-    runners, a move may pay for the ``movable``, the ``late`` have pods that do not run yet, something holds the
-    ``slowed`` up, the ``capped`` have a maximum cost, and the ``unchanging`` cost what they report, whatever is done:
-    they are never resized and have none. The first of the runners is stopped at ``stalls_at``, if it does not advance
-    before. The ``targeted`` are active and have a target completion time. The ``hanging`` have pods that are to end or
-    runs that have ended and are not on record.
+    Jobs without GPUs are ``waiting``, some of them ``backing_off`` after a run that failed, or ``idle`` with the reason
+    why they want none. Jobs with GPUs are ``runners``, or ``unwanted`` with the reason why they should not run. Among
+    the runners, a move may pay for the ``movable``, the ``late`` have pods that do not run yet, something holds the
+    ``slowed`` up, the ``capped`` have a maximum cost, and the ``unchanging`` are never resized and have no maximum
+    cost, so that they cost what they report. The first of the runners is stopped at ``stalls_at``, if it does not
+    advance before. The ``targeted`` are active and have a target completion time. The ``terminating`` have pods that
+    are to end or runs that have ended and are not on record.
 
     ``rentals``: of jobs with GPUs; ``working``: rentals of unfinished jobs; ``nodes``: those with live pods of any job.
     ``micros``: micro-dollars an hour of the runners' GPUs. ``grace``: the longest grace of an unfinished job, seconds.
     ``checking``: whether a template is being checked. ``tried``: jobs that ran on a width never measured before.
-    ``doubtful``: whether an allocation is not believed. ``under_way``: unfinished jobs by the class in whose statistics
-    they count; ``finished``: the others. ``not_come``: the idle jobs that never had GPUs.
+    ``untrusted``: whether an allocation is not believed. ``under_way``: unfinished jobs by the class in whose
+    statistics they count; ``finished``: the others. ``not_come``: the idle jobs that never had GPUs.
     """
 
     key: GroupKey
@@ -49,8 +49,8 @@ class JobGroup:
     known: int
     left: float
     waiting: Sequence[Job]
-    resting: Sequence[JobFacts]
-    hanging: Sequence[JobFacts]
+    backing_off: Sequence[JobFacts]
+    terminating: Sequence[JobFacts]
     idle: Sequence[tuple[Job, Reason]]
     not_come: frozenset[JobId]
     runners: Mapping[JobId, JobFacts]
@@ -69,7 +69,7 @@ class JobGroup:
     grace: int
     checking: bool
     tried: Sequence[JobFacts]
-    doubtful: bool
+    untrusted: bool
     under_way: Mapping[ClassId, ClassInProgress]
     finished: Sequence[tuple[JobFacts, Finish]]
 
@@ -91,8 +91,8 @@ def job_group(everyone: tuple[JobFacts, ...]) -> JobGroup:
         known=len(left),
         left=sum(left),
         waiting=[facts.job for facts in active if facts.since is None],
-        resting=[facts for facts in active if facts.since is None and facts.rests_until is not None],
-        hanging=[facts for facts in everyone if facts.hanging or facts.unrecorded],
+        backing_off=[facts for facts in active if facts.since is None and facts.backs_off_until is not None],
+        terminating=[facts for facts in everyone if facts.terminating or facts.unrecorded],
         idle=idle,
         not_come=frozenset([job.id for job, _ in idle if not job.last_run]),
         runners={facts.job.id: facts for facts in runners},
@@ -117,7 +117,7 @@ def job_group(everyone: tuple[JobFacts, ...]) -> JobGroup:
         grace=max([facts.job.grace_seconds for facts in unfinished], default=0),
         checking=any([facts.job.checking for facts in everyone]),
         tried=[facts for facts in everyone if facts.trials],
-        doubtful=any([facts.job.doubts for facts in everyone]),
+        untrusted=any([facts.job.doubts for facts in everyone]),
         under_way=_by_statistics(unfinished),
         finished=[(facts, finish) for facts, _ in refused if (finish := facts.job.finish) is not None],
     )

@@ -11,9 +11,9 @@ from charterer.domain.option import Option
 from charterer.domain.plan import Reason
 from charterer.domain.reports.progress import TRUSTED_FRACTION
 from charterer.domain.time import Instant, seconds_between
+from charterer.policy.jobs.back_off import backs_off_until
 from charterer.policy.jobs.group_key import GroupKey, group_key
 from charterer.policy.jobs.predicates import not_wanted, ready_by, settled
-from charterer.policy.jobs.rest import rests_until
 from charterer.policy.jobs.stalls import replaced_when_stalled, stalls_at
 from charterer.policy.options.option_value import JobPosition
 
@@ -24,10 +24,10 @@ class JobFacts:
 
     ``order``: of creation. ``key``: of its group; ``statistics``: the class that it counts in. ``refused``: why no GPUs
     are looked for. ``settled``: whether all of its run runs, so that moving it is a question of gain; ``ready_by``: by
-    when it must, if it does not. ``stalls_at``: when it is stopped if it does not advance before. ``rests_until``: when
-    it may have its next run.
+    when it must, if it does not. ``stalls_at``: when it is stopped if it does not advance before. ``backs_off_until``:
+    when it may have its next run.
 
-    ``rentals``: of its allocation. ``nodes``: where its pods live. ``hanging``: pods that are to end, each with its
+    ``rentals``: of its allocation. ``nodes``: where its pods live. ``terminating``: pods that are to end, each with its
     node and by when it must have. ``unrecorded``: nodes with pods of runs that have ended and are not on record, each
     with the run's name and its end. ``trials``: runs on widths that had never been measured, from when until when.
 
@@ -45,10 +45,10 @@ class JobFacts:
     settled: bool
     ready_by: Instant | None
     stalls_at: Instant | None
-    rests_until: Instant | None
+    backs_off_until: Instant | None
     rentals: frozenset[RentalId]
     nodes: tuple[NodeName, ...]
-    hanging: tuple[tuple[NodeName, str, Instant], ...]
+    terminating: tuple[tuple[NodeName, str, Instant], ...]
     unrecorded: tuple[tuple[NodeName, str, Instant], ...]
     recorded_cost: float
     price: float
@@ -78,10 +78,10 @@ def job_facts(job: Job, classes: frozenset[ClassId]) -> JobFacts:
         settled=settled(job),
         ready_by=None if allocation is None else ready_by(job, allocation),
         stalls_at=stalls_at(job) if replaced_when_stalled(job) else None,
-        rests_until=rests_until(job),
+        backs_off_until=backs_off_until(job),
         rentals=frozenset() if allocation is None else frozenset(place.rental for place in allocation.placements),
         nodes=tuple(pod.node for run in job.runs for pod in run.pods if pod.node is not None and pod.live),
-        hanging=tuple(
+        terminating=tuple(
             (pod.node, pod.name, pod.must_end_by)
             for run in job.runs
             for pod in run.pods

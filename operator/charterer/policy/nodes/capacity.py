@@ -74,11 +74,11 @@ class NodesByFreeGpus:
         """Use that many of its free GPUs (or give back, if negative)."""
         self.put(rental, self.free[rental] - gpus)
 
-    def holes(self, size: int) -> int:
+    def fragments(self, size: int) -> int:
         """Free GPUs of nodes of ``size`` GPUs that are in use."""
         return sum([free * len(names) for free, names in self._by_free.items() if 0 < free < size])
 
-    def largest_hole(self, size: int) -> int:
+    def largest_fragment(self, size: int) -> int:
         """The most free GPUs of one of them."""
         return max([free for free, names in self._by_free.items() if 0 < free < size and names], default=0)
 

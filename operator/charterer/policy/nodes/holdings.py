@@ -37,7 +37,7 @@ def held_by(job: Job, rental_of: Mapping[NodeName, RentalId]) -> HeldGpus:
                 living[rental] = living.get(rental, 0) + pod.gpus
     for allocation in (job.allocation, *job.replaced):
         if allocation is not None:
-            for rental, gpus in by_rental(job.believed(allocation)).items():
+            for rental, gpus in by_rental(job.trusted(allocation)).items():
                 held[rental] = max(held.get(rental, 0), gpus)
     for rental, gpus in living.items():
         held[rental] = max(held.get(rental, 0), gpus)

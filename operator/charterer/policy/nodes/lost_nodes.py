@@ -55,8 +55,8 @@ def never_ready(rental: Rental, pool: Pool | None, now: Instant) -> NodeDoubt:
     return NodeDoubt(given_up_at=after(began, limit))
 
 
-def hanging(
-    late: Iterable[JobFacts], rental_of: Mapping[NodeName, RentalId], staying: Container[RentalId], now: Instant
+def stuck_terminating(
+    jobs: Iterable[JobFacts], rental_of: Mapping[NodeName, RentalId], staying: Container[RentalId], now: Instant
 ) -> list[tuple[RentalId, NodeDoubt]]:
     """The rentals with pods that were to end long ago: only the machine's end still stops them.
 
@@ -64,8 +64,8 @@ def hanging(
     only the machine ends.
     """
     overdue: list[tuple[NodeName, Instant, Reason]] = []
-    for facts in late:
-        for node, pod, end in facts.hanging:
+    for facts in jobs:
+        for node, pod, end in facts.terminating:
             hangs = reason(ReasonCode.LOST_NODE, of.PodHangs(pod, node, _HANGING_SECONDS))
             overdue.append((node, after(end, _HANGING_SECONDS), hangs))
         for node, run, ended in facts.unrecorded:

@@ -22,7 +22,7 @@ from charterer.domain.reasons.facts_of_jobs import TooDear
 from charterer.domain.snapshot import Snapshot
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.hard_limit import LOOK_AHEAD_SECONDS, MARGIN_SECONDS, USEFUL_SECONDS
-from charterer.policy.options.option_value import Completion
+from charterer.policy.options.option_value import Projection
 
 
 def max_cost_left(job: Job, snapshot: Snapshot) -> float | None:
@@ -38,30 +38,30 @@ def stop_cost(job: Job, option: Option) -> float:
 
 
 def within_max_cost(job: Job, option: Option, dollars: float, left: float | None) -> bool:
-    """Whether a way that costs ``dollars`` to the end stays within what is left."""
+    """Whether an option that costs ``dollars`` to the end stays within what is left."""
     return left is None or dollars + stop_cost(job, option) <= left
 
 
-def needs(job: Job, way: Completion) -> float:
-    """Dollars that must be left for a way to be entered, an orderly stop included."""
-    dollars = way.dollars
+def needs(job: Job, projection: Projection) -> float:
+    """Dollars that must be left for an option to be entered, an orderly stop included."""
+    dollars = projection.dollars
     if job.remaining is None:
-        dollars = way.option.entry_cost.dollars + way.option.price.dollars_per_second * USEFUL_SECONDS
-    return dollars + stop_cost(job, way.option)
+        dollars = projection.option.entry_cost.dollars + projection.option.price.dollars_per_second * USEFUL_SECONDS
+    return dollars + stop_cost(job, projection.option)
 
 
-def affordable(job: Job, ways: Sequence[Completion], snapshot: Snapshot) -> Sequence[Completion]:
-    """The ways to the end that stay within the job's maxCost, in the same order."""
+def affordable(job: Job, projections: Sequence[Projection], snapshot: Snapshot) -> Sequence[Projection]:
+    """The projections that stay within the job's maxCost, in the same order."""
     left = max_cost_left(job, snapshot)
-    return ways if left is None else [way for way in ways if needs(job, way) <= left]
+    return projections if left is None else [projection for projection in projections if needs(job, projection) <= left]
 
 
-def too_dear(job: Job, ways: Sequence[Completion], snapshot: Snapshot) -> Reason | None:
-    """The reason why a job is not started: each of the ways would cost more than it may. None where one fits."""
-    if job.max_cost is None or affordable(job, ways, snapshot):
+def too_dear(job: Job, projections: Sequence[Projection], snapshot: Snapshot) -> Reason | None:
+    """The reason why a job is not started: each of its options would cost more than it may. None where one fits."""
+    if job.max_cost is None or affordable(job, projections, snapshot):
         return None
     spent = job_cost(job, snapshot.rentals, snapshot.now)
-    way = min(ways, key=lambda way: needs(job, way))
+    projection = min(projections, key=lambda projection: needs(job, projection))
     seconds = USEFUL_SECONDS if job.remaining is None else None
-    facts = TooDear(job.max_cost, spent, way.option, needs(job, way), seconds)
+    facts = TooDear(job.max_cost, spent, projection.option, needs(job, projection), seconds)
     return reason(ReasonCode.MAX_COST, facts)

@@ -1,6 +1,6 @@
 """Which nodes to rent for a width, where pools sell nodes of several sizes with the same GPUs.
 
-The marginal bill of a narrow job is its share of a node, whatever the node's size; what differs is how many GPUs a new
+The marginal bill of a narrow job is its part of a node, whatever the node's size; what differs is how many GPUs a new
 node would leave unused. So the smallest node that the job fits into is rented, and a job that fits into none gets as
 few nodes as there can be.
 """
@@ -25,7 +25,7 @@ def fit(option: Option, market: Market) -> tuple[int, int]:
     return max(option.gpus // size, 1), size
 
 
-def snuggest_first(options: Sequence[Option], market: Market) -> Sequence[Option]:
+def best_fit_first(options: Sequence[Option], market: Market) -> Sequence[Option]:
     """The options, best first, with the one in front that fits best of those like the first.
 
     Those have its width on GPUs of its kind, and are as fast for no more money.

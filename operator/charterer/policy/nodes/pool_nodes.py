@@ -23,14 +23,14 @@ _ANY_TIME = Instant(0)
 class PoolNodes:
     """Rentals of one pool and budget with their nodes.
 
-    ``free``: GPUs that no job holds, of ready rentals whose nodes take pods, by name. ``unwell``: ready rentals without
-    a node, or with one that is not ready, and that node. ``unused``: staying rentals of which no job holds a GPU.
-    ``exposed``: the most that live rentals which do not boot can still cost.
+    ``free``: GPUs that no job holds, of ready rentals whose nodes take pods, by name. ``not_ready``: ready rentals
+    without a node, or with one that is not ready, and that node. ``unused``: staying rentals of which no job holds a
+    GPU. ``exposed``: the most that live rentals which do not boot can still cost.
     """
 
     rentals: PoolRentals
     free: Mapping[RentalId, int]
-    unwell: Sequence[tuple[Rental, Node | None]]
+    not_ready: Sequence[tuple[Rental, Node | None]]
     unused: Sequence[Rental]
     exposed: Exposed
 
@@ -71,7 +71,7 @@ def _pool_nodes(
     return PoolNodes(
         rentals=rentals,
         free=dict(sorted(free)),
-        unwell=[(rental, node) for rental, node in with_nodes if node is None or node.not_ready_since is not None],
+        not_ready=[(rental, node) for rental, node in with_nodes if node is None or node.not_ready_since is not None],
         unused=[rental for rental in rentals.live if not used_of[rental.id] and rental.id in rentals.staying],
         exposed=_exposed(rentals, graces, lag_seconds),
     )

@@ -19,7 +19,7 @@ from charterer.domain.time import Instant, seconds_between
 from charterer.estimate.nodes.waits import expected_wait, waits
 from charterer.policy.nodes.capacity import FreeNodes
 from charterer.policy.nodes.operator_limits import OperatorRoom
-from charterer.policy.nodes.pool_size import in_doubt
+from charterer.policy.nodes.pool_size import on_probation
 from charterer.policy.nodes.rental_index import RentalIndex
 
 
@@ -50,10 +50,10 @@ class PoolRoom:
 
 @dataclass(frozen=True, slots=True)
 class LaunchWait:
-    """The wait until a pool gives a node. ``doubt``: the recent cool-down for which that is in doubt, if any."""
+    """The wait until a pool gives a node. ``probation``: the recent cool-down for which that is in doubt, if any."""
 
     expected: ExpectedWait
-    doubt: CoolDown | None
+    probation: CoolDown | None
 
     @property
     def seconds(self) -> float:
@@ -61,27 +61,29 @@ class LaunchWait:
         return self.expected.seconds
 
 
-def launch_wait(pool: Pool, doubt: CoolDown | None, now: Instant) -> LaunchWait | None:
+def launch_wait(pool: Pool, probation: CoolDown | None, now: Instant) -> LaunchWait | None:
     """The wait for a node that the pool is asked for as soon as it may be; None where it is given at once."""
-    refused = None if doubt is None else doubt.row_seconds(pool.cooldown_seconds)
-    expected = expected_wait(pool.known_answers, now, refused)
-    if doubt is not None and (cools := seconds_between(now, doubt.until)) > expected.seconds:
+    refused = None if probation is None else probation.row_seconds(pool.cooldown_seconds)
+    expected = expected_wait(pool.known_launches, now, refused)
+    if probation is not None and (cools := seconds_between(now, probation.until)) > expected.seconds:
         expected = replace(expected, seconds=cools, high=max(cools, expected.high))
-    return LaunchWait(expected, doubt) if expected.seconds > 0.0 else None
+    return LaunchWait(expected, probation) if expected.seconds > 0.0 else None
 
 
 def launch_waits(snapshot: Snapshot, rentals: RentalIndex) -> Mapping[PoolId, LaunchWait]:
     """The pools that do not give a node at once."""
-    doubts = in_doubt(snapshot, rentals)
-    found = {name: launch_wait(pool, doubts.get(name), snapshot.now) for name, pool in sorted(snapshot.pools.items())}
+    probations = on_probation(snapshot, rentals)
+    found = {
+        name: launch_wait(pool, probations.get(name), snapshot.now) for name, pool in sorted(snapshot.pools.items())
+    }
     return {name: wait for name, wait in found.items() if wait is not None}
 
 
 class PoolQuota:
     """The pools' rooms and names; renting uses them up. Budgets come to it in order, see ``planner``.
 
-    ``doubts``: the cool-downs of pools of which it is not known whether they have nodes again. ``cooled``: until when
-    pools that were wanted cool, or are in doubt. ``waits``: whether some pool has a ``wait``.
+    ``probations``: the cool-downs of pools of which it is not known whether they have nodes again. ``cooled``: until
+    when pools that were wanted cool, or are in doubt. ``waits``: whether some pool has a ``wait``.
     """
 
     def __init__(self, snapshot: Snapshot, rentals: RentalIndex) -> None:
@@ -91,8 +93,8 @@ class PoolQuota:
             self._live[pool] = self._live.get(pool, 0) + len(here.live)
         self._next: dict[PoolId, int] = {}
         self.cooled: set[Instant] = set()
-        self.doubts = in_doubt(snapshot, rentals)
-        self.waits = bool(self.doubts) or any([waits(pool.known_answers) for pool in snapshot.pools.values()])
+        self.probations = on_probation(snapshot, rentals)
+        self.waits = bool(self.probations) or any([waits(pool.known_launches) for pool in snapshot.pools.values()])
         self._waits: dict[PoolId, LaunchWait | None] = {}
         self.room = OperatorRoom(snapshot)
 
@@ -133,10 +135,10 @@ class PoolQuota:
         Notes in ``cooled`` until when the pool is in doubt.
         """
         if pool not in self._waits:
-            self._waits[pool] = launch_wait(self._snapshot.pools[pool], self.doubts.get(pool), self._snapshot.now)
+            self._waits[pool] = launch_wait(self._snapshot.pools[pool], self.probations.get(pool), self._snapshot.now)
         wait = self._waits[pool]
-        if wait is not None and wait.doubt is not None:
-            self.cooled.add(wait.doubt.doubted_until)
+        if wait is not None and wait.probation is not None:
+            self.cooled.add(wait.probation.probation_until)
         return wait
 
     def take(self, pool: PoolId) -> RentalId:

@@ -46,17 +46,19 @@ def pool_sizes(snapshot: Snapshot, rentals: RentalIndex) -> Mapping[PoolId, Pool
     }
 
 
-def in_doubt(snapshot: Snapshot, rentals: RentalIndex) -> Mapping[PoolId, CoolDown]:
+def on_probation(snapshot: Snapshot, rentals: RentalIndex) -> Mapping[PoolId, CoolDown]:
     """The cool-downs of pools of which it is not known whether they have nodes again."""
-    doubts = {
-        name: _doubt(pool, rentals.of(name), snapshot.now) for name, pool in snapshot.pools.items() if pool.cool_down
+    probations = {
+        name: _probation(pool, rentals.of(name), snapshot.now)
+        for name, pool in snapshot.pools.items()
+        if pool.cool_down
     }
-    return {name: cooled for name, cooled in doubts.items() if cooled is not None}
+    return {name: cooled for name, cooled in probations.items() if cooled is not None}
 
 
-def _doubt(pool: Pool, by_budget: Sequence[PoolRentals], now: Instant) -> CoolDown | None:
+def _probation(pool: Pool, by_budget: Sequence[PoolRentals], now: Instant) -> CoolDown | None:
     cooled = pool.cool_down
-    if cooled is None or now >= cooled.doubted_until:
+    if cooled is None or now >= cooled.probation_until:
         return None
     gave = any(launched > cooled.since for here in by_budget for launched in here.launched)
     return None if gave else cooled
@@ -66,9 +68,9 @@ def _pool_size(
     pool: Pool, gpus_per_node: int, by_budget: Sequence[PoolRentals], now: Instant, limits: OperatorLimits
 ) -> PoolSize:
     has = min(sum([len(here.launched) for here in by_budget]), pool.max_nodes)
-    if (cooled := _doubt(pool, by_budget, now)) is not None and has < pool.max_nodes:
+    if (cooled := _probation(pool, by_budget, now)) is not None and has < pool.max_nodes:
         limit = Limit.QUOTA if cooled.kind is RefusalKind.QUOTA_EXCEEDED else Limit.STOCK
-        return PoolSize(has, gpus_per_node, limit, cooled.doubted_until)
+        return PoolSize(has, gpus_per_node, limit, cooled.probation_until)
     allowed = max(_allowed(pool, limits), has)
     if allowed < pool.max_nodes:
         return PoolSize(allowed, gpus_per_node, Limit.OPERATOR, None)

@@ -1,4 +1,4 @@
-"""The offers of pools: all of them that decides menus."""
+"""The offers of pools, as far as menus depend on them."""
 
 from __future__ import annotations
 

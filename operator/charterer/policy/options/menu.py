@@ -31,7 +31,7 @@ class Menu:
     """The options of a job: ``stages[p]`` are those with their speeds in phase p, which ends at ``until[p]``.
 
     ``narrower``: only when the budget's limits force it (no curve is known). ``known``: whether speeds are measured; if
-    not, every option has the speed of its share of ``preferred``. ``rigid``: whether the job has one width only.
+    not, every option has the speed of its fraction of ``preferred``. ``rigid``: whether the job has one width only.
     ``table``: the same options as numbers. ``ceiling``: dollars that a second of a job of weight 1 may cost where its
     budget does not say. ``usual``: dollars that a second's work of the reference option usually costs at the least.
     """

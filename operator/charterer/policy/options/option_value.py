@@ -79,11 +79,11 @@ class ScarcityCharge(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
-    """A way to the end: ``seconds`` and ``dollars`` from now on, entering it included where that is still to come.
+class Projection:
+    """A job on an option: ``seconds`` and ``dollars`` from now to its end, entering included where that is to come.
 
     ``room_dollars``: what its room in full pools counts on top of ``dollars``, though nobody pays it. ``total_cost``:
-    all of these in dollars, the seconds as the budget values them; the best way has the least.
+    all of these in dollars, the seconds as the budget values them; the best option has the least.
     """
 
     option: Option
@@ -98,7 +98,7 @@ class Completion:
         return self.dollars + self.room_dollars
 
     @classmethod
-    def on(cls, option: Option, seconds: float, worth: float) -> Completion:
+    def on(cls, option: Option, seconds: float, worth: float) -> Projection:
         """To stay on one option for so long, at ``worth`` dollars a second beside its price."""
         dollars = option.price.dollars_per_second * seconds
         return cls(option, seconds, dollars, worth * seconds + dollars)
@@ -133,9 +133,9 @@ class OptionValues:
         self._cheapest = min(table.prices, default=0.0)
         self._least_change = table.restart if table.in_place is None else min(table.restart, table.in_place.seconds)
         self._lives: dict[float, BackwardInduction] = {}
-        self._fresh: dict[JobPosition, list[Completion]] = {}
+        self._fresh: dict[JobPosition, list[Projection]] = {}
         self._last: tuple[JobPosition, CostToGo] | None = None
-        self._newcomer: tuple[float, Completion, Path] | None = None
+        self._newcomer: tuple[float, Projection, Path] | None = None
         self._drawn: tuple[Path, tuple[Stage, ...]] | None = None
 
     def on_menu(self, option: Option) -> bool:
@@ -152,7 +152,7 @@ class OptionValues:
         at = self._at.get(key_of(option))
         return at is not None and self.menu.options[at].trial
 
-    def entering(self, position: JobPosition) -> list[Completion]:
+    def entering(self, position: JobPosition) -> list[Projection]:
         """Every option for a new run, best first; ties go to the cheaper, then to the faster, by pool and width."""
         if position.done:
             return self._entering(position)
@@ -160,8 +160,8 @@ class OptionValues:
             self._fresh = {position: self._entering(position)}
         return self._fresh[position]
 
-    def newcomer(self, work: float) -> tuple[Completion, Path]:
-        """The best completion of a new job of ``work``, and its path."""
+    def newcomer(self, work: float) -> tuple[Projection, Path]:
+        """The best projection of a new job of ``work``, and its path."""
         if self._newcomer is None or self._newcomer[0] != work:
             best = self.entering(JobPosition(work))[0]
             self._newcomer = work, best, self.path(best.option, JobPosition(work))
@@ -178,32 +178,32 @@ class OptionValues:
             self._drawn = path, tuple(stages)
         return self._drawn[1]
 
-    def _entering(self, position: JobPosition) -> list[Completion]:
+    def _entering(self, position: JobPosition) -> list[Projection]:
         to_go, options = self._to_go(position)
-        found: list[Completion] = []
+        found: list[Projection] = []
         for at, option in enumerate(options):
             money, time = to_go.point(at)
             money, time = money + option.entry_cost.dollars, time + option.entry_seconds
             room = to_go.room_cost(at) + self._extra(at) * option.entry_seconds
-            found.append(Completion(option, time, money, self.worth * time + money + room, room))
+            found.append(Projection(option, time, money, self.worth * time + money + room, room))
         return sorted(
             found, key=lambda end: (end.total_cost, end.dollars, end.seconds, end.option.pool, end.option.gpus)
         )
 
-    def staying(self, here: Option, position: JobPosition) -> Completion:
-        """The way to the end of a job that runs on ``here``."""
+    def staying(self, here: Option, position: JobPosition) -> Projection:
+        """The projection of a job that runs on ``here``."""
         at = self._at.get(key_of(here))
         if at is None:
             time = position.left / here.speed
             money = time * here.price.dollars_per_second
             room = self._room(here) * time
-            return Completion(here, time, money, self.worth * time + money + room, room)
+            return Projection(here, time, money, self.worth * time + money + room, room)
         to_go, options = self._to_go(position)
         money, time = to_go.point(at)
-        return Completion(options[at], time, money, to_go.cost[at], to_go.room_cost(at))
+        return Projection(options[at], time, money, to_go.cost[at], to_go.room_cost(at))
 
     def next_change(self, here: Option, position: JobPosition) -> float | None:
-        """Seconds until a phase begins for which the best way leaves ``here``; None if none does."""
+        """Seconds until a phase begins for which the best path leaves ``here``; None if none does."""
         at = self._at.get(key_of(here))
         if at is None or len(self.menu.stages) == 1:
             return None
@@ -262,12 +262,12 @@ class OptionValues:
         at = self._at[key_of(to)]
         return self._move(here, self._at.get(key_of(here)), at, options[at], to_go, position, rented=rented)
 
-    def moving(self, here: Option, to: Option, position: JobPosition, *, rented: bool) -> Completion:
-        """The way to the end of a job that is moved from ``here`` now, the move included."""
+    def moving(self, here: Option, to: Option, position: JobPosition, *, rented: bool) -> Projection:
+        """The projection of a job that is moved from ``here`` now, the move included."""
         stay, move = self.staying(here, position), self.move(here, to, position, rented=rented)
         seconds, dollars = stay.seconds - move.saved_seconds, stay.dollars + move.cost.dollars
         room = stay.room_dollars + move.room_dollars
-        return Completion(move.to, seconds, dollars, self.worth * seconds + dollars + room, room)
+        return Projection(move.to, seconds, dollars, self.worth * seconds + dollars + room, room)
 
     def _move(
         self,

@@ -172,15 +172,15 @@ def _option(
     trial: bool,
     lost: Interruptions | None,
 ) -> Option:
-    share = price.share(gpus, offer.gpus_per_node)
+    hourly = price.for_gpus(gpus, offer.gpus_per_node)
     entry = offer.start_seconds + curves.restart_seconds
     return Option(
         pool=offer.pool,
         gpus=gpus,
         speed=speed if lost is None else speed * lost.kept,
-        price=share,
+        price=hourly,
         entry_seconds=entry,
-        entry_cost=share.cost(round(entry)),
+        entry_cost=hourly.cost(round(entry)),
         trial=trial,
         resource=offer.resource,
         interruptions=lost,

@@ -176,8 +176,8 @@ class FragmentWaits:
         return self._snapshot.pools[pool].gpus_per_node or 1
 
     def _waiter(self, job: Job, option: Option) -> _Waiter:
-        share = self._solution.share(job)
-        worth = 0.0 if share is None else share.group.worth(self._solution.rate)
+        assignment = self._solution.assignment(job)
+        worth = 0.0 if assignment is None else assignment.group.worth(self._solution.rate)
         since = (
             self._now if job.allocation is not None else max([job.created, *(run.until for run in job.records[-1:])])
         )
@@ -201,9 +201,9 @@ class FragmentWaits:
             return known
         size = self._size(pool)
         rate = sum(
-            share.group.foreseen * taken.fraction
-            for share in self._solution.shares.values()
-            for taken in share.path_shares
+            assignment.group.foreseen * taken.fraction
+            for assignment in self._solution.assignments.values()
+            for taken in assignment.assigned_paths
             if taken.path[0].pool == pool and taken.path[0].gpus < size
         )
         self._to_next[pool] = 1.0 / rate if rate else inf
@@ -225,14 +225,14 @@ class FragmentWaits:
         """Seconds until a node of the pool that is in use has so many GPUs free; infinite if none ever has."""
         free = self._placer.free_nodes(pool).ready.free
         soonest = inf
-        for rental, guests in self._solution.guests().items():
+        for rental, occupants in self._solution.occupants().items():
             left = free.get(rental)
             if left is None:
                 continue
-            for guest in sorted(guests, key=lambda guest: guest.left):
-                left += guest.gpus
+            for occupant in sorted(occupants, key=lambda occupant: occupant.left):
+                left += occupant.gpus
                 if left >= gpus:
-                    soonest = min(soonest, guest.left)
+                    soonest = min(soonest, occupant.left)
                     break
         return soonest
 
@@ -240,13 +240,17 @@ class FragmentWaits:
         """Seconds until each node of the pool that is in use has been left by all its jobs, the soonest last: those
         that no job of this plan counts on, or begins on.
         """
-        free, size, guests = self._placer.free_nodes(pool).ready.free, self._size(pool), self._solution.guests()
+        free, size, occupants = self._placer.free_nodes(pool).ready.free, self._size(pool), self._solution.occupants()
         if pool not in self._nodes_by_end:
             self._nodes_by_end[pool] = sorted(
-                [(max(guest.left for guest in here), rental) for rental, here in guests.items() if rental in free],
+                [
+                    (max(occupant.left for occupant in here), rental)
+                    for rental, here in occupants.items()
+                    if rental in free
+                ],
                 reverse=True,
             )
         ends = self._nodes_by_end[pool]
-        while ends and free[ends[-1][1]] + sum(guest.gpus for guest in guests[ends[-1][1]]) != size:
+        while ends and free[ends[-1][1]] + sum(occupant.gpus for occupant in occupants[ends[-1][1]]) != size:
             ends.pop()
         return ends

@@ -30,7 +30,7 @@ from charterer.policy.budgets.deadline import MARGIN
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.exploration_budget import TRIAL_SECONDS
 from charterer.policy.nodes.max_cost import max_cost_left, within_max_cost
-from charterer.policy.options.option_value import Completion, JobPosition, OptionValues
+from charterer.policy.options.option_value import JobPosition, OptionValues, Projection
 from charterer.policy.options.width_backoff import backoff_seconds
 from charterer.policy.solve.phase_dp import key_of
 
@@ -104,7 +104,7 @@ class MoveGate:
         until = after(recent[-self._most], 86_400.0) if self._most else None
         return Hold(MoveLimit.MOVES_A_DAY, often, until)
 
-    def held(self, job: Job, values: OptionValues, position: JobPosition, to: Completion) -> Hold | None:
+    def held(self, job: Job, values: OptionValues, position: JobPosition, to: Projection) -> Hold | None:
         """Why this job does not go there now; None when it may. ``to``: from now to its end, at the worst."""
         return (
             self.withdrawn(job, to.option)
@@ -122,13 +122,13 @@ class MoveGate:
         until = after(group.withdrawn_at, backoff_seconds(group.withdrawn))
         return None if self._now >= until else Hold(MoveLimit.WITHDRAWN, of.DidNotJoin(), until)
 
-    def _above_max_cost(self, job: Job, to: Completion) -> Hold | None:
+    def _above_max_cost(self, job: Job, to: Projection) -> Hold | None:
         left = max_cost_left(job, self._snapshot)
         if job.max_cost is None or within_max_cost(job, to.option, to.dollars, left):
             return None
         return Hold(MoveLimit.MAX_COST, of.AboveMaxCost(job.max_cost))
 
-    def _late(self, job: Job, values: OptionValues, position: JobPosition, to: Completion) -> Hold | None:
+    def _late(self, job: Job, values: OptionValues, position: JobPosition, to: Projection) -> Hold | None:
         """A move that makes the job later than its target, where that would be met without it.
 
         The need of a job on nodes that are taken back has a reserve for restarts.

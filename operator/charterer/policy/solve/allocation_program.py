@@ -32,7 +32,7 @@ NEAR = 0.01
 _EACH = 100
 """Columns that take as long as what each program takes, however small it is."""
 _WHOLE = 1e-6
-"""A share that is so near to 0 or 1 is one of them."""
+"""A fraction that is so near to 0 or 1 is one of them."""
 
 
 class Way(NamedTuple):
@@ -92,7 +92,7 @@ def fits(wanted: Iterable[Way], pools: Mapping[PoolId, NodeRoom]) -> bool:
     return all(amount <= limit for amount, limit in zip(used, program.limits, strict=True))
 
 
-def share_out(claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom], work: int) -> Allotment:
+def allocate(claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom], work: int) -> Allotment:
     """The best allocation found. ``work``: columns of all programs together that may be solved for it."""
     return _Program(claimants, pools).solve(work)
 
@@ -244,9 +244,9 @@ class _Program:
         lost, spent = 0.0, len(self._columns)
         while branches and best.value < -branches[0][0] * (1.0 - NEAR):
             _, made, without, optimum = heappop(branches)
-            best = self._better(best, optimum.shares)
+            best = self._better(best, optimum.fractions)
             near = best.value >= -optimum.cost * (1.0 - NEAR)
-            halves = () if near else self._halves(optimum.shares, without)
+            halves = () if near else self._halves(optimum.fractions, without)
             columns = sum(len(self._columns) - len(half) + _EACH for half in halves)
             if not halves or spent + columns > work:
                 lost = min(lost, optimum.cost)
@@ -262,7 +262,7 @@ class _Program:
     def _relaxed(self, without: frozenset[int]) -> Optimum | None:
         """The optimum of the relaxation without some columns, to wait included; None where nothing is left for a job.
 
-        ``shares``: of all columns.
+        ``fractions``: of all columns.
         """
         kept = [number for number in range(len(self._owners)) if number not in without]
         owners = [self._owners[number] for number in kept]
@@ -272,15 +272,15 @@ class _Program:
         found = minimise(costs, owners, uses, self._rows.limits)
         if found is None:
             return None
-        shares = [0.0] * len(self._owners)
-        for number, share in zip(kept, found.shares, strict=True):
-            shares[number] = share
-        return replace(found, shares=shares)
+        fractions = [0.0] * len(self._owners)
+        for number, fraction in zip(kept, found.fractions, strict=True):
+            fractions[number] = fraction
+        return replace(found, fractions=fractions)
 
-    def _halves(self, shares: Sequence[float], without: frozenset[int]) -> Sequence[frozenset[int]]:
+    def _halves(self, fractions: Sequence[float], without: frozenset[int]) -> Sequence[frozenset[int]]:
         """Without the column that is nearest to half, and without all others of its job; empty where none is split."""
-        column = max(range(len(shares)), key=lambda number: min(shares[number], 1.0 - shares[number]))
-        if min(shares[column], 1.0 - shares[column]) <= _WHOLE:
+        column = max(range(len(fractions)), key=lambda number: min(fractions[number], 1.0 - fractions[number]))
+        if min(fractions[column], 1.0 - fractions[column]) <= _WHOLE:
             return ()
         owner = self._owners[column]
         others = [number for number, job in enumerate(self._owners) if job == owner and number != column]
@@ -297,19 +297,19 @@ class _Program:
                     full.add((way.pool, way.gpus))
         return placed
 
-    def _better(self, best: _Placement, shares: Sequence[float]) -> _Placement:
-        found = self._improved(self._rounded(shares))
+    def _better(self, best: _Placement, fractions: Sequence[float]) -> _Placement:
+        found = self._improved(self._rounded(fractions))
         return found if found.value > best.value else best
 
-    def _rounded(self, shares: Sequence[float]) -> _Placement:
-        """The larger shares of a relaxed optimum, placed: who leaves makes room first, then the widest come first."""
+    def _rounded(self, fractions: Sequence[float]) -> _Placement:
+        """The larger fractions of a relaxed optimum, placed: who leaves makes room first, then the widest come."""
         placed = _Placement(self._claimants, self._pools)
         wanted: dict[int, tuple[float, int]] = {}
-        for (number, at), share in zip(self._columns, shares[: len(self._columns)], strict=True):
-            if share > wanted.get(number, (0.0, 0))[0]:
-                wanted[number] = share, at
+        for (number, at), fraction in zip(self._columns, fractions[: len(self._columns)], strict=True):
+            if fraction > wanted.get(number, (0.0, 0))[0]:
+                wanted[number] = fraction, at
         order = sorted(
-            ((self._way((number, at)).gpus, share, number, at) for number, (share, at) in wanted.items()),
+            ((self._way((number, at)).gpus, fraction, number, at) for number, (fraction, at) in wanted.items()),
             key=lambda entry: (-entry[0], -entry[1], entry[2]),
         )
         movers = [entry for entry in order if self._claimants[entry[2]].stays is not None]

@@ -144,7 +144,7 @@ class ColumnProgram:
             dearest = _DEARER * np.maximum.reduceat(self._costs, self._starts)
             meanwhile = self._optimum(self._costs, dearest.tolist(), waiting)
             assert meanwhile is not None, "everybody may wait"
-            if max(meanwhile.shares[len(self._costs) :]) <= _NOBODY:
+            if max(meanwhile.fractions[len(self._costs) :]) <= _NOBODY:
                 optimum = self._optimum(self._costs)
         if optimum is not None:
             return self._solution(optimum, [0.0] * len(self._limits))
@@ -187,9 +187,9 @@ class ColumnProgram:
             least = np.minimum.reduceat(values, self._starts)
             better = least < best * (1.0 - _BETTER)
             if not better.any():
-                shares = np.zeros(len(self._costs))
-                shares[tried] = optimum.shares[: len(tried)]
-                return replace(optimum, shares=[*shares.tolist(), *optimum.shares[len(tried) :]])
+                fractions = np.zeros(len(self._costs))
+                fractions[tried] = optimum.fractions[: len(tried)]
+                return replace(optimum, fractions=[*fractions.tolist(), *optimum.fractions[len(tried) :]])
             best_columns = np.flatnonzero(values == least[self._owners])
             _, firsts = np.unique(self._owners[best_columns], return_index=True)
             self._tried[best_columns[firsts][better]] = True
@@ -221,7 +221,7 @@ class ColumnProgram:
             prices={pool: price / unit for pool, price in zip(self._pools, optimum.prices[count:], strict=False)},
             dollars={budget: dollar / unit for budget, dollar in dollars.items()},
             mixes=mixes,
-            queued=optimum.shares[len(self._costs) :] or [0.0] * len(self._classes),
+            queued=optimum.fractions[len(self._costs) :] or [0.0] * len(self._classes),
             spends=spends,
             uses=uses_of(self._classes, mixes),
             short=frozenset(pool for pool, price in zip(self._pools, lacking[count:], strict=True) if price > 0.0),
@@ -233,20 +233,23 @@ class ColumnProgram:
         )
 
     def _mixes(self, optimum: Optimum) -> list[dict[int, float]]:
-        """The shares of those of each class that are served; where none is, what the first would take."""
+        """The fractions of those of each class that are served; where none is, what the first would take."""
         mixes: list[dict[int, float]] = []
         values = self._values(self._costs, optimum.prices)
-        shares = np.array(optimum.shares[: len(self._costs)])
-        taken, owners = np.flatnonzero(shares), self._owners
+        fractions = np.array(optimum.fractions[: len(self._costs)])
+        taken, owners = np.flatnonzero(fractions), self._owners
         by_class: list[dict[int, float]] = [{} for _ in self._classes]
-        for number, column, share in zip(
-            owners[taken].tolist(), (taken - self._starts[owners[taken]]).tolist(), shares[taken].tolist(), strict=True
+        for number, column, fraction in zip(
+            owners[taken].tolist(),
+            (taken - self._starts[owners[taken]]).tolist(),
+            fractions[taken].tolist(),
+            strict=True,
         ):
-            by_class[number][column] = share
+            by_class[number][column] = fraction
         for lp_class, start, found in zip(self._classes, self._starts, by_class, strict=True):
             mix = found
             if sum(mix.values()) <= _NOBODY:
                 mix = {int(values[start : start + len(lp_class.columns)].argmin()): 1.0}
             served = sum(mix.values())
-            mixes.append({at: share / served for at, share in mix.items()})
+            mixes.append({at: fraction / served for at, fraction in mix.items()})
         return mixes

@@ -1,4 +1,4 @@
-"""The linear program that shares limited rows out among classes, each a mixture of its columns, by HiGHS.
+"""The linear program that allocates limited rows to classes, each a mixture of its columns, by HiGHS.
 
 min Σ_j c_j·x_j    s.t.  Σ_j of class i x_j = 1 for each class i,   Σ_j u_jr·x_j ≤ limit_r for each row r,   x ≥ 0
 """
@@ -19,7 +19,7 @@ _MOST_ITERATIONS = 100_000
 _INFEASIBLE = 2
 """``status`` of scipy's result."""
 _ROUNDING = 1e-10
-"""Shares, and prices as a fraction of the largest, below which there is none."""
+"""Fractions, and prices as a fraction of the largest, below which there is none."""
 
 
 class SolverGaveUp(RuntimeError):
@@ -28,10 +28,10 @@ class SolverGaveUp(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """``cost``: the least. ``shares``: x by column. ``prices``: by how much cost falls for a unit more of each row."""
+    """``cost``: the least. ``fractions``: x by column. ``prices``: by how much cost falls for one more of each row."""
 
     cost: float
-    shares: Sequence[float]
+    fractions: Sequence[float]
     prices: Sequence[float]
 
 
@@ -80,6 +80,6 @@ def minimise(
     least = _ROUNDING * max(prices, default=0.0)
     return Optimum(
         cost=float(solved.fun) * dearest,
-        shares=[float(share) if share > _ROUNDING else 0.0 for share in solved.x],
+        fractions=[float(fraction) if fraction > _ROUNDING else 0.0 for fraction in solved.x],
         prices=[price * dearest / scale if price > least else 0.0 for price, scale in zip(prices, scales, strict=True)],
     )

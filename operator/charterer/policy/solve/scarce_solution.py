@@ -1,4 +1,4 @@
-"""The optimum where room in the pools binds, and what follows from the shares of the columns."""
+"""The optimum where room in the pools binds, and what follows from the fractions of the columns."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class ScarceSolution:
 
     ``rates``: θ by budget, as ``exchange_rate.Solution`` defines them. ``prices``: dollars per GPU-second on top of the
     bill, 0 where there is room, in dollars of the budget whose dollars count most; ``dollars``: what a dollar of each
-    budget counts beside those, less where a budget has more money than room. ``mixes[i]``: column → share of class i's
-    jobs. ``queued[i]``: the fraction of class i that must wait whatever is chosen, together the least load (by weight)
-    that makes all fit. ``spends`` (dollars a second) and ``uses`` (GPUs) are of the whole load, those that wait
+    budget counts beside those, less where a budget has more money than room. ``mixes[i]``: column → fraction of class
+    i's jobs. ``queued[i]``: the fraction of class i that must wait whatever is chosen, together the least load (by
+    weight) that makes all fit. ``spends`` (dollars a second) and ``uses`` (GPUs) are of the whole load, those that wait
     included: above the budget or the capacity by what is lacking. ``short``: pools for want of which jobs wait.
     ``objective``: Σ w·λ·a, the mean weighted number of jobs at these choices. ``tried[i]``: the columns of class i that
     were in the program.
@@ -44,7 +44,7 @@ class ScarceSolution:
 def objective(classes: Sequence[LpClass], mixes: Sequence[Mapping[int, float]]) -> float:
     """The mean weighted number of jobs, Σ w·λ·a."""
     return sum(
-        lp_class.weight * lp_class.load * sum(share * lp_class.columns[at].seconds for at, share in mix.items())
+        lp_class.weight * lp_class.load * sum(fraction * lp_class.columns[at].seconds for at, fraction in mix.items())
         for lp_class, mix in zip(classes, mixes, strict=True)
     )
 
@@ -53,7 +53,7 @@ def uses_of(classes: Sequence[LpClass], mixes: Sequence[Mapping[int, float]]) ->
     """GPUs that are used of each pool, on average."""
     uses: dict[PoolId, float] = {}
     for lp_class, mix in zip(classes, mixes, strict=True):
-        for at, share in mix.items():
+        for at, fraction in mix.items():
             for pool, amount in lp_class.columns[at].use.items():
-                uses[pool] = uses.get(pool, 0.0) + lp_class.load * share * amount * lp_class.held
+                uses[pool] = uses.get(pool, 0.0) + lp_class.load * fraction * amount * lp_class.held
     return uses

@@ -212,13 +212,13 @@ def problems_of(pool: Pool, settings: GroupSettings, cluster: str) -> Sequence[s
 
 def _sells(row: dict[str, Any]) -> str:
     distribution = row.get("MixedInstancesPolicy", {}).get("InstancesDistribution", {})
-    base, share = (
+    base, on_demand_percent = (
         distribution.get("OnDemandBaseCapacity", 0),
         distribution.get("OnDemandPercentageAboveBaseCapacity", 100),
     )
-    if share == 100:
+    if on_demand_percent == 100:
         return CapacityType.ON_DEMAND.value
-    return CapacityType.SPOT.value if share == 0 and base == 0 else "OnDemand and Spot"
+    return CapacityType.SPOT.value if on_demand_percent == 0 and base == 0 else "OnDemand and Spot"
 
 
 def _template(row: dict[str, Any]) -> dict[str, Any]:

@@ -188,8 +188,8 @@ class NodeMarket:
             if pool.cooling(now) is not None:  # orders of one moment are refused together, as the operator counts them
                 return None
             cooled = cool_down(pool.cooled, refusal, model.cooldown_seconds, now, None)
-            answers, rows = with_refusal(pool.answers, now), with_cool_down(pool.cooled, cooled)
-            self.pools = {**self.pools, order.pool: replace(pool, cooled=rows, answers=answers)}
+            launches, rows = with_refusal(pool.launches, now), with_cool_down(pool.cooled, cooled)
+            self.pools = {**self.pools, order.pool: replace(pool, cooled=rows, launches=launches)}
             return None
         self.rented_total += 1
         if self.pools[order.pool].cooled:
@@ -229,7 +229,7 @@ class NodeMarket:
         if machine.model.may_be_late:
             start = NodeStart(machine.created, machine.created, now)
             pool = self.pools[name]
-            self.pools = {**self.pools, name: replace(pool, answers=with_start(pool.answers, start))}
+            self.pools = {**self.pools, name: replace(pool, launches=with_start(pool.launches, start))}
         self._learn(name, now)
 
     def drain(self, machine: SimMachine) -> None:

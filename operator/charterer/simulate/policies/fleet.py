@@ -74,7 +74,7 @@ class BaselineFleet:
         """The present price of one of its GPUs."""
         quote = self._world.market.pools[self._pool].quote
         assert quote is not None
-        return quote.price.share(1, self.size)
+        return quote.price.for_gpus(1, self.size)
 
     @property
     def most_now(self) -> int:
@@ -138,7 +138,7 @@ class BaselineFleet:
         gpus = sum([place.gpus for place in placements])
         option = self._options.get(gpus)
         if option is None:
-            option = self._options[gpus] = Option(self._pool, gpus, 1.0, self.price.share(gpus, self.size))
+            option = self._options[gpus] = Option(self._pool, gpus, 1.0, self.price.for_gpus(gpus, self.size))
         world = self._world
         world.allocate(job, Allocation(job.runs + 1, option, placements, world.clock.instant))
 

@@ -70,22 +70,22 @@ def world(sold: list[Sold], form: Amdahl | PowerLaw, amount: float, arrivals: fl
 def least(made: World) -> float:
     """Dollars of all jobs of the rest of the month on their cheapest option."""
     (solution,) = solve_budgets(made.snapshot())
-    (share,) = solution.shares.values()
-    number = share.group.arrivals * solution.pacing.horizon + share.group.in_sight
-    return number * share.group.hull.money[0]
+    (assignment,) = solution.assignments.values()
+    number = assignment.group.arrivals * solution.pacing.horizon + assignment.group.in_sight
+    return number * assignment.group.hull.money[0]
 
 
 def figures(made: World) -> Figures:
     """By the linear program of money and room: classes mix, so that what is allowed is spent to the last dollar."""
     (solution,) = solve_budgets(made.snapshot())
-    (share,) = solution.shares.values()
+    (assignment,) = solution.assignments.values()
     found = budget_outcome(solution, solution.allowed)
     served = found.fit is not BudgetFit.INFEASIBLE and found.mean_seconds is not None
-    seconds = share.mean_seconds if found.mean_seconds is None else found.mean_seconds
+    seconds = assignment.mean_seconds if found.mean_seconds is None else found.mean_seconds
     return Figures(
         hours=seconds / 3600.0,
-        dollars=found.spend / share.group.spend(seconds, 1.0, kappa=1.0, overhead=1.0),
-        most=share.group.most * 3600.0,
+        dollars=found.spend / assignment.group.spend(seconds, 1.0, kappa=1.0, overhead=1.0),
+        most=assignment.group.most * 3600.0,
         rate=found.rate * 3600.0,
         feasible=served,
     )

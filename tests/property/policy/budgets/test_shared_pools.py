@@ -13,7 +13,7 @@ from charterer.domain.profile import Amdahl, SpeedCurve
 from charterer.policy.budgets.pool_program import PoolProgram
 from charterer.policy.budgets.pool_usage import path_usages
 from charterer.policy.planner import plan
-from tests.crowds import held, rooms_of, stood, stood_alone
+from tests.contention import held, rooms_of, stood, stood_alone
 from tests.worlds import World
 
 POOLS = ("a", "b", "c")
@@ -98,7 +98,7 @@ def crowded(draw: st.DrawFn) -> World:
 def test_a_budget_that_cannot_pay_its_cheapest_options_pays_for_no_second_in_a_full_pool_either(world: World) -> None:
     alone = {solution.budget.id: solution for solution in stood_alone(world)}
     for solution in stood(world):
-        if solution.shares and not alone[solution.budget.id].rate:
+        if solution.assignments and not alone[solution.budget.id].rate:
             assert solution.rate == 0.0
             assert (solution.feasible, solution.surplus) == (alone[solution.budget.id].feasible, False)
 
@@ -111,8 +111,8 @@ def test_rooms_that_do_not_bind_change_nothing(world: World) -> None:
     assert all(
         taken.values.charge is None
         for solution in stood(world)
-        for s in solution.shares.values()
-        for taken in s.path_shares
+        for s in solution.assignments.values()
+        for taken in s.assigned_paths
     )
 
 
@@ -127,26 +127,27 @@ def test_one_budget_gets_the_least_time_that_its_money_and_the_room_allow(world:
     solution = program.read(long_run, rooms_of(world), world.now)
     if not solution.feasible or any(scarce.verdict.short for scarce in solution.scarce.values()):
         return
-    shares = list(solution.shares.items())
+    assignments = list(solution.assignments.items())
     ways = [
         (number, usage.column)
-        for number, (_, share) in enumerate(shares)
-        for usage in path_usages(share.group.menu, share.group.work, None)
+        for number, (_, assignment) in enumerate(assignments)
+        for usage in path_usages(assignment.group.menu, assignment.group.work, None)
     ]
     room = rooms_of(world)
-    rows = [[shares[number][1].arrivals * way.money for number, way in ways]]
-    rows += [[shares[number][1].arrivals * way.use.get(pool, 0.0) for number, way in ways] for pool in room]
+    rows = [[assignments[number][1].arrivals * way.money for number, way in ways]]
+    rows += [[assignments[number][1].arrivals * way.use.get(pool, 0.0) for number, way in ways] for pool in room]
     limits = [max(solution.allowed, long_run.planned), *(float(each.gpus) for each in room.values())]
     best = linprog(
-        [shares[number][1].arrivals * (way.seconds + way.money / CEILING) for number, way in ways],
+        [assignments[number][1].arrivals * (way.seconds + way.money / CEILING) for number, way in ways],
         A_ub=rows,
         b_ub=limits,
-        A_eq=[[float(number == of) for number, _ in ways] for of in range(len(shares))],
-        b_eq=[1.0] * len(shares),
+        A_eq=[[float(number == of) for number, _ in ways] for of in range(len(assignments))],
+        b_eq=[1.0] * len(assignments),
         method="highs",
     )
     got = sum(
-        share.arrivals * sum(taken.fraction * (taken.seconds + taken.dollars / CEILING) for taken in share.path_shares)
-        for _, share in shares
+        assignment.arrivals
+        * sum(taken.fraction * (taken.seconds + taken.dollars / CEILING) for taken in assignment.assigned_paths)
+        for _, assignment in assignments
     )
     assert got == pytest.approx(best.fun, rel=1e-7)

@@ -73,7 +73,7 @@ def contradictions(world: World) -> list[str]:
             continue
         better = [row for row in weighed.rows if row.rank is Rank.BETTER and not forbidden(row, job, decided)]
         if key_of(weighed.chosen.option) != key_of(verdict.option):  # it is moved in this plan, to the best of these
-            worth = solution.own_values(job, solution.shares[solution.key(job)]).worth
+            worth = solution.own_values(job, solution.assignments[solution.key(job)]).worth
             totals = {key_of(row.option): row.dollars + row.room_dollars + worth * row.seconds for row in better}
             better = [
                 row for row in better if totals[key_of(row.option)] < totals.get(key_of(verdict.option), inf) - 1e-6

@@ -21,7 +21,7 @@ from charterer.policy.jobs.committed_cost import ClassInProgress
 from charterer.policy.jobs.job_facts import JobFacts
 from charterer.policy.nodes.accrued_cost import spent
 from charterer.policy.nodes.rental_index import rental_index
-from tests.happenings import a_price_changes_under_way, a_rental_ends, a_rental_is_folded, is_carried_out, some_world
+from tests.random_events import a_price_changes_under_way, a_rental_ends, a_rental_is_folded, is_carried_out, some_world
 from tests.worlds import World
 
 DAY = 86_400.0

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.domain.ids import PoolId
-from charterer.policy.solve.allocation_program import NEAR, Allotment, Claimant, NodeRoom, Way, fits, share_out
+from charterer.policy.solve.allocation_program import NEAR, Allotment, Claimant, NodeRoom, Way, allocate, fits
 
 POOLS = (PoolId("a"), PoolId("b"))
 SIZE = 4
@@ -91,7 +91,7 @@ def programs(
 
 
 def solved(claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom]) -> Allotment:
-    answer = share_out(claimants, pools, WORK)
+    answer = allocate(claimants, pools, WORK)
     assert answer.value == pytest.approx(
         sum(one.ways[at].value for one, at in zip(claimants, answer.chosen, strict=True) if at is not None)
     )
@@ -126,9 +126,9 @@ def test_one_more_node_adds_no_more_than_it_is_said_to_be_worth(
     program: tuple[list[Claimant], dict[PoolId, NodeRoom]],
 ) -> None:
     claimants, pools = program
-    answer = share_out(claimants, pools, 0)
+    answer = allocate(claimants, pools, 0)
     for name, pool in pools.items():
-        more = share_out(claimants, pools | {name: pool._replace(free=(*pool.free, SIZE))}, 0)
+        more = allocate(claimants, pools | {name: pool._replace(free=(*pool.free, SIZE))}, 0)
         assert more.bound <= answer.bound + answer.node_worth[name] + 1e-6
 
 
@@ -145,12 +145,12 @@ def test_ways_fit_just_where_they_can_be_placed_if_each_width_divides_the_next(
 def test_the_same_program_has_the_same_answer() -> None:
     claimants = [Claimant(tuple(Way(POOLS[0], gpus, 1.0 + gpus % 3) for gpus in (1, 2, 4))) for _ in range(9)]
     pools = {POOLS[0]: NodeRoom(SIZE, (4, 3, 1))}
-    assert share_out(claimants, pools, WORK) == share_out(claimants, pools, WORK)
+    assert allocate(claimants, pools, WORK) == allocate(claimants, pools, WORK)
 
 
 def test_a_job_that_runs_moves_to_a_narrower_way_where_that_lets_another_run() -> None:
     wide = Claimant((Way(POOLS[0], 4, 5.0), Way(POOLS[0], 2, 4.0)), 0, ((0, 4),))
-    answer = share_out([wide, Claimant((Way(POOLS[0], 2, 3.0),))], {POOLS[0]: NodeRoom(SIZE, (4,))}, WORK)
+    answer = allocate([wide, Claimant((Way(POOLS[0], 2, 3.0),))], {POOLS[0]: NodeRoom(SIZE, (4,))}, WORK)
     assert answer.chosen == (1, 0)
     assert (answer.value, answer.first) == (7.0, 5.0)
 

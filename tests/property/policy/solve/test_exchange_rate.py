@@ -61,13 +61,13 @@ def lp_optimum(classes: list[tuple[Points, float, float]], allowed: float) -> fl
 @settings(max_examples=150)
 @given(CLASSES, st.floats(0.0, 1.2))
 def test_theta_is_optimal_among_all_mixtures_of_all_options(
-    classes: list[tuple[Points, float, float]], share: float
+    classes: list[tuple[Points, float, float]], fraction: float
 ) -> None:
     made = [demand_of(*each) for each in classes]
     demands, chains = [demand for demand, _ in made], [chain for _, chain in made]
     base = sum(demand.load * demand.spends[0] for demand in demands)
     top = sum(demand.load * demand.spends[-1] for demand in demands)
-    allowed = base * 1.0000001 + share * (top - base)
+    allowed = base * 1.0000001 + fraction * (top - base)
 
     solution = solve(demands, allowed)
 
@@ -78,14 +78,14 @@ def test_theta_is_optimal_among_all_mixtures_of_all_options(
 @settings(max_examples=150)
 @given(CLASSES, st.floats(0.01, 0.99))
 def test_a_budget_between_cheapest_and_fastest_is_met_exactly_by_one_mixing_class(
-    classes: list[tuple[Points, float, float]], share: float
+    classes: list[tuple[Points, float, float]], fraction: float
 ) -> None:
     demands = [demand_of(*each)[0] for each in classes]
     base = sum(demand.load * demand.spends[0] for demand in demands)
     top = sum(demand.load * demand.spends[-1] for demand in demands)
     if top - base < 1e-6 * top:
         return
-    allowed = base + share * (top - base)
+    allowed = base + fraction * (top - base)
     solution = solve(demands, allowed)
     spent = 0.0
     for at, demand in enumerate(demands):
@@ -161,7 +161,7 @@ def test_no_class_at_all_leaves_a_surplus() -> None:
 def options(form: Amdahl | PowerLaw, price: Price, most: int) -> list[Option]:
     reference = throughput(form, 1) or 1.0
     return [
-        Option(PoolId("a"), gpus, (throughput(form, gpus) or 0.0) / reference, price.share(gpus, 1))
+        Option(PoolId("a"), gpus, (throughput(form, gpus) or 0.0) / reference, price.for_gpus(gpus, 1))
         for gpus in range(1, most + 1)
     ]
 

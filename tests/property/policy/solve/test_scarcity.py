@@ -73,10 +73,10 @@ def assert_feasible(drawn: Case, solution: ScarceSolution) -> None:
         assert sum(mix.values()) == pytest.approx(1.0, abs=EXACT)
         assert min(mix.values()) >= 0.0
         assert -EXACT <= queued <= 1 + EXACT
-        for at, share in mix.items():
-            spends[lp_class.budget] += lp_class.load * (1 - queued) * share * lp_class.columns[at].money
+        for at, fraction in mix.items():
+            spends[lp_class.budget] += lp_class.load * (1 - queued) * fraction * lp_class.columns[at].money
             for pool, amount in lp_class.columns[at].use.items():
-                uses[pool] += lp_class.load * (1 - queued) * share * amount
+                uses[pool] += lp_class.load * (1 - queued) * fraction * amount
     assert all(spends[budget] <= room * (1 + EXACT) + 1e-15 for budget, room in drawn.budgets.items())
     assert all(uses[pool] <= room * (1 + EXACT) + 1e-12 for pool, room in drawn.capacity.items())
 
@@ -141,7 +141,7 @@ def test_classes_with_ceilings_of_their_own_take_their_best_columns_below_them(m
 
 
 def test_no_choice_on_a_grid_takes_less_time_with_the_same_money_and_room() -> None:
-    budget, pool, shares = BudgetId("b"), PoolId("p"), [step / 12 for step in range(13)]
+    budget, pool, fractions = BudgetId("b"), PoolId("p"), [step / 12 for step in range(13)]
     compared = 0
     for seed in range(60):
         draw = random.Random(seed)
@@ -165,8 +165,8 @@ def test_no_choice_on_a_grid_takes_less_time_with_the_same_money_and_room() -> N
             """Dollars, GPUs and weighted seconds, with that share of each class on its first column."""
             taken = [
                 (lp_class.load * part, lp_class.weight, column)
-                for lp_class, share in zip(classes, mixture, strict=True)
-                for part, column in zip((share, 1.0 - share), lp_class.columns, strict=True)
+                for lp_class, fraction in zip(classes, mixture, strict=True)
+                for part, column in zip((fraction, 1.0 - fraction), lp_class.columns, strict=True)
             ]
             return (
                 sum(load * column.money for load, _, column in taken),
@@ -178,7 +178,7 @@ def test_no_choice_on_a_grid_takes_less_time_with_the_same_money_and_room() -> N
         money, room = draw.uniform(least_money, most_money), draw.uniform(least_room, most_room)
         solution = solve_scarce(classes, {budget: money}, {pool: room})
         compared += solution.prices[pool] > 0.0
-        grid = [figures(mixture) for mixture in product(shares, repeat=3)]
+        grid = [figures(mixture) for mixture in product(fractions, repeat=3)]
         best = min(time for spend, use, time in grid if spend <= money and use <= room)
         assert solution.objective <= best * (1 + EXACT), seed
     assert compared > 15
@@ -235,8 +235,8 @@ def _seconds_bought_at(rate: float, drawn: Case) -> float:
     )
     assert optimum is not None
     return sum(
-        share * c.load * c.weight * column.seconds
-        for share, (_, c, column) in zip(optimum.shares, columns, strict=True)
+        fraction * c.load * c.weight * column.seconds
+        for fraction, (_, c, column) in zip(optimum.fractions, columns, strict=True)
     )
 
 

@@ -77,7 +77,7 @@ def test_json_has_every_option_and_change(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_waiting_job_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     stdout = charterer_over(world_at(), monkeypatch)("explain", "sft-run").stdout
     assert "TrainingJob team/sft-run is Queued, submitted 0 s ago." in stdout
-    assert "It waits (WaitingForNode): 8 GPUs on a100 wanted: waits until a100-1 can take it." in stdout
+    assert "It waits (WaitingForNode): 8 GPUs on a100 wanted: it waits until a100-1 can take it." in stdout
     assert "the mean of its class; the job has not reported any progress" in stdout
 
 
@@ -240,7 +240,7 @@ def test_a_job_that_its_max_cost_does_not_let_start_says_what_it_needs(monkeypat
     job = JobId("sft-run")
     world.jobs[job] = replace(world.jobs[job], max_cost=Money.parse("20"))
     said = charterer_over(world, monkeypatch)("explain", "tj/sft-run").stdout
-    told = "spec.maxCost is $20.00, $0.00 are spent, and the cheapest way to the end (1 GPU on a100) needs $"
+    told = "spec.maxCost is $20.00, $0.00 are spent, and the cheapest way to finish (1 GPU on a100) needs $"
     assert said.count(told) == 1
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from charterer.domain.money import Price
-from charterer.domain.nodes.waits import Answers
+from charterer.domain.nodes.waits import LaunchHistory
 from charterer.domain.profile import Amdahl
 from tests.unit.cli.plan.test_plan import JOB, steady
 from tests.unit.cli.worlds import charterer_over
@@ -210,8 +210,8 @@ def test_what_was_learned_of_an_existing_pool_counts_in_a_what_if(monkeypatch: p
     world = World()
     world.budget()
     pool = world.pool()
-    starts = Answers(starts=40.0, logs=40.0 * log(1800.0), squares=40.0 * log(1800.0) ** 2, at=world.now)
-    world.pools[pool.id] = replace(pool, answers=starts)
+    starts = LaunchHistory(starts=40.0, logs=40.0 * log(1800.0), squares=40.0 * log(1800.0) ** 2, at=world.now)
+    world.pools[pool.id] = replace(pool, launches=starts)
     world.profile("sft", Amdahl(0.97, 1.0), work_hours=40)
     world.job("one", gpus=8, profile="sft")
     said = charterer_over(world, monkeypatch)("plan", "-f", "-", stdin=_A100 % "").stdout

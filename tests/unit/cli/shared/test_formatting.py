@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.cli.shared.formatting import note, share
+from charterer.cli.shared.formatting import note, percent
 from charterer.policy.solve.exchange_rate import BudgetFit
 
 
@@ -13,7 +13,7 @@ from charterer.policy.solve.exchange_rate import BudgetFit
     [(0.0, "0%"), (0.0004, "under 1%"), (0.014, "1%"), (0.53, "53%"), (0.9996, "over 99%"), (1.0, "100%")],
 )
 def test_a_part_is_never_said_to_be_none_or_all_where_it_is_not(fraction: float, text: str) -> None:
-    assert share(fraction) == text
+    assert percent(fraction) == text
 
 
 def test_where_pools_are_too_small_no_amount_is_said_to_be_more_than_can_be_used() -> None:

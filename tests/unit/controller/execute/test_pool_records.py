@@ -10,13 +10,13 @@ import pytest
 
 from charterer.controller.execute.context import ExecutionContext
 from charterer.controller.execute.rental_steps import cool, record_offer, reopen
-from charterer.domain.nodes.waits import NO_ANSWERS, NodeStart
+from charterer.domain.nodes.waits import NO_LAUNCHES, NodeStart
 from charterer.domain.order import RefusalKind, cool_down
 from charterer.domain.pool import Pool
 from charterer.domain.steps import Cool, RecordOffer, Reopen
 from tests import factory as make
 
-POOL = make.pool(answers=NO_ANSWERS)
+POOL = make.pool(launches=NO_LAUNCHES)
 
 
 class Scene:
@@ -41,7 +41,7 @@ async def test_a_refusal_for_lack_of_nodes_is_counted_and_a_mistake_is_not(kind:
     await cool(scene.context, Cool(POOL.id, new))
     [pool] = scene.recorded
     assert pool.cooled == (new,)
-    assert sum(pool.answers.refused) == counts
+    assert sum(pool.launches.refused) == counts
 
 
 async def test_cool_downs_since_which_nodes_were_launched_are_forgotten_and_others_are_not() -> None:
@@ -57,6 +57,6 @@ async def test_the_starts_of_nodes_are_counted_with_the_offer() -> None:
     starts = tuple([NodeStart(make.at(second), make.at(second + 5), make.at(second + 65)) for second in (0, 10)])
     await record_offer(scene.context, RecordOffer(POOL.id, POOL.offering, POOL.quote, starts=starts))
     [pool] = scene.recorded
-    assert pool.answers.starts == pytest.approx(2.0, rel=1e-3)
-    assert pool.answers.through == make.at(75)
+    assert pool.launches.starts == pytest.approx(2.0, rel=1e-3)
+    assert pool.launches.through == make.at(75)
     assert pool.likely_start_seconds < POOL.start_seconds

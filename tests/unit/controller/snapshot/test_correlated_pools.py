@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from charterer.controller.snapshot.correlated_pools import with_correlated_answers
+from charterer.controller.snapshot.correlated_pools import with_correlated_launches
 from charterer.domain.ids import PoolId
-from charterer.domain.nodes.waits import NO_ANSWERS, NodeStart
+from charterer.domain.nodes.waits import NO_LAUNCHES, NodeStart
 from charterer.domain.pool import CapacityType, Pool
 from charterer.estimate.nodes.waits import expected_wait, with_refusal, with_start
 from tests import factory as make
 from tests.unit.controller.snapshot.test_refusal_scope import aws
 
 NOW = make.at(7 * 86_400)
-REFUSED = with_refusal(NO_ANSWERS, make.at(0))
+REFUSED = with_refusal(NO_LAUNCHES, make.at(0))
 
 
 def waits(*pools: Pool) -> set[str]:
     """The pools of which a wait is expected."""
-    found = with_correlated_answers({pool.id: pool for pool in pools})
-    return {name for name, pool in found.items() if expected_wait(pool.known_answers, NOW).seconds > 0.0}
+    found = with_correlated_launches({pool.id: pool for pool in pools})
+    return {name for name, pool in found.items() if expected_wait(pool.known_launches, NOW).seconds > 0.0}
 
 
 def test_pools_of_the_same_type_and_zone_expect_the_same_wait_and_no_others_do() -> None:
-    first = aws("a", answers=REFUSED)
+    first = aws("a", launches=REFUSED)
     others = (
         aws("other-zone", zones="us-east-1b"),
         aws("wider", zones="us-east-1a,us-east-1b"),
@@ -37,17 +37,19 @@ def test_pools_of_the_same_type_and_zone_expect_the_same_wait_and_no_others_do()
 
 def test_what_both_saw_of_an_hour_counts_once() -> None:
     alone = expected_wait(REFUSED, NOW)
-    pools = {name: aws(name, answers=REFUSED) for name in (PoolId("a"), PoolId("b"))}
-    found = with_correlated_answers(pools)
-    assert {expected_wait(pool.known_answers, NOW) for pool in found.values()} == {alone}
+    pools = {name: aws(name, launches=REFUSED) for name in (PoolId("a"), PoolId("b"))}
+    found = with_correlated_launches(pools)
+    assert {expected_wait(pool.known_launches, NOW) for pool in found.values()} == {alone}
 
 
 def test_starts_stay_each_pools_own() -> None:
     slow = with_start(REFUSED, NodeStart(make.at(0), make.at(0), make.at(900)))
-    found = with_correlated_answers({pool.id: pool for pool in (aws("a", answers=slow), aws("b", answers=NO_ANSWERS))})
+    found = with_correlated_launches(
+        {pool.id: pool for pool in (aws("a", launches=slow), aws("b", launches=NO_LAUNCHES))}
+    )
     assert found[PoolId("b")].likely_start_seconds == 120.0 < found[PoolId("a")].likely_start_seconds
 
 
 def test_fake_groups_of_one_gpu_type_have_stocks_of_their_own() -> None:
-    first = make.pool(answers=REFUSED)
-    assert waits(first, replace(first, id=PoolId("b"), answers=NO_ANSWERS)) == {"a100"}
+    first = make.pool(launches=REFUSED)
+    assert waits(first, replace(first, id=PoolId("b"), launches=NO_LAUNCHES)) == {"a100"}

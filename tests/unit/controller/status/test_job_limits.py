@@ -90,7 +90,7 @@ def test_a_target_that_only_more_money_would_meet_says_so() -> None:
     world = a_world("20", target_completion=after(World().now, 3 * 3600.0))
     status, _, message = told(world)
     assert status == "False"
-    assert "cannot be met with what is left of the budget: the fastest path for that ends" in message
+    assert "cannot be met with what is left of the budget: the fastest path that it pays for ends" in message
     assert "if it starts now" in message
     assert "; the fastest of all ends " in message
 

@@ -80,13 +80,13 @@ def test_a_profile_shows_its_mean_work_in_whole_seconds() -> None:
 
 def test_a_profile_says_whether_its_declared_load_counts() -> None:
     world = a_world()
-    assert conditions(world, "SpeedupProfile")["LoadBorneOut"].status == "True"
+    assert conditions(world, "SpeedupProfile")["DeclaredLoadConfirmed"].status == "True"
     world.profiles[SFT] = replace(world.profiles[SFT], claims_arrivals=True, claims_work=True, arrivals_per_hour=1e6)
-    shown = conditions(world, "SpeedupProfile")["LoadBorneOut"]
-    assert (shown.status, shown.reason) == ("False", "NotBorneOut")
+    shown = conditions(world, "SpeedupProfile")["DeclaredLoadConfirmed"]
+    assert (shown.status, shown.reason) == ("False", "NotConfirmed")
     assert "1e+06 jobs an hour" in shown.message
     world.profiles[SFT] = replace(world.profiles[SFT], arrivals_per_hour=None)
-    assert "LoadBorneOut" not in conditions(world, "SpeedupProfile")
+    assert "DeclaredLoadConfirmed" not in conditions(world, "SpeedupProfile")
 
 
 def test_nothing_is_shown_of_a_new_job_until_its_template_was_tried() -> None:

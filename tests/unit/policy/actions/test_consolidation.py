@@ -122,7 +122,7 @@ def slow(pool: Pool, seconds: float) -> Pool:
     """The pool, of whose nodes many were seen to take so long to start."""
     begun = after(pool.created, 0.0)
     starts = [NodeStart(begun, begun, after(begun, seconds))] * 100
-    return replace(pool, answers=reduce(with_start, starts, pool.answers))
+    return replace(pool, launches=reduce(with_start, starts, pool.launches))
 
 
 def test_jobs_do_not_follow_one_that_ends_before_a_node_could_start() -> None:

@@ -58,8 +58,8 @@ def test_a_job_waits_for_gpus_that_others_leave_soon_and_says_for_how_long() -> 
     why = decided.jobs[NEW].reason
     assert why.code is ReasonCode.WAITING_FOR_FREE_GPUS
     assert why.message == (
-        "1 GPU on a100 wanted: expected in 3 min on a node that is in use, whereas the other GPUs of a new node would"
-        " cost $2.33 until others come; it is rented at 2026-06-16T01:10:00Z at the latest"
+        "1 GPU on a100 wanted: it is expected to be free in 3 min on a node in use, and the unused GPUs of a new node"
+        " would cost $2.33 until other jobs come; a new node is rented at 2026-06-16T01:10:00Z at the latest"
     )
     assert decided.again_at is not None
     assert seconds_between(world.now, decided.again_at) == pytest.approx(ALLOWED * 3600, abs=0.01)
@@ -72,7 +72,7 @@ def test_a_wider_job_that_waits_with_it_is_told_that_those_gpus_are_for_another(
     assert rented(decided) == []
     said = decided.jobs[JobId("wide")].reason.message
     assert said.startswith(
-        "4 GPUs on a100 wanted: 1 GPU for another job expected in 3 min on a node that is in use, whereas"
+        "4 GPUs on a100 wanted: 1 GPU for another waiting job is expected to be free in 3 min on a node in use, and"
     )
 
 
@@ -102,7 +102,7 @@ def test_a_job_waits_for_longer_where_nodes_are_seen_to_start_slower_than_declar
     world = full_node(ALLOWED + 0.01)
     pool = world.pools[PoolId("a100")]
     start = NodeStart(world.now, world.now, after(world.now, 4 * pool.start_seconds))
-    world.pools[pool.id] = replace(pool, answers=reduce(with_start, [start] * 100, pool.answers))
+    world.pools[pool.id] = replace(pool, launches=reduce(with_start, [start] * 100, pool.launches))
     assert rented(plan(world.snapshot())) == []
 
 
@@ -142,8 +142,8 @@ def test_a_job_waits_for_a_whole_node_that_is_left_soon_and_says_for_how_long() 
     why = decided.jobs[JobId("new0")].reason
     assert why.code is ReasonCode.WAITING_FOR_FREE_GPUS
     assert why.message == (
-        "8 GPUs on a100 wanted: a node that is in use is expected to be left in 3 min, whereas a new one would cost"
-        " $0.53 while it starts for 2 min; it is rented at 2026-06-16T00:10:00Z at the latest"
+        "8 GPUs on a100 wanted: a node in use is expected to be free in 3 min, and a new one would cost $0.53 in the"
+        " 2 min that it starts; a new node is rented at 2026-06-16T00:10:00Z at the latest"
     )
     assert decided.again_at is not None
     assert seconds_between(world.now, decided.again_at) == pytest.approx(WHOLE * 3600, abs=0.01)

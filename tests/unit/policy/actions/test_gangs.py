@@ -139,7 +139,7 @@ def test_machines_of_an_incomplete_gang_are_given_back_when_they_could_be_starte
     decided = plan(world.snapshot())
     assert releases(decided) == dict.fromkeys(["a100-1", "a100-2", "a100-3"], ReasonCode.INCOMPLETE_GANG)
     why = decided.commands[0].reason.message
-    assert why == "team/wide needs 4 nodes at once, and 3 came: what no other job uses is given back"
+    assert why == "team/wide needs 4 nodes at once, and 3 came: those that no other job uses are given back"
 
 
 def test_machines_of_an_incomplete_gang_are_given_back_at_once_if_the_rest_is_not_asked_for_in_time() -> None:

@@ -67,7 +67,9 @@ def test_a_target_that_no_path_meets_counts_as_none_and_is_said_so() -> None:
     made = aims(world("6000"), target_completion=after(World().now, 600.0))
     assert option_of(made) == option_of(world("6000"))
     verdict = starts(made).jobs[JOB]
-    assert "cannot be met, so it counts as none: the fastest path ends" in verdict.reason.message
+    assert (
+        "cannot be met, so the job is planned as one without a target: the fastest path ends" in verdict.reason.message
+    )
     assert verdict.target is not None
     assert not verdict.target.counts
 
@@ -212,7 +214,7 @@ def test_a_job_whose_size_nobody_knows_starts_if_it_can_train_for_a_while_before
     )
     refused = starts(aims(made, max_cost=Money.parse(f"{least - 0.01:.2f}"), allocation=None)).jobs[JOB].reason
     assert refused.code is ReasonCode.MAX_COST
-    assert "to train for 600 s (8 GPUs on a100) needs" in refused.message
+    assert "training for 600 s (8 GPUs on a100) needs" in refused.message
 
 
 @settings(max_examples=25)
@@ -290,7 +292,7 @@ def test_a_move_that_takes_back_the_last_one_waits_until_that_is_worth_it() -> N
     made = came_from(8)
     decided = plan(made.snapshot())
     assert not decided.commands
-    assert "would pay, but it came from 8 GPUs" in decided.jobs[JOB].reason.message
+    assert "would pay, but the job came from 8 GPUs" in decided.jobs[JOB].reason.message
     assert decided.again_at is not None
     waits = seconds_between(made.now, decided.again_at)
     assert 0.0 < waits < 600.0

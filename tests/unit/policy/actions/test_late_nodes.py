@@ -85,14 +85,14 @@ def test_the_cheap_pool_is_taken_again_after_a_launch_or_once_it_was_left_alone_
 def office_hours(world: World, days: int, pool_id: PoolId = NEAR, last: int = 6) -> World:
     """The world, whose pool had no node on ``days`` days, from an hour before this hour until ``last`` + 1 after it."""
     pool, begin = world.pools[pool_id], after(world.now, -86_400.0 * days)
-    answers = pool.answers
+    launches = pool.launches
     for day in range(days):
         for hour in range(24):
             when = after(begin, 86_400.0 * day + 3600.0 * hour)
             refused_then = hour <= last or hour == 23
             start = NodeStart(when, when, after(when, 120.0))
-            answers = with_refusal(answers, when) if refused_then else with_start(answers, start)
-    world.pools[pool_id] = replace(pool, answers=answers)
+            launches = with_refusal(launches, when) if refused_then else with_start(launches, start)
+    world.pools[pool_id] = replace(pool, launches=launches)
     return world
 
 

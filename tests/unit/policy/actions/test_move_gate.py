@@ -33,7 +33,7 @@ def came_from(world: World, pool: str, gpus: int, speed: float, seconds_ago: flo
     since = after(world.now, -seconds_ago)
     quote = world.pools[PoolId(pool)].quote
     assert quote is not None
-    option = Option(PoolId(pool), gpus, speed, quote.price.share(gpus, 8))
+    option = Option(PoolId(pool), gpus, speed, quote.price.for_gpus(gpus, 8))
     record = RunRecord(1, RunOutcome.STOPPED, option, (), after(since, -3600.0), since, "")
     run = job.allocation.run + 1
     moved = replace(job.allocation, since=since, run=run)
@@ -116,7 +116,10 @@ def test_a_move_between_pools_at_one_width_is_not_taken_back_at_once(cheaper: bo
     world = two_types(seconds_ago=60.0, cheaper=cheaper)
     decided = plan(world.snapshot())
     assert placed(decided) == {}
-    assert f"would pay, but it came from 1 GPU on {'slow' if cheaper else 'fast'}: not before" in text(decided)
+    assert (
+        f"would pay, but the job came from 1 GPU on {'slow' if cheaper else 'fast'}, and a move back pays only from"
+        in text(decided)
+    )
     assert decided.again_at is not None
     later = plan(two_types(seconds_ago=20_000.0, cheaper=cheaper).snapshot())
     assert placed(later) == {"train": 1}
@@ -131,7 +134,7 @@ def test_at_a_fixed_exchange_rate_nothing_turns_it_and_a_job_goes_back_at_once()
 
 def test_of_two_options_between_which_its_class_is_mixed_each_is_as_good_for_a_job() -> None:
     (solution,) = solve_budgets(still_world(2365.0, TWO, 3, 1000.0).snapshot())
-    (share,) = solution.shares.values()
-    slow, fast = (path_share.path[0] for path_share in share.path_shares)
-    assert share.mixes_both(slow, fast)
-    assert not share.mixes_both(slow, replace(fast, gpus=2))
+    (assignment,) = solution.assignments.values()
+    slow, fast = (assigned.path[0] for assigned in assignment.assigned_paths)
+    assert assignment.mixes_both(slow, fast)
+    assert not assignment.mixes_both(slow, replace(fast, gpus=2))

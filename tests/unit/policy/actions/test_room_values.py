@@ -12,24 +12,24 @@ from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.policy.actions.admission.room_values import Charges, RoomCandidate, values_of_ways
-from charterer.policy.options.option_value import Completion
+from charterer.policy.options.option_value import Projection
 from tests.factory import job
 
 WORTH = 0.01
 SECONDS = st.floats(10.0, 1e6)
 
 
-def way(seconds: float, dollars: float, gpus: int = 8, pool: str = "cheap") -> Completion:
+def projection(seconds: float, dollars: float, gpus: int = 8, pool: str = "cheap") -> Projection:
     option = Option(PoolId(pool), gpus, 1.0, Price.per_second(dollars / seconds))
-    return Completion(option, seconds, dollars, WORTH * seconds + dollars)
+    return Projection(option, seconds, dollars, WORTH * seconds + dollars)
 
 
-def values(ways: list[Completion], moves: list[float], wait: float) -> list[float]:
-    candidate = RoomCandidate(job(), WORTH, ways, wait=wait)
+def values(projections: list[Projection], moves: list[float], wait: float) -> list[float]:
+    candidate = RoomCandidate(job(), WORTH, projections, wait=wait)
     return [*values_of_ways(candidate, Charges([candidate], {PoolId("cheap"): 8}), moves, wanted_for=1.0)]
 
 
-WIDE, NARROW, DEAR = way(1000.0, 5.0), way(4000.0, 4.0, gpus=2), way(1000.0, 25.0, pool="dear")
+WIDE, NARROW, DEAR = projection(1000.0, 5.0), projection(4000.0, 4.0, gpus=2), projection(1000.0, 25.0, pool="dear")
 """Fifteen dollars in all with the time, 44 and 35."""
 
 
@@ -52,8 +52,8 @@ def test_a_job_that_moves_later_for_nothing_loses_it_second_by_second() -> None:
 def test_a_job_that_may_move_never_loses_more_than_one_that_stays(
     seconds: float, dollars: float, wait: float, move: float, more: float
 ) -> None:
-    ways = [WIDE, way(seconds, dollars + 0.01, gpus=2)]
-    stays, moves, dearer = (values(ways, [0.0, each], wait)[1] for each in (inf, move, move + more))
+    projections = [WIDE, projection(seconds, dollars + 0.01, gpus=2)]
+    stays, moves, dearer = (values(projections, [0.0, each], wait)[1] for each in (inf, move, move + more))
     assert stays <= dearer <= moves <= WORTH + 1e-12
 
 

@@ -60,7 +60,7 @@ def test_a_job_goes_on_with_the_rest_if_what_it_trains_meanwhile_is_more_than_an
 def test_the_reason_of_a_job_that_runs_meanwhile_names_the_nodes_it_waits_for() -> None:
     why = plan(one_of_four_lost(600.0).snapshot()).jobs[JobId("train")].reason
     assert why.code is ReasonCode.INTERRUPTION
-    assert why.message == "24 GPUs on spot until the other nodes for 32 GPUs on spot are ready"
+    assert why.message == "it runs on 24 GPUs on spot until the other nodes for 32 GPUs on spot are ready"
 
 
 def test_a_job_keeps_the_node_that_starts_and_moves_to_all_of_them_when_it_is_ready() -> None:

@@ -16,13 +16,13 @@ from charterer.domain.snapshot import Stop
 from charterer.domain.time import after
 from charterer.incremental import Memo
 from charterer.policy import plan
-from charterer.policy.solve.allocation_program import Allotment, Claimant, NodeRoom, share_out
+from charterer.policy.solve.allocation_program import Allotment, Claimant, NodeRoom, allocate
 from charterer.policy.solve.linear_program import SolverGaveUp
 from tests.factory import cooled
 from tests.scenarios.policy.stories import placed, why
 from tests.worlds import World
 
-SHARE_OUT = "charterer.policy.actions.admission.shortage.share_out"
+ALLOCATE = "charterer.policy.actions.admission.shortage.allocate"
 
 
 def one_node(*, max_nodes: int = 1) -> World:
@@ -53,7 +53,7 @@ def text(decided: Plan, job: str) -> str:
 
 def test_where_there_are_nodes_for_all_nothing_is_shared_out() -> None:
     world = a_wide_job_runs(one_node(max_nodes=2))
-    with patch(SHARE_OUT, side_effect=AssertionError("there is room")):
+    with patch(ALLOCATE, side_effect=AssertionError("there is room")):
         plan(world.snapshot())
 
 
@@ -86,7 +86,7 @@ def test_a_job_that_ends_soon_goes_before_one_that_is_older_and_the_other_says_w
     decided = plan(world.snapshot())
     assert placed(decided) == {"short": 8}
     assert why(decided, "long") is ReasonCode.POOL_FULL
-    assert "the room of a100 is shared among 2 waiting jobs by what their time is worth" in text(decided, "long")
+    assert "the room of a100 is allotted to 2 waiting jobs by what their time is worth" in text(decided, "long")
     assert "a100 has the only node that spec.maxNodes allows; " in text(decided, "long")
     assert "one more node would be worth $" in text(decided, "long")
 
@@ -136,7 +136,7 @@ def test_the_room_that_is_made_is_kept_for_whom_it_is_made() -> None:
     world.passes(5.0)
     assert plan(world.snapshot()).commands == ()
     said = "4 GPUs on a100 wanted: a100 has the only node that spec.maxNodes allows, and running jobs "
-    assert text(plan(world.snapshot()), "short") == f"{said}leave GPUs that it gets then"
+    assert text(plan(world.snapshot()), "short") == f"{said}are leaving GPUs that it gets"
     world.everything_starts()
     assert placed(plan(world.snapshot())) == {"short": 4}
 
@@ -218,7 +218,7 @@ def test_where_the_budget_is_too_small_jobs_wait_for_money_in_their_order() -> N
     world.budget(amount="10")
     world.job("long", gpus=8, profile="sft", hours_left=40)
     world.job("short", gpus=8, profile="sft", hours_left=1)
-    with patch(SHARE_OUT, side_effect=AssertionError("money is short, not room")):
+    with patch(ALLOCATE, side_effect=AssertionError("money is short, not room")):
         plan(world.snapshot())
 
 
@@ -226,7 +226,7 @@ def test_where_the_solver_gives_up_one_job_after_the_other_takes_what_there_is()
     world = one_node()
     world.job("long", gpus=8, profile="sft", hours_left=40, age_seconds=100.0)
     world.job("short", gpus=8, profile="sft", hours_left=1)
-    with patch(SHARE_OUT, side_effect=SolverGaveUp("numbers too far apart")):
+    with patch(ALLOCATE, side_effect=SolverGaveUp("numbers too far apart")):
         assert placed(plan(world.snapshot())) == {"long": 8}
 
 
@@ -236,11 +236,11 @@ def test_a_gap_that_is_left_is_told() -> None:
     world.job("short", gpus=8, profile="sft", hours_left=1)
 
     def half_as_good(jobs: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom], work: int) -> Allotment:
-        answer = share_out(jobs, pools, work)
+        answer = allocate(jobs, pools, work)
         return replace(answer, bound=2.0 * answer.value)
 
-    with patch(SHARE_OUT, half_as_good):
-        assert "(another sharing is worth 50% more at most)" in text(plan(world.snapshot()), "long")
+    with patch(ALLOCATE, half_as_good):
+        assert "(another allotment would be worth at most 50% more)" in text(plan(world.snapshot()), "long")
 
 
 def test_what_another_budget_has_rented_is_not_shared_out() -> None:
@@ -313,10 +313,10 @@ def test_while_only_time_passes_the_answer_is_not_worked_out_again() -> None:
     world.job("long", gpus=8, profile="sft", hours_left=40)
     plan(world.snapshot(), memo)
     world.passes(1.0)
-    with patch(SHARE_OUT, side_effect=AssertionError("it is known")):
+    with patch(ALLOCATE, side_effect=AssertionError("it is known")):
         again = plan(world.snapshot(), memo)
     assert again == plan(world.snapshot())
     world.job("short-2", gpus=8, profile="sft", hours_left=1)
-    with patch(SHARE_OUT, side_effect=share_out) as asked:
+    with patch(ALLOCATE, side_effect=allocate) as asked:
         plan(world.snapshot(), memo)
     assert asked.call_count == 1

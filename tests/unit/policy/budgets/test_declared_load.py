@@ -123,11 +123,11 @@ def test_classes_of_short_jobs_are_seen_within_the_time_that_their_jobs_take() -
     world = honest()
     claims(world, arrivals=1e6, work_hours=0.01)
     world.job("j", gpus=1, profile="greedy")
-    shares = next(iter(solve_budgets(world.snapshot()))).shares.values()
-    share = next(share for share in shares if share.group.class_id == GREEDY)
-    shortest = share.group.hull.seconds[0]
+    assignments = next(iter(solve_budgets(world.snapshot()))).assignments.values()
+    assignment = next(assignment for assignment in assignments if assignment.group.class_id == GREEDY)
+    shortest = assignment.group.hull.seconds[0]
     assert shortest < 600.0
-    assert share.arrivals == pytest.approx(2.0 / shortest, rel=0.01)
+    assert assignment.arrivals == pytest.approx(2.0 / shortest, rel=0.01)
 
 
 @pytest.mark.parametrize("work_hours", [0.0001, 0.01, 0.1, 10.0])
@@ -138,10 +138,10 @@ def test_a_job_bears_out_at_most_three_times_its_own_load_however_short_its_clas
     world = honest()
     claims(world, arrivals=1e6, work_hours=work_hours)
     world.job("j", gpus=1, profile="greedy", age_seconds=age)
-    shares = next(iter(solve_budgets(world.snapshot()))).shares.values()
-    share = next(share for share in shares if share.group.class_id == GREEDY)
-    hull = share.group.hull
-    assert share.arrivals * hull.money[0] <= 3.0 * hull.rates[0]
+    assignments = next(iter(solve_budgets(world.snapshot()))).assignments.values()
+    assignment = next(assignment for assignment in assignments if assignment.group.class_id == GREEDY)
+    hull = assignment.group.hull
+    assert assignment.arrivals * hull.money[0] <= 3.0 * hull.rates[0]
 
 
 def too_dear_jobs(world: World, *, targeted: bool) -> None:
@@ -211,8 +211,8 @@ def test_jobs_of_many_declared_classes_weigh_at_most_five_times_as_much_as_thems
             assert job.allocation is not None
             began = replace(job.allocation, since=after(world.now, -age))
             world.jobs[job.id] = replace(job, allocation=began)
-        shares = next(iter(solve_budgets(world.snapshot()))).shares.values()
-        groups = [share.group for share in shares if share.group.class_id.name != "sft"]
+        assignments = next(iter(solve_budgets(world.snapshot()))).assignments.values()
+        groups = [assignment.group for assignment in assignments if assignment.group.class_id.name != "sft"]
         return sum(group.demand(kappa=1.0, overhead=1.0).spends[0] for group in groups)
 
     assert load(declared=True) <= 5.0 * load(declared=False)

@@ -27,7 +27,7 @@ def test_a_choice_is_explained_with_its_numbers() -> None:
     reason = reasons.choice(narrow, values, 1.0, JobPosition(36_000.0), feasible=True)
     assert reason.message == (
         "4 GPUs on a100: 3.2 h for $26.00; 8 GPUs on a100 would save 68 min for $8.00, $7.11 per hour saved, "
-        "budget pays up to $3.60"
+        "and the budget pays up to $3.60"
     )
     wider = reasons.choice(wide, values, 1.0, JobPosition(36_000.0), feasible=True)
     assert (wider.code, wider.instead_of) == (ReasonCode.BUDGET_OPTIMAL, narrow)

@@ -21,7 +21,7 @@ from charterer.policy.planner import plan
 from charterer.policy.solve.linear_program import SolverGaveUp
 from charterer.policy.solve.phase_dp import key_of
 from tests import factory
-from tests.crowds import held, rooms_of, stood
+from tests.contention import held, rooms_of, stood
 from tests.worlds import World
 
 NEAR, FAR, TEAM = PoolId("near"), PoolId("far"), BudgetId("research")
@@ -75,7 +75,9 @@ def test_where_there_is_room_for_all_no_pool_has_a_price_and_a_larger_one_change
     assert decided == plan(crowd(near=80).snapshot())
     (found,) = stood(crowd(near=40))
     assert found.scarce == {}
-    assert all(taken.values.charge is None for share in found.shares.values() for taken in share.path_shares)
+    assert all(
+        taken.values.charge is None for assignment in found.assignments.values() for taken in assignment.assigned_paths
+    )
 
 
 def test_a_full_pool_has_a_price_and_jobs_spill_into_the_dearer_one() -> None:
@@ -97,9 +99,9 @@ def test_jobs_in_sight_fit_into_the_pool_at_what_they_are_given() -> None:
     found = stood(crowd(near=2, jobs=14, amount="200000"))
     (solution,) = found
     given = sum(
-        share.group.active
-        * sum(taken.fraction * taken.path[0].gpus for taken in share.path_shares if taken.path[0].pool == NEAR)
-        for share in solution.shares.values()
+        assignment.group.active
+        * sum(taken.fraction * taken.path[0].gpus for taken in assignment.assigned_paths if taken.path[0].pool == NEAR)
+        for assignment in solution.assignments.values()
     )
     assert solution.scarce[NEAR].price > 0.0
     assert given <= 16.0 * 1.25
@@ -121,9 +123,11 @@ def test_scarcity_is_on_no_bill() -> None:
         option = job.allocation.option
         assert option.price.micros_per_hour == option.gpus * bare[option.pool]
     (solution,) = stood(world)
-    for share in solution.shares.values():
-        for taken in share.path_shares:
-            assert taken.dollars == pytest.approx(lp_column(taken.path, share.group.menu, share.group.work).money)
+    for assignment in solution.assignments.values():
+        for taken in assignment.assigned_paths:
+            assert taken.dollars == pytest.approx(
+                lp_column(taken.path, assignment.group.menu, assignment.group.work).money
+            )
 
 
 def test_what_a_job_is_predicted_to_cost_is_its_bill() -> None:
@@ -139,16 +143,22 @@ def test_what_a_job_is_predicted_to_cost_is_its_bill() -> None:
     (one,) = stood(world)
     for command in placed:
         job = world.jobs[command.job]
-        share = one.share(job)
-        assert share is not None
+        assignment = one.assignment(job)
+        assert assignment is not None
         assert command.predicted is not None
         assert command.allocation is not None
-        ways = {key_of(way.option): way for way in share.values.entering(share.position(job))}
-        way = ways[key_of(command.allocation.option)]
-        assert command.predicted.dollars == pytest.approx(way.dollars, abs=1e-6)
-        assert way.total_cost == pytest.approx(share.values.worth * way.seconds + way.dollars + way.room_dollars)
+        projections = {
+            key_of(projection.option): projection for projection in assignment.values.entering(assignment.position(job))
+        }
+        projection = projections[key_of(command.allocation.option)]
+        assert command.predicted.dollars == pytest.approx(projection.dollars, abs=1e-6)
+        assert projection.total_cost == pytest.approx(
+            assignment.values.worth * projection.seconds + projection.dollars + projection.room_dollars
+        )
     assert any(
-        way.room_dollars > 0.0 for s in one.shares.values() for way in s.values.entering(JobPosition(s.group.work))
+        projection.room_dollars > 0.0
+        for s in one.assignments.values()
+        for projection in s.values.entering(JobPosition(s.group.work))
     )
 
 
@@ -254,10 +264,11 @@ def test_a_full_pools_room_is_what_the_budgets_are_counted_with(jobs: int) -> No
 
 
 def test_the_load_of_jobs_in_sight_is_littles_law_at_the_mean_of_their_paths() -> None:
-    share = next(iter(stood(crowd())[0].shares.values()))
-    path = share.path_shares[0]
+    assignment = next(iter(stood(crowd())[0].assignments.values()))
+    path = assignment.assigned_paths[0]
     mixed = replace(
-        share, path_shares=(replace(path, fraction=0.25, seconds=100.0), replace(path, fraction=0.75, seconds=20.0))
+        assignment,
+        assigned_paths=(replace(path, fraction=0.25, seconds=100.0), replace(path, fraction=0.75, seconds=20.0)),
     )
     assert mixed.mean_seconds == pytest.approx(40.0)
-    assert mixed.group.held(mixed.mean_seconds, kappa=1.0) == pytest.approx(share.group.active / 40.0)
+    assert mixed.group.held(mixed.mean_seconds, kappa=1.0) == pytest.approx(assignment.group.active / 40.0)

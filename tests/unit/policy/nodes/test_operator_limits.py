@@ -43,7 +43,7 @@ def test_a_job_that_needs_more_nodes_than_the_operator_may_have_is_told_the_numb
 def test_dollars_an_hour_count_at_worst_prices() -> None:
     rented, reason = why(world(), OperatorLimits(hourly=Price.parse("39.99")))
     assert (rented, reason.code) == (0, ReasonCode.OPERATOR_LIMIT)
-    assert "a node costs up to $20.00/h, the operator's nodes may cost $39.99/h in all" in reason.message
+    assert "the operator's nodes cost $0.00/h of the $39.99/h that they may cost in all" in reason.message
     assert why(world(), OperatorLimits(hourly=Price.parse("40")))[0] == 2
 
 

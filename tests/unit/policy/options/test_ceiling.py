@@ -20,7 +20,7 @@ PRICES = st.sampled_from(["0.40", "1.00", "2.48", "4.00", "9.00"])
 
 def sold(pool: str, gpu_hour: str, speed: float = 1.0) -> list[Option]:
     """One to eight GPUs of a pool, each as fast as ``speed`` GPUs of the reference."""
-    return [Option(PoolId(pool), gpus, speed * gpus, Price.parse(gpu_hour).share(gpus, 1)) for gpus in (1, 2, 4, 8)]
+    return [Option(PoolId(pool), gpus, speed * gpus, Price.parse(gpu_hour).for_gpus(gpus, 1)) for gpus in (1, 2, 4, 8)]
 
 
 def hourly(options: list[Option], preferred: int = 4) -> float:
@@ -60,8 +60,8 @@ def zones(prices: list[str], nodes: int) -> World:
 
 def mean_seconds(world: World) -> float:
     (solution,) = solve_budgets(world.snapshot())
-    (share,) = solution.shares.values()
-    return sum(path_share.fraction * path_share.seconds for path_share in share.path_shares)
+    (assignment,) = solution.assignments.values()
+    return sum(assigned.fraction * assigned.seconds for assigned in assignment.assigned_paths)
 
 
 @settings(max_examples=20)

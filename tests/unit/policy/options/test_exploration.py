@@ -130,7 +130,7 @@ def test_a_job_stays_until_its_trial_is_measured_or_should_have_been() -> None:
     world.profiles[NAME] = learned(world.profiles[NAME], (8, 1.0, 50, 1.1), (16, 0.9, 3, 0.95))
     decided = plan(world.snapshot())
     assert not [command for command in decided.commands if isinstance(command, Allocate)]
-    assert "16 GPUs are being measured: at the latest until" in decided.jobs[SFT].reason.message
+    assert "the job's speed on 16 GPUs is being measured, until" in decided.jobs[SFT].reason.message
     assert decided.again_at is not None
     world.passes((decided.again_at - world.now) / 1e6)
     assert chosen(world) == [(8, False)]

@@ -11,14 +11,14 @@ from charterer.policy.solve.linear_program import SolverGaveUp, minimise
 def test_the_cheapest_column_is_taken_where_no_limit_binds() -> None:
     optimum = minimise([3.0, 2.0], [0, 0], [[(0, 1.0)], [(0, 2.0)]], [5.0])
     assert optimum is not None
-    assert (optimum.cost, optimum.shares, optimum.prices) == (2.0, [0.0, 1.0], [0.0])
+    assert (optimum.cost, optimum.fractions, optimum.prices) == (2.0, [0.0, 1.0], [0.0])
 
 
 def test_a_limit_that_binds_has_the_price_of_what_one_unit_more_would_save() -> None:
     optimum = minimise([3.0, 2.0], [0, 0], [[(0, 1.0)], [(0, 2.0)]], [1.5])
     assert optimum is not None
     assert optimum.cost == pytest.approx(2.5)
-    assert optimum.shares == pytest.approx([0.5, 0.5])
+    assert optimum.fractions == pytest.approx([0.5, 0.5])
     assert optimum.prices == pytest.approx([1.0])
 
 
@@ -32,7 +32,7 @@ def test_classes_that_share_a_limit_give_way_in_order_of_what_that_costs() -> No
     costs, classes = [9.0, 1.0, 3.0, 1.0], [0, 0, 1, 1]
     optimum = minimise(costs, classes, [[], [(0, 1.0)], [], [(0, 1.0)]], [1.0])
     assert optimum is not None
-    assert optimum.shares == pytest.approx([0.0, 1.0, 1.0, 0.0])
+    assert optimum.fractions == pytest.approx([0.0, 1.0, 1.0, 0.0])
     assert 2.0 <= optimum.prices[0] <= 8.0
 
 

@@ -165,9 +165,9 @@ def test_the_planner_sees_in_which_hours_a_pool_had_nodes_where_it_may_learn_tha
 
     pool = replace(NODE, later_stock=((0.0, 0), (7200.0, 1)), learns_waits=learns)
     run(scenario(1.0, pool=pool), planner)
-    assert seen[-1].answers.hours == pytest.approx(3.0, rel=0.01)
-    assert sum(seen[-1].answers.given) == pytest.approx(1.0, rel=0.01)
-    assert bool(seen[-1].known_answers.hours) is learns
+    assert seen[-1].launches.hours == pytest.approx(3.0, rel=0.01)
+    assert sum(seen[-1].launches.given) == pytest.approx(1.0, rel=0.01)
+    assert bool(seen[-1].known_launches.hours) is learns
 
 
 @pytest.mark.parametrize("text", ["as-asked", "fixed:9", "utilisation"])

@@ -11,7 +11,7 @@ from pydantic import Field
 from charterer.api.models.base import ApiModel, Time
 from charterer.api.models.statistics.machine_state import MachineContent, PackedStatistics, packed
 from charterer.domain.nodes.hazard import BAND_ENDS, NOTHING_COUNTED, Hazard, NodeLifetimes
-from charterer.domain.nodes.waits import NO_ANSWERS, SLOTS, Answers
+from charterer.domain.nodes.waits import NO_LAUNCHES, SLOTS, LaunchHistory
 from charterer.domain.pool import Pool
 from charterer.domain.time import Instant
 from charterer.estimate.nodes.waits import availability
@@ -52,8 +52,8 @@ class LifetimeStatistics(ApiModel):
         return NodeLifetimes(**dict(self))
 
 
-class AnswerStatistics(ApiModel):
-    """``domain.nodes.waits.Answers``."""
+class LaunchStatistics(ApiModel):
+    """``domain.nodes.waits.LaunchHistory``."""
 
     given: _Week
     refused: _Week
@@ -67,28 +67,30 @@ class AnswerStatistics(ApiModel):
     at: Time
 
     @classmethod
-    def from_domain(cls, answers: Answers) -> Self | None:
+    def from_domain(cls, launches: LaunchHistory) -> Self | None:
         """The statistics as they are recorded; None where nothing was counted."""
-        if answers.at is None:
+        if launches.at is None:
             return None
-        given, refused = (tuple([round(hours, _DIGITS) for hours in week]) for week in (answers.given, answers.refused))
-        return cls.copy_of(replace(answers, given=given, refused=refused))
+        given, refused = (
+            tuple([round(hours, _DIGITS) for hours in week]) for week in (launches.given, launches.refused)
+        )
+        return cls.copy_of(replace(launches, given=given, refused=refused))
 
-    def to_domain(self) -> Answers:
+    def to_domain(self) -> LaunchHistory:
         """The statistics as they were recorded."""
-        return Answers(**dict(self))
+        return LaunchHistory(**dict(self))
 
 
 class PoolStatistics(MachineContent):
     """Each part by itself: None where nothing was counted."""
 
     lifetimes: LifetimeStatistics | None = None
-    answers: AnswerStatistics | None = None
+    answers: LaunchStatistics | None = None
 
     @classmethod
-    def from_domain(cls, lifetimes: NodeLifetimes, answers: Answers) -> Self | None:
+    def from_domain(cls, lifetimes: NodeLifetimes, launches: LaunchHistory) -> Self | None:
         """All parts; None where nothing was counted."""
-        parts = cls(lifetimes=LifetimeStatistics.from_domain(lifetimes), answers=AnswerStatistics.from_domain(answers))
+        parts = cls(lifetimes=LifetimeStatistics.from_domain(lifetimes), answers=LaunchStatistics.from_domain(launches))
         return None if parts == cls() else parts
 
     @property
@@ -97,9 +99,9 @@ class PoolStatistics(MachineContent):
         return NOTHING_COUNTED if self.lifetimes is None else self.lifetimes.to_domain()
 
     @property
-    def known_answers(self) -> Answers:
+    def known_launches(self) -> LaunchHistory:
         """Counts of refusals and starts."""
-        return NO_ANSWERS if self.answers is None else self.answers.to_domain()
+        return NO_LAUNCHES if self.answers is None else self.answers.to_domain()
 
     def smaller(self) -> Self | None:
         """Without the half of the counted rentals that ended first; all else is bounded."""
@@ -109,9 +111,9 @@ class PoolStatistics(MachineContent):
         return self.model_copy(update={"lifetimes": self.lifetimes.model_copy(update={"counted": kept})})
 
 
-def packed_statistics(lifetimes: NodeLifetimes, answers: Answers) -> PackedStatistics | None:
+def packed_statistics(lifetimes: NodeLifetimes, launches: LaunchHistory) -> PackedStatistics | None:
     """The field that remembers them; None where nothing was counted."""
-    statistics = PoolStatistics.from_domain(lifetimes, answers)
+    statistics = PoolStatistics.from_domain(lifetimes, launches)
     return None if statistics is None else packed(statistics)[0]
 
 
@@ -143,10 +145,10 @@ class LaunchesStatus(ApiModel):
     def from_domain(cls, pool: Pool, now: Instant) -> Self:
         """As of this hour."""
         return cls(
-            available_percent=round(100.0 * availability(pool.known_answers, now)),
+            available_percent=round(100.0 * availability(pool.known_launches, now)),
             start_seconds=round(pool.likely_start_seconds),
-            hours_seen=round(pool.known_answers.hours),
-            starts_seen=round(pool.answers.starts),
+            hours_seen=round(pool.known_launches.hours),
+            starts_seen=round(pool.launches.starts),
         )
 
 

@@ -272,7 +272,7 @@ def _pool_of(source: ManifestSource, new: Pool, before: Pool | None, others: Ite
         cooled=before.cooled,
         reached=before.reached,
         lifetimes=before.lifetimes,
-        answers=before.answers,
+        launches=before.launches,
         labels=new.labels or before.labels,
     )
 

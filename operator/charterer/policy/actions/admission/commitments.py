@@ -13,23 +13,23 @@ from charterer.domain.reasons.facts import Facts
 from charterer.domain.reasons.facts_of_waits import CostsTooMuch, OthersWaitForMoney, SpendsTooMuch
 from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.jobs.group_key import GroupKey
-from charterer.policy.options.option_value import Completion
+from charterer.policy.options.option_value import Projection
 from charterer.policy.solve.phase_dp import key_of
 
 
 class Commitments:
     """The money of one plan: asked and counted job by job, in the order of the queue.
 
-    ``wanted``: the ways of each waiting job to its end. In dollars: ``_committed``, the expected cost of
+    ``ranked``: the projections of each waiting job, best first. In dollars: ``_committed``, the expected cost of
     those let in so far; ``_rate``, a second of these and of all that run. ``_expected``: whether one of them is of a
     class whose arrival rate is known. ``_refused``: whether a job of the queue was not let in.
     """
 
-    def __init__(self, plan: BudgetPlan, wanted: Mapping[JobId, Sequence[Completion]]) -> None:
+    def __init__(self, plan: BudgetPlan, ranked: Mapping[JobId, Sequence[Projection]]) -> None:
         running = plan.jobs.running
         self._plan = plan
         self._solution = plan.solution
-        self._wanted = wanted
+        self._ranked = ranked
         self._committed = 0.0
         self._rate = Price(sum([kept.micros for kept in running])).dollars_per_second
         self._expected = any(self._is_expected(kept.group.key) for kept in running)
@@ -40,8 +40,8 @@ class Commitments:
 
         While the budget is too small for all, a job whose class has no known arrival rate starts as long as what it
         costs may still be committed, beside the jobs that start before it. Any job starts if the rate of what runs
-        stays within the allowed rate; a first job starts anyway, or jobs dearer than that would never run. A first one
-        of a class with a known rate is so beside jobs of the other classes, which may begin after it in this plan.
+        stays within the allowed rate; a first job starts anyway, or jobs dearer than that would never run. Jobs of
+        classes without a known rate do not count for that: the first of a class with one starts beside them.
         Where its nodes are there already, half its price counts: they were rented when it fitted, and what is rented
         makes the rate that is still allowed smaller by up to the other half (``pacing``: h / 2 of it, paid over h).
         """
@@ -88,11 +88,11 @@ class Commitments:
 
     def _is_expected(self, group: GroupKey) -> bool:
         """Whether the arrival rate of the group's class is known, and no assumption."""
-        share = self._solution.shares.get(group)
-        return share is not None and share.group.basis is not ArrivalsBasis.ASSUMED
+        assignment = self._solution.assignments.get(group)
+        return assignment is not None and assignment.group.basis is not ArrivalsBasis.ASSUMED
 
     def _cost(self, job: Job, option: Option) -> float:
         """Dollars that the job is expected to cost to its end on that option, or on the cheapest."""
-        factor, ways = self._solution.calibration.factor(self._solution.key(job)[0]), self._wanted[job.id]
-        there = [way.dollars for way in ways if key_of(way.option) == key_of(option)]
-        return min(there or [way.dollars for way in ways]) * factor
+        factor, projections = self._solution.calibration.factor(self._solution.key(job)[0]), self._ranked[job.id]
+        there = [projection.dollars for projection in projections if key_of(projection.option) == key_of(option)]
+        return min(there or [projection.dollars for projection in projections]) * factor

@@ -8,11 +8,11 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job
 from charterer.policy.actions.admission.queue_order import QueueKey, by_dollars, by_value, next_in_queue
-from charterer.policy.budgets.assignment import GroupAssignment, PathShare, draw_path_share
+from charterer.policy.budgets.assignment import AssignedPath, GroupAssignment, draw_path
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.jobs.job_facts import last_option
-from charterer.policy.options.option_value import Completion, OptionValues
+from charterer.policy.options.option_value import OptionValues, Projection
 from charterer.policy.solve.phase_dp import OptionKey, key_of
 
 
@@ -27,60 +27,63 @@ class PathMixer:
         self._solution = solution
         self._taken: dict[GroupKey, Counter[OptionKey]] = {}
 
-    def values(self, job: Job, share: GroupAssignment) -> OptionValues:
+    def values(self, job: Job, assignment: GroupAssignment) -> OptionValues:
         """The option values of a waiting job; asked once for each new one, in order of creation."""
-        if not share.mixes:
-            return share.values
-        doors = _by_first_option(share)
-        if len(doors) == 1:
-            return share.drawn_values(job)
+        if not assignment.mixes:
+            return assignment.values
+        by_first_option = _by_first_option(assignment)
+        if len(by_first_option) == 1:
+            return assignment.drawn_values(job)
         before = last_option(job)
-        door = None if before is None else key_of(before)
-        if door is None:
-            counter = self._counter(job, share, doors)
-            door = next_in_queue(
-                {first: sum(path_share.fraction for path_share in lots) for first, lots in doors.items()}, counter
+        first_option = None if before is None else key_of(before)
+        if first_option is None:
+            counter = self._counter(job, assignment, by_first_option)
+            first_option = next_in_queue(
+                {first: sum(assigned.fraction for assigned in paths) for first, paths in by_first_option.items()},
+                counter,
             )
-            counter[door] += 1
-        lots = doors.get(door)
-        return share.values if lots is None else draw_path_share(job, lots).values
+            counter[first_option] += 1
+        paths = by_first_option.get(first_option)
+        return assignment.values if paths is None else draw_path(job, paths).values
 
-    def _counter(self, job: Job, share: GroupAssignment, doors: Container[OptionKey]) -> Counter[OptionKey]:
+    def _counter(
+        self, job: Job, assignment: GroupAssignment, by_first_option: Container[OptionKey]
+    ) -> Counter[OptionKey]:
         """How many of the job's group took each path by its first option; counted when asked for."""
         key = self._solution.key(job)
         if key not in self._taken:
             alike = [last_option(facts.job) for facts in self._solution.groups[key].members]
             had = [key_of(option) for option in alike if option is not None]
-            self._taken[key] = Counter(first for first in had if first in doors)
+            self._taken[key] = Counter(first for first in had if first in by_first_option)
         return self._taken[key]
 
 
-def _by_first_option(share: GroupAssignment) -> dict[OptionKey, list[PathShare]]:
-    """The path shares by the first option of their paths."""
-    doors: dict[OptionKey, list[PathShare]] = {}
-    for path_share in share.path_shares:
-        doors.setdefault(key_of(path_share.path[0]), []).append(path_share)
-    return doors
+def _by_first_option(assignment: GroupAssignment) -> dict[OptionKey, list[AssignedPath]]:
+    """The assigned paths by the first option of their paths."""
+    by_first_option: dict[OptionKey, list[AssignedPath]] = {}
+    for assigned in assignment.assigned_paths:
+        by_first_option.setdefault(key_of(assigned.path[0]), []).append(assigned)
+    return by_first_option
 
 
-def ranked_options(jobs: Iterable[Job], solution: BudgetSolution) -> dict[JobId, Sequence[Completion]]:
+def ranked_options(jobs: Iterable[Job], solution: BudgetSolution) -> dict[JobId, Sequence[Projection]]:
     """Each waiting job's options, best first; jobs whose menu is empty are left out."""
-    lots = PathMixer(solution)
-    found: dict[JobId, Sequence[Completion]] = {}
+    mixer = PathMixer(solution)
+    found: dict[JobId, Sequence[Projection]] = {}
     for job in jobs:
-        share = solution.share(job)
-        if share is not None:
+        assignment = solution.assignment(job)
+        if assignment is not None:
             own = solution.deadline_values(job)
-            ways = lots.values(job, share) if own is None else own
-            found[job.id] = ways.entering(share.position(job))
+            values = mixer.values(job, assignment) if own is None else own
+            found[job.id] = values.entering(assignment.position(job))
     return found
 
 
-def in_order(jobs: Sequence[Job], wanted: Mapping[JobId, Sequence[Completion]], solution: BudgetSolution) -> list[Job]:
+def in_order(jobs: Sequence[Job], ranked: Mapping[JobId, Sequence[Projection]], solution: BudgetSolution) -> list[Job]:
     """The queue: jobs with an option, in the order in which they are offered GPUs."""
 
     def key(job: Job) -> QueueKey:
-        best = wanted[job.id][0]
+        best = ranked[job.id][0]
         return by_value(job, best.option) if solution.feasible else by_dollars(job, best.dollars)
 
-    return sorted((job for job in jobs if job.id in wanted), key=key)
+    return sorted((job for job in jobs if job.id in ranked), key=key)

@@ -18,21 +18,21 @@ from charterer.policy.actions.admission.commitments import Commitments
 from charterer.policy.actions.admission.no_option import no_option
 from charterer.policy.actions.admission.path_mixing import in_order, ranked_options
 from charterer.policy.actions.admission.refusals import Refusals
-from charterer.policy.actions.admission.shortage import share_room
+from charterer.policy.actions.admission.shortage import allot_room
 from charterer.policy.actions.budget_plan import BudgetPlan
-from charterer.policy.actions.room_shares import Shares
+from charterer.policy.actions.room_allotment import RoomAllotment
 from charterer.policy.budgets import reasons
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.job_facts import last_option, next_run
 from charterer.policy.nodes.max_cost import affordable, too_dear
 from charterer.policy.options.interruptions import DEFAULT_CHECKPOINT_SECONDS, goes_on
-from charterer.policy.options.option_value import Completion
+from charterer.policy.options.option_value import Projection
 from charterer.policy.solve.phase_dp import OptionKey, key_of
 
 _LIMITS = (ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT, ReasonCode.OPERATOR_LIMIT)
 _FULL = (ReasonCode.POOL_FULL, ReasonCode.POOL_COOLING)
 
-Wanted = Mapping[JobId, Sequence[Completion]]
+RankedOptions = Mapping[JobId, Sequence[Projection]]
 """The options of waiting jobs, best first."""
 
 
@@ -46,69 +46,73 @@ class Admission:
         self._displaced = {job.id: why for job, why in jobs.leaving}
         waiting = [*jobs.waiting, *(job for job, _ in jobs.leaving)]
         self._waiting = sorted(waiting, key=lambda job: (job.created, job.id))
-        self._wanted = self._options()
+        self._ranked = self._options()
         self._placed: set[JobId] = set()
-        self._money = Commitments(plan, self._wanted)
+        self._money = Commitments(plan, self._ranked)
         self._outlook = plan.outlook
         self._refusals = Refusals(plan, None)
 
     def admit(self) -> None:
         """Displaced jobs first, then the queue; a displaced job that finds nothing is stopped.
 
-        Where there is too little room it is shared out first.
+        Where there is too little room it is allotted first.
         """
-        wanted = self._wanted
+        ranked = self._ranked
         for job in self._waiting:
             why = self._displaced.get(job.id)
-            if why is not None and job.id in wanted and why.code not in _LIMITS:
-                self._restart_at_once(job, wanted[job.id], why)
-        queue = in_order([job for job in self._waiting if job.id not in self._placed], wanted, self._solution)
-        contend = [job for job in queue if not self._outlook.awaits_launch(job, wanted[job.id])]
-        best = {job.id: self._outlook.with_launch_delays(job, wanted[job.id]) for job in contend}
-        shares = self._plan.shares = share_room(self._plan, contend, best)
-        if shares is not None:
-            self._refusals = Refusals(self._plan, shares)
-            decided = self._share_out(contend, best, shares)
+            if why is not None and job.id in ranked and why.code not in _LIMITS:
+                self._restart_at_once(job, ranked[job.id], why)
+        queue = in_order([job for job in self._waiting if job.id not in self._placed], ranked, self._solution)
+        contend = [job for job in queue if not self._outlook.awaits_launch(job, ranked[job.id])]
+        best = {job.id: self._outlook.with_launch_delays(job, ranked[job.id]) for job in contend}
+        allotment = self._plan.allotment = allot_room(self._plan, contend, best)
+        if allotment is not None:
+            self._refusals = Refusals(self._plan, allotment)
+            decided = self._allot(contend, best, allotment)
             queue = [job for job in queue if job.id not in decided]
-        self._outlook.find_waits([(job, wanted[job.id]) for job in queue])
+        self._outlook.find_waits([(job, ranked[job.id]) for job in queue])
         for job in queue:
-            share = self._solution.share(job)
-            if share is not None:
-                self._admit(job, wanted[job.id], share)
+            assignment = self._solution.assignment(job)
+            if assignment is not None:
+                self._admit(job, ranked[job.id], assignment)
         for job in self._waiting:
             if job.id in self._displaced and job.id not in self._placed:
                 self._plan.decided.stop(job, self._displaced[job.id])
 
-    def _options(self) -> Wanted:
+    def _options(self) -> RankedOptions:
         """The options of each waiting job that has any within its maxCost; a verdict on each of the others."""
-        wanted = ranked_options(self._waiting, self._solution)
+        ranked = ranked_options(self._waiting, self._solution)
         for job in self._waiting:
-            outcomes = wanted.get(job.id)
-            if outcomes is None:
+            projections = ranked.get(job.id)
+            if projections is None:
                 self._plan.decided.judge(job, None, no_option(self._plan, job))
                 continue
-            why = None if job.max_cost is None else too_dear(job, outcomes, self._plan.snapshot)
+            why = None if job.max_cost is None else too_dear(job, projections, self._plan.snapshot)
             if why is not None:
-                del wanted[job.id]
+                del ranked[job.id]
                 self._plan.decided.judge(job, None, why)
             elif job.max_cost is not None:
-                wanted[job.id] = affordable(job, outcomes, self._plan.snapshot)
-        return wanted
+                ranked[job.id] = affordable(job, projections, self._plan.snapshot)
+        return ranked
 
-    def _share_out(self, queue: Sequence[Job], wanted: Wanted, shares: Shares) -> set[JobId]:
-        """Give jobs their share of the room, the widest first. Returns those that are decided; the others are offered
+    def _allot(self, queue: Sequence[Job], ranked: RankedOptions, allotment: RoomAllotment) -> set[JobId]:
+        """Give jobs their part of the room, the widest first. Returns those that are decided; the others are offered
         what is left.
 
-        Nothing is left while a share waits for room that is being made.
+        Nothing is left while an allotment waits for room that is being made.
         """
-        self._plan.decided.pools |= shares.pools
+        self._plan.decided.pools |= allotment.pools
         decided: set[JobId] = set()
-        for job in sorted(queue, key=lambda job: -shares.starts[job.id].gpus if job.id in shares.starts else 0):
-            option, share, first = shares.starts.get(job.id), self._solution.share(job), wanted[job.id][0].option
-            block = None if option is None or share is None else self._try(job, option, share, first)
+        for job in sorted(queue, key=lambda job: -allotment.starts[job.id].gpus if job.id in allotment.starts else 0):
+            option, assignment, first = (
+                allotment.starts.get(job.id),
+                self._solution.assignment(job),
+                ranked[job.id][0].option,
+            )
+            block = None if option is None or assignment is None else self._try(job, option, assignment, first)
             if option is not None and block is None:
                 decided.add(job.id)
-            elif shares.making_room and block in (None, *_FULL):
+            elif allotment.making_room and block in (None, *_FULL):
                 best = option or first
                 cooling = self._plan.snapshot.pools[best.pool].cooling(self._plan.snapshot.now) is not None
                 code = ReasonCode.POOL_COOLING if cooling else ReasonCode.POOL_FULL
@@ -118,11 +122,11 @@ class Admission:
                 decided.add(job.id)
         return decided
 
-    def _restart_at_once(self, job: Job, wanted: Sequence[Completion], why: Reason) -> None:
+    def _restart_at_once(self, job: Job, ranked: Sequence[Projection], why: Reason) -> None:
         """On what is left; it is optimised later, as a move. Without money for that it takes its turn in the queue."""
-        if not self._money.affords(job, wanted[0].option):
+        if not self._money.affords(job, ranked[0].option):
             return
-        for option in (outcome.option for outcome in wanted):
+        for option in (projection.option for projection in ranked):
             claim = self._plan.claim(job, option, only_ready=True)
             if claim.placements is not None:
                 facts = Both(why.facts, RestartedAtOnce(option))
@@ -131,14 +135,14 @@ class Admission:
                 self._place(job, option, claim.placements, moved)
                 return
 
-    def _admit(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> None:
+    def _admit(self, job: Job, projections: Sequence[Projection], assignment: GroupAssignment) -> None:
         """Offer the job its options in their order, until it has one or the budget cannot pay."""
-        wanted = outcomes[0].option
-        worth = self._solution.worth(job, share)
-        cost_at_once = {key_of(outcome.option): outcome.total_cost for outcome in outcomes}
+        wanted = projections[0].option
+        worth = self._solution.worth(job, assignment)
+        cost_at_once = {key_of(projection.option): projection.total_cost for projection in projections}
         cost_of_waiting = inf  # for a pool that cools: only what is better, if it comes at once, is asked for
         blocks: dict[OptionKey, ReasonCode] = {}
-        options = self._outlook.in_order(job, outcomes, share)
+        options = self._outlook.in_order(job, projections, assignment)
         for option in self._outlook.best_fit_first(job, options):
             if cost_at_once[key_of(option)] >= cost_of_waiting:
                 continue
@@ -146,7 +150,7 @@ class Admission:
                 why = reasons.waiting(ReasonCode.WAITING_FOR_BUDGET, option, self._money.refuse(job, option))
                 self._plan.decided.judge(job, option, why)
                 return
-            block = self._try(job, option, share, wanted)
+            block = self._try(job, option, assignment, wanted)
             if block is None:
                 return
             blocks[key_of(option)] = block
@@ -154,15 +158,15 @@ class Admission:
                 wanted = option
                 cost_of_waiting = cost_at_once[key_of(option)] + worth * self._plan.placer.launch_delay(job, option)
         if any(block in _LIMITS for block in blocks.values()):
-            for option in sorted(share.group.menu.narrower, key=lambda option: (-option.gpus, option.pool)):
-                if self._try(job, option, share, wanted) is None:
+            for option in sorted(assignment.group.menu.narrower, key=lambda option: (-option.gpus, option.pool)):
+                if self._try(job, option, assignment, wanted) is None:
                     return
         block = blocks[key_of(wanted)]
         self._plan.decided.judge(
             job, wanted, reasons.waiting(block, wanted, self._refusals.why_not(block, job, wanted))
         )
 
-    def _try(self, job: Job, option: Option, share: GroupAssignment, wanted: Option) -> ReasonCode | None:
+    def _try(self, job: Job, option: Option, assignment: GroupAssignment, wanted: Option) -> ReasonCode | None:
         """Place the job or let it wait for nodes; the reason when neither can be.
 
         ``wanted``: what it would have, did all nodes come in time.
@@ -176,16 +180,16 @@ class Admission:
             return claim.blocked
         self._money.use(job, option)
         if claim.placements is not None:
-            self._begin(job, option, claim.placements, share, wanted)
+            self._begin(job, option, claim.placements, assignment, wanted)
             return None
-        if self._runs_meanwhile(job, option, claim.nodes, share):
+        if self._runs_meanwhile(job, option, claim.nodes, assignment):
             return None
         self._money.wait(job, option)
         why = reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, WaitsForNodes(tuple(claim.nodes)))
         self._plan.decided.judge(job, option, why.with_note(self._refusals.passed_over(job, option, wanted)))
         return None
 
-    def _runs_meanwhile(self, job: Job, option: Option, nodes: Sequence[RentalId], share: GroupAssignment) -> bool:
+    def _runs_meanwhile(self, job: Job, option: Option, nodes: Sequence[RentalId], assignment: GroupAssignment) -> bool:
         """Let a job that lost nodes, and may move later, run on the others until all are ready, where that gains."""
         interrupted = bool(job.records) and job.records[-1].outcome is RunOutcome.INTERRUPTED
         moves = job.resize is not ResizePolicy.NEVER and self._solution.budget.moves.unlimited
@@ -194,7 +198,7 @@ class Admission:
         size = self._plan.snapshot.pools[option.pool].gpus_per_node or 1
         free, start = self._plan.placer.free_nodes(option.pool), self._plan.placer.start_up(option)
         ready = [name for name in nodes if name in free.ready.free]
-        widths = [each for each in share.group.menu.options if each.pool == option.pool and not each.trial]
+        widths = [each for each in assignment.group.menu.options if each.pool == option.pool and not each.trial]
         fewer = [each for each in widths if size <= each.gpus <= size * len(ready)]
         if not fewer:
             return False
@@ -210,11 +214,13 @@ class Admission:
         return True
 
     def _begin(
-        self, job: Job, option: Option, placements: Sequence[Placement], share: GroupAssignment, wanted: Option
+        self, job: Job, option: Option, placements: Sequence[Placement], assignment: GroupAssignment, wanted: Option
     ) -> None:
         """Give the job its place, and say why it has that option. ``wanted``: as in ``_try``."""
         feasible = self._solution.feasible
-        why = reasons.choice(option, share.values, share.group.weight, share.position(job), feasible=feasible)
+        why = reasons.choice(
+            option, assignment.values, assignment.group.weight, assignment.position(job), feasible=feasible
+        )
         why = self._solution.with_deadline_note(job, why)
         self._place(job, option, placements, why.with_note(self._refusals.passed_over(job, option, wanted)))
 

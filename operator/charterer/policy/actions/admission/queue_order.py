@@ -32,10 +32,10 @@ def by_dollars(job: Job, cost: float) -> QueueKey:
 
 
 def next_in_queue(parts: Mapping[QueueItem, float], taken: Mapping[QueueItem, int]) -> QueueItem:
-    """The path that the next job of a mixing class takes, given how many took each: the one most behind its share.
+    """The path that the next job of a mixing class takes, given how many took each: the one most behind its fraction.
 
-    A credit counter: after any number of jobs each of two paths is within half a job of its share. Ties go to the
+    A credit counter: after any number of jobs each of two paths is within half a job of its fraction. Ties go to the
     first.
     """
-    jobs = sum(taken.get(lot, 0) for lot in parts) + 1
-    return max(parts, key=lambda lot: parts[lot] * jobs - taken.get(lot, 0))
+    jobs = sum(taken.get(part, 0) for part in parts) + 1
+    return max(parts, key=lambda part: parts[part] * jobs - taken.get(part, 0))

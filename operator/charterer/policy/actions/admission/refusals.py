@@ -9,7 +9,7 @@ from charterer.domain.plan import ReasonCode
 from charterer.domain.reasons import facts_of_waits as of
 from charterer.domain.reasons.facts import Both, Facts
 from charterer.policy.actions.budget_plan import BudgetPlan
-from charterer.policy.actions.room_shares import Shares
+from charterer.policy.actions.room_allotment import RoomAllotment
 from charterer.policy.budgets import reasons
 from charterer.policy.nodes.hard_limit import reserve
 
@@ -25,12 +25,12 @@ _BLOCKED: dict[ReasonCode, of.BlockedFact] = {
 
 
 class Refusals:
-    """The refusals of one plan. ``shares``: how room is shared where there is too little of it."""
+    """The refusals of one plan. ``allotment``: of room where there is too little of it."""
 
-    def __init__(self, plan: BudgetPlan, shares: Shares | None) -> None:
+    def __init__(self, plan: BudgetPlan, allotment: RoomAllotment | None) -> None:
         self._plan = plan
         self._budget = plan.solution.budget
-        self._shares = shares
+        self._allotment = allotment
 
     def why_not(self, block: ReasonCode, job: Job, option: Option) -> Facts:
         """Why no node can be had for the option, with the numbers of the limit that forbids it."""
@@ -41,9 +41,9 @@ class Refusals:
             return Both(_BLOCKED[block], reasons.late(option.pool, wait))
         full = block is ReasonCode.POOL_FULL
         why = self._full(option) if full else _BLOCKED.get(block, of.NoNodeNow())
-        if self._shares is None or block not in (ReasonCode.POOL_FULL, ReasonCode.POOL_COOLING):
+        if self._allotment is None or block not in (ReasonCode.POOL_FULL, ReasonCode.POOL_COOLING):
             return why
-        return self._shares.about(option.pool, why)
+        return self._allotment.about(option.pool, why)
 
     def _limit(self, block: ReasonCode, job: Job, option: Option) -> Facts | None:
         """The limit that forbids a node; None where it is none."""
@@ -60,16 +60,16 @@ class Refusals:
         return self._plan.placer.operator_limit(option) if block is ReasonCode.OPERATOR_LIMIT else None
 
     def room_is_made(self, job: Job, option: Option) -> Facts:
-        """Who makes room for a job that has a share of it: by name in its namespace, since its owner reads this."""
-        shares, jobs = self._shares, self._plan.snapshot.jobs
-        narrowed = [jobs[name] for name in (() if shares is None else shares.narrowed)]
+        """Who makes room for a job that gets some of it: by name in its namespace, since its owner reads this."""
+        allotment, jobs = self._allotment, self._plan.snapshot.jobs
+        narrowed = [jobs[name] for name in (() if allotment is None else allotment.narrowed)]
         near = [f"{each.namespace}/{each.name}" for each in narrowed if each.namespace == job.namespace]
         return of.RoomIsMade(self._full(option), tuple(near), len(narrowed) - len(near))
 
     def passed_over(self, job: Job, option: Option, wanted: Option) -> Facts | None:
         """That a pool which would be better gives its nodes too late for the job; None where that is not why."""
-        if self._shares is not None and option is not wanted:
-            return self._shares.about(wanted.pool, of.BetterAlone(wanted))
+        if self._allotment is not None and option is not wanted:
+            return self._allotment.about(wanted.pool, of.BetterAlone(wanted))
         wait = None if wanted.pool == option.pool else self._plan.placer.launch_wait(job, wanted)
         return None if wait is None else reasons.late(wanted.pool, wait)
 

@@ -21,23 +21,23 @@ from charterer.domain.ids import PoolId
 from charterer.domain.job import Job
 from charterer.domain.option import Option
 from charterer.policy.nodes.holdings import HeldGpus
-from charterer.policy.options.option_value import Completion
+from charterer.policy.options.option_value import Projection
 
 LEAST = 1.0
-"""Seconds that a job has left at least: what is all but over would be worth any price."""
+"""Least seconds that a job counts to have left: a second of one that is nearly over would be worth any price."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoomCandidate:
-    """A job and its ways to its end, the best first; of a running one, the first is to stay on ``held``.
+    """A job and its projections, the best first; of a running one, the first is to stay on ``held``.
 
-    ``restarts``: seconds without training that each way of a running job begins with. ``wait``: of one that waits,
-    seconds until there would be room for the best way.
+    ``restarts``: seconds without training that each option of a running job begins with. ``wait``: of one that waits,
+    seconds until there would be room for the best option.
     """
 
     job: Job
     worth: float
-    ways: Sequence[Completion]
+    projections: Sequence[Projection]
     held: HeldGpus | None = None
     restarts: Sequence[float] = ()
     wait: float = inf
@@ -45,7 +45,7 @@ class RoomCandidate:
     @property
     def index(self) -> float:
         """Smith's: what a second of the job is worth for each GPU-second that it still needs."""
-        return self.worth / (self.ways[0].option.gpus * max(self.ways[0].seconds, LEAST))
+        return self.worth / (self.projections[0].option.gpus * max(self.projections[0].seconds, LEAST))
 
 
 class Charges:
@@ -56,7 +56,7 @@ class Charges:
         self._indices: dict[PoolId, list[float]] = {}
         self._worths: dict[PoolId, list[float]] = {}
         for candidate in sorted(waiting, key=lambda one: (one.index, one.job.id)):
-            pool = candidate.ways[0].option.pool
+            pool = candidate.projections[0].option.pool
             worths = self._worths.setdefault(pool, [0.0])
             worths.append(worths[-1] + candidate.worth)
             self._indices.setdefault(pool, []).append(candidate.index)
@@ -72,16 +72,22 @@ class Charges:
 def values_of_ways(
     candidate: RoomCandidate, charges: Charges, moves: Sequence[float], wanted_for: float
 ) -> Sequence[float]:
-    """The values of the candidate's ways, in their order.
+    """The values of the candidate's options, in their order.
 
-    ``moves``: M, by way; ``wanted_for``: seconds for which jobs that wait want room, the mean. A job that makes room is
+    ``moves``: M, by option; ``wanted_for``: mean seconds for which waiting jobs want room. A job that makes room is
     likely to be made wider again after that: two restarts, in which its time passes and its GPUs are billed and not
     there for others.
     """
-    ways = candidate.ways
-    room = [max(charges.of(candidate, way.option) * way.seconds, way.room_dollars) for way in ways]
-    costs = [candidate.worth * way.seconds + way.dollars + dollars for way, dollars in zip(ways, room, strict=True)]
-    least, seconds = min(costs), [max(way.seconds, LEAST) for way in ways]
+    projections = candidate.projections
+    room = [
+        max(charges.of(candidate, projection.option) * projection.seconds, projection.room_dollars)
+        for projection in projections
+    ]
+    costs = [
+        candidate.worth * projection.seconds + projection.dollars + dollars
+        for projection, dollars in zip(projections, room, strict=True)
+    ]
+    least, seconds = min(costs), [max(projection.seconds, LEAST) for projection in projections]
     losses = [(cost - least) / took for cost, took in zip(costs, seconds, strict=True)]
     if candidate.held is None:
         wait = max(candidate.wait, LEAST)

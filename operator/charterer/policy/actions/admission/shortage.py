@@ -2,7 +2,7 @@
 
 One after the other, jobs take what is best for each. That is right while there are nodes for all. Where there are not,
 a job that takes a node makes others wait. ``room_values`` says what each option is worth beside waiting, and
-``allocation_program`` shares the nodes out for the largest sum. A running job may be made narrower for it, as far as
+``allocation_program`` allocates the nodes for the largest sum. A running job may be made narrower for it, as far as
 moves are allowed; its restart is in its seconds and dollars. Nobody is stopped.
 """
 
@@ -21,15 +21,15 @@ from charterer.domain.money import Price
 from charterer.domain.plan import PoolVerdict
 from charterer.policy.actions.admission.room_values import LEAST, Charges, RoomCandidate, values_of_ways
 from charterer.policy.actions.budget_plan import BudgetPlan
-from charterer.policy.actions.room_shares import Shares
+from charterer.policy.actions.room_allotment import RoomAllotment
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.predicates import must_move
 from charterer.policy.nodes.hard_limit import reserve
 from charterer.policy.nodes.holdings import by_rental, held_by
 from charterer.policy.nodes.pool_quota import PoolRoom
 from charterer.policy.nodes.pool_size import pool_sizes
-from charterer.policy.options.option_value import Completion
-from charterer.policy.solve.allocation_program import Allotment, Claimant, NodeRoom, Way, fits, share_out
+from charterer.policy.options.option_value import Projection
+from charterer.policy.solve.allocation_program import Allotment, Claimant, NodeRoom, Way, allocate, fits
 from charterer.policy.solve.linear_program import SolverGaveUp
 from charterer.policy.solve.phase_dp import key_of
 
@@ -41,20 +41,22 @@ _MOST = 250
 """Waiting jobs, and running ones, that are looked at together: so many are solved in a tenth of a second."""
 
 
-def share_room(plan: BudgetPlan, queue: Sequence[Job], wanted: Mapping[JobId, Sequence[Completion]]) -> Shares | None:
-    """The shares of the jobs; None where there is room for what each job of the queue would like best.
+def allot_room(
+    plan: BudgetPlan, queue: Sequence[Job], ranked: Mapping[JobId, Sequence[Projection]]
+) -> RoomAllotment | None:
+    """The allotment to the jobs; None where there is room for what each job of the queue would like best.
 
-    ``queue``: the jobs that wait, in their order; ``wanted``: their options, best first. A budget that is too small has
-    no room to share: jobs wait for money there, in their order.
+    ``queue``: the jobs that wait, in their order; ``ranked``: their options, best first. A budget that is too small has
+    no room to allot: jobs wait for money there, in their order.
     """
     if not queue or not plan.solution.feasible:
         return None
-    rooms = _rooms(plan, [wanted[job.id] for job in queue])
+    rooms = _rooms(plan, [ranked[job.id] for job in queue])
     nodes = {pool: NodeRoom(room.size, tuple(room.free.values())) for pool, room in rooms.items()}
-    best = [wanted[job.id][0].option for job in queue]
+    best = [ranked[job.id][0].option for job in queue]
     if fits([Way(option.pool, option.gpus, 0.0) for option in best], nodes):
         return None
-    return _Shortage(plan, rooms).solve([_waiting(plan, job, wanted[job.id]) for job in queue])
+    return _Shortage(plan, rooms).solve([_waiting(plan, job, ranked[job.id]) for job in queue])
 
 
 def _first(candidates: Sequence[RoomCandidate]) -> Sequence[RoomCandidate]:
@@ -65,16 +67,18 @@ def _first(candidates: Sequence[RoomCandidate]) -> Sequence[RoomCandidate]:
     return [candidate for candidate in candidates if candidate.job.id in kept]
 
 
-def _rooms(plan: BudgetPlan, wanted: Sequence[Sequence[Completion]]) -> Mapping[PoolId, PoolRoom]:
+def _rooms(plan: BudgetPlan, ranked: Sequence[Sequence[Projection]]) -> Mapping[PoolId, PoolRoom]:
     """The nodes that there are or may be rented, as many as the jobs could want, by pool.
 
     A width that does not divide a node counts as a whole one, because no other job may be put beside it.
     """
-    alike = {id(ways): ways for ways in wanted}  # those of jobs of a class that are as far are one list
-    jobs, widest = Counter(map(id, wanted)), Counter[PoolId]()
-    for number, ways in alike.items():
+    alike = {
+        id(projections): projections for projections in ranked
+    }  # those of jobs of a class that are as far are one list
+    jobs, widest = Counter(map(id, ranked)), Counter[PoolId]()
+    for number, projections in alike.items():
         most: dict[PoolId, int] = {}
-        for option in (way.option for way in ways):
+        for option in (projection.option for projection in projections):
             size = plan.snapshot.pools[option.pool].gpus_per_node or 1
             gpus = option.gpus if size % option.gpus == 0 else max(option.gpus, size)
             most[option.pool] = max(most.get(option.pool, 0), gpus)
@@ -83,12 +87,12 @@ def _rooms(plan: BudgetPlan, wanted: Sequence[Sequence[Completion]]) -> Mapping[
     return {pool: plan.placer.pool_room(pool, gpus) for pool, gpus in sorted(widest.items())}
 
 
-def _waiting(plan: BudgetPlan, job: Job, ways: Sequence[Completion]) -> RoomCandidate:
+def _waiting(plan: BudgetPlan, job: Job, projections: Sequence[Projection]) -> RoomCandidate:
     solution = plan.solution
-    share = solution.share(job)
-    assert share is not None, "it has options"
-    values = solution.own_values(job, share)
-    return RoomCandidate(job, values.worth, ways)
+    assignment = solution.assignment(job)
+    assert assignment is not None, "it has options"
+    values = solution.own_values(job, assignment)
+    return RoomCandidate(job, values.worth, projections)
 
 
 class _Shortage:
@@ -117,16 +121,16 @@ class _Shortage:
                         found = True
         return found
 
-    def solve(self, waiting: Sequence[RoomCandidate]) -> Shares | None:
+    def solve(self, waiting: Sequence[RoomCandidate]) -> RoomAllotment | None:
         """Who gets what; None where the solver gives up: then one job after the other."""
         waiting = self._with_waits(waiting)
         candidates = [*_first(waiting), *(self._narrowable() if self._may_start(waiting) else ())]
         charges = Charges(waiting, {pool: room.size * len(room.free) for pool, room in self._rooms.items()})
         for candidate in candidates:
-            free = self._free[candidate.ways[0].option.pool] if candidate.held else {}
+            free = self._free[candidate.projections[0].option.pool] if candidate.held else {}
             for rental, gpus in (candidate.held or {}).items():
                 free[rental] += gpus
-        wanted_for = sum(max(candidate.ways[0].seconds, LEAST) for candidate in waiting) / len(waiting)
+        wanted_for = sum(max(candidate.projections[0].seconds, LEAST) for candidate in waiting) / len(waiting)
         claimants = [self._claimant(candidate, charges, wanted_for) for candidate in candidates]
         nodes = {pool: NodeRoom(room.size, tuple(self._free[pool].values())) for pool, room in self._rooms.items()}
         try:
@@ -134,13 +138,13 @@ class _Shortage:
         except SolverGaveUp:
             return None
         given = {
-            candidate.job.id: candidate.ways[at].option
+            candidate.job.id: candidate.projections[at].option
             for candidate, claimant, at in zip(candidates, claimants, answer.chosen, strict=True)
             if at is not None and at != claimant.stays
         }
         starts = {candidate.job.id: given[candidate.job.id] for candidate in waiting if candidate.job.id in given}
         narrowed = {name: option for name, option in given.items() if name not in starts} if starts else {}
-        return Shares(
+        return RoomAllotment(
             starts=starts,
             narrowed=narrowed,
             pools=self._verdicts(answer, len(starts) < len(waiting)),
@@ -151,16 +155,16 @@ class _Shortage:
         )
 
     def _with_waits(self, waiting: Sequence[RoomCandidate]) -> Sequence[RoomCandidate]:
-        """The jobs with their waits, if each got its best way in turn, in Smith's order, as runs come to their ends."""
-        ends = self._ends({one.ways[0].option.pool for one in waiting})
+        """The jobs with their waits, if each got its best option, in Smith's order, as runs come to their ends."""
+        ends = self._ends({one.projections[0].option.pool for one in waiting})
         wanted, waits = Counter[PoolId](), dict[JobId, float]()
         for one in sorted(waiting, key=lambda one: (-one.index, one.job.id)):
-            best = one.ways[0].option
+            best = one.projections[0].option
             wanted[best.pool] += best.gpus
             seconds, free = ends[best.pool]
             at = max(bisect_left(free, wanted[best.pool]), 1)
             waits[one.job.id] = seconds[at] if at < len(free) else inf
-        return [replace(one, wait=min(waits[one.job.id], one.ways[0].seconds)) for one in waiting]
+        return [replace(one, wait=min(waits[one.job.id], one.projections[0].seconds)) for one in waiting]
 
     def _ends(self, pools: Collection[PoolId]) -> Mapping[PoolId, tuple[Sequence[float], Sequence[int]]]:
         """By pool, the seconds until runs come to their ends, from now on, and the GPUs that are free from then on."""
@@ -168,11 +172,11 @@ class _Shortage:
             pool: [(0.0, sum(max(gpus, 0) for gpus in self._free[pool].values()))] for pool in pools
         }
         for kept in self._plan.jobs.running:
-            share = self._plan.solution.shares.get(kept.group.key)
-            for facts in () if share is None else kept.runners.values():
+            assignment = self._plan.solution.assignments.get(kept.group.key)
+            for facts in () if assignment is None else kept.runners.values():
                 held = facts.job.allocation
-                if share is not None and held is not None and held.option.pool in left:
-                    seconds = share.position(facts.job).left / held.option.speed
+                if assignment is not None and held is not None and held.option.pool in left:
+                    seconds = assignment.position(facts.job).left / held.option.speed
                     left[held.option.pool].append((seconds, held.option.gpus))
         ends = {pool: sorted(runs) for pool, runs in left.items()}
         return {
@@ -190,7 +194,7 @@ class _Shortage:
         if slack is None:
             return True
         nodes = Counter[PoolId]()
-        for option in (candidate.ways[0].option for candidate in waiting):
+        for option in (candidate.projections[0].option for candidate in waiting):
             nodes[option.pool] += plan.placer.pods(option)
         grace, pools = max(candidate.job.grace_seconds for candidate in waiting), plan.snapshot.pools
         most = {pool: min(count, len(self._rooms[pool].free)) for pool, count in nodes.items()}
@@ -200,20 +204,24 @@ class _Shortage:
         """The running jobs that may go on with fewer GPUs: the last of Smith's order, if there are many."""
         found: list[tuple[float, JobId, Job, GroupAssignment]] = []
         for kept in self._plan.jobs.running:
-            share = self._plan.solution.shares.get(kept.group.key)
-            if share is None or not share.group.menu.known:
+            assignment = self._plan.solution.assignments.get(kept.group.key)
+            if assignment is None or not assignment.group.menu.known:
                 continue
             for name, facts in kept.runners.items():
-                if name in kept.group.movable and self._may_move(facts.job, share) and facts.job.allocation is not None:
+                if (
+                    name in kept.group.movable
+                    and self._may_move(facts.job, assignment)
+                    and facts.job.allocation is not None
+                ):
                     option = facts.job.allocation.option
-                    needed = option.gpus * max(share.position(facts.job).left / option.speed, LEAST)
-                    found.append((share.values.worth / needed, name, facts.job, share))
-        for _, _, job, share in sorted(found, key=lambda entry: entry[:2])[:_MOST]:
-            candidate = self._running_on(job, share)
+                    needed = option.gpus * max(assignment.position(facts.job).left / option.speed, LEAST)
+                    found.append((assignment.values.worth / needed, name, facts.job, assignment))
+        for _, _, job, assignment in sorted(found, key=lambda entry: entry[:2])[:_MOST]:
+            candidate = self._running_on(job, assignment)
             if candidate is not None:
                 yield candidate
 
-    def _may_move(self, job: Job, share: GroupAssignment) -> bool:
+    def _may_move(self, job: Job, assignment: GroupAssignment) -> bool:
         """Whether it could have fewer GPUs of these pools; what its owner wants is not weighed against others."""
         held, solution = job.allocation, self._plan.solution
         if held is None or not job.remaining or job.id in solution.deadline_needs or held.option.gpus <= job.widths.min:
@@ -221,41 +229,46 @@ class _Shortage:
         room = self._rooms.get(held.option.pool)
         if room is None or not all(place.rental in room.free for place in held.placements):
             return False
-        return self._plan.gate.closed(job, share.values) is None and must_move(job, solution.inputs.market) is None
+        return self._plan.gate.closed(job, assignment.values) is None and must_move(job, solution.inputs.market) is None
 
-    def _running_on(self, job: Job, share: GroupAssignment) -> RoomCandidate | None:
+    def _running_on(self, job: Job, assignment: GroupAssignment) -> RoomCandidate | None:
         """The job with its narrower options; None where there are none."""
         assert job.allocation is not None
         here, held = job.allocation.option, by_rental(job.allocation.placements)
-        values, position = share.drawn_values(job), share.position(job)
-        ways, restarts, table = [values.staying(here, position)], [0.0], share.group.menu.table
-        for to in (way.option for way in values.entering(position)):
+        values, position = assignment.drawn_values(job), assignment.position(job)
+        projections, restarts, table = [values.staying(here, position)], [0.0], assignment.group.menu.table
+        for to in (projection.option for projection in values.entering(position)):
             if to.pool in self._rooms and to.gpus < here.gpus:
                 there = values.moving(here, to, position, rented=False)
                 if self._plan.gate.held(job, values, position, there) is None:
-                    ways.append(there)
+                    projections.append(there)
                     restarts.append(table.change_seconds(table.resizable_pool(here), table.index[key_of(to)]))
-        return RoomCandidate(job, values.worth, ways, held, restarts) if len(ways) > 1 else None
+        return RoomCandidate(job, values.worth, projections, held, restarts) if len(projections) > 1 else None
 
     def _moves(self, candidate: RoomCandidate) -> Sequence[float]:
-        """Dollars, time included, of a move from each way of a waiting job to the best one; infinite where none is."""
-        job, solution, ways = candidate.job, self._plan.solution, candidate.ways
-        share = solution.share(job)
-        if share is None or job.resize is ResizePolicy.NEVER or solution.budget.moves.per_job_and_day == 0:
-            return [inf] * len(ways)
-        table, best = share.group.menu.table, ways[0].option
+        """Dollars, time included, of a waiting job's move from each option to its best one; infinite where none is."""
+        job, solution, projections = candidate.job, self._plan.solution, candidate.projections
+        assignment = solution.assignment(job)
+        if assignment is None or job.resize is ResizePolicy.NEVER or solution.budget.moves.per_job_and_day == 0:
+            return [inf] * len(projections)
+        table, best = assignment.group.menu.table, projections[0].option
         to, second = table.index[key_of(best)], candidate.worth + best.price.dollars_per_second
-        return [table.change_seconds(table.resizable_pool(way.option), to) * second for way in ways]
+        return [
+            table.change_seconds(table.resizable_pool(projection.option), to) * second for projection in projections
+        ]
 
     def _claimant(self, candidate: RoomCandidate, charges: Charges, wanted_for: float) -> Claimant:
         values = values_of_ways(candidate, charges, self._moves(candidate), wanted_for)
-        ways = tuple(
-            [Way(way.option.pool, way.option.gpus, value) for way, value in zip(candidate.ways, values, strict=True)]
+        rows = tuple(
+            [
+                Way(projection.option.pool, projection.option.gpus, value)
+                for projection, value in zip(candidate.projections, values, strict=True)
+            ]
         )
         if candidate.held is None:
-            return Claimant(ways)
-        at = {rental: number for number, rental in enumerate(self._free[ways[0].pool])}
-        return Claimant(ways, 0, tuple([(at[rental], gpus) for rental, gpus in candidate.held.items()]))
+            return Claimant(rows)
+        at = {rental: number for number, rental in enumerate(self._free[rows[0].pool])}
+        return Claimant(rows, 0, tuple([(at[rental], gpus) for rental, gpus in candidate.held.items()]))
 
     def _verdicts(self, answer: Allotment, short: bool) -> Mapping[PoolId, PoolVerdict]:
         plan, found = self._plan, dict[PoolId, PoolVerdict]()
@@ -272,4 +285,4 @@ class _Shortage:
 
 
 def _answer(claimants: tuple[Claimant, ...], nodes: tuple[tuple[PoolId, NodeRoom], ...]) -> Allotment:
-    return share_out(claimants, dict(nodes), _WORK)
+    return allocate(claimants, dict(nodes), _WORK)

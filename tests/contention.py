@@ -38,11 +38,11 @@ def held(found: list[BudgetSolution]) -> dict[PoolId, float]:
     return sum_uses(
         expected_use(
             [
-                (taken.fraction, lp_column(taken.path, share.group.menu, share.group.work).use)
-                for taken in share.path_shares
+                (taken.fraction, lp_column(taken.path, assignment.group.menu, assignment.group.work).use)
+                for taken in assignment.assigned_paths
             ],
-            share.group.held(share.mean_seconds, solution.calibration.of(key[0]).value),
+            assignment.group.held(assignment.mean_seconds, solution.calibration.of(key[0]).value),
         )
         for solution in found
-        for key, share in solution.shares.items()
+        for key, assignment in solution.assignments.items()
     )

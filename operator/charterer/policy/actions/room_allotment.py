@@ -1,4 +1,4 @@
-"""How the room of pools that are too small is shared among the jobs in sight."""
+"""How the room of pools that are too small is allotted to the jobs in sight."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from charterer.domain.ids import JobId, PoolId
 from charterer.domain.option import Option
 from charterer.domain.plan import PoolVerdict
-from charterer.domain.reasons.facts_of_waits import BetterAlone, BlockedFact, RoomShared
+from charterer.domain.reasons.facts_of_waits import BetterAlone, BlockedFact, RoomAllotted
 from charterer.policy.solve.allocation_program import NEAR
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class RoomAllotment:
     """``starts``: the options of waiting jobs that get room. ``narrowed``: of running jobs that make it.
 
     ``pools``: the verdicts on those that are too small. ``waiting``: jobs that want their GPUs. ``making_room``: not
@@ -29,12 +29,12 @@ class Shares:
     gap: float
     any_price: bool = False
 
-    def about(self, pool: PoolId, why: BlockedFact | BetterAlone) -> BlockedFact | BetterAlone | RoomShared:
-        """How a full pool's room is shared, and what one more node would bring, told after ``why``; only that for
+    def about(self, pool: PoolId, why: BlockedFact | BetterAlone) -> BlockedFact | BetterAlone | RoomAllotted:
+        """How a full pool's room is allotted, and what one more node would bring, told after ``why``; only that for
         other pools.
         """
         verdict = self.pools.get(pool)
         if verdict is None:
             return why
         gap = self.gap if self.gap > NEAR else None
-        return RoomShared(why, pool, self.waiting, gap, self.any_price, verdict.node_scarcity, verdict.payable)
+        return RoomAllotted(why, pool, self.waiting, gap, self.any_price, verdict.node_scarcity, verdict.payable)

@@ -11,7 +11,7 @@ from charterer.policy.jobs.job_facts import JobFacts, job_position
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Guest:
+class Occupant:
     """A job on one node: its ``gpus`` there, and the seconds that it has ``left`` at the speed that it has now."""
 
     facts: JobFacts
@@ -19,21 +19,21 @@ class Guest:
     left: float
 
 
-def guests(group: JobGroup, mean_work: float) -> Mapping[RentalId, Sequence[Guest]]:
+def occupants(group: JobGroup, mean_work: float) -> Mapping[RentalId, Sequence[Occupant]]:
     """A group's jobs that are on one node, by node. ``mean_work``: of one that does not say what it has left."""
-    found: dict[RentalId, list[Guest]] = {}
+    found: dict[RentalId, list[Occupant]] = {}
     for facts in group.runners.values():
         allocation = facts.job.allocation
         if allocation is not None and len(allocation.placements) == 1:
             place = allocation.placements[0]
             left = job_position(facts.job, mean_work).left / allocation.option.speed
-            found.setdefault(place.rental, []).append(Guest(facts, place.gpus, left))
+            found.setdefault(place.rental, []).append(Occupant(facts, place.gpus, left))
     return found
 
 
-def all_guests(groups: Iterable[Mapping[RentalId, Sequence[Guest]]]) -> Mapping[RentalId, Sequence[Guest]]:
-    """The guests of several groups, by node."""
-    found: dict[RentalId, list[Guest]] = {}
+def all_occupants(groups: Iterable[Mapping[RentalId, Sequence[Occupant]]]) -> Mapping[RentalId, Sequence[Occupant]]:
+    """The occupants of several groups, by node."""
+    found: dict[RentalId, list[Occupant]] = {}
     for group in groups:
         for rental, here in group.items():
             found.setdefault(rental, []).extend(here)
