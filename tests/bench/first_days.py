@@ -1,10 +1,13 @@
-"""A budget's first days:  python -m tests.bench.first_days [--seeds 2] [--only steady]
+"""A budget's first days:  python -m tests.bench.first_days [--seeds 2] [--only steady] [--day]
 
 A new budget, a month of jobs, beside the best fixed exchange rate: the one that spends what the amount allows, which
 only somebody who knew all of the month could choose. The loss is θ·hours + dollars above that, at its θ, by the jobs
 that came in the first day, week and month. The worlds are those of ``year`` with jobs in January only; in some of them
 the first jobs wait already when the budget is made, or come in batches. While there are jobs, a plan is made once an
 hour at least (the operator makes one each minute), so that a job that turns out to be large is seen.
+
+``--day``: instead, by the law alone (``_first_day``), the dollars of the first day's jobs above a fixed rate's at the
+same mean completion time.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import product
 from math import sqrt
 from statistics import fmean
 from unittest.mock import patch
@@ -26,13 +30,14 @@ from charterer.incremental import Memo
 from charterer.policy.planner import plan
 from charterer.simulate.model.scenario import new_budget
 from charterer.simulate.model.workload import Submission
-from tests.bench import year
+from tests.bench import _first_day, year
 
 _DAYS = 62.0
 _HOUR = 3600.0
 _DEAREST = 40.0
 """Dollars an hour of a job's life that the clairvoyant pays at most."""
 _HALVINGS = 7
+_AMOUNTS, _JOBS_A_DAY = (1.1, 1.3, 4.0), (30.0, 200.0)
 _PHASES = (("day", 24.0), ("week", 168.0), ("month", 1e9))
 
 
@@ -138,6 +143,26 @@ def row(number: int, seed: int) -> str:
     return f"{world.name:22} seed {seed}  θ {theta:5.2f}  " + "  ".join(cells) + f"  {money}"
 
 
+def day_row(kind: str, a_day: float, seeds: Sequence[int], *, declared: bool) -> str:
+    """A line of the table of first days: the mean over the seeds by amount, and the worst seed."""
+    cells = []
+    for multiple in _AMOUNTS:
+        found = [_first_day.excess(kind, a_day, multiple, seed, declared=declared) for seed in seeds]
+        within = [each for each in found if each is not None]
+        cells.append(f"{multiple:g}x {fmean(within):5.1f} % ({max(within):5.1f})" if within else f"{multiple:g}x none")
+    return f"{kind:22} {a_day:4g} jobs{', declared' if declared else '':10}  {'   '.join(cells)}"
+
+
+def print_days(only: str, seeds: Sequence[int]) -> None:
+    """The table of first days. ``only``: of kinds whose name contains this."""
+    print(
+        "dollars above a fixed θ at equal time, by the amount as a multiple of the cheapest cost; in brackets: the most"
+    )
+    for kind, a_day, declared in product(_first_day.KINDS, _JOBS_A_DAY, (False, True)):
+        if only in kind:
+            print(day_row(kind, a_day, seeds, declared=declared), flush=True)
+
+
 def main() -> None:
     """Print the table, a line as soon as it is known."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -145,7 +170,11 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=1, help="the first seed (1)")
     parser.add_argument("--only", default="", help="only worlds whose name contains this")
     parser.add_argument("--workers", type=int, default=2, help="processes (2)")
+    parser.add_argument("--day", action="store_true", help="first days at equal time, by the law alone")
     given = parser.parse_args()
+    if given.day:
+        print_days(given.only, range(given.first, given.first + given.seeds))
+        return
     print("loss against the best fixed θ, by the jobs that came in the first day, week, month; in brackets: the best θ")
     with ProcessPoolExecutor(given.workers) as pool:
         tasks = [
