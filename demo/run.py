@@ -50,7 +50,8 @@ TO_TRY = (
 MEASURED = Path(__file__).parent / "data" / "plain-jobs.json"
 """What `python -m tests.bench.versus_karpenter` measured of plain Jobs on Karpenter."""
 _CHARTS = Path(__file__).resolve().parents[1] / "charts"
-_START_SECONDS = 60.0
+_START_SECONDS = 300.0
+"""One that ends is told of at once. On two cores that a load of 30 shared the operator took 220 s."""
 _TAIL_SECONDS = 900.0
 """Seconds after the window within which all jobs have to end."""
 _SETTLE_SECONDS = 300.0

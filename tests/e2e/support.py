@@ -58,9 +58,11 @@ class Training:
     folder: Path
 
     @classmethod
-    async def submit(cls, bed: RealBed, name: str, pod: TrainingPod, gpus: int = 1, **spec: object) -> Training:
-        """Create a job of this width; the pod's checkpoints are its folder."""
-        width = {"min": gpus, "preferred": gpus, "max": gpus}
+    async def submit(
+        cls, bed: RealBed, name: str, pod: TrainingPod, gpus: int = 1, most: int | None = None, **spec: object
+    ) -> Training:
+        """Create a job that asks for this width, or up to ``most``; the pod's checkpoints are its folder."""
+        width = {"min": gpus, "preferred": gpus, "max": most or gpus}
         pod.checkpoints.mkdir(exist_ok=True)
         await bed.create("TrainingJob", name, {"gpus": width, "template": pod.template(), **spec})
         return cls(bed, name, pod.checkpoints)

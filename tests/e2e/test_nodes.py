@@ -13,7 +13,7 @@ import psutil
 from tests.e2e.support import REAL_NODES
 from tests.testbed import cgroups
 from tests.testbed.images import TRAIN
-from tests.testbed.node_host import FOLDER, cable, links, wait_until
+from tests.testbed.node_host import BRIDGE, FOLDER, cable, links, wait_until
 from tests.testbed.real_bed import RealCluster
 
 pytestmark = REAL_NODES
@@ -58,7 +58,10 @@ def status_of(cluster: RealCluster, kind: str, name: str) -> dict[str, Any]:
 
 
 def test_a_node_has_gpus_runs_pods_and_leaves_nothing_when_it_is_switched_off(cluster: RealCluster) -> None:
+    bridge = Path(f"/sys/class/net/{BRIDGE}/address")
+    known_to_nodes = bridge.read_text()
     node = cluster.boot("alone", gpus=2)
+    assert bridge.read_text() == known_to_nodes
 
     def gpus() -> object:
         return status_of(cluster, "node", "alone").get("allocatable", {}).get("nvidia.com/gpu")

@@ -24,6 +24,9 @@ from tests.testbed import cgroups
 
 _PREFIX = "charterer"
 BRIDGE = f"{_PREFIX}0"
+_ADDRESS = "02:00:00:00:00:01"
+"""The bridge's own (locally administered). Without one it has the least of its nodes' cables, which changes when a node
+comes or goes: the others then speak to the old one until their neighbour entry is given up, some 12 s later."""
 FOLDER = Path("/var/lib/charterer-nodes")
 """Files of nodes while they are on: a short path, as the names of Unix sockets have at most 107 bytes."""
 _LOCK = Path("/run/charterer-nodes.lock")
@@ -52,7 +55,11 @@ class NodeHost:
         _clear()
         _PLUGINS.mkdir(parents=True, exist_ok=True)
         host = cls(_free_network(), lock)
-        ip(f"link add {BRIDGE} type bridge", f"addr add {host.address}/24 dev {BRIDGE}", f"link set {BRIDGE} up")
+        ip(
+            f"link add {BRIDGE} address {_ADDRESS} type bridge",
+            f"addr add {host.address}/24 dev {BRIDGE}",
+            f"link set {BRIDGE} up",
+        )
         return host
 
     @property

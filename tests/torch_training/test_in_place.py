@@ -113,7 +113,7 @@ def test_an_exception_of_the_script_is_raised_as_ever(tmp_path: Path, train: Sta
 
 
 def test_a_failure_that_comes_again_with_all_peers_there_is_raised(tmp_path: Path, train: Starter) -> None:
-    with bed(tmp_path, train, {"FAIL_AT": "1:10", "FAIL_BY": "gloo", "PATIENCE": "1"}) as (operator, pods):
+    with bed(tmp_path, train, {"FAIL_AT": "1:10", "FAIL_BY": "gloo", "PATIENCE": "5"}) as (operator, pods):
         operator.announce([0, 1])
         pods.start(0, 1)
         assert pods.code(1) == 1

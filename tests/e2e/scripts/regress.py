@@ -2,7 +2,7 @@
 
 Every step uses all samples, each process an equal share (of 1, 2, 3 or 6 pods), so that the weights after a step are
 the same at every width, but for rounding. It ends after STEPS, or when the file ``enough`` is there. PAUSE: seconds of
-a step on one pod, as if the samples were many.
+a step on one pod, as if the samples were many, of which n pods take an nth each; PAUSE_EACH: those that all take.
 """
 
 import os
@@ -16,6 +16,7 @@ FOLDER = Path(os.environ["CHECKPOINTS"])
 SAVE_EVERY, NOTE_EVERY = 100, 20
 note("started")
 STEPS, PAUSE = int(os.environ.get("STEPS", "100000")), float(os.environ.get("PAUSE", "0.02"))
+PAUSE_EACH = float(os.environ.get("PAUSE_EACH", "0"))
 
 with charterer_trainer.run():
     charterer_trainer.init_jax()
@@ -58,17 +59,18 @@ with charterer_trainer.run():
         step += 1
         if step == first or step % NOTE_EVERY == 1:
             note("trained", step=step, loss=float(loss), width=width)
-        charterer_trainer.report(step=step, total_steps=STEPS)
+        charterer_trainer.report(step=step, total_steps=STEPS, batch=len(table))
         told = charterer_trainer.should_stop()
-        stop = any_rank(told)
-        converged = any_rank(step == STEPS or (FOLDER / "enough").exists())
+        with charterer_trainer.phase("sync"):
+            stop = any_rank(told)
+            converged = any_rank(step == STEPS or (FOLDER / "enough").exists())
         if stop or converged:
             note("stop", step=step, width=width, told=told)
         if rank == 0 and (stop or step % SAVE_EVERY == 0):
             with charterer_trainer.save_atomically(FOLDER / f"step-{step:06}.npz") as path, path.open("wb") as file:
                 numpy.savez(file, step=step, weights=numpy.asarray(weights.addressable_data(0)))
             note("saved", step=step)
-        time.sleep(PAUSE / width)
+        time.sleep(PAUSE / width + PAUSE_EACH)
     if converged:
         charterer_trainer.report(fraction=1)
     note("end", step=step, loss=float(loss))
