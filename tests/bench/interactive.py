@@ -6,7 +6,7 @@ Notebooks are simulated with the operator's planner: cells and the times in whic
 from a mixture of short gaps and breaks. No public trace says how people use notebooks; the first three mixes are about
 as busy as NotebookOS (ASPLOS 2026) reports (50, 16 and 5 %), and two others differ in the length of cells. Costs are
 dollars of nodes, and of the owner's waiting at θ an hour, divided by those of a GPU that is always held. Nodes have one
-GPU for $2.48 an hour; a worker starts in 30 s, on a node that is there at once, or on one that takes 120 s to start. The
+GPU for $2.48 an hour; a worker starts in 30 s, on a node that is there at once, or on one that starts in 120 s. The
 last figure of a line is the rule's in 20,000 cells of the mix, by arithmetic: some hundred differ from draw to draw.
 """
 
