@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.cluster.crd_cases import Case, Json, make
+from tests.cluster.crd_cases import Case, Json, dollars, make
 
 
 def _asking(**interactive: Any) -> Json:
@@ -25,6 +25,7 @@ INTERACTIVE_CASES = (
         _asking(),
         {**_asking(), "spec": {**_asking()["spec"], "targetCompletionTime": "2026-01-31T12:00:00Z"}},
     ),
+    Case("TrainingJob", dollars("a million"), _asking(hourly="0.5"), _asking(hourly="-1")),
     Case(
         "TrainingJob",
         "interactive.idleSeconds must be more than 0: leave it out to hold GPUs as long as that pays",
@@ -34,6 +35,5 @@ INTERACTIVE_CASES = (
 )
 INTERACTIVE_REFUSED = {
     "fewer than no asks": _asking(asks=-1),
-    "an hour of waiting that earns": _asking(hourly="-1"),
     "idle seconds in words": _asking(idleSeconds="5"),
 }
