@@ -1,8 +1,8 @@
 """What it costs to bring a notebook's values to a GPU's process and back: python -m tests.bench.notebook_values
 
-Over loopback with TLS, between two namespaces of this process. Prints seconds of a processor, of both ends together, for
-a gigabyte of arrays on its way and for one that has not changed, and the ratio of what the look at every object costs
-to plain cloudpickle.
+Over loopback with TLS, between two namespaces of this process. Prints seconds of a processor, of both ends together,
+for a gigabyte of arrays on its way and for one that has not changed, and the ratio of what the look at every object
+costs to plain cloudpickle.
 """
 
 from __future__ import annotations
