@@ -25,6 +25,7 @@ from charterer.domain.job import (
     RunOutcome,
     RunRecord,
 )
+from charterer.domain.jobs.sessions import with_report, with_run_given, with_session_over
 from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Allocate, Command, Plan, Reason, ReasonCode, Release, Rent, moves_with
@@ -115,6 +116,8 @@ class World(Declared):
                 )
             case Allocate(name, allocation, _, predicted):
                 job = self.jobs[name]
+                if command.reason.code is ReasonCode.NO_GPU_WANTED:
+                    job = with_session_over(with_report(job, job.progress))
                 moves = moves_with(job, command)
                 same = job.allocation is None or (allocation is not None and allocation.run == job.allocation.run)
                 replaced = job.replaced if same or job.allocation is None else (*job.replaced, job.allocation)
@@ -123,6 +126,8 @@ class World(Declared):
                 changed = replace(job, allocation=allocation, replaced=replaced, last_run=last)
                 slow = command.reason.code is ReasonCode.SLOW_NODE
                 changed = replace(changed, nodes_replaced=job.nodes_replaced + slow)
+                if allocation is not None:
+                    changed = with_run_given(changed)
                 self.jobs[name] = replace(changed, predicted=first, moves=moves)
 
     def _rented(self, command: Rent, at: Instant) -> None:

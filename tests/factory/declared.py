@@ -14,6 +14,7 @@ from charterer.domain.job import (
     SpotPolicy,
     Widths,
 )
+from charterer.domain.jobs.interactive import Interactive
 from charterer.domain.money import Money, Price
 from charterer.domain.period import period_bounds
 from charterer.domain.pool import CapacityType, Offering, Pool, Quote
@@ -146,6 +147,7 @@ class Declared:
         suspend: bool = False,
         target_hours: float | None = None,
         max_cost: str | None = None,
+        interactive: Interactive | None = None,
     ) -> Job:
         """A job that waits; ``gpus`` is a rigid width or (min, preferred, max); its target is hours from now."""
         widths = Widths(gpus, gpus, gpus) if isinstance(gpus, int) else Widths(*gpus)
@@ -173,6 +175,7 @@ class Declared:
             has_service=False,
             max_cost=None if max_cost is None else Money.parse(max_cost),
             target_completion=None if target_hours is None else after(self.now, target_hours * 3600.0),
+            interactive=interactive,
         )
         self.jobs[made.id] = made
         return made

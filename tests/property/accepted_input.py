@@ -38,6 +38,7 @@ from charterer.domain.time import Instant, after, format_instant
 from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps
 from charterer.policy.planner import solved_plan
+from charterer.server.directory import SessionOfRun
 from charterer.server.errors import Refused
 from charterer.server.progress import ProgressBoard, ProgressReport
 from tests.factory.declared import NAMESPACE
@@ -140,6 +141,12 @@ def job(draw: Draw, profiles: list[str], now: Instant) -> Json:
     if draw.random() < 0.2:
         spec["maxCost"] = draw.choice(AMOUNTS)
     if draw.random() < 0.2:
+        spec["interactive"] = {
+            "asks": draw.of(1, 0, 999_999_999),
+            "hourly": draw.of("20", *PRICES),
+            "idleSeconds": draw.of(300, 0.001, 2_592_000),
+        }
+    elif draw.random() < 0.2:
         soon = format_instant(after(now, draw.choice([-60.0, 1.0, 3600.0, 1e7])))
         spec["targetCompletionTime"] = draw.of(soon, "1970-01-01T00:00:00Z", "9999-12-31T23:59:59Z")
     if draw.random() < 0.3:
@@ -202,6 +209,7 @@ def report(draw: Draw) -> Json:
         "stepSeconds": draw.of(0.1, 1e-6, 86_400.0, 5e-324),
         "gradSqr": draw.of(1.0, 0.0, 5e-324, 1e30, -1e30, -5e-324),
         "gradVar": draw.of(1.0, 0.0, 5e-324, 1e30),
+        "busy": draw.random() < 0.5,
     }
     return {name: value for name, value in fields.items() if draw.random() < 0.7}
 
@@ -328,7 +336,9 @@ class AcceptedWorld:
                 said = ProgressReport.parse(json.dumps(report(self.draw)).encode())
             except Refused:
                 continue
-            self.board.report(name, running.allocation.run, said, self.world.now)
+            told = running.interactive
+            session = None if told is None else SessionOfRun(told.asks, running.allocation.since)
+            self.board.report(name, running.allocation.run, said, self.world.now, session=session)
             self.collector.handle_report(name, running.allocation.run, said, self.world.now)
         if self.last is None:
             return

@@ -11,7 +11,7 @@ from charterer.domain.nodes.hazard import Hazard
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import seconds_between
 from charterer.lifecycle.group import group_of
-from charterer.server.directory import CurrentRun, Members
+from charterer.server.directory import CurrentRun, Members, SessionOfRun
 from charterer.workloads.pod_template import pod_address
 
 
@@ -36,6 +36,7 @@ class SnapshotJobDirectory:
             hazard=_hazard(job, snapshot),
             ages=_ages(job, snapshot),
             members=_members(job, run),
+            session=_session(job, run),
         )
 
     def generation(self, job_id: JobId) -> int | None:
@@ -66,6 +67,13 @@ def _allocation(job: Job, run: Run) -> dict[str, int]:
         allocation = former
     shape: dict[str, int] = json.loads(allocation.annotation)
     return shape
+
+
+def _session(job: Job, run: Run) -> SessionOfRun | None:
+    """None of a run that is to end: its worker is told so, and its session is over."""
+    if job.interactive is None or job.allocation is None or job.allocation.run != run.number:
+        return None
+    return SessionOfRun(job.interactive.asks, job.allocation.since)
 
 
 def _members(job: Job, run: Run) -> Members | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection
-from dataclasses import replace
 
 from charterer.cluster.errors import ApiError
 from charterer.controller.backoff import Backoff
 from charterer.controller.execute import ExecutionContext, Stale
 from charterer.domain.ids import JobId, StepKey, StepKind
+from charterer.domain.jobs.sessions import with_report
 from charterer.server.progress import ProgressBoard
 
 _log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class ProgressWriter:
                 if StepKey(StepKind.JOB, job) in self._in_flight or self._backoff.pausing(job):
                     continue
                 try:
-                    await self._context.objects.record_job(replace(self._context.decided.job(job), progress=progress))
+                    await self._context.objects.record_job(with_report(self._context.decided.job(job), progress))
                 except Stale:
                     continue
                 except ApiError as error:

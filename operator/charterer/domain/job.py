@@ -9,6 +9,7 @@ from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
 from charterer.domain.jobs.doubt import Doubt
 from charterer.domain.jobs.finish import Finish
 from charterer.domain.jobs.group import Stretch, TrainingGroup
+from charterer.domain.jobs.interactive import Interactive
 from charterer.domain.money import ZERO, Money
 from charterer.domain.option import Option
 from charterer.domain.reports.bottleneck import Bottleneck
@@ -232,8 +233,7 @@ class Run:
         troubled = [pod for pod in self.pods if pod.trouble]
         if not troubled:
             return self.warning
-        others = len(troubled) - 1
-        alike = f" ({others} more like it)" if others else ""
+        alike = f" ({len(troubled) - 1} more like it)" if len(troubled) > 1 else ""
         return f"pod {troubled[0].name}: {troubled[0].trouble}{alike}"
 
     @property
@@ -263,7 +263,7 @@ class Job:
     place. ``resized_from``: the allocation with which that run's group trains until its leader reports the one of
     ``allocation``. ``stretches``: how long runs had other widths before they were resized in place. ``bottlenecks``:
     what holds its present run up. ``nodes_replaced``: how often it got another node because one did.
-    ``stall_timeout_seconds``: see ``policy.jobs.stalls``; 0: never.
+    ``stall_timeout_seconds``: see ``policy.jobs.stalls``; 0: never. ``interactive``: None for any other job.
     """
 
     id: JobId
@@ -314,6 +314,7 @@ class Job:
     group: TrainingGroup | None = None
     resized_from: Allocation | None = None
     stretches: tuple[Stretch, ...] = ()
+    interactive: Interactive | None = None
 
     def trusted(self, allocation: Allocation) -> tuple[Placement, ...]:
         """The placements of one of the job's allocations, without those on rentals in ``doubts``."""
@@ -393,6 +394,7 @@ class Job:
     @property
     def wants_to_run(self) -> bool:
         """Whether the planner should find GPUs for it."""
-        return not (
+        asked = self.interactive is None or self.interactive.wants_gpus
+        return asked and not (
             self.suspend or self.deleting or self.finish or self.invalid or self.checking or self.budget is None
         )

@@ -47,6 +47,7 @@ class ReasonCode(StrEnum):
     INVALID = "Invalid"
     CHECKING = "Checking"
     SUSPENDED = "Suspended"
+    NO_GPU_WANTED = "NoGPUWanted"
     FINISHED = "Finished"
     DELETED = "Deleted"
     LOST_NODE = "LostNode"

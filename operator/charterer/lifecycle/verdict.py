@@ -92,7 +92,17 @@ def judge(
         verdict = _failure(job, allocation, run, run.failed, view)
     else:
         verdict = _suspended(job, allocation, run, view)
-    return verdict if isinstance(verdict, Wait) else _record(job, allocation, run, verdict, view)
+    if isinstance(verdict, Wait):
+        return verdict
+    return _record(job, allocation, run, verdict if job.interactive is None else _of_session(run, verdict), view)
+
+
+def _of_session(run: Run, verdict: _RunVerdict) -> _RunVerdict:
+    """The same of an interactive job, whose worker ends a session and never the job: with 0, or with 143."""
+    codes = {pod.exit_code for pod in run.pods if pod.phase is PodPhase.FAILED}
+    if verdict.outcome is RunOutcome.COMPLETE or (verdict.outcome is RunOutcome.FAILED and codes == {_TERMINATED}):
+        return _RunVerdict(RunOutcome.STOPPED, "its worker ended, and with it the session")
+    return verdict
 
 
 def _completion(

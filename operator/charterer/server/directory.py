@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from charterer.domain.ids import JobId
 from charterer.domain.nodes.hazard import Hazard
+from charterer.domain.time import Instant
 
 
 class Members(NamedTuple):
@@ -18,6 +19,13 @@ class Members(NamedTuple):
     addresses: tuple[str, ...]
 
 
+class SessionOfRun(NamedTuple):
+    """An interactive job's run: how often its job was asked for GPUs, and since when it has its own."""
+
+    asks: int
+    since: Instant
+
+
 @dataclass(frozen=True, slots=True)
 class CurrentRun:
     """The oldest run of a job that has live pods: while one run is handed over to the next, still the former one.
@@ -25,7 +33,7 @@ class CurrentRun:
     ``allocation`` is the content of the pods' annotation ``charterer.dev/allocation``. ``stopping``: the run is being
     stopped or is about to be, so its pods should write a checkpoint and exit. ``hazard``: at which rate its nodes are
     taken back, whose ``ages`` are in hours; None where none is expected. ``members``: None where the run's width cannot
-    change in place.
+    change in place. ``session``: None of a job that is not interactive.
     """
 
     number: int
@@ -35,6 +43,7 @@ class CurrentRun:
     hazard: Hazard | None = None
     ages: tuple[float, ...] = ()
     members: Members | None = None
+    session: SessionOfRun | None = None
 
     @property
     def leader(self) -> int:

@@ -152,7 +152,7 @@ def progress_app(
             raise Refused(429, "TooManyReports", f"pod {caller.pod} reports too often", retry_after=math.ceil(wait))
         report = ProgressReport.parse(await _body(request, body_seconds))
         run = _current_run(directory, caller.job, report)
-        board.report(caller.job, run.number, report, now(), leader=run.leader)
+        board.report(caller.job, run.number, report, now(), leader=run.leader, session=run.session)
         batch = counsel.handle_report(caller.job, run.number, report, now())
         if report.wait_generation is not None:
             await held.wait(caller.job, report.wait_generation)

@@ -15,7 +15,9 @@ from charterer.api.significant_change import differs_by
 from charterer.domain.ids import JobId
 from charterer.domain.reports.progress import Progress
 from charterer.domain.time import Instant, seconds_between
+from charterer.server.directory import SessionOfRun
 from charterer.server.errors import Refused
+from charterer.server.session_usage import seen_from, with_usage
 
 _NOTICEABLE_FRACTION = 0.01
 _NOTICEABLE_RATIO = 0.1
@@ -79,6 +81,13 @@ def _resize_seconds(body: Mapping[str, object]) -> float | None:
     return _number(body, "resizeSeconds", _LONGEST_RESIZE_SECONDS, wanted)
 
 
+def _busy(body: Mapping[str, object]) -> bool | None:
+    value = body.get("busy")
+    if value is None or isinstance(value, bool):
+        return value
+    raise _bad("busy", value, "true or false: whether a cell runs")
+
+
 def _gradient_square(body: Mapping[str, object]) -> float | None:
     wanted = (
         f"a number from {-_LARGEST_GRADIENT:g} to {_LARGEST_GRADIENT:g}"  # an estimate without bias may be negative
@@ -100,7 +109,8 @@ class ProgressReport:
     ``checkpoint_seconds``: that the last checkpoint took. ``compute_seconds``, ``sync_seconds``, ``load_seconds``: of
     a mean step, in computing, in waiting for other ranks, and in waiting for input. ``generation``: of the group in
     which the process trains; ``wait_generation``: the answer may wait until the group to be formed is another one;
-    ``resize_seconds``: for which training stood still at the last change of the group.
+    ``resize_seconds``: for which training stood still at the last change of the group. ``busy``: whether a cell runs on
+    the GPUs of an interactive job.
     """
 
     run: int | None = None
@@ -120,6 +130,7 @@ class ProgressReport:
     generation: int | None = None
     wait_generation: int | None = None
     resize_seconds: float | None = None
+    busy: bool | None = None
 
     @classmethod
     def parse(cls, body: bytes) -> ProgressReport:
@@ -148,6 +159,7 @@ class ProgressReport:
             generation=_whole(content, "generation", 1, _LAST_GENERATION),
             wait_generation=_whole(content, "waitGeneration", 0, _LAST_GENERATION),
             resize_seconds=_resize_seconds(content),
+            busy=_busy(content),
         )
 
     @property
@@ -170,12 +182,15 @@ class ProgressReport:
     @property
     def says_something(self) -> bool:
         """Whether it carries numbers; a pod may also post only to hear its allocation."""
-        return not (self.done is None and self.step is None and self.throughput is None and self.generation is None)
+        told = (self.done, self.step, self.throughput, self.generation, self.busy)
+        return any(value is not None for value in told)
 
 
 def noticeably_different(old: Progress | None, new: Progress) -> bool:
-    """Whether ``new`` is worth a write: another run or group, 1 % of the job, 10 % of throughput, its first or last."""
-    if old is None or (old.run, old.generation) != (new.run, new.generation):
+    """Whether ``new`` is worth a write: another run or group, 1 % of the job, 10 % of throughput, its first or last; a
+    cell that begins or ends.
+    """
+    if old is None or (old.run, old.generation, old.busy) != (new.run, new.generation, new.busy):
         return True
     if old.fraction is None or new.fraction is None:
         if old.fraction is not new.fraction or differs_by(_NOTICEABLE_RATIO, new.step, old.step):
@@ -217,8 +232,17 @@ class ProgressBoard:
         self._regrouped = regrouped
         self._entries: dict[JobId, _Entry] = {}
 
-    def report(self, job: JobId, run: int, report: ProgressReport, at: Instant, *, leader: int = 0) -> None:
-        """Take in a report of run ``run``, whose pod of index ``leader`` speaks for it.
+    def report(
+        self,
+        job: JobId,
+        run: int,
+        report: ProgressReport,
+        at: Instant,
+        *,
+        leader: int = 0,
+        session: SessionOfRun | None = None,
+    ) -> None:
+        """Take in a report of run ``run``, whose pod of index ``leader`` speaks for it. ``session``: if interactive.
 
         What it omits keeps its last value within the run, but for the group: pods that were made again are in none.
         """
@@ -233,7 +257,9 @@ class ProgressBoard:
             throughput=report.throughput if report.throughput is not None or last is None else last.throughput,
             at=at,
             generation=report.generation,
+            busy=report.busy if report.busy is not None or last is None else last.busy,
         )
+        progress = with_usage(progress, last, None if entry is None else entry.latest.usage, session)
         progress = _advanced(progress, last, None if entry is None else entry.latest)
         if entry is None:
             self._entries[job] = _Entry(progress)
@@ -243,9 +269,9 @@ class ProgressBoard:
             self._regrouped()
 
     def adopt(self, job: JobId, progress: Progress, at: Instant) -> None:
-        """Go on from what a former process wrote of a present run: whether it advances is seen from now on."""
+        """Go on from what a former process wrote: whether its run advances, or is idle, is seen from now on."""
         if job not in self._entries:
-            adopted = replace(progress, advanced=at if progress.moves else None)
+            adopted = seen_from(replace(progress, advanced=at if progress.moves else None), at)
             self._entries[job] = _Entry(adopted, adopted, at)
 
     def latest(self, job: JobId) -> Progress | None:

@@ -22,8 +22,10 @@ from charterer.api.stored_size import cut, stored_bytes
 from charterer.domain.budget import FOLDED_KEPT, PERIODS_KEPT, Balance, Cause, ClassHistory, Costs, PastPeriod
 from charterer.domain.ids import NO_PROFILE, ClassId, PoolId, RentalId
 from charterer.domain.job import Placement, RunOutcome, RunRecord
+from charterer.domain.jobs.interactive import Interactive, Usage
 from charterer.domain.money import Money, Price
 from charterer.domain.pool import Offering, Quote
+from charterer.domain.reports.progress import Progress
 from charterer.domain.time import Instant
 from charterer.ledger.costs import NAMES_KEPT
 from tests.unit.api import values
@@ -38,6 +40,19 @@ def _through_json(status: dict[str, Any]) -> dict[str, Any]:
 def test_the_record_of_a_job_is_read_back_as_it_was_written(record: dict[str, Any]) -> None:
     job = replace(decode.training_job(values.raw_job()).job, **record)
     assert decode.training_job(values.raw_job(_through_json(dump(TrainingJobRecord.from_domain(job))))).job == job
+
+
+def test_the_sessions_of_an_interactive_job_are_read_back_as_they_were_written() -> None:
+    spec = {"asks": 7, "hourly": "20", "idleSeconds": 45.5}
+    usage = Usage(6, Instant(1_769_860_800_000_000), 12.25, 0.5, 31.0)
+    job = replace(
+        decode.training_job(values.raw_job(interactive=spec)).job,
+        progress=Progress(3, None, None, None, Instant(1_769_860_900_000_000), busy=False, usage=usage),
+        interactive=Interactive(7, Price(20_000_000), 45.5, 5, 6, Money(1_000_001), Money(2)),
+    )
+    status = _through_json(dump(TrainingJobRecord.from_domain(job)))
+    assert decode.training_job(values.raw_job(status, interactive=spec)).job == job
+    assert status["interactive"]["idleSince"] == "2026-01-31T12:00:00.000000Z"
 
 
 @given(values.records_of_a_rental)

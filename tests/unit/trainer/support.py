@@ -13,7 +13,7 @@ from pathlib import Path
 
 from charterer.domain.ids import JobId
 from charterer.domain.time import Instant, instant
-from charterer.server.directory import CurrentRun
+from charterer.server.directory import CurrentRun, SessionOfRun
 from charterer.server.held_answers import HeldAnswers
 from charterer.server.http import progress_app, serve
 from charterer.server.progress import ProgressBoard, ProgressReport
@@ -33,8 +33,17 @@ class HearingBoard(ProgressBoard):
         super().__init__()
         self.changed = asyncio.Event()
 
-    def report(self, job: JobId, run: int, report: ProgressReport, at: Instant, *, leader: int = 0) -> None:
-        super().report(job, run, report, at, leader=leader)
+    def report(
+        self,
+        job: JobId,
+        run: int,
+        report: ProgressReport,
+        at: Instant,
+        *,
+        leader: int = 0,
+        session: SessionOfRun | None = None,
+    ) -> None:
+        super().report(job, run, report, at, leader=leader, session=session)
         self.changed.set()
 
 

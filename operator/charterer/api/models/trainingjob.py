@@ -15,11 +15,12 @@ from charterer.api.models.base import (
     ResourceKind,
     Rule,
     SpecAmount,
+    SpecHourly,
     Time,
     ruled,
     rules,
 )
-from charterer.api.models.trainingjob_status import TrainingJobRecord, TrainingJobStatus
+from charterer.api.models.trainingjob_status import InteractiveStatus, TrainingJobRecord, TrainingJobStatus
 from charterer.api.names import GPU_RESOURCE
 from charterer.api.template import (
     MOST_GPUS,
@@ -32,6 +33,7 @@ from charterer.api.template import (
 )
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import Job, ResizePolicy, SpotPolicy, Widths
+from charterer.domain.jobs.interactive import Interactive
 from charterer.domain.money import ZERO
 
 _Gpus = Annotated[int, Field(ge=1, le=MOST_GPUS)]
@@ -69,6 +71,48 @@ class GpuRange(ApiModel):
     def to_domain(self) -> Widths:
         """The three numbers."""
         return Widths(self.min, self.min if self.preferred is None else self.preferred, self.max)
+
+
+class InteractiveSpec(ApiModel):
+    """How an interactive job, as the worker of a notebook, gets GPUs and gives them back."""
+
+    asks: Annotated[int, Field(ge=0, le=999_999_999)] = 0
+    """How often a GPU was asked for. The job gets one while asks is larger than status.interactive.answered: whoever
+    needs one raises asks above that, and who needs none any more takes it back to that."""
+    hourly: SpecHourly | None = None
+    """Dollars that an hour of its owner's waiting is worth at least. Absent: as much as an hour of any job of the
+    budget."""
+    idle_seconds: (
+        Annotated[
+            float,
+            Field(
+                ge=0,
+                le=2_592_000,
+                json_schema_extra=rules(
+                    Rule(
+                        "self > 0.0",
+                        "interactive.idleSeconds must be more than 0: leave it out to hold GPUs as long as that pays",
+                    )
+                ),
+            ),
+        ]
+        | None
+    ) = None
+    """Seconds without a cell after which the GPUs are given back. Absent: when to hold them longer costs more than to
+    wait for the next ones, as measured."""
+
+    def to_domain(self, record: InteractiveStatus | None) -> Interactive:
+        """What is asked for, with what is on record of it."""
+        kept = InteractiveStatus() if record is None else record
+        return Interactive(
+            asks=self.asks,
+            hourly=self.hourly,
+            idle_seconds=self.idle_seconds,
+            answered=kept.answered,
+            served=kept.served,
+            busy_cost=kept.busy_cost or ZERO,
+            idle_cost=kept.idle_cost or ZERO,
+        )
 
 
 class ToldBottleneck(NamedTuple):
@@ -120,6 +164,14 @@ class TrainingJobSpec(ApiModel):
             "!has(self.maxCost) || !isQuantity(self.maxCost) || quantity(self.maxCost).compareTo(quantity('0')) > 0",
             "maxCost must be more than 0: a job that may cost nothing can never run",
             ".maxCost",
+        ),
+        Rule(
+            "has(self.interactive) == has(oldSelf.interactive)",
+            "interactive can neither be added to a job nor taken from it: create another job",
+        ),
+        Rule(
+            "!has(self.interactive) || !has(self.targetCompletionTime)",
+            "an interactive job has no end: leave targetCompletionTime or interactive out",
         ),
     )
 
@@ -175,6 +227,10 @@ class TrainingJobSpec(ApiModel):
     target_completion_time: Time | None = None
     """When the job should be complete. The job is given the GPUs that this takes, as far as the budget allows, before
     the rest of the budget is shared. After that time the job is treated like any other."""
+    interactive: InteractiveSpec | None = None
+    """Makes the job interactive: it gets GPUs when they are asked for, and gives them back when they are not used. Its
+    pods are the worker that computes, and its process ends with each session; it is never moved meanwhile. Absent: the
+    job runs to its end."""
 
     def to_domain(self, meta: ObjectMeta, record: TrainingJobRecord) -> DecodedJob:
         """The job. What is wrong with its template makes ``Job.invalid``, so that its runs stay in sight."""
@@ -208,7 +264,7 @@ class TrainingJobSpec(ApiModel):
             grace_seconds=grace_seconds(self.template),
             pod_gpus=pod_gpus,
             remaining=None,
-            progress=None if record.progress is None else record.progress.to_domain(),
+            progress=None if record.progress is None else record.progress.to_domain(record.interactive),
             allocation=None if record.allocation is None else record.allocation.to_domain(),
             last_run=record.last_run,
             records=tuple(run.to_domain() for run in record.runs),
@@ -229,6 +285,7 @@ class TrainingJobSpec(ApiModel):
             group=None if record.group is None else record.group.to_domain(),
             resized_from=None if record.resized_from is None else record.resized_from.to_domain(),
             stretches=tuple(stretch.to_domain() for stretch in record.stretches),
+            interactive=None if self.interactive is None else self.interactive.to_domain(record.interactive),
         )
         variables = (
             "" if problem else misleading_variables(self.template, in_place=self.resize_policy is ResizePolicy.IN_PLACE)

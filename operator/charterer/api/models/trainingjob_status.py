@@ -31,6 +31,7 @@ from charterer.api.models.compared_option import OPTIONS_SHOWN, ComparedOption
 from charterer.api.stored_size import cut, stored_bytes
 from charterer.domain.job import Job, RunOutcome, RunRecord
 from charterer.domain.jobs.finish import Finish, FinishKind
+from charterer.domain.jobs.interactive import Interactive, Usage
 from charterer.domain.money import ZERO, total
 from charterer.domain.reports.progress import Progress
 
@@ -170,15 +171,62 @@ class ProgressStatus(ApiModel):
     """When the report came."""
     generation: Annotated[int, Field(ge=1, le=999_999_999)] | None = None
     """Number of the group in which the pods train. Absent for trainers that do not name it."""
+    busy: bool | None = None
+    """Whether a cell ran on the GPUs of an interactive job. Absent where the run has not said."""
 
     @classmethod
     def from_domain(cls, progress: Progress) -> Self:
         """The report as it is recorded."""
         return cls.copy_of(progress)
 
-    def to_domain(self) -> Progress:
+    def to_domain(self, interactive: InteractiveStatus | None) -> Progress:
         """The report as it was recorded."""
-        return Progress(**dict(self))
+        return Progress(**dict(self), usage=None if interactive is None else interactive.usage())
+
+
+_Seconds = Annotated[float, Field(ge=0, le=1e12)]
+
+
+class InteractiveStatus(ApiModel):
+    """What an interactive job was given, and how it used it."""
+
+    answered: _Count = 0
+    """The last ask whose GPUs were given back. The job wants GPUs while spec.interactive.asks is larger."""
+    served: _Count = 0
+    """The last ask that the present run is there for, or the last one was."""
+    idle_since: Time | None = None
+    """Since when no cell runs on its GPUs, or when somebody asked after that. Absent while one runs."""
+    busy_seconds: _Seconds | None = None
+    """Seconds for which cells ran on its GPUs, in all sessions. Absent before its worker said anything."""
+    idle_seconds: _Seconds | None = None
+    """Seconds for which it held GPUs and no cell ran, in all sessions."""
+    busy_cost: Amount | None = None
+    """Dollars of the busySeconds."""
+    idle_cost: Amount | None = None
+    """Dollars of the idleSeconds."""
+    start_seconds: Annotated[float, Field(ge=0, le=86_400)] | None = None
+    """Seconds from when a run is given its GPUs to the first report of its worker, as measured."""
+
+    @classmethod
+    def from_domain(cls, told: Interactive, usage: Usage | None) -> Self:
+        """As it is recorded."""
+        kept = Usage(0) if usage is None else usage
+        return cls(
+            answered=told.answered,
+            served=told.served,
+            idle_since=kept.idle_since,
+            busy_seconds=None if usage is None else kept.busy_seconds,
+            idle_seconds=None if usage is None else kept.idle_seconds,
+            busy_cost=None if told.busy_cost == ZERO else told.busy_cost,
+            idle_cost=None if told.idle_cost == ZERO else told.idle_cost,
+            start_seconds=kept.start_seconds,
+        )
+
+    def usage(self) -> Usage | None:
+        """How its GPUs were used; None where its worker has said nothing."""
+        if self.busy_seconds is None:
+            return None
+        return Usage(self.served, self.idle_since, self.busy_seconds, self.idle_seconds or 0.0, self.start_seconds)
 
 
 class TrainingJobRecord(ApiModel):
@@ -218,6 +266,8 @@ class TrainingJobRecord(ApiModel):
     """The GPUs with which the run trains until the pods of a change in place train together; absent without one."""
     stretches: Annotated[tuple[StretchStatus, ...], Field(max_length=MOST_STRETCHES, json_schema_extra=ATOMIC)] = ()
     """How long runs had other widths before they were resized in place."""
+    interactive: InteractiveStatus | None = None
+    """What an interactive job was given, and how it used it."""
 
     @classmethod
     def from_domain(cls, job: Job) -> Self:
@@ -243,6 +293,9 @@ class TrainingJobRecord(ApiModel):
             group=None if job.group is None else GroupStatus.from_domain(job.group),
             resized_from=None if job.resized_from is None else AllocationStatus.from_domain(job.resized_from),
             stretches=tuple(StretchStatus.from_domain(stretch) for stretch in job.stretches[-MOST_STRETCHES:]),
+            interactive=None
+            if job.interactive is None
+            else InteractiveStatus.from_domain(job.interactive, None if job.progress is None else job.progress.usage),
         )
 
 
@@ -255,6 +308,7 @@ class JobState(StrEnum):
     RESIZING = "Resizing"
     STOPPING = "Stopping"
     SUSPENDED = "Suspended"
+    IDLE = "Idle"
     INVALID = "Invalid"
     COMPLETE = "Complete"
     FAILED = "Failed"
@@ -267,7 +321,7 @@ class TrainingJobView(ApiModel):
     observed_generation: int | None = None
     """The metadata.generation that the view describes."""
     state: JobState | None = None
-    """Queued, Starting, Running, Resizing, Stopping, Suspended, Invalid, Complete, Failed or CannotStart."""
+    """Queued, Starting, Running, Resizing, Stopping, Suspended, Idle, Invalid, Complete, Failed or CannotStart."""
     gpus: int | None = None
     """Number of GPUs that the job has."""
     want_gpus: int | None = None

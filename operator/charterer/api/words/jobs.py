@@ -22,6 +22,10 @@ JOB_STATES: Final[Mapping[str, Meaning]] = {
     ),
     JobState.STOPPING: Meaning("The pods of the job are ending, so that it can write a checkpoint."),
     JobState.SUSPENDED: Meaning("`spec.suspend` is true.", "Set `spec.suspend` to false to let it go on."),
+    JobState.IDLE: Meaning(
+        "The job is interactive and nobody asks for a GPU: it has none and costs nothing.",
+        "Run a cell, or raise `spec.interactive.asks` by one (docs/capacity/interactive.md).",
+    ),
     JobState.INVALID: Meaning(
         "The template is refused, something that it names is missing, or the object cannot be read.",
         "Correct what the condition `Admitted` names.",
@@ -127,6 +131,11 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "If it lasts, look whether the operator leads: `charterer doctor`.",
     ),
     ReasonCode.SUSPENDED: Meaning("`spec.suspend` is true.", "Set `spec.suspend` to false."),
+    ReasonCode.NO_GPU_WANTED: Meaning(
+        "The job is interactive, and nobody asked for a GPU since the last one was given back, or no cell ran for so "
+        "long that it is given back now.",
+        "To hold GPUs longer, set `spec.interactive.idleSeconds` or `hourly` (docs/capacity/interactive.md).",
+    ),
     ReasonCode.FINISHED: Meaning("The job has ended."),
     ReasonCode.DELETED: Meaning("The job is being deleted."),
     ReasonCode.LOST_NODE: Meaning("The machine died, or its node was not ready for too long. The job starts again."),

@@ -49,6 +49,8 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.AboveMaxCost(_dollars("40")))),
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.LateForTarget(_LATER))),
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.BeingMeasured(4, _LATER))),
+        Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.HoldsSession())),
+        Both(_CHOSEN, jobs.NoCellRuns(_AT, _LATER)),
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.CameFrom(_EIGHT, _LATER))),
         Both(_CHOSEN, options.TargetKept(_LATER)),
         Both(_CHOSEN, options.TargetNotPaid(_AT, _LATER)),
@@ -131,6 +133,12 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
     ReasonCode.INVALID: (jobs.JobInvalid("(the words of who refuses it)"),),
     ReasonCode.CHECKING: (jobs.TemplateChecked(),),
     ReasonCode.SUSPENDED: (jobs.JobSuspended(),),
+    ReasonCode.NO_GPU_WANTED: (
+        jobs.NoGpuWanted(0, None, None, None),
+        jobs.NoGpuWanted(7, _AT, _hourly("2.48"), 150.0),
+        jobs.GivenBack(275.0, 272.0),
+        jobs.NodeGoesIdle(),
+    ),
     ReasonCode.FINISHED: (jobs.JobEnded(FinishKind.COMPLETE),),
     ReasonCode.DELETED: (jobs.JobDeleted(),),
     ReasonCode.LOST_NODE: (

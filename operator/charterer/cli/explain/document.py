@@ -12,6 +12,7 @@ from charterer.cli.explain.counted import counted_blocks
 from charterer.cli.explain.explanation import Explanation
 from charterer.cli.explain.one_more_node import in_words, more_nodes
 from charterer.cli.explain.regrouping import regrouping_sentence
+from charterer.cli.explain.sessions import sessions_sentence
 from charterer.cli.shared import formatting
 from charterer.cli.shared.plan_report import PlanReport
 from charterer.controller.snapshot.problems import PROFILE_NAME
@@ -72,6 +73,8 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
     blocks += held_up_blocks(explanation.held_up)
     if change := regrouping_sentence(job):
         blocks.append(Paragraph(change))
+    if used := sessions_sentence(job):
+        blocks.append(Paragraph(used))
     if job.resize is ResizePolicy.NEVER and job.allocation is not None and job.finish is None:
         blocks.append(Paragraph("Its resizePolicy is Never: it keeps what it has, even if another option is better."))
     if options is not None:

@@ -10,6 +10,7 @@ from charterer.cli.explain.document import late_pools, limits_of, summary
 from charterer.cli.explain.explanation import Explanation
 from charterer.cli.explain.one_more_node import MoreNodes, more_nodes
 from charterer.cli.explain.regrouping import regrouping_sentence
+from charterer.cli.explain.sessions import sessions_sentence
 from charterer.cli.shared.json_values import dollars_json, late_pool_json, option_json, rate_json
 from charterer.cli.shared.output import JsonValue
 from charterer.controller.status.jobs import job_state, why_word
@@ -36,6 +37,7 @@ def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
         },
         "heldUp": held_up_json(explanation.held_up),
         "resizing": regrouping_sentence(job) or None,
+        "sessions": sessions_sentence(job) or None,
         "budget": job.budget,
         "weight": job.weight,
         "paysPerHourSaved": None if budget is None else rate_json(budget.rate),

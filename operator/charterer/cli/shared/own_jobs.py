@@ -38,7 +38,7 @@ class OwnJob:
     @property
     def is_waiting(self) -> bool:
         """Whether it has no GPUs and has not ended."""
-        return self.view.state in (JobState.QUEUED, JobState.SUSPENDED, JobState.INVALID)
+        return self.view.state in (JobState.QUEUED, JobState.SUSPENDED, JobState.IDLE, JobState.INVALID)
 
     def condition(self, kind: ConditionType) -> Condition | None:
         """The condition of this type."""

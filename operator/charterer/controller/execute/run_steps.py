@@ -21,6 +21,7 @@ from charterer.domain.ids import JobId
 from charterer.domain.job import Allocation, Job, Pod, ResizePolicy, Run, RunOutcome, run_number
 from charterer.domain.jobs.group import first_group
 from charterer.domain.jobs.job_cost import resized, with_allocation, without_resize
+from charterer.domain.jobs.sessions import ends_session, with_report, with_run_given, with_session_over
 from charterer.domain.plan import Allocate, ReasonCode, moves_with
 from charterer.domain.steps import (
     AnnotatePod,
@@ -40,8 +41,13 @@ from charterer.workloads import NotATemplate
 
 
 async def allocate(context: ExecutionContext, command: Allocate) -> ActionOutcome:
-    """Write the intent. A former allocation moves to ``replaced`` and stays there until its run has been recorded."""
+    """Write the intent. A former allocation moves to ``replaced`` and stays there until its run has been recorded.
+
+    The write that gives an interactive job's GPUs back answers what was asked, and no ask that came since.
+    """
     job = context.decided.job(command.job)
+    if command.reason.code is ReasonCode.NO_GPU_WANTED:
+        job = with_session_over(with_report(job, context.decided.decided_job(command.job).progress))
     allocated = replace(
         _placed(job, command, context),
         replaced=_replaced(job, command),
@@ -69,6 +75,7 @@ def _placed(job: Job, command: Allocate, context: ExecutionContext) -> Job:
         first = job.resize is ResizePolicy.IN_PLACE
         pods = len(allocation.placements)
         group = first_group(allocation.run, pods, allocation.since, job.group) if first else None
+        over = with_run_given(over)
         return replace(over, allocation=allocation, last_run=max(job.last_run, allocation.run), group=group)
     rentals = context.decided.snapshot().rentals
     changed = with_allocation(job, allocation, rentals)
@@ -218,6 +225,9 @@ async def record_run(context: ExecutionContext, step: RecordRun) -> ActionOutcom
             raise Stale
     current = job.allocation is not None and job.allocation.run == number
     over = without_resize(job, job.allocation.since) if current and job.allocation is not None else job
+    over = with_report(over, decided.progress)
+    if ends_session(over, step.record):
+        over = with_session_over(over)
     await context.objects.record_job(
         replace(
             over,
@@ -228,7 +238,6 @@ async def record_run(context: ExecutionContext, step: RecordRun) -> ActionOutcom
             restarts=job.restarts + step.record.outcome.counts_as_restart,
             start_failures=job.start_failures + 1 if step.record.outcome is RunOutcome.NOT_STARTED else 0,
             finish=step.finish or job.finish,
-            progress=decided.progress,
         )
     )
     return ActionOutcome.DONE

@@ -89,7 +89,8 @@ class SnapshotSource:
         jobs = list(jobs)
         for job in jobs:
             recorded, allocation = job.progress, job.allocation
-            if recorded is not None and allocation is not None and recorded.run == allocation.run:
+            present = recorded is not None and allocation is not None and recorded.run == allocation.run
+            if recorded is not None and (present or job.interactive is not None):
                 self._board.adopt(job.id, recorded, self._now())
         reports = ((job.id, self._board.latest(job.id)) for job in jobs)
         return {job: report for job, report in reports if report is not None}

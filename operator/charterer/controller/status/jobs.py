@@ -74,7 +74,11 @@ def job_state(job: Job) -> JobState:
     if job.suspend:
         return JobState.STOPPING if alive else JobState.SUSPENDED
     if job.allocation is None:
-        return JobState.STOPPING if alive else JobState.INVALID if job.invalid else JobState.QUEUED
+        if alive:
+            return JobState.STOPPING
+        if job.invalid:
+            return JobState.INVALID
+        return JobState.IDLE if job.interactive is not None and not job.interactive.wants_gpus else JobState.QUEUED
     if job.current_run is not None and job.current_run.failed is not None:
         return JobState.STOPPING
     if job.regroups:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from charterer.domain.jobs.finish import FinishKind
-from charterer.domain.money import Money
+from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.time import Instant
 
@@ -27,6 +27,40 @@ class JobEnded:
 @dataclass(frozen=True, slots=True)
 class JobSuspended:
     """Its owner suspends it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoGpuWanted:
+    """It is interactive, and nobody asked for a GPU after ask ``ask`` was answered at ``at``; at 0 nobody ever did.
+
+    ``price``: of its last GPUs an hour; ``seconds``: that the next take on a new node. Both None before its first run.
+    """
+
+    ask: int
+    at: Instant | None
+    price: Price | None
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GivenBack:
+    """No cell ran on its GPUs for ``seconds``: they are given back. ``most``: after how many seconds that pays."""
+
+    seconds: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGoesIdle:
+    """Its node goes away while no cell runs, so that nobody misses it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoCellRuns:
+    """No cell runs on its GPUs since ``since``; they are given back at ``until``, if none does before."""
+
+    since: Instant
+    until: Instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +260,11 @@ class BeingMeasured:
 
 
 @dataclass(frozen=True, slots=True)
+class HoldsSession:
+    """It is interactive: what its owner computed is in the memory of its GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
 class CameFrom:
     """It would take back its last move."""
 
@@ -233,7 +272,9 @@ class CameFrom:
     until: Instant
 
 
-Holding = InQuietHours | MovedOften | DidNotJoin | AboveMaxCost | LateForTarget | BeingMeasured | CameFrom
+Holding = (
+    InQuietHours | MovedOften | DidNotJoin | AboveMaxCost | LateForTarget | BeingMeasured | HoldsSession | CameFrom
+)
 """What holds a job where it is."""
 
 
@@ -249,6 +290,10 @@ JobFact = (
     JobDeleted
     | JobEnded
     | JobSuspended
+    | NoGpuWanted
+    | GivenBack
+    | NodeGoesIdle
+    | NoCellRuns
     | JobInvalid
     | TemplateChecked
     | NoBudgetSelects

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from charterer.domain.money import Money
 from charterer.domain.reasons import facts_of_jobs as of
 from charterer.domain.reasons.phrases import after_colon, format_duration, name
 from charterer.domain.reasons.room import tell
@@ -22,6 +23,36 @@ def _(job: of.JobEnded) -> str:
 @tell.register
 def _(_: of.JobSuspended) -> str:
     return "spec.suspend is true"
+
+
+@tell.register
+def _(job: of.NoGpuWanted) -> str:
+    if job.price is None:
+        return f"it asks for no GPU: spec.interactive.asks is {job.ask}, and it costs nothing until that is raised"
+    answered = f"ask {job.ask} was answered" + ("" if job.at is None else f" at {format_second(job.at)}")
+    takes = "" if job.seconds is None else f" and takes about {format_duration(job.seconds)} on a new node"
+    return f"it asks for no GPU: {answered}; a GPU costs about {Money(job.price.micros_per_hour)} an hour{takes}"
+
+
+@tell.register
+def _(job: of.GivenBack) -> str:
+    return (
+        f"no cell has run for {format_duration(job.seconds)}, and to hold its GPUs for more than "
+        f"{format_duration(job.most)} costs more than to start again: they are given back"
+    )
+
+
+@tell.register
+def _(_: of.NodeGoesIdle) -> str:
+    return "its node goes away and no cell runs: the next ask gets another one"
+
+
+@tell.register
+def _(job: of.NoCellRuns) -> str:
+    return (
+        f"no cell has run since {format_second(job.since)}: its GPUs are given back at {format_second(job.until)}, "
+        "unless one does"
+    )
 
 
 @tell.register
@@ -154,6 +185,11 @@ def _(hold: of.LateForTarget) -> str:
 def _(hold: of.BeingMeasured) -> str:
     until = f"{moment(hold.until):%H:%MZ}"
     return f"the job's speed on {count(hold.gpus, 'GPU')} is being measured, until {until} at the latest"
+
+
+@tell.register
+def _(_: of.HoldsSession) -> str:
+    return "it is interactive, and its session would be lost"
 
 
 @tell.register

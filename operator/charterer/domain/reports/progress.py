@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from charterer.domain.jobs.interactive import Usage
 from charterer.domain.time import Instant
 
 TRUSTED_FRACTION = 0.05
@@ -17,7 +18,8 @@ class Progress:
     Two are equal that say the same. ``advanced``: when step or fraction moved last, as this process has seen; None
     where it has not heard of the run, or neither is reported. ``longest_pause``: the most seconds between two such
     moments, of which it has seen ``advances`` in all runs of the job. ``generation``: of the group in which they train
-    (``domain.jobs.group``); None where they never named one.
+    (``domain.jobs.group``); None where they never named one. ``busy``: whether a cell runs in an interactive job's run,
+    None where its worker has not said; ``usage``: what all its runs have said so.
     """
 
     run: int
@@ -26,6 +28,8 @@ class Progress:
     throughput: float | None
     at: Instant
     generation: int | None = None
+    busy: bool | None = None
+    usage: Usage | None = None
     advanced: Instant | None = field(default=None, compare=False)
     longest_pause: float = field(default=0.0, compare=False)
     advances: int = field(default=0, compare=False)

@@ -16,6 +16,7 @@ from charterer.domain.time import after
 from charterer.policy.actions.admission.queue import admit
 from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.actions.consolidation import consolidate
+from charterer.policy.actions.idle_sessions import give_back_idle
 from charterer.policy.actions.release_idle import release_idle
 from charterer.policy.actions.resizing import force_moves, make_room, move_where_it_pays
 from charterer.policy.actions.running_jobs import judge_running
@@ -71,9 +72,13 @@ RULES = (
 
 
 def triage_budget(solution: BudgetSolution, ending: Mapping[RentalId, Reason]) -> JobTriage:
-    """``triage`` of the budget's jobs, and those stopped at their maxCost. ``ending``: rentals that end, and why."""
+    """``triage`` of the budget's jobs, and those stopped at their maxCost, or while nobody uses their GPUs.
+
+    ``ending``: rentals that end, and why.
+    """
     jobs = triage(solution.groups.values(), ending, solution.inputs)
     jobs.again_at += stop_spent(jobs, solution.inputs.snapshot)
+    jobs.again_at += give_back_idle(jobs, solution)
     return jobs
 
 

@@ -59,9 +59,9 @@ class Decisions:
     def _predicted(self, job: Job, option: Option) -> Money | None:
         """Expected cost of a job that never had GPUs if it starts on this option; None where that is not on its menu.
 
-        κ is not in it: κ is learned from it.
+        κ is not in it: κ is learned from it. An interactive job has no end, and so no cost up to that.
         """
-        assignment = None if job.last_run else self.solution.assignment(job)
+        assignment = None if job.last_run or job.interactive is not None else self.solution.assignment(job)
         if assignment is None:
             return None
         projections = assignment.values.entering(assignment.position(job))

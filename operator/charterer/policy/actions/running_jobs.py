@@ -56,6 +56,9 @@ def _judge(plan: BudgetPlan, kept: KeptRuns, assignment: GroupAssignment) -> Non
         name=(solution.budget.id, group.key),
     )
     verdicts |= found if kept.all else {name: found[name] for name in kept.runners}
+    for name in plan.jobs.unused.keys() & kept.runners.keys():
+        known = verdicts[name]
+        verdicts[name] = replace(known, reason=known.reason.with_note(plan.jobs.unused[name]))
     for job in (facts.job for facts in group.targeted if facts.job.id in kept.runners):
         known = verdicts[job.id]
         why = solution.with_deadline_note(job, known.reason)

@@ -50,8 +50,8 @@ class JobTriage:
     """The jobs of one budget, those that leave or are stopped in order of creation.
 
     ``narrowed``: those whose run gives up the pods that were to join it. ``backing_off``: those that wait after a run
-    that failed, and until when. ``again_at``: when a run's time to get ready is over, or a job's back-off, or when a
-    job must leave a node.
+    that failed, and until when. ``unused``: what is told of interactive jobs that run and use no GPU. ``again_at``:
+    when a run's time to get ready is over, or a job's back-off, or when a job must leave a node.
     """
 
     waiting: list[Job] = field(default_factory=list)
@@ -61,6 +61,7 @@ class JobTriage:
     narrowed: list[tuple[Job, Reason]] = field(default_factory=list)
     idle: list[tuple[Job, Reason]] = field(default_factory=list)
     backing_off: list[tuple[Job, Instant]] = field(default_factory=list)
+    unused: dict[JobId, of_jobs.NoCellRuns] = field(default_factory=dict)
     again_at: list[Instant] = field(default_factory=list)
 
 
@@ -188,6 +189,8 @@ def _gives_up(job: Job) -> bool:
     its budget: what was rented for it is paid for by the rental's own budget. It ends where its nodes must be ended.
     """
     if job.deleting or job.finish is not None or job.suspend:
+        return True
+    if job.interactive is not None and not job.interactive.wants_gpus:
         return True
     return bool(job.invalid) and job.current_run is None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from charterer.domain.budget import Budget
 from charterer.domain.ids import JobId, PoolId, Rate, RentalId
@@ -103,16 +104,32 @@ class BudgetSolution:
         return replace(self, assignments=assignments)
 
     def deadline_values(self, job: Job) -> OptionValues | None:
-        """The menu's values for a job whose target needs more than its group is given; None for any other job."""
-        need, assignment = self.deadline_needs.get(job.id), self.assignment(job)
-        if need is None or assignment is None or need.worth <= assignment.values.worth:
+        """The menu's values for a job that is worth more than its group is given; None for any other job.
+
+        Its target needs it, or its owner says it of an interactive job.
+        """
+        assignment = self.assignment(job)
+        worth = 0.0 if assignment is None else self.worth(job, assignment)
+        if assignment is None or worth <= assignment.values.worth:
             return None
-        return self.inputs.memo(OptionValues, assignment.group.menu, need.worth, None)
+        return self.inputs.memo(OptionValues, assignment.group.menu, worth, None)
 
     def worth(self, job: Job, assignment: GroupAssignment) -> float:
-        """Dollars that a second of the job's life is worth: what its group is given, or its target's need if more."""
+        """Dollars that a second of the job's life is worth: what its group is given; its target's need if more, or what
+        the owner of an interactive job says.
+        """
         need = self.deadline_needs.get(job.id)
-        return assignment.values.worth if need is None else max(need.worth, assignment.values.worth)
+        return max(assignment.values.worth, least_worth(job), 0.0 if need is None else need.worth)
+
+    def queue_weight(self, job: Job) -> float:
+        """The job's weight in the queue: more where its owner says that an hour of an interactive job is worth more."""
+        assignment = self.assignment(job)
+        if job.interactive is None or assignment is None:
+            return job.weight
+        worth, given = self.worth(job, assignment), assignment.values.worth
+        if worth <= given:
+            return job.weight
+        return job.weight * worth / given if given else inf
 
     def own_values(self, job: Job, assignment: GroupAssignment) -> OptionValues:
         """The values by which the job chooses: those of its target, or those of the path that it draws in its group."""
@@ -258,6 +275,12 @@ class BudgetSolution:
             if hourly is not None:
                 micros = min(micros, max(hourly.micros_per_hour, sum(there)))
         return Price(micros).dollars_per_second
+
+
+def least_worth(job: Job) -> float:
+    """Dollars that a second of the job's waiting is worth at least, as its owner says of an interactive job."""
+    told = job.interactive
+    return 0.0 if told is None or told.hourly is None else told.hourly.dollars_per_second
 
 
 def _class_verdict(budget: Budget, assignment: GroupAssignment) -> ClassVerdict:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
 from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.jobs.finish import Finish
-from charterer.domain.plan import Reason
+from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.time import Instant
 from charterer.incremental import Memo
 from charterer.policy.jobs.committed_cost import ClassInProgress
@@ -39,7 +39,8 @@ class JobGroup:
     ``micros``: micro-dollars an hour of the runners' GPUs. ``grace``: the longest grace of an unfinished job, seconds.
     ``checking``: whether a template is being checked. ``tried``: jobs that ran on a width never measured before.
     ``untrusted``: whether an allocation is not believed. ``under_way``: unfinished jobs by the class in whose
-    statistics they count; ``finished``: the others. ``not_come``: the idle jobs that never had GPUs.
+    statistics they count; ``finished``: the others. ``not_come``: the idle jobs that never had GPUs, and interactive
+    ones that ask for none. ``sessions``: the runners that are interactive.
     """
 
     key: GroupKey
@@ -53,6 +54,7 @@ class JobGroup:
     terminating: Sequence[JobFacts]
     idle: Sequence[tuple[Job, Reason]]
     not_come: frozenset[JobId]
+    sessions: Sequence[JobFacts]
     runners: Mapping[JobId, JobFacts]
     unwanted: Sequence[tuple[JobFacts, Reason]]
     movable: Mapping[JobId, JobFacts]
@@ -94,7 +96,8 @@ def job_group(everyone: tuple[JobFacts, ...]) -> JobGroup:
         backing_off=[facts for facts in active if facts.since is None and facts.backs_off_until is not None],
         terminating=[facts for facts in everyone if facts.terminating or facts.unrecorded],
         idle=idle,
-        not_come=frozenset([job.id for job, _ in idle if not job.last_run]),
+        not_come=frozenset([job.id for job, why in idle if not job.last_run or why.code is ReasonCode.NO_GPU_WANTED]),
+        sessions=[facts for facts in runners if facts.job.interactive is not None],
         runners={facts.job.id: facts for facts in runners},
         unwanted=unwanted,
         movable={

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from charterer.domain.job import Allocation, Job, PodPhase, ResizePolicy, SpotPolicy
 from charterer.domain.jobs.group import TrainingGroup
+from charterer.domain.jobs.interactive import Interactive
 from charterer.domain.money import ZERO
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import CapacityType
@@ -38,7 +39,21 @@ def not_wanted(job: Job) -> Reason | None:
         return reason(ReasonCode.CHECKING, of.TemplateChecked())
     if job.budget is None:
         return reason(ReasonCode.NO_BUDGET, of.NoBudgetSelects(job.namespace))
+    if job.interactive is not None and not job.interactive.wants_gpus:
+        return reason(ReasonCode.NO_GPU_WANTED, _last_session(job, job.interactive))
     return None
+
+
+def _last_session(job: Job, told: Interactive) -> of.NoGpuWanted:
+    """When the job's last session ended, and what the next one costs, by what that one did."""
+    if not job.records or job.replaced:
+        option = None if not job.replaced else job.replaced[-1].option
+        at = None
+    else:
+        option, at = job.records[-1].option, job.records[-1].until
+    if option is None:
+        return of.NoGpuWanted(told.asks, None, None, None)
+    return of.NoGpuWanted(told.answered, at, option.price, option.entry_seconds)
 
 
 def ready_by(job: Job, allocation: Allocation) -> Instant | None:

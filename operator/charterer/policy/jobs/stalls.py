@@ -77,8 +77,9 @@ def stalls_at(job: Job) -> Instant | None:
 def replaced_when_stalled(job: Job) -> bool:
     """Whether such a run is stopped, so that the job starts again from its last checkpoint.
 
-    A job that is never resized may have none: it is only told of, unless its owner says when.
+    A job that is never resized may have none: it is only told of, unless its owner says when. So is an interactive one,
+    whose worker reports no step while no cell runs.
     """
     if job.stall_timeout_seconds is None:
-        return job.resize is not ResizePolicy.NEVER
+        return job.resize is not ResizePolicy.NEVER and job.interactive is None
     return job.stall_timeout_seconds > 0.0

@@ -33,7 +33,7 @@ from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.reasons.facts_of_waits import WaitsForFragment, WaitsForOldNode
 from charterer.domain.time import Instant, after, seconds_between
-from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.budgets.solution import BudgetSolution, least_worth
 from charterer.policy.outlook.placer import Placer
 from charterer.policy.solve.phase_dp import OptionKey, key_of
 
@@ -177,7 +177,7 @@ class FragmentWaits:
 
     def _waiter(self, job: Job, option: Option) -> _Waiter:
         assignment = self._solution.assignment(job)
-        worth = 0.0 if assignment is None else assignment.group.worth(self._solution.rate)
+        worth = 0.0 if assignment is None else max(assignment.group.worth(self._solution.rate), least_worth(job))
         since = (
             self._now if job.allocation is not None else max([job.created, *(run.until for run in job.records[-1:])])
         )

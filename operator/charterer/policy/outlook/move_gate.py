@@ -2,8 +2,9 @@
 emptying nodes, replacing slow ones, and making room in full pools.
 
 A job is not moved in the budget's quiet hours, more than a few times a day, or while the width on which it runs is
-measured; nor to a place that its maxCost does not pay for, or where it would be late for its target. These limits do
-not apply to starts, restarts after a loss or a failure, changes by the job's owner, and cost limits.
+measured; nor to a place that its maxCost does not pay for, or where it would be late for its target. An interactive job
+is never moved: its state is in the memory of its GPUs. These limits do not apply to starts, restarts after a loss or a
+failure, changes by the job's owner, and cost limits.
 
 Nor does a job turn back at once. θ* is no given price: it follows from what running jobs cost, so that a job's own move
 may turn θ* against it, and the next plan would take it back, at a restart each. As in every problem of moving among
@@ -45,6 +46,7 @@ class MoveLimit(StrEnum):
     MAX_COST = "maxCost"
     TARGET = "target"
     WITHDRAWN = "pods did not join"
+    SESSION = "interactive session"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class MoveGate:
 
     def closed(self, job: Job, values: OptionValues) -> Hold | None:
         """Why this job stays where it is, wherever it would go; None when it may move."""
+        if job.interactive is not None:
+            return Hold(MoveLimit.SESSION, of.HoldsSession())
         if self._quiet is not None:
             return Hold(MoveLimit.QUIET_HOURS, of.InQuietHours(self._quiet), self._quiet)
         allocation = job.allocation

@@ -12,12 +12,14 @@ from charterer.domain.time import Instant, after
 from charterer.simulate.engine.clock import Clock
 from charterer.simulate.engine.events import WorldEvents
 from charterer.simulate.engine.knowledge import Knowledge
+from charterer.simulate.engine.sessions import Sessions
 from charterer.simulate.model.domain_objects import LastingFields, lasting_fields, training_job
 from charterer.simulate.model.node_market import NodeMarket, PoolModel, SimMachine
 from charterer.simulate.model.result import JobResult
 from charterer.simulate.model.scenario import Scenario
 from charterer.simulate.model.sim_job import SimJob
 from charterer.simulate.model.sim_ledger import SimLedger
+from charterer.simulate.model.sim_session import SimSession
 
 _DAY = 86_400.0
 _PATIENCE_SECONDS = 7 * _DAY
@@ -68,6 +70,7 @@ class World:
             for at, nodes in model.later_quota:
                 self.clock.at(at, self._change_quota, pool, nodes)
             self._changes_to_come += len(model.later_prices) + len(model.later_stock) + len(model.later_quota)
+        self._sessions = Sessions(self.clock, self._session_changed, self._session_over)
         self._schedule_submission(0)
 
     def lasting_fields(self, job: SimJob) -> LastingFields:
@@ -139,6 +142,10 @@ class World:
             return
         model = self.market.models[allocation.option.pool]
         job.start_run(allocation, model.gpu_type, clock.now + self._restart_seconds(model), clock.instant)
+        if job.session is not None:
+            job.version += 1
+            self._sessions.run_starts(job, job.session)
+            return
         self._plan_checkpoints(job)
         self._train(job, self.knowledge.batch(job))
         if self.knowledge.report_seconds < float("inf"):
@@ -170,13 +177,15 @@ class World:
         """Seconds from a run's begin to its first step."""
         return self.scenario.restart_seconds if model.restart_seconds is None else model.restart_seconds
 
-    def stop(self, job: SimJob) -> None:
-        """End the job's run; the job waits."""
+    def stop(self, job: SimJob, *, answer: bool = False) -> None:
+        """End the job's run; the job waits. ``answer``: nobody uses the GPUs of an interactive job."""
         job.advance(self.clock.now)
         self._keep_progress(job)
         if job.allocation is not None:
             self._free(job, job.allocation)
         job.stop_run(self.clock.instant, RunOutcome.STOPPED)
+        if job.session is not None:
+            job.session.stop(answer=answer)
 
     def wake_at(self, again: Instant) -> None:
         """Let the policy decide at that instant, at the earliest a millisecond from now, even if nothing happens."""
@@ -200,6 +209,9 @@ class World:
         name, now = JobId(submission.name), clock.now
         job = SimJob(name, submission, application, scenario.classes(submission, application), clock.instant, now, now)
         self.jobs[name] = job
+        if submission.notebook is not None:
+            job.session = SimSession(submission.notebook)
+            self._sessions.begin(job, job.session)
         self.unsubmitted -= 1
         self._progressed_at = now
         self.changed = True
@@ -278,11 +290,21 @@ class World:
             self._keep_progress(job)
             self._free(job, held)
             job.stop_run(self.clock.instant, RunOutcome.INTERRUPTED)
+            if job.session is not None:
+                job.session.stop(answer=not job.session.busy)
             self.interruptions += 1
             self._listener.job_interrupted(job, held)
         self.ledger.end(machine, self.clock.instant, taken=True)
         self.changed = True
         self._listener.machine_lost(machine)
+
+    def _session_changed(self) -> None:
+        self._progressed_at = self.clock.now
+        self.changed = True
+
+    def _session_over(self, job: SimJob) -> None:
+        """All cells of an interactive job have run: its owner deletes it."""
+        self._complete(job, job.version)
 
     def _wake(self) -> None:
         self._next_wake = float("inf")

@@ -9,6 +9,7 @@ from typing import Any
 from charterer.domain.ids import BudgetId, NodeName, RentalId
 from charterer.domain.job import Allocation, Job, Pod, PodPhase, Run
 from charterer.domain.jobs.group import TrainingGroup
+from charterer.domain.jobs.interactive import Usage
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.reports.progress import Progress
 from charterer.domain.snapshot import Node
@@ -60,6 +61,7 @@ def lasting_fields(
         "moves": job.moves,
         "group": None if allocation is None else _group(allocation),
         "resized_from": job.resized_from,
+        "interactive": None if job.session is None else job.session.shown(),
         "target_completion": None if terms.target_seconds is None else after(job.created, terms.target_seconds),
     }
 
@@ -70,12 +72,18 @@ def _group(allocation: Allocation) -> TrainingGroup:
     return TrainingGroup(allocation.run, 1, indexes, allocation.since, allocation.since, formed=1, reports=True)
 
 
-def training_job(lasting: LastingFields, done: float, total: float | None, at: Instant) -> Job:
+def training_job(
+    lasting: LastingFields, done: float, total: float | None, at: Instant, usage: Usage | None = None
+) -> Job:
     """The TrainingJob of a job that reported at ``at`` that the fraction ``done`` of it is done.
 
-    ``total``: the whole work of the job in seconds of the reference option; None where it is not known.
+    ``total``: the whole work of the job in seconds of the reference option; None where it is not known. ``usage``: what
+    the worker of an interactive job has reported.
     """
     allocation: Allocation | None = lasting["allocation"]
+    if lasting["interactive"] is not None:
+        run = 0 if allocation is None or usage is None else allocation.run
+        return Job(**lasting, progress=Progress(run, None, None, None, at, usage=usage), remaining=total)
     progress = Progress(0 if allocation is None else allocation.run, done, None, None, at)
     return Job(**lasting, progress=progress, remaining=None if total is None else _left(total, done))
 

@@ -18,7 +18,8 @@ class JobResult:
     time held, by pool.
 
     ``widths``: (second, GPUs held from then on) at each change, starts up to the first step included.
-    ``gpu_types``: (second, type of its GPUs from then on) at each run's start.
+    ``gpu_types``: (second, type of its GPUs from then on) at each run's start. ``cell_waits``: the seconds that each
+    cell of an interactive job waited for a GPU.
     """
 
     name: str
@@ -30,6 +31,7 @@ class JobResult:
     pool_gpu_seconds: Mapping[PoolId, float]
     widths: tuple[tuple[float, int], ...] = ()
     gpu_types: tuple[tuple[float, str], ...] = ()
+    cell_waits: tuple[float, ...] = ()
 
     @property
     def gpu_seconds(self) -> float:

@@ -10,6 +10,7 @@ from charterer.domain.money import Money
 from charterer.domain.time import Instant
 from charterer.simulate.model.ground_truth import Application, TrainerMeasurement, WidthRates
 from charterer.simulate.model.result import JobResult
+from charterer.simulate.model.sim_session import SimSession
 from charterer.simulate.model.workload import Submission
 
 
@@ -24,6 +25,7 @@ class SimJob:
     which it trains and writes no checkpoint; one ends every ``cycle`` seconds from ``cycle_from`` on. ``predicted`` and
     ``moves``: what the operator's planner wants remembered of the job (see Job). ``widths``, ``gpu_types``: as in the
     JobResult. ``resized_from``: the allocation with which it trains until pods that join its run in place are ready.
+    ``session``: of an interactive job, which trains nothing and runs cells.
     """
 
     id: JobId
@@ -53,6 +55,7 @@ class SimJob:
     widths: list[tuple[float, int]] = field(default_factory=list)
     gpu_types: list[tuple[float, str]] = field(default_factory=list)
     resized_from: Allocation | None = None
+    session: SimSession | None = None
     _width_rates: WidthRates = field(init=False)
 
     @property
@@ -69,7 +72,7 @@ class SimJob:
             since = self.advanced_to
             self._hold(allocation, now - since)
             trained = now - (self.training_from if self.training_from > since else since)
-            if trained > 0.0:
+            if trained > 0.0 and self.session is None:
                 self.done = self._width_rates.after(self.done, trained * self.pace)
                 self.progressed_at = now
         self.advanced_to = now
@@ -132,6 +135,7 @@ class SimJob:
             pool_gpu_seconds=dict(self.gpu_seconds),
             widths=tuple(self.widths),
             gpu_types=tuple(self.gpu_types),
+            cell_waits=() if self.session is None else tuple(self.session.waits),
         )
 
     def start_run(self, allocation: Allocation, gpu_type: str, training_from: float, now: Instant) -> None:

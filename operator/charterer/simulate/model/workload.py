@@ -9,6 +9,7 @@ from itertools import combinations
 from math import isfinite
 
 from charterer.sentences import count
+from charterer.simulate.model.sim_session import Notebook
 
 _NEEDED = ("name", "time", "application", "num_replicas")
 _SPEED_COLUMNS = ("application", "gpus", "seconds", "gpu_type")
@@ -35,7 +36,8 @@ def check_unique(names: Sequence[str], used: Collection[str], file: str) -> None
 class Submission:
     """A job submitted ``at`` seconds after the workload's beginning, whose owner asked for ``gpus`` GPUs.
 
-    ``batch``: the total batch size that its owner chose; 0 where the file does not say.
+    ``batch``: the total batch size that its owner chose; 0 where the file does not say. ``notebook``: what its owner
+    does with an interactive job; None for any other.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Submission:
     application: str
     gpus: int
     batch: int = 0
+    notebook: Notebook | None = None
 
 
 def read_workload(lines: Iterable[str], file: str, applications: Iterable[str]) -> tuple[Submission, ...]:

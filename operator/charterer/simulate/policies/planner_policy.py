@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from charterer.domain.plan import Allocate, Command, Plan, Release, Rent, moves_with
+from charterer.domain.plan import Allocate, Command, Plan, ReasonCode, Release, Rent, moves_with
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.simulate.engine.policy import Policy
@@ -40,12 +40,12 @@ class PlannerPolicy(Policy):
                     world.rent(command)
                 case Release(rental):
                     world.release(rental)
-                case Allocate(job, allocation):
+                case Allocate(job, allocation, why):
                     sim_job = world.jobs[job]
                     sim_job.predicted = sim_job.predicted or command.predicted
                     sim_job.moves = moves_with(snapshot.jobs[job], command)
                     if allocation is None:
-                        world.stop(sim_job)
+                        world.stop(sim_job, answer=why.code is ReasonCode.NO_GPU_WANTED)
                     else:
                         world.allocate(sim_job, allocation)
         world.changed = bool(plan.commands)

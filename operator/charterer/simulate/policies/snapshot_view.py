@@ -84,7 +84,8 @@ class SnapshotView:
             lasting = previous.lasting
         else:
             lasting = world.lasting_fields(sim_job)
-        job = training_job(lasting, sim_job.done, work, after(world.clock.start, sim_job.progressed_at))
+        usage = None if sim_job.session is None else sim_job.session.usage(world.clock.start)
+        job = training_job(lasting, sim_job.done, work, after(world.clock.start, sim_job.progressed_at), usage)
         return _PreviousJob(sim_job.version, sim_job.done, work, lasting, job)
 
     def _update_machines(self) -> None:

@@ -10,6 +10,7 @@ from charterer.api.models.trainingjob_status import JobState
 from charterer.controller.status.jobs import job_state, job_view
 from charterer.domain.job import Job, PodPhase, Run
 from charterer.domain.jobs.finish import CANNOT_START, IN_DOUBT, Finish, FinishKind
+from charterer.domain.jobs.interactive import Interactive
 from charterer.domain.money import ZERO
 from charterer.domain.plan import Reason, ReasonCode, Verdict
 from charterer.domain.reasons.facts_of_waits import NoPool
@@ -32,6 +33,9 @@ def placed(*runs: Run) -> Job:
         (placed(run(1, pod(ready=False))), JobState.RUNNING),
         (placed(run(1, pod(phase=PodPhase.SUCCEEDED), complete=at(9))), JobState.RUNNING),
         (placed(run(1, pod(phase=PodPhase.FAILED), failed=at(9))), JobState.STOPPING),
+        (job(interactive=Interactive(asks=3, answered=3)), JobState.IDLE),
+        (job(interactive=Interactive(asks=4, answered=3)), JobState.QUEUED),
+        (job(interactive=Interactive(asks=3, answered=3), runs=(run(1, pod()),)), JobState.STOPPING),
         (job(finish=Finish(FinishKind.FAILED, at(9), "BackoffLimitExceeded", "")), JobState.FAILED),
         (job(finish=Finish(FinishKind.FAILED, at(9), CANNOT_START, "")), JobState.CANNOT_START),
     ],

@@ -185,14 +185,14 @@ def test_the_queue_puts_the_most_weight_for_a_dollar_first_and_the_older_of_equa
     wide, narrow = world.job("wide", age_seconds=50), world.job("narrow")
     older, heavy = world.job("older", age_seconds=99), world.job("heavy", weight=5.0)
     keys = {
-        "wide": by_value(wide, option(8)),
-        "narrow": by_value(narrow, option(2)),
-        "older": by_value(older, option(2)),
-        "heavy": by_value(heavy, option(8)),
+        "wide": by_value(wide, wide.weight, option(8)),
+        "narrow": by_value(narrow, narrow.weight, option(2)),
+        "older": by_value(older, older.weight, option(2)),
+        "heavy": by_value(heavy, heavy.weight, option(8)),
     }
     assert sorted(keys, key=lambda name: keys[name]) == ["heavy", "older", "narrow", "wide"]
-    assert by_dollars(narrow, 10.0) < by_dollars(narrow, 20.0)
-    assert by_dollars(heavy, 10.0) < by_dollars(wide, 10.0)
+    assert by_dollars(narrow, narrow.weight, 10.0) < by_dollars(narrow, narrow.weight, 20.0)
+    assert by_dollars(heavy, heavy.weight, 10.0) < by_dollars(wide, wide.weight, 10.0)
 
 
 @given(st.floats(0.0, 1.0), st.integers(1, 200))

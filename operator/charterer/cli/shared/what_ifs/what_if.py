@@ -21,6 +21,7 @@ from charterer.domain.budget import Budget
 from charterer.domain.errors import InvalidObject
 from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.job import Job
+from charterer.domain.jobs.interactive import Interactive
 from charterer.domain.money import Money, Price
 from charterer.domain.pool import Pool, Quote
 from charterer.domain.snapshot import Snapshot
@@ -238,7 +239,15 @@ def _job_of(new: Job, before: Job) -> Job:
         finish=before.finish,
         replaced=before.replaced,
         predicted=before.predicted,
+        interactive=_sessions_of(new.interactive, before.interactive),
     )
+
+
+def _sessions_of(new: Interactive | None, before: Interactive | None) -> Interactive | None:
+    """What was asked and answered stays: a manifest need not say how often a GPU was asked for."""
+    if new is None or before is None:
+        return new
+    return replace(before, asks=max(new.asks, before.asks), hourly=new.hourly, idle_seconds=new.idle_seconds)
 
 
 def _budget_of(new: Budget, before: Budget | None) -> Budget:

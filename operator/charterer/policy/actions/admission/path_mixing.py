@@ -83,7 +83,7 @@ def in_order(jobs: Sequence[Job], ranked: Mapping[JobId, Sequence[Projection]], 
     """The queue: jobs with an option, in the order in which they are offered GPUs."""
 
     def key(job: Job) -> QueueKey:
-        best = ranked[job.id][0]
-        return by_value(job, best.option) if solution.feasible else by_dollars(job, best.dollars)
+        best, weight = ranked[job.id][0], solution.queue_weight(job)
+        return by_value(job, weight, best.option) if solution.feasible else by_dollars(job, weight, best.dollars)
 
     return sorted((job for job in jobs if job.id in ranked), key=key)

@@ -20,15 +20,15 @@ QueueItem = TypeVar("QueueItem", bound=Hashable)
 QueueKey = tuple[float, int, str]
 
 
-def by_value(job: Job, wanted: Option) -> QueueKey:
+def by_value(job: Job, weight: float, wanted: Option) -> QueueKey:
     """Sort key (ascending) while the budget is feasible."""
     price = wanted.price.micros_per_hour
-    return (-job.weight / price if price else float("-inf"), job.created, job.id)
+    return (-weight / price if price else float("-inf"), job.created, job.id)
 
 
-def by_dollars(job: Job, cost: float) -> QueueKey:
+def by_dollars(job: Job, weight: float, cost: float) -> QueueKey:
     """Sort key (ascending) while the budget is too small; ``cost`` is what the job still costs, in dollars."""
-    return (-job.weight / cost if cost else float("-inf"), job.created, job.id)
+    return (-weight / cost if cost else float("-inf"), job.created, job.id)
 
 
 def next_in_queue(parts: Mapping[QueueItem, float], taken: Mapping[QueueItem, int]) -> QueueItem:
