@@ -22,7 +22,7 @@ from charterer.cluster.paths import TRAINING_JOBS
 from tests.cluster.crd_cases import ROOT
 from tests.testbed.controlplane import ControlPlane
 
-SECONDS = 60.0
+SECONDS = 120.0
 """Until something counts as hanging, on a machine that is busy."""
 EXAMPLES = ROOT / "examples/interactive"
 SOURCE = ROOT / "trainer/src"

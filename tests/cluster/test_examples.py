@@ -13,7 +13,12 @@ from tests.cluster.crd_cases import ROOT
 from tests.cluster.raw_objects import create
 from tests.testbed.controlplane import ControlPlane
 
-FOLDERS = ("examples", "examples/karpenter", *sorted(map(str, (ROOT / "examples/training").glob("*/"))))
+FOLDERS = (
+    "examples",
+    "examples/interactive",
+    "examples/karpenter",
+    *sorted(map(str, (ROOT / "examples/training").glob("*/"))),
+)
 FILES = [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.yaml"))]
 EXAMPLES = [
     pytest.param(each, id=f"{path.relative_to(ROOT)}: {each['kind']} {each['metadata']['name']}")
