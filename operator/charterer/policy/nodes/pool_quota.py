@@ -115,11 +115,12 @@ class PoolQuota:
     def pool_room(self, nodes: FreeNodes, pool: Pool, gpus: int) -> PoolRoom:
         """The ``nodes`` there are, and those that the pool may still give, as many as ``gpus`` need.
 
-        Whatever limits the operator and the budgets have.
+        Each pool has all that the operator's limits allow, whatever limits the budgets have.
         """
         size = pool.gpus_per_node or 1
         there = sorted([*nodes.ready.free.items(), *nodes.booting.free.items()])
-        more = min(self._left(pool), -(-gpus // size))
+        most = min(self._left(pool), -(-gpus // size))
+        more = next((count for count in range(most, 0, -1) if self.room.allows(pool, count)), 0)
         new = {RentalId(f"{pool.id}/{number}"): size for number in range(more)}
         return PoolRoom(size, {name: max(free, 0) for name, free in there} | new)
 
