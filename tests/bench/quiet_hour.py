@@ -1,12 +1,12 @@
 """An hour without a fault on real nodes: findings, moves and replaced nodes, which should be none; memory; the bill.
 
-    python -m tests.bench.quiet_hour [--minutes 60] [--throttle CORES]
+    python -m tests.bench.quiet_hour [--minutes 60]
 
 Two JAX jobs of one class train with two pods each on real kubelets. A step computes for half a second (mostly a pause,
 as if a GPU computed) and waits for the other rank. Printed are all conditions that say what holds a job up, Warnings,
 changes of width, nodes replaced and rented, operator and trainers in MiB five minutes after the start and at the end,
-and ledger and bill. Other work on the machine makes it harder; its load is printed. ``--throttle`` gives the pods of
-one node so many CPUs, to see that the detector would tell (0.1). It needs root (`make nodes training`).
+and ledger and bill. Other work on the machine makes it harder; its load is printed. `tests/e2e/test_faults.py` shows
+that faults of such jobs are told. It needs root (`make nodes training`).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ async def warnings(bed: RealBed) -> set[str]:
     }
 
 
-async def measure(bed: RealBed, folder: Path, minutes: float, throttle: float | None) -> None:
+async def measure(bed: RealBed, folder: Path, minutes: float) -> None:
     """Train for so long, and print."""
     operator = bed.operator()
     await bed.pool(maxNodes=2 * len(JOBS) * PODS)
@@ -108,8 +108,6 @@ async def measure(bed: RealBed, folder: Path, minutes: float, throttle: float | 
         jobs.append(await Training.submit(bed, name, pod, PODS, profileName="regress", resizePolicy="Restart"))
     for job in jobs:
         await job.noted("trained", PODS, run=1)
-    if throttle is not None:
-        next(iter(bed.cluster.nodes.values())).throttle(throttle)
     print(f"all pods train at {time.strftime('%H:%M:%S')}", flush=True)
     seen = await watch(bed, operator, 60 * minutes)
     told = await warnings(bed)
@@ -134,7 +132,7 @@ async def measure(bed: RealBed, folder: Path, minutes: float, throttle: float | 
     await bed.close()
 
 
-async def run(minutes: float, throttle: float | None) -> None:
+async def run(minutes: float) -> None:
     """Open a cluster of real nodes, and measure."""
     prices = group("a100", instanceType="fake.a100-1x", gpusPerInstance=1, hourlyPrice="3.60", maxSize=8)
     with tempfile.TemporaryDirectory(prefix="charterer-bench-") as name:
@@ -143,18 +141,17 @@ async def run(minutes: float, throttle: float | None) -> None:
             folder.mkdir()
         with open_cluster(folders[0]) as cluster:
             async with open_real_bed(cluster, folders[1], [prices]) as bed:
-                await measure(bed, folders[2], minutes, throttle)
+                await measure(bed, folders[2], minutes)
 
 
 def main() -> None:
     """Read the arguments and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60, help="for how long (60)")
-    parser.add_argument("--throttle", type=float, metavar="CORES", help="CPUs of the pods of one node")
     arguments = parser.parse_args()
     if reason := node_programs.missing():
         sys.exit(reason)
-    asyncio.run(run(arguments.minutes, arguments.throttle))
+    asyncio.run(run(arguments.minutes))
 
 
 if __name__ == "__main__":
