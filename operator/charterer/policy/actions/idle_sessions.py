@@ -10,9 +10,9 @@ from charterer.domain.profile import DEFAULT_RESTART_SECONDS
 from charterer.domain.reasons import facts_of_jobs as of
 from charterer.domain.time import Instant, after, seconds_between
 from charterer.policy.actions.triage import JobTriage, KeptRuns
-from charterer.policy.budgets.solution import BudgetSolution, least_worth
+from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.hold_time import hold_seconds
-from charterer.policy.jobs.job_facts import JobFacts
+from charterer.policy.jobs.job_facts import JobFacts, least_worth
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.holdings import by_rental
 

@@ -36,7 +36,7 @@ from charterer.policy.budgets.spend_forecast import Forecast
 from charterer.policy.jobs.committed_cost import ClassInProgress
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.jobs.groups import JobGroup
-from charterer.policy.jobs.job_facts import job_facts, told_to_stop
+from charterer.policy.jobs.job_facts import job_facts, least_worth, told_to_stop
 from charterer.policy.nodes.accrued_cost import spent
 from charterer.policy.nodes.occupants import Occupant, all_occupants, occupants
 from charterer.policy.nodes.pool_nodes import PoolNodes
@@ -257,12 +257,6 @@ class BudgetSolution:
             if hourly is not None:
                 micros = min(micros, max(hourly.micros_per_hour, sum(there)))
         return Price(micros).dollars_per_second
-
-
-def least_worth(job: Job) -> float:
-    """Dollars that a second of the job's waiting is worth at least, as its owner says of an interactive job."""
-    told = job.interactive
-    return 0.0 if told is None or told.hourly is None else told.hourly.dollars_per_second
 
 
 def _class_verdict(budget: Budget, assignment: GroupAssignment) -> ClassVerdict:

@@ -134,6 +134,12 @@ def told_to_stop(job: Job) -> Job:
     return job if job.allocation is None else replace(job, allocation=None, replaced=(*job.replaced, job.allocation))
 
 
+def least_worth(job: Job) -> float:
+    """Dollars that a second of the job's waiting is worth at least, as its owner says of an interactive job."""
+    told = job.interactive
+    return 0.0 if told is None or told.hourly is None else told.hourly.dollars_per_second
+
+
 def next_run(job: Job) -> int:
     """The number of a new run."""
     return max(job.last_run, 0 if job.allocation is None else job.allocation.run) + 1

@@ -33,7 +33,8 @@ from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.reasons.facts_of_waits import WaitsForFragment, WaitsForOldNode
 from charterer.domain.time import Instant, after, seconds_between
-from charterer.policy.budgets.solution import BudgetSolution, least_worth
+from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.jobs.job_facts import least_worth
 from charterer.policy.outlook.placer import Placer
 from charterer.policy.solve.phase_dp import OptionKey, key_of
 
