@@ -234,15 +234,19 @@ class Notebooks:
         return await asyncio.to_thread(worker.wait, SECONDS)
 
 
-def _service_account(plane: ControlPlane, namespace: str, folder: Path) -> Path:
-    """What Kubernetes mounts into the notebook's pod; the account has what the example gives it, and nothing else."""
-    plane.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+def _service_account(plane: ControlPlane, namespace: str, folder: Path, spec: Mapping[str, Any]) -> Path:
+    """What Kubernetes mounts into the notebook's pod; the account has what the example gives it, and nothing else.
+
+    ``spec``: what the job of the example says otherwise.
+    """
     manifests = "".join((EXAMPLES / name).read_text() + "\n---\n" for name in ("notebook.yaml", "job.yaml"))
     objects = [each for each in yaml.safe_load_all(manifests) if each and each["kind"] not in ("Pod", "NetworkPolicy")]
     for each in objects:
         each["metadata"]["namespace"] = namespace
         for subject in each.get("subjects", ()):
             subject["namespace"] = namespace
+        if each["kind"] == "TrainingJob":
+            each["spec"].update(spec)
     plane.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(objects))
     account = folder / "account"
     account.mkdir()
@@ -254,8 +258,10 @@ def _service_account(plane: ControlPlane, namespace: str, folder: Path) -> Path:
     return account
 
 
-def _start(plane: ControlPlane, python: Path, folder: Path) -> tuple[Notebooks, subprocess.Popen[bytes]]:
-    namespace, secret, port = f"notebooks-{uuid.uuid4().hex[:6]}", uuid.uuid4().hex, free_port()
+def _start(
+    plane: ControlPlane, python: Path, folder: Path, namespace: str, spec: Mapping[str, Any]
+) -> tuple[Notebooks, subprocess.Popen[bytes]]:
+    secret, port = uuid.uuid4().hex, free_port()
     host, _, api_port = plane.url.removeprefix("https://").rpartition(":")
     environ = {
         **os.environ,
@@ -266,7 +272,7 @@ def _start(plane: ControlPlane, python: Path, folder: Path) -> tuple[Notebooks, 
         "JUPYTER_PATH": str(folder / "share/jupyter"),
         "KUBERNETES_SERVICE_HOST": host,
         "KUBERNETES_SERVICE_PORT": api_port,
-        "CHARTERER_SERVICE_ACCOUNT": str(_service_account(plane, namespace, folder)),
+        "CHARTERER_SERVICE_ACCOUNT": str(_service_account(plane, namespace, folder, spec)),
         "CHARTERER_GPU_KEYS": str(write_keys(folder / "keys")),
     }
     install = [str(python), "-m", "charterer_trainer.jupyter", "install", "--prefix", str(folder)]
@@ -279,9 +285,14 @@ def _start(plane: ControlPlane, python: Path, folder: Path) -> tuple[Notebooks, 
 
 
 @asynccontextmanager
-async def notebooks(plane: ControlPlane, python: Path, folder: Path) -> AsyncIterator[Notebooks]:
-    """A server of its own, with the rights that the example's Role gives."""
-    made, server = await asyncio.to_thread(_start, plane, python, folder)
+async def notebooks(
+    plane: ControlPlane, python: Path, folder: Path, namespace: str, **spec: Any
+) -> AsyncIterator[Notebooks]:
+    """A server of its own, with the rights that the example's Role gives in that namespace, and the example's job.
+
+    ``spec``: what that job says otherwise.
+    """
+    made, server = await asyncio.to_thread(_start, plane, python, folder, namespace, spec)
     try:
         await made.answers(lambda: (server.poll(), (folder / "jupyter.log").read_text()))
         yield made

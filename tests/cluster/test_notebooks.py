@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import uuid
 from collections.abc import AsyncIterator
 
 import pytest
@@ -20,7 +21,9 @@ async def server(api: ControlPlane, tmp_path_factory: pytest.TempPathFactory) ->
     python = JUPYTER.find()
     if python is None:
         pytest.skip("Jupyter has not been installed for tests: run `make training`")
-    async with notebooks(api, python, tmp_path_factory.mktemp("notebooks")) as made:
+    namespace = f"notebooks-{uuid.uuid4().hex[:6]}"
+    api.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+    async with notebooks(api, python, tmp_path_factory.mktemp("notebooks"), namespace) as made:
         yield made
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests import outcome
 from tests.testbed import node_programs
 from tests.testbed.bed import group
-from tests.testbed.frameworks import JAX, TORCH, Framework
+from tests.testbed.frameworks import JAX, JUPYTER, TORCH, Framework
 from tests.testbed.real_bed import RealBed, RealCluster, open_cluster, open_real_bed
 
 MARK = "real_nodes"
@@ -82,6 +82,12 @@ def jax_python() -> Path:
 def torch_python() -> Path:
     """An interpreter that has torch, likewise."""
     return _python(TORCH)
+
+
+@pytest.fixture(scope="session")
+def jupyter_python() -> Path:
+    """An interpreter that has Jupyter, likewise."""
+    return _python(JUPYTER)
 
 
 def _python(framework: Framework) -> Path:
