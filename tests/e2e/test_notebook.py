@@ -65,7 +65,7 @@ async def test_cells_get_a_gpu_and_their_values_come_home_when_it_goes_back(
                 with _forwarded(real_bed, run, port):
                     assert (await cell.done()).text.endswith(f"'{run}'"), cell.text
                     assert cell.shown[0].startswith("Waiting for a GPU: ")
-                    await real_bed.until(lambda run=run: _sessions(real_bed).get("answered") == run)
+                    await _answered(real_bed, run)
                     assert (await front.run("print(counts)")).text == f"{[*range(1, run + 2)]}\n"
                 await real_bed.until(lambda: real_bed.state(_JOB) == "Idle")
         runs = real_bed.tj(_JOB)["runs"]
@@ -77,3 +77,8 @@ async def test_cells_get_a_gpu_and_their_values_come_home_when_it_goes_back(
 def _sessions(bed: RealBed) -> Mapping[str, Any]:
     found: Mapping[str, Any] = bed.tj(_JOB).get("interactive") or {}
     return found
+
+
+async def _answered(bed: RealBed, ask: int) -> None:
+    """Wait until that ask is answered: its GPU is given back."""
+    await bed.until(lambda: _sessions(bed).get("answered") == ask)
