@@ -5,9 +5,9 @@
 Jobs of one 8-GPU node and about four hours arrive all the time, one every two hours on average; the second pool costs
 1.5 times as much. The first gives no node from 9 to 17 on working days (``office``), or for three hours on average
 after nine in which it does, at any time (``random``). Two weeks pass before anything is measured. For each value of a
-job's hour: the mean hours from submission to completion, the mean dollars of a job, restarts, and by how much time and
-money together change, seed by seed, with what is known of the hours (``learnWaits``) against without it, where only the
-last row of refusals counts.
+job's hour: the mean hours from submission to completion, the mean dollars of a job, and restarts, without what is known
+of waits (only the last row of refusals counts), with the pool's mean instead of the hour of the week, and as it is
+(``learnWaits``); and by how much time and money together change, seed by seed, as it is against each of the other two.
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
+from math import sqrt
 from random import Random
+from unittest.mock import patch
 
 from charterer.domain.ids import Rate
 from charterer.domain.job import Widths
 from charterer.domain.money import Price
-from charterer.domain.time import parse_instant
+from charterer.domain.nodes.waits import SLOTS, LaunchHistory
+from charterer.domain.time import Instant, parse_instant
+from charterer.estimate.nodes import waits
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
 from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
@@ -73,6 +77,8 @@ def _random(ends: float, draw: Random) -> Stock:
     return tuple(found)
 
 
+KNOWN = ("nothing", "mean", "hour")
+"""What is known of a pool's waits."""
 _PATTERNS = {"office": _office, "random": _random}
 
 
@@ -108,12 +114,25 @@ def _scenario(pattern: str, seed: int, value: float, learns: bool, ends: float) 
     )
 
 
-def _simulate(pattern: str, seed: int, value: float, weeks: int, learns: bool) -> _Figures:
-    scenario = _scenario(pattern, seed, value, learns, _LEARNING + weeks * _WEEK)
+def _same_every_hour(launches: LaunchHistory, now: Instant) -> waits._Week:
+    """What a pool is expected to do, if every hour of the week were as its mean."""
+    keep = waits._kept(launches, now)
+    given, refused = sum(launches.given) * keep + waits.TRUSTED_HOURS, sum(launches.refused) * keep
+    hours = given + refused
+    mean = given / hours
+    deviation = sqrt(mean * (1.0 - mean) / (hours + 1.0))
+    seen = hours - waits.TRUSTED_HOURS
+    return waits._Week(*((each,) * SLOTS for each in (mean, deviation, seen)))
+
+
+def _simulate(pattern: str, seed: int, value: float, weeks: int, known: str) -> _Figures:
+    scenario = _scenario(pattern, seed, value, known != "nothing", _LEARNING + weeks * _WEEK)
     memo = Memo()
     by_class = {class_of("sft"): scenario.applications["sft"]}
     knowledge = ExactKnowledge(exact_profiles(by_class, _RESTART_SECONDS))
-    result = Simulation(scenario, lambda snapshot: plan(snapshot, memo), knowledge).run()
+    week = _same_every_hour if known == "mean" else waits._week
+    with patch.object(waits, "_week", week):
+        result = Simulation(scenario, lambda snapshot: plan(snapshot, memo), knowledge).run()
     jobs = [job for job in result.jobs if job.submitted >= _LEARNING]
     seconds = [job.completion_seconds for job in jobs if job.completion_seconds is not None]
     assert len(seconds) == len(jobs), "all end"
@@ -142,20 +161,19 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--pattern", nargs="+", choices=list(_PATTERNS), default=list(_PATTERNS))
     given = parser.parse_args()
-    print("stock   a job's hour   without: hours, $, restarts    with: hours, $, restarts   together, by seed")
+    print("stock   a job's hour   hours, $, restarts of each kind of knowledge; together, by seed")
     for pattern, value in product(given.pattern, _VALUES):
         runs = {
-            learns: [_simulate(pattern, seed, value, given.weeks, learns) for seed in range(1, given.seeds + 1)]
-            for learns in (False, True)
+            known: [_simulate(pattern, seed, value, given.weeks, known) for seed in range(1, given.seeds + 1)]
+            for known in KNOWN
         }
-        gains = [
-            (value * now.hours + now.dollars) / (value * before.hours + before.dollars) - 1.0
-            for before, now in zip(runs[False], runs[True], strict=True)
-        ]
+        costs = {known: [value * run.hours + run.dollars for run in found] for known, found in runs.items()}
         texts = [f"{mean.hours:8.2f} {mean.dollars:8.2f} {mean.restarts:5.2f}" for mean in map(_mean, runs.values())]
-        print(
-            f"{pattern:6} {value:12g} {'   '.join(texts)}   {', '.join(f'{gain:+.1%}' for gain in gains)}", flush=True
-        )
+        gains = []
+        for known in KNOWN[:-1]:
+            against = zip(costs[KNOWN[-1]], costs[known], strict=True)
+            gains.append(f"against {known} " + ", ".join(f"{now / before - 1.0:+.1%}" for now, before in against))
+        print(f"{pattern:6} {value:12g} {'   '.join(texts)}   {'; '.join(gains)}", flush=True)
 
 
 if __name__ == "__main__":

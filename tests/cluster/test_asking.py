@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from charterer.cluster.client import RawObject
 from charterer_trainer.jupyter.cluster import Cluster, ClusterError
 from tests.cluster.crd_cases import make
-from tests.cluster.raw_objects import create
+from tests.cluster.raw_objects import create, delete
 from tests.testbed.controlplane import ControlPlane
 
 
@@ -20,12 +22,25 @@ def account(api: ControlPlane, tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def jobs(api: ControlPlane) -> Iterator[Callable[..., None]]:
+    """Creates a TrainingJob of that name, which is deleted at the end."""
+    made: list[RawObject] = []
+
+    def create_job(name: str, **spec: object) -> None:
+        made.append(create(api, make("TrainingJob", name, **spec)))
+
+    yield create_job
+    for raw in made:
+        delete(api, raw)
+
+
 def cluster(api: ControlPlane, account: Path, job: str) -> Cluster:
     return Cluster(api.url.removeprefix("https://"), account, "default", job)
 
 
-def test_asks_are_counted_up_and_taken_back(api: ControlPlane, account: Path) -> None:
-    create(api, make("TrainingJob", "asked", interactive={}))
+def test_asks_are_counted_up_and_taken_back(api: ControlPlane, account: Path, jobs: Callable[..., None]) -> None:
+    jobs("asked", interactive={})
     job = cluster(api, account, "asked")
     assert [job.ask(), job.ask()] == [1, 2]
     path = "/apis/charterer.dev/v1alpha1/namespaces/default/trainingjobs/asked/status"
@@ -36,14 +51,14 @@ def test_asks_are_counted_up_and_taken_back(api: ControlPlane, account: Path) ->
     assert job.ask() == 8
 
 
-def test_a_job_that_never_gets_a_gpu_is_told_of(api: ControlPlane, account: Path) -> None:
-    create(api, make("TrainingJob", "ended", interactive={}))
+def test_a_job_that_never_gets_a_gpu_is_told_of(api: ControlPlane, account: Path, jobs: Callable[..., None]) -> None:
+    jobs("ended", interactive={})
     finish = {"kind": "Failed", "at": "2026-01-01T00:00:00Z", "reason": "X", "message": "it failed 4 times"}
     path = "/apis/charterer.dev/v1alpha1/namespaces/default/trainingjobs/ended/status"
     api.call("PATCH", path, {"status": {"finish": finish}})
     with pytest.raises(ClusterError, match="default/ended gets no GPU any more: it is Failed: it failed 4 times"):
         cluster(api, account, "ended").ask()
-    create(api, make("TrainingJob", "plain"))
+    jobs("plain")
     with pytest.raises(ClusterError, match=r"default/plain has no spec.interactive: create it with one"):
         cluster(api, account, "plain").ask()
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from charterer.cluster.paths import TRAINING_JOBS
 from tests.cluster.notebooks import SECONDS, Notebooks, notebooks
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.frameworks import JUPYTER
@@ -25,6 +26,7 @@ async def server(api: ControlPlane, tmp_path_factory: pytest.TempPathFactory) ->
     api.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
     async with notebooks(api, python, tmp_path_factory.mktemp("notebooks"), namespace) as made:
         yield made
+    api.call("DELETE", TRAINING_JOBS.one("notebook-gpu", namespace))
 
 
 @pytest.fixture
