@@ -6,9 +6,11 @@ import asyncio
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from charterer.cluster.paths import TRAINING_JOBS
 from tests.cluster.notebooks import Notebooks, notebooks
 from tests.e2e.support import REAL_NODES, SCRIPTS
 from tests.testbed.frameworks import JAX
@@ -16,6 +18,8 @@ from tests.testbed.real_bed import RealBed
 from tests.testbed.training_pods import TrainingPod
 
 pytestmark = REAL_NODES
+_LONG = 3600
+"""Seconds for which a GPU that is not used is held, while a test is not done with it."""
 _JOB, _KEYS, _PORT = "notebook-gpu", "/var/run/secrets/notebook-gpu", 8786
 
 
@@ -48,7 +52,7 @@ async def test_cells_get_a_gpu_and_their_values_come_home_when_it_goes_back(
     await real_bed.pool(maxNodes=1)
     await real_bed.budget()
     (tmp_path / "worker").mkdir()
-    spec = {"template": _worker(jupyter_python, tmp_path / "worker"), "interactive": {"idleSeconds": 1}}
+    spec = {"template": _worker(jupyter_python, tmp_path / "worker"), "interactive": {"idleSeconds": _LONG}}
     server: Notebooks
     async with notebooks(real_bed.plane, jupyter_python, tmp_path, real_bed.namespace, **spec) as server:
         keys = (f"--cert={server.keys}/tls.crt", f"--key={server.keys}/tls.key")
@@ -65,9 +69,11 @@ async def test_cells_get_a_gpu_and_their_values_come_home_when_it_goes_back(
                 with _forwarded(real_bed, run, port):
                     assert (await cell.done()).text.endswith(f"'{run}'"), cell.text
                     assert cell.shown[0].startswith("Waiting for a GPU: ")
-                    await _answered(real_bed, run)
+                    await _holds(real_bed, 1)
+                    await real_bed.until(partial(_is_answered, real_bed, run))
                     assert (await front.run("print(counts)")).text == f"{[*range(1, run + 2)]}\n"
                 await real_bed.until(lambda: real_bed.state(_JOB) == "Idle")
+                await _holds(real_bed, _LONG)
         runs = real_bed.tj(_JOB)["runs"]
         assert [(each["outcome"], each["number"]) for each in runs] == [("Stopped", 1), ("Stopped", 2)]
         assert _sessions(real_bed)["startSeconds"] > 0
@@ -79,6 +85,12 @@ def _sessions(bed: RealBed) -> Mapping[str, Any]:
     return found
 
 
-async def _answered(bed: RealBed, ask: int) -> None:
-    """Wait until that ask is answered: its GPU is given back."""
-    await bed.until(lambda: _sessions(bed).get("answered") == ask)
+async def _holds(bed: RealBed, seconds: float) -> None:
+    """The job's owner wants a GPU that is not used to be held for so long."""
+    change = {"spec": {"interactive": {"idleSeconds": seconds}}}
+    await bed.kube.merge_patch(TRAINING_JOBS.one(_JOB, bed.namespace), change)
+
+
+def _is_answered(bed: RealBed, ask: int) -> bool:
+    """Whether that ask is answered: its GPU is given back."""
+    return _sessions(bed).get("answered") == ask

@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from charterer.domain.money import Money
 from charterer.domain.profile import Amdahl, PowerLaw, SpeedCurve
+from charterer.policy.explain.frontier import Frontier
 from charterer.policy.planner import solve_budgets
 from tests.worlds import World
 
@@ -72,9 +74,19 @@ def least(made: World) -> float:
 
 
 def figures(made: World) -> Figures:
-    """The class mixes, so that what is allowed is spent to the last dollar."""
+    """What the class is given; where its arrivals are known, in the long run of what is allowed."""
     (solution,) = solve_budgets(made.snapshot())
     (assignment,) = solution.assignments.values()
+    frontier = Frontier(solution)
+    if not frontier.empty:
+        point = frontier.at(Money.of(solution.allowed * frontier.period_seconds))
+        return Figures(
+            hours=(point.mean_seconds or 0.0) / 3600.0,
+            dollars=point.spend.dollars / frontier.period_seconds / assignment.arrivals,
+            most=assignment.group.most * 3600.0,
+            rate=point.rate * 3600.0,
+            feasible=point.mean_seconds is not None,
+        )
     return Figures(
         hours=assignment.mean_seconds / 3600.0,
         dollars=assignment.mean_dollars,

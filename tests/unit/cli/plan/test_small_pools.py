@@ -56,6 +56,7 @@ def test_the_operators_own_limits_are_said_with_what_counts_against_them(monkeyp
     assert (
         "The operator's own limits are 2 nodes and $100.00/h in all; it has 1 node, which cost up to $16.00/h." in said
     )
+    assert "pool near: the operator's own limits allow no more than 2 nodes; one more node is worth" in said
     told = json.loads(charterer("plan", "-o", "json").stdout)
     assert told["operatorLimits"] == {"nodes": 2, "hourly": "100.00", "hasNodes": 1, "hasHourly": "16.00"}
     assert "OperatorLimit" in {job["reason"] for job in told["jobs"]}
