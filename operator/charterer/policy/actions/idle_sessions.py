@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import inf
 
 from charterer.domain.jobs.sessions import idle_since, usage_of_run
-from charterer.domain.plan import ReasonCode
+from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.profile import DEFAULT_RESTART_SECONDS
 from charterer.domain.reasons import facts_of_jobs as of
 from charterer.domain.time import Instant, after, seconds_between
-from charterer.policy.actions.triage import JobTriage, KeptRuns
+from charterer.policy.actions.triage import JobTriage
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.hold_time import hold_seconds
 from charterer.policy.jobs.job_facts import JobFacts, least_worth
@@ -23,13 +23,7 @@ def give_back_idle(result: JobTriage, solution: BudgetSolution) -> list[Instant]
     Those that have to leave their nodes, and use none, do so at once: nobody waits for their next run.
     """
     again: list[Instant] = []
-    for at, kept in enumerate(result.running):
-        idle = [facts for facts in kept.group.sessions if facts.job.id in kept.runners]
-        stopped = {facts.job.id for facts in idle if _stop_if_idle(facts, result, again, solution)}
-        if stopped:
-            goes_on = {name: facts for name, facts in kept.runners.items() if name not in stopped}
-            result.running[at] = KeptRuns(kept.group, goes_on)
-    result.running = [kept for kept in result.running if kept.runners]
+    result.stop_running(lambda group: group.sessions, lambda facts: _if_idle(facts, result, again, solution))
     idle_jobs = [job for job, _ in result.leaving if idle_since(job) is not None]
     if idle_jobs:
         result.leaving = [(job, why) for job, why in result.leaving if idle_since(job) is None]
@@ -37,21 +31,20 @@ def give_back_idle(result: JobTriage, solution: BudgetSolution) -> list[Instant]
     return again
 
 
-def _stop_if_idle(facts: JobFacts, result: JobTriage, again: list[Instant], solution: BudgetSolution) -> bool:
+def _if_idle(facts: JobFacts, result: JobTriage, again: list[Instant], solution: BudgetSolution) -> Reason | None:
+    """Why the job gives its GPUs back now; None, and until when it holds them, where it does not."""
     job, since = facts.job, idle_since(facts.job)
     if since is None:
-        return False
+        return None
     most = seconds_held(facts, solution)
     if most == inf:
-        return False
+        return None
     until = after(since, most)
     if solution.now >= until:
-        idle = of.GivenBack(seconds_between(since, solution.now), most)
-        result.stopped.append((job, reason(ReasonCode.NO_GPU_WANTED, idle)))
-        return True
+        return reason(ReasonCode.NO_GPU_WANTED, of.GivenBack(seconds_between(since, solution.now), most))
     again.append(until)
     result.unused[job.id] = of.NoCellRuns(since, until)
-    return False
+    return None
 
 
 def seconds_held(facts: JobFacts, solution: BudgetSolution) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from math import inf
 
@@ -63,6 +63,19 @@ class JobTriage:
     backing_off: list[tuple[Job, Instant]] = field(default_factory=list)
     unused: dict[JobId, of_jobs.NoCellRuns] = field(default_factory=dict)
     again_at: list[Instant] = field(default_factory=list)
+
+    def stop_running(
+        self, candidates: Callable[[JobGroup], Iterable[JobFacts]], why: Callable[[JobFacts], Reason | None]
+    ) -> None:
+        """Move those of each group's candidates that run on, and for whom there is a reason, to those stopped."""
+        for at, kept in enumerate(self.running):
+            running = [facts for facts in candidates(kept.group) if facts.job.id in kept.runners]
+            stopped = {facts.job.id: because for facts in running if (because := why(facts)) is not None}
+            if stopped:
+                self.stopped += [(kept.runners[name].job, because) for name, because in stopped.items()]
+                goes_on = {name: facts for name, facts in kept.runners.items() if name not in stopped}
+                self.running[at] = KeptRuns(kept.group, goes_on)
+        self.running = [kept for kept in self.running if kept.runners]
 
 
 def triage(groups: Iterable[JobGroup], ending: Mapping[RentalId, Reason], inputs: PlanInputs) -> JobTriage:
