@@ -15,7 +15,6 @@ import argparse
 import asyncio
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,12 +25,12 @@ import psutil
 
 from charterer.cluster.paths import EVENTS, GPU_BUDGETS, TRAINING_JOBS
 from charterer.domain.reports.bottleneck import BottleneckKind
+from tests.bench._real_bed import real_bench_bed
 from tests.e2e.support import SCRIPTS, Training
 from tests.testbed import cgroups, node_programs
-from tests.testbed.bed import group
 from tests.testbed.frameworks import JAX
 from tests.testbed.operators import OperatorProcess
-from tests.testbed.real_bed import RealBed, open_cluster, open_real_bed
+from tests.testbed.real_bed import RealBed
 from tests.testbed.training_pods import jax_pod
 
 JOBS, PODS = ("first", "second"), 2
@@ -134,14 +133,8 @@ async def measure(bed: RealBed, folder: Path, minutes: float) -> None:
 
 async def run(minutes: float) -> None:
     """Open a cluster of real nodes, and measure."""
-    prices = group("a100", instanceType="fake.a100-1x", gpusPerInstance=1, hourlyPrice="3.60", maxSize=8)
-    with tempfile.TemporaryDirectory(prefix="charterer-bench-") as name:
-        folders = [Path(name) / part for part in ("cluster", "bed", "jobs")]
-        for folder in folders:
-            folder.mkdir()
-        with open_cluster(folders[0]) as cluster:
-            async with open_real_bed(cluster, folders[1], [prices]) as bed:
-                await measure(bed, folders[2], minutes)
+    async with real_bench_bed(8) as (bed, jobs):
+        await measure(bed, jobs, minutes)
 
 
 def main() -> None:

@@ -16,7 +16,6 @@ import asyncio
 import os
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -27,11 +26,11 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from tests.bench._real_bed import real_bench_bed
 from tests.e2e.support import SCRIPTS, Training
 from tests.testbed import node_programs
-from tests.testbed.bed import group
 from tests.testbed.frameworks import JAX, TORCH
-from tests.testbed.real_bed import RealBed, open_cluster, open_real_bed
+from tests.testbed.real_bed import RealBed
 from tests.testbed.training_pods import TrainingPod, jax_pod, torch_pod
 
 PHASES: Mapping[str, str] = {
@@ -227,14 +226,8 @@ def draw(bars: Mapping[str, Mapping[str, float]], words: Mapping[str, str], file
 async def run(framework: str, times: int, picture: Path | None) -> None:
     """Measure, print and draw."""
     before = os.getloadavg()[0]
-    prices = group("a100", instanceType="fake.a100-1x", gpusPerInstance=1, hourlyPrice="3.60", maxSize=2)
-    with tempfile.TemporaryDirectory(prefix="charterer-bench-") as name:
-        folders = [Path(name) / part for part in ("cluster", "bed", "jobs")]
-        for folder in folders:
-            folder.mkdir()
-        with open_cluster(folders[0]) as cluster:
-            async with open_real_bed(cluster, folders[1], [prices]) as bed:
-                restarts, processor, changes = await measure(bed, *FRAMEWORKS[framework](folders[2]), times)
+    async with real_bench_bed(2) as (bed, jobs):
+        restarts, processor, changes = await measure(bed, *FRAMEWORKS[framework](jobs), times)
     print(f"{framework}, load averages {before:.1f} before and {os.getloadavg()[0]:.1f} after")
     kinds = {
         "restart, 1 to 2 pods": restarts[::2],

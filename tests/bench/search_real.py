@@ -16,18 +16,17 @@ import argparse
 import asyncio
 import os
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from charterer.cluster.paths import SPEEDUP_PROFILES
+from tests.bench._real_bed import real_bench_bed
 from tests.e2e.support import SCRIPTS, Training
 from tests.testbed import node_programs
-from tests.testbed.bed import group
 from tests.testbed.frameworks import JAX
-from tests.testbed.real_bed import RealBed, open_cluster, open_real_bed
+from tests.testbed.real_bed import RealBed
 from tests.testbed.training_pods import TrainingPod, jax_pod
 
 WIDTHS = (1, 2, 3)
@@ -129,14 +128,8 @@ def _words(used: Usage, best: Usage, rate: float) -> str:
 
 async def run(steps: int, jobs: int, rate: float) -> None:
     """Open a cluster of real nodes, and measure."""
-    prices = group("a100", instanceType="fake.a100-1x", gpusPerInstance=1, hourlyPrice=f"{PRICE:.2f}", maxSize=8)
-    with tempfile.TemporaryDirectory(prefix="charterer-bench-") as name:
-        folders = [Path(name) / part for part in ("cluster", "bed", "jobs")]
-        for folder in folders:
-            folder.mkdir()
-        with open_cluster(folders[0]) as cluster:
-            async with open_real_bed(cluster, folders[1], [prices]) as bed:
-                await measure(bed, folders[2], steps, jobs, rate)
+    async with real_bench_bed(8, PRICE) as (bed, folder):
+        await measure(bed, folder, steps, jobs, rate)
 
 
 def main() -> None:
