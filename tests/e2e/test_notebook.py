@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shlex
+import signal
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -35,14 +38,24 @@ def _worker(python: Path, folder: Path) -> Mapping[str, Any]:
 
 @contextmanager
 def _forwarded(bed: RealBed, run: int, port: int) -> Iterator[None]:
-    """The port of the worker's pod is on this machine, as for a notebook outside the cluster."""
+    """The port of the worker's pod is on this machine, as for a notebook outside the cluster.
+
+    kubectl ends its forward when the pod refuses a connection, as the worker does until it listens; it begins again.
+    """
     (pod,) = [each for each in bed.pods(_JOB) if each["metadata"]["name"].startswith(f"{_JOB}-r{run}-")]
     name, ports = pod["metadata"]["name"], f"{port}:{_PORT}"
     kubectl = [str(bed.plane.binaries.kubectl), f"--kubeconfig={bed.plane.kubeconfig}", "-n", bed.namespace]
-    command = [*kubectl, "port-forward", name, ports]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as forward:
-        yield
-        forward.kill()
+    command = shlex.join([*kubectl, "port-forward", name, ports])
+    with subprocess.Popen(
+        ["sh", "-c", f"while ! {command}; do sleep 0.2; done"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as forward:
+        try:
+            yield
+        finally:
+            os.killpg(forward.pid, signal.SIGKILL)
 
 
 async def test_cells_get_a_gpu_and_their_values_come_home_when_it_goes_back(
