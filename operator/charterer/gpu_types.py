@@ -8,12 +8,15 @@ waits for its data or its CPU, it is not slower at all: so it was for 8 of 26 ki
 
 The figures are the vendor's data sheets, for one GPU: dense FP16 or BF16 tensor throughput (FP32 for the K80 and FP16
 for the P100, which have no tensor cores), and the bandwidth of the form with the fastest memory.
+
+A MIG slice is a type of its own, with the name that NVIDIA's feature discovery gives it: the GPU's, ``-MIG-`` and the
+profile. It is as slow as its part of the compute units at worst, and as fast as the whole GPU at best.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from math import sqrt
 
@@ -55,8 +58,11 @@ DATA_SHEETS: Mapping[str, DataSheet] = {
 
 def data_sheet(gpu_type: str) -> DataSheet | None:
     """The data sheet of the model that a type's name contains; None for a model that is not in the table."""
-    words = re.split(r"[^A-Z0-9]+", gpu_type.upper())
-    return next((DATA_SHEETS[word] for word in words if word in DATA_SHEETS), None)
+    return next((DATA_SHEETS[word] for word in _words(gpu_type) if word in DATA_SHEETS), None)
+
+
+def _words(gpu_type: str) -> list[str]:
+    return re.split(r"[^A-Z0-9]+", whole_type(gpu_type).upper())
 
 
 def relative_speeds(gpu_types: Iterable[str]) -> Mapping[str, RelativeSpeed]:
@@ -65,10 +71,90 @@ def relative_speeds(gpu_types: Iterable[str]) -> Mapping[str, RelativeSpeed]:
     known = {gpu_type: sheet for gpu_type, sheet in sheets.items() if sheet is not None}
     if not known or len(known) < len(sheets):
         return {}
-    fastest = max(known.values(), key=lambda sheet: sheet.teraflops * sheet.bandwidth)
-    return {gpu_type: _relative(sheet, fastest) for gpu_type, sheet in known.items()}
+    fastest = max(known, key=lambda each: known[each].teraflops * known[each].bandwidth * compute_part(each) ** 2)
+    return {gpu_type: _relative(sheet, known[fastest], *_parts(gpu_type, fastest)) for gpu_type, sheet in known.items()}
 
 
-def _relative(sheet: DataSheet, fastest: DataSheet) -> RelativeSpeed:
+def _relative(sheet: DataSheet, fastest: DataSheet, estimate: float, low: float) -> RelativeSpeed:
+    """``estimate``, ``low``: what a slice has of the fastest type's speed, if their GPUs are alike."""
     arithmetic, memory = sheet.teraflops / fastest.teraflops, sheet.bandwidth / fastest.bandwidth
-    return RelativeSpeed(sqrt(arithmetic * memory), min(arithmetic, memory), 1.0)
+    return RelativeSpeed(min(sqrt(arithmetic * memory) * estimate, 1.0), min(min(arithmetic, memory) * low, 1.0), 1.0)
+
+
+def _parts(gpu_type: str, fastest: str) -> tuple[float, float]:
+    return slice_speed(gpu_type) / slice_speed(fastest), compute_part(gpu_type) / compute_part(fastest)
+
+
+# --- slices -----------------------------------------------------------------------------------------------------------
+
+_MIG = "-MIG-"
+
+
+@dataclass(frozen=True, slots=True)
+class MigLayouts:
+    """The ways to cut a GPU into equal slices. ``units``: its compute units; ``slices``: slices a GPU by profile.
+
+    The number before the g of a profile is the compute units of a slice.
+    """
+
+    units: int
+    slices: Mapping[str, int]
+
+
+_80_GB = MigLayouts(7, {"1g.10gb": 7, "1g.20gb": 4, "2g.20gb": 3, "3g.40gb": 2})
+MIG_LAYOUTS: Mapping[tuple[str, str], MigLayouts] = {
+    ("A30", "24GB"): MigLayouts(4, {"1g.6gb": 4, "2g.12gb": 2}),
+    ("A100", "40GB"): MigLayouts(7, {"1g.5gb": 7, "1g.10gb": 4, "2g.10gb": 3, "3g.20gb": 2}),
+    ("A100", "80GB"): _80_GB,
+    ("H100", "80GB"): _80_GB,
+    ("H100", "94GB"): MigLayouts(7, {"1g.12gb": 7, "1g.24gb": 4, "2g.24gb": 3, "3g.47gb": 2}),
+    ("H100", "96GB"): MigLayouts(7, {"1g.12gb": 7, "1g.24gb": 4, "2g.24gb": 3, "3g.48gb": 2}),
+    ("H200", "141GB"): MigLayouts(7, {"1g.18gb": 7, "1g.35gb": 4, "2g.35gb": 3, "3g.71gb": 2}),
+    ("B200", "180GB"): MigLayouts(7, {"1g.23gb": 7, "1g.45gb": 4, "2g.45gb": 3, "3g.90gb": 2}),
+}
+"""By model and memory, of NVIDIA's MIG user guide (Supported MIG Profiles): the profiles of which a GPU holds two or more,
+without those with media extensions, of which it holds one."""
+_MEMORY: Mapping[str, str] = {"A30": "24GB", "A100": "40GB", "H100": "80GB", "H200": "141GB", "B200": "180GB"}
+"""Of a type whose name does not say it: ``nvidia-tesla-a100`` and ``NVIDIA-H100-PCIe`` are these."""
+
+
+def slice_type(gpu_type: str, profile: str) -> str:
+    """The type of a GPU's slices."""
+    return f"{gpu_type}{_MIG}{profile}"
+
+
+def whole_type(gpu_type: str) -> str:
+    """The type of the GPU that a slice is of; a whole GPU's own."""
+    return gpu_type.partition(_MIG)[0]
+
+
+def slice_profile(gpu_type: str) -> str:
+    """The MIG profile of a slice; empty for a whole GPU."""
+    return gpu_type.partition(_MIG)[2]
+
+
+def mig_layouts(gpu_type: str) -> MigLayouts | None:
+    """How GPUs of this type can be cut; None where they cannot be, or where that is not known."""
+    words = _words(gpu_type)
+    model = next((word for word in words if word in _MEMORY), "")
+    said = (size for size in words if (model, size) in MIG_LAYOUTS)
+    by_form = "94GB" if model == "H100" and "NVL" in words else _MEMORY.get(model, "")
+    return MIG_LAYOUTS.get((model, next(said, by_form)))
+
+
+def compute_part(gpu_type: str) -> float:
+    """The part of its GPU's compute units that a slice has, and so its speed at worst; 1 for a whole GPU."""
+    profile, layouts = slice_profile(gpu_type), mig_layouts(gpu_type)
+    units = profile.partition("g")[0]
+    return int(units) / layouts.units if layouts is not None and units.isdecimal() else 1.0
+
+
+def slice_speed(gpu_type: str) -> float:
+    """The speed that is expected of a slice as a part of its GPU's: in the middle, by logarithms, of worst and best."""
+    return sqrt(compute_part(gpu_type))
+
+
+def may_use(gpu_type: str, allowed: Collection[str], slices: Collection[str]) -> bool:
+    """Whether a job may use a type: ``allowed`` names whole GPUs (empty: any), ``slices`` the profiles that it takes."""
+    profile = slice_profile(gpu_type)
+    return (not allowed or whole_type(gpu_type) in allowed) and (not profile or profile in slices)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from charterer.domain.ids import JobId
-from charterer.domain.option import GPU
+from charterer.domain import option
 
 GROUP: Final = "charterer.dev"
 VERSION: Final = "v1alpha1"
@@ -51,7 +51,10 @@ MANAGER_RECORD: Final = "charterer"
 MANAGER_VIEW: Final = "charterer-status"
 """Server-side apply manager of the view: columns and conditions."""
 
-GPU_RESOURCE: Final = GPU
+GPU_RESOURCE: Final = option.GPU
+MIG_PREFIX: Final = option.MIG_PREFIX
+MIG_PROFILE: Final = r"^[1-9]g[.][0-9]{1,3}gb$"
+"""A MIG profile without media extensions, such as 1g.10gb."""
 GPU_TYPE_LABEL: Final = "nvidia.com/gpu.product"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 

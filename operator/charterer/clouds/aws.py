@@ -36,7 +36,7 @@ class _AwsNodes(Cloud):
 
     def quota_units(self, offering: Offering) -> int:
         """Virtual CPUs where the types' names say them, else GPUs."""
-        return least_vcpus(offering.instance_type) or offering.gpus_per_node
+        return least_vcpus(offering.instance_type) or offering.machine_gpus
 
 
 @dataclass(frozen=True, slots=True)

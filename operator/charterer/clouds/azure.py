@@ -42,7 +42,7 @@ class _AzureNodes(Cloud):
     def quota_units(self, offering: Offering) -> int:
         """Virtual CPUs where the size's name says them, else GPUs."""
         size = _SIZE.match(offering.instance_type)
-        return int(size[2]) if size else offering.gpus_per_node
+        return int(size[2]) if size else offering.machine_gpus
 
 
 @dataclass(frozen=True, slots=True)

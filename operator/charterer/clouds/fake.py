@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from charterer.domain.order import LaunchWay
 from charterer.domain.pool import CapacityType, Cloud, Offering
+from charterer.gpu_types import whole_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class FakeGroup(Cloud):
 
     def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
         """Its own GPU type: each group has a stock of its own, and a GPU type has one quota."""
-        return (of_gpu_type(offering.gpu_type),)
+        return (of_gpu_type(whole_type(offering.gpu_type)),)
 
 
 def of_gpu_type(gpu_type: str) -> LaunchWay:

@@ -58,4 +58,4 @@ class NodeClaims(Cloud):
 
     def quota_units(self, offering: Offering) -> int:
         """Virtual CPUs where the type's name says them as EC2's do, else GPUs."""
-        return least_vcpus(offering.instance_type) or offering.gpus_per_node
+        return least_vcpus(offering.instance_type) or offering.machine_gpus

@@ -9,7 +9,7 @@ from typing import Final
 from charterer.domain.ids import NodeName, PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.pool import NodeTaint, Pool
-from charterer.domain.rental import RentalPhase
+from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.time import seconds_between
 from charterer.lifecycle.view import NodeIndex
@@ -32,10 +32,10 @@ def node_findings(snapshot: Snapshot) -> Mapping[PoolId, Sequence[PreflightFindi
     came: dict[PoolId, dict[RentalId, Node]] = defaultdict(dict)
     settled: dict[PoolId, list[Node]] = defaultdict(list)
     for rental in snapshot.rentals.values():
-        node = index.of_rental(rental) if rental.phase is RentalPhase.READY else None
+        node = index.of_rental(rental) if rental.phase in (RentalPhase.STARTING, RentalPhase.READY) else None
         if node is not None and node.ready and not node.deleting and node.departure is None:
             came[rental.pool][rental.id] = node
-            if rental.ready is not None and seconds_between(rental.ready, snapshot.now) >= _PLUGIN_SECONDS:
+            if _settled(rental, snapshot):
                 settled[rental.pool].append(node)
     return {
         name: (*_plugin(pool, settled.get(name, ())), _taints(pool, came[name], snapshot.jobs.values()))
@@ -44,18 +44,35 @@ def node_findings(snapshot: Snapshot) -> Mapping[PoolId, Sequence[PreflightFindi
     }
 
 
+def _settled(rental: Rental, snapshot: Snapshot) -> bool:
+    """Whether the device plugin has had time since its Node was ready, or should have been."""
+    pool = snapshot.pools.get(rental.pool)
+    if rental.ready is not None or rental.launched is None or pool is None:
+        return rental.ready is not None and seconds_between(rental.ready, snapshot.now) >= _PLUGIN_SECONDS
+    return seconds_between(rental.launched, snapshot.now) >= pool.start_seconds + _PLUGIN_SECONDS
+
+
 def _plugin(pool: Pool, nodes: Sequence[Node]) -> Iterable[PreflightFinding]:
     wanted = 1 if pool.offering is None else pool.offering.gpus_per_node
-    without = sorted(node.name for node in nodes if not node.gpus)
-    fewer = sorted((node.name, node.gpus) for node in nodes if 0 < node.gpus < wanted)
+    noun = "GPU" if pool.partition is None else f"{pool.partition.profile} slice"
+    without = sorted(node.name for node in nodes if not node.count(pool.resource))
+    fewer = sorted((node.name, there) for node in nodes if 0 < (there := node.count(pool.resource)) < wanted)
     if without:
-        advice = "install the NVIDIA device plugin there, or let it tolerate their taints"
-        yield PreflightFinding("device plugin", False, f"no nvidia.com/gpu on {_nodes(without)}: {advice}")
+        yield PreflightFinding("device plugin", False, f"no {pool.resource} on {_nodes(without)}: {_advice(pool)}")
     for name, gpus in fewer:
         advice = "see the log of the device plugin there, a GPU may be broken"
-        yield PreflightFinding("device plugin", False, f"Node {name} offers {gpus} of {wanted} GPUs: {advice}")
+        yield PreflightFinding("device plugin", False, f"Node {name} offers {gpus} of {wanted} {noun}s: {advice}")
     if nodes and not without and not fewer:
-        yield PreflightFinding("device plugin", True, f"each Node offers {count(wanted, 'GPU')}")
+        yield PreflightFinding("device plugin", True, f"each Node offers {count(wanted, noun)}")
+
+
+def _advice(pool: Pool) -> str:
+    if pool.partition is None:
+        return "install the NVIDIA device plugin there, or let it tolerate their taints"
+    return (
+        f"spec.partition says that their GPUs are cut into {pool.partition.profile} slices: let the node pool cut them "
+        "when nodes come, and see that the device plugin's MIG strategy is spec.partition.strategy"
+    )
 
 
 def _taints(pool: Pool, came: Mapping[RentalId, Node], jobs: Iterable[Job]) -> PreflightFinding:

@@ -51,11 +51,12 @@ class SpotPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Widths:
-    """Numbers of GPUs; all three are equal for a rigid job."""
+    """Numbers of GPUs; all three are equal for a rigid job. ``slices``: MIG profiles that it takes instead of a GPU."""
 
     min: int
     preferred: int
     max: int
+    slices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,11 +374,8 @@ class Job:
         run = self.current_run
         if self.allocation is None or run is None or run.suspended:
             return False
-        running = {
-            pod.index
-            for pod in run.pods
-            if pod.phase is PodPhase.RUNNING and not pod.deleting and (pod.ready or not ready)
-        }
+        live = [pod for pod in run.pods if pod.phase is PodPhase.RUNNING and not pod.deleting]
+        running = {pod.index for pod in live if pod.ready or not ready}
         return run.completions == len(self.allocation.placements) and running == set(range(run.completions))
 
     @property

@@ -10,6 +10,8 @@ from charterer.domain.money import ZERO, Money, Price
 
 GPU = "nvidia.com/gpu"
 """The extended resource of whole GPUs, as NVIDIA's device plugin names it."""
+MIG_PREFIX = "nvidia.com/mig-"
+"""The beginning of the names of slices' resources; the MIG profile follows."""
 
 MOST_PODS = 4_000
 """Most pods of a run, to bound the size of its record: 32,000 GPUs on nodes of eight."""
@@ -37,6 +39,8 @@ class Interruptions:
 class Option:
     """One way to run a job: a pool, and ``gpus`` GPUs of it, which its nodes name ``resource``.
 
+    ``slice``: the MIG profile of the one slice that it is; empty for whole GPUs.
+
     ``speed`` is units of work per second (the class's reference option has speed 1); ``price`` is the marginal
     bill while it runs (its part of its nodes' price). ``entry_seconds`` and ``entry_cost`` are paid once when the
     option is entered: node start-up, restart, billing minimum. Plan and act use these same two numbers.
@@ -52,6 +56,7 @@ class Option:
     entry_cost: Money = ZERO
     trial: bool = False
     resource: str = GPU
+    slice: str = ""
     interruptions: Interruptions | None = None
 
     @property

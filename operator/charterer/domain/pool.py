@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
 from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.money import Price
 from charterer.domain.nodes.hazard import NOTHING_COUNTED, Hazard, NodeLifetimes
+from charterer.domain.nodes.partition import Partition
 from charterer.domain.nodes.waits import NO_LAUNCHES, LaunchHistory
+from charterer.domain.option import GPU
 from charterer.domain.order import CoolDown, LaunchWay, Refusal, Traits
 from charterer.domain.reasons.phrases import all_nodes
 from charterer.domain.time import Instant
+from charterer.gpu_types import mig_layouts, slice_profile, slice_type, whole_type
 
 
 class CapacityType(StrEnum):
@@ -43,10 +46,11 @@ class NodeTaint:
 
 @dataclass(frozen=True, slots=True)
 class Offering:
-    """One node of the pool, as the cloud describes it. ``gpu_type`` as in the label nvidia.com/gpu.product.
+    """One node of the pool. ``gpu_type`` as in the label nvidia.com/gpu.product. A slice counts as a GPU of its type.
 
     ``group_id``: the cloud's own name of the group, which no other group of any account has; empty if it gives none.
-    ``group_size``: the most nodes that the group takes, where the cloud says it.
+    ``group_size``: the most nodes that the group takes, where the cloud says it. ``resource``: how the node names its
+    GPUs or slices. ``slices_per_gpu``: slices of one real GPU; 1 where GPUs are whole.
     """
 
     gpu_type: str
@@ -55,6 +59,28 @@ class Offering:
     zone: str
     group_id: str = ""
     group_size: int | None = None
+    resource: str = GPU
+    slices_per_gpu: int = 1
+
+    @property
+    def machine_gpus(self) -> int:
+        """Real GPUs of the machine, as the cloud counts them."""
+        return self.gpus_per_node // self.slices_per_gpu
+
+    def cut(self, partition: Partition) -> Offering | None:
+        """The same node with each GPU cut into slices; None where GPUs of its type have no such profile.
+
+        A node whose slices the cloud has counted already, because they are named as whole GPUs, stays as it is.
+        """
+        layouts = mig_layouts(self.gpu_type)
+        slices = 0 if layouts is None else layouts.slices.get(partition.profile, 0)
+        if not slices or slice_profile(self.gpu_type) not in ("", partition.profile):
+            return None
+        counted = self.gpus_per_node if slice_profile(self.gpu_type) else self.gpus_per_node * slices
+        named = slice_type(whole_type(self.gpu_type), partition.profile)
+        return replace(
+            self, gpu_type=named, gpus_per_node=counted, resource=partition.resource, slices_per_gpu=slices
+        )
 
 
 class Cloud(ABC):
@@ -96,7 +122,7 @@ class Cloud(ABC):
 
     def quota_units(self, offering: Offering) -> int:
         """The least that such a node takes of a quota, in units of the vendor's."""
-        return offering.gpus_per_node
+        return offering.machine_gpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +167,7 @@ class Pool:
     None where nothing is known of it. ``launches``: what was counted of its refusals and starts, which options count
     where ``learns_waits``; ``correlated_launches``: with those of pools that fail together with it, where there are
     any. ``trouble``: why it was not ready when last looked at, and what to do, in the words of its status; empty if it
-    was.
+    was. ``partition``: how its GPUs are cut, None where they are whole.
     """
 
     id: PoolId
@@ -177,6 +203,7 @@ class Pool:
     correlated_launches: LaunchHistory | None = None
     trouble: str = ""
     set_uid: str = ""
+    partition: Partition | None = None
 
     @property
     def ways(self) -> Sequence[LaunchWay]:
@@ -199,6 +226,11 @@ class Pool:
     def gpus_per_node(self) -> int:
         """GPUs of a node; 0 where that is not known."""
         return 0 if self.offering is None else self.offering.gpus_per_node
+
+    @property
+    def resource(self) -> str:
+        """How its nodes name their GPUs or slices."""
+        return GPU if self.partition is None else self.partition.resource
 
     @property
     def most_nodes(self) -> str:

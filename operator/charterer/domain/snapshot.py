@@ -13,6 +13,7 @@ from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, Poo
 from charterer.domain.job import Job, Run
 from charterer.domain.money import Money, Price
 from charterer.domain.nodes.pool_set import PoolSet
+from charterer.domain.option import GPU
 from charterer.domain.pool import NodeTaint, Pool, Survey
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
@@ -34,6 +35,7 @@ class Departure:
 class Node:
     """A Kubernetes Node. ``run_labels``: its ``run.charterer.dev/*`` labels. ``foreign_gpus``: GPUs of pods not ours.
 
+    ``slices``: its MIG slices by the names of their resources. Both numbers count what pods may use.
     ``not_ready_since``: since when its kubelet is silent or reports trouble; None while it is ready. ``departure``:
     what others wrote on it of its end. ``taints``: those that keep pods off.
     """
@@ -51,6 +53,11 @@ class Node:
     not_ready_since: Instant | None = None
     departure: Departure | None = None
     taints: tuple[NodeTaint, ...] = ()
+    slices: Mapping[str, int] = field(default_factory=dict)
+
+    def count(self, resource: str) -> int:
+        """Its GPUs or slices of this name, free or not."""
+        return self.gpus if resource == GPU else self.slices.get(resource, 0)
 
     @property
     def lost_at(self) -> Instant | None:

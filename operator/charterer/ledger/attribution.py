@@ -76,7 +76,7 @@ def gpus_of(rental: Rental, snapshot: Snapshot) -> int:
     pool = snapshot.pools.get(rental.pool)
     node = None if rental.node is None else snapshot.nodes.get(rental.node)
     offered = 0 if pool is None else pool.gpus_per_node
-    return offered or (0 if node is None else node.gpus)
+    return offered or (0 if node is None else node.gpus or sum(node.slices.values()))
 
 
 def in_vain(rentals: Sequence[Rental], snapshot: Snapshot) -> frozenset[RentalId]:

@@ -12,6 +12,7 @@ from math import ceil
 
 from charterer.domain.billing import accrued
 from charterer.domain.ids import RentalId
+from charterer.domain.option import GPU
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Instance, InstanceState, Pool, Survey
 from charterer.domain.rental import SEGMENTS_KEPT, Rental, RentalPhase
@@ -161,8 +162,10 @@ def _mark_ready(rental: Rental, view: LifecycleView) -> MarkReady | Wait:
         return Wait(f"the Node of instance {rental.instance}")
     if not node.ready or node.deleting:
         return Wait(f"Node {node.name} to be ready")
-    if node.gpus == 0:
-        return Wait(f"the device plugin to report GPUs of Node {node.name}")
+    pool = view.snapshot.pools.get(rental.pool)
+    resource = GPU if pool is None else pool.resource
+    if not node.count(resource):
+        return Wait(f"the device plugin to report {'GPUs' if resource == GPU else resource} of Node {node.name}")
     return MarkReady(rental.id, node.name, view.snapshot.now)
 
 

@@ -126,8 +126,8 @@ def _trainer(job: Job, container: Json, allocation: Allocation, environment: Run
         "env": [*_without(container.get("env"), *(str(variable["name"]) for variable in own)), *own],
         "resources": resources
         | {
-            "limits": (resources.get("limits") or {}) | gpus,
-            "requests": (resources.get("requests") or {}) | gpus,
+            name: {key: value for key, value in (resources.get(name) or {}).items() if key != GPU_RESOURCE} | gpus
+            for name in ("limits", "requests")
         },
         "volumeMounts": [*mounts, {"name": _VOLUME, "mountPath": MOUNT_PATH, "readOnly": True}],
     }

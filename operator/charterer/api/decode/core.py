@@ -18,6 +18,7 @@ from charterer.api.names import (
     GPU_RESOURCE,
     GROUP,
     LABEL_JOB_UID,
+    MIG_PREFIX,
 )
 from charterer.api.stored_size import tail
 from charterer.domain.ids import JobId, NodeName
@@ -48,6 +49,7 @@ def node(raw: Raw) -> Node:
     """A Node; ``foreign_gpus`` is 0 until pods are joined."""
     meta = ObjectMeta.of("Node", raw)
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
+    allocatable = status.get("allocatable") or {}
     return Node(
         name=NodeName(meta.name),
         uid=meta.uid,
@@ -56,7 +58,8 @@ def node(raw: Raw) -> Node:
         ready=true_condition(status, "Ready") is not None,
         unschedulable=bool(spec.get("unschedulable")),
         deleting=meta.deleting,
-        gpus=whole_quantity((status.get("allocatable") or {}).get(GPU_RESOURCE, 0)),
+        gpus=whole_quantity(allocatable.get(GPU_RESOURCE, 0)),
+        slices={name: whole_quantity(number) for name, number in allocatable.items() if name.startswith(MIG_PREFIX)},
         foreign_gpus=0,
         run_labels={key: value for key, value in meta.labels.items() if key.startswith(RUN_LABEL_PREFIX)},
         not_ready_since=_not_ready_since(status, meta.created),
@@ -127,7 +130,7 @@ def pod(raw: Raw) -> JobPod | ForeignPod | None:
     meta = ObjectMeta.of("Pod", raw)
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     phase = PodPhase(status.get("phase") or PodPhase.UNKNOWN)
-    gpus = pod_gpus(spec)
+    gpus = pod_gpus(spec, slices=True)
     node_name = spec.get("nodeName")
     finished = phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
     controller, number, index = meta.controller, _run_number(meta), _index(meta)
@@ -248,8 +251,8 @@ def _index(meta: ObjectMeta) -> int | None:
     return int(index) if index.isascii() and index.isdecimal() and len(index) <= 9 else None
 
 
-def pod_gpus(spec: Raw) -> int:
-    """GPUs of a pod as the scheduler counts them.
+def pod_gpus(spec: Raw, *, slices: bool = False) -> int:
+    """GPUs of a pod as the scheduler counts them; with ``slices`` a MIG slice counts as one.
 
     Containers and sidecars (init containers with restartPolicy Always) hold theirs at the same time. Any other init
     container runs before the containers, together with the sidecars that were started before it. The overhead of the
@@ -257,13 +260,19 @@ def pod_gpus(spec: Raw) -> int:
     """
     sidecars, starting = 0, 0
     for container in spec.get("initContainers") or ():
-        gpus = gpus_of(container, GPU_RESOURCE)
+        gpus = _gpus_of(container, slices)
         if container.get("restartPolicy") == "Always":
             sidecars += gpus
             gpus = 0
         starting = max(starting, sidecars + gpus)
-    together = sidecars + sum(gpus_of(container, GPU_RESOURCE) for container in spec.get("containers") or ())
+    together = sidecars + sum(_gpus_of(container, slices) for container in spec.get("containers") or ())
     return max(together, starting) + whole_quantity((spec.get("overhead") or {}).get(GPU_RESOURCE, 0))
+
+
+def _gpus_of(container: Raw, slices: bool) -> int:
+    whole = gpus_of(container, GPU_RESOURCE)
+    limits = (container.get("resources") or {}).get("limits") or {} if slices else {}
+    return whole + sum(gpus_of(container, name) for name in limits if name.startswith(MIG_PREFIX))
 
 
 def _terminations(status: Raw) -> list[Raw]:

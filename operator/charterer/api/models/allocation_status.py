@@ -36,6 +36,8 @@ class OptionStatus(ApiModel):
     """Dollars that changing to this option costs, once."""
     resource: Annotated[str, Field(max_length=253)] = GPU_RESOURCE
     """Name of the GPUs in a pod's resources."""
+    slice: Annotated[str, Field(max_length=16)] = ""
+    """MIG profile of the slice that the job has instead of a GPU. Absent: whole GPUs."""
     trial: bool = False
     """True if the option was chosen to measure the job's speed there, paid from the budget's explorationPercent."""
 
@@ -50,6 +52,7 @@ class OptionStatus(ApiModel):
             entry_seconds=option.entry_seconds,
             entry_cost=None if option.entry_cost == ZERO else option.entry_cost,
             resource=option.resource,
+            slice=option.slice,
             trial=option.trial,
         )
 
@@ -63,6 +66,7 @@ class OptionStatus(ApiModel):
             entry_seconds=self.entry_seconds,
             entry_cost=ZERO if self.entry_cost is None else self.entry_cost,
             resource=self.resource,
+            slice=self.slice,
             trial=self.trial,
         )
 

@@ -34,9 +34,10 @@ from charterer.api.models.statistics.pool_statistics import (
     packed_statistics,
     recorded_statistics,
 )
-from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, FINALIZER_IN_USE, GROUP
+from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, FINALIZER_IN_USE, GPU_RESOURCE, GROUP, MIG_PROFILE
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
+from charterer.domain.nodes.partition import MigStrategy, Partition
 from charterer.domain.order import KEPT, CoolDown, RefusalKind, Scope
 from charterer.domain.pool import CapacityType, Offering, Pool, Quote
 
@@ -75,10 +76,26 @@ class PoolPrice(ApiModel):
         return int(Decimal((self.adjustment or "0%").removesuffix("%")) * 100)
 
 
+_CUT_ONCE: Final = "how GPUs are cut cannot change: create another GPUPool for the other slices"
+
+
+class PartitionSpec(ApiModel):
+    """How GPUs are cut into MIG slices."""
+
+    profile: Annotated[str, Field(pattern=MIG_PROFILE, max_length=16, json_schema_extra=rules(Rule(IMMUTABLE, _CUT_ONCE)))]
+    """MIG profile of every slice, such as 1g.10gb. Each GPU has as many slices of it as it holds."""
+    strategy: Annotated[MigStrategy, Field(json_schema_extra=rules(Rule(IMMUTABLE, _CUT_ONCE)))] = MigStrategy.MIXED
+    """How nodes name their slices. Mixed: by the profile, as nvidia.com/mig-1g.10gb. Single: nvidia.com/gpu."""
+
+    def to_domain(self) -> Partition:
+        """The partition."""
+        return Partition(self.profile, self.strategy)
+
+
 class GPUPoolSpec(CloudChoice):
     """Where nodes come from, and how many may be rented. Exactly one cloud is set."""
 
-    model_config = ruled(*cloud_rules())
+    model_config = ruled(*cloud_rules(), Rule("has(self.partition) == has(oldSelf.partition)", _CUT_ONCE))
 
     max_nodes: Annotated[int, Field(ge=0, le=10_000)]
     """Maximum number of nodes that may be rented at a time. 0 pauses the pool: nothing more is rented, and what is
@@ -93,6 +110,9 @@ class GPUPoolSpec(CloudChoice):
     ] = CapacityType.ON_DEMAND
     """How the cloud sells the nodes: OnDemand or Spot. The cloud can take spot nodes back; only jobs with spotPolicy
     Allowed run on them."""
+    partition: PartitionSpec | None = None
+    """How the nodes' GPUs are cut into MIG slices when they come: all of them alike, by the node pool's own settings.
+    Jobs that name the profile in spec.gpus.slices run on a slice each. Absent: GPUs are whole."""
     price: PoolPrice | None = None
     """Price of a node. Absent: the cloud's list price."""
     start_seconds: Annotated[int, Field(ge=0, le=86_400)] = 120
@@ -133,6 +153,7 @@ class GPUPoolSpec(CloudChoice):
             launches=statistics.known_launches,
             learns_waits=self.learn_waits,
             set_uid=_set_uid(meta),
+            partition=None if self.partition is None else self.partition.to_domain(),
         )
 
 
@@ -161,9 +182,9 @@ class OfferingStatus(ApiModel):
     """Hardware of one node of the pool."""
 
     gpu_type: Annotated[str, Field(max_length=253)]
-    """GPU type, as in the node label nvidia.com/gpu.product."""
+    """GPU type, as in the node label nvidia.com/gpu.product. Of slices, with -MIG- and their profile."""
     gpus_per_node: int
-    """Number of GPUs of one node."""
+    """Number of GPUs of one node, or of slices."""
     instance_type: Annotated[str, Field(max_length=_TYPES_CHARACTERS)]
     """The cloud's name of the machine type; several with commas."""
     zone: Annotated[str, Field(max_length=_ZONES_CHARACTERS)]
@@ -172,6 +193,10 @@ class OfferingStatus(ApiModel):
     """The cloud's own identifier of the instance group. Of pools with the same one only one is used."""
     group_size: Annotated[int, Field(ge=0)] | None = None
     """Maximum number of nodes of the instance group. The pool has no more, whatever its maxNodes. Absent: not known."""
+    resource: Annotated[str, Field(max_length=253)] = GPU_RESOURCE
+    """Name of the GPUs or slices in a node's resources."""
+    slices_per_gpu: Annotated[int, Field(ge=1, le=7)] = 1
+    """Number of slices of one GPU; 1 where GPUs are whole."""
 
     @classmethod
     def from_domain(cls, offering: Offering) -> Self:

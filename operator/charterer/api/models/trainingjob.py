@@ -21,7 +21,7 @@ from charterer.api.models.base import (
     rules,
 )
 from charterer.api.models.trainingjob_status import InteractiveStatus, TrainingJobRecord, TrainingJobStatus
-from charterer.api.names import GPU_RESOURCE
+from charterer.api.names import GPU_RESOURCE, MIG_PROFILE
 from charterer.api.template import (
     MOST_GPUS,
     TEMPLATE_SCHEMA,
@@ -59,6 +59,11 @@ class GpuRange(ApiModel):
             "!has(self.preferred) || (self.min <= self.preferred && self.preferred <= self.max)",
             "gpus.preferred must lie between gpus.min and gpus.max",
         ),
+        Rule(
+            "!has(self.slices) || self.slices.size() == 0 || self.min == 1",
+            "gpus.slices needs gpus.min 1: slices cannot train together, so a job gets one of them or whole GPUs",
+            ".slices",
+        ),
     )
 
     min: _Gpus
@@ -67,10 +72,16 @@ class GpuRange(ApiModel):
     """Number of GPUs to use while nothing is known about the job's speed. Absent: min."""
     max: _Gpus
     """Maximum number of GPUs."""
+    slices: Annotated[
+        tuple[Annotated[str, Field(pattern=MIG_PROFILE, max_length=16)], ...],
+        Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"}),
+    ] = ()
+    """MIG profiles of the slices that the job can use instead of a GPU, such as 1g.10gb: those whose memory it fits
+    into. It gets one slice at most. Absent: none."""
 
     def to_domain(self) -> Widths:
-        """The three numbers."""
-        return Widths(self.min, self.min if self.preferred is None else self.preferred, self.max)
+        """The numbers, and the profiles."""
+        return Widths(self.min, self.min if self.preferred is None else self.preferred, self.max, self.slices)
 
 
 class InteractiveSpec(ApiModel):

@@ -150,6 +150,10 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
         "All nodes are rented or asked for that `spec.maxNodes` allows, or that the cloud's group takes.",
         "Raise `spec.maxNodes`, or the maximum of the group: the message says which.",
     ),
+    "NoSuchSlice": Meaning(
+        "GPUs of the pool's type cannot be cut as `spec.partition` says, so that no job may use the pool.",
+        "Make the pool anew with a profile that the message names, or without `spec.partition`.",
+    ),
     "NoCloud": Meaning("The pool names no cloud, or more than one.", "Give exactly one."),
     "NoHistory": Meaning(
         "Too few jobs were seen to say how often they come, so there is no forecast: what the amount was made for is "

@@ -79,6 +79,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
     ReasonCode.WIDTH_NO_LONGER_ALLOWED: (
         jobs.Forced(jobs.WidthNotAllowed(8, 1, 4), _FOUR),
         jobs.Forced(jobs.GpuTypeNotAllowed("H100"), _FOUR),
+        jobs.Forced(jobs.SliceNotAllowed("1g.10gb"), _FOUR),
         jobs.Forced(jobs.SpotNotAllowed(), _FOUR),
     ),
     ReasonCode.WAITING_FOR_NODE: (Wanted(_EIGHT, waits.WaitsForNodes((_NODE, _OTHER))),),
@@ -124,6 +125,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
         waits.NoPoolSelected(_BUDGET, _SELECTOR, ((_POOL, ("team=vision",)),)),
         waits.NoKnownPool(_ASKED),
         waits.OtherGpuTypes(_ASKED, ("A10", "H100")),
+        waits.OnlySlices(_ASKED, ("1g.10gb",)),
         waits.OnlySpot(_ASKED),
         waits.PoolsTooSmall(_ASKED, _POOL, 4, "A100"),
         Both(waits.NothingFits(_ASKED), waits.PoolTrouble(_POOL, "")),

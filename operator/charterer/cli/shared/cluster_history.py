@@ -297,7 +297,7 @@ def _modelled_job(run: _FinishedRun, submitted: float, pools: Sequence[PoolModel
         widths = Widths(1, gpus, max(gpus, profile.widest))
         placeable: dict[str, set[int]] = {}
         for other in (pool, *pools):
-            offered = offered_widths(other.gpus_per_node, widths, other.max_nodes)
+            offered = offered_widths(other.gpu_type, other.gpus_per_node, widths, other.max_nodes)
             placeable.setdefault(other.gpu_type, set()).update(offered)
         phases = tabulated(profile.phases, pool.gpu_type, placeable.pop(pool.gpu_type))
         elsewhere = (tabulated(profile.phases, gpu_type, placeable[gpu_type]) for gpu_type in sorted(placeable))

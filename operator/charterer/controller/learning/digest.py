@@ -13,6 +13,7 @@ from charterer.estimate.declared import with_declared
 from charterer.estimate.learned import MOST_WIDTHS, Learned
 from charterer.estimate.learner import Learner
 from charterer.estimate.plannable_widths import curve_widths, plannable_widths
+from charterer.gpu_types import may_use
 from charterer.policy.options.sources import offered_widths
 from charterer.policy.options.speedup import throughput
 
@@ -41,11 +42,11 @@ def digest(learner: Learner, class_id: ClassId, snapshot: Snapshot) -> Learned |
 
 def _nodes(jobs: Iterable[Job], snapshot: Snapshot) -> dict[str, int]:
     """GPUs of the largest node by GPU type, of the types that the class's jobs may use and a pool offers."""
-    wanted = [frozenset(job.gpu_types) for job in jobs]
+    wanted = [(frozenset(job.gpu_types), job.widths.slices) for job in jobs]
     largest: dict[str, int] = {}
     for pool in snapshot.pools.values():
         offering = pool.offering
-        if offering is not None and any(not types or offering.gpu_type in types for types in wanted):
+        if offering is not None and any(may_use(offering.gpu_type, *choice) for choice in wanted):
             largest[offering.gpu_type] = max(largest.get(offering.gpu_type, 1), offering.gpus_per_node)
     return largest
 
@@ -66,8 +67,8 @@ def _widths(
     most = max((pool.max_nodes for pool in snapshot.pools.values()), default=1)
     between = _range(jobs)
     points = {gpus for widths in ran for gpus in widths}
-    for size in nodes.values():
-        points |= set(curve_widths(offered_widths(size, between, most), size))
+    for gpu_type, size in nodes.items():
+        points |= set(curve_widths(offered_widths(gpu_type, size, between, most), size))
     points |= {job.widths.preferred for job in jobs}
     points |= {gpus for curve in declared if isinstance(curve.form, ThroughputTable) for gpus, _ in curve.form.points}
     return sorted(points)[:MOST_WIDTHS]

@@ -32,6 +32,8 @@ def with_offer(pool: Pool, state: ClusterState) -> Pool:
     elif listed is not None:
         quote = _paid(pool, listed)
     offering = pool.offering if survey is None else survey.offering
+    if offering is not None and pool.partition is not None:
+        offering = offering.cut(pool.partition)
     recorded = offering == pool.offering and (listed is None or _quoted_alike(quote, pool.quote))
     group_size = None if offering is None else offering.group_size
     return replace(

@@ -23,6 +23,7 @@ from charterer.domain.budget import Budget, Mode
 from charterer.domain.errors import Problem
 from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.nodes.partition import no_such_slice
 from charterer.domain.plan import Allocate, BudgetVerdict, ForecastVerdict, Plan, ReasonCode, Rent
 from charterer.domain.pool import InstanceState, Pool, acting_pool
 from charterer.domain.reasons.sentences import sentence
@@ -348,6 +349,9 @@ def _pool_state(
             "nothing is rented in this pool until the status is corrected, or the version that wrote it runs again"
         )
         return PoolState.INVALID, ReasonCode.RENTAL_UNREADABLE.value, message
+    if pool.partition is not None and pool.offering is None:
+        message = no_such_slice(snapshot.surveys[pool.id].offering.gpu_type, pool.partition.profile)
+        return PoolState.INVALID, "NoSuchSlice", message
     if (cooling := pool.cooling(snapshot.now)) is not None:
         whose = "" if cooling.by is None else f"GPUPool {cooling.by} was refused what this pool asks for: "
         return PoolState.COOLING, cooling.kind.value, f"{whose}{cooling.code}: {cooling.message}"

@@ -198,11 +198,18 @@ class GpuTypeNotAllowed:
 
 
 @dataclass(frozen=True, slots=True)
+class SliceNotAllowed:
+    """Its owner no longer names the MIG profile of the slice that it has."""
+
+    profile: str
+
+
+@dataclass(frozen=True, slots=True)
 class SpotNotAllowed:
     """Its owner no longer allows nodes that the cloud may take back."""
 
 
-Forbidden = WidthNotAllowed | GpuTypeNotAllowed | SpotNotAllowed
+Forbidden = WidthNotAllowed | GpuTypeNotAllowed | SliceNotAllowed | SpotNotAllowed
 """Why a job's owner no longer allows where it runs."""
 
 

@@ -296,6 +296,14 @@ class OtherGpuTypes:
 
 
 @dataclass(frozen=True, slots=True)
+class OnlySlices:
+    """Only slices of these MIG profiles are there, and it asks for whole GPUs."""
+
+    asked: Request
+    profiles: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class OnlySpot:
     """Only nodes fit that the cloud may take back."""
 
@@ -355,6 +363,7 @@ WaitFact = (
     | NoPool
     | NoKnownPool
     | OtherGpuTypes
+    | OnlySlices
     | OnlySpot
     | PoolsTooSmall
     | NothingFits

@@ -22,8 +22,8 @@ def format_money(amount: float) -> str:
 
 
 def name(option: Option) -> str:
-    """``8 GPUs on a100``."""
-    return f"{count(option.gpus, 'GPU')} on {option.pool}"
+    """``8 GPUs on a100``, ``a 1g.10gb slice on a100-small``."""
+    return f"{f'a {option.slice} slice' if option.slice else count(option.gpus, 'GPU')} on {option.pool}"
 
 
 def all_nodes(nodes: int, by_group: bool) -> str:

@@ -147,6 +147,11 @@ def _(job: of.GpuTypeNotAllowed) -> str:
 
 
 @tell.register
+def _(job: of.SliceNotAllowed) -> str:
+    return f"spec.gpus.slices no longer names {job.profile}"
+
+
+@tell.register
 def _(_: of.SpotNotAllowed) -> str:
     return "spec.spotPolicy no longer allows spot capacity"
 

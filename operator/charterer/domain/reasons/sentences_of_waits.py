@@ -239,6 +239,14 @@ def _(others: of.OtherGpuTypes) -> str:
 
 
 @tell.register
+def _(slices: of.OnlySlices) -> str:
+    return (
+        f"{_nobody_offers(slices.asked)} that is whole: name {' or '.join(slices.profiles)} in spec.gpus.slices if the "
+        "job fits into its memory, or add a pool without spec.partition"
+    )
+
+
+@tell.register
 def _(spot: of.OnlySpot) -> str:
     return (
         f"{_nobody_offers(spot.asked)} that the cloud cannot take back: set spec.spotPolicy to Allowed, or add a pool "

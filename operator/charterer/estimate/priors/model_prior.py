@@ -29,7 +29,7 @@ from charterer.domain.profile import ModelFacts
 from charterer.estimate.batch_cell import Array
 from charterer.estimate.priors.prior import SHEET_POWER, SHEET_SPREAD
 from charterer.estimate.throughput import Normal, StepTimeFit, Unknown
-from charterer.gpu_types import data_sheet
+from charterer.gpu_types import data_sheet, slice_speed
 
 CENTRE = 3e9
 """FLOPs a sample in the middle (of the logarithms) of CM-DARE's models."""
@@ -126,7 +126,7 @@ class _Point:
             return None
         x = log(facts.flops_per_sample / CENTRE)
         expected = LEVEL + SLOPE * x + (1.0 - SLOPE) * max(x - LARGEST, 0.0)
-        expected -= SHEET_POWER * log(sheet.teraflops * sheet.bandwidth) / 2.0
+        expected -= SHEET_POWER * log(sheet.teraflops * sheet.bandwidth) / 2.0 + log(slice_speed(gpu_type))
         return cls(class_id, facts.family or str(class_id), gpu_type, min(max(x, SMALLEST), LARGEST), expected)
 
 

@@ -24,7 +24,7 @@ from charterer.estimate.throughput import (
     StepTimeFit,
     Unknown,
 )
-from charterer.gpu_types import relative_speeds
+from charterer.gpu_types import relative_speeds, slice_speed, whole_type
 
 BASE: tuple[Normal, ...] = (
     (log(0.5), 4.0),  # a full pass takes from 10 ms to half a minute
@@ -89,11 +89,13 @@ def unknowns_prior(others: Iterable[StepTimeFit]) -> tuple[Normal, ...]:
 
 def usual_ratio(gpu_type: str, sibling: str) -> Normal:
     """log(seconds on the type / seconds on the sibling) before any class ran on both: by the data sheets, if known."""
-    relative = relative_speeds((gpu_type, sibling))
+    whole, other = whole_type(gpu_type), whole_type(sibling)
+    relative = relative_speeds((whole, other))
+    slices = log(slice_speed(sibling) / slice_speed(gpu_type))
     if not relative:
-        return 0.0, (2.0 * SIBLING_SPREAD) ** 2
-    ratio = relative[sibling].estimate / relative[gpu_type].estimate
-    return SHEET_POWER * log(ratio), SHEET_SPREAD**2
+        return slices, (2.0 * SIBLING_SPREAD) ** 2
+    ratio = relative[other].estimate / relative[whole].estimate
+    return SHEET_POWER * log(ratio) + slices, SHEET_SPREAD**2
 
 
 def sibling_prior(

@@ -12,6 +12,7 @@ from charterer.domain.plan import ReasonCode, Verdict
 from charterer.domain.pool import CapacityType, Offering, Pool
 from charterer.domain.reasons.phrases import format_money
 from charterer.domain.snapshot import Snapshot
+from charterer.gpu_types import slice_profile, whole_type
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.job_facts import job_position
 from charterer.policy.nodes.max_cost import max_cost_left, needs
@@ -75,8 +76,10 @@ def _why_not(pool: Pool, job: Job, menu: Menu, solution: BudgetSolution) -> str:
         return "no price of a node is known: see the pool's condition Ready"
     if offering is None:
         return "the cloud has not said what a node is: see the pool's condition Ready"
-    if job.gpu_types and offering.gpu_type not in job.gpu_types:
-        return f"spec.gpuTypes: a node has {offering.gpu_type}"
+    if job.gpu_types and whole_type(offering.gpu_type) not in job.gpu_types:
+        return f"spec.gpuTypes: a node has {whole_type(offering.gpu_type)}"
+    if (profile := slice_profile(offering.gpu_type)) and profile not in job.widths.slices:
+        return f"spec.gpus.slices does not name {profile}, as which the pool's GPUs are cut"
     if pool.capacity_type is CapacityType.SPOT and job.spot is not SpotPolicy.ALLOWED:
         return "spec.spotPolicy: its nodes are spot"
     return _wrong_width(pool, offering, job) or _no_speed(offering, job, menu)
@@ -85,7 +88,7 @@ def _why_not(pool: Pool, job: Job, menu: Menu, solution: BudgetSolution) -> str:
 def _wrong_width(pool: Pool, offering: Offering, job: Job) -> str:
     """That the pool offers no number of GPUs between the job's least and most; empty where it does."""
     size, widths = offering.gpus_per_node, job.widths
-    if offered_widths(size, widths, pool.max_nodes):
+    if offered_widths(offering.gpu_type, size, widths, pool.max_nodes):
         return ""
     if size * pool.max_nodes < widths.min:
         nodes = f"{count(pool.max_nodes, 'node')} of {count(size, 'GPU')}"

@@ -18,7 +18,8 @@ def menu_key(job: Job, classes: frozenset[ClassId]) -> MenuKey:
     if known is not None and job.failures:
         ended = (record.option for record in job.records if record.outcome is RunOutcome.FAILED)
         failed = frozenset((option.pool, option.gpus) for option in ended)
-    return MenuKey(known, widths.min, widths.preferred, widths.max, job.gpu_types, job.spot, fewest_pods(job), failed)
+    numbers = widths.min, widths.preferred, widths.max
+    return MenuKey(known, *numbers, job.gpu_types, job.spot, fewest_pods(job), failed, widths.slices)
 
 
 def group_key(job: Job, classes: frozenset[ClassId]) -> GroupKey:

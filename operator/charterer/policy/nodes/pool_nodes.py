@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from charterer.domain.ids import RentalId
 from charterer.domain.money import Money, Price
+from charterer.domain.option import GPU
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.time import Instant
@@ -41,7 +42,7 @@ def pool_nodes(
     """All pools' rentals as they stand now, by budget and pool."""
     found: dict[BudgetPool, PoolNodes] = {}
     for place, rentals in index.by_pool.items():
-        survey = snapshot.surveys.get(place[1])
+        survey, pool = snapshot.surveys.get(place[1]), snapshot.pools.get(place[1])
         found[place] = memo(
             _pool_nodes,
             rentals,
@@ -49,6 +50,7 @@ def pool_nodes(
             tuple([holdings.used.get(rental.id, 0) for rental in rentals.live]),
             tuple([holdings.grace.get(rental.id, 0) for rental in rentals.live]),
             0.0 if survey is None else survey.traits.lag_seconds,
+            GPU if pool is None else pool.resource,
         )
     return found
 
@@ -59,12 +61,16 @@ def _pool_nodes(
     used: Sequence[int],
     graces: Sequence[int],
     lag_seconds: float,
+    resource: str,
 ) -> PoolNodes:
-    """``nodes``: of the ready rentals; ``used`` and ``graces``: of the live ones; the cloud's list may lag behind."""
+    """``nodes``: of the ready rentals; ``used`` and ``graces``: of the live ones; the cloud's list may lag behind.
+
+    ``resource``: how the nodes name their GPUs.
+    """
     used_of = {rental.id: gpus for rental, gpus in zip(rentals.live, used, strict=True)}
     with_nodes = list(zip(rentals.ready, nodes, strict=True))
     free = [
-        (rental.id, node.gpus - node.foreign_gpus - used_of[rental.id])
+        (rental.id, node.count(resource) - node.foreign_gpus - used_of[rental.id])
         for rental, node in with_nodes
         if node is not None and node.ready and not node.unschedulable and not node.deleting
     ]

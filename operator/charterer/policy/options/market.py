@@ -11,13 +11,15 @@ from charterer.domain.job import SpotPolicy
 from charterer.domain.money import Price
 from charterer.domain.option import GPU
 from charterer.domain.pool import CapacityType, Pool
+from charterer.gpu_types import may_use
 from charterer.incremental import Remember
 from charterer.policy.options.interruptions import NodeHazard, node_hazard
+from charterer.policy.options.menu_key import MenuKey
 
 
 class PoolOffer(NamedTuple):
     """A pool's offer. ``price``: of a node; None where it has no quote. ``gpus_per_node``: 0 where it has no
-    offering; ``resource``: how its nodes name their GPUs. ``start_seconds``: from asking for a node to its readiness.
+    offering; ``resource``: how its nodes name their GPUs or slices. ``start_seconds``: from asking for a node to its readiness.
     ``hazard``: at which rate nodes are taken back, None where none is.
     """
 
@@ -44,6 +46,7 @@ def pool_offer(pool: Pool) -> PoolOffer:
         capacity_type=pool.capacity_type,
         start_seconds=pool.likely_start_seconds,
         closed=bool(pool.closed_because),
+        resource=GPU if pool.offering is None else pool.offering.resource,
         hazard=node_hazard(pool.hazard),
     )
 
@@ -54,16 +57,16 @@ class Market:
 
     offers: Mapping[PoolId, PoolOffer]
 
-    def open_to(self, gpu_types: tuple[str, ...], spot: SpotPolicy) -> list[tuple[PoolOffer, Price]]:
-        """The pools that a job may use, each with the price of a node. ``gpu_types``: empty for any."""
+    def open_to(self, key: MenuKey) -> list[tuple[PoolOffer, Price]]:
+        """The pools that jobs of this key may use, each with the price of a node."""
         return [
             (offer, offer.price)
             for offer in self.offers.values()
             if not offer.closed
             and offer.price is not None
             and offer.gpus_per_node > 0
-            and (offer.capacity_type is not CapacityType.SPOT or spot is SpotPolicy.ALLOWED)
-            and (not gpu_types or offer.gpu_type in gpu_types)
+            and (offer.capacity_type is not CapacityType.SPOT or key.spot is SpotPolicy.ALLOWED)
+            and may_use(offer.gpu_type, key.gpu_types, key.slices)
         ]
 
 

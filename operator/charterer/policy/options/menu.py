@@ -88,7 +88,7 @@ def build_menu(
     if profile is not None and known:
         stages = tuple(zip(*known, strict=True))
         until = tuple(phase.until for phase in profile.phases)
-        nodes = {offer.pool: offer.gpus_per_node for offer, _ in market.open_to(key.gpu_types, key.spot)}
+        nodes = {offer.pool: offer.gpus_per_node for offer, _ in market.open_to(key)}
         in_place = InPlaceResize(profile.resize_seconds, nodes, key.fewest_pods) if key.fewest_pods else None
         table = OptionTable.of(stages, curves.restart_seconds, in_place)
         ceiling, usual = default_ceiling(stages[0], key.preferred), usual_dollars(stages[0], key.preferred)

@@ -13,6 +13,7 @@ NOWHERE: frozenset[tuple[PoolId, int]] = frozenset()
 class MenuKey(NamedTuple):
     """All that decides a job's menu. ``class_id``: None where no curve is known; ``fewest_pods``: from and to
     how many pods it is resized in place, 0: never; ``failed``: pools and numbers of GPUs with which runs of it failed.
+    ``slices``: MIG profiles of the slices that it takes instead of a GPU.
     """
 
     class_id: ClassId | None
@@ -23,8 +24,9 @@ class MenuKey(NamedTuple):
     spot: SpotPolicy = SpotPolicy.NEVER
     fewest_pods: int = 0
     failed: frozenset[tuple[PoolId, int]] = NOWHERE
+    slices: tuple[str, ...] = ()
 
     @property
     def widths(self) -> Widths:
         """Numbers of GPUs."""
-        return Widths(self.least, self.preferred, self.most)
+        return Widths(self.least, self.preferred, self.most, self.slices)

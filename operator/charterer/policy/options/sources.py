@@ -1,6 +1,7 @@
 """Where options come from. A source yields candidate ways to run a group of jobs on the pools that it may use.
 
-``WholeWidths`` is the only source: numbers of whole GPUs of one pool. Whatever a source yields is weighed alike.
+``WholeWidths`` is the only source: numbers of whole GPUs of one pool, or one slice. Whatever a source yields is
+weighed alike.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from charterer.domain.job import Widths
 from charterer.domain.money import Price
 from charterer.domain.option import MOST_PODS, Interruptions, Option
 from charterer.domain.profile import DEFAULT_RESTART_SECONDS, TRIAL_STEP, Profile
-from charterer.gpu_types import relative_speeds
+from charterer.gpu_types import relative_speeds, slice_profile
 from charterer.policy.options.checkpoint_time import checkpoint_seconds
 from charterer.policy.options.interruptions import RunTimes, interruptions
 from charterer.policy.options.market import Market, PoolOffer
@@ -98,7 +99,7 @@ class OptionSource(Protocol):
 
 
 class WholeWidths:
-    """Numbers of whole GPUs of one pool.
+    """Numbers of whole GPUs of one pool, or one of its slices.
 
     Below one node a job is one pod of 1, 2, 4, … GPUs; from one node on it is whole nodes, one pod each. The
     ``preferred`` width is offered too where it can be placed.
@@ -110,12 +111,12 @@ class WholeWidths:
         Before its class reported anything, none above ``TRIAL_STEP`` times that.
         """
         speeds_of: dict[tuple[str, int], Sequence[float]] = {}
-        offers = market.open_to(key.gpu_types, key.spot)
+        offers = market.open_to(key)
         relative = relative_speeds({offer.gpu_type for offer, _ in offers})
         unproven = curves.profile is not None and curves.profile.unproven
         most = TRIAL_STEP * key.preferred if unproven else key.most
         for offer, price in offers:
-            for gpus in offered_widths(offer.gpus_per_node, key.widths, offer.max_nodes):
+            for gpus in offered_widths(offer.gpu_type, offer.gpus_per_node, key.widths, offer.max_nodes):
                 width = offer.gpu_type, gpus
                 if gpus > most:
                     continue
@@ -132,12 +133,15 @@ class WholeWidths:
                     yield Candidate(offer.gpu_type, (option,), known=False)
 
 
-def offered_widths(gpus_per_node: int, widths: Widths, max_nodes: int) -> list[int]:
+def offered_widths(gpu_type: str, gpus_per_node: int, widths: Widths, max_nodes: int) -> list[int]:
     """Numbers of GPUs, ascending: powers of two below a node, whole nodes up to ``max_nodes``, and ``preferred``.
 
+    Of slices only one: they cannot train together.
     Every number of nodes is offered below ``_FINE_NODES``, and of larger ones 64 for each doubling, with all that are
     round in powers of two: so a menu stays small however wide a job may be. Those that the job's widths name come too.
     """
+    if slice_profile(gpu_type):
+        return [1] if widths.min == 1 and max_nodes else []
     below = [1 << power for power in range(gpus_per_node.bit_length()) if 1 << power < gpus_per_node]
     most = min(max_nodes, widths.max // gpus_per_node, MOST_PODS)
     named = {width // gpus_per_node for width in (widths.min, widths.preferred, widths.max)}
@@ -183,5 +187,6 @@ def _option(
         entry_cost=hourly.cost(round(entry)),
         trial=trial,
         resource=offer.resource,
+        slice=slice_profile(offer.gpu_type),
         interruptions=lost,
     )

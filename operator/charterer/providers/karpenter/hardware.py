@@ -8,6 +8,7 @@ from typing import Final
 from charterer.api.names import GPU_RESOURCE, GPU_TYPE_LABEL
 from charterer.clouds.karpenter import NodeClaims
 from charterer.domain.pool import Offering
+from charterer.gpu_types import slice_profile
 from charterer.providers.karpenter.claims import INSTANCE_TYPE
 from charterer.providers.karpenter.objects import Json, Objects
 
@@ -38,7 +39,8 @@ async def find(objects: Objects, cloud: NodeClaims) -> Hardware | None:
 
 
 def _of_node(node: Json) -> Hardware | None:
-    """The GPUs of a Node that has the labels of NVIDIA's GPU feature discovery."""
+    """The GPUs of a Node that has the labels of NVIDIA's GPU feature discovery; None where it shows slices instead."""
     gpu_type = (node["metadata"].get("labels") or {}).get(GPU_TYPE_LABEL)
     gpus = str(((node.get("status") or {}).get("capacity") or {}).get(GPU_RESOURCE, ""))
-    return Hardware(gpu_type, int(gpus), seen=True) if gpu_type and gpus.isdigit() and int(gpus) > 0 else None
+    whole = bool(gpu_type) and not slice_profile(gpu_type)
+    return Hardware(gpu_type, int(gpus), seen=True) if whole and gpus.isdigit() and int(gpus) > 0 else None

@@ -107,7 +107,7 @@ class PastPool:
         return job.spot is SpotPolicy.ALLOWED or self.pool.capacity_type is CapacityType.SPOT
 
     def _widths(self, job: PastJob, pool: PoolModel) -> list[int]:
-        return offered_widths(pool.gpus_per_node, self.bounds(job), pool.max_nodes)
+        return offered_widths(pool.gpu_type, pool.gpus_per_node, self.bounds(job), pool.max_nodes)
 
     def bounds(self, job: PastJob) -> Widths:
         """The job's own bounds, or the only width at which its speed is known."""

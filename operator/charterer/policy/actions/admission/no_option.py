@@ -10,6 +10,7 @@ from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import CapacityType, Pool
 from charterer.domain.reasons import facts_of_waits as of
 from charterer.domain.reasons.facts import Facts
+from charterer.gpu_types import may_use, slice_profile, whole_type
 from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.options.pool_selection import left_out
@@ -46,11 +47,14 @@ def _why(job: Job, pools: Mapping[PoolId, Pool]) -> Facts:
         for pool in pools.values()
         if pool.offering is not None and pool.quote is not None and not pool.deleting
     ]
-    fitting = [offer for offer in offers if not job.gpu_types or offer[0] in job.gpu_types]
+    of_type = [offer for offer in offers if not job.gpu_types or whole_type(offer[0]) in job.gpu_types]
+    fitting = [offer for offer in of_type if may_use(offer[0], job.gpu_types, job.widths.slices)]
     if not pools:
         return of.NoPool()
     if not offers:
         return of.NoKnownPool(asked)
+    if of_type and not fitting:
+        return of.OnlySlices(asked, tuple(sorted({slice_profile(gpu_type) for gpu_type, _, _ in of_type})))
     if not fitting:
         return of.OtherGpuTypes(asked, tuple(sorted({gpu_type for gpu_type, _, _ in offers})))
     if job.spot is not SpotPolicy.ALLOWED:
