@@ -112,10 +112,10 @@ MIG_LAYOUTS: Mapping[tuple[str, str], MigLayouts] = {
     ("H200", "141GB"): MigLayouts(7, {"1g.18gb": 7, "1g.35gb": 4, "2g.35gb": 3, "3g.71gb": 2}),
     ("B200", "180GB"): MigLayouts(7, {"1g.23gb": 7, "1g.45gb": 4, "2g.45gb": 3, "3g.90gb": 2}),
 }
-"""By model and memory, of NVIDIA's MIG user guide (Supported MIG Profiles): the profiles of which a GPU holds two or more,
-without those with media extensions, of which it holds one."""
+"""By model and memory, of NVIDIA's MIG user guide (Supported MIG Profiles): the profiles of which a GPU holds two or
+more, without those with media extensions, of which it holds one."""
 _MEMORY: Mapping[str, str] = {"A30": "24GB", "A100": "40GB", "H100": "80GB", "H200": "141GB", "B200": "180GB"}
-"""Of a type whose name does not say it: ``nvidia-tesla-a100`` and ``NVIDIA-H100-PCIe`` are these."""
+"""Of a type whose name does not say it, such as ``nvidia-tesla-a100`` and ``NVIDIA-H100-PCIe``."""
 
 
 def slice_type(gpu_type: str, profile: str) -> str:
@@ -155,6 +155,6 @@ def slice_speed(gpu_type: str) -> float:
 
 
 def may_use(gpu_type: str, allowed: Collection[str], slices: Collection[str]) -> bool:
-    """Whether a job may use a type: ``allowed`` names whole GPUs (empty: any), ``slices`` the profiles that it takes."""
+    """Whether a job may use a type. ``allowed``: types of whole GPUs, empty for any; ``slices``: profiles it takes."""
     profile = slice_profile(gpu_type)
     return (not allowed or whole_type(gpu_type) in allowed) and (not profile or profile in slices)

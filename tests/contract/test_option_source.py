@@ -76,7 +76,7 @@ def test_candidates_are_what_the_jobs_may_have_and_the_pools_can_give(source: Op
     for candidate in candidates:
         option = candidate.stages[0]
         offer = pools.offers[option.pool]
-        assert (offer, offer.price) in pools.open_to(key.gpu_types, key.spot)
+        assert (offer, offer.price) in pools.open_to(key)
         assert candidate.gpu_type == offer.gpu_type
         assert key.least <= option.gpus <= (key.most if candidate.known else key.preferred)
         assert option.resources == {offer.resource: option.gpus}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from charterer.domain.ids import JobId
 from charterer.domain import option
+from charterer.domain.ids import JobId
 
 GROUP: Final = "charterer.dev"
 VERSION: Final = "v1alpha1"

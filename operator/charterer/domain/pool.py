@@ -78,9 +78,7 @@ class Offering:
             return None
         counted = self.gpus_per_node if slice_profile(self.gpu_type) else self.gpus_per_node * slices
         named = slice_type(whole_type(self.gpu_type), partition.profile)
-        return replace(
-            self, gpu_type=named, gpus_per_node=counted, resource=partition.resource, slices_per_gpu=slices
-        )
+        return replace(self, gpu_type=named, gpus_per_node=counted, resource=partition.resource, slices_per_gpu=slices)
 
 
 class Cloud(ABC):

@@ -255,7 +255,11 @@ def _obstacle(allocation: Allocation, job: Job, view: LifecycleView) -> str:
             return f"the Node of GPURental {name} to be ready"
         if node.run_labels.get(job.run_label) != allocation.label_value:
             return f"the label {job.run_label} of Node {node.name}"
-        free = node.count(allocation.option.resource) - node.foreign_gpus - _gpus_of_others(node.name, job, allocation.run, view)
+        free = (
+            node.count(allocation.option.resource)
+            - node.foreign_gpus
+            - _gpus_of_others(node.name, job, allocation.run, view)
+        )
         if free < gpus:
             return f"{count(gpus, 'GPU')} of Node {node.name}, of which {max(free, 0)} are free"
     return ""

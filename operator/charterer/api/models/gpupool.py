@@ -82,7 +82,9 @@ _CUT_ONCE: Final = "how GPUs are cut cannot change: create another GPUPool for t
 class PartitionSpec(ApiModel):
     """How GPUs are cut into MIG slices."""
 
-    profile: Annotated[str, Field(pattern=MIG_PROFILE, max_length=16, json_schema_extra=rules(Rule(IMMUTABLE, _CUT_ONCE)))]
+    profile: Annotated[
+        str, Field(pattern=MIG_PROFILE, max_length=16, json_schema_extra=rules(Rule(IMMUTABLE, _CUT_ONCE)))
+    ]
     """MIG profile of every slice, such as 1g.10gb. Each GPU has as many slices of it as it holds."""
     strategy: Annotated[MigStrategy, Field(json_schema_extra=rules(Rule(IMMUTABLE, _CUT_ONCE)))] = MigStrategy.MIXED
     """How nodes name their slices. Mixed: by the profile, as nvidia.com/mig-1g.10gb. Single: nvidia.com/gpu."""

@@ -246,6 +246,7 @@ class TrainingJobSpec(ApiModel):
     def to_domain(self, meta: ObjectMeta, record: TrainingJobRecord) -> DecodedJob:
         """The job. What is wrong with its template makes ``Job.invalid``, so that its runs stay in sight."""
         pod_gpus, problem = trainer_gpus(self.template), self._problem()
+        least = max(pod_gpus, 1)
         refusal = problem
         if record.invalid is not None and record.invalid.generation == meta.generation:
             refusal = record.invalid.message
@@ -261,7 +262,7 @@ class TrainingJobSpec(ApiModel):
             if self.profile_name
             else ClassId.of_job(JobId(meta.uid)),
             weight=1.0,
-            widths=Widths(*[max(pod_gpus, 1)] * 3) if self.gpus is None else self.gpus.to_domain(),
+            widths=Widths(least, least, least) if self.gpus is None else self.gpus.to_domain(),
             gpu_types=self.gpu_types,
             spot=self.spot_policy,
             resize=self.resize_policy,

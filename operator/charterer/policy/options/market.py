@@ -19,8 +19,8 @@ from charterer.policy.options.menu_key import MenuKey
 
 class PoolOffer(NamedTuple):
     """A pool's offer. ``price``: of a node; None where it has no quote. ``gpus_per_node``: 0 where it has no
-    offering; ``resource``: how its nodes name their GPUs or slices. ``start_seconds``: from asking for a node to its readiness.
-    ``hazard``: at which rate nodes are taken back, None where none is.
+    offering; ``resource``: how its nodes name their GPUs or slices. ``start_seconds``: from asking for a node to its
+    readiness. ``hazard``: at which rate nodes are taken back, None where none is.
     """
 
     pool: PoolId

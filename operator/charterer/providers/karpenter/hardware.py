@@ -40,7 +40,7 @@ async def find(objects: Objects, cloud: NodeClaims) -> Hardware | None:
 
 def _of_node(node: Json) -> Hardware | None:
     """The GPUs of a Node that has the labels of NVIDIA's GPU feature discovery; None where it shows slices instead."""
-    gpu_type = (node["metadata"].get("labels") or {}).get(GPU_TYPE_LABEL)
+    gpu_type = str((node["metadata"].get("labels") or {}).get(GPU_TYPE_LABEL) or "")
     gpus = str(((node.get("status") or {}).get("capacity") or {}).get(GPU_RESOURCE, ""))
-    whole = bool(gpu_type) and not slice_profile(gpu_type)
+    whole = gpu_type and not slice_profile(gpu_type)
     return Hardware(gpu_type, int(gpus), seen=True) if whole and gpus.isdigit() and int(gpus) > 0 else None

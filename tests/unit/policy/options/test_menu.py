@@ -69,11 +69,11 @@ def test_speed_is_one_at_the_first_curves_smallest_width_and_comparable_across_g
 def test_widths_are_powers_of_two_below_a_node_and_whole_nodes_above(
     node: int, widths: Widths, nodes: int, offered: list[int]
 ) -> None:
-    assert offered_widths(node, widths, nodes) == offered
+    assert offered_widths("V100", node, widths, nodes) == offered
 
 
 def test_a_menu_stays_small_however_wide_a_job_may_be() -> None:
-    offered = offered_widths(8, Widths(1, 1, 100_000), 10_000)
+    offered = offered_widths("V100", 8, Widths(1, 1, 100_000), 10_000)
     assert len(offered) < 500
     assert offered[-1] <= 8 * MOST_PODS
     assert {8 * 192, 8 * 256, 8 * 384, 8 * 512, 8 * 3072} <= set(offered)
@@ -82,7 +82,7 @@ def test_a_menu_stays_small_however_wide_a_job_may_be() -> None:
 
 
 def test_the_widths_that_a_wide_job_names_are_offered() -> None:
-    assert offered_widths(8, Widths(8 * 1001, 8 * 1002, 8 * 1003), 10_000) == [8 * 1001, 8 * 1002, 8 * 1003]
+    assert offered_widths("V100", 8, Widths(8 * 1001, 8 * 1002, 8 * 1003), 10_000) == [8 * 1001, 8 * 1002, 8 * 1003]
 
 
 def menu(world: World, known: Profile | None, widths: Widths, spot: SpotPolicy = SpotPolicy.NEVER) -> Menu:
