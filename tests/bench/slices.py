@@ -1,6 +1,6 @@
 """What MIG slices save: cost of small jobs with slices beside whole GPUs, as a part of their cost on whole GPUs alone.
 
-    python -m tests.bench.slices [--jobs small all] [--loads 20] [--rates 0.25] [--node-gpus 1] [--learned]
+    python -m tests.bench.slices [--jobs small all] [--loads 20] [--rates 0.25] [--node-gpus 1]
 
 Nine training jobs, measured on slices of an A100 40 GB (MISO, SoCC 2022), arrive at random and are simulated with the
 operator's planner: once where only nodes of whole GPUs can be rented, and once with three more pools, whose GPUs are
@@ -166,9 +166,10 @@ def main() -> None:
     for profile in PROFILES:
         expected = slice_speed(slice_type(WHOLE, profile))
         off = [math.log(kind.speeds[profile] / expected) for kind in measured() if profile in kind.speeds]
+        mean, deviation = math.exp(statistics.fmean(off)), statistics.pstdev(off)
         print(
-            f"{profile}: {expected:.2f} of the GPU's speed expected; measured / expected "
-            f"{math.exp(statistics.fmean(off)):.2f} in the mean of logarithms, whose deviation is {statistics.pstdev(off):.2f}"
+            f"{profile}: {expected:.2f} of the GPU's speed expected; measured speeds are {mean:.2f} times that in the "
+            f"geometric mean, and their logarithms deviate by {deviation:.2f}"
         )
 
 

@@ -22,22 +22,31 @@ _TIMEOUT: Final = aiohttp.ClientTimeout(total=10.0)
 
 
 async def all_served(
-    session: aiohttp.ClientSession, server: str, resources: Sequence[Resource], stopped: Callable[[], bool]
-) -> None:
-    """Return once all are served, or ``stopped``. Logs what is missing whenever that changes."""
+    session: aiohttp.ClientSession,
+    server: str,
+    needed: Sequence[Resource],
+    optional: Sequence[Resource],
+    stopped: Callable[[], bool],
+) -> frozenset[Resource]:
+    """Return once all that are ``needed`` are served, or ``stopped``: all that are served, the ``optional`` ones too.
+
+    Logs what is missing whenever that changes.
+    """
     reported: object = None
     while not stopped():
         try:
-            missing = await _missing(session, server, resources)
+            lacking = await _missing(session, server, [*needed, *optional])
         except (aiohttp.ClientError, TimeoutError) as error:
             log.debug("the API server does not say what it serves: %s", error)
         else:
+            missing = [resource for resource in lacking if resource in needed]
             if not missing:
-                return
+                return frozenset(needed) | (frozenset(optional) - frozenset(lacking))
             if missing != reported:
                 log.warning("not served yet: %s: helm install charterer-crds", ", ".join(map(str, missing)))
             reported = missing
         await asyncio.sleep(_RETRY_SECONDS)
+    return frozenset()
 
 
 async def _missing(session: aiohttp.ClientSession, server: str, resources: Sequence[Resource]) -> list[Resource]:

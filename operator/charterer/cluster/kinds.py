@@ -31,6 +31,9 @@ PODS: Final[WatchedKind[decode.JobPod | decode.ForeignPod]] = WatchedKind(
     "Pod", paths.PODS, decode.pod, outlives=decode.was_told_to_end
 )
 NODES: Final[WatchedKind[Node]] = WatchedKind("Node", paths.NODES, decode.node)
+RESOURCE_SLICES: Final[WatchedKind[decode.PublishedGpus]] = WatchedKind(
+    "ResourceSlice", paths.RESOURCE_SLICES, decode.published_gpus, optional=True
+)
 SERVICES: Final[WatchedKind[JobId]] = WatchedKind("Service", paths.SERVICES, decode.service, labels=LABEL_JOB_UID)
 NAMESPACES: Final[WatchedKind[decode.DecodedNamespace]] = WatchedKind("Namespace", paths.NAMESPACES, decode.namespace)
 
@@ -52,6 +55,7 @@ COMMON: Final[tuple[AnyKind, ...]] = (
     GPU_RENTALS,
     PODS,
     NODES,
+    RESOURCE_SLICES,
     SERVICES,
     NAMESPACES,
 )

@@ -11,7 +11,7 @@ import logging
 from typing import Any, NoReturn
 
 from charterer.cluster.client import Client
-from charterer.cluster.errors import ApiError, Gone, NotFound
+from charterer.cluster.errors import ApiError, Forbidden, Gone, NotFound
 from charterer.cluster.store import ObjectKey, Store, WatchedKind
 
 log = logging.getLogger(__name__)
@@ -65,8 +65,11 @@ class Resync:
             return await self._listed(kind)
         except Gone:  # the list's continue token expired between two pages
             return await self._listed(kind)
-        except NotFound as error:
-            if kind.resource.group.endswith("charterer.dev"):
+        except (Forbidden, NotFound) as error:
+            if kind.optional:
+                log.debug("no %s are listed: %s", kind.resource, error)
+                return ()
+            if isinstance(error, NotFound) and kind.resource.group.endswith("charterer.dev"):
                 error.add_note(f"the CRD {kind.resource} is not installed: helm install charterer-crds")
             raise
 

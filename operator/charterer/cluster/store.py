@@ -47,6 +47,7 @@ class WatchedKind(Generic[V]):
 
     Only objects that match ``labels`` and ``fields`` (selectors) are asked for. ``name`` is the CamelCase kind.
     ``outlives``: whether the last value of a deleted object is kept (``KindView.departed``); None: of no object.
+    ``optional``: not every API server serves it, and not everybody may read it; then there is no object of it.
     """
 
     name: str
@@ -55,6 +56,7 @@ class WatchedKind(Generic[V]):
     labels: str = ""
     fields: str = ""
     outlives: Callable[[V], bool] | None = None
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)

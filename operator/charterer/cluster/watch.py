@@ -13,7 +13,7 @@ import asyncio
 import itertools
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -65,6 +65,7 @@ class Watch:
         self._on_relist = on_relist
         self._on_end = on_end
         self._listed: set[str] = set()
+        self._kinds: Sequence[WatchedKind[Any]] = ()
         self._lease = f"metadata.name={lease},metadata.namespace={namespace}"
         self.ready = threading.Event()
         """Set when kopf has started (its first lists may still be on their way)."""
@@ -131,16 +132,18 @@ class Watch:
         )
 
     async def _until_served(self) -> None:
-        kinds = [kind.resource for kind in self._store.kinds]
+        needed = [kind.resource for kind in self._store.kinds if not kind.optional]
+        optional = [kind.resource for kind in self._store.kinds if kind.optional]
         async with self._access.session() as session:
-            await all_served(session, self._access.server, kinds, self._stop.is_set)
+            served = await all_served(session, self._access.server, needed, optional, self._stop.is_set)
+        self._kinds = [kind for kind in self._store.kinds if kind.resource in served]
 
     async def _on_answer(self, _: object, __: object, params: aiohttp.TraceRequestEndParams) -> None:
         """Notice the first page of a list."""
         query, path = params.url.query, params.url.path
         if "watch" in query or "continue" in query or params.method != "GET" or params.response.status != 200:
             return
-        if not any(path.endswith(kind.resource.all()) for kind in self._store.kinds):
+        if not any(path.endswith(kind.resource.all()) for kind in self._kinds):
             return
         if path in self._listed:
             log.info("%s are listed anew: deletions may have been missed", path.rpartition("/")[2])
@@ -158,7 +161,7 @@ class Watch:
             session = self._access.session(connections=0, traces=(trace,))
             return kopf.AiohttpSession(server=self._access.server, aiohttp_session=session)
 
-        for kind in self._store.kinds:
+        for kind in self._kinds:
             where = kind.resource
             kopf.on.event(where.group, where.version, where.plural, registry=registry)(self._handler(kind))
         kopf.on.event(LEASES.group, LEASES.version, LEASES.plural, registry=registry)(self._on_lease)
@@ -196,7 +199,7 @@ class Watch:
         settings.persistence.finalizer = _NEVER_SET
         settings.persistence.progress_storage = _NoProgress()
         settings.persistence.diffbase_storage = _NoDiffBase()
-        for kind in self._store.kinds:
+        for kind in self._kinds:
             where = (kind.resource.group, kind.resource.version, kind.resource.plural)
             if kind.labels:
                 settings.watching.label_selectors[where] = kind.labels

@@ -25,6 +25,7 @@ from charterer.api.decode.foreign import (
     homeless_pod,
 )
 from charterer.api.decode.own import budget, pool, pool_set, profile, rental, training_job
+from charterer.api.decode.resource_slices import PublishedGpus, published_gpus, with_published
 from charterer.api.metadata import conditions
 from charterer.api.models.trainingjob import DecodedJob
 
@@ -36,6 +37,7 @@ __all__ = [
     "ForeignWorker",
     "HomelessPod",
     "JobPod",
+    "PublishedGpus",
     "budget",
     "conditions",
     "foreign_job",
@@ -47,9 +49,11 @@ __all__ = [
     "pool",
     "pool_set",
     "profile",
+    "published_gpus",
     "rental",
     "service",
     "training_job",
     "warning_event",
     "was_told_to_end",
+    "with_published",
 ]

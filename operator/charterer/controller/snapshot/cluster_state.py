@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from charterer.api.decode import DecodedJob, DecodedNamespace, ForeignPod, JobPod
+from charterer.api.decode import DecodedJob, DecodedNamespace, ForeignPod, JobPod, PublishedGpus
 from charterer.cluster import kinds
 from charterer.cluster.store import ObjectKey, Store
 from charterer.domain.budget import Budget
@@ -31,7 +31,7 @@ class ClusterState:
     job's template was refused, None while it is being tried. ``progress``: the last report received of a job.
     ``findings``: what holds runs up. ``departed``: pods that had ended when they were told to, and are gone,
     by uid. ``warnings``: the last Warning Event about a run that takes long to start, by the uid of its object.
-    ``stop``: how the operator is stopped; ``limits``: its own.
+    ``stop``: how the operator is stopped; ``limits``: its own. ``published_gpus``: what DRA drivers publish of nodes.
     """
 
     jobs: Mapping[ObjectKey, DecodedJob]
@@ -55,6 +55,7 @@ class ClusterState:
     limits: OperatorLimits = NO_LIMITS
     pool_sets: Mapping[ObjectKey, PoolSet] = field(default_factory=dict)
     findings: Findings = field(default_factory=Findings)
+    published_gpus: Mapping[ObjectKey, PublishedGpus] = field(default_factory=dict)
 
 
 def cluster_state(
@@ -92,6 +93,7 @@ def cluster_state(
         limits=limits,
         pool_sets=view(kinds.GPU_POOL_SETS).objects,
         findings=findings,
+        published_gpus=view(kinds.RESOURCE_SLICES).objects,
     )
     return stopped_in(state, namespace)
 

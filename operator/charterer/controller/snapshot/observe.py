@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from charterer.api.decode import DecodedJob, ForeignPod, JobPod
+from charterer.api.decode import DecodedJob, ForeignPod, JobPod, with_published
 from charterer.cluster.store import ObjectKey
 from charterer.controller.known_pools import first_come, known_pools
 from charterer.controller.snapshot.by_id import budgets_by_id, pool_sets_by_id, pools_by_id, rentals_by_id
@@ -84,7 +84,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         profiles=profiles,
         jobs=jobs,
         rentals=memo(rentals_by_id, state.rentals),
-        nodes=memo.stable(memo(_nodes, state.nodes, foreign), "nodes"),
+        nodes=memo.stable(memo(_nodes, memo(with_published, state.nodes, state.published_gpus), foreign), "nodes"),
         problems=(
             *state.problems,
             *without_profile(state, jobs, profiles),
