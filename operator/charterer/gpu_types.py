@@ -10,7 +10,8 @@ The figures are the vendor's data sheets, for one GPU: dense FP16 or BF16 tensor
 for the P100, which have no tensor cores), and the bandwidth of the form with the fastest memory.
 
 A MIG slice is a type of its own, with the name that NVIDIA's feature discovery gives it: the GPU's, ``-MIG-`` and the
-profile. It is as slow as its part of the compute units at worst, and as fast as the whole GPU at best.
+profile. It is as slow as its part of the compute units at worst, and as fast as the whole GPU at best. So is a place on
+a GPU that several jobs use at once: ``-shared-2`` where two take turns, ``-mps-2`` where they run together (MPS).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from math import sqrt
 
 
@@ -85,9 +87,11 @@ def _parts(gpu_type: str, fastest: str) -> tuple[float, float]:
     return slice_speed(gpu_type) / slice_speed(fastest), compute_part(gpu_type) / compute_part(fastest)
 
 
-# --- slices -----------------------------------------------------------------------------------------------------------
+# --- parts of GPUs ----------------------------------------------------------------------------------------------------
 
-_MIG = "-MIG-"
+_PART = re.compile(r"(.+?)-(?:MIG-(.+)|((?:shared|mps)-[0-9]+))")
+USABLE_MEMORY = 0.9
+"""The part of a GPU's memory that jobs on it may use together: CUDA's context of each process takes some, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,39 +118,75 @@ MIG_LAYOUTS: Mapping[tuple[str, str], MigLayouts] = {
 }
 """By model and memory, of NVIDIA's MIG user guide (Supported MIG Profiles): the profiles of which a GPU holds two or
 more, without those with media extensions, of which it holds one."""
-_MEMORY: Mapping[str, str] = {"A30": "24GB", "A100": "40GB", "H100": "80GB", "H200": "141GB", "B200": "180GB"}
+_MEMORY: Mapping[str, str] = {
+    **{"K80": "12GB", "P100": "16GB", "V100": "16GB", "T4": "16GB", "A10": "24GB", "A10G": "24GB", "A6000": "48GB"},
+    **{"L4": "24GB", "L40S": "48GB", "A30": "24GB", "A100": "40GB", "H100": "80GB", "H200": "141GB", "B200": "180GB"},
+}
 """Of a type whose name does not say it, such as ``nvidia-tesla-a100`` and ``NVIDIA-H100-PCIe``."""
 
 
 def slice_type(gpu_type: str, profile: str) -> str:
-    """The type of a GPU's slices."""
-    return f"{gpu_type}{_MIG}{profile}"
+    """The type of a GPU's slices, or of the places on it where several jobs share it."""
+    return f"{gpu_type}-{profile}" if sharers(profile) > 1 else f"{gpu_type}-MIG-{profile}"
+
+
+@cache
+def _parts_of(gpu_type: str) -> tuple[str, str]:
+    found = _PART.fullmatch(gpu_type)
+    return (gpu_type, "") if found is None else (found[1], found[2] or found[3])
 
 
 def whole_type(gpu_type: str) -> str:
     """The type of the GPU that a slice is of; a whole GPU's own."""
-    return gpu_type.partition(_MIG)[0]
+    return _parts_of(gpu_type)[0]
 
 
 def slice_profile(gpu_type: str) -> str:
-    """The MIG profile of a slice; empty for a whole GPU."""
-    return gpu_type.partition(_MIG)[2]
+    """The MIG profile of a slice; ``shared-2`` or ``mps-2`` of a GPU that two jobs share; empty for a whole GPU."""
+    return _parts_of(gpu_type)[1]
+
+
+def sharers(profile: str) -> int:
+    """How many jobs use a GPU at once; 1 of whole GPUs and of MIG slices, which only one job has."""
+    kind, _, jobs = profile.partition("-")
+    return int(jobs) if kind in ("shared", "mps") else 1
+
+
+def slices_of(gpu_type: str, profile: str) -> int:
+    """Slices of the profile of a GPU of this type, or places for jobs that share it; 0 where it cannot be cut so."""
+    layouts = mig_layouts(gpu_type)
+    if (jobs := sharers(profile)) > 1:
+        return jobs
+    return 0 if layouts is None else layouts.slices.get(profile, 0)
 
 
 def mig_layouts(gpu_type: str) -> MigLayouts | None:
     """How GPUs of this type can be cut; None where they cannot be, or where that is not known."""
+    model, memory = _model_and_memory(gpu_type)
+    return MIG_LAYOUTS.get((model, memory))
+
+
+def gigabytes(gpu_type: str) -> int | None:
+    """Memory of a whole GPU of this type; None where that is not known."""
+    memory = _model_and_memory(gpu_type)[1]
+    return int(memory.removesuffix("GB")) if memory else None
+
+
+def _model_and_memory(gpu_type: str) -> tuple[str, str]:
+    """Both empty where the name does not say them."""
     words = _words(gpu_type)
     model = next((word for word in words if word in _MEMORY), "")
-    said = (size for size in words if (model, size) in MIG_LAYOUTS)
     by_form = "94GB" if model == "H100" and "NVL" in words else _MEMORY.get(model, "")
-    return MIG_LAYOUTS.get((model, next(said, by_form)))
+    return model, next((word for word in words if re.fullmatch("[0-9]+GB", word)), by_form)
 
 
 def compute_part(gpu_type: str) -> float:
     """The part of its GPU's compute units that a slice has, and so its speed at worst; 1 for a whole GPU."""
     profile, layouts = slice_profile(gpu_type), mig_layouts(gpu_type)
     units = profile.partition("g")[0]
-    return int(units) / layouts.units if layouts is not None and units.isdecimal() else 1.0
+    if layouts is not None and units.isdecimal():
+        return int(units) / layouts.units
+    return 1.0 / sharers(profile)
 
 
 def slice_speed(gpu_type: str) -> float:
@@ -154,7 +194,17 @@ def slice_speed(gpu_type: str) -> float:
     return sqrt(compute_part(gpu_type))
 
 
-def may_use(gpu_type: str, allowed: Collection[str], slices: Collection[str]) -> bool:
-    """Whether a job may use a type. ``allowed``: types of whole GPUs, empty for any; ``slices``: profiles it takes."""
-    profile = slice_profile(gpu_type)
-    return (not allowed or whole_type(gpu_type) in allowed) and (not profile or profile in slices)
+def may_use(gpu_type: str, allowed: Collection[str], slices: Collection[str], shared_mib: int) -> bool:
+    """Whether a job may use a type. ``allowed``: types of whole GPUs, empty for any; ``slices``: profiles it takes;
+    ``shared_mib``: its GPU memory where it shares a GPU, 0 where it shares none.
+    """
+    whole, profile = _parts_of(gpu_type)
+    if allowed and whole not in allowed:
+        return False
+    return not profile or profile in slices or (sharers(profile) > 1 and 0 < shared_mib <= share_of_memory(gpu_type))
+
+
+def share_of_memory(gpu_type: str) -> float:
+    """MiB of GPU memory that each of the jobs that share a GPU of this type may use; 0 where it is not known."""
+    memory = gigabytes(gpu_type)
+    return 0.0 if memory is None else USABLE_MEMORY * 1024.0 * memory / sharers(slice_profile(gpu_type))

@@ -52,6 +52,7 @@ MANAGER_VIEW: Final = "charterer-status"
 """Server-side apply manager of the view: columns and conditions."""
 
 GPU_RESOURCE: Final = option.GPU
+SHARED_GPU: Final = option.SHARED_GPU
 MIG_PREFIX: Final = option.MIG_PREFIX
 MIG_PROFILE: Final = r"^[1-9]g[.][0-9]{1,3}gb$"
 """A MIG profile without media extensions, such as 1g.10gb."""

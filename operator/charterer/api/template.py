@@ -207,7 +207,7 @@ def _bad_gpus(spec: Mapping[str, Any]) -> Iterator[str]:
             where = f"{list_name}[{index}].resources"
             for resource, quantity in _resources(container):
                 if resource.startswith(_VENDOR) and resource != GPU_RESOURCE:
-                    told = f"GPUs are counted in {GPU_RESOURCE} only; slices are named in spec.gpus.slices"
+                    told = f"GPUs are counted in {GPU_RESOURCE} only; parts of them are asked for in spec.gpus"
                     yield _said(f"{where}[{resource}]", quantity, told)
                 elif resource == GPU_RESOURCE:
                     yield from _bad_count(list_name, index, where, quantity)

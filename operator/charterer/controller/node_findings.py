@@ -12,6 +12,7 @@ from charterer.domain.pool import NodeTaint, Pool
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.time import seconds_between
+from charterer.gpu_types import sharers
 from charterer.lifecycle.view import NodeIndex
 from charterer.providers.provider import PreflightFinding
 from charterer.sentences import count, names
@@ -54,7 +55,7 @@ def _settled(rental: Rental, snapshot: Snapshot) -> bool:
 
 def _plugin(pool: Pool, nodes: Sequence[Node]) -> Iterable[PreflightFinding]:
     wanted = 1 if pool.offering is None else pool.offering.gpus_per_node
-    noun = "GPU" if pool.partition is None else f"{pool.partition.profile} slice"
+    noun = "GPU" if pool.partition is None else pool.partition.noun
     without = sorted(node.name for node in nodes if not node.count(pool.resource))
     fewer = sorted((node.name, there) for node in nodes if 0 < (there := node.count(pool.resource)) < wanted)
     if without:
@@ -69,6 +70,8 @@ def _plugin(pool: Pool, nodes: Sequence[Node]) -> Iterable[PreflightFinding]:
 def _advice(pool: Pool) -> str:
     if pool.partition is None:
         return "install the NVIDIA device plugin there, or let it tolerate their taints"
+    if sharers(pool.partition.profile) > 1:
+        return "spec.sharing says that jobs share their GPUs: set up the device plugin's sharing there as it says"
     return (
         f"spec.partition says that their GPUs are cut into {pool.partition.profile} slices: let the node pool cut them "
         "when nodes come, and see that the device plugin's MIG strategy is spec.partition.strategy"

@@ -51,12 +51,16 @@ class SpotPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Widths:
-    """Numbers of GPUs; all three are equal for a rigid job. ``slices``: MIG profiles that it takes instead of a GPU."""
+    """Numbers of GPUs; all three are equal for a rigid job. ``slices``: MIG profiles that it takes instead of a GPU.
+
+    ``shared_mib``: GPU memory that it needs where it shares a GPU with other jobs; 0: it shares none.
+    """
 
     min: int
     preferred: int
     max: int
     slices: tuple[str, ...] = ()
+    shared_mib: int = 0
 
 
 @dataclass(frozen=True, slots=True)

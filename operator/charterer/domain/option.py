@@ -10,6 +10,8 @@ from charterer.domain.money import ZERO, Money, Price
 
 GPU = "nvidia.com/gpu"
 """The extended resource of whole GPUs, as NVIDIA's device plugin names it."""
+SHARED_GPU = "nvidia.com/gpu.shared"
+"""The same of GPUs that several jobs use at once, as NVIDIA's device plugin renames them."""
 MIG_PREFIX = "nvidia.com/mig-"
 """The beginning of the names of slices' resources; the MIG profile follows."""
 
@@ -39,7 +41,8 @@ class Interruptions:
 class Option:
     """One way to run a job: a pool, and ``gpus`` GPUs of it, which its nodes name ``resource``.
 
-    ``slice``: the MIG profile of the one slice that it is; empty for whole GPUs.
+    ``slice``: the MIG profile of the one slice that it is; ``shared-2`` or ``mps-2`` of a GPU that two jobs use at
+    once; empty for whole GPUs.
 
     ``speed`` is units of work per second (the class's reference option has speed 1); ``price`` is the marginal
     bill while it runs (its part of its nodes' price). ``entry_seconds`` and ``entry_cost`` are paid once when the

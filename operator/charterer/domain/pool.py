@@ -17,7 +17,7 @@ from charterer.domain.option import GPU
 from charterer.domain.order import CoolDown, LaunchWay, Refusal, Traits
 from charterer.domain.reasons.phrases import all_nodes
 from charterer.domain.time import Instant
-from charterer.gpu_types import mig_layouts, slice_profile, slice_type, whole_type
+from charterer.gpu_types import slice_profile, slice_type, slices_of, whole_type
 
 
 class CapacityType(StrEnum):
@@ -68,12 +68,11 @@ class Offering:
         return self.gpus_per_node // self.slices_per_gpu
 
     def cut(self, partition: Partition) -> Offering | None:
-        """The same node with each GPU cut into slices; None where GPUs of its type have no such profile.
+        """The same node with each GPU cut or shared; None where GPUs of its type cannot be cut so.
 
         A node whose slices the cloud has counted already, because they are named as whole GPUs, stays as it is.
         """
-        layouts = mig_layouts(self.gpu_type)
-        slices = 0 if layouts is None else layouts.slices.get(partition.profile, 0)
+        slices = slices_of(self.gpu_type, partition.profile)
         if not slices or slice_profile(self.gpu_type) not in ("", partition.profile):
             return None
         counted = self.gpus_per_node if slice_profile(self.gpu_type) else self.gpus_per_node * slices
@@ -165,7 +164,7 @@ class Pool:
     None where nothing is known of it. ``launches``: what was counted of its refusals and starts, which options count
     where ``learns_waits``; ``correlated_launches``: with those of pools that fail together with it, where there are
     any. ``trouble``: why it was not ready when last looked at, and what to do, in the words of its status; empty if it
-    was. ``partition``: how its GPUs are cut, None where they are whole.
+    was. ``partition``: how its GPUs are cut or shared, None where they are whole.
     """
 
     id: PoolId

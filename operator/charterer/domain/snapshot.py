@@ -35,7 +35,7 @@ class Departure:
 class Node:
     """A Kubernetes Node. ``run_labels``: its ``run.charterer.dev/*`` labels. ``foreign_gpus``: GPUs of pods not ours.
 
-    ``slices``: its MIG slices by the names of their resources. Both numbers count what pods may use.
+    ``slices``: its MIG slices and places on shared GPUs, by the names of their resources. Both count what pods may use.
     ``not_ready_since``: since when its kubelet is silent or reports trouble; None while it is ready. ``departure``:
     what others wrote on it of its end. ``taints``: those that keep pods off.
     """

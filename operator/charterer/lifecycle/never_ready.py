@@ -28,7 +28,8 @@ def never_ready(pool: Pool, rentals: Sequence[Rental], now: Instant) -> Refusal 
     ready = last_ready(rentals)
     if cooled or (ready is not None and ready > newest.created):
         return None
-    shows = "" if pool.partition is None else f", and whether its Node shows {pool.resource}, as spec.partition says"
+    cut = pool.partition
+    shows = "" if cut is None else f", and whether its Node shows {cut.resource}, as {cut.field} says"
     looks = f"look at its image, network and start-up{shows}"
     text = f"instance {newest.instance} ended, and its Node was never ready: {looks}"
     return Refusal(RefusalKind.NEVER_READY, Scope.POOL, pool.id, newest.released_because, text, now)

@@ -21,6 +21,7 @@ from charterer.api.names import (
     token_audience,
 )
 from charterer.domain.job import Allocation, Job, ResizePolicy, run_name
+from charterer.gpu_types import USABLE_MEMORY, sharers
 from charterer.workloads.workload import NotATemplate, RunEnvironment
 
 _FOREIGN_QUEUES: Final = "kueue.x-k8s.io/"
@@ -118,7 +119,7 @@ def _trainer(job: Job, container: Json, allocation: Allocation, environment: Run
     """The user's first container with its GPUs, variables and mount; Charterer's variables win, the others stay."""
     gpus = {allocation.option.resource: str(allocation.placements[0].gpus)}
     resources = container.get("resources") or {}
-    own = _environment(job, allocation, environment)
+    own = [*_environment(job, allocation, environment), *_memory_limits(container, allocation)]
     mounts = [
         mount for mount in _without(container.get("volumeMounts"), _VOLUME) if mount.get("mountPath") != MOUNT_PATH
     ]
@@ -131,6 +132,17 @@ def _trainer(job: Job, container: Json, allocation: Allocation, environment: Run
         },
         "volumeMounts": [*mounts, {"name": _VOLUME, "mountPath": MOUNT_PATH, "readOnly": True}],
     }
+
+
+def _memory_limits(container: Json, allocation: Allocation) -> list[Json]:
+    """What keeps frameworks from taking more than the job's part of a shared GPU's memory, unless the user says so.
+
+    JAX takes three quarters of a GPU when it starts, TensorFlow all of it.
+    """
+    jobs = sharers(allocation.option.slice)
+    said = {variable.get("name") for variable in container.get("env") or ()}
+    values = {"XLA_PYTHON_CLIENT_MEM_FRACTION": f"{USABLE_MEMORY / jobs:.2f}", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+    return [{"name": name, "value": value} for name, value in values.items() if jobs > 1 and name not in said]
 
 
 def _environment(job: Job, allocation: Allocation, environment: RunEnvironment) -> list[Json]:

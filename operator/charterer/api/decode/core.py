@@ -19,6 +19,7 @@ from charterer.api.names import (
     GROUP,
     LABEL_JOB_UID,
     MIG_PREFIX,
+    SHARED_GPU,
 )
 from charterer.api.stored_size import tail
 from charterer.domain.ids import JobId, NodeName
@@ -45,6 +46,10 @@ def namespace(raw: Raw) -> DecodedNamespace:
     return DecodedNamespace(meta["name"], dict(meta.get("labels") or {}), stop)
 
 
+_PARTS = (MIG_PREFIX, SHARED_GPU)
+"""How the resources of parts of GPUs begin."""
+
+
 def node(raw: Raw) -> Node:
     """A Node; ``foreign_gpus`` is 0 until pods are joined."""
     meta = ObjectMeta.of("Node", raw)
@@ -59,7 +64,7 @@ def node(raw: Raw) -> Node:
         unschedulable=bool(spec.get("unschedulable")),
         deleting=meta.deleting,
         gpus=whole_quantity(allocatable.get(GPU_RESOURCE, 0)),
-        slices={name: whole_quantity(number) for name, number in allocatable.items() if name.startswith(MIG_PREFIX)},
+        slices={name: whole_quantity(number) for name, number in allocatable.items() if name.startswith(_PARTS)},
         foreign_gpus=0,
         run_labels={key: value for key, value in meta.labels.items() if key.startswith(RUN_LABEL_PREFIX)},
         not_ready_since=_not_ready_since(status, meta.created),
@@ -252,7 +257,7 @@ def _index(meta: ObjectMeta) -> int | None:
 
 
 def pod_gpus(spec: Raw, *, slices: bool = False) -> int:
-    """GPUs of a pod as the scheduler counts them; with ``slices`` a MIG slice counts as one.
+    """GPUs of a pod as the scheduler counts them; with ``slices`` a MIG slice or a shared GPU counts as one.
 
     Containers and sidecars (init containers with restartPolicy Always) hold theirs at the same time. Any other init
     container runs before the containers, together with the sidecars that were started before it. The overhead of the
@@ -272,7 +277,7 @@ def pod_gpus(spec: Raw, *, slices: bool = False) -> int:
 def _gpus_of(container: Raw, slices: bool) -> int:
     whole = gpus_of(container, GPU_RESOURCE)
     limits = (container.get("resources") or {}).get("limits") or {} if slices else {}
-    return whole + sum(gpus_of(container, name) for name in limits if name.startswith(MIG_PREFIX))
+    return whole + sum(gpus_of(container, name) for name in limits if name.startswith(_PARTS))
 
 
 def _terminations(status: Raw) -> list[Raw]:

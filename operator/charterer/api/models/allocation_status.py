@@ -37,7 +37,8 @@ class OptionStatus(ApiModel):
     resource: Annotated[str, Field(max_length=253)] = GPU_RESOURCE
     """Name of the GPUs in a pod's resources."""
     slice: Annotated[str, Field(max_length=16)] = ""
-    """MIG profile of the slice that the job has instead of a GPU. Absent: whole GPUs."""
+    """MIG profile of the slice that the job has instead of a GPU; shared-2 or mps-2: a GPU that two jobs use at once.
+    Absent: whole GPUs."""
     trial: bool = False
     """True if the option was chosen to measure the job's speed there, paid from the budget's explorationPercent."""
 

@@ -34,10 +34,17 @@ from charterer.api.models.statistics.pool_statistics import (
     packed_statistics,
     recorded_statistics,
 )
-from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, FINALIZER_IN_USE, GPU_RESOURCE, GROUP, MIG_PROFILE
+from charterer.api.names import (
+    ANNOTATION_CONFIRMED_PRICE,
+    FINALIZER_IN_USE,
+    GPU_RESOURCE,
+    GROUP,
+    MIG_PROFILE,
+    SHARED_GPU,
+)
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
-from charterer.domain.nodes.partition import MigStrategy, Partition
+from charterer.domain.nodes.partition import MigStrategy, Partition, SharingMechanism
 from charterer.domain.order import KEPT, CoolDown, RefusalKind, Scope
 from charterer.domain.pool import CapacityType, Offering, Pool, Quote
 
@@ -94,10 +101,49 @@ class PartitionSpec(ApiModel):
         return Partition(self.profile, self.strategy)
 
 
+class SharedGpuResource(StrEnum):
+    """How nodes name a place on a shared GPU."""
+
+    RENAMED = SHARED_GPU
+    PLAIN = GPU_RESOURCE
+
+
+_SHARED_ONCE: Final = "how GPUs are shared cannot change: create another GPUPool"
+
+
+class PoolSharing(ApiModel):
+    """How jobs share GPUs, as NVIDIA's device plugin is set up on the nodes."""
+
+    jobs_per_gpu: Annotated[int, Field(ge=2, le=8, json_schema_extra=rules(Rule(IMMUTABLE, _SHARED_ONCE)))]
+    """Number of jobs that use a GPU at once: the replicas of the device plugin."""
+    mechanism: Annotated[SharingMechanism, Field(json_schema_extra=rules(Rule(IMMUTABLE, _SHARED_ONCE)))] = (
+        SharingMechanism.TIME_SLICING
+    )
+    """How they share it. TimeSlicing: they take turns. MPS: they run together, and a fatal fault of one ends all."""
+    resource: Annotated[SharedGpuResource, Field(json_schema_extra=rules(Rule(IMMUTABLE, _SHARED_ONCE)))] = (
+        SharedGpuResource.RENAMED
+    )
+    """How nodes name a place on a GPU. nvidia.com/gpu.shared: with the device plugin's renameByDefault. nvidia.com/gpu:
+    without it, as on GKE."""
+
+    def to_domain(self) -> Partition:
+        """The same for the planner."""
+        strategy = MigStrategy.SINGLE if self.resource is SharedGpuResource.PLAIN else MigStrategy.MIXED
+        return Partition(self.mechanism.profile(self.jobs_per_gpu), strategy)
+
+
 class GPUPoolSpec(CloudChoice):
     """Where nodes come from, and how many may be rented. Exactly one cloud is set."""
 
-    model_config = ruled(*cloud_rules(), Rule("has(self.partition) == has(oldSelf.partition)", _CUT_ONCE))
+    model_config = ruled(
+        *cloud_rules(),
+        Rule("has(self.partition) == has(oldSelf.partition)", _CUT_ONCE),
+        Rule("has(self.sharing) == has(oldSelf.sharing)", _SHARED_ONCE),
+        Rule(
+            "!has(self.partition) || !has(self.sharing)",
+            "partition and sharing exclude each other: slices are not shared",
+        ),
+    )
 
     max_nodes: Annotated[int, Field(ge=0, le=10_000)]
     """Maximum number of nodes that may be rented at a time. 0 pauses the pool: nothing more is rented, and what is
@@ -115,6 +161,9 @@ class GPUPoolSpec(CloudChoice):
     partition: PartitionSpec | None = None
     """How the nodes' GPUs are cut into MIG slices when they come: all of them alike, by the node pool's own settings.
     Jobs that name the profile in spec.gpus.slices run on a slice each. Absent: GPUs are whole."""
+    sharing: PoolSharing | None = None
+    """How several jobs use each of the nodes' GPUs at once. Jobs with spec.gpus.shared run there. Absent: a GPU is one
+    job's."""
     price: PoolPrice | None = None
     """Price of a node. Absent: the cloud's list price."""
     start_seconds: Annotated[int, Field(ge=0, le=86_400)] = 120
@@ -155,7 +204,7 @@ class GPUPoolSpec(CloudChoice):
             launches=statistics.known_launches,
             learns_waits=self.learn_waits,
             set_uid=_set_uid(meta),
-            partition=None if self.partition is None else self.partition.to_domain(),
+            partition=None if (cut := self.partition or self.sharing) is None else cut.to_domain(),
         )
 
 
@@ -184,9 +233,10 @@ class OfferingStatus(ApiModel):
     """Hardware of one node of the pool."""
 
     gpu_type: Annotated[str, Field(max_length=253)]
-    """GPU type, as in the node label nvidia.com/gpu.product. Of slices, with -MIG- and their profile."""
+    """GPU type, as in the node label nvidia.com/gpu.product. Of slices, with -MIG- and their profile; of GPUs that two
+    jobs share, with -shared-2 or -mps-2."""
     gpus_per_node: int
-    """Number of GPUs of one node, or of slices."""
+    """Number of GPUs of one node, or of slices, or of jobs that it has room for where they share GPUs."""
     instance_type: Annotated[str, Field(max_length=_TYPES_CHARACTERS)]
     """The cloud's name of the machine type; several with commas."""
     zone: Annotated[str, Field(max_length=_ZONES_CHARACTERS)]
@@ -197,8 +247,8 @@ class OfferingStatus(ApiModel):
     """Maximum number of nodes of the instance group. The pool has no more, whatever its maxNodes. Absent: not known."""
     resource: Annotated[str, Field(max_length=253)] = GPU_RESOURCE
     """Name of the GPUs or slices in a node's resources."""
-    slices_per_gpu: Annotated[int, Field(ge=1, le=7)] = 1
-    """Number of slices of one GPU; 1 where GPUs are whole."""
+    slices_per_gpu: Annotated[int, Field(ge=1, le=8)] = 1
+    """Number of slices of one GPU, or of jobs that share it; 1 where GPUs are whole."""
 
     @classmethod
     def from_domain(cls, offering: Offering) -> Self:

@@ -50,6 +50,18 @@ _ProfileName = Annotated[
 ]
 
 
+class SharedGpuSpec(ApiModel):
+    """What a job needs of a GPU that other jobs use at the same time."""
+
+    memory: Annotated[str, Field(pattern="^[1-9][0-9]{0,8}(Mi|Gi)$", max_length=11)]
+    """GPU memory that the job uses at most, such as 6Gi. It gets a GPU only if its part of the memory is as large."""
+
+    @property
+    def mib(self) -> int:
+        """The memory in MiB."""
+        return int(self.memory[:-2]) * (1024 if self.memory.endswith("Gi") else 1)
+
+
 class GpuRange(ApiModel):
     """How many GPUs the job can use."""
 
@@ -63,6 +75,11 @@ class GpuRange(ApiModel):
             "!has(self.slices) || self.slices.size() == 0 || self.min == 1",
             "gpus.slices needs gpus.min 1: slices cannot train together, so a job gets one of them or whole GPUs",
             ".slices",
+        ),
+        Rule(
+            "!has(self.shared) || self.min == 1",
+            "gpus.shared needs gpus.min 1: a job that shares a GPU has that one only",
+            ".shared",
         ),
     )
 
@@ -78,10 +95,14 @@ class GpuRange(ApiModel):
     ] = ()
     """MIG profiles of the slices that the job can use instead of a GPU, such as 1g.10gb: those whose memory it fits
     into. It gets one slice at most. Absent: none."""
+    shared: SharedGpuSpec | None = None
+    """The job can use a GPU at the same time as other jobs, for a part of the price: pools with spec.sharing offer them.
+    It gets one such GPU at most. Absent: it shares none."""
 
     def to_domain(self) -> Widths:
-        """The numbers, and the profiles."""
-        return Widths(self.min, self.min if self.preferred is None else self.preferred, self.max, self.slices)
+        """The numbers, and what the job takes instead of a GPU."""
+        preferred = self.min if self.preferred is None else self.preferred
+        return Widths(self.min, preferred, self.max, self.slices, 0 if self.shared is None else self.shared.mib)
 
 
 class InteractiveSpec(ApiModel):

@@ -42,7 +42,7 @@ def digest(learner: Learner, class_id: ClassId, snapshot: Snapshot) -> Learned |
 
 def _nodes(jobs: Iterable[Job], snapshot: Snapshot) -> dict[str, int]:
     """GPUs of the largest node by GPU type, of the types that the class's jobs may use and a pool offers."""
-    wanted = [(frozenset(job.gpu_types), job.widths.slices) for job in jobs]
+    wanted = [(frozenset(job.gpu_types), job.widths.slices, job.widths.shared_mib) for job in jobs]
     largest: dict[str, int] = {}
     for pool in snapshot.pools.values():
         offering = pool.offering

@@ -1,12 +1,12 @@
-"""How the GPUs of a pool's nodes are cut into MIG slices."""
+"""How the GPUs of a pool's nodes are cut into MIG slices, or shared by several jobs at once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from charterer.domain.option import GPU, MIG_PREFIX
-from charterer.gpu_types import mig_layouts
+from charterer.domain.option import GPU, MIG_PREFIX, SHARED_GPU
+from charterer.gpu_types import mig_layouts, sharers
 
 
 def no_such_slice(gpu_type: str, profile: str) -> str:
@@ -20,15 +20,32 @@ def no_such_slice(gpu_type: str, profile: str) -> str:
 
 
 class MigStrategy(StrEnum):
-    """How nodes name their slices. MIXED: by profile, ``nvidia.com/mig-1g.10gb``. SINGLE: as whole GPUs."""
+    """How nodes name their slices. MIXED: by profile, ``nvidia.com/mig-1g.10gb``. SINGLE: as whole GPUs.
+
+    Of GPUs that are shared: MIXED ``nvidia.com/gpu.shared``.
+    """
 
     MIXED = "Mixed"
     SINGLE = "Single"
 
 
+class SharingMechanism(StrEnum):
+    """How jobs use a GPU at once. TIME_SLICING: they take turns. MPS: they run together, each in its part of memory."""
+
+    TIME_SLICING = "TimeSlicing"
+    MPS = "MPS"
+
+    def profile(self, jobs: int) -> str:
+        """The name of a place on a GPU that so many jobs share, as ``gpu_types`` has it."""
+        return f"{'shared' if self is SharingMechanism.TIME_SLICING else 'mps'}-{jobs}"
+
+
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """How every GPU of a pool's nodes is cut: into as many slices of one MIG profile as it holds."""
+    """How every GPU of a pool's nodes is cut: into as many slices of one MIG profile as it holds.
+
+    Or ``profile`` is ``shared-2`` or ``mps-2``: two jobs use it at once.
+    """
 
     profile: str
     strategy: MigStrategy = MigStrategy.MIXED
@@ -36,4 +53,16 @@ class Partition:
     @property
     def resource(self) -> str:
         """The extended resource of its slices, as NVIDIA's device plugin names it."""
-        return GPU if self.strategy is MigStrategy.SINGLE else f"{MIG_PREFIX}{self.profile}"
+        if self.strategy is MigStrategy.SINGLE:
+            return GPU
+        return SHARED_GPU if sharers(self.profile) > 1 else f"{MIG_PREFIX}{self.profile}"
+
+    @property
+    def noun(self) -> str:
+        """What nodes have, and a pod asks for."""
+        return "place on a shared GPU" if sharers(self.profile) > 1 else f"{self.profile} slice"
+
+    @property
+    def field(self) -> str:
+        """The field of a GPUPool that says so."""
+        return "spec.sharing" if sharers(self.profile) > 1 else "spec.partition"

@@ -199,7 +199,7 @@ class GpuTypeNotAllowed:
 
 @dataclass(frozen=True, slots=True)
 class SliceNotAllowed:
-    """Its owner no longer names the MIG profile of the slice that it has."""
+    """Its owner no longer names the MIG profile of the slice that it has, or no longer lets it share a GPU."""
 
     profile: str
 

@@ -297,7 +297,7 @@ class OtherGpuTypes:
 
 @dataclass(frozen=True, slots=True)
 class OnlySlices:
-    """Only slices of these MIG profiles are there, and it asks for whole GPUs."""
+    """Only slices of these MIG profiles are there, or GPUs that jobs share, and it asks for whole GPUs."""
 
     asked: Request
     profiles: tuple[str, ...]

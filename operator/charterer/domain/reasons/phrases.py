@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from charterer.domain.money import Money
 from charterer.domain.option import Option
+from charterer.gpu_types import sharers
 from charterer.sentences import count
 
 
@@ -22,8 +23,13 @@ def format_money(amount: float) -> str:
 
 
 def name(option: Option) -> str:
-    """``8 GPUs on a100``, ``a 1g.10gb slice on a100-small``."""
-    return f"{f'a {option.slice} slice' if option.slice else count(option.gpus, 'GPU')} on {option.pool}"
+    """``8 GPUs on a100``, ``a 1g.10gb slice on a100-small``, ``a shared GPU on a100-mps``."""
+    return f"{part(option.slice) if option.slice else count(option.gpus, 'GPU')} on {option.pool}"
+
+
+def part(profile: str) -> str:
+    """``a 1g.10gb slice``, ``a shared GPU``."""
+    return "a shared GPU" if sharers(profile) > 1 else f"a {profile} slice"
 
 
 def all_nodes(nodes: int, by_group: bool) -> str:

@@ -12,7 +12,7 @@ from charterer.domain.plan import ReasonCode, Verdict
 from charterer.domain.pool import CapacityType, Offering, Pool
 from charterer.domain.reasons.phrases import format_money
 from charterer.domain.snapshot import Snapshot
-from charterer.gpu_types import slice_profile, whole_type
+from charterer.gpu_types import may_use, share_of_memory, sharers, slice_profile, whole_type
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.job_facts import job_position
 from charterer.policy.nodes.max_cost import max_cost_left, needs
@@ -78,11 +78,23 @@ def _why_not(pool: Pool, job: Job, menu: Menu, solution: BudgetSolution) -> str:
         return "the cloud has not said what a node is: see the pool's condition Ready"
     if job.gpu_types and whole_type(offering.gpu_type) not in job.gpu_types:
         return f"spec.gpuTypes: a node has {whole_type(offering.gpu_type)}"
-    if (profile := slice_profile(offering.gpu_type)) and profile not in job.widths.slices:
-        return f"spec.gpus.slices does not name {profile}, as which the pool's GPUs are cut"
+    if not may_use(offering.gpu_type, (), job.widths.slices, job.widths.shared_mib):
+        return _no_part(offering, job)
     if pool.capacity_type is CapacityType.SPOT and job.spot is not SpotPolicy.ALLOWED:
         return "spec.spotPolicy: its nodes are spot"
     return _wrong_width(pool, offering, job) or _no_speed(offering, job, menu)
+
+
+def _no_part(offering: Offering, job: Job) -> str:
+    """Why the job takes no slice of the pool, or does not share its GPUs."""
+    profile, needed = slice_profile(offering.gpu_type), job.widths.shared_mib
+    if sharers(profile) == 1:
+        return f"spec.gpus.slices does not name {profile}, as which the pool's GPUs are cut"
+    if not needed:
+        return f"spec.gpus.shared is not set, and {sharers(profile)} jobs share each of the pool's GPUs"
+    most = share_of_memory(offering.gpu_type)
+    had = f"each of the {sharers(profile)} jobs on a GPU has {most:,.0f} MiB" if most else "its GPUs' is not known"
+    return f"spec.gpus.shared.memory: it needs {needed:,} MiB, and {had}"
 
 
 def _wrong_width(pool: Pool, offering: Offering, job: Job) -> str:

@@ -19,7 +19,7 @@ def menu_key(job: Job, classes: frozenset[ClassId]) -> MenuKey:
         ended = (record.option for record in job.records if record.outcome is RunOutcome.FAILED)
         failed = frozenset((option.pool, option.gpus) for option in ended)
     numbers = widths.min, widths.preferred, widths.max
-    return MenuKey(known, *numbers, job.gpu_types, job.spot, fewest_pods(job), failed, widths.slices)
+    return MenuKey(known, *numbers, job.gpu_types, job.spot, fewest_pods(job), failed, widths.slices, widths.shared_mib)
 
 
 def group_key(job: Job, classes: frozenset[ClassId]) -> GroupKey:

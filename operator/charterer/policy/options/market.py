@@ -66,7 +66,7 @@ class Market:
             and offer.price is not None
             and offer.gpus_per_node > 0
             and (offer.capacity_type is not CapacityType.SPOT or key.spot is SpotPolicy.ALLOWED)
-            and may_use(offer.gpu_type, key.gpu_types, key.slices)
+            and may_use(offer.gpu_type, key.gpu_types, key.slices, key.shared_mib)
         ]
 
 

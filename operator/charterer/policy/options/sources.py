@@ -1,7 +1,7 @@
 """Where options come from. A source yields candidate ways to run a group of jobs on the pools that it may use.
 
-``WholeWidths`` is the only source: numbers of whole GPUs of one pool, or one slice. Whatever a source yields is
-weighed alike.
+``WholeWidths`` is the only source: numbers of whole GPUs of one pool, or one slice or shared GPU. Whatever a source
+yields is weighed alike.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class OptionSource(Protocol):
 
 
 class WholeWidths:
-    """Numbers of whole GPUs of one pool, or one of its slices.
+    """Numbers of whole GPUs of one pool, or one of its slices or shared GPUs.
 
     Below one node a job is one pod of 1, 2, 4, … GPUs; from one node on it is whole nodes, one pod each. The
     ``preferred`` width is offered too where it can be placed.
@@ -136,7 +136,7 @@ class WholeWidths:
 def offered_widths(gpu_type: str, gpus_per_node: int, widths: Widths, max_nodes: int) -> list[int]:
     """Numbers of GPUs, ascending: powers of two below a node, whole nodes up to ``max_nodes``, and ``preferred``.
 
-    Of slices only one: they cannot train together.
+    Of slices and shared GPUs only one: they cannot train together, and two places may be on one GPU.
     Every number of nodes is offered below ``_FINE_NODES``, and of larger ones 64 for each doubling, with all that are
     round in powers of two: so a menu stays small however wide a job may be. Those that the job's widths name come too.
     """

@@ -48,7 +48,7 @@ def _why(job: Job, pools: Mapping[PoolId, Pool]) -> Facts:
         if pool.offering is not None and pool.quote is not None and not pool.deleting
     ]
     of_type = [offer for offer in offers if not job.gpu_types or whole_type(offer[0]) in job.gpu_types]
-    fitting = [offer for offer in of_type if may_use(offer[0], job.gpu_types, job.widths.slices)]
+    fitting = [offer for offer in of_type if may_use(offer[0], (), job.widths.slices, job.widths.shared_mib)]
     if not pools:
         return of.NoPool()
     if not offers:
