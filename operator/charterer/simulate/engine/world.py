@@ -13,6 +13,7 @@ from charterer.simulate.engine.clock import Clock
 from charterer.simulate.engine.events import WorldEvents
 from charterer.simulate.engine.knowledge import Knowledge
 from charterer.simulate.engine.sessions import Sessions
+from charterer.simulate.engine.shared_gpus import SharedGpus, SharedRun
 from charterer.simulate.model.domain_objects import LastingFields, lasting_fields, training_job
 from charterer.simulate.model.node_market import NodeMarket, PoolModel, SimMachine
 from charterer.simulate.model.result import JobResult
@@ -39,7 +40,7 @@ class World:
 
     ``completed``: the results of complete jobs, in order of completion. ``changed``: whether anything happened that may
     matter to a policy. ``profiles``: what is known of the classes. ``reports`` and ``interruptions`` (runs that lost a
-    machine) are counted.
+    machine) are counted. ``shared_gpus``: who is on which GPU, where jobs may share GPUs.
     """
 
     def __init__(self, scenario: Scenario, knowledge: Knowledge, listener: WorldEvents) -> None:
@@ -71,6 +72,9 @@ class World:
                 self.clock.at(at, self._change_quota, pool, nodes)
             self._changes_to_come += len(model.later_prices) + len(model.later_stock) + len(model.later_quota)
         self._sessions = Sessions(self.clock, self._session_changed, self._session_over)
+        self.shared_gpus: SharedGpus | None = None
+        if scenario.pairs is not None:
+            self.shared_gpus = SharedGpus(self.clock, self.market, scenario.pairs, self._train_on)
         self._schedule_submission(0)
 
     def lasting_fields(self, job: SimJob) -> LastingFields:
@@ -116,10 +120,11 @@ class World:
         else:
             self.ledger.end(machine, self.clock.instant)
 
-    def allocate(self, job: SimJob, allocation: Allocation) -> None:
+    def allocate(self, job: SimJob, allocation: Allocation, shared: SharedRun | None = None) -> None:
         """Start the job's next run there (a run that was under way ends), or resize its run in place.
 
-        PlannerError where a machine is not ready, or the number of the run is not the next one.
+        ``shared``: on which GPUs; None: on any that nobody is on. PlannerError where a machine is not ready, a GPU is
+        not to be had, or the number of the run is not the next one.
         """
         clock = self.clock
         job.advance(clock.now)
@@ -138,10 +143,11 @@ class World:
         if not resized and allocation.run != job.runs + 1:
             raise PlannerError(f"at {clock.now:g} s: job {job.id} was given run {allocation.run} after {job.runs}")
         if resized:
-            self._resize(job, allocation)
+            self._resize(job, allocation, shared)
             return
         model = self.market.models[allocation.option.pool]
         job.start_run(allocation, model.gpu_type, clock.now + self._restart_seconds(model), clock.instant)
+        self._enter(job, allocation, shared)
         if job.session is not None:
             job.version += 1
             self._sessions.run_starts(job, job.session)
@@ -151,10 +157,21 @@ class World:
         if self.knowledge.report_seconds < float("inf"):
             clock.at(job.training_from + self.knowledge.report_seconds, self._report, job, allocation.run)
 
-    def _resize(self, job: SimJob, allocation: Allocation) -> None:
+    def _enter(self, job: SimJob, allocation: Allocation, shared: SharedRun | None) -> None:
+        """Put the job on its GPUs, where that is followed."""
+        try:
+            if self.shared_gpus is not None:
+                self.shared_gpus.enter(job, allocation, shared)
+            elif shared is not None:
+                raise ValueError(f"GPUs {shared.gpus}, and the scenario has no table of pairs")
+        except ValueError as error:
+            raise PlannerError(f"at {self.clock.now:g} s: job {job.id} was given {error}") from None
+
+    def _resize(self, job: SimJob, allocation: Allocation, shared: SharedRun | None) -> None:
         """Resize the run in place: pods that join get ready as after a restart, while the others train on."""
         before = job.gpus
         job.resize_run(allocation, self.clock.instant)
+        self._enter(job, allocation, shared)
         if allocation.option.gpus <= before:
             self._regroup(job, allocation)
             return
@@ -169,6 +186,8 @@ class World:
             return
         job.advance(self.clock.now)
         job.regroup(self.clock.now + self.scenario.resize_seconds)
+        if self.shared_gpus is not None:
+            self.shared_gpus.stands(job)
         self._plan_checkpoints(job)
         self._train(job, self.knowledge.batch(job))
         self.changed = True
@@ -344,12 +363,18 @@ class World:
 
     # --- consequences -------------------------------------------------------------------------------------------------
 
+    def _train_on(self, job: SimJob) -> None:
+        """Train on as before, at a speed that has changed."""
+        self._train(job, job.batch)
+
     def _train(self, job: SimJob, batch: int) -> None:
         """Train on with that batch size, and schedule the completion that follows if nothing happens before."""
         self.clock.at(job.train_with(batch), self._complete, job, job.version)
 
     def _free(self, job: SimJob, held: Allocation) -> None:
         """Free the GPUs that the job held; a draining machine whose last job leaves is ended."""
+        if self.shared_gpus is not None:
+            self.shared_gpus.leave(job)
         for place in held.placements:
             machine = self.market.machines.get(place.rental)
             if machine is not None:

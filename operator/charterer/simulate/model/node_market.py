@@ -18,6 +18,7 @@ from charterer.estimate.nodes.hazard import EndedNode, events_at_ages, hazard, w
 from charterer.estimate.nodes.waits import with_refusal, with_start
 from charterer.policy.options.interruptions import checkpoint_interval
 from charterer.simulate.model.ground_truth import GPU_TYPE
+from charterer.simulate.model.pair_table import SharingMechanism
 from charterer.simulate.model.sim_job import SimJob
 
 MOST_NODES = 100_000
@@ -36,7 +37,8 @@ class PoolModel:
     the scenario says. ``stock``: the most nodes that the cloud has; ``quota``: that it lets the account have; asking
     for more gives nothing, and the pool cools down. ``later_stock`` and ``later_quota``: (second, nodes from then on).
     Where the stock of a spot pool falls below what is rented, the cloud takes back the nodes rented last.
-    ``learns_waits``: the GPUPool's ``learnWaits``.
+    ``learns_waits``: the GPUPool's ``learnWaits``. ``sharing``: how two jobs may use one of its GPUs; None: they may
+    not.
     """
 
     name: str
@@ -57,6 +59,7 @@ class PoolModel:
     quota: int | None = None
     later_quota: tuple[tuple[float, int | None], ...] = ()
     learns_waits: bool = True
+    sharing: SharingMechanism | None = None
 
     @property
     def may_be_late(self) -> bool:

@@ -12,6 +12,7 @@ from charterer.domain.money import ZERO, Money
 from charterer.domain.time import Instant
 from charterer.simulate.model.ground_truth import Application
 from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.pair_table import PairTable
 from charterer.simulate.model.workload import Submission
 
 UNLIMITED = Money.parse("1000000000")
@@ -56,6 +57,7 @@ class Scenario:
     the last one; None: as is best for the rate that is known and the nodes' ages. ``checkpoint_write_seconds``: to
     write one, without training. ``until``: the second at which the simulation ends at the latest. ``classes``: a job's
     class, by default that of its application; with it applications of several sizes can share a class.
+    ``pairs``: what jobs keep beside each other on a GPU of a pool with ``sharing``; None: no two jobs are on one.
     """
 
     start: Instant
@@ -70,6 +72,7 @@ class Scenario:
     checkpoint_write_seconds: float = 0.0
     until: float = float("inf")
     classes: Callable[[Submission, Application], ClassId] = _by_application
+    pairs: PairTable | None = None
 
 
 def new_budget(created: Instant, amount: Money = UNLIMITED, rate: Rate | None = None) -> Budget:

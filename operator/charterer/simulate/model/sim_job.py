@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from charterer.domain.ids import ClassId, JobId, PoolId
+from charterer.domain.ids import ClassId, JobId, PoolId, RentalId
 from charterer.domain.job import Allocation, RunOutcome, RunRecord
 from charterer.domain.money import Money
 from charterer.domain.time import Instant
@@ -12,6 +13,13 @@ from charterer.simulate.model.ground_truth import Application, TrainerMeasuremen
 from charterer.simulate.model.result import JobResult
 from charterer.simulate.model.sim_session import SimSession
 from charterer.simulate.model.workload import Submission
+
+
+class Gpu(NamedTuple):
+    """A GPU of a rented node, by its number there, from 0."""
+
+    rental: RentalId
+    index: int
 
 
 @dataclass(slots=True, eq=False)
@@ -26,6 +34,10 @@ class SimJob:
     ``moves``: what the operator's planner wants remembered of the job (see Job). ``widths``, ``gpu_types``: as in the
     JobResult. ``resized_from``: the allocation with which it trains until pods that join its run in place are ready.
     ``session``: of an interactive job, which trains nothing and runs cells.
+
+    ``devices``: the GPUs of its last run, and ``passes``: in which it does a step there; in a world in which jobs may
+    share GPUs. ``keeps``: the part of its speed that it keeps beside its partners. ``held``: the GPUs that it holds,
+    those that it shares in part. ``saved``: a second, and the fraction done at the last checkpoint before it.
     """
 
     id: JobId
@@ -56,6 +68,11 @@ class SimJob:
     gpu_types: list[tuple[float, str]] = field(default_factory=list)
     resized_from: Allocation | None = None
     session: SimSession | None = None
+    devices: tuple[Gpu, ...] = ()
+    passes: int = 1
+    keeps: float = 1.0
+    held: float = 0.0
+    saved: tuple[float, float] = (0.0, 0.0)
     _width_rates: WidthRates = field(init=False)
 
     @property
@@ -73,7 +90,7 @@ class SimJob:
             self._hold(allocation, now - since)
             trained = now - (self.training_from if self.training_from > since else since)
             if trained > 0.0 and self.session is None:
-                self.done = self._width_rates.after(self.done, trained * self.pace)
+                self.done = self._width_rates.after(self.done, trained * self._speed)
                 self.progressed_at = now
         self.advanced_to = now
 
@@ -82,7 +99,7 @@ class SimJob:
         self.batch = batch
         self.version += 1
         self._width_rates = self.application.width_rates(self.gpu_type, self.gpus, batch)
-        return max(self.advanced_to, self.training_from) + self._width_rates.seconds_left(self.done) / self.pace
+        return max(self.advanced_to, self.training_from) + self._width_rates.seconds_left(self.done) / self._speed
 
     def complete(self, now: float) -> None:
         """Complete the job at ``now``; its allocation stays, for those who free its GPUs."""
@@ -97,13 +114,32 @@ class SimJob:
         self.cycle = interval + write_seconds
         self.pace = interval / self.cycle if self.cycle > 0.0 else 1.0
         self.cycle_from = max(self.advanced_to, self.training_from)
+        self.saved = self.cycle_from, self.done
 
     def change_interval(self, interval: float, write_seconds: float) -> None:
         """The same in the middle of a run: the last checkpoint stays, and the next one is due at once if it is late."""
-        unsaved = self._seconds_unsaved
+        unsaved, saved = self._seconds_unsaved, (self.advanced_to, self._done_at_checkpoint)
         self.checkpoint_every(interval, write_seconds)
         if unsaved < self.cycle:
             self.cycle_from -= unsaved
+            self.saved = saved
+
+    def share(self, keeps: float, held: float) -> None:
+        """From now on, keep that part of its speed, and hold so many GPUs."""
+        self.saved = self.advanced_to, self._done_at_checkpoint
+        self.keeps, self.held = keeps, held
+
+    @property
+    def _speed(self) -> float:
+        """Seconds of training alone and without checkpoints in a second."""
+        return self.pace * self.keeps
+
+    @property
+    def _done_at_checkpoint(self) -> float:
+        unsaved, (since, done) = self._seconds_unsaved, self.saved
+        if self.cycle > 0.0 and self.advanced_to - unsaved <= since:
+            return done
+        return self._width_rates.before(self.done, unsaved * self._speed) if unsaved else self.done
 
     @property
     def _seconds_unsaved(self) -> float:
@@ -113,15 +149,15 @@ class SimJob:
 
     def lose_progress(self) -> None:
         """Lose the progress since the last checkpoint; the job must run."""
-        self.done = self._width_rates.before(self.done, self._seconds_unsaved * self.pace)
+        self.done = self._done_at_checkpoint
         self.progressed_at = self.advanced_to
 
     def measurement(self) -> TrainerMeasurement:
-        """The trainer's measurement now; the job must run, with a batch size."""
+        """The trainer's measurement now, of steps beside its partners; the job must run, with a batch size."""
         epoch = self.application.epoch(self.done)
         measured = self.application.measurements[self.gpu_type].measurement(epoch, self.gpus, self.batch)
         assert measured is not None
-        return measured
+        return replace(measured, step_seconds=measured.step_seconds / self.keeps) if self.keeps < 1.0 else measured
 
     def result(self) -> JobResult:
         """The job's result as of now."""
@@ -147,6 +183,7 @@ class SimJob:
         self.allocation, self.resized_from = allocation, None
         self.gpu_type = gpu_type
         self.training_from = training_from
+        self.keeps, self.held = 1.0, allocation.option.gpus
         self.runs += 1
         self.gpu_types.append((self.advanced_to, gpu_type))
         self.widths.append((self.advanced_to, allocation.option.gpus))
@@ -159,7 +196,7 @@ class SimJob:
         assert self.allocation is not None
         self._record(self.allocation, now, RunOutcome.STOPPED)
         self.resized_from = self.allocation if self.resized_from is None else self.resized_from
-        self.allocation = allocation
+        self.allocation, self.held = allocation, allocation.option.gpus
 
     def regroup(self, training_from: float) -> None:
         """Go on at the width of the allocation from ``training_from`` on."""
@@ -178,7 +215,7 @@ class SimJob:
 
     def _hold(self, allocation: Allocation, seconds: float) -> None:
         pool = allocation.option.pool
-        self.gpu_seconds[pool] = self.gpu_seconds.get(pool, 0.0) + seconds * allocation.option.gpus
+        self.gpu_seconds[pool] = self.gpu_seconds.get(pool, 0.0) + seconds * self.held
 
     def _record(self, run: Allocation, now: Instant, outcome: RunOutcome) -> None:
         self.records = (*self.records, RunRecord(run.run, outcome, run.option, run.placements, run.since, now, ""))

@@ -24,6 +24,7 @@ from charterer.simulate.model.sim_job import SimJob
 from charterer.simulate.model.workload import Submission
 from charterer.simulate.policies.fleet import BaselineFleet, nodes_for
 from charterer.simulate.policies.gang_queue import GangQueue
+from charterer.simulate.policies.sharing_queue import PartnerRank, SharingQueue
 
 SCALE_DOWN_SECONDS = 600.0
 """Idle seconds after which a node is ended: the default of the Kubernetes cluster autoscaler."""
@@ -47,7 +48,7 @@ def _same_rank(_: SimJob) -> float:
 
 
 @dataclass(slots=True)
-class _PoolQueue:
+class PoolQueue:
     """The nodes of one pool, and the queue of jobs that run there. ``wanted``: GPUs that they hold or wait for."""
 
     fleet: BaselineFleet
@@ -77,13 +78,13 @@ class _GangPolicy(Policy):
     def begin_simulation(self, world: World) -> None:
         self._world = world
         fleets = {pool: BaselineFleet(world, pool) for pool in world.market.models}
-        self._pools = {pool: _PoolQueue(fleet, self._new_queue(fleet)) for pool, fleet in fleets.items()}
+        self._pools = {pool: PoolQueue(fleet, self._new_queue(fleet)) for pool, fleet in fleets.items()}
 
     def _new_queue(self, fleet: BaselineFleet) -> GangQueue:
         """First come, first served."""
         return GangQueue(_same_rank)
 
-    def width(self, job: SimJob, pool: _PoolQueue) -> int:
+    def width(self, job: SimJob, pool: PoolQueue) -> int:
         """The width that the job gets in the pool."""
         return pool.fleet.placeable_width(self._asked(job.submission))
 
@@ -111,12 +112,12 @@ class _GangPolicy(Policy):
     def job_completed(self, job: SimJob) -> None:
         assert job.allocation is not None
         pool = self._pools[job.allocation.option.pool]
-        pool.fleet.give_back(job.allocation.placements)
+        pool.fleet.left(job, job.allocation.placements)
         pool.wanted -= job.allocation.option.gpus
 
     def job_interrupted(self, job: SimJob, held: Allocation) -> None:
         pool = self._pools[held.option.pool]
-        pool.fleet.give_back(held.placements)
+        pool.fleet.left(job, held.placements)
         pool.queue.put(job, self.width(job, pool))
 
     def machine_ready(self, machine: SimMachine) -> None:
@@ -138,7 +139,7 @@ class RequestedWidth(_GangPolicy):
         again = [self._decide_in(pool) for pool in self._pools.values()]
         return min((at for at in again if at is not None), default=None)
 
-    def _decide_in(self, pool: _PoolQueue) -> Instant | None:
+    def _decide_in(self, pool: PoolQueue) -> Instant | None:
         fleet, queue, now = pool.fleet, pool.queue, self._world.clock.instant
         queue.serve(fleet)
         if queue:
@@ -160,7 +161,7 @@ class FixedFleet(_GangPolicy):
     that fits runs.
 
     ``order``: which job is first. ``seconds_at``: for the shortest first. Fair: the class with the fewest GPU-seconds
-    so far comes first.
+    so far comes first. ``partners``: shortest jobs that find no free GPUs share those of others, by that rank.
     """
 
     def __init__(
@@ -169,9 +170,11 @@ class FixedFleet(_GangPolicy):
         asked: RequestedGpus,
         order: QueueOrder = QueueOrder.FIFO,
         seconds_at: SecondsAt = lambda submission, gpu_type, gpus: 0.0,
+        partners: PartnerRank | None = None,
     ) -> None:
         super().__init__(asked)
         self._nodes = nodes
+        self._partners = partners
         self._order = order
         self._seconds_at = seconds_at
         self._usage: dict[ClassId, _Usage] = {}
@@ -180,6 +183,8 @@ class FixedFleet(_GangPolicy):
         match self._order:
             case QueueOrder.FIFO:
                 return GangQueue(_same_rank)
+            case QueueOrder.SHORTEST if self._partners is not None:
+                return SharingQueue(self._world, lambda job: self._seconds(job, fleet), self._partners)
             case QueueOrder.SHORTEST:
                 return GangQueue(lambda job: self._seconds(job, fleet))
             case QueueOrder.FAIR:
@@ -200,12 +205,17 @@ class FixedFleet(_GangPolicy):
             for job in pool.queue.serve(pool.fleet):
                 assert job.allocation is not None
                 self._used(job.class_id).hold(job.allocation.option.gpus, self._world.clock.instant)
+        self._rent_or_end()
+        return None
+
+    def _rent_or_end(self) -> None:
+        """Rent missing nodes; end all of them when no job is left or still to come."""
+        for pool in self._pools.values():
             if pool.wanted:
                 pool.fleet.rent(self._nodes - len(pool.fleet))
         if not self._world.unsubmitted and not any(pool.wanted for pool in self._pools.values()):
             for pool in self._pools.values():
                 pool.fleet.end_all()
-        return None
 
     def _seconds(self, job: SimJob, fleet: BaselineFleet) -> float:
         return self._seconds_at(job.submission, fleet.gpu_type, fleet.placeable_width(self._asked(job.submission)))
@@ -261,7 +271,7 @@ class UtilisationAutoscaler(_GangPolicy):
                 self._scale(pool)
         return self._again if any(pool.wanted for pool in pools) or world.market.machines else None
 
-    def _scale(self, pool: _PoolQueue) -> None:
+    def _scale(self, pool: PoolQueue) -> None:
         fleet, wanted, nodes = pool.fleet, pool.wanted, len(pool.fleet)
         use = wanted / (nodes * fleet.size) if nodes else float("inf")
         target = max(ceil(wanted / (fleet.size * (self._low + self._high) / 2)), self._least) if wanted else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Iterable
 from heapq import heappop, heappush
 from math import ceil
@@ -15,9 +16,10 @@ from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.pool import CapacityType
 from charterer.domain.reasons.facts_of_nodes import AnyDemand
 from charterer.domain.time import Instant
+from charterer.simulate.engine.shared_gpus import SharedRun
 from charterer.simulate.engine.world import World
 from charterer.simulate.model.node_market import SimMachine
-from charterer.simulate.model.sim_job import SimJob
+from charterer.simulate.model.sim_job import Gpu, SimJob
 
 _REASON = Reason(ReasonCode.DEMAND, 0.0, ZERO, AnyDemand(ZERO))
 _Placements = tuple[Placement, ...]
@@ -41,13 +43,14 @@ def nodes_for(widths: Iterable[int], size: int) -> int:
 class BaselineFleet:
     """Ready nodes by their free GPUs. A job of less than a node goes to the fullest node that fits.
 
-    ``size`` and ``gpu_type``: of a node. ``spot``: whether the cloud may take one back. ``most``: nodes that may ever
-    be rented at once. ``idle_since``: ready nodes without a job and since when, the longest idle first.
+    ``pool``: whose nodes they are. ``size`` and ``gpu_type``: of a node. ``spot``: whether the cloud may take one back.
+    ``most``: nodes that may ever be rented at once. ``idle_since``: ready nodes without a job and since when, the
+    longest idle first.
     """
 
     def __init__(self, world: World, pool: PoolId) -> None:
         self._world = world
-        self._pool = pool
+        self.pool = pool
         model = world.market.models[pool]
         self.size = model.gpus_per_node
         self.name = model.name
@@ -72,19 +75,28 @@ class BaselineFleet:
     @property
     def gpu_price(self) -> Price:
         """The present price of one of its GPUs."""
-        quote = self._world.market.pools[self._pool].quote
+        quote = self._world.market.pools[self.pool].quote
         assert quote is not None
         return quote.price.for_gpus(1, self.size)
 
     @property
     def most_now(self) -> int:
         """The most nodes that can be rented at once as things stand."""
-        return self._world.market.most_now(self._pool)
+        return self._world.market.most_now(self.pool)
 
     @property
     def booting(self) -> int:
         """The number of rented nodes that are not ready yet."""
         return len(self._booting)
+
+    @property
+    def ready_nodes(self) -> list[RentalId]:
+        """The nodes that take pods, in order of renting."""
+        return sorted(self._numbers, key=self._numbers.__getitem__)
+
+    def free_gpus(self) -> dict[RentalId, int]:
+        """The GPUs without a job of each ready node, in order of renting."""
+        return {name: self._free[name] for name in self.ready_nodes}
 
     @property
     def idle(self) -> int:
@@ -112,6 +124,10 @@ class BaselineFleet:
         for place in placements:
             self._put_in(place.rental, self._take_out(place.rental) + place.gpus)
 
+    def left(self, job: SimJob, held: _Placements) -> None:
+        """The job has left its GPUs: those that nobody else is on are free."""
+        self.give_back(held if self._world.shared_gpus is None else self._unused(job.devices))
+
     # --- actions ------------------------------------------------------------------------------------------------------
 
     def place(self, gpus: int) -> _Placements | None:
@@ -132,15 +148,15 @@ class BaselineFleet:
         for place in placements:
             self._put_in(place.rental, self._take_out(place.rental) - place.gpus)
 
-    def start(self, job: SimJob, placements: _Placements) -> None:
-        """Start the job on these placements."""
-        self.take(placements)
+    def start(self, job: SimJob, placements: _Placements, shared: SharedRun | None = None) -> None:
+        """Start the job on these placements; ``shared``: on which GPUs of them, where another job may be on some."""
+        self.take(placements if shared is None else self._unused(shared.gpus))
         gpus = sum([place.gpus for place in placements])
         option = self._options.get(gpus)
         if option is None:
-            option = self._options[gpus] = Option(self._pool, gpus, 1.0, self.price.for_gpus(gpus, self.size))
+            option = self._options[gpus] = Option(self.pool, gpus, 1.0, self.price.for_gpus(gpus, self.size))
         world = self._world
-        world.allocate(job, Allocation(job.runs + 1, option, placements, world.clock.instant))
+        world.allocate(job, Allocation(job.runs + 1, option, placements, world.clock.instant), shared)
 
     def rent(self, nodes: int) -> None:
         """Ask for that many more nodes, as far as the pool has them."""
@@ -150,9 +166,9 @@ class BaselineFleet:
                 number = heappop(self._free_numbers)
             else:
                 number = self._highest_number = self._highest_number + 1
-            name = RentalId(f"{self._pool}-{number}")
+            name = RentalId(f"{self.pool}-{number}")
             self._booting[name] = None
-            world.rent(Rent(name, self._pool, budget, ZERO, self.price, _REASON))
+            world.rent(Rent(name, self.pool, budget, ZERO, self.price, _REASON))
 
     def release(self, nodes: Iterable[RentalId]) -> None:
         """End idle nodes, or nodes that are not ready yet."""
@@ -169,6 +185,13 @@ class BaselineFleet:
         self.release([*self._booting, *self.idle_nodes()])
 
     # --- bookkeeping --------------------------------------------------------------------------------------------------
+
+    def _unused(self, gpus: Iterable[Gpu]) -> _Placements:
+        """Those of the GPUs that nobody is on, by node."""
+        shared = self._world.shared_gpus
+        assert shared is not None
+        unused = Counter(gpu.rental for gpu in gpus if not shared.jobs_on(gpu))
+        return tuple(Placement(rental, count) for rental, count in unused.items())
 
     def _put_in(self, name: RentalId, free: int) -> None:
         self._free[name] = free

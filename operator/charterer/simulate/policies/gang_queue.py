@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from heapq import heapify, heappop, heappush
 
 from charterer.domain.ids import ClassId, JobId
@@ -39,12 +39,24 @@ class GangQueue:
             for _ in line:
                 yield gpus
 
+    def waiting(self) -> list[tuple[int, SimJob]]:
+        """The width of each waiting job, and the job, in the order of the queue."""
+        entries = [(self._place(key, entry), key[0], entry[-1]) for key, line in self._lines.items() for entry in line]
+        return [(gpus, job) for _, gpus, job in sorted(entries, key=lambda entry: entry[0])]
+
+    def remove(self, jobs: Container[JobId]) -> None:
+        """Let these jobs wait no longer."""
+        lines = {key: [entry for entry in line if entry[2] not in jobs] for key, line in self._lines.items()}
+        self._lines = {key: line for key, line in lines.items() if line}
+        for line in self._lines.values():
+            heapify(line)
+
     def serve(self, fleet: BaselineFleet) -> list[SimJob]:
         """Start the jobs that fit, in order, and return them. A line whose head does not fit is skipped."""
         started: list[SimJob] = []
         if not self._lines:
             return started
-        heads = [(self._place(key, line), key) for key, line in self._lines.items()]
+        heads = [(self._place(key, line[0]), key) for key, line in self._lines.items()]
         heapify(heads)
         while heads:
             _, key = heappop(heads)
@@ -56,11 +68,11 @@ class GangQueue:
             fleet.start(job, placements)
             started.append(job)
             if line:
-                heappush(heads, (self._place(key, line), key))
+                heappush(heads, (self._place(key, line[0]), key))
             else:
                 del self._lines[key]
         return started
 
-    def _place(self, key: tuple[int, ClassId | None], line: list[_Waiting]) -> tuple[float, Instant, JobId]:
-        first, created, name, _ = line[0]
+    def _place(self, key: tuple[int, ClassId | None], entry: _Waiting) -> tuple[float, Instant, JobId]:
+        first, created, name, _ = entry
         return first if self._rank is None or key[1] is None else self._rank(key[1]), created, name

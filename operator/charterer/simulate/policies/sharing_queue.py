@@ -1,0 +1,160 @@
+"""Gang queues whose jobs share GPUs: first fit sharing, and best sharing benefit first (arXiv 2407.13088).
+
+Jobs are tried in the order of the queue, the shortest first. A job gets free GPUs where there are enough. Otherwise it
+fills up with GPUs on which one job runs, whose job may be a partner as ``PartnerRank`` says. Nobody is ever moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from charterer.domain.ids import RentalId
+from charterer.domain.job import Placement
+from charterer.simulate.engine.shared_gpus import SharedGpus, SharedRun, member
+from charterer.simulate.engine.world import World
+from charterer.simulate.model.pair_table import PairMember
+from charterer.simulate.model.sim_job import Gpu, SimJob
+from charterer.simulate.policies.fleet import BaselineFleet
+from charterer.simulate.policies.gang_queue import GangQueue
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """Two jobs that could share GPUs. Seconds left: at a job's whole speed, which it has alone and in one pass.
+
+    ``kept``: of that speed beside each other, of the newcomer and of the one that is there; ``alone``: the same
+    without the other, in their passes.
+    """
+
+    seconds_left: tuple[float, float]
+    kept: tuple[float, float]
+    alone: tuple[float, float]
+
+    @property
+    def mean_together(self) -> float:
+        """The mean of both completion times if the newcomer starts now."""
+        first, last = (0, 1) if self._ends_after(0) <= self._ends_after(1) else (1, 0)
+        ended = self._ends_after(first)
+        left = self.seconds_left[last] - ended * self.kept[last]
+        return (2.0 * ended + left / self.alone[last]) / 2.0
+
+    @property
+    def mean_in_turn(self) -> float:
+        """The same if the newcomer starts, in one pass, when the other one ends."""
+        return self.seconds_left[1] / self.alone[1] + self.seconds_left[0] / 2.0
+
+    def _ends_after(self, which: int) -> float:
+        return self.seconds_left[which] / self.kept[which]
+
+
+PartnerRank = Callable[[Pairing], float | None]
+"""The rank of a partner that fits, the least first; None: it is no partner."""
+
+
+def first_fit(_: Pairing) -> float | None:
+    """SJF-FFS: any partner that fits, in the order of nodes and GPUs."""
+    return 0.0
+
+
+def best_benefit(pairing: Pairing) -> float | None:
+    """SJF-BSBF: partners with which both jobs end earlier on average than in turn; those by the most first."""
+    gain = pairing.mean_in_turn - pairing.mean_together
+    return -gain if gain > 0.0 else None
+
+
+class SharingQueue(GangQueue):
+    """A gang queue, ordered by ``first``, whose jobs share GPUs by ``rank``.
+
+    A job does a step in as few passes as memory permits: more only where it could not start otherwise.
+    """
+
+    def __init__(self, world: World, first: Callable[[SimJob], float], rank: PartnerRank) -> None:
+        super().__init__(first)
+        self._world = world
+        self._partner_rank = rank
+
+    def serve(self, fleet: BaselineFleet) -> list[SimJob]:
+        """Start the jobs that fit on free GPUs or beside others, in order, and return them."""
+        started = []
+        for gpus, job in self.waiting():
+            placements = fleet.place(gpus)
+            if placements is not None:
+                fleet.start(job, placements)
+            elif (run := self._beside_others(job, gpus, fleet)) is not None:
+                nodes = dict.fromkeys(gpu.rental for gpu in run.gpus)
+                fleet.start(job, tuple(Placement(name, len(run.gpus) // len(nodes)) for name in nodes), run)
+            else:
+                continue
+            started.append(job)
+        self.remove({job.id for job in started})
+        return started
+
+    def _beside_others(self, job: SimJob, gpus: int, fleet: BaselineFleet) -> SharedRun | None:
+        shared = self._world.shared_gpus
+        if shared is None:
+            return None
+        for passes in shared.table.passes(fleet.gpu_type, job.class_id.name):
+            found = _Search(self._world, shared, fleet, self._partner_rank, job, gpus, passes).gpus_beside_others()
+            if found is not None:
+                return SharedRun(found, passes)
+        return None
+
+
+_Candidate = tuple[bool, float, int]
+"""Whether a job is on the GPU, its rank as a partner, the GPU's number."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """The search of ``gpus`` GPUs for a job that does a step in so many passes."""
+
+    world: World
+    shared: SharedGpus
+    fleet: BaselineFleet
+    rank: PartnerRank
+    job: SimJob
+    gpus: int
+    passes: int
+    _ranks: dict[SimJob, float | None] = field(default_factory=dict)
+
+    def gpus_beside_others(self) -> tuple[Gpu, ...] | None:
+        """GPUs of one node, or all of whole nodes: as few that are shared as can be, with the best partners."""
+        on_each = min(self.gpus, self.fleet.size)
+        nodes: list[tuple[int, float, int, RentalId, list[_Candidate]]] = []
+        for number, rental in enumerate(self.fleet.ready_nodes):
+            candidates = sorted(self._candidates(rental))[:on_each]
+            if len(candidates) == on_each:
+                occupied = sum(there for there, _, _ in candidates)
+                nodes.append((occupied, sum(rank for _, rank, _ in candidates), number, rental, candidates))
+        chosen = sorted(nodes, key=lambda node: node[:3])[: self.gpus // on_each]
+        if len(chosen) * on_each < self.gpus:
+            return None
+        return tuple(Gpu(rental, index) for _, _, _, rental, candidates in chosen for _, _, index in candidates)
+
+    def _candidates(self, rental: RentalId) -> Iterator[_Candidate]:
+        for index in range(self.fleet.size):
+            jobs = self.shared.jobs_on(Gpu(rental, index))
+            if not jobs:
+                yield False, 0.0, index
+            elif len(jobs) == 1:
+                (host,) = jobs
+                if host not in self._ranks:
+                    self._ranks[host] = self._rank_of(host, rental)
+                rank = self._ranks[host]
+                if rank is not None:
+                    yield True, rank, index
+
+    def _rank_of(self, host: SimJob, rental: RentalId) -> float | None:
+        kept = self.shared.both_kept(self.job, self.passes, host, rental)
+        if kept is None:
+            return None
+        host.advance(self.world.clock.now)
+        gpu_type, table, job = self.fleet.gpu_type, self.shared.table, self.job
+        own = PairMember(job.class_id.name, self.passes)
+        left = (
+            job.application.seconds_left(job.done, gpu_type, self.gpus),
+            host.application.seconds_left(host.done, gpu_type, host.gpus),
+        )
+        alone = table.kept_alone(gpu_type, own), table.kept_alone(gpu_type, member(host))
+        return self.rank(Pairing(left, kept, alone))
