@@ -96,8 +96,8 @@ class GpuRange(ApiModel):
     """MIG profiles of the slices that the job can use instead of a GPU, such as 1g.10gb: those whose memory it fits
     into. It gets one slice at most. Absent: none."""
     shared: SharedGpuSpec | None = None
-    """The job can use a GPU at the same time as other jobs, for a part of the price: pools with spec.sharing offer them.
-    It gets one such GPU at most. Absent: it shares none."""
+    """The job can use a GPU at the same time as other jobs, for a part of the price, in pools with spec.sharing. It
+    gets one such GPU at most. Absent: it shares none."""
 
     def to_domain(self) -> Widths:
         """The numbers, and what the job takes instead of a GPU."""

@@ -13,8 +13,8 @@ NOWHERE: frozenset[tuple[PoolId, int]] = frozenset()
 class MenuKey(NamedTuple):
     """All that decides a job's menu. ``class_id``: None where no curve is known; ``fewest_pods``: from and to
     how many pods it is resized in place, 0: never; ``failed``: pools and numbers of GPUs with which runs of it failed.
-    ``slices``: MIG profiles of the slices that it takes instead of a GPU; ``shared_mib``: GPU memory that it needs where
-    it shares a GPU, 0: it shares none.
+    ``slices``: MIG profiles of the slices that it takes instead of a GPU; ``shared_mib``: GPU memory that it needs
+    where it shares a GPU, 0: it shares none.
     """
 
     class_id: ClassId | None

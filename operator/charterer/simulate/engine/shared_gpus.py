@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from charterer.domain.ids import RentalId
 from charterer.domain.job import Allocation
+from charterer.gpu_types import sharers, slice_profile, whole_type
 from charterer.simulate.engine.clock import Clock
 from charterer.simulate.model.node_market import NodeMarket
 from charterer.simulate.model.pair_table import PairMember, PairTable
@@ -56,7 +57,7 @@ class SharedGpus:
         if model.sharing is None:
             return None
         own = PairMember(job.class_id.name, passes)
-        return self.table.both_kept(model.gpu_type, model.sharing, own, member(other))
+        return self.table.both_kept(whole_type(model.gpu_type), model.sharing, own, member(other))
 
     def enter(self, job: SimJob, allocation: Allocation, run: SharedRun | None) -> None:
         """The job's run starts there; without ``run`` on the first GPUs of each placement that nobody is on.
@@ -99,12 +100,15 @@ class SharedGpus:
                 self._settle(other)
 
     def _unused(self, allocation: Allocation) -> tuple[Gpu, ...]:
+        """Where a pool sells places on shared GPUs, the GPUs with the fewest jobs, as a device plugin spreads them."""
         found: list[Gpu] = []
         for place in allocation.placements:
-            size = self._market.machines[place.rental].model.gpus_per_node
-            unused = [gpu for index in range(size) if (gpu := Gpu(place.rental, index)) not in self._on]
+            model = self._market.machines[place.rental].model
+            most = sharers(slice_profile(model.gpu_type))
+            gpus = [Gpu(place.rental, index) for index in range(model.gpus_per_node // most)]
+            unused = sorted([gpu for gpu in gpus if len(self.jobs_on(gpu)) < most], key=lambda gpu: len(self.jobs_on(gpu)))
             if len(unused) < place.gpus:
-                raise ValueError(f"{place.gpus} GPUs of {place.rental}, where nobody is on {len(unused)}")
+                raise ValueError(f"{place.gpus} GPUs of {place.rental}, of which {len(unused)} have room")
             found += unused[: place.gpus]
         return tuple(found)
 

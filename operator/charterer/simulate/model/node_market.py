@@ -9,6 +9,7 @@ from charterer.clouds.fake import FakeGroup
 from charterer.domain.billing import cost
 from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
 from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.nodes.partition import SharingMechanism
 from charterer.domain.nodes.waits import NodeStart
 from charterer.domain.order import Refusal, RefusalKind, Scope, cool_down, with_cool_down
 from charterer.domain.plan import Rent
@@ -18,7 +19,6 @@ from charterer.estimate.nodes.hazard import EndedNode, events_at_ages, hazard, w
 from charterer.estimate.nodes.waits import with_refusal, with_start
 from charterer.policy.options.interruptions import checkpoint_interval
 from charterer.simulate.model.ground_truth import GPU_TYPE
-from charterer.simulate.model.pair_table import SharingMechanism
 from charterer.simulate.model.sim_job import SimJob
 
 MOST_NODES = 100_000

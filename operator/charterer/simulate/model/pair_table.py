@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import NamedTuple
 
-
-class SharingMechanism(StrEnum):
-    """How nodes let two jobs use one GPU: what a pair keeps depends on it."""
-
-    CLAIMS = "Claims"
-    MPS = "MPS"
-    TIME_SLICING = "TimeSlicing"
+from charterer.domain.nodes.partition import SharingMechanism
 
 
 class PairMember(NamedTuple):
