@@ -164,9 +164,16 @@ class Bed:
         )
 
     async def job(
-        self, name: str, gpus: int = 4, *, annotations: Mapping[str, str] | None = None, **spec: object
+        self,
+        name: str,
+        gpus: int = 4,
+        *,
+        annotations: Mapping[str, str] | None = None,
+        slices: Sequence[str] = (),
+        **spec: object,
     ) -> None:
-        """A rigid job of so many GPUs; its pods run until ``finish`` (or an annotation) ends them."""
+        """A rigid job of so many GPUs, or of one of these slices; its pods run until ``finish`` or an annotation ends
+        them."""
         template = {
             "metadata": {"annotations": dict(annotations or {})},
             "spec": {
@@ -174,7 +181,8 @@ class Bed:
                 "containers": [{"name": "trainer", "image": "train:1"}],
             },
         }
-        await self.create("TrainingJob", name, {"gpus": {"min": gpus, "max": gpus}, "template": template, **spec})
+        asked: dict[str, object] = {"min": gpus, "max": gpus} | ({"slices": list(slices)} if slices else {})
+        await self.create("TrainingJob", name, {"gpus": asked, "template": template, **spec})
 
     async def apply_yaml(self, text: str) -> None:
         """kubectl apply."""

@@ -44,6 +44,18 @@ class GroupChange(Written):
         return value
 
 
+class CutGpus(Written):
+    """How the GPUs of a group's Nodes are cut: ``slices_per_gpu`` slices of a MIG profile.
+
+    ``published``: how a Node shows them. By NVIDIA's device plugin ``mixed`` (a resource for the profile) or ``single``
+    (as whole GPUs), or by its DRA driver: in ResourceSlices, and not in the Node.
+    """
+
+    profile: Annotated[str, Field(pattern=r"^[1-7]g[.][0-9]{1,3}gb$")]
+    slices_per_gpu: Annotated[int, Field(ge=2, le=7)]
+    published: Literal["mixed", "single", "dra"] = "mixed"
+
+
 class GroupSpec(Written):
     """One instance group. Money is a decimal string of dollars, times are seconds.
 
@@ -80,6 +92,7 @@ class GroupSpec(Written):
     cpu: str = "32"
     memory: str = "256Gi"
     pods: int = 110
+    cut: CutGpus | None = None
     node_object: Literal["delete", "silent"] = "delete"
     node_deletion_seconds: Seconds = 5.0
     changes: tuple[GroupChange, ...] = ()

@@ -18,6 +18,8 @@ import aiohttp
 from charterer.fakecloud.bill import SECOND
 from charterer.fakecloud.cloud import FakeAccount
 from charterer.fakecloud.config import GroupSpec
+from charterer.fakecloud.devices import extended_resources, resource_slices
+from charterer.fakecloud.devices import labels as gpu_labels
 from charterer.fakecloud.kube import Kube, KubeError
 from charterer.fakecloud.records import Machine, NodePhase
 
@@ -71,15 +73,14 @@ def manifest(machine: Machine, spec: GroupSpec) -> dict[str, Any]:
         "cpu": spec.cpu,
         "memory": spec.memory,
         "pods": str(spec.pods),
-        "nvidia.com/gpu": str(machine.gpus),
+        **extended_resources(machine, spec.cut),
     }
     labels = {
         "kubernetes.io/hostname": machine.id,
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/os": "linux",
         "node.kubernetes.io/instance-type": spec.instance_type,
-        "nvidia.com/gpu.product": machine.gpu_type,
-        "nvidia.com/gpu.count": str(machine.gpus),
+        **gpu_labels(machine, spec.cut),
         "topology.kubernetes.io/zone": machine.zone,
     }
     return {
@@ -162,9 +163,17 @@ class NodeKeeper:
 
     async def _register(self, machine: Machine) -> NodePhase:
         spec = self._cloud.group(machine.group).spec
+        await self._create("/api/v1/nodes", manifest(machine, spec))
+        if spec.cut is not None and spec.cut.published == "dra":
+            uid = (await self._kube.call("GET", f"/api/v1/nodes/{machine.id}"))["metadata"]["uid"]
+            for published in resource_slices(machine, spec, uid):
+                await self._create("/apis/resource.k8s.io/v1/resourceslices", published)
+        return NodePhase.REGISTERED
+
+    async def _create(self, path: str, body: dict[str, Any]) -> None:
+        """Create an object that may be there already."""
         try:
-            await self._kube.call("POST", "/api/v1/nodes", manifest(machine, spec))
+            await self._kube.call("POST", path, body)
         except KubeError as error:
             if error.status != 409:
                 raise
-        return NodePhase.REGISTERED
