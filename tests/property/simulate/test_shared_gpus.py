@@ -95,7 +95,7 @@ class Roams(Puts):
         if len(fitting) < job.submission.gpus:
             return
         chosen = self.draw.sample(fitting, job.submission.gpus)
-        self._gpus = {job.submission.name: [(int(gpu.rental), gpu.index) for gpu in chosen]}
+        self._gpus = {job.submission.name: [(int(gpu.rental), gpu.number) for gpu in chosen]}
         self.start(job)
         self.open[job.submission.name] = job, world.clock.now, job.training_from
 

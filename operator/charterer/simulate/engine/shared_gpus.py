@@ -102,7 +102,7 @@ class SharedGpus:
         found: list[Gpu] = []
         for place in allocation.placements:
             size = self._market.machines[place.rental].model.gpus_per_node
-            unused = [gpu for index in range(size) if (gpu := Gpu(place.rental, index)) not in self._on]
+            unused = [gpu for number in range(size) if (gpu := Gpu(place.rental, number)) not in self._on]
             if len(unused) < place.gpus:
                 raise ValueError(f"{place.gpus} GPUs of {place.rental}, where nobody is on {len(unused)}")
             found += unused[: place.gpus]
@@ -115,14 +115,14 @@ class SharedGpus:
             raise ValueError(f"GPUs {run.gpus}, which are not those of its placements {allocation.placements}")
         for gpu in run.gpus:
             size = self._market.machines[gpu.rental].model.gpus_per_node
-            if not 0 <= gpu.index < size:
-                raise ValueError(f"GPU {gpu.index} of {gpu.rental}, which has {size}")
+            if not 0 <= gpu.number < size:
+                raise ValueError(f"GPU {gpu.number} of {gpu.rental}, which has {size}")
             jobs = self.jobs_on(gpu)
             if len(jobs) >= _MOST_JOBS:
-                raise ValueError(f"GPU {gpu.index} of {gpu.rental}, where two jobs are")
+                raise ValueError(f"GPU {gpu.number} of {gpu.rental}, where two jobs are")
             for other in jobs:
                 if self.both_kept(job, run.passes, other, gpu.rental) is None:
-                    raise ValueError(f"GPU {gpu.index} of {gpu.rental} beside {other.id}, with which it does not fit")
+                    raise ValueError(f"GPU {gpu.number} of {gpu.rental} beside {other.id}, with which it does not fit")
 
     def _partners(self, job: SimJob) -> list[SimJob]:
         found = {other.id: other for gpu in job.devices for other in self.jobs_on(gpu) if other is not job}
