@@ -16,9 +16,10 @@ from itertools import product
 from charterer.domain.ids import Rate
 from charterer.domain.job import Widths
 from charterer.domain.money import Price
+from charterer.domain.nodes.partition import SharingMechanism
 from charterer.simulate.model.ground_truth import Application
 from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.pair_table import PairKey, PairMember, PairTable, SharingMechanism
+from charterer.simulate.model.pair_table import PairKey, PairMember, PairTable
 from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
 from charterer.simulate.model.workload import Submission
 from tests.bench import _gavel as measured
@@ -62,7 +63,9 @@ def table(gpu_type: str, *, sub_batches: bool = True) -> PairTable:
         whole = measured.steps_per_second(gpu_type, own.class_name, 1)
         pairs[gpu_type, MPS, own, other] = min(beside / own.passes / whole, _alone(gpu_type, own, members[own]))
     alone = {
-        (gpu_type, member): _alone(gpu_type, member, smaller) for member, smaller in members.items() if member.passes > 1
+        (gpu_type, member): _alone(gpu_type, member, smaller)
+        for member, smaller in members.items()
+        if member.passes > 1
     }
     return PairTable(pairs, alone=alone)
 
@@ -128,9 +131,7 @@ class PairBed:
         )
 
 
-def bed(
-    kinds: Sequence[str], pairs: PairTable, gpu_type: str, seed: int, jobs: int, gpus: int, load: float
-) -> PairBed:
+def bed(kinds: Sequence[str], pairs: PairTable, gpu_type: str, seed: int, jobs: int, gpus: int, load: float) -> PairBed:
     """``jobs`` jobs that come at random, on average ``load`` times as fast as so many GPUs can do them alone.
 
     The curve of an application has what was measured on ``gpu_type``, but at most n times the speed of one GPU on n
@@ -146,9 +147,9 @@ def bed(
     at, submissions, applications, of_class = 0.0, [], {}, {}
     for number, (width, seconds, kind) in enumerate(drawn):
         name = f"j{number}"
-        speeds = _speeds(gpu_type, kind)
-        own = speeds.get(width)
-        rates = {width: 1.0 / seconds} if own is None else {n: s / own / seconds for n, s in speeds.items()}
+        by_width = speeds(gpu_type, kind)
+        own = by_width.get(width)
+        rates = {width: 1.0 / seconds} if own is None else {n: s / own / seconds for n, s in by_width.items()}
         applications[name] = Application(name, (1.0,), {gpu_type: (rates,)})
         of_class[name] = kind
         submissions.append(Submission(name, at, name, width))
@@ -156,7 +157,7 @@ def bed(
     return PairBed(tuple(submissions), applications, of_class, pairs)
 
 
-def _speeds(gpu_type: str, kind: str) -> Mapping[int, float]:
+def speeds(gpu_type: str, kind: str) -> Mapping[int, float]:
     """Speeds by width, as multiples of one GPU's, at most linear."""
     one = measured.steps_per_second(gpu_type, kind, 1)
     found = {width: measured.steps_per_second(gpu_type, kind, width) for width in measured.WIDTHS}

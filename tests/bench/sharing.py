@@ -2,13 +2,13 @@
 
     python -m tests.bench.sharing [--kinds usual light] [--rates 0.15 0.3 0.6 1 2 4] [--learned] [--load 20]
 
-Jobs come at random, each of one of Gavel's applications, with the curves and the pairs that Gavel measured on V100 GPUs
-under MPS (``usual``: the seven of the other benches, ``all``: all 26 by model and batch size that fit beside each other),
-or of three classes of jobs that use little of a GPU (``light``: means of Lucid's measurements). A GPU-hour costs $2.48
-on nodes of whole GPUs and of shared ones; nodes have one GPU and start in 120 s, a restart takes 30 s. The load is the
-mean number of GPUs in use without sharing. A rate is θ in dollars for an hour of a job's life; cost is θ times the hours
-of the jobs' lives, and the dollars of the nodes. ``--learned``: nothing is known at first, with sharing and without.
-Otherwise a class's speed on a shared GPU is known as the mean over the partners that it meets (``_equilibrium``).
+Jobs come at random, each of one of Gavel's seven applications of the other benches, with the curves and the pairs that
+Gavel measured on V100 GPUs under MPS (``usual``), or of three classes of jobs that use little of a GPU (``light``: means
+of Lucid's measurements). A GPU-hour costs $2.48 on nodes of whole GPUs and of shared ones; nodes have one GPU and start
+in 120 s, a restart takes 30 s. The load is the mean number of GPUs in use without sharing. A rate is θ in dollars for an
+hour of a job's life; cost is θ times the hours of the jobs' lives, and the dollars of the nodes. ``--learned``: nothing
+is known at first, with sharing and without. Otherwise a class's speed on a shared GPU is known as the mean over the
+partners that it meets (``_equilibrium``).
 """
 
 from __future__ import annotations
@@ -66,18 +66,18 @@ class Kinds:
 
 
 def kinds_of(name: str) -> Kinds:
-    """``usual``, ``all`` or ``light``."""
+    """``usual`` or ``light``."""
     if name == "light":
-        often = [f"{kind}{number}" for kind, count in (("low", 3), ("middle", 2), ("high", 3)) for number in range(count)]
+        often = ["low0", "low1", "low2", "middle0", "middle1", "high0", "high1", "high2"]
         column = {"low": 0, "middle": 1, "high": 2}
         kept = {(a, b): LIGHT[a[:-1]][column[b[:-1]]] for a in often for b in often}
         return Kinds(dict.fromkeys(often, 2.0), {kind: {1: 1.0} for kind in often}, kept)
-    names = gavel.usual(V100) if name == "usual" else gavel.models(V100)
+    names = gavel.usual(V100)
     table = gavel.table(V100, sub_batches=False)
     kept = {(a, b): table.kept(V100, gavel.MPS, PairMember(a), PairMember(b)) for a in names for b in names}
     draw = random.Random(4)
-    hours = {each: math.exp(draw.uniform(math.log(0.3), math.log(6))) if name == "usual" else 2.0 for each in names}
-    return Kinds(hours, {each: gavel._speeds(V100, each) for each in names}, kept)
+    hours = {each: math.exp(draw.uniform(math.log(0.3), math.log(6))) for each in names}
+    return Kinds(hours, {each: gavel.speeds(V100, each) for each in names}, kept)
 
 
 def _equilibrium(kinds: Kinds, rate: float) -> Mapping[str, float]:
@@ -86,7 +86,8 @@ def _equilibrium(kinds: Kinds, rate: float) -> Mapping[str, float]:
     Partners are those kinds to which a place is worth it; beginning with all, the one that loses most goes.
     """
     best = {
-        kind: min((rate + DOLLARS * width) / speed for width, speed in kinds.speeds[kind].items()) for kind in kinds.hours
+        kind: min((rate + DOLLARS * width) / speed for width, speed in speeds.items())
+        for kind, speeds in kinds.speeds.items()
     }
     there = set(kinds.hours)
     while True:
@@ -158,16 +159,14 @@ def _knowledge(
         reporting = ReportModel(lambda: noise.gauss(0.0, 1.0))
         return LearnedKnowledge(classes, {V100: 1, PLACE: 1}, RESTART_SECONDS, world.budget.id, reporting)
     kept = _equilibrium(kinds, rate)
-    seen = {
-        class_id: Application(
-            each.name,
-            each.ends,
-            {gpu_type: tuple({w: r * (kept[each.name] if gpu_type == PLACE else 1.0) for w, r in rates.items()} for rates in per)
-             for gpu_type, per in each.rates.items()},
-        )
-        for class_id, each in classes.items()
-    }
+    seen = {class_id: _as_seen(each, kept[each.name]) for class_id, each in classes.items()}
     return ExactKnowledge(exact_profiles(seen, RESTART_SECONDS))
+
+
+def _as_seen(application: Application, kept: float) -> Application:
+    """The application, as slow on shared GPUs as it is there on average."""
+    ((rates,), (place,)) = application.rates[V100], application.rates[PLACE]
+    return Application(application.name, (1.0,), {V100: (rates,), PLACE: ({1: place[1] * kept},)})
 
 
 def cost(result: SimulationResult, rate: float) -> float:
@@ -175,10 +174,15 @@ def cost(result: SimulationResult, rate: float) -> float:
     return result.spent.dollars + rate * len(result.jobs) * result.mean_completion_seconds / 3600.0
 
 
+def _run(kinds: Kinds, told: argparse.Namespace, rate: float, seed: int, *, shared: bool) -> SimulationResult:
+    world = scenario(kinds, told.number, told.load, rate, seed, shared=shared)
+    return simulate(kinds, world, rate, learned=told.learned)
+
+
 def main() -> None:
     """Print a line for each kind of jobs and rate."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kinds", nargs="+", choices=("usual", "all", "light"), default=["usual", "light"])
+    parser.add_argument("--kinds", nargs="+", choices=("usual", "light"), default=["usual", "light"])
     parser.add_argument("--rates", nargs="+", type=float, default=RATES)
     parser.add_argument("--load", type=float, default=20.0)
     parser.add_argument("--number", type=int, default=400)
@@ -190,13 +194,7 @@ def main() -> None:
         kinds = kinds_of(name)
         for rate in told.rates:
             began = process_time()
-            pairs = [
-                [
-                    simulate(kinds, scenario(kinds, told.number, told.load, rate, seed, shared=shared), rate, learned=told.learned)
-                    for shared in (False, True)
-                ]
-                for seed in told.seeds
-            ]
+            pairs = [[_run(kinds, told, rate, seed, shared=shared) for shared in (False, True)] for seed in told.seeds]
             without, beside = (sum(cost(pair[which], rate) for pair in pairs) for which in (0, 1))
             dollars = [sum(pair[which].spent.dollars for pair in pairs) for which in (0, 1)]
             hours = [sum(pair[which].mean_completion_seconds for pair in pairs) for which in (0, 1)]

@@ -62,7 +62,8 @@ class GroupSpec(Written):
     ``hourly_price`` is the list price; a Spot machine costs that times ``spot_factor``, fixed at its launch unless
     ``reprice_running``. ``orders``: how machines are asked for (docs/fakecloud.md). ``stock``: number of machines of
     the group that the cloud has, including those in use (None: unlimited). ``startup_seconds`` and
-    ``lifetime_seconds`` are lists that each machine draws from by the seed.
+    ``lifetime_seconds`` are lists that each machine draws from by the seed. ``jobs_per_gpu``: jobs that share each GPU of its
+    Nodes; None: none do.
     """
 
     name: Name
@@ -93,6 +94,7 @@ class GroupSpec(Written):
     memory: str = "256Gi"
     pods: int = 110
     cut: CutGpus | None = None
+    jobs_per_gpu: Annotated[int, Field(ge=2, le=8)] | None = None
     node_object: Literal["delete", "silent"] = "delete"
     node_deletion_seconds: Seconds = 5.0
     changes: tuple[GroupChange, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from charterer.fakecloud.config import CutGpus, GroupSpec
+from charterer.fakecloud.config import GroupSpec
 from charterer.fakecloud.records import Machine
 
 DRIVER = "gpu.nvidia.com"
@@ -13,8 +13,11 @@ _UNITS = 7
 """Compute units of a GPU, and one less than its parts of memory."""
 
 
-def extended_resources(machine: Machine, cut: CutGpus | None) -> Mapping[str, str]:
+def extended_resources(machine: Machine, spec: GroupSpec) -> Mapping[str, str]:
     """What the device plugin puts into the Node's capacity."""
+    cut = spec.cut
+    if spec.jobs_per_gpu is not None:
+        return {"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": str(machine.gpus * spec.jobs_per_gpu)}
     if cut is None:
         return {"nvidia.com/gpu": str(machine.gpus)}
     slices = str(machine.gpus * cut.slices_per_gpu)
@@ -27,8 +30,9 @@ def extended_resources(machine: Machine, cut: CutGpus | None) -> Mapping[str, st
             return {}
 
 
-def labels(machine: Machine, cut: CutGpus | None) -> Mapping[str, str]:
+def labels(machine: Machine, spec: GroupSpec) -> Mapping[str, str]:
     """Those of feature discovery: it counts slices as GPUs where they are named so."""
+    cut = spec.cut
     if cut is None or cut.published != "single":
         return {"nvidia.com/gpu.product": machine.gpu_type, "nvidia.com/gpu.count": str(machine.gpus)}
     return {

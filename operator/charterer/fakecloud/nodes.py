@@ -73,14 +73,14 @@ def manifest(machine: Machine, spec: GroupSpec) -> dict[str, Any]:
         "cpu": spec.cpu,
         "memory": spec.memory,
         "pods": str(spec.pods),
-        **extended_resources(machine, spec.cut),
+        **extended_resources(machine, spec),
     }
     labels = {
         "kubernetes.io/hostname": machine.id,
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/os": "linux",
         "node.kubernetes.io/instance-type": spec.instance_type,
-        **gpu_labels(machine, spec.cut),
+        **gpu_labels(machine, spec),
         "topology.kubernetes.io/zone": machine.zone,
     }
     return {

@@ -16,6 +16,8 @@ from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_p
 from charterer.simulate.knowledge.learned_knowledge import learning_from_reports
 from charterer.simulate.model.ground_truth import Application, with_step_times
 from charterer.simulate.model.node_market import MOST_NODES
+from charterer.simulate.model.pair_table import PairTable
+from charterer.simulate.model.pairs_file import FILE_MECHANISM
 from charterer.simulate.model.result import SimulationResult
 from charterer.simulate.model.scenario import JobTerms, Scenario, class_of
 from charterer.simulate.model.workload import Submission
@@ -28,9 +30,14 @@ from charterer.simulate.policies.baselines import (
     SecondsAt,
     UtilisationAutoscaler,
 )
+from charterer.simulate.policies.preemptive_fleet import PreemptiveFleet, PreemptiveOrder
+from charterer.simulate.policies.sharing_queue import PartnerRank, best_benefit, first_fit
 from charterer.simulate.simulation import Simulation
 
-POLICY_NAMES = ("charterer", "as-asked[:IDLE-SECONDS]", "fixed:NODES[:fifo|shortest|fair]", "utilisation[:LOW-HIGH]")
+SHARING: Mapping[str, PartnerRank] = {"sjf-ffs": first_fit, "sjf-bsbf": best_benefit}
+"""The orders of a fixed fleet in which jobs share GPUs, with the rank of a partner."""
+_ORDERS = (*QueueOrder, *PreemptiveOrder, *SHARING)
+POLICY_NAMES = ("charterer", "as-asked[:IDLE-SECONDS]", f"fixed:NODES[:{'|'.join(_ORDERS)}]", "utilisation[:LOW-HIGH]")
 _MOST_IDLE_SECONDS = 31_536_000
 
 
@@ -47,12 +54,20 @@ class PolicyChoice:
     """A policy with its setting. ``rate``: dollars per job-hour saved, for the operator's planner only.
 
     ``noise`` draws the standard normal deviates of trainers' reports, from which that planner then learns all curves;
-    None: it knows the curves.
+    None: it knows the curves. ``pairs``: what jobs keep beside each other on a GPU, where they share GPUs.
     """
 
     text: str
     rate: float | None = None
     noise: Callable[[], float] | None = None
+    pairs: PairTable | None = None
+
+    def world(self, scenario: Scenario) -> Scenario:
+        """The scenario, in which jobs may share GPUs where the policy knows what they keep there."""
+        if self.pairs is None:
+            return scenario
+        pools = tuple(replace(pool, sharing=FILE_MECHANISM) for pool in scenario.pools)
+        return replace(scenario, pairs=self.pairs, pools=pools)
 
     @property
     def label(self) -> str:
@@ -96,7 +111,7 @@ def simulate_scenario(scenario: Scenario, choice: PolicyChoice) -> SimulationRes
 
     policy = baseline_policy(choice.text, ApplicationWidths(applications).asked, seconds)
     if policy is not None:
-        return Simulation(scenario, policy, ExactKnowledge({})).run()
+        return Simulation(choice.world(scenario), policy, ExactKnowledge({})).run()
     if choice.rate is not None:
         budget = replace(scenario.budget, fixed_rate=Rate(choice.rate / 3600.0))
         scenario = replace(scenario, budget=budget)
@@ -155,12 +170,25 @@ def baseline_policy(text: str, asked: RequestedGpus, seconds: SecondsAt) -> Poli
                     f"{text}: {nodes!r} is no number of nodes up to {MOST_NODES}: write it like fixed:16 or "
                     "fixed:16:fair"
                 )
-            if order and order not in set(QueueOrder):
-                raise UnknownPolicy(f"{text}: {order!r} is no order: use one of {', '.join(QueueOrder)}")
-            return FixedFleet(int(nodes), asked, QueueOrder(order or QueueOrder.FIFO), seconds)
+            if order and order not in _ORDERS:
+                raise UnknownPolicy(f"{text}: {order!r} is no order: use one of {', '.join(_ORDERS)}")
+            return _fixed(int(nodes), order, asked, seconds)
         case "utilisation":
             return UtilisationAutoscaler(asked, *_percents(text, setting or "50-80"))
     raise UnknownPolicy(f"{text!r} is no policy: use one of {', '.join(POLICY_NAMES)}")
+
+
+def _fixed(nodes: int, order: str, asked: RequestedGpus, seconds: SecondsAt) -> FixedFleet:
+    if order in set(PreemptiveOrder):
+        return PreemptiveFleet(nodes, asked, PreemptiveOrder(order))
+    if order in SHARING:
+        return FixedFleet(nodes, asked, QueueOrder.SHORTEST, seconds, SHARING[order])
+    return FixedFleet(nodes, asked, QueueOrder(order or QueueOrder.FIFO), seconds)
+
+
+def shares_gpus(text: str) -> bool:
+    """Whether jobs share GPUs under the policy of that name."""
+    return text.rpartition(":")[2] in SHARING
 
 
 def _percents(text: str, setting: str) -> tuple[float, float]:

@@ -69,7 +69,7 @@ def replay(part: HistoryPart, choice: PolicyChoice) -> ReplayResult:
         reporting = {name: _reporting(*jobs[name], application) for name, application in applications.items()}
         scenario = replace(scenario, applications=reporting)
         knowledge = learning_from_reports(scenario, _class_applications(part), choice.noise)
-    return ReplayResult(pools, Simulation(scenario, policy, knowledge).run())
+    return ReplayResult(pools, Simulation(choice.world(scenario), policy, knowledge).run())
 
 
 def _class(past: PastPool, kind: str) -> ClassId:

@@ -95,7 +95,7 @@ class Roams(Puts):
         if len(fitting) < job.submission.gpus:
             return
         chosen = self.draw.sample(fitting, job.submission.gpus)
-        self._gpus = {job.submission.name: [(int(gpu.rental), gpu.index) for gpu in chosen]}
+        self._gpus = {job.submission.name: [(int(gpu.rental), gpu.number) for gpu in chosen]}
         self.start(job)
         self.open[job.submission.name] = job, world.clock.now, job.training_from
 
@@ -104,9 +104,7 @@ def work_done(stays: list[Stay], job: str, table: PairTable) -> float:
     """Seconds of training alone that the job did, summed up over the spans in which nothing changes."""
     moments = sorted({moment for stay in stays for moment in (stay.begin, stay.trains, stay.end)})
     return sum(
-        (end - begin) * rate
-        for begin, end in pairwise(moments)
-        for rate in rates(stays, job, (begin + end) / 2, table)
+        (end - begin) * rate for begin, end in pairwise(moments) for rate in rates(stays, job, (begin + end) / 2, table)
     )
 
 

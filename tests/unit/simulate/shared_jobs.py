@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from charterer.domain.ids import RentalId
 from charterer.domain.job import Allocation, Placement
 from charterer.domain.money import ZERO, Price
+from charterer.domain.nodes.partition import SharingMechanism
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.reasons.facts_of_nodes import AnyDemand
@@ -17,7 +18,7 @@ from charterer.simulate.engine.shared_gpus import SharedRun
 from charterer.simulate.engine.world import World
 from charterer.simulate.model.ground_truth import application_from_speeds
 from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.pair_table import PairKey, PairMember, PairTable, SharingMechanism
+from charterer.simulate.model.pair_table import PairKey, PairMember, PairTable
 from charterer.simulate.model.result import JobResult, SimulationResult
 from charterer.simulate.model.scenario import Scenario, class_of
 from charterer.simulate.model.sim_job import Gpu, SimJob

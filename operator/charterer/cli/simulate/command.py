@@ -24,7 +24,14 @@ from charterer.cli.simulate.options import (
     policy_options,
     source_options,
 )
-from charterer.cli.simulate.simulation_input import SimulationInput, from_file, monthly_budget, of_history, on_sale
+from charterer.cli.simulate.simulation_input import (
+    SimulationInput,
+    from_file,
+    monthly_budget,
+    of_history,
+    on_sale,
+    with_pairs,
+)
 from charterer.controller.snapshot.offline import snapshot_of
 from charterer.controller.snapshot.payers import payers_of
 from charterer.domain.money import Money
@@ -80,6 +87,11 @@ def simulate(
       as-asked[:IDLE-SECONDS]             each job at the width asked for, on nodes of a cluster autoscaler, which
                                           ends a node after ten idle minutes (its default); as-asked:0 ends it at once
       fixed:NODES[:fifo|shortest|fair]    a fixed number of nodes (in each pool) and a gang queue
+      fixed:NODES:las|srtf                the same, and running jobs are stopped, for those that have used least
+                                          (least attained service), or have the shortest time left
+      fixed:NODES:sjf-ffs|sjf-bsbf        shortest first, and what finds no free GPUs shares those of one other job:
+                                          always (first fit), or where both end earlier so (best sharing benefit);
+                                          needs --pairs
       utilisation[:LOW-HIGH]              a fleet that grows and shrinks with its use, in percent (50-80)
 
     The planner is the one that runs in the cluster. It knows the true curves, or, with --learn, nothing about a class
@@ -106,10 +118,13 @@ def simulate(
                 tuple(_gap_sentences(past)),
                 amount or monthly,
             )
+        pairs = None
+        if policy.pairs is not None:
+            subject, pairs = with_pairs(subject, policy.pairs)
     except (BadRow, UnknownPolicy, CannotDraw, ValueError) as error:
         raise click.ClickException(str(error)) from None
     try:
-        simulated = _simulate(subject, policy.choices(subject.rates), show.processes)
+        simulated = _simulate(subject, policy.choices(subject.rates, pairs), show.processes)
     except CannotLearn as error:
         raise click.ClickException(str(error)) from None
     _show(subject, simulated, show)

@@ -17,7 +17,8 @@ from charterer.cli.shared.output import FORMATS
 from charterer.domain.money import Money, Price
 from charterer.report.pictures import file_format
 from charterer.simulate.model.node_market import DEAREST, MOST_NODES, PoolModel
-from charterer.simulate.policy_registry import PolicyChoice, check_policy
+from charterer.simulate.model.pair_table import PairTable
+from charterer.simulate.policy_registry import SHARING, PolicyChoice, check_policy, shares_gpus
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([mhdw])")
 _LONGEST_SECONDS = 604_800.0
@@ -168,23 +169,40 @@ node_options = option_group(
 
 @dataclass(frozen=True, slots=True)
 class PolicyOptions:
-    """The policies that are compared. ``rates``: dollars per job-hour saved, for the operator's planner."""
+    """The policies that are compared. ``rates``: dollars per job-hour saved, for the operator's planner.
+
+    ``pairs``: a file that says what jobs keep of their speeds beside each other on a GPU.
+    """
 
     policies: Sequence[str]
     rates: Sequence[float]
     learn: bool
+    pairs: Path | None
 
     def check(self) -> None:
-        """UnknownPolicy for a policy that does not exist."""
+        """UnknownPolicy for a policy that does not exist. ClickException where --pairs is missing, or for no policy."""
         for policy in self.policies:
             check_policy(policy)
+        sharing = [policy for policy in self.policies if shares_gpus(policy)]
+        if sharing and self.pairs is None:
+            raise click.ClickException(
+                f"{sharing[0]} lets jobs share GPUs, and nothing says how fast they are then: add --pairs"
+            )
+        if self.pairs is not None and not sharing:
+            raise click.ClickException(
+                f"--pairs is for policies under which jobs share GPUs: add one ({' or '.join(SHARING)}), like "
+                "--policy fixed:16:sjf-bsbf, or leave it out"
+            )
 
-    def choices(self, default_rates: Sequence[float]) -> list[PolicyChoice]:
-        """Each policy, Charterer once for each rate; the noise of what it learns from is the same each time."""
+    def choices(self, default_rates: Sequence[float], pairs: PairTable | None) -> list[PolicyChoice]:
+        """Each policy, Charterer once for each rate; the noise of what it learns from is the same each time.
+
+        ``pairs``: for the policies under which jobs share GPUs.
+        """
         choices = []
         for policy in self.policies:
             if policy != "charterer":
-                choices.append(PolicyChoice(policy))
+                choices.append(PolicyChoice(policy, pairs=pairs if shares_gpus(policy) else None))
                 continue
             for rate in sorted(set(self.rates or default_rates)):
                 choices.append(PolicyChoice(policy, rate, random.Random(0).gauss if self.learn else None))
@@ -207,6 +225,12 @@ policy_options = option_group(
         multiple=True,
         type=FiniteRange(0, _HIGHEST_RATE),
         help="Dollars per job-hour saved, may be repeated. Default: rates around the cost of a job-hour.",
+    ),
+    click.option(
+        "--pairs",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="CSV with columns application, beside, kept: the part of its speed that a job keeps on a GPU beside one "
+        "of the other application; for sjf-ffs and sjf-bsbf.",
     ),
     click.option(
         "--learn", is_flag=True, help="Charterer does not know the curves: it learns them from the jobs' reports."

@@ -6,8 +6,9 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import combinations_with_replacement
 from pathlib import Path
 
 from charterer.domain.budget import Budget
@@ -16,11 +17,14 @@ from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
 from charterer.domain.time import parse_instant
 from charterer.report.simulation import span
+from charterer.sentences import count
 from charterer.simulate.history.history import History, PastJob
 from charterer.simulate.history.savings import rates_around
 from charterer.simulate.history.trace import is_trace, read_history
 from charterer.simulate.model.ground_truth import application_from_speeds, joined
 from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.pair_table import PairTable
+from charterer.simulate.model.pairs_file import read_pairs
 from charterer.simulate.model.pools_file import read_pools
 from charterer.simulate.model.scenario import Scenario, new_budget
 from charterer.simulate.model.workload import BadRow, Speeds, Submission, read_speeds, read_workload, since_first
@@ -39,12 +43,15 @@ class SimulationInput:
 
     ``rates``: the default exchange rates. ``budget``: dollars a month, drawn beside the spend.
     ``gaps``: the notes about what is not modelled or looks wrong, which go to stderr where the output is for programs.
+    ``classes``: the applications of its jobs; ``gpu_types``: of its pools.
     """
 
     title: str
     notes: tuple[str, ...]
     parts: Callable[[PolicyChoice], Sequence[Callable[[], ReplayResult]]]
     rates: tuple[float, ...]
+    classes: frozenset[str]
+    gpu_types: tuple[str, ...]
     budget: Money | None = None
     gaps: tuple[str, ...] = ()
 
@@ -67,7 +74,10 @@ def of_history(title: str, history: History, gaps: tuple[str, ...], budget: Mone
     def parts(choice: PolicyChoice) -> Sequence[Callable[[], ReplayResult]]:
         return [partial(replay, part, choice) for part in history.parts]
 
-    return SimulationInput(f"{title}: {len(jobs)} jobs", notes, parts, rates_around(history, 2.0), budget, gaps)
+    classes = frozenset(job.kind for job in jobs if job.kind)
+    gpu_types = tuple(past.pool.gpu_type for past in history.pools)
+    title, rates = f"{title}: {len(jobs)} jobs", rates_around(history, 2.0)
+    return SimulationInput(title, notes, parts, rates, classes, gpu_types, budget, gaps)
 
 
 def monthly_budget(jobs: Iterable[PastJob], payers: Mapping[str, Budget]) -> Money:
@@ -153,8 +163,32 @@ def _from_lines(
     notes = (f"{_nodes_on_sale(sale)} {_LEFT_OUT}.{late}", *known.warnings)
     title = f"{workload.name}: {len(scenario.submissions)} jobs"
     return SimulationInput(
-        title, notes, lambda choice: [partial(_simulate, scenario, choice)], _RATES, budget, known.warnings
+        title,
+        notes,
+        lambda choice: [partial(_simulate, scenario, choice)],
+        _RATES,
+        frozenset(submission.application for submission in submissions),
+        tuple(gpu_types),
+        budget,
+        known.warnings,
     )
+
+
+def with_pairs(subject: SimulationInput, file: Path) -> tuple[SimulationInput, PairTable]:
+    """The pairs of a file, and the input with a note on how many of its pairs the file knows. BadRow."""
+    with _csv_errors(file):
+        table = read_pairs(_lines(file), file.name, subject.gpu_types)
+    known = {tuple(sorted((own.class_name, other.class_name))) for _, _, own, other in table.pairs}
+    wanted = set(combinations_with_replacement(sorted(subject.classes), 2))
+    if not known & wanted:
+        raise BadRow(
+            f"{file.name}: has no pair of the workload's applications ({', '.join(sorted(subject.classes)) or 'none'}): "
+            "use their names"
+        )
+    note = (
+        f"{file.name} knows {len(known & wanted)} of {count(len(wanted), 'pair')} of applications; others never share."
+    )
+    return replace(subject, notes=(*subject.notes, note)), table
 
 
 def _simulate(scenario: Scenario, choice: PolicyChoice) -> ReplayResult:

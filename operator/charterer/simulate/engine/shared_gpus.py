@@ -105,8 +105,9 @@ class SharedGpus:
         for place in allocation.placements:
             model = self._market.machines[place.rental].model
             most = sharers(slice_profile(model.gpu_type))
-            gpus = [Gpu(place.rental, index) for index in range(model.gpus_per_node // most)]
-            unused = sorted([gpu for gpu in gpus if len(self.jobs_on(gpu)) < most], key=lambda gpu: len(self.jobs_on(gpu)))
+            gpus = [Gpu(place.rental, number) for number in range(model.gpus_per_node // most)]
+            there = {gpu: len(self.jobs_on(gpu)) for gpu in gpus}
+            unused = sorted([gpu for gpu in gpus if there[gpu] < most], key=lambda gpu: there[gpu])
             if len(unused) < place.gpus:
                 raise ValueError(f"{place.gpus} GPUs of {place.rental}, of which {len(unused)} have room")
             found += unused[: place.gpus]
@@ -119,14 +120,14 @@ class SharedGpus:
             raise ValueError(f"GPUs {run.gpus}, which are not those of its placements {allocation.placements}")
         for gpu in run.gpus:
             size = self._market.machines[gpu.rental].model.gpus_per_node
-            if not 0 <= gpu.index < size:
-                raise ValueError(f"GPU {gpu.index} of {gpu.rental}, which has {size}")
+            if not 0 <= gpu.number < size:
+                raise ValueError(f"GPU {gpu.number} of {gpu.rental}, which has {size}")
             jobs = self.jobs_on(gpu)
             if len(jobs) >= _MOST_JOBS:
-                raise ValueError(f"GPU {gpu.index} of {gpu.rental}, where two jobs are")
+                raise ValueError(f"GPU {gpu.number} of {gpu.rental}, where two jobs are")
             for other in jobs:
                 if self.both_kept(job, run.passes, other, gpu.rental) is None:
-                    raise ValueError(f"GPU {gpu.index} of {gpu.rental} beside {other.id}, with which it does not fit")
+                    raise ValueError(f"GPU {gpu.number} of {gpu.rental} beside {other.id}, with which it does not fit")
 
     def _partners(self, job: SimJob) -> list[SimJob]:
         found = {other.id: other for gpu in job.devices for other in self.jobs_on(gpu) if other is not job}

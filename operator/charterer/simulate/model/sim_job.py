@@ -19,7 +19,7 @@ class Gpu(NamedTuple):
     """A GPU of a rented node, by its number there, from 0."""
 
     rental: RentalId
-    index: int
+    number: int
 
 
 @dataclass(slots=True, eq=False)

@@ -66,7 +66,8 @@ def best_benefit(pairing: Pairing) -> float | None:
 class SharingQueue(GangQueue):
     """A gang queue, ordered by ``first``, whose jobs share GPUs by ``rank``.
 
-    A job does a step in as few passes as memory permits: more only where it could not start otherwise.
+    A job does a step in as few passes as memory permits, and in more than one only beside partners with which it does
+    not fit otherwise.
     """
 
     def __init__(self, world: World, first: Callable[[SimJob], float], rank: PartnerRank) -> None:
@@ -94,8 +95,10 @@ class SharingQueue(GangQueue):
         shared = self._world.shared_gpus
         if shared is None:
             return None
+        refused = set[SimJob]()
         for passes in shared.table.passes(fleet.gpu_type, job.class_id.name):
-            found = _Search(self._world, shared, fleet, self._partner_rank, job, gpus, passes).gpus_beside_others()
+            search = _Search(self._world, shared, fleet, self._partner_rank, job, gpus, passes, refused)
+            found = search.gpus_beside_others()
             if found is not None:
                 return SharedRun(found, passes)
         return None
@@ -107,7 +110,10 @@ _Candidate = tuple[bool, float, int]
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """The search of ``gpus`` GPUs for a job that does a step in so many passes."""
+    """The search of ``gpus`` GPUs for a job that does a step in so many passes.
+
+    ``refused``: jobs that fit beside it in as many passes or fewer, and are no partners.
+    """
 
     world: World
     shared: SharedGpus
@@ -116,6 +122,7 @@ class _Search:
     job: SimJob
     gpus: int
     passes: int
+    refused: set[SimJob]
     _ranks: dict[SimJob, float | None] = field(default_factory=dict)
 
     def gpus_beside_others(self) -> tuple[Gpu, ...] | None:
@@ -147,7 +154,7 @@ class _Search:
 
     def _rank_of(self, host: SimJob, rental: RentalId) -> float | None:
         kept = self.shared.both_kept(self.job, self.passes, host, rental)
-        if kept is None:
+        if kept is None or host in self.refused:
             return None
         host.advance(self.world.clock.now)
         gpu_type, table, job = self.fleet.gpu_type, self.shared.table, self.job
@@ -157,4 +164,7 @@ class _Search:
             host.application.seconds_left(host.done, gpu_type, host.gpus),
         )
         alone = table.kept_alone(gpu_type, own), table.kept_alone(gpu_type, member(host))
-        return self.rank(Pairing(left, kept, alone))
+        rank = self.rank(Pairing(left, kept, alone))
+        if rank is None:
+            self.refused.add(host)
+        return rank
