@@ -2,13 +2,13 @@
 
     python -m tests.bench.sharing [--kinds usual light] [--rates 0.15 0.3 0.6 1 2 4] [--learned] [--load 20]
 
-Jobs come at random, each of one of Gavel's seven applications of the other benches, with the curves and the pairs that
-Gavel measured on V100 GPUs under MPS (``usual``), or of three classes of jobs that use little of a GPU (``light``: means
-of Lucid's measurements). A GPU-hour costs $2.48 on nodes of whole GPUs and of shared ones; nodes have one GPU and start
-in 120 s, a restart takes 30 s. The load is the mean number of GPUs in use without sharing. A rate is θ in dollars for an
-hour of a job's life; cost is θ times the hours of the jobs' lives, and the dollars of the nodes. ``--learned``: nothing
-is known at first, with sharing and without. Otherwise a class's speed on a shared GPU is known as the mean over the
-partners that it meets (``_equilibrium``).
+Jobs come at random, each of one of Gavel's seven applications of the other benches, with the curves and the pairs
+that Gavel measured on V100 GPUs under MPS (``usual``), or of three classes of jobs that use little of a GPU (``light``:
+means of Lucid's measurements). A GPU-hour costs $2.48 on nodes of whole GPUs and of shared ones; nodes have one GPU and
+start in 120 s, a restart takes 30 s. The load is the mean number of GPUs in use without sharing. A rate is θ in dollars
+for an hour of a job's life; cost is θ times the hours of the jobs' lives, and the dollars of the nodes. ``--learned``:
+nothing is known at first, with sharing and without. Otherwise a class's speed on a shared GPU is known as the mean over
+the partners that it meets (``_equilibrium``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations_with_replacement
 from time import process_time
+
+from scipy.optimize import linprog
 
 from charterer.domain.ids import ClassId, Rate
 from charterer.domain.job import ResizePolicy, Widths
@@ -83,27 +86,60 @@ def kinds_of(name: str) -> Kinds:
 def _equilibrium(kinds: Kinds, rate: float) -> Mapping[str, float]:
     """What each kind keeps on a shared GPU, on average over the partners that it meets there.
 
-    Partners are those kinds to which a place is worth it; beginning with all, the one that loses most goes.
+    Partners are those kinds to which a place is worth it: of all, the one that loses most goes, and so on. If none
+    stays, what each would keep beside the last one.
     """
-    best = {
-        kind: min((rate + DOLLARS * width) / speed for width, speed in speeds.items())
-        for kind, speeds in kinds.speeds.items()
-    }
+    best = _best_alone(kinds, rate)
     there = set(kinds.hours)
     while True:
         kept = dict.fromkeys(kinds.hours, 1.0)
         for _ in range(50):
             weights = {kind: kinds.hours[kind] / kept[kind] for kind in there}
-            total = sum(weights.values()) or 1.0
+            total = sum(weights.values())
             kept = {
-                kind: sum(weight * kinds.kept[kind, other] for other, weight in weights.items()) / total or 1.0
+                kind: sum(weight * kinds.kept[kind, other] for other, weight in weights.items()) / total
                 for kind in kinds.hours
             }
         loses = {kind: (rate + DOLLARS / 2.0) / kept[kind] / best[kind] for kind in there}
-        worst = max(there, key=lambda kind: loses[kind], default="")
-        if not worst or loses[worst] <= 1.0:
+        worst = max(there, key=lambda kind: loses[kind])
+        if loses[worst] <= 1.0 or len(there) == 1:
             return kept
         there.remove(worst)
+
+
+def bounds(kinds: Kinds, rate: float) -> tuple[float, float]:
+    """Cost by that without sharing, if partners are always there and nothing is lost at a start or a restart.
+
+    With partners met at random; and with the best pairs of all, which a linear program finds: its activities are a job
+    alone on each width and each two kinds on one GPU, its rows the work of each kind.
+    """
+    best = _best_alone(kinds, rate)
+    alone = sum(hours * best[kind] for kind, hours in kinds.hours.items())
+    kept = _equilibrium(kinds, rate)
+    met = sum(hours * min(best[kind], (rate + DOLLARS / 2.0) / kept[kind]) for kind, hours in kinds.hours.items())
+    names = list(kinds.hours)
+    row = {kind: number for number, kind in enumerate(names)}
+    columns, costs = [], []
+    for kind in names:
+        for width, speed in kinds.speeds[kind].items():
+            columns.append({row[kind]: speed})
+            costs.append(rate + DOLLARS * width)
+    for one, other in combinations_with_replacement(names, 2):
+        rates = {row[one]: kinds.kept[one, other]}
+        rates[row[other]] = rates.get(row[other], 0.0) + kinds.kept[other, one]
+        columns.append(rates)
+        costs.append(2.0 * rate + DOLLARS)
+    work = [[column.get(number, 0.0) for column in columns] for number in range(len(names))]
+    found = linprog(costs, A_eq=work, b_eq=[kinds.hours[kind] for kind in names], method="highs")
+    return met / alone, float(found.fun) / alone
+
+
+def _best_alone(kinds: Kinds, rate: float) -> Mapping[str, float]:
+    """What an hour of a kind's work on one GPU costs at its best width."""
+    return {
+        kind: min((rate + DOLLARS * width) / speed for width, speed in speeds.items())
+        for kind, speeds in kinds.speeds.items()
+    }
 
 
 def scenario(kinds: Kinds, number: int, load: float, rate: float, seed: int, *, shared: bool) -> Scenario:
@@ -204,7 +240,8 @@ def main() -> None:
             print(
                 f"{name}, load {told.load:g}, θ/c {rate / DOLLARS:.2f}: cost {beside / without:.3f} of that without, "
                 f"dollars {dollars[1] / dollars[0]:.3f}, time {hours[1] / hours[0]:.2f}; {places:.0%} of jobs end on a "
-                f"shared GPU, {restarts:.2f} restarts a job ({process_time() - began:.0f} s to compute)",
+                f"shared GPU, {restarts:.2f} restarts a job ({process_time() - began:.0f} s to compute); "
+                "partners met at random {:.3f}, chosen pairs {:.3f}".format(*bounds(kinds, rate)),
                 flush=True,
             )
 

@@ -62,8 +62,8 @@ class GroupSpec(Written):
     ``hourly_price`` is the list price; a Spot machine costs that times ``spot_factor``, fixed at its launch unless
     ``reprice_running``. ``orders``: how machines are asked for (docs/fakecloud.md). ``stock``: number of machines of
     the group that the cloud has, including those in use (None: unlimited). ``startup_seconds`` and
-    ``lifetime_seconds`` are lists that each machine draws from by the seed. ``jobs_per_gpu``: jobs that share each GPU of its
-    Nodes; None: none do.
+    ``lifetime_seconds`` are lists that each machine draws from by the seed. ``jobs_per_gpu``: jobs
+    that share each GPU of its Nodes; None: none do.
     """
 
     name: Name

@@ -33,6 +33,7 @@ from charterer.domain.rental import RentalPhase
 from charterer.domain.reports.progress import Progress
 from charterer.domain.steps import RecordRun, RunWarning, Wait
 from charterer.domain.time import Instant, after, seconds_between
+from charterer.lifecycle.shared_faults import failed_beside
 from charterer.lifecycle.view import LifecycleView, must_show, vanished
 from charterer.sentences import count, names
 
@@ -180,6 +181,8 @@ def _failure(job: Job, allocation: Allocation, run: Run, failed: Instant, view: 
     deleted = _deleted_before(job, run, failed)
     if deleted or run.failed_by_disruption or any(pod.disrupted for pod in run.pods):
         return _RunVerdict(RunOutcome.INTERRUPTED, _disruption(allocation, run, failed, view, deleted))
+    if other := failed_beside(job, allocation, failed, view):
+        return _RunVerdict(RunOutcome.INTERRUPTED, other)
     deadline = after(failed, _SURVEY_WAIT_SECONDS)
     unknown: Wait | None = None
     for placement in allocation.placements:

@@ -58,6 +58,11 @@ class Partition:
         return SHARED_GPU if sharers(self.profile) > 1 else f"{MIG_PREFIX}{self.profile}"
 
     @property
+    def shares_faults(self) -> bool:
+        """Whether a fatal fault of one job ends all jobs on its GPU, as under MPS."""
+        return self.profile.startswith("mps-")
+
+    @property
     def noun(self) -> str:
         """What nodes have, and a pod asks for."""
         return "place on a shared GPU" if sharers(self.profile) > 1 else f"{self.profile} slice"
