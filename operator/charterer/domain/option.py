@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO, Money, Price
+from charterer.gpu_types import sharers
 
 GPU = "nvidia.com/gpu"
 """The extended resource of whole GPUs, as NVIDIA's device plugin names it."""
@@ -61,6 +62,11 @@ class Option:
     resource: str = GPU
     slice: str = ""
     interruptions: Interruptions | None = None
+
+    @property
+    def shares_gpu(self) -> bool:
+        """Whether other jobs may be on the same GPU."""
+        return sharers(self.slice) > 1
 
     @property
     def resources(self) -> Mapping[str, int]:

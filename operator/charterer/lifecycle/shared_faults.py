@@ -14,7 +14,7 @@ from charterer.domain.time import Instant, seconds_between
 from charterer.lifecycle.view import LifecycleView
 
 _MOMENT_SECONDS = 2.0
-"""Seconds between two ends that may be of one fault: kubelets tell whole ones, and report one container after another."""
+"""Seconds between two ends that may be of one fault: kubelets tell whole ones, one container after another."""
 
 
 def failed_beside(job: Job, allocation: Allocation, failed: Instant, view: LifecycleView) -> str:

@@ -10,6 +10,7 @@ from charterer.api.models import learned_record
 from charterer.api.models.learned import MOST_FAILED, LearnedStatus
 from charterer.api.models.statistics.class_statistics import ClassStatistics
 from charterer.controller.learning.bottleneck_watch import BottleneckWatch
+from charterer.controller.learning.jobs_on_nodes import JobsOnNodes
 from charterer.controller.snapshot.job_work import total_work
 from charterer.domain.ids import ClassId, JobId, RentalId
 from charterer.domain.job import Job, RunOutcome, RunRecord
@@ -61,10 +62,11 @@ class ClassLearning:
 
 @dataclass(slots=True)
 class _Window:
-    """The run and width of a job's last report: the next one counts only if neither changed in between."""
+    """The run, width and GPU type of a job's last report: the next one counts only if none changed in between."""
 
     run: int
     gpus: int
+    gpu_type: str
 
 
 @dataclass(slots=True)
@@ -83,6 +85,7 @@ class ReportCollector:
     _windows: dict[JobId, _Window] = field(default_factory=dict)
     _begun: dict[JobId, int] = field(default_factory=dict)
     _full: bool = False
+    _jobs_on_nodes: JobsOnNodes = field(default_factory=JobsOnNodes)
 
     def restore(self, class_id: ClassId, uid: str, learned: LearnedStatus, statistics: ClassStatistics) -> None:
         """Take what a SpeedupProfile remembers. ValueError naming the invalid field."""
@@ -117,7 +120,8 @@ class ReportCollector:
             return None
         profile = snapshot.profiles.get(job.class_id)
         if report.index == 0 and job.has_all_pods() and _of_its_width(job, report):
-            self._learn(job, profile, offering, report, at)
+            gpu_type = self._jobs_on_nodes.measured_type(job, offering, snapshot)
+            self._learn(job, profile, gpu_type, report, at)
         if report.index == 0:
             self._learn_changes(job, report, at)
         return self._advice(job, profile, offering, report, at)
@@ -207,22 +211,21 @@ class ReportCollector:
             for job_id in of_jobs.keys() - kept:
                 del of_jobs[job_id]
 
-    def _learn(
-        self, job: Job, profile: Profile | None, offering: Offering, report: ProgressReport, at: Instant
-    ) -> None:
+    def _learn(self, job: Job, profile: Profile | None, gpu_type: str, report: ProgressReport, at: Instant) -> None:
+        """``gpu_type``: of which the report tells; empty where it tells of none."""
         allocation, seconds = job.trains_on, report.seconds_per_step
         if allocation is None or report.batch is None or seconds is None:
             return
-        window = _Window(allocation.run, allocation.option.gpus)
+        window = _Window(allocation.run, allocation.option.gpus, gpu_type)
         before, self._windows[job.id] = self._windows.get(job.id), window
-        if before != window:
+        if before != window or not gpu_type:
             return
         if not self._declare(job.class_id, profile, report.batch):
             return
         has_progress = report.done is not None
         observed = Observation(
             class_id=job.class_id,
-            gpu_type=offering.gpu_type,
+            gpu_type=gpu_type,
             nodes=len(allocation.placements),
             gpus=allocation.option.gpus,
             batch=report.batch,

@@ -141,8 +141,10 @@ class SharedGpus:
         if job.keeps != before and job.session is None:
             self._retrain(job)
 
-    def _parts(self, job: SimJob) -> tuple[float, float]:
-        """The part of its speed that the job keeps now, and the GPUs that it holds, those of pairs in part."""
+    def _parts(self, job: SimJob) -> tuple[float, float, int]:
+        """The part of its speed that the job keeps now, the GPUs that it holds, those of pairs in part, and how many
+        jobs train beside it.
+        """
         now, own = self._clock.now, member(job)
         keeps = self.table.kept_alone(job.gpu_type, own)
         held = 0.0
@@ -161,4 +163,4 @@ class SharedGpus:
                 held += kept[0] / (kept[0] + kept[1]) if trains else 0.5
             elif trains:
                 held += 1.0
-        return keeps, held
+        return keeps, held, sum(other.training_from <= now for other in self._partners(job))

@@ -114,11 +114,11 @@ class LearnedKnowledge:
         assert width is not None
         if job.class_id not in self.applications:
             return
-        measurement = job.measurement()
+        measurement, measured_type = job.measurement(), job.measured_type
         model, noise = self.reports, self.reports.noise
         observation = Observation(
             job.class_id,
-            job.gpu_type,
+            measured_type,
             len(width.placements),
             width.option.gpus,
             measurement.batch,
@@ -128,7 +128,8 @@ class LearnedKnowledge:
             measurement.grad_sqr * exp(model.gradient * noise()),
             measurement.grad_var * exp(model.gradient * noise()),
         )
-        self.learner.report(observation)
+        if measured_type:
+            self.learner.report(observation)
         if job.submission.name not in self._jobs_of_known_size and job.done >= self.size_known_from:
             self._jobs_of_known_size.add(job.submission.name)
             self.learner.completed(job.class_id, job.application.work)

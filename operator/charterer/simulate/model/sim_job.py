@@ -9,6 +9,7 @@ from charterer.domain.ids import ClassId, JobId, PoolId, RentalId
 from charterer.domain.job import Allocation, RunOutcome, RunRecord
 from charterer.domain.money import Money
 from charterer.domain.time import Instant
+from charterer.gpu_types import sharers, slice_profile, whole_type
 from charterer.simulate.model.ground_truth import Application, TrainerMeasurement, WidthRates
 from charterer.simulate.model.result import JobResult
 from charterer.simulate.model.sim_session import SimSession
@@ -37,7 +38,8 @@ class SimJob:
 
     ``devices``: the GPUs of its last run, and ``passes``: in which it does a step there; in a world in which jobs may
     share GPUs. ``keeps``: the part of its speed that it keeps beside its partners. ``held``: the GPUs that it holds,
-    those that it shares in part. ``saved``: a second, and the fraction done at the last checkpoint before it.
+    those that it shares in part; ``partners``: the jobs that train beside it. ``saved``: a second, and the fraction
+    done at the last checkpoint before it.
     """
 
     id: JobId
@@ -72,6 +74,7 @@ class SimJob:
     passes: int = 1
     keeps: float = 1.0
     held: float = 0.0
+    partners: int = 0
     saved: tuple[float, float] = (0.0, 0.0)
     _width_rates: WidthRates = field(init=False)
 
@@ -124,10 +127,18 @@ class SimJob:
             self.cycle_from -= unsaved
             self.saved = saved
 
-    def share(self, keeps: float, held: float) -> None:
+    @property
+    def measured_type(self) -> str:
+        """The GPU type whose speed its reports tell (``controller.learning.jobs_on_nodes``); empty if of none."""
+        places = sharers(slice_profile(self.gpu_type))
+        if places == 1 or self.partners == places - 1:
+            return self.gpu_type
+        return "" if self.partners else whole_type(self.gpu_type)
+
+    def share(self, keeps: float, held: float, partners: int) -> None:
         """From now on, keep that part of its speed, and hold so many GPUs."""
         self.saved = self.advanced_to, self._done_at_checkpoint
-        self.keeps, self.held = keeps, held
+        self.keeps, self.held, self.partners = keeps, held, partners
 
     @property
     def _speed(self) -> float:
