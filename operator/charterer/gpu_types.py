@@ -115,7 +115,7 @@ MIG_LAYOUTS: Mapping[tuple[str, str], MigLayouts] = {
 """By model and memory, of NVIDIA's MIG user guide (Supported MIG Profiles): the profiles of which a GPU holds two or
 more, without those with media extensions, of which it holds one."""
 _MEMORY: Mapping[str, str] = {"A30": "24GB", "A100": "40GB", "H100": "80GB", "H200": "141GB", "B200": "180GB"}
-"""Of a type whose name does not say it, such as ``nvidia-tesla-a100`` and ``NVIDIA-H100-PCIe``."""
+"""Where the type's name does not say it, such as ``nvidia-tesla-a100`` and ``NVIDIA-H100-PCIe``."""
 
 
 def slice_type(gpu_type: str, profile: str) -> str:
@@ -155,6 +155,10 @@ def slice_speed(gpu_type: str) -> float:
 
 
 def may_use(gpu_type: str, allowed: Collection[str], slices: Collection[str]) -> bool:
-    """Whether a job may use a type. ``allowed``: types of whole GPUs, empty for any; ``slices``: profiles it takes."""
+    """Whether a job may use a type. ``allowed``: types, empty for any; ``slices``: MIG profiles that it takes.
+
+    A GPU's type stands for its slices, too.
+    """
     profile = slice_profile(gpu_type)
-    return (not allowed or whole_type(gpu_type) in allowed) and (not profile or profile in slices)
+    named = not allowed or whole_type(gpu_type) in allowed or gpu_type in allowed
+    return named and (not profile or profile in slices)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from charterer.domain.ids import PoolId
@@ -12,7 +12,7 @@ from charterer.domain.plan import ReasonCode, Verdict
 from charterer.domain.pool import CapacityType, Offering, Pool
 from charterer.domain.reasons.phrases import format_money
 from charterer.domain.snapshot import Snapshot
-from charterer.gpu_types import slice_profile, whole_type
+from charterer.gpu_types import may_use, slice_profile
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.job_facts import job_position
 from charterer.policy.nodes.max_cost import max_cost_left, needs
@@ -52,6 +52,19 @@ def ruled_out(job: Job, verdict: Verdict, solution: BudgetSolution) -> Sequence[
     return (*_above_max_cost(job, menu, snapshot), *pools)
 
 
+def slices_not_named(job: Job, pools: Mapping[PoolId, Pool]) -> Sequence[str]:
+    """A sentence for each pool whose slices a job does not take, of a job that takes others."""
+    if not job.widths.slices:
+        return ()
+    offered = [(name, slice_profile(pool.offering.gpu_type)) for name, pool in sorted(pools.items()) if pool.offering]
+    unnamed = [(name, profile) for name, profile in offered if profile and profile not in job.widths.slices]
+    return [f"{profile} slices on {name} are no option: {_not_named(profile)}." for name, profile in unnamed]
+
+
+def _not_named(profile: str) -> str:
+    return f"spec.gpus.slices does not name {profile}"
+
+
 def _above_max_cost(job: Job, menu: Menu, snapshot: Snapshot) -> Sequence[RuledOut]:
     """The options whose cost, with the reserve for an orderly stop, is above what spec.maxCost leaves."""
     left = max_cost_left(job, snapshot)
@@ -76,10 +89,11 @@ def _why_not(pool: Pool, job: Job, menu: Menu, solution: BudgetSolution) -> str:
         return "no price of a node is known: see the pool's condition Ready"
     if offering is None:
         return "the cloud has not said what a node is: see the pool's condition Ready"
-    if job.gpu_types and whole_type(offering.gpu_type) not in job.gpu_types:
-        return f"spec.gpuTypes: a node has {whole_type(offering.gpu_type)}"
-    if (profile := slice_profile(offering.gpu_type)) and profile not in job.widths.slices:
-        return f"spec.gpus.slices does not name {profile}, as which the pool's GPUs are cut"
+    profile = slice_profile(offering.gpu_type)
+    if not may_use(offering.gpu_type, job.gpu_types, (profile,)):
+        return f"spec.gpuTypes: a node has {offering.gpu_type}"
+    if profile and profile not in job.widths.slices:
+        return _not_named(profile)
     if pool.capacity_type is CapacityType.SPOT and job.spot is not SpotPolicy.ALLOWED:
         return "spec.spotPolicy: its nodes are spot"
     return _wrong_width(pool, offering, job) or _no_speed(offering, job, menu)

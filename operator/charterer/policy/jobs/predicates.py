@@ -11,7 +11,7 @@ from charterer.domain.pool import CapacityType
 from charterer.domain.reasons import facts_of_jobs as of
 from charterer.domain.reasons.facts import Facts
 from charterer.domain.time import Instant, after
-from charterer.gpu_types import may_use, whole_type
+from charterer.gpu_types import may_use
 from charterer.policy.jobs.hopeless import hopeless
 from charterer.policy.options.market import Market
 
@@ -138,7 +138,7 @@ def must_move(job: Job, market: Market) -> of.Forbidden | None:
     if option.slice and option.slice not in job.widths.slices:
         return of.SliceNotAllowed(option.slice)
     if not may_use(offer.gpu_type, job.gpu_types, job.widths.slices):
-        return of.GpuTypeNotAllowed(whole_type(offer.gpu_type))
+        return of.GpuTypeNotAllowed(offer.gpu_type)
     if offer.capacity_type is CapacityType.SPOT and job.spot is not SpotPolicy.ALLOWED:
         return of.SpotNotAllowed()
     return None

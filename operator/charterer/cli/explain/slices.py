@@ -1,0 +1,31 @@
+"""What ``charterer explain`` says of slices: what a slice is a part of, and which ones the job does not take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from charterer.cli.explain.explanation import Explanation
+from charterer.domain.pool import Pool
+from charterer.gpu_types import slice_profile, whole_type
+from charterer.policy.explain.ruled_out import slices_not_named
+
+
+def slice_sentences(explanation: Explanation) -> Sequence[str]:
+    """A sentence for each kind of slice among its options, and for each pool whose slices it does not take.
+
+    Nothing of pools of slices to a job that takes none.
+    """
+    solution, options = explanation.solution, explanation.options
+    if solution is None or options is None:
+        return ()
+    pools = solution.inputs.snapshot.pools_of(solution.budget)
+    here = [pools[each.option.pool] for each in options.rows if each.option.slice and each.option.pool in pools]
+    told = [*map(_part, here), *slices_not_named(explanation.job, pools)]
+    return tuple(dict.fromkeys(told))
+
+
+def _part(pool: Pool) -> str:
+    offering = pool.offering
+    assert offering is not None
+    profile, slices = slice_profile(offering.gpu_type), offering.slices_per_gpu
+    return f"A {profile} slice is one of {slices} of a {whole_type(offering.gpu_type)}."
