@@ -27,7 +27,7 @@ from charterer.domain.job import (
 )
 from charterer.domain.jobs.sessions import with_report, with_run_given, with_session_over
 from charterer.domain.money import ZERO, Price
-from charterer.domain.option import Option
+from charterer.domain.option import GPU, Option
 from charterer.domain.plan import Allocate, Command, Plan, Reason, ReasonCode, Release, Rent, moves_with
 from charterer.domain.pool import (
     Instance,
@@ -166,7 +166,9 @@ class World(Declared):
         rental = self.rentals[RentalId(name)]
         offering = self.pools[rental.pool].offering
         assert offering is not None
-        node = factory.node(name, provider_id=rental.provider_id, gpus=offering.gpus_per_node)
+        size, whole = offering.gpus_per_node, offering.resource == GPU
+        slices = {} if whole else {offering.resource: size}
+        node = factory.node(name, provider_id=rental.provider_id, gpus=size if whole else 0, slices=slices)
         self.rentals[rental.id] = replace(rental, phase=RentalPhase.READY, node=node.name, ready=self.now)
         self.nodes[node.name] = node
 

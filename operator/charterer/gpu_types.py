@@ -194,14 +194,23 @@ def slice_speed(gpu_type: str) -> float:
     return sqrt(compute_part(gpu_type))
 
 
-def may_use(gpu_type: str, allowed: Collection[str], slices: Collection[str], shared_mib: int) -> bool:
-    """Whether a job may use a type. ``allowed``: types of whole GPUs, empty for any; ``slices``: profiles it takes;
-    ``shared_mib``: its GPU memory where it shares a GPU, 0 where it shares none.
+def names_type(allowed: Collection[str], gpu_type: str) -> bool:
+    """Whether these types (none: any) have this one among them. A GPU's type stands for its slices, too."""
+    return not allowed or whole_type(gpu_type) in allowed or gpu_type in allowed
+
+
+def takes_part(gpu_type: str, slices: Collection[str], shared_mib: int = 0) -> bool:
+    """Whether a job takes GPUs of a type as they are cut or shared; also where they are whole.
+
+    ``slices``: MIG profiles that it takes; ``shared_mib``: its GPU memory where it shares a GPU, 0: it shares none.
     """
-    whole, profile = _parts_of(gpu_type)
-    if allowed and whole not in allowed:
-        return False
+    profile = slice_profile(gpu_type)
     return not profile or profile in slices or (sharers(profile) > 1 and 0 < shared_mib <= share_of_memory(gpu_type))
+
+
+def may_use(gpu_type: str, allowed: Collection[str], slices: Collection[str], shared_mib: int = 0) -> bool:
+    """Whether a job may use a type: as ``names_type`` and ``takes_part`` say."""
+    return names_type(allowed, gpu_type) and takes_part(gpu_type, slices, shared_mib)
 
 
 def share_of_memory(gpu_type: str) -> float:

@@ -2,7 +2,7 @@
 
     python -m tests.bench.slices [--jobs small all] [--loads 20] [--rates 0.25] [--node-gpus 1]
 
-Nine training jobs, measured on slices of an A100 40 GB (MISO, SoCC 2022), arrive at random and are simulated with the
+Seven models at four batch sizes, measured on slices of an A100 40 GB (MISO, SoCC 2022), arrive at random and are simulated with the
 operator's planner: once where only nodes of whole GPUs can be rented, and once with three more pools, whose GPUs are
 cut into 1g.5gb, 2g.10gb and 3g.20gb slices. A GPU-hour costs $3 in all of them; nodes start in 120 s, a restart takes
 30 s. A load is the mean number of GPUs in use without slices. Cost is θ times the hours of the jobs' lives, and the

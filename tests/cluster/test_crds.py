@@ -30,10 +30,17 @@ from tests.cluster.gcp_cases import GCP_ACCEPTED, GCP_CASES, GCP_REFUSED
 from tests.cluster.interactive_cases import INTERACTIVE_CASES, INTERACTIVE_REFUSED
 from tests.cluster.pool_set_cases import POOL_SET_ACCEPTED, POOL_SET_CASES, POOL_SET_REFUSED
 from tests.cluster.raw_objects import create, delete, replace
+from tests.cluster.slice_cases import SLICE_CASES, SLICE_REFUSED
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
-ALL_CASES = (*CASES, *INTERACTIVE_CASES, *POOL_SET_CASES, *CLOUD_CASES, *AWS_CASES, *AZURE_CASES, *GCP_CASES)
-ALL_REFUSED = {**REFUSED, **INTERACTIVE_REFUSED, **POOL_SET_REFUSED, **AWS_REFUSED, **AZURE_REFUSED, **GCP_REFUSED}
+ALL_CASES = (
+    *(*CASES, *INTERACTIVE_CASES, *POOL_SET_CASES, *SLICE_CASES),
+    *(*CLOUD_CASES, *AWS_CASES, *AZURE_CASES, *GCP_CASES),
+)
+ALL_REFUSED = {
+    **{**REFUSED, **INTERACTIVE_REFUSED, **POOL_SET_REFUSED, **SLICE_REFUSED},
+    **{**AWS_REFUSED, **AZURE_REFUSED, **GCP_REFUSED},
+}
 ACCEPTED = {**LEFT_TO_THE_OPERATOR, **POOL_SET_ACCEPTED, **AWS_ACCEPTED, **AZURE_ACCEPTED, **GCP_ACCEPTED}
 
 

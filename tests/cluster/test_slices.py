@@ -22,7 +22,8 @@ ONE = {"gpusPerInstance": 1, "hourlyPrice": "3.01"}
 
 
 async def _jobs(bed: Bed, *names: str) -> None:
-    await asyncio.gather(*[bed.job(name, gpus=1, slices=[PROFILE]) for name in names])
+    gpus = {"min": 1, "max": 1, "slices": [PROFILE]}
+    await asyncio.gather(*[bed.job(name, gpus) for name in names])
 
 
 def _limits(pod: RawObject) -> RawObject:

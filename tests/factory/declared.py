@@ -16,6 +16,7 @@ from charterer.domain.job import (
 )
 from charterer.domain.jobs.interactive import Interactive
 from charterer.domain.money import Money, Price
+from charterer.domain.nodes.partition import Partition
 from charterer.domain.period import period_bounds
 from charterer.domain.pool import CapacityType, Offering, Pool, Quote
 from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
@@ -85,8 +86,16 @@ class Declared:
         billing_minimum: int = 0,
         cooled_for: float | None = None,
         labels: Mapping[str, str] = NO_LABELS,
+        cut: str = "",
     ) -> Pool:
-        """A pool whose nodes have ``gpus`` GPUs at ``price`` dollars an hour; its GPU type is its name by default."""
+        """A pool whose nodes have ``gpus`` GPUs at ``price`` dollars an hour; its GPU type is its name by default.
+
+        ``cut``: the MIG profile as which its GPUs are cut.
+        """
+        offering: Offering | None = Offering(gpu_type or name, gpus, f"{name}-{gpus}", "zone-a")
+        partition = Partition(cut) if cut else None
+        if partition is not None and offering is not None:
+            offering = offering.cut(partition)
         quote = Quote(Price.parse(price), Price.parse(worst or price), billing_minimum, "test", self.now)
         made = factory.pool(
             id=PoolId(name),
@@ -96,7 +105,8 @@ class Declared:
             capacity_type=capacity,
             start_seconds=start_seconds,
             cooldown_seconds=600.0,
-            offering=Offering(gpu_type or name, gpus, f"{name}-{gpus}", "zone-a"),
+            offering=offering,
+            partition=partition,
             quote=quote,
             cooled=() if cooled_for is None else cooled(after(self.now, cooled_for), 600.0),
             guarded=False,
@@ -148,9 +158,10 @@ class Declared:
         target_hours: float | None = None,
         max_cost: str | None = None,
         interactive: Interactive | None = None,
+        slices: tuple[str, ...] = (),
     ) -> Job:
         """A job that waits; ``gpus`` is a rigid width or (min, preferred, max); its target is hours from now."""
-        widths = Widths(gpus, gpus, gpus) if isinstance(gpus, int) else Widths(*gpus)
+        widths = Widths(*((gpus, gpus, gpus) if isinstance(gpus, int) else gpus), slices)
         class_id = ClassId(NAMESPACE, profile) if profile else ClassId.of_job(JobId(name))
         followed = self.profiles.get(class_id)
         declared = followed.mean_work if followed is not None else None

@@ -61,6 +61,7 @@ _RESOURCES: Mapping[str, Resource] = {
     "GPUPoolSet": GPU_POOL_SETS,
 }
 _numbers = itertools.count(1)
+Gpus = Mapping[str, object]
 
 
 def group(name: str, **fields: object) -> Mapping[str, object]:
@@ -164,24 +165,14 @@ class Bed:
         )
 
     async def job(
-        self,
-        name: str,
-        gpus: int = 4,
-        *,
-        annotations: Mapping[str, str] | None = None,
-        slices: Sequence[str] = (),
-        **spec: object,
+        self, name: str, gpus: int | Gpus = 4, *, annotations: Mapping[str, str] | None = None, **spec: object
     ) -> None:
-        """A rigid job of so many GPUs, or of one of these slices; its pods run until ``finish`` or an annotation ends
-        them."""
+        """A rigid job of so many GPUs, or with this ``spec.gpus``; its pods run until ``finish`` ends them."""
         template = {
             "metadata": {"annotations": dict(annotations or {})},
-            "spec": {
-                "terminationGracePeriodSeconds": 5,
-                "containers": [{"name": "trainer", "image": "train:1"}],
-            },
+            "spec": {"terminationGracePeriodSeconds": 5, "containers": [{"name": "trainer", "image": "train:1"}]},
         }
-        asked: dict[str, object] = {"min": gpus, "max": gpus} | ({"slices": list(slices)} if slices else {})
+        asked = {"min": gpus, "max": gpus} if isinstance(gpus, int) else gpus
         await self.create("TrainingJob", name, {"gpus": asked, "template": template, **spec})
 
     async def apply_yaml(self, text: str) -> None:

@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from charterer.domain.plan import Rent
-from charterer.gpu_types import DATA_SHEETS, data_sheet, relative_speeds
+from charterer.gpu_types import (
+    DATA_SHEETS,
+    MIG_LAYOUTS,
+    data_sheet,
+    may_use,
+    mig_layouts,
+    relative_speeds,
+    slice_profile,
+    slice_type,
+    whole_type,
+)
 from charterer.policy.planner import plan
 from tests.worlds import World
 
@@ -44,3 +54,63 @@ def test_a_job_of_unknown_speed_gets_the_type_that_does_the_most_work_for_a_doll
         world.pool(name, gpus=4, price=price, gpu_type=gpu_type)
     world.job("unknown", gpus=4)
     assert [command.pool for command in plan(world.snapshot()).commands if isinstance(command, Rent)] == ["a100"]
+
+
+@pytest.mark.parametrize(
+    ("name", "memory", "slices"),
+    [
+        ("NVIDIA-A100-SXM4-40GB", "1g.5gb", 7),
+        ("nvidia-tesla-a100", "1g.5gb", 7),
+        ("NVIDIA-A100-SXM4-40GB", "1g.10gb", 4),
+        ("NVIDIA-A100-SXM4-80GB", "1g.10gb", 7),
+        ("NVIDIA-H100-PCIe", "3g.40gb", 2),
+        ("NVIDIA-H100-NVL", "2g.24gb", 3),
+        ("nvidia-h200-141gb", "1g.18gb", 7),
+        ("NVIDIA-B200", "1g.23gb", 7),
+        ("NVIDIA-A30", "2g.12gb", 2),
+    ],
+)
+def test_how_many_slices_a_gpu_holds_follows_from_its_model_and_memory(name: str, memory: str, slices: int) -> None:
+    layouts = mig_layouts(name)
+    assert layouts is not None
+    assert layouts.slices[memory] == slices
+
+
+def test_no_layout_takes_more_of_a_gpu_than_it_has() -> None:
+    for (_, memory), layouts in MIG_LAYOUTS.items():
+        for profile, slices in layouts.slices.items():
+            units, size = profile.removesuffix("gb").split("g.")
+            assert int(units) * slices <= layouts.units
+            assert int(size) * slices <= int(memory.removesuffix("GB")) * 8 / 7
+            assert slices > 1
+
+
+def test_a_gpu_that_cannot_be_cut_has_no_layout() -> None:
+    assert mig_layouts("Tesla-T4") is None
+
+
+def test_a_slice_is_named_as_feature_discovery_names_it() -> None:
+    named = slice_type("NVIDIA-A100-SXM4-80GB", "1g.10gb")
+    assert named == "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"
+    assert (whole_type(named), slice_profile(named)) == ("NVIDIA-A100-SXM4-80GB", "1g.10gb")
+    assert (whole_type("Tesla-T4"), slice_profile("Tesla-T4")) == ("Tesla-T4", "")
+
+
+def test_a_slice_is_between_its_part_of_the_gpu_and_the_whole_gpu() -> None:
+    whole = "NVIDIA-A100-SXM4-80GB"
+    slices = [slice_type(whole, profile) for profile in ("1g.10gb", "2g.20gb", "3g.40gb")]
+    speeds = relative_speeds([whole, *slices, "Tesla-T4"])
+    assert [speeds[each].low for each in slices] == pytest.approx([1 / 7, 2 / 7, 3 / 7])
+    assert {speeds[each].high for each in slices} == {1.0}
+    assert [speeds[each].estimate for each in slices] == pytest.approx([(part / 7) ** 0.5 for part in (1, 2, 3)])
+    assert relative_speeds([slices[0], "Tesla-T4"])[slices[0]].estimate == 1.0
+
+
+def test_a_gpus_type_stands_for_its_slices_which_a_job_has_to_take() -> None:
+    whole, part = "NVIDIA-A30", slice_type("NVIDIA-A30", "1g.6gb")
+    assert may_use(part, (), ("1g.6gb",))
+    assert may_use(part, (whole,), ("1g.6gb",))
+    assert may_use(part, (part,), ("1g.6gb",))
+    assert not may_use(part, (whole,), ())
+    assert not may_use(part, ("Tesla-T4",), ("1g.6gb",))
+    assert not may_use(whole, (part,), ("1g.6gb",))

@@ -8,6 +8,7 @@ from functools import partial
 
 from charterer.domain.ids import Rate
 from charterer.domain.job import SpotPolicy, Widths
+from charterer.gpu_types import slice_profile
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
 from charterer.simulate.engine.knowledge import Knowledge
@@ -90,8 +91,9 @@ class ApplicationWidths:
         return min((gpus for gpus in widths if gpus >= submission.gpus), default=widths[-1])
 
     def __call__(self, submission: Submission) -> JobTerms:
-        widths = self.applications[submission.application].widths
-        return JobTerms(Widths(widths[0], self.asked(submission), widths[-1]), spot=SpotPolicy.ALLOWED)
+        application = self.applications[submission.application]
+        widths, slices = application.widths, tuple(filter(None, map(slice_profile, application.gpu_types)))
+        return JobTerms(Widths(widths[0], self.asked(submission), widths[-1], slices), spot=SpotPolicy.ALLOWED)
 
 
 def check_policy(text: str) -> None:

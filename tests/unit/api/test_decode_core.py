@@ -185,6 +185,11 @@ class TestPods:
     def test_a_pod_of_somebody_else_counts_by_the_gpus_it_holds(self) -> None:
         assert decode.pod(_pod({}, {"phase": "Running"})) == ForeignPod(NodeName("node-1"), 4)
 
+    def test_a_slice_that_a_pod_holds_counts_as_one(self) -> None:
+        raw = _pod({}, {"phase": "Running"})
+        raw["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/mig-1g.5gb": "1", "memory": "8Gi"}
+        assert decode.pod(raw) == ForeignPod(NodeName("node-1"), 1)
+
     @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
     def test_a_finished_pod_of_somebody_else_does_not_matter(self, phase: str) -> None:
         assert decode.pod(_pod({}, {"phase": phase})) is None
@@ -257,6 +262,12 @@ class TestNodes:
         node = decode.node(values.raw("Node", spec, name="node-1", status=status, labels=labels))
         assert (node.name, node.provider_id, node.ready, node.unschedulable) == ("node-1", "fake:///i-1", True, True)
         assert (node.gpus, node.foreign_gpus, node.run_labels) == (8, 0, {"run.charterer.dev/0a1b2c3d": "r2"})
+
+    def test_slices_are_counted_by_the_names_of_their_resources(self) -> None:
+        status = {"allocatable": {"nvidia.com/gpu": "0", "nvidia.com/mig-1g.5gb": "56", "cpu": "96"}}
+        node = decode.node(values.raw("Node", {}, name="node-1", status=status))
+        assert (node.gpus, node.slices) == (0, {"nvidia.com/mig-1g.5gb": 56})
+        assert [node.count(f"nvidia.com/{name}") for name in ("gpu", "mig-1g.5gb", "mig-2g.10gb")] == [0, 56, 0]
 
     def test_of_its_taints_those_count_that_keep_pods_off(self) -> None:
         taints = [

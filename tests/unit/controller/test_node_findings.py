@@ -10,6 +10,7 @@ from charterer.clouds.karpenter import NodeClaims
 from charterer.controller.node_findings import node_findings
 from charterer.domain.ids import PoolId
 from charterer.domain.job import Job, PodPhase
+from charterer.domain.nodes.partition import Partition
 from charterer.domain.pool import NodeTaint, Pool
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Departure, Node
@@ -47,6 +48,16 @@ class TestDevicePlugin:
         finding = found(READY, node(gpus=3))["device plugin"]
         assert not finding.well
         assert finding.message.startswith("Node n-i1 offers 3 of 4 GPUs: see the log")
+
+    def test_a_node_whose_gpus_are_not_cut_as_the_pool_says_is_named_before_it_counts_as_ready(self) -> None:
+        cut = pool(offering=replace(OFFERING, resource="nvidia.com/mig-1g.5gb"), partition=Partition("1g.5gb"))
+        starting = rental("a100-1", instance(), phase=RentalPhase.STARTING, ready=None)
+        assert "device plugin" not in found(cut, starting, node(), seconds=239)
+        finding = found(cut, starting, node(), seconds=240)["device plugin"]
+        assert not finding.well
+        assert finding.message.startswith("no nvidia.com/mig-1g.5gb on Node n-i1: spec.partition says")
+        whole = node(gpus=0, slices={"nvidia.com/mig-1g.5gb": 4})
+        assert found(cut, starting, whole)["device plugin"].message == "each Node offers 4 1g.5gb slices"
 
     def test_a_new_node_has_two_minutes_for_it(self) -> None:
         assert "device plugin" not in found(READY, node(gpus=0), seconds=179)

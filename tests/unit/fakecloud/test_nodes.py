@@ -8,6 +8,7 @@ import pytest
 
 from charterer.fakecloud.bill import SECOND, BillSegment
 from charterer.fakecloud.config import GroupSpec
+from charterer.fakecloud.devices import resource_slices
 from charterer.fakecloud.nodes import NodeStep, manifest, next_step
 from charterer.fakecloud.records import Machine, NodePhase
 from tests.unit.fakecloud.world import A100
@@ -55,3 +56,32 @@ def test_a_node_has_its_gpus_at_creation() -> None:
     status = manifest(RUNNING, SPEC)["status"]
     assert status["capacity"] == {"cpu": "32", "memory": "256Gi", "pods": "110", "nvidia.com/gpu": "4"}
     assert status["allocatable"] == status["capacity"]
+
+
+def _cut(published: str) -> GroupSpec:
+    return SPEC.patched({"cut": {"profile": "1g.5gb", "slicesPerGpu": 7, "published": published}})
+
+
+@pytest.mark.parametrize(
+    ("published", "resources", "product"),
+    [
+        ("mixed", {"nvidia.com/gpu": "0", "nvidia.com/mig-1g.5gb": "28"}, "A100"),
+        ("single", {"nvidia.com/gpu": "28"}, "A100-MIG-1g.5gb"),
+        ("dra", {}, "A100"),
+    ],
+)
+def test_a_node_shows_its_slices_as_its_driver_does(published: str, resources: dict[str, str], product: str) -> None:
+    node = manifest(RUNNING, _cut(published))
+    shown = {name: number for name, number in node["status"]["allocatable"].items() if "nvidia" in name}
+    assert shown == resources
+    assert node["metadata"]["labels"]["nvidia.com/gpu.product"].endswith(product)
+
+
+def test_a_dra_driver_publishes_the_counters_of_each_gpu_and_the_slices_that_consume_them() -> None:
+    counters, devices = resource_slices(RUNNING, _cut("dra"), "node-uid")
+    assert {part["spec"]["pool"]["resourceSliceCount"] for part in (counters, devices)} == {2}
+    assert len(counters["spec"]["sharedCounters"]) == 4
+    published = devices["spec"]["devices"]
+    assert len({device["name"] for device in published}) == 28
+    assert {device["consumesCounters"][0]["counterSet"] for device in published} == {f"gpu-{gpu}" for gpu in range(4)}
+    assert resource_slices(RUNNING, _cut("mixed"), "node-uid") == ()

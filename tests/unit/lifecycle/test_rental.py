@@ -8,6 +8,7 @@ from charterer.domain.budget import FOLDED_KEPT, Mode
 from charterer.domain.ids import BudgetId, NodeName
 from charterer.domain.job import PodPhase, RunOutcome, RunRecord
 from charterer.domain.money import ZERO, Price
+from charterer.domain.nodes.partition import Partition
 from charterer.domain.pool import InstanceState, PriceSegment
 from charterer.domain.rental import SEGMENTS_KEPT, Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot, Stop
@@ -46,6 +47,7 @@ from tests.factory import (
     job,
     node,
     pod,
+    pool,
     rental,
     run,
     snapshot,
@@ -88,6 +90,15 @@ def test_a_node_that_is_ready_before_its_device_plugin_is_waited_for() -> None:
     waited = step(snapshot(STARTING, SEEN, node(gpus=0)))
     assert isinstance(waited, Wait)
     assert "device plugin" in str(waited)
+
+
+def test_a_node_whose_gpus_are_not_cut_yet_is_waited_for() -> None:
+    cut = pool(partition=Partition("1g.5gb"))
+    waited = step(snapshot(cut, STARTING, SEEN, node(gpus=4)))
+    assert isinstance(waited, Wait)
+    assert "nvidia.com/mig-1g.5gb" in str(waited)
+    there = node(gpus=0, slices={"nvidia.com/mig-1g.5gb": 28})
+    assert step(snapshot(cut, STARTING, SEEN, there)) == MarkReady(STARTING.id, there.name, at(600))
 
 
 def test_a_node_is_found_by_provider_id_whatever_its_name() -> None:

@@ -123,6 +123,16 @@ class TestARunsPods:
             "requests": {"nvidia.com/gpu": "4", "cpu": "8"},
         }
 
+    def test_ask_for_a_slice_by_its_own_name_and_for_no_gpu_beside_it(self) -> None:
+        whole = values.allocation(pods=1, gpus_per_pod=1)
+        option = replace(whole.option, gpus=1, resource="nvidia.com/mig-1g.5gb", slice="1g.5gb")
+        container = {"name": "trainer", "resources": {"limits": {"nvidia.com/gpu": 1, "memory": "8Gi"}}}
+        trainer = _pod(_run(replace(whole, option=option), containers=[container]))["spec"]["containers"][0]
+        assert trainer["resources"] == {
+            "limits": {"nvidia.com/mig-1g.5gb": "1", "memory": "8Gi"},
+            "requests": {"nvidia.com/mig-1g.5gb": "1"},
+        }
+
     def test_below_a_node_there_is_one(self) -> None:
         run = _run(values.allocation(pods=1, gpus_per_pod=2))
         assert run["spec"]["completions"] == 1

@@ -13,6 +13,7 @@ from charterer.cli.explain.explanation import Explanation
 from charterer.cli.explain.one_more_node import in_words, more_nodes
 from charterer.cli.explain.regrouping import regrouping_sentence
 from charterer.cli.explain.sessions import sessions_sentence
+from charterer.cli.explain.slices import slice_sentences
 from charterer.cli.shared import formatting
 from charterer.cli.shared.plan_report import PlanReport
 from charterer.controller.snapshot.problems import PROFILE_NAME
@@ -92,6 +93,7 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
         blocks += [Paragraph(in_words(more, job)) for more in more_nodes(explanation)]
         blocks += [Paragraph(f"{sentence(late(name, wait))}.") for name, wait in late_pools(explanation).items()]
         blocks += [Paragraph(_left_alone(width)) for width in options.left_alone]
+        blocks += [Paragraph(told) for told in slice_sentences(explanation)]
         blocks += _other_pools(explanation)
         blocks += _changes(explanation, options)
     blocks += _ruled_out(explanation.ruled_out)

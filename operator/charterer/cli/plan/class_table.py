@@ -47,7 +47,7 @@ def _name(job_class: ClassRow, classes: Sequence[ClassRow]) -> str:
     name = _profile(job_class)
     alike = [other for other in classes if (other.budget, _profile(other)) == (job_class.budget, name)]
     terms = [f"weight {job_class.weight:g}"] if job_class.weight != 1.0 else []
-    for words in (_widths, _asked, _gpu_types, _spot, _resize, _failed):
+    for words in (_widths, _asked, _gpu_types, _slices, _shared, _spot, _resize, _failed):
         if len({words(other.menu) for other in alike}) > 1:
             terms.append(words(job_class.menu))
     if not name:
@@ -69,6 +69,14 @@ def _asked(menu: MenuKey) -> str:
 
 def _gpu_types(menu: MenuKey) -> str:
     return f"on {' or '.join(menu.gpu_types)}" if menu.gpu_types else "any GPU type"
+
+
+def _slices(menu: MenuKey) -> str:
+    return f"or a slice of {' or '.join(menu.slices)}" if menu.slices else "no slices"
+
+
+def _shared(menu: MenuKey) -> str:
+    return f"or a shared GPU with {menu.shared_mib:,} MiB" if menu.shared_mib else "no shared GPU"
 
 
 def _spot(menu: MenuKey) -> str:

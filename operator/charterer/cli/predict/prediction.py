@@ -19,7 +19,7 @@ from charterer.estimate.class_state import ClassState
 from charterer.estimate.learned import LIKELY
 from charterer.estimate.learner import DEFAULT_NODE_GPUS, Learner
 from charterer.estimate.observation import Shape, split
-from charterer.gpu_types import data_sheet
+from charterer.gpu_types import data_sheet, slice_profile
 from charterer.policy.options.checkpoint_time import checkpoint_seconds
 
 _ONE_SAMPLE = BatchTerms(1, 1, 1)
@@ -146,7 +146,8 @@ def node_sizes(pools: Iterable[Pool], named: Iterable[str]) -> Mapping[str, int]
     for pool in pools:
         if pool.offering is not None:
             gpu_type = pool.offering.gpu_type
-            offered[gpu_type] = max(offered.get(gpu_type, 1), pool.offering.gpus_per_node)
+            widest = 1 if slice_profile(gpu_type) else pool.offering.gpus_per_node
+            offered[gpu_type] = max(offered.get(gpu_type, 1), widest)
     return sizes | offered
 
 
@@ -159,6 +160,7 @@ def _class_prediction(
         for gpu_type, size in sorted(nodes.items())
         if ran or (profile.model.flops_per_sample is not None and data_sheet(gpu_type) is not None)
         for width in _widths(learner, profile.id, size, gpus)
+        if width == 1 or not slice_profile(gpu_type)
     ]
     missing = "" if ran or profile.model.flops_per_sample is not None else "spec.model.flopsPerSample"
     alike = sum(other.id != profile.id and _informs(other, learner) for other in profiles)

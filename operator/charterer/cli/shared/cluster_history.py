@@ -20,6 +20,7 @@ from charterer.domain.rental import Rental
 from charterer.domain.reports.progress import TRUSTED_FRACTION
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
+from charterer.gpu_types import may_use
 from charterer.policy.options.sources import offered_widths
 from charterer.policy.options.speedup import speed
 from charterer.simulate.history.history import (
@@ -199,7 +200,10 @@ class _HistoryBuilder:
             raise _NotModelled("Jobs that have not ended: how long they take is not known")
         payer = self._payers.get(job.namespace)
         pools = self._pools_of(payer)
-        fits = [model for name, model in self._models.items() if name in pools and job.gpu_type in ("", model.gpu_type)]
+        types = (job.gpu_type,) if job.gpu_type else ()
+        fits = [
+            model for name, model in self._models.items() if name in pools and may_use(model.gpu_type, types, slices=())
+        ]
         if not fits:
             gpu_type = job.gpu_type or "GPUs"
             raise _NotModelled(f"Jobs on {gpu_type}, which no GPUPool that may be rented at a known price offers")
@@ -321,6 +325,7 @@ def _modelled_job(run: _FinishedRun, submitted: float, pools: Sequence[PoolModel
         took=run.took,
         gpu_types=run.gpu_types,
         spot=run.spot,
+        slices=run.widths.slices,
     )
     return _ModelledJob(job, phases if has_curve else (), _restart(profile))
 

@@ -13,7 +13,7 @@ from charterer.estimate.declared import with_declared
 from charterer.estimate.learned import MOST_WIDTHS, Learned
 from charterer.estimate.learner import Learner
 from charterer.estimate.plannable_widths import curve_widths, plannable_widths
-from charterer.gpu_types import may_use
+from charterer.gpu_types import may_use, slice_profile
 from charterer.policy.options.sources import offered_widths
 from charterer.policy.options.speedup import throughput
 
@@ -33,11 +33,23 @@ def digest(learner: Learner, class_id: ClassId, snapshot: Snapshot) -> Learned |
     widths = _widths(jobs, nodes, snapshot, ran.values(), declared)
     if not widths or not types:
         return None
-    learned = learner.profile(class_id, widths, types)
+    learned = _without_wide_slices(learner.profile(class_id, widths, types))
     if declared:
         learned = with_declared(learned, lambda gpu_type, gpus: _declared(declared, gpu_type, gpus))
     learned = plannable_widths(learned, ran, {curve.gpu_type for curve in declared})
     return replace(learned, reports=learner.state(class_id).reports)
+
+
+def _without_wide_slices(learned: Learned) -> Learned:
+    """The curves without widths that no job can have: a job has one slice at most."""
+    phases = [
+        replace(
+            phase,
+            entries=tuple([entry for entry in phase.entries if entry.gpus == 1 or not slice_profile(entry.gpu_type)]),
+        )
+        for phase in learned.learned_phases
+    ]
+    return replace(learned, learned_phases=tuple(phases))
 
 
 def _nodes(jobs: Iterable[Job], snapshot: Snapshot) -> dict[str, int]:

@@ -19,7 +19,7 @@ from charterer.domain.plan import Verdict
 from charterer.domain.reasons.sentences import sentence
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
-from charterer.gpu_types import RelativeSpeed, relative_speeds
+from charterer.gpu_types import RelativeSpeed, may_use, relative_speeds
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.reasons import to_the_end
 from charterer.policy.budgets.solution import BudgetSolution
@@ -191,7 +191,8 @@ def _left_alone(job: Job, snapshot: Snapshot) -> tuple[LeftAlone, ...]:
     found = {
         (failed.gpu_type, failed.gpus): LeftAlone(failed.gpu_type, failed.gpus, until, failed.message)
         for failed, until in quarantines(profile, snapshot.now)
-        if job.widths.min <= failed.gpus <= job.widths.max and (not job.gpu_types or failed.gpu_type in job.gpu_types)
+        if job.widths.min <= failed.gpus <= job.widths.max
+        and may_use(failed.gpu_type, job.gpu_types, job.widths.slices, job.widths.shared_mib)
     }
     for record in job.records if job.failures else ():
         pool = snapshot.pools.get(record.option.pool)

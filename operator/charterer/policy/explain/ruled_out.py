@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from charterer.domain.ids import PoolId
@@ -12,7 +12,7 @@ from charterer.domain.plan import ReasonCode, Verdict
 from charterer.domain.pool import CapacityType, Offering, Pool
 from charterer.domain.reasons.phrases import format_money
 from charterer.domain.snapshot import Snapshot
-from charterer.gpu_types import may_use, share_of_memory, sharers, slice_profile, whole_type
+from charterer.gpu_types import names_type, share_of_memory, sharers, slice_profile, takes_part, whole_type
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.job_facts import job_position
 from charterer.policy.nodes.max_cost import max_cost_left, needs
@@ -52,6 +52,17 @@ def ruled_out(job: Job, verdict: Verdict, solution: BudgetSolution) -> Sequence[
     return (*_above_max_cost(job, menu, snapshot), *pools)
 
 
+def parts_not_taken(job: Job, pools: Mapping[PoolId, Pool]) -> Sequence[str]:
+    """A sentence for each pool whose slices or shared GPUs a job does not take, of a job that takes others."""
+    widths, told = job.widths, list[str]()
+    for name, pool in sorted(pools.items()) if widths.slices or widths.shared_mib else ():
+        if pool.offering is not None and not takes_part(pool.offering.gpu_type, widths.slices, widths.shared_mib):
+            profile = slice_profile(pool.offering.gpu_type)
+            parts = "Shared GPUs" if sharers(profile) > 1 else f"{profile} slices"
+            told.append(f"{parts} on {name} are no option: {_no_part(pool.offering, job)}.")
+    return told
+
+
 def _above_max_cost(job: Job, menu: Menu, snapshot: Snapshot) -> Sequence[RuledOut]:
     """The options whose cost, with the reserve for an orderly stop, is above what spec.maxCost leaves."""
     left = max_cost_left(job, snapshot)
@@ -76,9 +87,9 @@ def _why_not(pool: Pool, job: Job, menu: Menu, solution: BudgetSolution) -> str:
         return "no price of a node is known: see the pool's condition Ready"
     if offering is None:
         return "the cloud has not said what a node is: see the pool's condition Ready"
-    if job.gpu_types and whole_type(offering.gpu_type) not in job.gpu_types:
-        return f"spec.gpuTypes: a node has {whole_type(offering.gpu_type)}"
-    if not may_use(offering.gpu_type, (), job.widths.slices, job.widths.shared_mib):
+    if not names_type(job.gpu_types, offering.gpu_type):
+        return f"spec.gpuTypes: a node has {offering.gpu_type}"
+    if not takes_part(offering.gpu_type, job.widths.slices, job.widths.shared_mib):
         return _no_part(offering, job)
     if pool.capacity_type is CapacityType.SPOT and job.spot is not SpotPolicy.ALLOWED:
         return "spec.spotPolicy: its nodes are spot"
@@ -88,13 +99,14 @@ def _why_not(pool: Pool, job: Job, menu: Menu, solution: BudgetSolution) -> str:
 def _no_part(offering: Offering, job: Job) -> str:
     """Why the job takes no slice of the pool, or does not share its GPUs."""
     profile, needed = slice_profile(offering.gpu_type), job.widths.shared_mib
-    if sharers(profile) == 1:
-        return f"spec.gpus.slices does not name {profile}, as which the pool's GPUs are cut"
+    jobs, most = sharers(profile), share_of_memory(offering.gpu_type)
+    if jobs == 1:
+        return f"spec.gpus.slices does not name {profile}"
     if not needed:
-        return f"spec.gpus.shared is not set, and {sharers(profile)} jobs share each of the pool's GPUs"
-    most = share_of_memory(offering.gpu_type)
-    had = f"each of the {sharers(profile)} jobs on a GPU has {most:,.0f} MiB" if most else "its GPUs' is not known"
-    return f"spec.gpus.shared.memory: it needs {needed:,} MiB, and {had}"
+        return f"spec.gpus.shared is not set, and {jobs} jobs share a GPU there"
+    if not most:
+        return f"the memory of a {whole_type(offering.gpu_type)} is not known"
+    return f"spec.gpus.shared.memory: it needs {needed:,} MiB, and each of the {jobs} jobs on a GPU has {most:,.0f} MiB"
 
 
 def _wrong_width(pool: Pool, offering: Offering, job: Job) -> str:

@@ -11,7 +11,7 @@ from charterer.domain.pool import CapacityType
 from charterer.domain.reasons import facts_of_jobs as of
 from charterer.domain.reasons.facts import Facts
 from charterer.domain.time import Instant, after
-from charterer.gpu_types import may_use, slice_profile, whole_type
+from charterer.gpu_types import names_type, slice_profile, takes_part
 from charterer.policy.jobs.hopeless import hopeless
 from charterer.policy.options.market import Market
 
@@ -135,10 +135,10 @@ def must_move(job: Job, market: Market) -> of.Forbidden | None:
     offer = market.offers.get(option.pool)
     if offer is None or not offer.gpu_type:
         return None
-    if job.gpu_types and whole_type(offer.gpu_type) not in job.gpu_types:
-        return of.GpuTypeNotAllowed(whole_type(offer.gpu_type))
-    if not may_use(offer.gpu_type, (), job.widths.slices, job.widths.shared_mib):
+    if not takes_part(offer.gpu_type, job.widths.slices, job.widths.shared_mib):
         return of.SliceNotAllowed(slice_profile(offer.gpu_type))
+    if not names_type(job.gpu_types, offer.gpu_type):
+        return of.GpuTypeNotAllowed(offer.gpu_type)
     if offer.capacity_type is CapacityType.SPOT and job.spot is not SpotPolicy.ALLOWED:
         return of.SpotNotAllowed()
     return None

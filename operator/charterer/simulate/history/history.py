@@ -14,6 +14,7 @@ from functools import cached_property
 from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
+from charterer.gpu_types import may_use, slice_profile
 from charterer.policy.options.sources import offered_widths
 from charterer.policy.options.speedup import throughput
 from charterer.simulate.model.ground_truth import Application
@@ -28,6 +29,7 @@ class PastJob:
     ``kind``: the name of its class, empty where no curve is known; then it runs on ``gpus`` only, otherwise on
     ``least`` to ``most``. ``took``: measured seconds from submission to completion; None where unknown. ``gpu_types``:
     those that its owner permits, empty for all. ``spot``: whether spot nodes are allowed; they are where it ran on one.
+    ``slices``: MIG profiles that its owner permits; that of its pool is one of them.
     """
 
     name: str
@@ -42,6 +44,7 @@ class PastJob:
     took: float | None = None
     gpu_types: tuple[str, ...] = ()
     spot: SpotPolicy = SpotPolicy.NEVER
+    slices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ class PastPool:
                 curve.gpu_type
                 for curve in phases[0].curves[1:]
                 if all(curve.gpu_type in types for types in known)
-                and (not job.gpu_types or curve.gpu_type in job.gpu_types)
+                and may_use(curve.gpu_type, job.gpu_types, self.slices(job))
             ),
         )
 
@@ -106,14 +109,19 @@ class PastPool:
         """Whether the job may run on spot nodes."""
         return job.spot is SpotPolicy.ALLOWED or self.pool.capacity_type is CapacityType.SPOT
 
+    def slices(self, job: PastJob) -> tuple[str, ...]:
+        """The MIG profiles that it may use."""
+        own = slice_profile(self.pool.gpu_type)
+        return (*job.slices, own) if own and own not in job.slices else job.slices
+
     def _widths(self, job: PastJob, pool: PoolModel) -> list[int]:
         return offered_widths(pool.gpu_type, pool.gpus_per_node, self.bounds(job), pool.max_nodes)
 
     def bounds(self, job: PastJob) -> Widths:
         """The job's own bounds, or the only width at which its speed is known."""
         if job.kind not in self.curves:
-            return Widths(job.gpus, job.gpus, job.gpus)
-        return Widths(min(job.least, job.gpus), job.gpus, max(job.most, job.gpus))
+            return Widths(job.gpus, job.gpus, job.gpus, self.slices(job))
+        return Widths(min(job.least, job.gpus), job.gpus, max(job.most, job.gpus), self.slices(job))
 
     def work(self, job: PastJob) -> float:
         """The job's work in seconds of its class's reference option; the kind must be known."""

@@ -54,7 +54,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         field: (field,)
         for field in ("node_price", "start_seconds", "billing_minimum_seconds", "max_nodes", "capacity_type")
     },
-    **{field: (field,) for field in ("restart_seconds", "gpu_types", "spot")},
+    **{field: (field,) for field in ("restart_seconds", "gpu_types", "spot", "slices")},
 }
 """The column names of each field in files in circulation (upper or lower case), the preferred one first."""
 
@@ -110,6 +110,7 @@ def _cells(job: PastJob, past: PastPool) -> list[str]:
         repr(past.restart_seconds),
         " ".join(job.gpu_types),
         job.spot.value,
+        " ".join(job.slices),
     ]
 
 
@@ -271,6 +272,7 @@ class _HistoryReader:
             took=row.get("took", positive, _SECONDS, None),
             gpu_types=tuple(row.cells.get("gpu_types", "").split()),
             spot=row.get("spot", SpotPolicy, f"one of {', '.join(SpotPolicy)}", SpotPolicy.NEVER),
+            slices=tuple(row.cells.get("slices", "").split()),
         )
 
     def _curve(self, row: _Row, kind: str, gpus: int, pool: PoolModel) -> tuple[Phase, ...]:

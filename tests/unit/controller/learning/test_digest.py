@@ -37,6 +37,23 @@ def test_nothing_wider_than_twice_what_has_run_is_offered() -> None:
     assert max(widths(room.learn())) == 32
 
 
+def test_a_slice_has_a_curve_of_one_slice_only_before_and_after_its_first_report() -> None:
+    room = Classroom()
+    room.world.pool("cut", gpus=8, gpu_type="NVIDIA-A100-SXM4-40GB", cut="1g.5gb")
+    room.says(room.runs(gpus=4))
+    for job in room.world.jobs.values():
+        room.world.jobs[job.id] = replace(job, widths=replace(job.widths, slices=("1g.5gb",)))
+    assert widths(room.learn(), "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb").keys() == {1}
+    assert max(widths(room.learn())) == 8
+
+
+def test_a_class_that_takes_no_slice_has_no_curve_of_it() -> None:
+    room = Classroom()
+    room.world.pool("cut", gpus=8, gpu_type="NVIDIA-A100-SXM4-40GB", cut="1g.5gb")
+    room.says(room.runs(gpus=4))
+    assert [curve.gpu_type for curve in room.learn().phases[0].curves] == ["a100"]
+
+
 def test_every_report_is_counted_at_once() -> None:
     room = Classroom()
     job = room.runs(gpus=8)

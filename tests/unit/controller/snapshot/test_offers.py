@@ -12,6 +12,7 @@ from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.observe import observe
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
+from charterer.domain.nodes.partition import Partition
 from charterer.domain.pool import CapacityType, Offering, Pool, Quote
 from charterer.domain.time import after
 from tests.factory import POOL, at, pool, survey
@@ -55,6 +56,22 @@ def test_while_the_cloud_is_silent_the_record_serves() -> None:
     silent = seen(RECORDED, None, None)
     assert (silent.offering, silent.quote) == (RECORDED.offering, QUOTE)
     assert silent.offer_recorded
+
+
+def test_what_the_cloud_says_of_a_node_is_offered_in_slices() -> None:
+    whole = Offering("NVIDIA-A100-SXM4-40GB", 8, "p4d.24xlarge", "zone-a")
+    cut = replace(RECORDED, partition=Partition("1g.5gb"), offering=None)
+    found = seen(cut, whole, QUOTE)
+    assert found.offering == whole.cut(Partition("1g.5gb"))
+    assert not found.offer_recorded
+    recorded = replace(cut, offering=found.offering)
+    assert seen(recorded, None, None).offering == found.offering
+    assert seen(recorded, whole, QUOTE).offer_recorded
+
+
+def test_a_pool_whose_type_cannot_be_cut_so_offers_nothing() -> None:
+    cut = replace(RECORDED, partition=Partition("1g.5gb"))
+    assert seen(cut, Offering("Tesla-T4", 8, "g4dn.metal", "zone-a"), QUOTE).offering is None
 
 
 def test_a_pool_has_no_more_nodes_than_its_group_takes_also_while_the_cloud_is_silent() -> None:

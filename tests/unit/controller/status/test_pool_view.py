@@ -12,6 +12,7 @@ from charterer.controller.status.tally import Tally
 from charterer.domain.budget import Selector
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
+from charterer.domain.nodes.partition import Partition
 from charterer.domain.pool import CapacityType, Pool, Quote
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot, Stop
@@ -32,6 +33,12 @@ def shown(pool: Pool, error: ProviderError | None = None) -> tuple[str, str, str
     view = pool_view(pool, decided, tally, {} if error is None else {pool.id: error}, (), snapshot)
     (ready,) = view.conditions
     return str(view.state), ready.reason, ready.message
+
+
+def test_a_pool_whose_type_has_no_such_slices_says_which_it_has() -> None:
+    state, reason, message = shown(make.pool(partition=Partition("1g.7gb"), offering=None))
+    assert (state, reason) == ("Invalid", "NoSuchSlice")
+    assert message.startswith("spec.partition.profile is 1g.7gb, and a ")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import CapacityType, Pool
 from charterer.domain.reasons import facts_of_waits as of
 from charterer.domain.reasons.facts import Facts
-from charterer.gpu_types import may_use, slice_profile, whole_type
+from charterer.gpu_types import names_type, slice_profile, takes_part
 from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.options.pool_selection import left_out
@@ -47,8 +47,8 @@ def _why(job: Job, pools: Mapping[PoolId, Pool]) -> Facts:
         for pool in pools.values()
         if pool.offering is not None and pool.quote is not None and not pool.deleting
     ]
-    of_type = [offer for offer in offers if not job.gpu_types or whole_type(offer[0]) in job.gpu_types]
-    fitting = [offer for offer in of_type if may_use(offer[0], (), job.widths.slices, job.widths.shared_mib)]
+    of_type = [offer for offer in offers if names_type(job.gpu_types, offer[0])]
+    fitting = [offer for offer in of_type if takes_part(offer[0], job.widths.slices, job.widths.shared_mib)]
     if not pools:
         return of.NoPool()
     if not offers:

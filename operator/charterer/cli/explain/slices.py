@@ -1,0 +1,36 @@
+"""What ``charterer explain`` says of slices and shared GPUs: what they are, and which ones the job does not take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from charterer.cli.explain.explanation import Explanation
+from charterer.domain.pool import Pool
+from charterer.gpu_types import sharers, slice_profile, whole_type
+from charterer.policy.explain.ruled_out import parts_not_taken
+
+
+def slice_sentences(explanation: Explanation) -> Sequence[str]:
+    """A sentence for each kind of slice or shared GPU among its options, and for each pool whose it does not take.
+
+    Nothing of such pools to a job that takes none.
+    """
+    solution, options = explanation.solution, explanation.options
+    if solution is None or options is None:
+        return ()
+    pools = solution.inputs.snapshot.pools_of(solution.budget)
+    here = [pools[each.option.pool] for each in options.rows if each.option.slice and each.option.pool in pools]
+    told = [*map(_part, here), *parts_not_taken(explanation.job, pools)]
+    return tuple(dict.fromkeys(told))
+
+
+def _part(pool: Pool) -> str:
+    offering = pool.offering
+    assert offering is not None
+    profile, slices = slice_profile(offering.gpu_type), offering.slices_per_gpu
+    if sharers(profile) > 1:
+        return (
+            f"Up to {slices} jobs share a {whole_type(offering.gpu_type)} on {pool.id}. Each pays its part, and its speed "
+            "is that which its class has beside others."
+        )
+    return f"A {profile} slice is one of {slices} of a {whole_type(offering.gpu_type)}."

@@ -1,0 +1,145 @@
+"""Jobs on MIG slices, as short stories: a slice is a GPU of a smaller type that a job has to ask for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from charterer.domain.ids import JobId, Rate
+from charterer.domain.plan import ReasonCode
+from charterer.domain.profile import SpeedCurve, ThroughputTable
+from charterer.gpu_types import slice_type
+from charterer.policy import plan
+from tests.scenarios.policy.stories import placed, rents
+from tests.worlds import World
+
+A100 = "NVIDIA-A100-SXM4-40GB"
+SLICE = "1g.5gb"
+SLICES = slice_type(A100, SLICE)
+
+
+def one(value: float) -> ThroughputTable:
+    """A curve of one GPU, or one slice."""
+    return ThroughputTable(((1, value),))
+
+
+def world_of_both(rate: float, kept: float | None = 0.5) -> World:
+    """Nodes of one A100 for $3, whole or cut into seven; an hour of a job is worth ``rate`` dollars.
+
+    ``kept``: the part of its speed that the job keeps on a slice; None where nobody has measured it.
+    """
+    world = World()
+    world.budget()
+    world.budgets = {name: replace(budget, fixed_rate=Rate(rate / 3600)) for name, budget in world.budgets.items()}
+    world.pool("whole", gpus=1, price="3", gpu_type=A100)
+    world.pool("cut", gpus=1, price="3", gpu_type=A100, cut=SLICE)
+    others = () if kept is None else (SpeedCurve(SLICES, one(kept)),)
+    world.profile("sft", one(1.0), gpu_type=A100, work_hours=4, others=others)
+    return world
+
+
+def test_seven_jobs_share_a_gpu_and_the_eighth_rents_another() -> None:
+    world = world_of_both(0.1)
+    for number in range(8):
+        world.job(f"j{number}", gpus=1, profile="sft", slices=(SLICE,))
+    first = plan(world.snapshot())
+    assert rents(first) == ["cut-1", "cut-2"]
+    world.carry_out(first)
+    world.everything_starts()
+    world.carry_out(plan(world.snapshot()))
+    on = [job.allocation.placements[0].rental for job in world.jobs.values() if job.allocation is not None]
+    assert sorted(on.count(rental) for rental in set(on)) == [1, 7]
+    option = world.jobs[JobId("j0")].allocation
+    assert option is not None
+    assert (option.option.slice, option.option.resource) == (SLICE, f"nvidia.com/mig-{SLICE}")
+    assert option.option.price.dollars_per_hour == pytest.approx(3 / 7, abs=1e-5)
+
+
+@pytest.mark.parametrize(("rate", "pool"), [(0.5, "cut-1"), (10.0, "whole-1")])
+def test_what_an_hour_is_worth_decides_between_a_slice_and_a_gpu(rate: float, pool: str) -> None:
+    """On a slice a job at half the speed costs (rate + 3/7)/0.5 for an hour's work, on the GPU rate + 3."""
+    world = world_of_both(rate)
+    world.job("train", gpus=1, profile="sft", slices=(SLICE,))
+    assert rents(plan(world.snapshot())) == [pool]
+
+
+def test_a_job_that_names_no_slice_gets_none() -> None:
+    world = world_of_both(0.1)
+    world.job("train", gpus=1, profile="sft")
+    world.job("other", gpus=1, profile="sft", slices=("2g.10gb",))
+    assert rents(plan(world.snapshot())) == ["whole-1", "whole-2"]
+
+
+def test_a_wide_job_gets_one_slice_or_whole_gpus_and_never_two_slices() -> None:
+    world = world_of_both(0.1)
+    world.pool("whole-8", gpus=8, price="24", gpu_type=A100)
+    menu = ThroughputTable(((1, 1.0), (2, 1.9), (4, 3.6), (8, 6.4)))
+    world.profile("sft", menu, gpu_type=A100, work_hours=4, others=(SpeedCurve(SLICES, menu),))
+    world.job("train", gpus=(1, 4, 8), profile="sft", slices=(SLICE,))
+    decided = plan(world.snapshot())
+    assert rents(decided) == ["cut-1"]
+    verdict = decided.jobs[JobId("train")]
+    assert verdict.option is not None
+    assert (verdict.option.gpus, verdict.option.slice) == (1, SLICE)
+
+
+def test_gpu_types_name_the_gpu_that_a_slice_is_of() -> None:
+    world = world_of_both(0.1)
+    world.job("here", gpus=1, profile="sft", slices=(SLICE,), gpu_types=(A100,))
+    assert rents(plan(world.snapshot())) == ["cut-1"]
+    world.job("here", gpus=1, profile="sft", slices=(SLICE,), gpu_types=("Tesla-T4",))
+    assert rents(plan(world.snapshot())) == []
+
+
+def test_only_a_slices_own_type_leaves_whole_gpus_out() -> None:
+    world = world_of_both(10.0)
+    world.job("here", gpus=1, profile="sft", slices=(SLICE,), gpu_types=(SLICES,))
+    assert rents(plan(world.snapshot())) == ["cut-1"]
+
+
+def test_a_job_without_a_curve_weighs_a_slice_by_its_part_of_the_gpu() -> None:
+    world = world_of_both(0.1, None)
+    world.profiles.clear()
+    world.job("train", gpus=1, slices=(SLICE,))
+    assert rents(plan(world.snapshot())) == ["cut-1"]
+    world = world_of_both(10.0, None)
+    world.profiles.clear()
+    world.job("train", gpus=1, slices=(SLICE,))
+    assert rents(plan(world.snapshot())) == ["whole-1"]
+
+
+def test_a_job_whose_owner_takes_the_slice_back_goes_to_a_whole_gpu() -> None:
+    world = world_of_both(0.1)
+    world.job("train", gpus=1, profile="sft", slices=(SLICE,))
+    for _ in range(2):
+        world.carry_out(plan(world.snapshot()))
+        world.everything_starts()
+    job = world.jobs[JobId("train")]
+    world.jobs[job.id] = replace(job, widths=replace(job.widths, slices=()))
+    decided = plan(world.snapshot())
+    assert rents(decided) == ["whole-1"]
+    said = decided.jobs[job.id].reason
+    assert said.code is ReasonCode.WIDTH_NO_LONGER_ALLOWED
+    assert f"spec.gpus.slices no longer names {SLICE}" in said.message
+
+
+def test_where_there_are_only_slices_a_job_of_whole_gpus_is_told_how_to_ask_for_one() -> None:
+    world = World()
+    world.budget()
+    world.pool("cut", gpus=8, price="24", gpu_type=A100, cut=SLICE)
+    world.job("train", gpus=1)
+    said = plan(world.snapshot()).jobs[JobId("train")].reason
+    assert said.code is ReasonCode.NO_OPTION
+    assert f"name {SLICE} in spec.gpus.slices" in said.message
+
+
+def test_nodes_whose_gpus_are_not_cut_yet_have_no_room() -> None:
+    world = world_of_both(0.1)
+    world.rental("cut")
+    world.job("train", gpus=1, profile="sft", slices=(SLICE,))
+    (node,) = world.nodes.values()
+    world.nodes = {node.name: replace(node, gpus=1, slices={})}
+    assert placed(plan(world.snapshot())) == {}
+    world.nodes = {node.name: node}
+    assert placed(plan(world.snapshot())) == {"train": 1}

@@ -1,0 +1,50 @@
+"""``charterer explain`` of jobs that take slices."""
+
+from __future__ import annotations
+
+import pytest
+
+from charterer.domain.profile import SpeedCurve, ThroughputTable
+from charterer.gpu_types import slice_type
+from tests.unit.cli.worlds import charterer_over
+from tests.worlds import World
+
+A100 = "NVIDIA-A100-SXM4-80GB"
+ONE = ThroughputTable(((1, 1.0),))
+
+
+def slices_for_sale() -> World:
+    """Whole A100s, and two pools whose GPUs are cut into slices, for a class whose speed is known on all."""
+    world = World()
+    world.budget()
+    world.pool("whole", gpus=8, price="28", gpu_type=A100)
+    world.pool("ones", gpus=8, price="28", gpu_type=A100, cut="1g.10gb")
+    world.pool("twos", gpus=8, price="28", gpu_type=A100, cut="2g.20gb")
+    others = [SpeedCurve(slice_type(A100, profile), ONE) for profile in ("1g.10gb", "2g.20gb")]
+    world.profile("sft", ONE, gpu_type=A100, work_hours=4, others=others)
+    return world
+
+
+def test_a_slice_is_named_with_its_price_and_what_it_is_a_part_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = slices_for_sale()
+    world.job("train", gpus=1, profile="sft", slices=("1g.10gb",))
+    said = charterer_over(world, monkeypatch)("explain", "train").stdout
+    (chosen,) = [" ".join(line.split()) for line in said.splitlines() if line.startswith("*")]
+    assert chosen.startswith("* a 1g.10gb slice on ones $0.50 ")
+    assert f"A 1g.10gb slice is one of 7 of a {A100}." in said
+    assert "2g.20gb slices on twos are no option: spec.gpus.slices does not name 2g.20gb." in said
+
+
+def test_nothing_of_slices_is_told_of_a_job_that_takes_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = slices_for_sale()
+    world.job("train", gpus=1, profile="sft")
+    assert "slice" not in charterer_over(world, monkeypatch)("explain", "train").stdout
+
+
+def test_a_job_without_an_option_is_told_which_slices_it_does_not_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = slices_for_sale()
+    del world.pools[next(name for name in world.pools if name == "whole")]
+    world.job("train", gpus=1, profile="sft")
+    said = charterer_over(world, monkeypatch)("explain", "train").stdout
+    assert "spec.gpus.slices does not name 1g.10gb" in said
+    assert "spec.gpus.slices does not name 2g.20gb" in said
