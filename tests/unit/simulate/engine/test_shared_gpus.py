@@ -123,7 +123,13 @@ def test_absent_pairs_keep_what_the_table_s_caller_says() -> None:
     ("jobs", "where", "table", "pool", "why"),
     [
         ("abb", None, HALF, POOL, "at 0 s: job j1 was given GPU 0 of 0 beside j0, with which it does not fit"),
-        ("ab", None, HALF, replace(POOL, sharing=None), "job j1 was given GPU 0 of 0 beside j0, with which it does not"),
+        (
+            "ab",
+            None,
+            HALF,
+            replace(POOL, sharing=None),
+            "job j1 was given GPU 0 of 0 beside j0, with which it does not",
+        ),
         ("ab", None, None, POOL, "job j0 was given GPUs .* and the scenario has no table of pairs"),
         ("ab", {"j0": [(0, 0)], "j1": [(0, 1)]}, HALF, POOL, "job j1 was given GPU 1 of 0, which has 1"),
         ("ab", {"j0": [(0, 0), (0, 0)]}, HALF, POOL, "job j0 was given GPUs .* which are not those of its placements"),
