@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 
 from charterer.domain.ids import Rate
 from charterer.domain.job import Widths
@@ -108,34 +108,36 @@ class PairBed:
     kinds: Mapping[str, str]
     pairs: PairTable
 
-    def scenario(self, pools: Sequence[PoolModel], rate: float, widths: Sequence[int] = ()) -> Scenario:
-        """The jobs on these pools, at the width asked for or, where they were measured, on any of ``widths``.
-
-        ``rate``: dollars of an hour of a job's life.
-        """
-
-        def terms(submission: Submission) -> JobTerms:
-            there = self.applications[submission.application].widths if widths else (submission.gpus,)
-            return JobTerms(Widths(there[0], submission.gpus, there[-1]))
-
-        return Scenario(
-            pollux.START,
-            self.submissions,
-            self.applications,
-            tuple(pools),
-            new_budget(pollux.START, rate=Rate(rate / 3600.0)),
-            terms,
-            RESTART_SECONDS,
-            classes=lambda submission, application: class_of(self.kinds[application.name]),
+    def shared(self, pools: Sequence[PoolModel]) -> Scenario:
+        """The jobs at the widths asked for, in a world in which they may share GPUs."""
+        return replace(
+            self._scenario(pools, 0.0, lambda submission: JobTerms(Widths(*(submission.gpus,) * 3))),
+            classes=lambda _, application: class_of(self.kinds[application.name]),
             pairs=self.pairs,
         )
 
+    def alone(self, pools: Sequence[PoolModel], rate: float, *, elastic: bool) -> Scenario:
+        """The jobs in a world in which nobody shares, each of a class of its own, as their sizes are.
 
-def bed(kinds: Sequence[str], pairs: PairTable, gpu_type: str, seed: int, jobs: int, gpus: int, load: float) -> PairBed:
+        ``rate``: dollars of an hour of a job's life. ``elastic``: on any width that was measured.
+        """
+
+        def terms(submission: Submission) -> JobTerms:
+            widths = self.applications[submission.application].widths if elastic else (submission.gpus,)
+            return JobTerms(Widths(widths[0], submission.gpus, widths[-1]))
+
+        return self._scenario(pools, rate, terms)
+
+    def _scenario(self, pools: Sequence[PoolModel], rate: float, terms: Callable[[Submission], JobTerms]) -> Scenario:
+        budget = new_budget(pollux.START, rate=Rate(rate / 3600.0))
+        return Scenario(pollux.START, self.submissions, self.applications, tuple(pools), budget, terms, RESTART_SECONDS)
+
+
+def bed(gpu_type: str, kinds: Sequence[str], pairs: PairTable, load: float, seed: int, jobs: int, gpus: int) -> PairBed:
     """``jobs`` jobs that come at random, on average ``load`` times as fast as so many GPUs can do them alone.
 
-    The curve of an application has what was measured on ``gpu_type``, but at most n times the speed of one GPU on n
-    (two V100 were measured in another machine than one), or only its own width where that was not measured.
+    The curves of an application have what was measured on each GPU type, but at most n times the speed of one GPU on n
+    (two V100 were measured in another machine than one); where its own width was not, it runs on that one only.
     """
     draw = random.Random(seed)
     drawn = []
@@ -147,10 +149,17 @@ def bed(kinds: Sequence[str], pairs: PairTable, gpu_type: str, seed: int, jobs: 
     at, submissions, applications, of_class = 0.0, [], {}, {}
     for number, (width, seconds, kind) in enumerate(drawn):
         name = f"j{number}"
-        by_width = speeds(gpu_type, kind)
-        own = by_width.get(width)
-        rates = {width: 1.0 / seconds} if own is None else {n: s / own / seconds for n, s in by_width.items()}
-        applications[name] = Application(name, (1.0,), {gpu_type: (rates,)})
+        own = speeds(gpu_type, kind).get(width)
+        if own is None:
+            rates = {gpu_type: ({width: 1.0 / seconds},)}
+        else:
+            others = {of_type: speeds(of_type, kind) for of_type in (gpu_type, *measured.GPU_HOURS)}
+            rates = {
+                of_type: ({n: steps / own / seconds for n, steps in speeds.items()},)
+                for of_type, speeds in others.items()
+                if speeds
+            }
+        applications[name] = Application(name, (1.0,), rates)
         of_class[name] = kind
         submissions.append(Submission(name, at, name, width))
         at += draw.expovariate(jobs / span)
@@ -158,13 +167,17 @@ def bed(kinds: Sequence[str], pairs: PairTable, gpu_type: str, seed: int, jobs: 
 
 
 def speeds(gpu_type: str, kind: str) -> Mapping[int, float]:
-    """Speeds by width, as multiples of one GPU's, at most linear."""
+    """Steps a second by width, at most linear in it; between measured widths on a straight line."""
     one = measured.steps_per_second(gpu_type, kind, 1)
     found = {width: measured.steps_per_second(gpu_type, kind, width) for width in measured.WIDTHS}
-    return {width: min(steps / one, float(width)) for width, steps in found.items() if steps}
+    speeds = {width: min(steps, width * one) for width, steps in found.items() if steps}
+    for low, high in pairwise(list(speeds)):
+        for width in range(low + 1, high):
+            speeds[width] = speeds[low] + (speeds[high] - speeds[low]) * (width - low) / (high - low)
+    return dict(sorted(speeds.items()))
 
 
-def cluster(gpu_type: str, gpus: int) -> PoolModel:
-    """GPUs that are there at once, one a node, which two jobs may share."""
+def pool(gpu_type: str, most: int, start_seconds: float = 0.0) -> PoolModel:
+    """Nodes of one GPU each, which two jobs may share."""
     price = Price.parse(str(measured.GPU_HOURS[gpu_type]))
-    return PoolModel(gpu_type, 1, price, gpu_type, max_nodes=gpus, sharing=MPS)
+    return PoolModel(gpu_type, 1, price, gpu_type, start_seconds, most, sharing=MPS)

@@ -1,4 +1,4 @@
-"""Jobs that come, share GPUs, are stopped and go on: their work is the integral of their rates, and GPUs are paid once."""
+"""Jobs that come, share GPUs, are stopped and go on: work is the integral of rates, and a GPU's time is held once."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_the_order_of_jobs_that_come_at_once_does_not_matter(draw: Random) -> No
     table = PairTable({}, absent=lambda key: (1 + KINDS.index(key[2].class_name) + KINDS.index(key[3].class_name)) / 6)
     slots = [(node, number) for node in range(NODES) for number in range(2)] * 2
     draw.shuffle(slots)
-    jobs, where = [], {}
+    jobs, where = list[JobSpec](), dict[str, list[tuple[int, int]]]()
     while len(slots) > 3:
         width = draw.choice([1, 2])
         gpus = sorted({slots.pop() for _ in range(width)})

@@ -180,14 +180,11 @@ def with_pairs(subject: SimulationInput, file: Path) -> tuple[SimulationInput, P
         table = read_pairs(_lines(file), file.name, subject.gpu_types)
     known = {tuple(sorted((own.class_name, other.class_name))) for _, _, own, other in table.pairs}
     wanted = set(combinations_with_replacement(sorted(subject.classes), 2))
+    names = ", ".join(sorted(subject.classes)) or "none"
     if not known & wanted:
-        raise BadRow(
-            f"{file.name}: has no pair of the workload's applications ({', '.join(sorted(subject.classes)) or 'none'}): "
-            "use their names"
-        )
-    note = (
-        f"{file.name} knows {len(known & wanted)} of {count(len(wanted), 'pair')} of applications; others never share."
-    )
+        raise BadRow(f"{file.name}: has no pair of the workload's applications ({names}): use their names")
+    of_all = f"{len(known & wanted)} of {count(len(wanted), 'pair')}"
+    note = f"{file.name} knows {of_all} of the workload's applications; others never share."
     return replace(subject, notes=(*subject.notes, note)), table
 
 
