@@ -122,7 +122,7 @@ _MEMORY: Mapping[str, str] = {
     **{"K80": "12GB", "P100": "16GB", "V100": "16GB", "T4": "16GB", "A10": "24GB", "A10G": "24GB", "A6000": "48GB"},
     **{"L4": "24GB", "L40S": "48GB", "A30": "24GB", "A100": "40GB", "H100": "80GB", "H200": "141GB", "B200": "180GB"},
 }
-"""Of a type whose name does not say it, such as ``nvidia-tesla-a100`` and ``NVIDIA-H100-PCIe``."""
+"""Where the type's name does not say it, such as ``nvidia-tesla-a100`` and ``NVIDIA-H100-PCIe``."""
 
 
 def slice_type(gpu_type: str, profile: str) -> str:

@@ -79,8 +79,9 @@ def kinds_of(name: str) -> Kinds:
     table = gavel.table(V100, sub_batches=False)
     kept = {(a, b): table.kept(V100, gavel.MPS, PairMember(a), PairMember(b)) for a in names for b in names}
     draw = random.Random(4)
+    steps = {each: gavel.speeds(V100, each) for each in names}
     hours = {each: math.exp(draw.uniform(math.log(0.3), math.log(6))) for each in names}
-    return Kinds(hours, {each: gavel.speeds(V100, each) for each in names}, kept)
+    return Kinds(hours, {each: {w: s / speeds[1] for w, s in speeds.items()} for each, speeds in steps.items()}, kept)
 
 
 def _equilibrium(kinds: Kinds, rate: float) -> Mapping[str, float]:

@@ -1,4 +1,4 @@
-"""Pools of slices and jobs that take slices, as the CRDs accept and refuse them."""
+"""Pools of slices or shared GPUs and jobs that take them, as the CRDs accept and refuse them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,31 @@ SLICE_CASES = (
         make("TrainingJob", gpus={"min": 1, "max": 8, "slices": ["1g.5gb", "2g.10gb"]}),
         make("TrainingJob", gpus={"min": 2, "max": 8, "slices": ["1g.5gb"]}),
     ),
+    Case(
+        "GPUPool",
+        "how GPUs are shared cannot change: create another GPUPool",
+        make("GPUPool", "rule-shared", maxNodes=7, sharing={"jobsPerGpu": 2}),
+        make("GPUPool", "rule-shared", sharing={"jobsPerGpu": 3}),
+        before=make("GPUPool", "rule-shared", sharing={"jobsPerGpu": 2}),
+    ),
+    Case(
+        "GPUPool",
+        "partition and sharing exclude each other: slices are not shared",
+        make("GPUPool", sharing={"jobsPerGpu": 2, "mechanism": "MPS", "resource": "nvidia.com/gpu"}),
+        make("GPUPool", sharing={"jobsPerGpu": 2}, partition={"profile": "1g.5gb"}),
+    ),
+    Case(
+        "TrainingJob",
+        "gpus.shared needs gpus.min 1: a job that shares a GPU has that one only",
+        make("TrainingJob", gpus={"min": 1, "max": 8, "shared": {"memory": "6Gi"}}),
+        make("TrainingJob", gpus={"min": 2, "max": 8, "shared": {"memory": "6Gi"}}),
+    ),
 )
 SLICE_REFUSED = {
+    "one job a GPU": make("GPUPool", sharing={"jobsPerGpu": 1}),
+    "an unknown mechanism": make("GPUPool", sharing={"jobsPerGpu": 2, "mechanism": "mps"}),
+    "memory without a unit": make("TrainingJob", gpus={"min": 1, "max": 1, "shared": {"memory": "6"}}),
+    "no memory": make("TrainingJob", gpus={"min": 1, "max": 1, "shared": {"memory": "0Gi"}}),
     "a profile with media extensions": make("GPUPool", partition={"profile": "1g.5gb+me"}),
     "an unknown strategy": make("GPUPool", partition={"profile": "1g.5gb", "strategy": "mixed"}),
     "slices that are no profiles": make("TrainingJob", gpus={"min": 1, "max": 1, "slices": ["small"]}),

@@ -1,4 +1,4 @@
-"""MIG slices on a real control plane: jobs beside each other on one GPU, by the device plugin's names and by DRA.
+"""MIG slices and shared GPUs on a real control plane, by the device plugin's names and by DRA.
 
 At the end of every test the ledger must equal the cloud's bill to the micro-dollar (``Bed.close``).
 """
@@ -65,3 +65,23 @@ async def test_slices_that_only_a_dra_driver_publishes_are_asked_for_by_the_same
     assert pod["status"]["extendedResourceClaimStatus"]["requestMappings"][0]["resourceName"] == RESOURCE
     node = await bed.kube.get(NODES.one(pod["spec"]["nodeName"]))
     assert not [name for name in node["status"]["allocatable"] if name.startswith("nvidia.com/")]
+
+
+@pytest.mark.groups(group("v100", **ONE, gpuType="Tesla-V100-SXM2-16GB", jobsPerGpu=2))
+async def test_two_jobs_share_a_gpu_and_the_third_rents_another(bed: Bed) -> None:
+    bed.operator()
+    await bed.pool("v100", sharing={"jobsPerGpu": 2, "mechanism": "MPS"})
+    await bed.budget()
+    asked = {"min": 1, "max": 1, "shared": {"memory": "6Gi"}}
+    await asyncio.gather(*[bed.job(name, asked) for name in ("one", "two")])
+    await bed.running("one", "two")
+    assert await bed.launched() == 1
+    assert [_limits(pod) for name in ("one", "two") for pod in bed.pods(name)] == [{"nvidia.com/gpu.shared": "1"}] * 2
+    assert bed.tj("one")["allocation"]["option"]["slice"] == "mps-2"
+    await bed.job("three", asked)
+    await bed.running("three")
+    assert await bed.launched() == 2
+    await asyncio.gather(bed.finish("one", 1), bed.finish("two", 1))  # a fault of one ends both
+    await bed.until(lambda: all(bed.tj(name)["runs"] for name in ("one", "two")))
+    assert {bed.tj(name)["runs"][0]["outcome"] for name in ("one", "two")} == {"Interrupted"}
+    assert "with which it shares GPUs by MPS, failed in the same moment" in bed.tj("one")["runs"][0]["message"]

@@ -90,7 +90,7 @@ class Declared:
     ) -> Pool:
         """A pool whose nodes have ``gpus`` GPUs at ``price`` dollars an hour; its GPU type is its name by default.
 
-        ``cut``: the MIG profile as which its GPUs are cut.
+        ``cut``: the MIG profile as which its GPUs are cut, or ``mps-2`` where two jobs share one.
         """
         offering: Offering | None = Offering(gpu_type or name, gpus, f"{name}-{gpus}", "zone-a")
         partition = Partition(cut) if cut else None
@@ -159,9 +159,10 @@ class Declared:
         max_cost: str | None = None,
         interactive: Interactive | None = None,
         slices: tuple[str, ...] = (),
+        shared_mib: int = 0,
     ) -> Job:
         """A job that waits; ``gpus`` is a rigid width or (min, preferred, max); its target is hours from now."""
-        widths = Widths(*((gpus, gpus, gpus) if isinstance(gpus, int) else gpus), slices)
+        widths = Widths(*((gpus, gpus, gpus) if isinstance(gpus, int) else gpus), slices, shared_mib)
         class_id = ClassId(NAMESPACE, profile) if profile else ClassId.of_job(JobId(name))
         followed = self.profiles.get(class_id)
         declared = followed.mean_work if followed is not None else None

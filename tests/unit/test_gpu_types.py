@@ -9,9 +9,11 @@ from charterer.gpu_types import (
     DATA_SHEETS,
     MIG_LAYOUTS,
     data_sheet,
+    gigabytes,
     may_use,
     mig_layouts,
     relative_speeds,
+    share_of_memory,
     slice_profile,
     slice_type,
     whole_type,
@@ -114,3 +116,25 @@ def test_a_gpus_type_stands_for_its_slices_which_a_job_has_to_take() -> None:
     assert not may_use(part, (whole,), ())
     assert not may_use(part, ("Tesla-T4",), ("1g.6gb",))
     assert not may_use(whole, (part,), ("1g.6gb",))
+
+
+def test_a_gpu_that_jobs_share_is_a_type_of_its_own_and_each_has_a_part_of_its_memory() -> None:
+    whole = "Tesla-V100-SXM2-16GB"
+    two, four = slice_type(whole, "mps-2"), slice_type(whole, "shared-4")
+    assert (whole_type(two), slice_profile(two), whole_type(four)) == (whole, "mps-2", whole)
+    assert (two, four) == (f"{whole}-mps-2", f"{whole}-shared-4")
+    speeds = relative_speeds([whole, two, four])
+    assert [speeds[each].low for each in (two, four)] == [0.5, 0.25]
+    assert [speeds[each].estimate for each in (two, four)] == pytest.approx([0.5**0.5, 0.5])
+    assert [share_of_memory(each) for each in (two, four)] == pytest.approx([0.45 * 16384, 0.225 * 16384])
+    assert share_of_memory("MI300X-mps-2") == 0.0
+    assert may_use(two, (whole,), (), 7000)
+    assert not may_use(four, (whole,), (), 7000)
+    assert not may_use(two, (), (), 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "memory"), [("Tesla-T4", 16), ("NVIDIA-A100-SXM4-80GB", 80), ("NVIDIA-H100-NVL", 94), ("unknown", None)]
+)
+def test_memory_is_what_the_name_says_or_the_models(name: str, memory: int | None) -> None:
+    assert gigabytes(name) == memory

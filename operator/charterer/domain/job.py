@@ -51,10 +51,7 @@ class SpotPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Widths:
-    """Numbers of GPUs; all three are equal for a rigid job. ``slices``: MIG profiles that it takes instead of a GPU.
-
-    ``shared_mib``: GPU memory that it needs where it shares a GPU with other jobs; 0: it shares none.
-    """
+    """Numbers of GPUs. ``slices``: MIG profiles that it takes instead; ``shared_mib``: memory if it shares a GPU, or 0."""
 
     min: int
     preferred: int

@@ -269,6 +269,10 @@ class TestNodes:
         assert (node.gpus, node.slices) == (0, {"nvidia.com/mig-1g.5gb": 56})
         assert [node.count(f"nvidia.com/{name}") for name in ("gpu", "mig-1g.5gb", "mig-2g.10gb")] == [0, 56, 0]
 
+    def test_so_are_places_on_shared_gpus(self) -> None:
+        status = {"allocatable": {"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": "8"}}
+        assert decode.node(values.raw("Node", {}, name="node-1", status=status)).count("nvidia.com/gpu.shared") == 8
+
     def test_of_its_taints_those_count_that_keep_pods_off(self) -> None:
         taints = [
             {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"},

@@ -59,6 +59,15 @@ class TestDevicePlugin:
         whole = node(gpus=0, slices={"nvidia.com/mig-1g.5gb": 4})
         assert found(cut, starting, whole)["device plugin"].message == "each Node offers 4 1g.5gb slices"
 
+    def test_a_node_whose_device_plugin_does_not_share_gpus_is_named(self) -> None:
+        offering = replace(OFFERING, resource="nvidia.com/gpu.shared", gpus_per_node=8, slices_per_gpu=2)
+        shared = pool(offering=offering, partition=Partition("mps-2"))
+        finding = found(shared, READY, node())["device plugin"]
+        assert not finding.well
+        assert finding.message.startswith("no nvidia.com/gpu.shared on Node n-i1: spec.sharing says")
+        there = node(gpus=0, slices={"nvidia.com/gpu.shared": 8})
+        assert found(shared, READY, there)["device plugin"].message == "each Node offers 8 GPU places"
+
     def test_a_new_node_has_two_minutes_for_it(self) -> None:
         assert "device plugin" not in found(READY, node(gpus=0), seconds=179)
         assert "device plugin" in found(READY, node(gpus=0), seconds=180)

@@ -133,6 +133,16 @@ class TestARunsPods:
             "requests": {"nvidia.com/mig-1g.5gb": "1"},
         }
 
+    def test_on_a_shared_gpu_frameworks_are_told_to_leave_memory_unless_the_template_says_otherwise(self) -> None:
+        whole = values.allocation(pods=1, gpus_per_pod=1)
+        option = replace(whole.option, gpus=1, resource="nvidia.com/gpu.shared", slice="mps-2")
+        shared = _environment(_run(replace(whole, option=option)))
+        assert (shared["XLA_PYTHON_CLIENT_MEM_FRACTION"], shared["TF_FORCE_GPU_ALLOW_GROWTH"]) == ("0.45", "true")
+        own = {"name": "trainer", "env": [{"name": "XLA_PYTHON_CLIENT_MEM_FRACTION", "value": "0.3"}]}
+        kept = _environment(_run(replace(whole, option=option), containers=[own]))
+        assert kept["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.3"
+        assert "XLA_PYTHON_CLIENT_MEM_FRACTION" not in _environment(_run(whole))
+
     def test_below_a_node_there_is_one(self) -> None:
         run = _run(values.allocation(pods=1, gpus_per_pod=2))
         assert run["spec"]["completions"] == 1

@@ -27,6 +27,7 @@ from charterer.api.models.base import (
     rules,
 )
 from charterer.api.models.clouds.choice import CloudChoice, cloud_rules
+from charterer.api.models.gpus.parts import CUT_ONCE, SHARED_ONCE, PartitionSpec, PoolSharing
 from charterer.api.models.statistics.machine_state import PackedStatistics
 from charterer.api.models.statistics.pool_statistics import (
     InterruptionsStatus,
@@ -34,17 +35,9 @@ from charterer.api.models.statistics.pool_statistics import (
     packed_statistics,
     recorded_statistics,
 )
-from charterer.api.names import (
-    ANNOTATION_CONFIRMED_PRICE,
-    FINALIZER_IN_USE,
-    GPU_RESOURCE,
-    GROUP,
-    MIG_PROFILE,
-    SHARED_GPU,
-)
+from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, FINALIZER_IN_USE, GPU_RESOURCE, GROUP
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
-from charterer.domain.nodes.partition import MigStrategy, Partition, SharingMechanism
 from charterer.domain.order import KEPT, CoolDown, RefusalKind, Scope
 from charterer.domain.pool import CapacityType, Offering, Pool, Quote
 
@@ -83,62 +76,13 @@ class PoolPrice(ApiModel):
         return int(Decimal((self.adjustment or "0%").removesuffix("%")) * 100)
 
 
-_CUT_ONCE: Final = "how GPUs are cut cannot change: create another GPUPool for the other slices"
-
-
-class PartitionSpec(ApiModel):
-    """How GPUs are cut into MIG slices."""
-
-    profile: Annotated[
-        str, Field(pattern=MIG_PROFILE, max_length=16, json_schema_extra=rules(Rule(IMMUTABLE, _CUT_ONCE)))
-    ]
-    """MIG profile of every slice, such as 1g.10gb. Each GPU has as many slices of it as it holds."""
-    strategy: Annotated[MigStrategy, Field(json_schema_extra=rules(Rule(IMMUTABLE, _CUT_ONCE)))] = MigStrategy.MIXED
-    """How nodes name their slices. Mixed: by the profile, as nvidia.com/mig-1g.10gb. Single: nvidia.com/gpu."""
-
-    def to_domain(self) -> Partition:
-        """The partition."""
-        return Partition(self.profile, self.strategy)
-
-
-class SharedGpuResource(StrEnum):
-    """How nodes name a place on a shared GPU."""
-
-    RENAMED = SHARED_GPU
-    PLAIN = GPU_RESOURCE
-
-
-_SHARED_ONCE: Final = "how GPUs are shared cannot change: create another GPUPool"
-
-
-class PoolSharing(ApiModel):
-    """How jobs share GPUs, as NVIDIA's device plugin is set up on the nodes."""
-
-    jobs_per_gpu: Annotated[int, Field(ge=2, le=8, json_schema_extra=rules(Rule(IMMUTABLE, _SHARED_ONCE)))]
-    """Number of jobs that use a GPU at once: the replicas of the device plugin."""
-    mechanism: Annotated[SharingMechanism, Field(json_schema_extra=rules(Rule(IMMUTABLE, _SHARED_ONCE)))] = (
-        SharingMechanism.TIME_SLICING
-    )
-    """How they share it. TimeSlicing: they take turns. MPS: they run together, and a fatal fault of one ends all."""
-    resource: Annotated[SharedGpuResource, Field(json_schema_extra=rules(Rule(IMMUTABLE, _SHARED_ONCE)))] = (
-        SharedGpuResource.RENAMED
-    )
-    """How nodes name a place on a GPU. nvidia.com/gpu.shared: with the device plugin's renameByDefault. nvidia.com/gpu:
-    without it, as on GKE."""
-
-    def to_domain(self) -> Partition:
-        """The same for the planner."""
-        strategy = MigStrategy.SINGLE if self.resource is SharedGpuResource.PLAIN else MigStrategy.MIXED
-        return Partition(self.mechanism.profile(self.jobs_per_gpu), strategy)
-
-
 class GPUPoolSpec(CloudChoice):
     """Where nodes come from, and how many may be rented. Exactly one cloud is set."""
 
     model_config = ruled(
         *cloud_rules(),
-        Rule("has(self.partition) == has(oldSelf.partition)", _CUT_ONCE),
-        Rule("has(self.sharing) == has(oldSelf.sharing)", _SHARED_ONCE),
+        Rule("has(self.partition) == has(oldSelf.partition)", CUT_ONCE),
+        Rule("has(self.sharing) == has(oldSelf.sharing)", SHARED_ONCE),
         Rule(
             "!has(self.partition) || !has(self.sharing)",
             "partition and sharing exclude each other: slices are not shared",

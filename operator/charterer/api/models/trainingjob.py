@@ -20,6 +20,7 @@ from charterer.api.models.base import (
     ruled,
     rules,
 )
+from charterer.api.models.gpus.parts import SharedGpuSpec
 from charterer.api.models.trainingjob_status import InteractiveStatus, TrainingJobRecord, TrainingJobStatus
 from charterer.api.names import GPU_RESOURCE, MIG_PROFILE
 from charterer.api.template import (
@@ -48,18 +49,6 @@ _ProfileName = Annotated[
         )
     ),
 ]
-
-
-class SharedGpuSpec(ApiModel):
-    """What a job needs of a GPU that other jobs use at the same time."""
-
-    memory: Annotated[str, Field(pattern="^[1-9][0-9]{0,8}(Mi|Gi)$", max_length=11)]
-    """GPU memory that the job uses at most, such as 6Gi. It gets a GPU only if its part of the memory is as large."""
-
-    @property
-    def mib(self) -> int:
-        """The memory in MiB."""
-        return int(self.memory[:-2]) * (1024 if self.memory.endswith("Gi") else 1)
 
 
 class GpuRange(ApiModel):

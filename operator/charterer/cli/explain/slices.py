@@ -29,8 +29,7 @@ def _part(pool: Pool) -> str:
     assert offering is not None
     profile, slices = slice_profile(offering.gpu_type), offering.slices_per_gpu
     if sharers(profile) > 1:
-        return (
-            f"Up to {slices} jobs share a {whole_type(offering.gpu_type)} on {pool.id}. Each pays its part, and its speed "
-            "is that which its class has beside others."
-        )
+        whole = whole_type(offering.gpu_type)
+        told = f"Up to {slices} jobs share a {whole} on {pool.id}. Each pays its part of it"
+        return f"{told}, and its speed is that which its class has beside others."
     return f"A {profile} slice is one of {slices} of a {whole_type(offering.gpu_type)}."

@@ -1,4 +1,4 @@
-"""Of which GPU type a report tells, where jobs share GPUs."""
+"""The GPU type of which a report tells, where jobs share GPUs."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Partition:
     @property
     def noun(self) -> str:
         """What nodes have, and a pod asks for."""
-        return "place on a shared GPU" if sharers(self.profile) > 1 else f"{self.profile} slice"
+        return "GPU place" if sharers(self.profile) > 1 else f"{self.profile} slice"
 
     @property
     def field(self) -> str:

@@ -11,7 +11,7 @@ from charterer.simulate.model.workload import BadRow, check_unique
 
 _NEEDED = ("application", "beside", "kept")
 FILE_MECHANISM = SharingMechanism.TIME_SLICING
-"""Of nodes in a simulation from files, whose rows say what is kept there, in whatever way it comes about."""
+"""For nodes in a simulation from files, whose rows say what is kept there, in whatever way it comes about."""
 
 
 def read_pairs(lines: Iterable[str], file: str, gpu_types: Iterable[str]) -> PairTable:
