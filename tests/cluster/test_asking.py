@@ -97,7 +97,7 @@ def test_a_kernel_makes_a_job_of_its_own_and_deletes_it(
 
 def test_a_kernel_is_told_that_its_template_is_missing(api: ControlPlane, account: Path) -> None:
     own = cluster(api, account, "none-1a", template="none")
-    with pytest.raises(ClusterError, match="Create TrainingJob none with spec.interactive in namespace default"):
+    with pytest.raises(ClusterError, match=r"Create TrainingJob none with spec\.interactive in namespace default"):
         own.ask()
 
 

@@ -217,8 +217,8 @@ def _jobs(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
         collected[catalogue.BOTTLENECK_JOBS.name].add(count, namespace=namespace, bottleneck=kind)
         micros = lost[namespace, kind]
         collected[catalogue.BOTTLENECK_RATE.name].add(micros / 1_000_000, namespace=namespace, bottleneck=kind)
-    for (namespace, held), micros in sessions.items():
-        collected[catalogue.INTERACTIVE_RATE.name].add(micros / 1_000_000, namespace=namespace, state=held)
+    for (namespace, use), micros in sessions.items():
+        collected[catalogue.INTERACTIVE_RATE.name].add(micros / 1_000_000, namespace=namespace, state=use)
 
 
 def _micros_per_hour(job: Job) -> int:
