@@ -14,6 +14,8 @@ from tests.testbed.supervise import Supervisor
 SYSTEM = "charterer-system"
 _POLL_SECONDS = 0.05
 _TAIL_LINES = 15
+_MOST_RESTARTS = 5
+"""Of a program that is kept; one that ends more often is broken."""
 
 
 class DemoError(Exception):
@@ -31,12 +33,18 @@ class Programs:
     def __init__(self, logs: Path) -> None:
         self._logs = logs
         self._supervisor = Supervisor()
+        self._starts: dict[str, Callable[[], object]] = {}
+        self._restarts: dict[str, int] = {}
 
     def start(self, name: str, argv: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         """Start a process. supervise.SupervisorError where it cannot be run."""
-        self._supervisor.start(
-            name, argv, log=self._logs / f"{name}.log", cwd=self._logs, env={**os.environ, **(environment or {})}
-        )
+        log, env = self._logs / f"{name}.log", {**os.environ, **(environment or {})}
+        self._starts[name] = lambda: self._supervisor.start(name, argv, log=log, cwd=self._logs, env=env)
+        self._starts[name]()
+
+    def keep(self, name: str) -> None:
+        """Start the program again when it ends, as a Deployment would: an operator ends when it loses its lease."""
+        self._restarts[name] = 0
 
     async def until(self, done: Callable[[], Awaitable[bool]], what: str, seconds: float) -> None:
         """Wait until ``done()``. DemoError when a program ends meanwhile, or after ``seconds``."""
@@ -54,9 +62,13 @@ class Programs:
             await asyncio.sleep(1)
 
     def check(self) -> None:
-        """Raise DemoError if a program has ended."""
+        """Start the programs that are kept again. DemoError if another has ended, or one of these too often."""
         for name, code in self._supervisor.exited().items():
-            raise DemoError(f"{name} ended with code {code}")
+            restarts = self._restarts.get(name, _MOST_RESTARTS)
+            if restarts == _MOST_RESTARTS:
+                raise DemoError(f"{name} ended with code {code}")
+            self._restarts[name] = restarts + 1
+            self._starts[name]()
 
     def tails(self) -> str:
         """The last lines of all logs."""

@@ -254,6 +254,7 @@ async def _start_operator(cluster: Cluster, session: aiohttp.ClientSession, prog
             return False
 
     await programs.until(ready, "the operator is ready", _START_SECONDS)
+    programs.keep("operator")
     return f"http://127.0.0.1:{metrics}"
 
 

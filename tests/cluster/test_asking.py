@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from charterer.cluster.client import RawObject
-from charterer_trainer.jupyter.cluster import Cluster, ClusterError
+from charterer.cluster.paths import TRAINING_JOBS
+from charterer_trainer.jupyter.cluster import Cluster, ClusterError, JobView, MissingJobError
 from tests.cluster.crd_cases import make
 from tests.cluster.raw_objects import create, delete
 from tests.testbed.controlplane import ControlPlane
@@ -35,8 +37,8 @@ def jobs(api: ControlPlane) -> Iterator[Callable[..., None]]:
         delete(api, raw)
 
 
-def cluster(api: ControlPlane, account: Path, job: str) -> Cluster:
-    return Cluster(api.url.removeprefix("https://"), account, "default", job)
+def cluster(api: ControlPlane, account: Path, job: str, **told: Any) -> Cluster:
+    return Cluster(api.url.removeprefix("https://"), account, "default", job, **told)
 
 
 def test_asks_are_counted_up_and_taken_back(api: ControlPlane, account: Path, jobs: Callable[..., None]) -> None:
@@ -72,3 +74,36 @@ def test_what_is_refused_says_what_to_do(api: ControlPlane, account: Path, monke
     monkeypatch.setattr("time.sleep", lambda _: None)
     with pytest.raises(ClusterError, match="the Kubernetes API server does not answer: ConnectionRefusedError"):
         Cluster("127.0.0.1:1", account, "default", "x").ask()
+
+
+def test_a_kernel_makes_a_job_of_its_own_and_deletes_it(
+    api: ControlPlane, account: Path, jobs: Callable[..., None]
+) -> None:
+    jobs("like-this", interactive={"hourly": "20", "asks": 3})
+    own = cluster(api, account, "like-this-1a", template="like-this", pod=("notebook", "0-1-2"))
+    with pytest.raises(MissingJobError):
+        own.view()
+    assert [own.ask(), own.ask()] == [1, 2]
+    made = api.call("GET", TRAINING_JOBS.one("like-this-1a", "default"))
+    template = api.call("GET", TRAINING_JOBS.one("like-this", "default"))
+    assert made["spec"] == template["spec"] | {"interactive": {"hourly": "20", "asks": 2}}
+    (owner,) = made["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("Pod", "notebook", "0-1-2")
+    own.delete()
+    own.delete()
+    with pytest.raises(MissingJobError):
+        own.view()
+
+
+def test_a_kernel_is_told_that_its_template_is_missing(api: ControlPlane, account: Path) -> None:
+    own = cluster(api, account, "none-1a", template="none")
+    with pytest.raises(ClusterError, match=r"Create TrainingJob none with spec\.interactive in namespace default"):
+        own.ask()
+
+
+def test_what_was_said_before_a_gpu_was_asked_for_is_not_why_there_is_none() -> None:
+    conditions = [{"type": "CapacityAvailable", "reason": "NoGPUWanted", "message": "nothing is asked for"}]
+    status = {"why": "NoGPUWanted", "conditions": conditions}
+    asked = JobView.of({"spec": {"interactive": {"asks": 1}}, "status": status})
+    idle = JobView.of({"spec": {"interactive": {"asks": 0}}, "status": status})
+    assert (asked.why, idle.why) == ("", "nothing is asked for")

@@ -11,7 +11,7 @@ import pytest
 
 from charterer.cluster.paths import TRAINING_JOBS
 from tests.cluster.notebooks import SECONDS, Notebooks, notebooks
-from tests.testbed.controlplane import ControlPlane
+from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 from tests.testbed.frameworks import JUPYTER
 
 pytestmark = pytest.mark.xdist_group("notebooks")
@@ -146,11 +146,29 @@ async def test_a_gpu_that_is_lost_in_a_cell_and_one_that_is_no_longer_wanted(ser
 
 async def test_a_cell_says_what_is_missing(server: Notebooks) -> None:
     async with server.kernel("another") as (front, _):
+        missing = await front.run("%%gpu\n1")
+        assert missing.outputs[-1][1]["ename"] == "MissingJobError"
+        assert f"Create TrainingJob another with spec.interactive in namespace {server.namespace}" in missing.text
+        await front.run("os.environ['CHARTERER_NAMESPACE'] = 'default'")
         refused = await front.run("%%gpu\n1")
         assert refused.outputs[-1][1]["ename"] == "ClusterError"
         role = "needs a Role in namespace .* with the verbs get and patch on trainingjobs of charterer.dev"
         assert re.search(role, refused.text), refused.text
         await front.run("del os.environ['CHARTERER_JOB']")
         unnamed = await front.run("%%gpu\n1")
-        assert "set CHARTERER_JOB to the name of a TrainingJob" in unnamed.text
+        assert "set CHARTERER_JOB to the name of a TrainingJob, or CHARTERER_JOB_TEMPLATE" in unnamed.text
         assert (await front.run("print(1)")).text == "1\n"
+
+
+async def test_a_kernel_has_a_job_of_its_own_until_it_ends(server: Notebooks) -> None:
+    async with server.kernel() as (front, _):
+        await front.run("del os.environ['CHARTERER_JOB']\nos.environ['CHARTERER_JOB_TEMPLATE'] = 'notebook-gpu'")
+        status = (await front.run("%gpu status")).text
+        said = re.search(r"the first cell makes TrainingJob (\S+) for this kernel", status)
+        assert said is not None
+        waits = await front.send("%%gpu\n1")
+        await waits.until(lambda cell: bool(cell.shown))
+        assert waits.shown[0] == "Waiting for a GPU: it was asked for"
+        assert server.job(said[1])["spec"]["interactive"] == {"hourly": "40", "asks": 1}
+    with pytest.raises(ControlPlaneError, match=f'"{said[1]}" not found'):
+        server.job(said[1])

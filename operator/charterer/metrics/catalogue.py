@@ -177,6 +177,12 @@ BOTTLENECK_RATE = _gauge(
     "Dollars an hour of these jobs' GPUs that the bottleneck takes.",
 )
 
+INTERACTIVE_RATE = _gauge(
+    "charterer_interactive_dollars_per_hour",
+    ("namespace", "state"),
+    "Dollars an hour of GPUs that interactive jobs hold: busy while a cell runs, idle while none does, else unknown.",
+)
+
 RENTAL_INFO = _gauge(
     "charterer_rental_info",
     ("node", "provider_id", "instance_type", "pool", "budget"),
@@ -283,6 +289,7 @@ FROM_SNAPSHOT = (
     JOB_PROGRESS,
     BOTTLENECK_JOBS,
     BOTTLENECK_RATE,
+    INTERACTIVE_RATE,
     RENTAL_INFO,
 )
 OF_THE_PROCESS = (

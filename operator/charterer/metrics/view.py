@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from charterer.domain.budget import Budget
 from charterer.domain.ids import BudgetId, PoolId, RentalId
 from charterer.domain.job import Job
+from charterer.domain.jobs.sessions import SessionState, session_state
 from charterer.domain.plan import Plan
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
@@ -195,10 +196,14 @@ def _jobs(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
     allocated: Counter[str] = Counter()
     held_up: Counter[tuple[str, str]] = Counter()
     lost: Counter[tuple[str, str]] = Counter()
+    sessions: Counter[tuple[str, str]] = Counter()
     for job in view.snapshot.jobs.values():
         namespace = view.label(job.namespace)
         states[namespace, str(view.state(job))] += 1
         allocated[namespace] += 0 if job.allocation is None else job.allocation.option.gpus
+        if job.interactive is not None:
+            for held in SessionState:
+                sessions[namespace, held] += _micros_per_hour(job) if held is session_state(job) else 0
         for found in job.bottlenecks:
             held_up[namespace, found.kind] += 1
             lost[namespace, found.kind] += round(found.lost * _micros_per_hour(job))
@@ -212,6 +217,8 @@ def _jobs(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
         collected[catalogue.BOTTLENECK_JOBS.name].add(count, namespace=namespace, bottleneck=kind)
         micros = lost[namespace, kind]
         collected[catalogue.BOTTLENECK_RATE.name].add(micros / 1_000_000, namespace=namespace, bottleneck=kind)
+    for (namespace, use), micros in sessions.items():
+        collected[catalogue.INTERACTIVE_RATE.name].add(micros / 1_000_000, namespace=namespace, state=use)
 
 
 def _micros_per_hour(job: Job) -> int:

@@ -14,16 +14,18 @@ from prometheus_client.parser import text_string_to_metric_families
 from charterer import __version__
 from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.job import Job, PodPhase
+from charterer.domain.jobs.interactive import Interactive, Usage
 from charterer.domain.money import Price
 from charterer.domain.plan import Limit, PoolVerdict
 from charterer.domain.rental import RentalPhase
 from charterer.domain.reports.bottleneck import Bottleneck, BottleneckKind
+from charterer.domain.reports.progress import Progress
 from charterer.domain.steps import Forget
 from charterer.domain.time import after
 from charterer.metrics import catalogue
 from charterer.metrics.instruments import Metrics
 from tests.factory import cooled
-from tests.unit.metrics.support import NOW, job, plan, pod, pool, rental, snapshot
+from tests.unit.metrics.support import NOW, PRICE, job, plan, pod, pool, rental, snapshot
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
 Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
@@ -238,3 +240,21 @@ def test_what_holds_jobs_up_is_counted_and_summed_by_namespace(metrics: Metrics)
     hourly = sum(one.allocation.option.price.dollars_per_hour for one in jobs if one.allocation)
     assert value(metrics, "charterer_bottleneck_dollars_per_hour", **labels) == pytest.approx(0.25 * hourly)
     assert value(metrics, "charterer_bottleneck_jobs", namespace=jobs[0].namespace, bottleneck="SlowNode") is None
+
+
+@pytest.mark.parametrize(
+    ("usage", "shown"),
+    [(None, "unknown"), (Usage(1, None, 60.0, 0.0), "busy"), (Usage(1, NOW, 60.0, 0.0), "idle")],
+)
+def test_interactive_jobs_show_dollars_an_hour_by_whether_a_cell_runs(
+    metrics: Metrics, usage: Usage | None, shown: str
+) -> None:
+    progress = Progress(1, None, None, None, NOW, usage=usage)
+    session = replace(job("s", gpus=4), interactive=Interactive(asks=1), progress=progress)
+    waiting = replace(job("w"), interactive=Interactive())
+    metrics.observe(snapshot(jobs=(session, waiting, job("j", gpus=4))), plan(), state)
+    found = {
+        each: value(metrics, "charterer_interactive_dollars_per_hour", namespace=session.namespace, state=each)
+        for each in ("busy", "idle", "unknown")
+    }
+    assert found == {"busy": 0.0, "idle": 0.0, "unknown": 0.0} | {shown: PRICE.dollars_per_hour}

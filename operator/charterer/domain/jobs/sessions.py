@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import StrEnum
 
 from charterer.domain.job import Allocation, Job, RunOutcome, RunRecord
 from charterer.domain.jobs.interactive import Usage
@@ -23,6 +24,23 @@ def idle_since(job: Job) -> Instant | None:
     """Since when no cell runs in the job's present run, and nobody asked; None while one does, or nothing is known."""
     usage = usage_of_run(job)
     return None if usage is None else usage.idle_since
+
+
+class SessionState(StrEnum):
+    """What the GPUs of an interactive job do: a cell runs, none does, or its worker has not said so far."""
+
+    BUSY = "busy"
+    IDLE = "idle"
+    UNKNOWN = "unknown"
+
+
+def session_state(job: Job) -> SessionState | None:
+    """What the job's GPUs do; None where it has none."""
+    if job.allocation is None:
+        return None
+    if usage_of_run(job) is None:
+        return SessionState.UNKNOWN
+    return SessionState.BUSY if idle_since(job) is None else SessionState.IDLE
 
 
 def with_report(job: Job, progress: Progress | None) -> Job:

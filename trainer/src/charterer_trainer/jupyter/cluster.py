@@ -1,10 +1,12 @@
 """The kernel's part in the cluster: the TrainingJob that its GPU comes from, read and asked for over HTTPS.
 
-With the token of the pod's service account, as Kubernetes mounts it. Its Role needs get and patch of trainingjobs.
+With the token of the pod's service account, as Kubernetes mounts it. Its Role needs get and patch of trainingjobs, and
+where each kernel makes its own job of a template, create and delete.
 """
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -16,9 +18,12 @@ from pathlib import Path
 from typing import Any
 
 ACCOUNT_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_GROUP = "charterer.dev"
+_API = "charterer.dev/v1alpha1"
+_NOT_WANTED = "NoGPUWanted"
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _SECONDS = 10.0
 _TRIES = 4
+_CONTENT_TYPES = {"PATCH": "application/merge-patch+json", "POST": "application/json"}
 _BUSY = frozenset({429, 500, 502, 503, 504})
 _LONGEST_ANSWER = 16 * 1024 * 1024
 
@@ -31,7 +36,8 @@ class ClusterError(Exception):
 class JobView:
     """What a TrainingJob says about its GPU. ``hourly``: dollars; ``start_seconds``: as measured before; None unknown.
 
-    ``run``: number of the run that has GPUs now, None while there is none. ``ended``: why no run will ever come.
+    ``run``: number of the run that has GPUs now, None while there is none. ``why``: why there is none, in the words of
+    the operator; empty where it has not yet seen what was asked for. ``ended``: why no run will ever come.
     """
 
     asks: int
@@ -52,20 +58,26 @@ class JobView:
         chosen = [option for option in status.get("options") or [] if option.get("verdict") == "chosen"]
         option: Mapping[str, Any] = allocation.get("option") or (chosen[0] if chosen else {})
         conditions = {each["type"]: each for each in status.get("conditions") or []}
-        why = str(status.get("why") or "")
-        said = [
-            each.get("message") for each in conditions.values() if each.get("reason") == why and each.get("message")
-        ]
+        asks = int((raw["spec"].get("interactive") or {}).get("asks") or 0)
+        answered = int(interactive.get("answered") or 0)
         return cls(
-            asks=int((raw["spec"].get("interactive") or {}).get("asks") or 0),
-            answered=int(interactive.get("answered") or 0),
+            asks=asks,
+            answered=answered,
             run=allocation.get("run"),
             state=str(status.get("state") or ""),
-            why=said[0] if said else why,
+            why=_why(str(status.get("why") or ""), conditions, wanted=asks > answered),
             hourly=None if option.get("hourly") is None else float(option["hourly"]),
             start_seconds=interactive.get("startSeconds"),
             ended=_end(status, conditions),
         )
+
+
+def _why(code: str, conditions: Mapping[str, Mapping[str, Any]], wanted: bool) -> str:
+    """The sentence that goes with the reason's code; none of what was said before a GPU was asked for."""
+    if wanted and code == _NOT_WANTED:
+        return ""
+    said = [each["message"] for each in conditions.values() if each.get("reason") == code and each.get("message")]
+    return str(said[0]) if said else code
 
 
 def _end(status: Mapping[str, Any], conditions: Mapping[str, Mapping[str, Any]]) -> str | None:
@@ -80,44 +92,90 @@ def _end(status: Mapping[str, Any], conditions: Mapping[str, Mapping[str, Any]])
 class Cluster:
     """Calls to the API server for one TrainingJob; each may take some seconds, so call them in a thread."""
 
-    def __init__(self, server: str, folder: Path, namespace: str, job: str) -> None:
+    def __init__(
+        self, server: str, folder: Path, namespace: str, job: str, template: str = "", pod: tuple[str, str] = ("", "")
+    ) -> None:
+        """``template``: the job that this one is made of when it is asked for first; empty where it is another's.
+
+        ``pod``: name and uid of the kernel's pod, with which a job that was made goes; empty where they are not known.
+        """
         self._server = server
         self._folder = folder
         self.namespace = namespace
         self.job = job
+        self.template = template
+        self._pod = pod
 
     @classmethod
-    def of_pod(cls, environ: Mapping[str, str] = os.environ) -> Cluster:
-        """From the pod's environment: CHARTERER_JOB, and its service account. ClusterError where something is missing.
+    def of_pod(cls, environ: Mapping[str, str] = os.environ, own: str = "") -> Cluster:
+        """From the pod's environment and its service account. ClusterError where something is missing.
 
+        CHARTERER_JOB names the job; or CHARTERER_JOB_TEMPLATE one that is copied, under its name and ``own``.
         CHARTERER_NAMESPACE is that of the job, where it is not the pod's.
         """
         job, host = environ.get("CHARTERER_JOB"), environ.get("KUBERNETES_SERVICE_HOST")
+        template = "" if job else environ.get("CHARTERER_JOB_TEMPLATE", "")
         folder = Path(environ.get("CHARTERER_SERVICE_ACCOUNT") or ACCOUNT_FOLDER)
+        if template:
+            job = f"{template}-{own}"
         if not job:
-            raise ClusterError("no GPU can be asked for: set CHARTERER_JOB to the name of a TrainingJob")
+            raise ClusterError(
+                "no GPU can be asked for: set CHARTERER_JOB to the name of a TrainingJob, or CHARTERER_JOB_TEMPLATE to "
+                "one of which each kernel makes its own"
+            )
         if not host or not (folder / "token").exists():
             raise ClusterError(f"no GPU can be asked for: this is no pod with a service account (no {folder}/token)")
         port = environ.get("KUBERNETES_SERVICE_PORT", "443")
         namespace = environ.get("CHARTERER_NAMESPACE") or (folder / "namespace").read_text().strip()
-        return cls(f"{host}:{port}", folder, namespace, job)
+        pod = environ.get("CHARTERER_POD_NAME", ""), environ.get("CHARTERER_POD_UID", "")
+        return cls(f"{host}:{port}", folder, namespace, job, template, pod)
 
     def view(self) -> JobView:
-        """The job as it is now."""
-        return JobView.of(self._call("GET"))
+        """The job as it is now. MissingJobError where there is none."""
+        return JobView.of(self._call("GET", self.job))
 
     def ask(self) -> int:
-        """Ask for a GPU; the number of this ask."""
+        """Ask for a GPU, of a job that is made of the template if it is not there; the number of this ask."""
+        if self.template:
+            self._make()
         return self._write(lambda view: max(view.asks, view.answered) + 1)
 
     def withdraw(self) -> None:
         """Take back what was asked for and is not answered. A GPU that is there already is then given back at once."""
         self._write(lambda view: view.answered)
 
+    def delete(self) -> None:
+        """Delete the job, and with it what runs in it."""
+        with contextlib.suppress(MissingJobError):
+            self._call("DELETE", self.job)
+
+    def _make(self) -> None:
+        try:
+            self._call("GET", self.job)
+        except MissingJobError:
+            template = self._call("GET", self.template)
+            meta, (pod, uid) = template["metadata"], self._pod
+            owners = [{"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": uid}] if pod and uid else []
+            kept = {key: value for key, value in (meta.get("annotations") or {}).items() if key != _APPLIED}
+            told = {key: value for key, value in (template["spec"].get("interactive") or {}).items() if key != "asks"}
+            body = {
+                "apiVersion": _API,
+                "kind": "TrainingJob",
+                "metadata": {
+                    "name": self.job,
+                    "labels": meta.get("labels") or {},
+                    "annotations": kept,
+                    "ownerReferences": owners,
+                },
+                "spec": {**template["spec"], "interactive": told},
+            }
+            with contextlib.suppress(_ConflictError):  # made by a call whose answer was lost
+                self._call("POST", "", body)
+
     def _write(self, asks: Callable[[JobView], int]) -> int:
         """The write fails where the job has changed since it was read, and is made again."""
         while True:
-            raw = self._call("GET")
+            raw = self._call("GET", self.job)
             if "interactive" not in raw["spec"]:
                 raise ClusterError(
                     f"TrainingJob {self.namespace}/{self.job} has no spec.interactive: create it with one"
@@ -129,13 +187,14 @@ class Cluster:
             version = raw["metadata"]["resourceVersion"]
             body = {"metadata": {"resourceVersion": version}, "spec": {"interactive": {"asks": number}}}
             try:
-                self._call("PATCH", body)
+                self._call("PATCH", self.job, body)
             except _ConflictError:
                 continue
             return number
 
-    def _call(self, method: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
-        path = f"/apis/{_GROUP}/v1alpha1/namespaces/{self.namespace}/trainingjobs/{self.job}"
+    def _call(self, method: str, job: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
+        """``job``: empty for the namespace's jobs."""
+        path = f"/apis/{_API}/namespaces/{self.namespace}/trainingjobs" + (f"/{job}" if job else "")
         problem = ""
         for attempt in range(_TRIES):
             if attempt:
@@ -148,9 +207,11 @@ class Cluster:
             if status < 300:
                 decoded: dict[str, Any] = json.loads(content)
                 return decoded
-            problem = self._refusal(status, content)
+            problem = self._refusal(status, content, job)
             if status == 409:
                 raise _ConflictError(problem)
+            if status == 404:
+                raise MissingJobError(problem)
             if status not in _BUSY:
                 raise ClusterError(problem)
         raise ClusterError(f"the Kubernetes API server does not answer: {problem}")
@@ -160,29 +221,36 @@ class Cluster:
         context = ssl.create_default_context(cafile=str(self._folder / "ca.crt"))
         connection = http.client.HTTPSConnection(self._server, timeout=_SECONDS, context=context)
         try:
-            headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/merge-patch+json"}
+            headers = {"Authorization": f"Bearer {token}"}
+            if body is not None:
+                headers["Content-Type"] = _CONTENT_TYPES[method]
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             answer = connection.getresponse()
             return answer.status, answer.read(_LONGEST_ANSWER)
         finally:
             connection.close()
 
-    def _refusal(self, status: int, content: bytes) -> str:
+    def _refusal(self, status: int, content: bytes, job: str) -> str:
         try:
             said = str(json.loads(content)["message"])
         except (ValueError, KeyError, TypeError):
             said = f"HTTP {status}"
         if status == 403:
+            verbs = "get, create, patch and delete" if self.template else "get and patch"
             return (
-                f"{said}. The notebook's service account needs a Role in namespace {self.namespace} with the verbs get "
-                "and patch on trainingjobs of charterer.dev, and a RoleBinding to it"
+                f"{said}. The notebook's service account needs a Role in namespace {self.namespace} with the verbs "
+                f"{verbs} on trainingjobs of charterer.dev, and a RoleBinding to it"
             )
         if status == 404:
-            return f"{said}. Create TrainingJob {self.job} with spec.interactive in namespace {self.namespace}"
+            return f"{said}. Create TrainingJob {job} with spec.interactive in namespace {self.namespace}"
         if status == 401:
             return f"{said}. The token in {self._folder} is not accepted"
         return said
 
 
+class MissingJobError(ClusterError):
+    """There is no such TrainingJob."""
+
+
 class _ConflictError(ClusterError):
-    """The object changed in between."""
+    """The object changed in between, or another of its name is there."""

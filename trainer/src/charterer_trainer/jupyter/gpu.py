@@ -7,13 +7,14 @@ import contextlib
 import os
 import ssl
 import sys
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from charterer_trainer.jupyter.cells import CellNames
-from charterer_trainer.jupyter.cluster import Cluster, ClusterError, JobView
+from charterer_trainer.jupyter.cluster import Cluster, ClusterError, JobView, MissingJobError
 from charterer_trainer.jupyter.store import Store
 from charterer_trainer.jupyter.wire import PORT, Link, LinkError, Message, parcel_fields, parcels_of, tls_context
 
@@ -55,6 +56,7 @@ class Gpu:
         self._ended: asyncio.Future[Mapping[str, Any] | None] | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._unwanted = False
+        self._own = uuid.uuid4().hex[:6]  # what a job that this kernel makes is called among those of its template
         self._cluster: Cluster | None = None
         self._call: asyncio.Future[Any] | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -100,8 +102,12 @@ class Gpu:
 
     def shut_down(self) -> None:
         """The kernel ends: nobody wants what was asked for. Takes the time of two calls, in any thread."""
-        if self._connecting is not None and self._cluster is not None:
-            with contextlib.suppress(ClusterError):
+        if self._cluster is None:
+            return
+        with contextlib.suppress(ClusterError):
+            if self._cluster.template:
+                self._cluster.delete()
+            elif self._connecting is not None:
                 self._cluster.withdraw()
 
     def release(self) -> str:
@@ -116,8 +122,13 @@ class Gpu:
 
     def status(self) -> str:
         """What `%gpu status` shows; takes the time of a call to the API server. ClusterError."""
-        cluster = Cluster.of_pod(self._environ)
-        view = cluster.view()
+        cluster = Cluster.of_pod(self._environ, self._own)
+        try:
+            view = cluster.view()
+        except MissingJobError:
+            if not cluster.template:
+                raise
+            return f"No GPU was asked for yet: the first cell makes TrainingJob {cluster.job} for this kernel."
         there = f"a GPU, in run {self._run}" if self._link is not None else "no GPU"
         lines = [f"TrainingJob {cluster.namespace}/{cluster.job}: {view.state or 'new'}. This notebook has {there}."]
         if view.why:
@@ -164,7 +175,7 @@ class Gpu:
 
     async def _wait_for_worker(self) -> None:
         self._cluster = None
-        cluster = self._cluster = Cluster.of_pod(self._environ)
+        cluster = self._cluster = Cluster.of_pod(self._environ, self._own)
         keys = Path(self._environ.get("CHARTERER_GPU_KEYS") or KEY_FOLDER)
         try:
             tls = tls_context(keys, server=False)
@@ -204,7 +215,8 @@ class Gpu:
             return None
         if hello.kind == "taken":
             raise GpuError(
-                f"another kernel uses the GPU of TrainingJob {cluster.job}: each kernel needs a job of its own"
+                f"another kernel uses the GPU of TrainingJob {cluster.job}: each kernel needs a job of its own, as it "
+                "makes one where CHARTERER_JOB_TEMPLATE is set instead of CHARTERER_JOB"
             )
         python = tuple(hello.fields["python"])
         if python != sys.version_info[:2]:
@@ -291,7 +303,7 @@ class Gpu:
 
 def waiting_text(view: JobView) -> str:
     """What a cell shows while it waits."""
-    parts = [f"Waiting for a GPU: {view.why or view.state or 'asked for'}"]
+    parts = [f"Waiting for a GPU: {'its pod starts' if view.run is not None else view.why or 'it was asked for'}"]
     if view.start_seconds is not None:
         parts.append(f"usually about {view.start_seconds:.0f} s")
     if view.hourly is not None:
