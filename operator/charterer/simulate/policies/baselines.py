@@ -3,7 +3,7 @@
 ``RequestedWidth``: each job at the width its owner asked for, on nodes of a cluster autoscaler. ``FixedFleet``: a fixed
 number of nodes and a gang queue. ``UtilisationAutoscaler``: a gang queue on a fleet that grows and shrinks with its
 use. All place a job of less than a node on the fullest node that fits, and wider ones on whole nodes. Their state is
-updated event by event, so an event costs the same for any number of jobs and nodes.
+updated event by event, so an event costs the same for any number of jobs and nodes, unless jobs share GPUs.
 """
 
 from __future__ import annotations

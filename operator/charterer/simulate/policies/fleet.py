@@ -94,10 +94,6 @@ class BaselineFleet:
         """The nodes that take pods, in order of renting."""
         return sorted(self._numbers, key=self._numbers.__getitem__)
 
-    def free_gpus(self) -> dict[RentalId, int]:
-        """The GPUs without a job of each ready node, in order of renting."""
-        return {name: self._free[name] for name in self.ready_nodes}
-
     @property
     def idle(self) -> int:
         """The number of ready nodes without a job."""

@@ -100,21 +100,13 @@ class _Round:
                 room -= gpus
                 shall.append(job)
         self._left = dict.fromkeys(self.fleet.ready_nodes, size)
-        self._unused = self.fleet.free_gpus()
-        self._first_stopped = dict.fromkeys(self.fleet.ready_nodes, len(self.jobs))
         self._staying = {job for job in shall if job.allocation is not None}
-        for number, job in enumerate(self.jobs):
-            if job in self._staying:
-                self._take(_placements(job))
-            elif job.allocation is not None:
-                for place in _placements(job):
-                    self._first_stopped[place.rental] = min(self._first_stopped[place.rental], number)
+        for job in self._staying:
+            self._take(_placements(job))
         self.started = dict[SimJob, tuple[Placement, ...]]()
         for job in shall:
             if job.allocation is None and (placements := self._place(self.jobs[job])):
                 self._take(placements)
-                for place in placements:
-                    self._unused[place.rental] = max(self._unused[place.rental] - place.gpus, 0)
                 self.started[job] = placements
 
     def stopped(self) -> list[SimJob]:
@@ -134,13 +126,12 @@ class _Round:
             self._left[place.rental] -= place.gpus
 
     def _place(self, gpus: int) -> tuple[Placement, ...]:
-        """GPUs of the fullest node that fits, or whole nodes: where nobody is stopped, or those who come last."""
+        """GPUs of the fullest node that fits, or whole nodes, whoever is there that shall not run."""
         on_each = min(gpus, self.fleet.size)
-        fitting = [name for name, left in self._left.items() if left >= on_each]
-        fitting.sort(key=lambda name: (self._unused[name] < on_each, -self._first_stopped[name], self._left[name]))
+        fitting = sorted((left, name) for name, left in self._left.items() if left >= on_each)
         if len(fitting) * on_each < gpus:
             return ()
-        return tuple(Placement(name, on_each) for name in fitting[: gpus // on_each])
+        return tuple(Placement(name, on_each) for _, name in fitting[: gpus // on_each])
 
 
 def _placements(job: SimJob) -> tuple[Placement, ...]:

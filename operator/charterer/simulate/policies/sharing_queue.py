@@ -6,7 +6,7 @@ fills up with GPUs on which one job runs, whose job may be a partner as ``Partne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from charterer.domain.ids import RentalId
@@ -78,32 +78,48 @@ class SharingQueue(GangQueue):
     def serve(self, fleet: BaselineFleet) -> list[SimJob]:
         """Start the jobs that fit on free GPUs or beside others, in order, and return them."""
         started = []
+        open_gpus = self._open_gpus(fleet)
         for gpus, job in self.waiting():
             placements = fleet.place(gpus)
             if placements is not None:
                 fleet.start(job, placements)
-            elif (run := self._beside_others(job, gpus, fleet)) is not None:
+            elif (run := self._beside_others(job, gpus, fleet, open_gpus)) is not None:
                 nodes = dict.fromkeys(gpu.rental for gpu in run.gpus)
                 fleet.start(job, tuple(Placement(name, len(run.gpus) // len(nodes)) for name in nodes), run)
             else:
                 continue
             started.append(job)
+            open_gpus = self._open_gpus(fleet)
         self.remove({job.id for job in started})
         return started
 
-    def _beside_others(self, job: SimJob, gpus: int, fleet: BaselineFleet) -> SharedRun | None:
-        shared = self._world.shared_gpus
+    def _open_gpus(self, fleet: BaselineFleet) -> _OpenGpus:
+        """GPUs on which another job may go, if the one that is there permits it; without a table of pairs none."""
+        shared, found = self._world.shared_gpus, dict[RentalId, list[tuple[int, SimJob | None]]]()
         if shared is None:
+            return found
+        for rental in fleet.ready_nodes:
+            for number in range(fleet.size):
+                jobs = shared.jobs_on(Gpu(rental, number))
+                if len(jobs) < 2:
+                    found.setdefault(rental, []).append((number, jobs[0] if jobs else None))
+        return found
+
+    def _beside_others(self, job: SimJob, gpus: int, fleet: BaselineFleet, open_gpus: _OpenGpus) -> SharedRun | None:
+        shared = self._world.shared_gpus
+        if shared is None or sum(map(len, open_gpus.values())) < gpus:
             return None
         refused = set[SimJob]()
         for passes in shared.table.passes(fleet.gpu_type, job.class_id.name):
-            search = _Search(self._world, shared, fleet, self._partner_rank, job, gpus, passes, refused)
+            search = _Search(self._world, shared, fleet, self._partner_rank, job, gpus, passes, open_gpus, refused)
             found = search.gpus_beside_others()
             if found is not None:
                 return SharedRun(found, passes)
         return None
 
 
+_OpenGpus = Mapping[RentalId, Sequence[tuple[int, SimJob | None]]]
+"""By node: the numbers of GPUs with one job at most, and that job."""
 _Candidate = tuple[bool, float, int]
 """Whether a job is on the GPU, its rank as a partner, the GPU's number."""
 
@@ -122,6 +138,7 @@ class _Search:
     job: SimJob
     gpus: int
     passes: int
+    open_gpus: _OpenGpus
     refused: set[SimJob]
     _ranks: dict[SimJob, float | None] = field(default_factory=dict)
 
@@ -129,7 +146,7 @@ class _Search:
         """GPUs of one node, or all of whole nodes: as few that are shared as can be, with the best partners."""
         on_each = min(self.gpus, self.fleet.size)
         nodes: list[tuple[int, float, int, RentalId, list[_Candidate]]] = []
-        for number, rental in enumerate(self.fleet.ready_nodes):
+        for number, rental in enumerate(self.open_gpus):
             candidates = sorted(self._candidates(rental))[:on_each]
             if len(candidates) == on_each:
                 occupied = sum(there for there, _, _ in candidates)
@@ -137,20 +154,18 @@ class _Search:
         chosen = sorted(nodes, key=lambda node: node[:3])[: self.gpus // on_each]
         if len(chosen) * on_each < self.gpus:
             return None
-        return tuple(Gpu(rental, index) for _, _, _, rental, candidates in chosen for _, _, index in candidates)
+        return tuple(Gpu(rental, number) for _, _, _, rental, candidates in chosen for _, _, number in candidates)
 
     def _candidates(self, rental: RentalId) -> Iterator[_Candidate]:
-        for index in range(self.fleet.size):
-            jobs = self.shared.jobs_on(Gpu(rental, index))
-            if not jobs:
-                yield False, 0.0, index
-            elif len(jobs) == 1:
-                (host,) = jobs
-                if host not in self._ranks:
-                    self._ranks[host] = self._rank_of(host, rental)
-                rank = self._ranks[host]
-                if rank is not None:
-                    yield True, rank, index
+        for number, host in self.open_gpus[rental]:
+            if host is None:
+                yield False, 0.0, number
+                continue
+            if host not in self._ranks:
+                self._ranks[host] = self._rank_of(host, rental)
+            rank = self._ranks[host]
+            if rank is not None:
+                yield True, rank, number
 
     def _rank_of(self, host: SimJob, rental: RentalId) -> float | None:
         kept = self.shared.both_kept(self.job, self.passes, host, rental)
