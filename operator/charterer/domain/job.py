@@ -51,7 +51,7 @@ class SpotPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Widths:
-    """Numbers of GPUs. ``slices``: MIG profiles that it takes instead; ``shared_mib``: memory if it shares one, or 0."""
+    """Numbers of GPUs. ``slices``: MIG profiles taken instead; ``shared_mib``: memory if it shares one, or 0."""
 
     min: int
     preferred: int
