@@ -38,6 +38,8 @@ class OptionStatus(ApiModel):
     """Name of the GPUs in a pod's resources."""
     trial: bool = False
     """True if the option was chosen to measure the job's speed there, paid from the budget's explorationPercent."""
+    variant: Annotated[str, Field(max_length=32)] = ""
+    """Name of the job's variant. Absent: the template as it stands."""
 
     @classmethod
     def from_domain(cls, option: Option) -> Self:
@@ -51,6 +53,7 @@ class OptionStatus(ApiModel):
             entry_cost=None if option.entry_cost == ZERO else option.entry_cost,
             resource=option.resource,
             trial=option.trial,
+            variant=option.variant,
         )
 
     def to_domain(self) -> Option:
@@ -64,6 +67,7 @@ class OptionStatus(ApiModel):
             entry_cost=ZERO if self.entry_cost is None else self.entry_cost,
             resource=self.resource,
             trial=self.trial,
+            variant=self.variant,
         )
 
 

@@ -137,7 +137,8 @@ class _HistoryBuilder:
         fraction = 1.0 if finish is not None else (job.progress.fraction or 0.0) if job.progress is not None else 0.0
         trusted = fraction >= TRUSTED_FRACTION
         until = now if finish is None else finish.at
-        work = total_work(job, profile, self._snapshot.gpu_types, fraction, until) if trusted else 0.0
+        profiles = [self._snapshot.profiles.get(class_id) for class_id in job.classes]
+        work = total_work(job, profiles, self._snapshot.gpu_types, fraction, until) if trusted else 0.0
         if finish is None:
             if not work:
                 raise _NotModelled(

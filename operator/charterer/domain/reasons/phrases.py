@@ -22,8 +22,13 @@ def format_money(amount: float) -> str:
 
 
 def name(option: Option) -> str:
-    """``8 GPUs on a100``."""
-    return f"{count(option.gpus, 'GPU')} on {option.pool}"
+    """``8 GPUs on a100``, ``1 GPU on a100 (outofcore)``."""
+    return f"{count(option.gpus, 'GPU')} on {option.pool}{as_variant(option.variant)}"
+
+
+def as_variant(variant: str) -> str:
+    """The variant of a job after what it has; empty for the template as it stands."""
+    return f" ({variant})" if variant else ""
 
 
 def all_nodes(nodes: int, by_group: bool) -> str:

@@ -129,8 +129,11 @@ def must_move(job: Job, market: Market) -> of.Forbidden | None:
     if job.allocation is None or job.resize is ResizePolicy.NEVER:
         return None
     option = job.allocation.option
-    if not job.widths.min <= option.gpus <= job.widths.max:
-        return of.WidthNotAllowed(option.gpus, job.widths.min, job.widths.max)
+    variant = job.variant(option.variant)
+    if variant is None:
+        return of.VariantNotAllowed(option.variant)
+    if not variant.least <= option.gpus <= variant.most:
+        return of.WidthNotAllowed(option.gpus, variant.least, variant.most)
     offer = market.offers.get(option.pool)
     if offer is None or not offer.gpu_type:
         return None

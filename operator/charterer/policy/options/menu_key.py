@@ -6,13 +6,15 @@ from typing import NamedTuple
 
 from charterer.domain.ids import ClassId, PoolId
 from charterer.domain.job import SpotPolicy, Widths
+from charterer.domain.jobs.variant import Variant
 
-NOWHERE: frozenset[tuple[PoolId, int]] = frozenset()
+NOWHERE: frozenset[tuple[PoolId, int, str]] = frozenset()
 
 
 class MenuKey(NamedTuple):
     """All that decides a job's menu. ``class_id``: None where no curve is known; ``fewest_pods``: from and to
-    how many pods it is resized in place, 0: never; ``failed``: pools and numbers of GPUs with which runs of it failed.
+    how many pods it is resized in place, 0: never; ``failed``: pools, numbers of GPUs and variants with which runs
+    of it failed. ``variants``: beside the template; ``tries``: whether it may try those without a curve.
     """
 
     class_id: ClassId | None
@@ -22,9 +24,17 @@ class MenuKey(NamedTuple):
     gpu_types: tuple[str, ...] = ()
     spot: SpotPolicy = SpotPolicy.NEVER
     fewest_pods: int = 0
-    failed: frozenset[tuple[PoolId, int]] = NOWHERE
+    failed: frozenset[tuple[PoolId, int, str]] = NOWHERE
+    variants: tuple[Variant, ...] = ()
+    tries: bool = False
 
     @property
     def widths(self) -> Widths:
         """Numbers of GPUs."""
         return Widths(self.least, self.preferred, self.most)
+
+    def of(self, variant: Variant) -> MenuKey:
+        """The key with the class and the widths of a variant."""
+        return self._replace(
+            class_id=variant.class_id, least=variant.least, preferred=variant.preferred, most=variant.most
+        )

@@ -30,11 +30,13 @@ class Curves:
     """How fast a class of jobs is. ``profile``: None where nothing is known, otherwise as fast as may be hoped on the
     widths in ``trials`` (numbers of GPUs by GPU type), which are worth a trial. ``reference``: the expected throughput
     of the class's reference option, which work is measured by; None where nothing is known.
+    ``variant``: the name of the job's, for which they hold.
     """
 
     profile: Profile | None
     trials: Mapping[str, frozenset[int]]
     reference: float | None = None
+    variant: str = ""
 
     @property
     def restart_seconds(self) -> float:
@@ -184,4 +186,5 @@ def _option(
         trial=trial,
         resource=offer.resource,
         interruptions=lost,
+        variant=curves.variant,
     )
