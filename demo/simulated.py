@@ -26,7 +26,8 @@ import click
 from charterer.api import decode
 from charterer.domain.budget import Budget
 from charterer.domain.ids import BudgetId, ClassId
-from charterer.domain.job import SpotPolicy, Widths
+from charterer.domain.job import SpotPolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Price
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Profile

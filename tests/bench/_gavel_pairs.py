@@ -14,7 +14,7 @@ from functools import cache
 from itertools import pairwise, product
 
 from charterer.domain.ids import Rate
-from charterer.domain.job import Widths
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Price
 from charterer.domain.nodes.partition import SharingMechanism
 from charterer.simulate.model.ground_truth import Application

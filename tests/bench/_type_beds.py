@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from charterer.domain.ids import Rate
-from charterer.domain.job import Widths
+from charterer.domain.jobs.widths import Widths
 from charterer.simulate.model.ground_truth import Application, joined
 from charterer.simulate.model.node_market import PoolModel
 from charterer.simulate.model.scenario import JobTerms, Scenario, new_budget

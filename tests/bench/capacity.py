@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from charterer.domain.ids import Rate
-from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
+from charterer.domain.job import ResizePolicy, SpotPolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Price
 from charterer.domain.pool import CapacityType
 from charterer.incremental import Memo

@@ -26,7 +26,8 @@ from math import cos, exp, inf, log, pi, sqrt
 import numpy as np
 
 from charterer.domain.ids import PoolId, Rate
-from charterer.domain.job import Allocation, SpotPolicy, Widths
+from charterer.domain.job import Allocation, SpotPolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.time import Instant, after
 from charterer.incremental import Memo
 from charterer.policy.planner import plan

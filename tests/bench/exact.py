@@ -28,7 +28,8 @@ from unittest.mock import patch
 
 from charterer.domain.budget import Budget
 from charterer.domain.ids import PoolId, Rate
-from charterer.domain.job import ResizePolicy, Widths
+from charterer.domain.job import ResizePolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Money, Price
 from charterer.incremental import Memo
 from charterer.policy.planner import plan

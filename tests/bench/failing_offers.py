@@ -22,7 +22,7 @@ from random import Random
 from unittest.mock import patch
 
 from charterer.domain.ids import Rate
-from charterer.domain.job import Widths
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Price
 from charterer.domain.nodes.waits import SLOTS, LaunchHistory
 from charterer.domain.time import Instant, parse_instant

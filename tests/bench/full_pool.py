@@ -26,7 +26,8 @@ from statistics import fmean
 from unittest.mock import patch
 
 from charterer.domain.ids import Rate
-from charterer.domain.job import ResizePolicy, Widths
+from charterer.domain.job import ResizePolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.profile import Profile
 from charterer.domain.time import parse_instant

@@ -20,7 +20,8 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from charterer.domain.ids import Rate
-from charterer.domain.job import ResizePolicy, Widths
+from charterer.domain.job import ResizePolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Price
 from charterer.domain.time import parse_instant
 from charterer.incremental import Memo

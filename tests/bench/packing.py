@@ -23,7 +23,8 @@ from itertools import accumulate, pairwise
 from time import process_time
 
 from charterer.domain.ids import Rate
-from charterer.domain.job import ResizePolicy, Widths
+from charterer.domain.job import ResizePolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import Plan, ReasonCode
 from charterer.domain.snapshot import Snapshot

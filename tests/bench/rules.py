@@ -22,7 +22,8 @@ from math import inf
 from unittest.mock import patch
 
 from charterer.domain.ids import Rate
-from charterer.domain.job import Job, ResizePolicy, Widths
+from charterer.domain.job import Job, ResizePolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.incremental import Memo

@@ -25,7 +25,8 @@ from time import process_time
 from scipy.optimize import linprog
 
 from charterer.domain.ids import ClassId, Rate
-from charterer.domain.job import ResizePolicy, Widths
+from charterer.domain.job import ResizePolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Price
 from charterer.domain.nodes.partition import SharingMechanism
 from charterer.gpu_types import slice_type

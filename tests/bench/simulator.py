@@ -26,7 +26,8 @@ from functools import partial
 from time import process_time
 
 from charterer.domain.ids import PoolId, Rate, RentalId
-from charterer.domain.job import Allocation, Placement, Widths
+from charterer.domain.job import Allocation, Placement
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent

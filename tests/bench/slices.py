@@ -26,7 +26,8 @@ from functools import cache, partial
 from time import process_time
 
 from charterer.domain.ids import Rate
-from charterer.domain.job import ResizePolicy, Widths
+from charterer.domain.job import ResizePolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Price
 from charterer.domain.time import parse_instant
 from charterer.gpu_types import MIG_LAYOUTS, slice_speed, slice_type

@@ -21,7 +21,8 @@ from itertools import pairwise
 from math import exp, log
 
 from charterer.domain.ids import ClassId, Rate
-from charterer.domain.job import SpotPolicy, Widths
+from charterer.domain.job import SpotPolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Price
 from charterer.domain.nodes.hazard import NOTHING_COUNTED, Hazard
 from charterer.domain.pool import CapacityType

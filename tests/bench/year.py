@@ -16,7 +16,8 @@ from itertools import pairwise
 from math import exp, log, sqrt
 
 from charterer.domain.ids import ClassId
-from charterer.domain.job import SpotPolicy, Widths
+from charterer.domain.job import SpotPolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import Plan
 from charterer.domain.pool import CapacityType

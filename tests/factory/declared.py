@@ -8,13 +8,9 @@ from dataclasses import dataclass, field
 from charterer.clouds.fake import FakeGroup
 from charterer.domain.budget import EVERYTHING, Budget, Mode, Selector
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, Rate
-from charterer.domain.job import (
-    Job,
-    ResizePolicy,
-    SpotPolicy,
-    Widths,
-)
+from charterer.domain.job import Job, ResizePolicy, SpotPolicy
 from charterer.domain.jobs.interactive import Interactive
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.nodes.partition import Partition
 from charterer.domain.period import period_bounds

@@ -17,7 +17,8 @@ from charterer.cli.shared.job_name import job_name
 from charterer.cluster.client import Client
 from charterer.cluster.errors import ApiError, BadRequest, NotFound
 from charterer.cluster.paths import PODS, TRAINING_JOBS
-from charterer.domain.job import Job, RunRecord, run_name
+from charterer.domain.job import Job, RunRecord
+from charterer.domain.jobs.run_names import run_name
 from charterer.sentences import count, visible
 from charterer.workloads import INDEXED_JOB
 

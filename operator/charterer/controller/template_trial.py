@@ -17,7 +17,8 @@ from charterer.cluster.client import Client
 from charterer.cluster.errors import AlreadyExists, BadRequest, Forbidden, NamespaceTerminating, NotFound
 from charterer.cluster.paths import PERSISTENT_VOLUME_CLAIMS, SERVICE_ACCOUNTS, SERVICES, Resource
 from charterer.domain.ids import PoolId, RentalId
-from charterer.domain.job import Allocation, Job, Placement, run_name
+from charterer.domain.job import Allocation, Job, Placement
+from charterer.domain.jobs.run_names import run_name
 from charterer.domain.money import Price
 from charterer.domain.option import MOST_PODS, Option
 from charterer.domain.time import Instant

@@ -10,28 +10,14 @@ from charterer.domain.jobs.doubt import Doubt
 from charterer.domain.jobs.finish import Finish
 from charterer.domain.jobs.group import Stretch, TrainingGroup
 from charterer.domain.jobs.interactive import Interactive
+from charterer.domain.jobs.run_names import RUN_LABEL_PREFIX
+from charterer.domain.jobs.variant import Variant
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import ZERO, Money
 from charterer.domain.option import Option
 from charterer.domain.reports.bottleneck import Bottleneck
 from charterer.domain.reports.progress import Progress
 from charterer.domain.time import Instant
-
-RUN_LABEL_PREFIX = "run.charterer.dev/"
-"""Node labels ``run.charterer.dev/<first 8 of the job's uid>: r<run>`` carry out a placement (``Job.run_label``)."""
-
-
-def run_name(job_name: str, run: int) -> str:
-    """The name of a run and of its Kubernetes object; its pods are ``<run name>-<index>``."""
-    return f"{job_name}-r{run}"
-
-
-def run_number(name: str, job_name: str | None = None) -> int | None:
-    """The number of the run of this name (of the job ``job_name``, if given); None where it is no run's name."""
-    job, separator, digits = name.rpartition("-r")
-    if not separator or not (digits.isascii() and digits.isdecimal()) or len(digits) > 9:
-        return None
-    number = int(digits)
-    return number if run_name(job if job_name is None else job_name, number) == name else None
 
 
 class ResizePolicy(StrEnum):
@@ -47,17 +33,6 @@ class SpotPolicy(StrEnum):
 
     NEVER = "Never"
     ALLOWED = "Allowed"
-
-
-@dataclass(frozen=True, slots=True)
-class Widths:
-    """Numbers of GPUs. ``slices``: MIG profiles taken instead; ``shared_mib``: memory if it shares one, or 0."""
-
-    min: int
-    preferred: int
-    max: int
-    slices: tuple[str, ...] = ()
-    shared_mib: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +241,7 @@ class Job:
     ``allocation``. ``stretches``: how long runs had other widths before they were resized in place. ``bottlenecks``:
     what holds its present run up. ``nodes_replaced``: how often it got another node because one did.
     ``stall_timeout_seconds``: see ``policy.jobs.stalls``; 0: never. ``interactive``: None for any other job.
+    ``variants``: beside the template as it stands, whose class and widths are the job's own.
     """
 
     id: JobId
@@ -317,6 +293,21 @@ class Job:
     resized_from: Allocation | None = None
     stretches: tuple[Stretch, ...] = ()
     interactive: Interactive | None = None
+    variants: tuple[Variant, ...] = ()
+
+    def variant(self, name: str) -> Variant | None:
+        """The one of its ways with that name; None where there is none, as after it was removed."""
+        return next((variant for variant in self.ways if variant.name == name), None)
+
+    @property
+    def ways(self) -> tuple[Variant, ...]:
+        """The template as it stands, as the variant without a name, and the others."""
+        return (self.widths.variant("", self.class_id), *self.variants)
+
+    @property
+    def classes(self) -> tuple[ClassId, ...]:
+        """Its class, and those of its variants."""
+        return (self.class_id, *[variant.class_id for variant in self.variants])
 
     def trusted(self, allocation: Allocation) -> tuple[Placement, ...]:
         """The placements of one of the job's allocations, without those on rentals in ``doubts``."""

@@ -49,7 +49,8 @@ class Option:
     bill while it runs (its part of its nodes' price). ``entry_seconds`` and ``entry_cost`` are paid once when the
     option is entered: node start-up, restart, billing minimum. Plan and act use these same two numbers.
     ``trial``: its speed was never measured, and is as hoped (``policy.options.optimism``). ``interruptions``: what is
-    in ``speed`` for them; None where none is expected. It is not recorded.
+    in ``speed`` for them; None where none is expected. It is not recorded. ``variant``: of the job's; empty for its
+    template as it stands.
     """
 
     pool: PoolId
@@ -62,6 +63,7 @@ class Option:
     resource: str = GPU
     slice: str = ""
     interruptions: Interruptions | None = None
+    variant: str = ""
 
     @property
     def shares_gpu(self) -> bool:

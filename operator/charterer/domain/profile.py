@@ -166,7 +166,8 @@ class Profile:
     ``restart_seconds``: from stopping one run to training in the next, node start-up not included.
     ``checkpoint_seconds``: to write a checkpoint; None where nobody knows. ``model``: what the owner says of it.
     ``resize_seconds``: pause in the training of a run that is resized in place. ``budget`` pays for the jobs of the
-    profile's namespace; None if no budget selects it.
+    profile's namespace; None if no budget selects it. ``samples``: in a unit of its throughputs, so that those of
+    variants compare: the own batch size of learned curves; declared ones are taken to be in samples.
     """
 
     id: ClassId
@@ -186,6 +187,7 @@ class Profile:
     claims_work: bool = False
     checkpoint_seconds: float | None = None
     model: ModelFacts = NO_FACTS
+    samples: float = 1.0
 
     @property
     def unproven(self) -> bool:

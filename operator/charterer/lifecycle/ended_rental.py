@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from charterer.domain.billing import accrued_in
 from charterer.domain.budget import FOLDED_KEPT, Budget
-from charterer.domain.job import PodPhase, run_name
+from charterer.domain.job import PodPhase
+from charterer.domain.jobs.run_names import run_name
 from charterer.domain.money import ZERO
 from charterer.domain.period import period_end
 from charterer.domain.rental import Rental

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import TypeVar
 
 from charterer.domain.ids import JobId, StepKey, StepKind
-from charterer.domain.job import RUN_LABEL_PREFIX
+from charterer.domain.jobs.run_names import RUN_LABEL_PREFIX
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import LabelNode, Step, StopOrphan, Wait
 from charterer.incremental import Memo

@@ -134,7 +134,7 @@ class _Trials:
     ) -> PlannedObject | None:
         """The one job of several of a class without which its profile does no harm."""
         jobs = self._snapshot.jobs
-        of_class = [at for at in others if at.kind is PlannedKind.JOB and jobs[JobId(str(at.id))].class_id == found.id]
+        of_class = [at for at in others if at.kind is PlannedKind.JOB and found.id in jobs[JobId(str(at.id))].classes]
         if len(of_class) < 2 or self._left <= 0 or self.failure([*left_out, *of_class]) is not None:
             return None
         job = self._first(left_out, of_class)
@@ -168,7 +168,7 @@ def without(snapshot: Snapshot, left_out: Iterable[PlannedObject]) -> Snapshot:
             name: _unlearned(profile) if name in profiles else profile for name, profile in snapshot.profiles.items()
         },
         jobs={
-            name: _silent(job, refused=name in jobs) if name in jobs or job.class_id in profiles else job
+            name: _silent(job, refused=name in jobs) if name in jobs or profiles.intersection(job.classes) else job
             for name, job in snapshot.jobs.items()
         },
         pools={

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from charterer.domain.ids import Rate
-from charterer.domain.job import SpotPolicy, Widths
+from charterer.domain.job import SpotPolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.gpu_types import slice_profile
 from charterer.incremental import Memo
 from charterer.policy.planner import plan

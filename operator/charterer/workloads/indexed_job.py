@@ -16,8 +16,9 @@ from charterer.api.template import digest
 from charterer.cluster.paths import JOBS
 from charterer.cluster.store import WatchedKind
 from charterer.domain.ids import JobId
-from charterer.domain.job import Allocation, Job, ResizePolicy, Run, run_name, run_number
+from charterer.domain.job import Allocation, Job, ResizePolicy, Run
 from charterer.domain.jobs.group import RESTART_EXIT_CODE
+from charterer.domain.jobs.run_names import run_name, run_number
 from charterer.workloads.pod_template import pod_template
 from charterer.workloads.workload import RunEnvironment, Workload
 
@@ -114,7 +115,7 @@ class IndexedJob:
                 "backoffLimit": 0,
                 "podReplacementPolicy": "Failed",
                 "podFailurePolicy": _pod_failure_policy(job.resize),
-                "template": pod_template(job, training_job["spec"]["template"], allocation, labels, environment),
+                "template": pod_template(job, training_job["spec"], allocation, labels, environment),
             },
         }
 

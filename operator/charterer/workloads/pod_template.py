@@ -20,8 +20,10 @@ from charterer.api.names import (
     TOKEN_FILE,
     token_audience,
 )
-from charterer.domain.job import Allocation, Job, ResizePolicy, run_name
+from charterer.domain.job import Allocation, Job, ResizePolicy
+from charterer.domain.jobs.run_names import run_name
 from charterer.gpu_types import USABLE_MEMORY, sharers
+from charterer.workloads.variant_template import with_variant
 from charterer.workloads.workload import NotATemplate, RunEnvironment
 
 _FOREIGN_QUEUES: Final = "kueue.x-k8s.io/"
@@ -36,10 +38,14 @@ _TOKEN_SECONDS: Final = 3600
 
 
 def pod_template(
-    job: Job, template: Mapping[str, Any], allocation: Allocation, labels: Json, environment: RunEnvironment
+    job: Job, spec: Mapping[str, Any], allocation: Allocation, labels: Json, environment: RunEnvironment
 ) -> Json:
-    """The user's pod template with Charterer's own values put over it; everything else stays. Raises NotATemplate."""
+    """The pod template of the job's ``spec`` with the values of the allocation's variant, and Charterer's own, over it.
+
+    Everything else stays. Raises NotATemplate.
+    """
     try:
+        template = with_variant(spec["template"], spec.get("variants") or (), allocation.option.variant)
         return _with_own_values(job, template, allocation, labels, environment)
     except (AttributeError, TypeError, ValueError) as error:
         raise NotATemplate(f"it does not have the shape of a pod template ({error})") from error
@@ -166,6 +172,8 @@ def _environment(job: Job, allocation: Allocation, environment: RunEnvironment) 
         "CHARTERER_CA": environment.ca_pem,
         "CHARTERER_TOKEN_FILE": TOKEN_FILE,
     }
+    if job.variants:
+        values["CHARTERER_VARIANT"] = allocation.option.variant
     if job.resize is ResizePolicy.IN_PLACE:
         values["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     else:

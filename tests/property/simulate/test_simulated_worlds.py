@@ -11,7 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from charterer.domain.ids import Rate
-from charterer.domain.job import Job, SpotPolicy, Widths
+from charterer.domain.job import Job, SpotPolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import Plan
 from charterer.domain.pool import CapacityType

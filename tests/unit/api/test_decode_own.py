@@ -12,7 +12,8 @@ from charterer.clouds.fake import FakeGroup
 from charterer.domain.budget import EVERYTHING, Mode, MoveLimits, Selector
 from charterer.domain.errors import InvalidObject, Problem
 from charterer.domain.ids import ClassId, JobId
-from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
+from charterer.domain.job import ResizePolicy, SpotPolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.period import QuietHours, Weekday
 from charterer.domain.pool import CapacityType

@@ -8,7 +8,8 @@ from typing import Any
 
 from charterer.domain.budget import Budget
 from charterer.domain.ids import ClassId, Rate
-from charterer.domain.job import SpotPolicy, Widths
+from charterer.domain.job import SpotPolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.profile import Profile
 from charterer.domain.time import parse_instant

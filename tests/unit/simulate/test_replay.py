@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.ids import ClassId, JobId
-from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
+from charterer.domain.job import ResizePolicy, SpotPolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Price
 from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant

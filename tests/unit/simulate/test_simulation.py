@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from charterer.domain.ids import BudgetId, PoolId, RentalId
-from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
+from charterer.domain.job import ResizePolicy, SpotPolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Plan, Reason, ReasonCode, Rent
 from charterer.domain.pool import CapacityType

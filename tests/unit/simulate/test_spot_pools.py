@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.domain.job import SpotPolicy, Widths
+from charterer.domain.job import SpotPolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.pool import CapacityType
 from charterer.simulate.model.ground_truth import application_from_speeds

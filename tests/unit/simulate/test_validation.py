@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.domain.job import Widths
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.profile import ThroughputTable
 from charterer.domain.time import parse_instant
 from charterer.incremental import Memo

@@ -11,7 +11,7 @@ from charterer.api import decode
 from charterer.domain.ids import RentalId
 from charterer.domain.job import Allocation, Placement
 from charterer.domain.time import parse_instant
-from charterer.workloads import INDEXED_JOB, RunEnvironment
+from charterer.workloads import INDEXED_JOB, NotATemplate, RunEnvironment
 from tests import factory
 from tests.unit.api import values
 
@@ -308,3 +308,51 @@ def test_a_run_knows_the_template_that_it_was_made_of() -> None:
     assert found[1].template == decode.training_job(raw).job.template != ""
     edited = values.raw_job(template={"spec": {"containers": [{"name": "trainer", "image": "another"}]}})
     assert decode.training_job(edited).job.template != found[1].template
+
+
+TRAINER = {"name": "trainer", "image": "acme/gnn:1", "args": ["train.py"], "env": [{"name": "HOPS", "value": "2"}]}
+OUT_OF_CORE = {
+    "name": "outofcore",
+    "env": [
+        {"name": "HOPS", "value": "3"},
+        {"name": "DISK", "value": "/data"},
+        {"name": "CHARTERER_RUN", "value": "9"},
+    ],
+    "args": ["train.py", "--disk"],
+}
+
+
+def _variant(name: str, *variants: dict[str, Any]) -> dict[str, Any]:
+    """The trainer's container of a run of that variant."""
+    given = values.allocation()
+    chosen = replace(given, option=replace(given.option, variant=name))
+    run = _run(chosen, containers=[TRAINER, {"name": "log"}], profileName="gnn", variants=list(variants))
+    trainer, log = _pod(run)["spec"]["containers"]
+    assert "env" not in log
+    variables = {entry["name"]: entry.get("value") for entry in trainer["env"]}
+    assert len(variables) == len(trainer["env"])
+    return {"args": trainer["args"], **variables}
+
+
+class TestAVariant:
+    def test_has_its_own_variables_and_arguments_and_charterers_stay(self) -> None:
+        found = _variant("outofcore", OUT_OF_CORE)
+        assert (found["args"], found["HOPS"], found["DISK"]) == (["train.py", "--disk"], "3", "/data")
+        assert (found["CHARTERER_RUN"], found["CHARTERER_VARIANT"]) == ("2", "outofcore")
+
+    def test_that_says_nothing_is_as_the_template(self) -> None:
+        found = _variant("plain", OUT_OF_CORE, {"name": "plain"})
+        assert (found["args"], found["HOPS"], found["CHARTERER_VARIANT"]) == (["train.py"], "2", "plain")
+
+    def test_the_template_as_it_stands_is_told_that_it_is_none(self) -> None:
+        found = _variant("", OUT_OF_CORE)
+        assert (found["args"], found["HOPS"], found["CHARTERER_VARIANT"]) == (["train.py"], "2", "")
+
+    def test_that_the_spec_no_longer_names_makes_no_run(self) -> None:
+        with pytest.raises(
+            NotATemplate, match=r"planned as variant gone, and the spec names outofcore: change the spec"
+        ):
+            _variant("gone", OUT_OF_CORE)
+
+    def test_a_job_without_variants_is_told_nothing_of_them(self) -> None:
+        assert "CHARTERER_VARIANT" not in _environment(_run())

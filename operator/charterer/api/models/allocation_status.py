@@ -41,6 +41,8 @@ class OptionStatus(ApiModel):
     Absent: whole GPUs."""
     trial: bool = False
     """True if the option was chosen to measure the job's speed there, paid from the budget's explorationPercent."""
+    variant: Annotated[str, Field(max_length=32)] = ""
+    """Name of the job's variant. Absent: the template as it stands."""
 
     @classmethod
     def from_domain(cls, option: Option) -> Self:
@@ -55,6 +57,7 @@ class OptionStatus(ApiModel):
             resource=option.resource,
             slice=option.slice,
             trial=option.trial,
+            variant=option.variant,
         )
 
     def to_domain(self) -> Option:
@@ -69,6 +72,7 @@ class OptionStatus(ApiModel):
             resource=self.resource,
             slice=self.slice,
             trial=self.trial,
+            variant=self.variant,
         )
 
 

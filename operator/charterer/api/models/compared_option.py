@@ -27,6 +27,8 @@ class ComparedOption(ApiModel):
     """OnDemand or Spot."""
     gpus: Annotated[int, Field(ge=1, le=MOST_GPUS)] | None = None
     """Number of GPUs; absent where the pool has no option for the job."""
+    variant: Annotated[str, Field(max_length=32)] | None = None
+    """Name of the job's variant. Absent: the template as it stands."""
     hourly: HourlyCents | None = None
     """Dollars an hour: the GPUs' share of the price of their nodes."""
     seconds_left: Annotated[int, Field(ge=0, le=MOST_SECONDS)] | None = None

@@ -9,19 +9,21 @@ from pydantic import Field
 
 from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import (
+    ATOMIC,
     ApiModel,
     ObjectName,
     PrinterColumn,
     ResourceKind,
     Rule,
     SpecAmount,
-    SpecHourly,
     Time,
+    keyed_by,
     ruled,
     rules,
 )
 from charterer.api.models.gpus.parts import SharedGpuSpec
-from charterer.api.models.trainingjob_status import InteractiveStatus, TrainingJobRecord, TrainingJobStatus
+from charterer.api.models.jobs.interactive_spec import InteractiveSpec
+from charterer.api.models.trainingjob_status import TrainingJobRecord, TrainingJobStatus
 from charterer.api.names import GPU_RESOURCE, MIG_PROFILE
 from charterer.api.template import (
     MOST_GPUS,
@@ -33,8 +35,9 @@ from charterer.api.template import (
     trainer_gpus,
 )
 from charterer.domain.ids import ClassId, JobId
-from charterer.domain.job import Job, ResizePolicy, SpotPolicy, Widths
-from charterer.domain.jobs.interactive import Interactive
+from charterer.domain.job import Job, ResizePolicy, SpotPolicy
+from charterer.domain.jobs.variant import Variant
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import ZERO
 
 _Gpus = Annotated[int, Field(ge=1, le=MOST_GPUS)]
@@ -94,46 +97,39 @@ class GpuRange(ApiModel):
         return Widths(self.min, preferred, self.max, self.slices, 0 if self.shared is None else self.shared.mib)
 
 
-class InteractiveSpec(ApiModel):
-    """How an interactive job, as the worker of a notebook, gets GPUs and gives them back."""
+class VariantVariable(ApiModel):
+    """An environment variable of a variant."""
 
-    asks: Annotated[int, Field(ge=0, le=999_999_999)] = 0
-    """How often a GPU was asked for. The job gets one while asks is larger than status.interactive.answered: whoever
-    needs one raises asks above that, and who needs none any more takes it back to that."""
-    hourly: SpecHourly | None = None
-    """Dollars that an hour of its owner's waiting is worth at least. Absent: as much as an hour of any job of the
-    budget."""
-    idle_seconds: (
-        Annotated[
-            float,
-            Field(
-                ge=0,
-                le=2_592_000,
-                json_schema_extra=rules(
-                    Rule(
-                        "self > 0.0",
-                        "interactive.idleSeconds must be more than 0: leave it out to hold GPUs as long as that pays",
-                    )
-                ),
-            ),
-        ]
+    name: Annotated[str, Field(max_length=253, json_schema_extra={"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"})]
+    """Name of the variable."""
+    value: Annotated[str, Field(max_length=32_768)] = ""
+    """Its value; $(NAME) stands for a variable before it."""
+
+
+class VariantSpec(ApiModel):
+    """Another way to do the same training."""
+
+    name: Annotated[str, Field(max_length=32, json_schema_extra={"pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"})]
+    """Name of the variant, as the trainer finds it in CHARTERER_VARIANT."""
+    env: Annotated[tuple[VariantVariable, ...], Field(max_length=64, json_schema_extra=keyed_by("name"))] = ()
+    """Environment variables of the trainer's container, beside those of the template or in their place. Those that
+    Charterer sets stay as they are."""
+    args: (
+        Annotated[tuple[Annotated[str, Field(max_length=32_768)], ...], Field(max_length=256, json_schema_extra=ATOMIC)]
         | None
     ) = None
-    """Seconds without a cell after which the GPUs are given back. Absent: when to hold them longer costs more than to
-    wait for the next ones, as measured."""
+    """Arguments of the trainer's container, in the place of the template's. Absent: the template's."""
+    gpus: GpuRange | None = None
+    """The numbers of GPUs that the variant can use. Absent: those of the job."""
+    profile_name: _ProfileName | None = None
+    """Name of the SpeedupProfile that says how fast the variant is. Absent: the job's profileName, a dot, and the name
+    of the variant."""
 
-    def to_domain(self, record: InteractiveStatus | None) -> Interactive:
-        """What is asked for, with what is on record of it."""
-        kept = InteractiveStatus() if record is None else record
-        return Interactive(
-            asks=self.asks,
-            hourly=self.hourly,
-            idle_seconds=self.idle_seconds,
-            answered=kept.answered,
-            served=kept.served,
-            busy_cost=kept.busy_cost or ZERO,
-            idle_cost=kept.idle_cost or ZERO,
-        )
+    def to_domain(self, template: ClassId, widths: Widths) -> Variant:
+        """The variant. ``template``: the job's class; ``widths``: the job's."""
+        gpus = widths if self.gpus is None else self.gpus.to_domain()
+        name = self.profile_name or f"{template.name}.{self.name}"
+        return gpus.variant(self.name, ClassId(template.namespace, name))
 
 
 class ToldBottleneck(NamedTuple):
@@ -194,6 +190,11 @@ class TrainingJobSpec(ApiModel):
             "!has(self.interactive) || !has(self.targetCompletionTime)",
             "an interactive job has no end: leave targetCompletionTime or interactive out",
         ),
+        Rule(
+            "!has(self.variants) || size(self.variants) == 0 || (has(self.profileName) && !has(self.interactive))",
+            "variants need a profileName, under which their speeds are compared, and an interactive job has none: set "
+            "profileName, or leave variants out",
+        ),
     )
 
     gpus: GpuRange | None = None
@@ -252,14 +253,19 @@ class TrainingJobSpec(ApiModel):
     """Makes the job interactive: it gets GPUs when they are asked for, and gives them back when they are not used. Its
     pods are the worker that computes, and its process ends with each session; it is never moved meanwhile. Absent: the
     job runs to its end."""
+    variants: Annotated[tuple[VariantSpec, ...], Field(max_length=4, json_schema_extra=keyed_by("name"))] = ()
+    """Other ways to do the same training, of which Charterer chooses with the number of GPUs; the template as it stands
+    is one of them. A job that changes to another one is restarted, and has to go on from the same checkpoint. Their
+    speeds are compared in samples a second, and progress must be reported as a fraction of the job."""
 
     def to_domain(self, meta: ObjectMeta, record: TrainingJobRecord) -> DecodedJob:
         """The job. What is wrong with its template makes ``Job.invalid``, so that its runs stay in sight."""
         pod_gpus, problem = trainer_gpus(self.template), self._problem()
-        least = max(pod_gpus, 1)
-        refusal = problem
+        least, refusal = max(pod_gpus, 1), problem
         if record.invalid is not None and record.invalid.generation == meta.generation:
             refusal = record.invalid.message
+        class_id = ClassId(meta.namespace, self.profile_name) if self.profile_name else ClassId.of_job(JobId(meta.uid))
+        widths = Widths(least, least, least) if self.gpus is None else self.gpus.to_domain()
         job = Job(
             id=JobId(meta.uid),
             namespace=meta.namespace,
@@ -268,11 +274,9 @@ class TrainingJobSpec(ApiModel):
             resource_version=meta.resource_version,
             created=meta.created,
             budget=None,
-            class_id=ClassId(meta.namespace, self.profile_name)
-            if self.profile_name
-            else ClassId.of_job(JobId(meta.uid)),
+            class_id=class_id,
             weight=1.0,
-            widths=Widths(least, least, least) if self.gpus is None else self.gpus.to_domain(),
+            widths=widths,
             gpu_types=self.gpu_types,
             spot=self.spot_policy,
             resize=self.resize_policy,
@@ -308,6 +312,7 @@ class TrainingJobSpec(ApiModel):
             resized_from=None if record.resized_from is None else record.resized_from.to_domain(),
             stretches=tuple(stretch.to_domain() for stretch in record.stretches),
             interactive=None if self.interactive is None else self.interactive.to_domain(record.interactive),
+            variants=tuple([variant.to_domain(class_id, widths) for variant in self.variants]),
         )
         variables = (
             "" if problem else misleading_variables(self.template, in_place=self.resize_policy is ResizePolicy.IN_PLACE)

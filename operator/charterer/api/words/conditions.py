@@ -199,6 +199,10 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
         "The job names a SpeedupProfile that does not exist. It runs on its preferred number of GPUs.",
         "Let its jobs report (docs/progress.md), which creates it; or create it, or correct `spec.profileName`.",
     ),
+    "VariantContradicts": Meaning(
+        "The curves of a variant are in another unit than those of the job, or at numbers of GPUs that it cannot have.",
+        "Correct what the message names (docs/capacity/variants.md). Until then the variant is not used.",
+    ),
     "Readable": Meaning("The profile can be used; nothing was learned yet."),
     "SlowerThanItsClass": Meaning(
         "A step takes longer than on at least five other nodes that ran the class: it is the node, or the job's data.",

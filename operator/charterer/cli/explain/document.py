@@ -24,7 +24,7 @@ from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.jobs.job_cost import job_cost
 from charterer.domain.money import Money
 from charterer.domain.plan import Allocate, Verdict
-from charterer.domain.reasons.phrases import format_duration, format_money, name
+from charterer.domain.reasons.phrases import as_variant, format_duration, format_money, name
 from charterer.domain.reasons.sentences import sentence
 from charterer.domain.time import Instant, seconds_between
 from charterer.policy.budgets.demand import DEFAULT_WORK_SECONDS
@@ -94,6 +94,7 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
         blocks += [Paragraph(f"{sentence(late(name, wait))}.") for name, wait in late_pools(explanation).items()]
         blocks += [Paragraph(_left_alone(width)) for width in options.left_alone]
         blocks += [Paragraph(told) for told in slice_sentences(explanation)]
+        blocks += [Paragraph(f"Variant {unused.name} is no option: {unused.why}.") for unused in options.unused]
         blocks += _other_pools(explanation)
         blocks += _changes(explanation, options)
     blocks += _ruled_out(explanation.ruled_out)
@@ -318,7 +319,8 @@ def late_pools(explanation: Explanation) -> Mapping[PoolId, LaunchWait]:
 def _left_alone(width: LeftAlone) -> str:
     """Why a width is not among the options."""
     message = f": {width.message}" if width.message else ""
-    gpus = f"{count(width.gpus, 'GPU')} ({width.gpu_type}) {is_or_are(width.gpus)} no option"
+    what = f"{count(width.gpus, 'GPU')} ({width.gpu_type}){as_variant(width.variant)}"
+    gpus = f"{what} {is_or_are(width.gpus)} no option"
     if width.until is None:
         return f"{gpus}: a run of this job failed there{message}."
     return f"{gpus} until {formatting.when(width.until)}: a run of its class failed there{message}."

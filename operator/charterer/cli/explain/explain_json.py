@@ -48,6 +48,7 @@ def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
         "latePools": [late_pool_json(name, wait) for name, wait in late_pools(explanation).items()],
         "moreNodes": [_more_nodes(more) for more in more_nodes(explanation)],
         "leftAlone": None if options is None else [_left_alone(width) for width in options.left_alone],
+        "unusedVariants": {unused.name: unused.why for unused in options.unused} if options is not None else None,
         "changes": None if options is None else [_change(change) for change in options.changes],
     }
 
@@ -97,6 +98,7 @@ def _left_alone(width: LeftAlone) -> JsonValue:
     return {
         "gpuType": width.gpu_type,
         "gpus": width.gpus,
+        "variant": width.variant,
         "until": None if width.until is None else format_instant(width.until),
         "message": width.message,
     }

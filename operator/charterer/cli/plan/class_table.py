@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from charterer.cli.shared import formatting
 from charterer.cli.shared.plan_report import ClassRow
 from charterer.domain.job import SpotPolicy
-from charterer.domain.reasons.phrases import format_money
+from charterer.domain.reasons.phrases import as_variant, format_money
 from charterer.policy.options.menu_key import MenuKey
 from charterer.report.document import Block, DocumentTable, Heading, TableColumn, row
 from charterer.sentences import count
@@ -47,7 +47,7 @@ def _name(job_class: ClassRow, classes: Sequence[ClassRow]) -> str:
     name = _profile(job_class)
     alike = [other for other in classes if (other.budget, _profile(other)) == (job_class.budget, name)]
     terms = [f"weight {job_class.weight:g}"] if job_class.weight != 1.0 else []
-    for words in (_widths, _asked, _gpu_types, _slices, _shared, _spot, _resize, _failed):
+    for words in (_widths, _asked, _gpu_types, _slices, _shared, _spot, _resize, _failed, _variants):
         if len({words(other.menu) for other in alike}) > 1:
             terms.append(words(job_class.menu))
     if not name:
@@ -87,6 +87,11 @@ def _resize(menu: MenuKey) -> str:
     return "resized in place" if menu.fewest_pods else "restarted to resize"
 
 
+def _variants(menu: MenuKey) -> str:
+    tries = ", one of which it may try" if menu.tries else ""
+    return f"variants {', '.join(variant.name for variant in menu.variants)}{tries}" if menu.variants else "no variants"
+
+
 def _failed(menu: MenuKey) -> str:
-    widths = sorted(f"{gpus} on {pool}" for pool, gpus in menu.failed)
+    widths = sorted(f"{gpus} on {pool}{as_variant(variant)}" for pool, gpus, variant in menu.failed)
     return f"failed on {', '.join(widths)}" if widths else "never failed"

@@ -12,8 +12,9 @@ from charterer.controller.snapshot.job_work import total_work
 from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.budget import Budget
 from charterer.domain.ids import ClassId, PoolId
-from charterer.domain.job import Job, ResizePolicy, SpotPolicy, Widths
+from charterer.domain.job import Job, ResizePolicy, SpotPolicy
 from charterer.domain.jobs.finish import FinishKind
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.pool import CapacityType, Pool
 from charterer.domain.profile import DEFAULT_RESTART_SECONDS, Phase, Profile
 from charterer.domain.rental import Rental
@@ -138,7 +139,8 @@ class _HistoryBuilder:
         fraction = 1.0 if finish is not None else (job.progress.fraction or 0.0) if job.progress is not None else 0.0
         trusted = fraction >= TRUSTED_FRACTION
         until = now if finish is None else finish.at
-        work = total_work(job, profile, self._snapshot.gpu_types, fraction, until) if trusted else 0.0
+        profiles = [self._snapshot.profiles.get(class_id) for class_id in job.classes]
+        work = total_work(job, profiles, self._snapshot.gpu_types, fraction, until) if trusted else 0.0
         if finish is None:
             if not work:
                 raise _NotModelled(

@@ -11,8 +11,13 @@ from charterer.policy.nodes.pool_quota import LaunchWait
 
 
 def option_json(option: Option) -> dict[str, JsonValue]:
-    """An option by its pool, width and price."""
-    return {"pool": option.pool, "gpus": option.gpus, "hourly": option.price.decimal()}
+    """An option by its pool, width, variant and price."""
+    return {
+        "pool": option.pool,
+        "gpus": option.gpus,
+        "variant": option.variant,
+        "hourly": option.price.decimal(),
+    }
 
 
 def dollars_json(amount: float) -> str:

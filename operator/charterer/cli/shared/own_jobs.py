@@ -21,6 +21,7 @@ from charterer.cluster.paths import TRAINING_JOBS
 from charterer.domain.errors import InvalidObject
 from charterer.domain.job import Job
 from charterer.domain.plan import ReasonCode
+from charterer.domain.reasons.phrases import as_variant
 from charterer.domain.time import Instant, format_instant, seconds_between
 from charterer.policy.explain.alternatives import Rank
 from charterer.sentences import count, similar_names
@@ -143,7 +144,9 @@ def source_json(written: Instant | None) -> JsonValue:
 
 def in_words(option: ComparedOption) -> str:
     """``8 GPUs on a100``, or ``any on a100`` for a pool without an option."""
-    return f"any on {option.pool}" if option.gpus is None else f"{count(option.gpus, 'GPU')} on {option.pool}"
+    if option.gpus is None:
+        return f"any on {option.pool}"
+    return f"{count(option.gpus, 'GPU')} on {option.pool}{as_variant(option.variant or '')}"
 
 
 def compared_json(option: ComparedOption) -> JsonValue:
@@ -153,6 +156,7 @@ def compared_json(option: ComparedOption) -> JsonValue:
         "gpuType": option.gpu_type,
         "capacityType": None if option.capacity_type is None else str(option.capacity_type),
         "gpus": option.gpus,
+        "variant": option.variant or "",
         "hourly": None if option.hourly is None else option.hourly.decimal(),
         "chosen": option.verdict == Rank.CHOSEN,
         "secondsLeft": option.seconds_left,

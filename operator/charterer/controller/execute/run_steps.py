@@ -18,9 +18,10 @@ from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome
 from charterer.controller.template_trial import refusal
 from charterer.domain.ids import JobId
-from charterer.domain.job import Allocation, Job, Pod, ResizePolicy, Run, RunOutcome, run_number
+from charterer.domain.job import Allocation, Job, Pod, ResizePolicy, Run, RunOutcome
 from charterer.domain.jobs.group import first_group
 from charterer.domain.jobs.job_cost import resized, with_allocation, without_resize
+from charterer.domain.jobs.run_names import run_number
 from charterer.domain.jobs.sessions import ends_session, with_report, with_run_given, with_session_over
 from charterer.domain.plan import Allocate, ReasonCode, moves_with
 from charterer.domain.steps import (

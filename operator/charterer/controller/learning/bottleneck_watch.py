@@ -110,9 +110,10 @@ class BottleneckWatch:
         ]
         run = watched.reports.run
         computing = watched.reports.single_pod()
-        if computing is not None and job.class_id.has_profile:
+        variant = job.variant(job.allocation.option.variant)
+        if computing is not None and variant is not None and variant.class_id.has_profile:
             place = places[0]
-            step = Step(job.class_id, offering.gpu_type, place.gpus, watched.batch)
+            step = Step(variant.class_id, offering.gpu_type, place.gpus, watched.batch)
             self._history.learn(step, place.rental, computing.median)
             ratio = self._history.slowdown(step, place.rental)
             if ratio is not None:

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from charterer.domain.ids import ClassId
-from charterer.domain.job import Job, Widths
+from charterer.domain.job import Job
+from charterer.domain.jobs.variant import Variant
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.profile import SpeedCurve, ThroughputTable
 from charterer.domain.snapshot import Snapshot
 from charterer.estimate.declared import with_declared
@@ -20,9 +22,10 @@ from charterer.policy.options.speedup import throughput
 
 def digest(learner: Learner, class_id: ClassId, snapshot: Snapshot) -> Learned | None:
     """The class's profile; None while there is no unfinished job of the class, which says which widths matter."""
-    jobs = [job for job in snapshot.jobs.values() if job.class_id == class_id and job.finish is None]
+    jobs = [job for job in snapshot.jobs.values() if class_id in job.classes and job.finish is None]
     if not jobs:
         return None
+    asked = [each for job in jobs for each in job.ways if each.class_id == class_id]
     profile = snapshot.profiles.get(class_id)
     declared = () if profile is None else profile.declared
     ran = learner.widths_run(class_id)
@@ -30,7 +33,7 @@ def digest(learner: Learner, class_id: ClassId, snapshot: Snapshot) -> Learned |
     for gpu_type, size in nodes.items():
         learner.set_node_gpus(gpu_type, size)
     types = tuple(sorted(nodes.keys() | ran.keys()))
-    widths = _widths(jobs, nodes, snapshot, ran.values(), declared)
+    widths = _widths(asked, nodes, snapshot, ran.values(), declared)
     if not widths or not types:
         return None
     learned = _without_wide_slices(learner.profile(class_id, widths, types))
@@ -54,7 +57,7 @@ def _without_wide_slices(learned: Learned) -> Learned:
 
 def _nodes(jobs: Iterable[Job], snapshot: Snapshot) -> dict[str, int]:
     """GPUs of the largest node by GPU type, of the types that the class's jobs may use and a pool offers."""
-    wanted = [(frozenset(job.gpu_types), job.widths.slices, job.widths.shared_mib) for job in jobs]
+    wanted = [(frozenset(job.gpu_types), way.slices, way.shared_mib) for job in jobs for way in job.ways]
     largest: dict[str, int] = {}
     for pool in snapshot.pools.values():
         offering = pool.offering
@@ -63,13 +66,12 @@ def _nodes(jobs: Iterable[Job], snapshot: Snapshot) -> dict[str, int]:
     return largest
 
 
-def _range(jobs: Iterable[Job]) -> Widths:
-    widths = [job.widths for job in jobs]
-    return Widths(min(width.min for width in widths), widths[0].preferred, max(width.max for width in widths))
+def _range(asked: Sequence[Variant]) -> Widths:
+    return Widths(min(each.least for each in asked), asked[0].preferred, max(each.most for each in asked))
 
 
 def _widths(
-    jobs: Sequence[Job],
+    asked: Sequence[Variant],
     nodes: dict[str, int],
     snapshot: Snapshot,
     ran: Iterable[Sequence[int]],
@@ -77,11 +79,11 @@ def _widths(
 ) -> list[int]:
     """The numbers of GPUs that a curve has points at: those that pools offer, that have run and that are declared."""
     most = max((pool.max_nodes for pool in snapshot.pools.values()), default=1)
-    between = _range(jobs)
+    between = _range(asked)
     points = {gpus for widths in ran for gpus in widths}
     for gpu_type, size in nodes.items():
         points |= set(curve_widths(offered_widths(gpu_type, size, between, most), size))
-    points |= {job.widths.preferred for job in jobs}
+    points |= {each.preferred for each in asked}
     points |= {gpus for curve in declared if isinstance(curve.form, ThroughputTable) for gpus, _ in curve.form.points}
     return sorted(points)[:MOST_WIDTHS]
 

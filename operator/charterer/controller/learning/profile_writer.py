@@ -143,7 +143,7 @@ class ProfileWriter:
         self._collector.learn_sizes(snapshot)
         self._collector.learn_failures(snapshot)
         self._backoff.retain(self._collector.classes.keys())
-        named = {job.class_id for job in snapshot.jobs.values()}
+        named = {class_id for job in snapshot.jobs.values() for class_id in job.classes}
         for class_id in list(self._collector.classes):
             if self._backoff.pausing(class_id) or self._gone(class_id, named):
                 continue

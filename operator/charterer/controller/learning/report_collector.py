@@ -116,15 +116,16 @@ class ReportCollector:
         if offering is None:
             return None
         self.watch.handle_report(job, offering, snapshot.rentals, report, at)
-        if not job.class_id.has_profile:
+        class_id = _class_of_run(job)
+        if class_id is None or not class_id.has_profile:
             return None
-        profile = snapshot.profiles.get(job.class_id)
+        profile = snapshot.profiles.get(class_id)
         if report.index == 0 and job.has_all_pods() and _of_its_width(job, report):
             gpu_type = self._jobs_on_nodes.measured_type(job, offering, snapshot)
-            self._learn(job, profile, gpu_type, report, at)
+            self._learn(job, class_id, profile, gpu_type, report, at)
         if report.index == 0:
-            self._learn_changes(job, report, at)
-        return self._advice(job, profile, offering, report, at)
+            self._learn_changes(job, class_id, report, at)
+        return self._advice(job, class_id, profile, offering, report, at)
 
     def learn_models(self, snapshot: Snapshot) -> None:
         """Take what the owners say of the learned classes' models: a class that is at rest informs others too."""
@@ -134,12 +135,13 @@ class ReportCollector:
 
     def expect_runs(self, snapshot: Snapshot) -> None:
         """Declare the classes of unfinished jobs whose profiles say batch sizes and no curve: they have a prior."""
-        for job in snapshot.jobs.values():
-            profile = snapshot.profiles.get(job.class_id)
-            if profile is None or profile.batch is None or profile.declared or job.finish is not None:
+        wanted = [class_id for job in snapshot.jobs.values() if job.finish is None for class_id in job.classes]
+        for class_id in wanted:
+            profile = snapshot.profiles.get(class_id)
+            if profile is None or profile.batch is None or profile.declared:
                 continue
-            if job.class_id not in self.classes:
-                self._declare(job.class_id, profile, profile.batch.own)
+            if class_id not in self.classes:
+                self._declare(class_id, profile, profile.batch.own)
 
     def learn_sizes(self, snapshot: Snapshot) -> None:
         """Learn the sizes of jobs that have ended since; each counts once, by when it ended.
@@ -155,7 +157,8 @@ class ReportCollector:
             if job.finish.kind is not FinishKind.COMPLETE or job.finish.at <= (before[job.class_id] or 0):
                 continue
             reference = reference_throughput(profile)
-            work = total_work(job, profile, snapshot.gpu_types, 1.0, job.finish.at)
+            profiles = [snapshot.profiles.get(class_id) for class_id in job.classes]
+            work = total_work(job, profiles, snapshot.gpu_types, 1.0, job.finish.at)
             learning.through = job.finish.at
             if work and reference:
                 self.learner.completed(job.class_id, work * reference)
@@ -168,14 +171,19 @@ class ReportCollector:
         """
         oldest = after(snapshot.now, -FAILURES_KEPT_SECONDS)
         failed = [
-            (job.class_id, record)
+            (job, record)
             for job in snapshot.jobs.values()
             for record in job.records
             if record.outcome is RunOutcome.FAILED and record.until > oldest
         ]
-        for class_id, record in sorted(failed, key=lambda entry: entry[1].until):
-            if (learning := self.classes.get(class_id)) is not None:
-                self._count(learning, class_id, record, snapshot)
+        for job, record in sorted(failed, key=lambda entry: entry[1].until):
+            variant = job.variant(record.option.variant)
+            if variant is None:
+                continue
+            if variant.class_id not in self.classes and (like := self.learner.declared(job.class_id)) is not None:
+                self._declare(variant.class_id, snapshot.profiles.get(variant.class_id), like.own)
+            if (learning := self.classes.get(variant.class_id)) is not None:
+                self._count(learning, variant.class_id, record, snapshot)
         for class_id, learning in self.classes.items():
             ran = self.learner.widths_run(class_id) if learning.failed else {}
             over = [
@@ -211,7 +219,9 @@ class ReportCollector:
             for job_id in of_jobs.keys() - kept:
                 del of_jobs[job_id]
 
-    def _learn(self, job: Job, profile: Profile | None, gpu_type: str, report: ProgressReport, at: Instant) -> None:
+    def _learn(
+        self, job: Job, class_id: ClassId, profile: Profile | None, gpu_type: str, report: ProgressReport, at: Instant
+    ) -> None:
         """``gpu_type``: of which the report tells; empty where it tells of none."""
         allocation, seconds = job.trains_on, report.seconds_per_step
         if allocation is None or report.batch is None or seconds is None:
@@ -220,11 +230,11 @@ class ReportCollector:
         before, self._windows[job.id] = self._windows.get(job.id), window
         if before != window or not gpu_type:
             return
-        if not self._declare(job.class_id, profile, report.batch):
+        if not self._declare(class_id, profile, report.batch):
             return
         has_progress = report.done is not None
         observed = Observation(
-            class_id=job.class_id,
+            class_id=class_id,
             gpu_type=gpu_type,
             nodes=len(allocation.placements),
             gpus=allocation.option.gpus,
@@ -240,14 +250,14 @@ class ReportCollector:
         except ValueError as error:
             _log.info("report of %s/%s not learned from: %s", job.namespace, job.name, error)
         else:
-            learning = self.classes[job.class_id]
+            learning = self.classes[class_id]
             learning.changed = True
             checkpoint = _smoothed(learning.durations.checkpoint, report.checkpoint_seconds)
             learning.durations = learning.durations._replace(checkpoint=checkpoint)
 
-    def _learn_changes(self, job: Job, report: ProgressReport, at: Instant) -> None:
+    def _learn_changes(self, job: Job, class_id: ClassId, report: ProgressReport, at: Instant) -> None:
         """Learn how long the run took to its first step, from its first report, and how long a change in place took."""
-        learning, allocation = self.classes.get(job.class_id), job.allocation
+        learning, allocation = self.classes.get(class_id), job.allocation
         if allocation is None or (report.done is None and report.step is None):
             return
         last, known = job.progress, self._begun.get(job.id) == allocation.run
@@ -296,15 +306,21 @@ class ReportCollector:
         return learning.best[key]
 
     def _advice(
-        self, job: Job, profile: Profile | None, offering: Offering, report: ProgressReport, at: Instant
+        self,
+        job: Job,
+        class_id: ClassId,
+        profile: Profile | None,
+        offering: Offering,
+        report: ProgressReport,
+        at: Instant,
     ) -> int | None:
         """The best batch size now, or the reported one where that is as good; None before gradients were reported."""
         if profile is None or profile.batch is None or job.allocation is None:
             return None
         terms = profile.batch
-        if self.learner.declared(job.class_id) != terms or not self.learner.state(job.class_id).noise.reports:
+        if self.learner.declared(class_id) != terms or not self.learner.state(class_id).noise.reports:
             return None
-        best = self._best(job.class_id, offering.gpu_type, job.allocation.option.gpus, report.done or 0.0, at)
+        best = self._best(class_id, offering.gpu_type, job.allocation.option.gpus, report.done or 0.0, at)
         if report.batch is not None and 1.0 / _WORTH_CHANGING < best / report.batch < _WORTH_CHANGING:
             return min(report.batch, terms.largest)
         return best
@@ -328,6 +344,12 @@ def _terms(profile: Profile | None, before: BatchTerms | None, batch: int) -> Ba
         return profile.batch
     own = batch if before is None else before.own
     return BatchTerms(own, own, own)
+
+
+def _class_of_run(job: Job) -> ClassId | None:
+    """The class whose speed the present run has: of its variant; None where the spec no longer names that."""
+    variant = None if job.allocation is None else job.variant(job.allocation.option.variant)
+    return None if variant is None else variant.class_id
 
 
 def _offering(job: Job, run: int, snapshot: Snapshot) -> Offering | None:

@@ -8,8 +8,10 @@ from charterer.domain.ids import PoolId
 from charterer.domain.job import Job
 from charterer.domain.option import Option
 from charterer.domain.profile import DEFAULT_RESTART_SECONDS, Profile
+from charterer.domain.reports.progress import TRUSTED_FRACTION
 from charterer.domain.time import Instant, seconds_between
 from charterer.policy.options.speedup import speed
+from charterer.policy.options.variants import has_curve, measuring_profile, paced, reference_in
 from charterer.policy.solve.bisection import bisect
 
 _HALVINGS = 30
@@ -19,15 +21,37 @@ _Span = tuple[Sequence[float], float]
 """Speed in each phase, and seconds."""
 
 
-def total_work(job: Job, profile: Profile | None, gpu_types: Mapping[PoolId, str], done: float, now: Instant) -> float:
+def remaining_work(
+    job: Job, profiles: Sequence[Profile | None], gpu_types: Mapping[PoolId, str], now: Instant
+) -> float | None:
+    """Expected work left, in seconds of the reference option.
+
+    From TRUSTED_FRACTION on, the job's own progress says how much work it is: done / fraction. Before that its class's
+    mean does, less the fraction reported as done. A job that reports nothing has its class's mean left, however old.
+    ``profiles``: of the job's ``classes``.
+    """
+    mean = None if profiles[0] is None else profiles[0].mean_work
+    fraction = None if job.progress is None else job.progress.fraction
+    if fraction is None:
+        return mean
+    if fraction >= TRUSTED_FRACTION:
+        total = total_work(job, profiles, gpu_types, fraction, now)
+        if total > 0.0:
+            return total * (1 - fraction)
+    return None if mean is None else mean * (1 - fraction)
+
+
+def total_work(
+    job: Job, profiles: Sequence[Profile | None], gpu_types: Mapping[PoolId, str], done: float, now: Instant
+) -> float:
     """Work of the whole job in seconds of the reference option, when the fraction ``done`` (above 0) of it is done.
 
     0.0 where its runs have had no time yet. The restart of each run is subtracted, once, however often it was resized.
     A run that is not on record counts up to its last report, since the fraction is that of its time, also when it was
     told to stop. Where curves were learned, a run has the speeds that its option has by now: those it was started with
-    may have been no more than a guess. ``gpu_types``: of the pools.
+    may have been no more than a guess. ``profiles``: of the job's ``classes``; ``gpu_types``: of the pools.
     """
-    restart = DEFAULT_RESTART_SECONDS if profile is None else profile.restart_seconds
+    known = _KnownSpeeds(job, profiles, gpu_types)
     spans = [(record.option, record.since, record.until) for record in job.records]
     current = job.trains_on
     progress = job.progress
@@ -38,21 +62,45 @@ def total_work(job: Job, profile: Profile | None, gpu_types: Mapping[PoolId, str
             if given is not None and given.run == progress.run
         ]
     timed = [
-        (_speeds(option, profile, gpu_types), max(seconds_between(since, until) - restart, 0.0))
+        (known.speeds(option), max(seconds_between(since, until) - known.restart(option), 0.0))
         for option, since, until in spans
     ]
-    timed += [(_speeds(stretch.option, profile, gpu_types), stretch.seconds) for stretch in job.stretches]
-    ends = (1.0,) if profile is None or not profile.reports else tuple(phase.until for phase in profile.phases)
-    return _total([span for span in timed if span[1] > 0.0], ends, done)
+    timed += [(known.speeds(stretch.option), stretch.seconds) for stretch in job.stretches]
+    return _total([span for span in timed if span[1] > 0.0], known.ends, done)
 
 
-def _speeds(option: Option, profile: Profile | None, gpu_types: Mapping[PoolId, str]) -> Sequence[float]:
-    """The speed in each phase; a declared profile has one phase, with the speed that the option was chosen for."""
-    if profile is None or not profile.reports:
-        return (option.speed,)
-    gpu_type = gpu_types.get(option.pool, "")
-    speeds = [speed(profile, phase, gpu_type, option.gpus) for phase in range(len(profile.phases))]
-    return [option.speed if value is None else value for value in speeds]
+class _KnownSpeeds:
+    """The speeds of a job's options by what is known now, in phases that end at ``ends``."""
+
+    def __init__(self, job: Job, profiles: Sequence[Profile | None], gpu_types: Mapping[PoolId, str]) -> None:
+        self._job = job
+        self._of_class = dict(zip(job.classes, profiles, strict=True))
+        self._measure = measure = measuring_profile(profiles)
+        self._gpu_types = gpu_types
+        learned = measure is not None and measure.reports
+        self.ends = tuple(phase.until for phase in measure.phases) if measure is not None and learned else (1.0,)
+
+    def restart(self, option: Option) -> float:
+        """Seconds of a run's restart."""
+        profile = self._profile(option)
+        return DEFAULT_RESTART_SECONDS if profile is None else profile.restart_seconds
+
+    def speeds(self, option: Option) -> Sequence[float]:
+        """The speed in each phase; a declared class has one phase, with the speed that the option was chosen for.
+
+        Not so of a variant: what it was chosen for is by a reference that may be another one by now.
+        """
+        profile, measure = self._profile(option), self._measure
+        if profile is None or measure is None or not (profile.reports or (option.variant and has_curve(profile))):
+            return (option.speed,) * len(self.ends)
+        gpu_type, reference = self._gpu_types.get(option.pool, ""), reference_in(profile, measure)
+        in_phases = paced(profile, self.ends)
+        speeds = [speed(in_phases, phase, gpu_type, option.gpus, reference) for phase in range(len(self.ends))]
+        return [option.speed if value is None else value for value in speeds]
+
+    def _profile(self, option: Option) -> Profile | None:
+        variant = self._job.variant(option.variant)
+        return None if variant is None else self._of_class[variant.class_id]
 
 
 def _total(spans: Sequence[_Span], ends: Sequence[float], done: float) -> float:

@@ -15,12 +15,17 @@ from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.correlated_pools import with_correlated_launches
 from charterer.controller.snapshot.doubts import Suspicion, doubts, not_believed, rented_nodes, suspicions
 from charterer.controller.snapshot.hazards import with_hazards
-from charterer.controller.snapshot.job_work import total_work
+from charterer.controller.snapshot.job_work import remaining_work
 from charterer.controller.snapshot.node_notices import node_notices, with_notices
 from charterer.controller.snapshot.offers import trusted, with_offer
 from charterer.controller.snapshot.paid_prices import paid, recorded_segments
 from charterer.controller.snapshot.payers import overlaps_of, payers_of
-from charterer.controller.snapshot.problems import with_misleading_variables, without_profile, without_weight
+from charterer.controller.snapshot.problems import (
+    with_contradicting_variants,
+    with_misleading_variables,
+    without_profile,
+    without_weight,
+)
 from charterer.controller.snapshot.refusal_scope import with_refusals_in_scope
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
@@ -29,7 +34,7 @@ from charterer.domain.job import Job, Pod, Run
 from charterer.domain.pool import Pool, Survey
 from charterer.domain.profile import Profile
 from charterer.domain.reports.bottleneck import Bottleneck, of_run
-from charterer.domain.reports.progress import TRUSTED_FRACTION, Progress
+from charterer.domain.reports.progress import Progress
 from charterer.domain.snapshot import Node, Orphan, Snapshot
 from charterer.domain.time import Instant
 from charterer.incremental import Memo
@@ -90,6 +95,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
             *without_profile(state, jobs, profiles),
             *memo(without_weight, state.jobs, payers),
             *memo(with_misleading_variables, state.jobs),
+            *memo(with_contradicting_variants, jobs, profiles),
             *memo(not_believed, jobs),
         ),
         orphans=memo(_orphans, state.runs, decoded, state.problems, payers),
@@ -109,7 +115,8 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
 class _JobParts(NamedTuple):
     """All that a job is joined from.
 
-    ``refusal``: as in ClusterState, empty where the template was accepted. ``clock``: see ``_ahead``.
+    ``refusal``: as in ClusterState, empty where the template was accepted. ``profiles``: of its ``classes``.
+    ``clock``: see ``_ahead``.
     """
 
     decoded: DecodedJob
@@ -119,7 +126,7 @@ class _JobParts(NamedTuple):
     progress: Progress | None
     has_service: bool
     refusal: str | None
-    profile: Profile | None
+    profiles: tuple[Profile | None, ...]
     clock: Instant | None
     suspected: tuple[Suspicion, ...]
     bottlenecks: tuple[Bottleneck, ...]
@@ -194,7 +201,7 @@ def _job_parts(
         progress,
         bool(has_service),
         "" if trial is None else trial[0],
-        profiles.get(job.class_id),
+        tuple([profiles.get(class_id) for class_id in job.classes]),
         clock,
         suspected or (),
         bottlenecks or (),
@@ -212,7 +219,7 @@ def _joined(parts: _JobParts, gpu_types: tuple[tuple[PoolId, str], ...]) -> Job:
         job,
         budget=parts.budget,
         weight=parts.weight,
-        remaining=_remaining(job, parts.profile, dict(gpu_types), now),
+        remaining=remaining_work(job, parts.profiles, dict(gpu_types), now),
         runs=parts.runs,
         has_service=parts.has_service,
         invalid=job.invalid or parts.refusal or "",
@@ -228,23 +235,6 @@ def _gpu_types(pools: Mapping[PoolId, Pool]) -> tuple[tuple[PoolId, str], ...]:
 
 def _latest(recorded: Progress | None, reported: Progress | None) -> Progress | None:
     return recorded if reported is None or (recorded is not None and recorded.at > reported.at) else reported
-
-
-def _remaining(job: Job, profile: Profile | None, gpu_types: Mapping[PoolId, str], now: Instant) -> float | None:
-    """Expected work left, in seconds of the reference option.
-
-    From TRUSTED_FRACTION on, the job's own progress says how much work it is: done / fraction. Before that its class's
-    mean does, less the fraction reported as done. A job that reports nothing has its class's mean left, however old.
-    """
-    mean = None if profile is None else profile.mean_work
-    fraction = None if job.progress is None else job.progress.fraction
-    if fraction is None:
-        return mean
-    if fraction >= TRUSTED_FRACTION:
-        total = total_work(job, profile, gpu_types, fraction, now)
-        if total > 0.0:
-            return total * (1 - fraction)
-    return None if mean is None else mean * (1 - fraction)
 
 
 # --- pools and profiles ----------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from charterer.domain.errors import Problem
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import Job
 from charterer.domain.profile import Profile
+from charterer.policy.options.variants import has_curve, measuring_profile, units_differ, widths_differ
 from charterer.sentences import count, did_you_mean
 
 PROFILE_NAME: Final = "spec.profileName"
@@ -48,6 +49,22 @@ def without_weight(jobs: Mapping[ObjectKey, DecodedJob], payers: Mapping[str, Bu
             )
             field, reason = "spec.priorityClassName", "PriorityClassUnknown"
             problems.append(Problem("TrainingJob", job.namespace, job.name, field, reason, message))
+    return problems
+
+
+def with_contradicting_variants(jobs: Mapping[JobId, Job], profiles: Mapping[ClassId, Profile]) -> Sequence[Problem]:
+    """Problems of jobs of which a variant's curves are in another unit, or at widths that it cannot have."""
+    problems: list[Problem] = []
+    for job in jobs.values():
+        measure = measuring_profile([profiles.get(class_id) for class_id in job.classes]) if job.variants else None
+        for index, variant in enumerate(job.variants if measure is not None else ()):
+            profile = profiles.get(variant.class_id)
+            if profile is None or measure is None or not has_curve(profile):
+                continue
+            message = units_differ(variant.name, profile, measure) or widths_differ(variant, profile)
+            if message:
+                field = f"spec.variants[{index}]"
+                problems.append(Problem("TrainingJob", job.namespace, job.name, field, "VariantContradicts", message))
     return problems
 
 

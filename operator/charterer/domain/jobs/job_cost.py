@@ -87,7 +87,7 @@ def without_resize(job: Job, until: Instant) -> Job:
 
 
 def _alike(one: Option, other: Option) -> bool:
-    return (one.pool, one.gpus, one.resource) == (other.pool, other.gpus, other.resource)
+    return (one.pool, one.gpus, one.resource, one.variant) == (other.pool, other.gpus, other.resource, other.variant)
 
 
 def _run_cost(run: RunRecord | Allocation, start: Instant, end: Instant, rentals: Mapping[RentalId, Rental]) -> Money:

@@ -209,7 +209,14 @@ class SpotNotAllowed:
     """Its owner no longer allows nodes that the cloud may take back."""
 
 
-Forbidden = WidthNotAllowed | GpuTypeNotAllowed | SliceNotAllowed | SpotNotAllowed
+@dataclass(frozen=True, slots=True)
+class VariantNotAllowed:
+    """Its owner no longer names the variant that it runs."""
+
+    variant: str
+
+
+Forbidden = WidthNotAllowed | GpuTypeNotAllowed | SliceNotAllowed | SpotNotAllowed | VariantNotAllowed
 """Why a job's owner no longer allows where it runs."""
 
 

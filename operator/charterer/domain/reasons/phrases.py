@@ -23,13 +23,19 @@ def format_money(amount: float) -> str:
 
 
 def name(option: Option) -> str:
-    """``8 GPUs on a100``, ``a 1g.10gb slice on a100-small``, ``a shared GPU on a100-mps``."""
-    return f"{part(option.slice) if option.slice else count(option.gpus, 'GPU')} on {option.pool}"
+    """``8 GPUs on a100``, ``a 1g.10gb slice on small``, ``a shared GPU on a100-mps``, ``1 GPU on a100 (outofcore)``."""
+    what = part(option.slice) if option.slice else count(option.gpus, "GPU")
+    return f"{what} on {option.pool}{as_variant(option.variant)}"
 
 
 def part(profile: str) -> str:
     """``a 1g.10gb slice``, ``a shared GPU``."""
     return "a shared GPU" if sharers(profile) > 1 else f"a {profile} slice"
+
+
+def as_variant(variant: str) -> str:
+    """The variant of a job after what it has; empty for the template as it stands."""
+    return f" ({variant})" if variant else ""
 
 
 def all_nodes(nodes: int, by_group: bool) -> str:

@@ -143,6 +143,11 @@ def _(job: of.WidthNotAllowed) -> str:
 
 
 @tell.register
+def _(job: of.VariantNotAllowed) -> str:
+    return f"spec.variants no longer names {job.variant}"
+
+
+@tell.register
 def _(job: of.GpuTypeNotAllowed) -> str:
     return f"spec.gpuTypes no longer names {job.gpu_type}"
 

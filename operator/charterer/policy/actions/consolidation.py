@@ -16,7 +16,7 @@ alone unless it has a single job: it is likely to be filled, or to be emptier so
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from charterer.domain.ids import JobId, PoolId, RentalId
 from charterer.domain.job import Placement
@@ -249,7 +249,7 @@ class Consolidation:
             return here
         stage = menu.stages[menu.phase(job_position(job, self._assignment(occupant).group.work).done)]
         options = {key_of(option): option for option in stage}
-        there, now = options.get((pool, here.gpus, here.resource)), options.get(key_of(here))
+        there, now = options.get(key_of(replace(here, pool=pool))), options.get(key_of(here))
         return there if there is not None and now is not None and there.speed >= now.speed else None
 
     def _go(self, relocation: _Relocation, rental: RentalId, saved: float, part: float) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from math import inf
 
 from charterer.domain.ids import JobId, RentalId
-from charterer.domain.job import Job, Run, run_name
+from charterer.domain.job import Job, Run
 from charterer.domain.jobs.group import TrainingGroup
+from charterer.domain.jobs.run_names import run_name
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import InstanceState
 from charterer.domain.reasons import facts_of_jobs as of_jobs

@@ -23,6 +23,7 @@ from charterer.policy.nodes.rental_index import BudgetPool, RentalIndex, rental_
 from charterer.policy.options.market import Market, market_of
 from charterer.policy.options.menu import Menus
 from charterer.policy.options.option_value import OptionValues
+from charterer.policy.options.variants import trying_jobs
 from charterer.policy.options.width_backoff import quarantined_widths
 
 
@@ -48,7 +49,8 @@ class PlanInputs:
 
 def plan_inputs(snapshot: Snapshot, memo: Memo) -> PlanInputs:
     """Gather the inputs; what did not change since the memo's last turn is the same object."""
-    facts = memo.each(job_facts, snapshot.jobs, frozenset(snapshot.profiles))
+    trying = trying_jobs(snapshot.jobs.values(), snapshot.profiles)
+    facts = memo.each(job_facts, snapshot.jobs, frozenset(snapshot.profiles), trying)
     groups = job_groups(facts, memo)
     menus = _menus(snapshot, groups, memo)
     groups = {

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from charterer.domain.ids import PoolId, Rate
 from charterer.domain.job import Job, RunOutcome
+from charterer.domain.jobs.variant import Variant
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Verdict
@@ -24,6 +25,7 @@ from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.reasons import to_the_end
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.speed_evidence import Basis, basis, reports
+from charterer.policy.explain.unused_variants import UnusedVariant, unused_variants
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import JobPosition, OptionValues, Projection
 from charterer.policy.options.width_backoff import quarantines, untested
@@ -98,6 +100,7 @@ class LeftAlone:
     gpus: int
     until: Instant | None
     message: str
+    variant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +108,9 @@ class Alternatives:
     """All options of a job, cheapest first, and what would have to change for the nearest faster and slower one.
 
     ``known_work``: whether what is left is known, or its class's mean is taken for it. ``left_alone``: widths that it
-    asks for and may not have. ``assumed``: where nothing is measured, each GPU type's speed relative to the fastest one
-    by their data sheets; empty if there is only one type.
+    asks for and may not have. ``unused``: variants that are no option, each with the reason.
+    ``assumed``: where nothing is measured, each GPU type's speed relative to the fastest one by their data sheets;
+    empty if there is only one type.
     """
 
     rows: tuple[Alternative, ...]
@@ -115,6 +119,7 @@ class Alternatives:
     known_work: bool
     changes: tuple[WinningChange, ...]
     left_alone: tuple[LeftAlone, ...]
+    unused: tuple[UnusedVariant, ...]
     assumed: Mapping[str, RelativeSpeed]
 
 
@@ -167,7 +172,8 @@ def alternatives(job: Job, verdict: Verdict, budget: Comparison) -> Alternatives
         position=weighing.position,
         known_work=job.remaining is not None,
         changes=tuple([weighing.change(row) for row in nearest if row is not None]),
-        left_alone=_left_alone(job, snapshot),
+        left_alone=tuple([each for variant in job.ways for each in _left_alone(job, variant, snapshot)]),
+        unused=unused_variants(job, weighing.assignment.group.menu, budget.solution),
         assumed={} if weighing.assignment.group.menu.known else _assumed(rows, snapshot),
     )
 
@@ -184,22 +190,23 @@ def _assumed(rows: Sequence[Alternative], snapshot: Snapshot) -> Mapping[str, Re
     return relative_speeds(types) if len(types) > 1 else {}
 
 
-def _left_alone(job: Job, snapshot: Snapshot) -> tuple[LeftAlone, ...]:
-    profile = snapshot.profiles.get(job.class_id)
+def _left_alone(job: Job, variant: Variant, snapshot: Snapshot) -> tuple[LeftAlone, ...]:
+    profile, name = snapshot.profiles.get(variant.class_id), variant.name
     if profile is None:
         return ()
     found = {
-        (failed.gpu_type, failed.gpus): LeftAlone(failed.gpu_type, failed.gpus, until, failed.message)
+        (failed.gpu_type, failed.gpus): LeftAlone(failed.gpu_type, failed.gpus, until, failed.message, name)
         for failed, until in quarantines(profile, snapshot.now)
-        if job.widths.min <= failed.gpus <= job.widths.max
-        and may_use(failed.gpu_type, job.gpu_types, job.widths.slices, job.widths.shared_mib)
+        if variant.least <= failed.gpus <= variant.most
+        and may_use(failed.gpu_type, job.gpu_types, variant.slices, variant.shared_mib)
     }
     for record in job.records if job.failures else ():
         pool = snapshot.pools.get(record.option.pool)
-        if record.outcome is RunOutcome.FAILED and pool is not None and pool.offering is not None:
+        failed = record.outcome is RunOutcome.FAILED and record.option.variant == name
+        if failed and pool is not None and pool.offering is not None:
             width = pool.offering.gpu_type, record.option.gpus
             if untested(profile, frozenset({width})):
-                found[width] = LeftAlone(*width, None, record.message)
+                found[width] = LeftAlone(*width, None, record.message, name)
     return tuple(found[width] for width in sorted(found))
 
 
@@ -264,7 +271,8 @@ class _Weighing:
         gpu_type = "" if pool is None or pool.offering is None else pool.offering.gpu_type
         rank, price = _rank(here.seconds - projection.seconds, projection.dollars - here.dollars, worth)
         chosen = key_of(option) == key_of(self._chosen)
-        profile = self._snapshot.profiles.get(self._job.class_id)
+        variant = self._job.variant(option.variant)
+        profile = None if variant is None else self._snapshot.profiles.get(variant.class_id)
         return Alternative(
             option=option,
             seconds=projection.seconds,

@@ -11,19 +11,31 @@ GroupKey = tuple[ClassId, MenuKey, float]
 """Class, what decides the menu, and weight."""
 
 
-def menu_key(job: Job, classes: frozenset[ClassId]) -> MenuKey:
-    """The key of a job's menu. ``classes``: those that have a profile."""
+def menu_key(job: Job, classes: frozenset[ClassId], tries: bool = False) -> MenuKey:
+    """The key of a job's menu. ``classes``: those that have a profile; ``tries``: see ``MenuKey``."""
     known = job.class_id if job.class_id in classes else None
     widths, failed = job.widths, NOWHERE
-    if known is not None and job.failures:
+    if (known is not None or job.variants) and job.failures:
         ended = (record.option for record in job.records if record.outcome is RunOutcome.FAILED)
-        failed = frozenset((option.pool, option.gpus) for option in ended)
-    numbers = widths.min, widths.preferred, widths.max
-    return MenuKey(known, *numbers, job.gpu_types, job.spot, fewest_pods(job), failed, widths.slices, widths.shared_mib)
+        failed = frozenset((option.pool, option.gpus, option.variant) for option in ended)
+    return MenuKey(
+        known,
+        widths.min,
+        widths.preferred,
+        widths.max,
+        job.gpu_types,
+        job.spot,
+        fewest_pods(job),
+        failed,
+        widths.slices,
+        widths.shared_mib,
+        job.variants,
+        tries,
+    )
 
 
-def group_key(job: Job, classes: frozenset[ClassId]) -> GroupKey:
+def group_key(job: Job, classes: frozenset[ClassId], tries: bool = False) -> GroupKey:
     """Which group a job belongs to; jobs without a profile that are alike are one group, whatever their uid."""
-    key = menu_key(job, classes)
+    key = menu_key(job, classes, tries)
     class_id = job.class_id if key.class_id is not None else NO_PROFILE
     return class_id, key, job.weight

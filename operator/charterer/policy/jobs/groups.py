@@ -136,7 +136,8 @@ def stop_some(group: JobGroup, stopped: Container[JobId], classes: frozenset[Cla
         return group
 
     def told(facts: JobFacts) -> JobFacts:
-        return job_facts(told_to_stop(facts.job), classes) if facts.job.id in stopped else facts
+        trying = frozenset([facts.job.id]) if facts.key[1].tries else frozenset()
+        return job_facts(told_to_stop(facts.job), classes, trying) if facts.job.id in stopped else facts
 
     return job_group(tuple([told(facts) for facts in group.members]))
 

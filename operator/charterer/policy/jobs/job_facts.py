@@ -66,13 +66,13 @@ class JobFacts:
         )
 
 
-def job_facts(job: Job, classes: frozenset[ClassId]) -> JobFacts:
-    """The facts of a job; ``classes``: those that have a profile."""
+def job_facts(job: Job, classes: frozenset[ClassId], trying: frozenset[JobId] = frozenset()) -> JobFacts:
+    """The facts of a job; ``classes``: those that have a profile; ``trying``: see ``variants.trying_jobs``."""
     allocation = job.allocation
     return JobFacts(
         job=job,
         order=(job.created, job.id),
-        key=group_key(job, classes),
+        key=group_key(job, classes, job.id in trying),
         statistics=job.statistics,
         refused=not_wanted(job),
         settled=settled(job),

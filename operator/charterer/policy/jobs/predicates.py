@@ -130,12 +130,15 @@ def must_move(job: Job, market: Market) -> of.Forbidden | None:
     if job.allocation is None or job.resize is ResizePolicy.NEVER:
         return None
     option = job.allocation.option
-    if not job.widths.min <= option.gpus <= job.widths.max:
-        return of.WidthNotAllowed(option.gpus, job.widths.min, job.widths.max)
+    variant = job.variant(option.variant)
+    if variant is None:
+        return of.VariantNotAllowed(option.variant)
+    if not variant.least <= option.gpus <= variant.most:
+        return of.WidthNotAllowed(option.gpus, variant.least, variant.most)
     offer = market.offers.get(option.pool)
     if offer is None or not offer.gpu_type:
         return None
-    if not takes_part(offer.gpu_type, job.widths.slices, job.widths.shared_mib):
+    if not takes_part(offer.gpu_type, variant.slices, variant.shared_mib):
         return of.SliceNotAllowed(slice_profile(offer.gpu_type))
     if not names_type(job.gpu_types, offer.gpu_type):
         return of.GpuTypeNotAllowed(offer.gpu_type)

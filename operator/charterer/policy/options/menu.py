@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from charterer.domain.ids import ClassId, PoolId, Rate
@@ -16,7 +16,15 @@ from charterer.incremental import Remember, directly
 from charterer.policy.options.ceiling import default_ceiling, usual_dollars
 from charterer.policy.options.market import Market, market, market_of
 from charterer.policy.options.menu_key import MenuKey
-from charterer.policy.options.sources import OptionSource, WholeWidths, curves_of
+from charterer.policy.options.sources import Curves, OptionSource, WholeWidths, curves_of
+from charterer.policy.options.variants import (
+    ClassKnowledge,
+    has_curve,
+    measuring_profile,
+    paced,
+    reference_in,
+    units_differ,
+)
 from charterer.policy.options.width_backoff import QuarantinedWidths, untested
 from charterer.policy.solve.hull import Hull, hull, path_hull
 from charterer.policy.solve.phase_dp import InPlaceResize, OptionTable
@@ -68,46 +76,96 @@ def build_menu(
     explore: bool = False,
     quarantined: QuarantinedWidths = _NONE,
     source: OptionSource = SOURCE,
+    others: tuple[ClassKnowledge, ...] = (),
 ) -> Menu:
-    """The options of the jobs with one key.
+    """The options of the jobs with one key. ``others``: what is known of the classes of their variants.
 
-    Where the class has a curve for none of the GPU types, the menu is the preferred width alone (or the widest below it
+    Where no class has a curve for any of the GPU types, the menu is the preferred width alone (or the widest below it
     that is offered): never wider before something is known of it, and never wider than ``TRIAL_STEP`` times that before
-    the class has reported. GPU types without a curve are not mixed with types
-    that have one. ``explore``: widths to try are as fast as may be hoped. ``quarantined`` widths of the class, and
+    the class has reported. GPU types and variants without a curve are not mixed with those that have one, but for those
+    that are tried. ``explore``: widths to try are as fast as may be hoped. ``quarantined`` widths of the class, and
     those on which the jobs failed themselves, are left out unless nothing else is left.
     """
+    measure = measuring_profile([profile, *[other.profile for other in others]])
     curves = curves_of(profile, explore)
-    avoided = quarantined | _failed(key, profile, market)
+    avoided = quarantined | _failed(key, "", profile, market)
     everything = list(source.candidates(key, market, curves))
     candidates = [candidate for candidate in everything if (candidate.gpu_type, candidate.gpus) not in avoided]
+    restart = curves.restart_seconds
+    for variant, other in zip(key.variants, others, strict=True):
+        if measure is not None and other.profile is not None and has_curve(other.profile):
+            of_variant = _variant_curves(variant.name, other.profile, other.explore, measure, profile)
+            restart = max(restart, of_variant.restart_seconds)
+            avoided = other.quarantined | _failed(key, variant.name, other.profile, market)
+            found = [each for each in source.candidates(key.of(variant), market, of_variant) if each.known]
+            candidates += [each for each in found if (each.gpu_type, each.gpus) not in avoided]
     if not any(candidate.known for candidate in candidates):
         candidates = everything
-    known = [candidate.stages for candidate in candidates if candidate.known]
-    rigid = key.least == key.most
-    if profile is not None and known:
-        stages = tuple(zip(*known, strict=True))
-        until = tuple(phase.until for phase in profile.phases)
+    stages_of = [candidate.stages for candidate in candidates if candidate.known]
+    rigid = key.least == key.most and not key.variants
+    if measure is not None and stages_of:
+        own = [stages[0] for stages in stages_of if not stages[0].variant] or [stages[0] for stages in stages_of]
+        usual = usual_dollars([stages[0] for stages in stages_of], key.preferred)
+        if key.tries and explore:
+            stages_of += _to_try(key, others, stages_of, market, source)
+        stages = tuple(zip(*stages_of, strict=True))
+        until = tuple(phase.until for phase in measure.phases)
         nodes = {offer.pool: offer.gpus_per_node for offer, _ in market.open_to(key)}
-        in_place = InPlaceResize(profile.resize_seconds, nodes, key.fewest_pods) if key.fewest_pods else None
-        table = OptionTable.of(stages, curves.restart_seconds, in_place)
-        ceiling, usual = default_ceiling(stages[0], key.preferred), usual_dollars(stages[0], key.preferred)
-        return Menu(stages, until, (), True, rigid, table, ceiling, usual)
+        resize = (profile or measure).resize_seconds
+        in_place = InPlaceResize(resize, nodes, key.fewest_pods) if key.fewest_pods else None
+        table = OptionTable.of(stages, restart, in_place)
+        return Menu(stages, until, (), True, rigid, table, default_ceiling(own, key.preferred), usual)
     options = [candidate.stages[0] for candidate in candidates]
     widest = max([option.gpus for option in options], default=0)
     chosen = tuple(option for option in options if option.gpus == widest)
     narrower = tuple(option for option in options if option.gpus < widest)
-    table = OptionTable.of((chosen,), curves.restart_seconds)
+    table = OptionTable.of((chosen,), restart)
     ceiling, usual = default_ceiling(chosen, key.preferred), usual_dollars(chosen, key.preferred)
     return Menu((chosen,), (1.0,), narrower, False, rigid, table, ceiling, usual)
 
 
-def _failed(key: MenuKey, profile: Profile | None, market: Market) -> QuarantinedWidths:
-    """Widths on which the jobs failed before their class was measured there."""
-    if profile is None or not key.failed:
-        return _NONE
-    offers = [(market.offers.get(pool), gpus) for pool, gpus in key.failed]
-    return untested(profile, frozenset(("" if offer is None else offer.gpu_type, gpus) for offer, gpus in offers))
+def _variant_curves(name: str, profile: Profile, explore: bool, measure: Profile, template: Profile | None) -> Curves:
+    """The curves of a variant in the phases of the class that measures; none where its unit is another one."""
+    if units_differ(name, profile, measure):
+        return Curves(None, {}, variant=name)
+    curves = curves_of(profile, explore)
+    hoped = profile if curves.profile is None else curves.profile
+    work = None if template is None else template.mean_work
+    in_phases = replace(paced(hoped, [phase.until for phase in measure.phases]), mean_work=work)
+    return Curves(in_phases, curves.trials, reference_in(profile, measure), name)
+
+
+def _to_try(
+    key: MenuKey,
+    others: Iterable[ClassKnowledge],
+    stages: Sequence[tuple[Option, ...]],
+    market: Market,
+    source: OptionSource,
+) -> list[tuple[Option, ...]]:
+    """Variants without a curve, as fast in each phase as the fastest option of ``stages``: in each pool one width."""
+    hope = [max(option.speed for option in stage) for stage in zip(*stages, strict=True)]
+    found: list[tuple[Option, ...]] = []
+    for variant, other in zip(key.variants, others, strict=True):
+        if has_curve(other.profile):
+            continue
+        avoided = other.quarantined | _failed(key, variant.name, None, market)
+        widest: dict[PoolId, Option] = {}
+        for each in source.candidates(key.of(variant), market, Curves(None, {}, variant=variant.name)):
+            if (each.gpu_type, each.gpus) not in avoided:
+                widest[each.stages[0].pool] = each.stages[0]
+        for option in widest.values():
+            kept = 1.0 if option.interruptions is None else option.interruptions.kept
+            found.append(tuple(replace(option, speed=speed * kept, trial=True) for speed in hope))
+    return found
+
+
+def _failed(key: MenuKey, variant: str, profile: Profile | None, market: Market) -> QuarantinedWidths:
+    """Widths on which the jobs failed before the class of the variant was measured there."""
+    offers = [(market.offers.get(pool), gpus) for pool, gpus, name in key.failed if name == variant]
+    widths = frozenset(("" if offer is None else offer.gpu_type, gpus) for offer, gpus in offers)
+    if variant and not has_curve(profile):
+        return widths
+    return untested(profile, widths) if profile is not None and widths else _NONE
 
 
 class Menus:
@@ -139,9 +197,13 @@ class Menus:
     def menu(self, key: MenuKey) -> Menu:
         """The menu of all jobs with this key."""
         class_id = key.class_id
-        profile = None if class_id is None else self._profiles[class_id]
-        quarantined = _NONE if class_id is None else self._quarantined.get(class_id, _NONE)
-        return self._remember(build_menu, key, profile, self._market, class_id in self._exploring, quarantined, SOURCE)
+        profile, explore, quarantined = ClassKnowledge(None) if class_id is None else self._known(class_id)
+        others = tuple([self._known(variant.class_id) for variant in key.variants])
+        return self._remember(build_menu, key, profile, self._market, explore, quarantined, SOURCE, others)
+
+    def _known(self, class_id: ClassId) -> ClassKnowledge:
+        quarantined = self._quarantined.get(class_id, _NONE)
+        return ClassKnowledge(self._profiles.get(class_id), class_id in self._exploring, quarantined)
 
     def hull(self, key: MenuKey, work: float, weight: float, ceiling: Rate | None) -> Hull:
         """The hull of that menu for jobs of ``work`` seconds of the reference option, up to a ceiling.

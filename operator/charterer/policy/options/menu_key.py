@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from charterer.domain.ids import ClassId, PoolId
-from charterer.domain.job import SpotPolicy, Widths
+from charterer.domain.job import SpotPolicy
+from charterer.domain.jobs.variant import Variant
+from charterer.domain.jobs.widths import Widths
 
-NOWHERE: frozenset[tuple[PoolId, int]] = frozenset()
+NOWHERE: frozenset[tuple[PoolId, int, str]] = frozenset()
 
 
 class MenuKey(NamedTuple):
     """All that decides a job's menu. ``class_id``: None where no curve is known; ``fewest_pods``: from and to
-    how many pods it is resized in place, 0: never; ``failed``: pools and numbers of GPUs with which runs of it failed.
-    ``slices``: MIG profiles of the slices that it takes instead of a GPU; ``shared_mib``: GPU memory that it needs
-    where it shares a GPU, 0: it shares none.
+    how many pods it is resized in place, 0: never; ``failed``: pools, numbers of GPUs and variants with which runs
+    of it failed. ``slices``: MIG profiles of the slices that it takes instead of a GPU; ``shared_mib``: GPU memory that
+    it needs where it shares a GPU, 0: it shares none. ``variants``: beside the template; ``tries``: whether it may try
+    those without a curve.
     """
 
     class_id: ClassId | None
@@ -24,11 +27,24 @@ class MenuKey(NamedTuple):
     gpu_types: tuple[str, ...] = ()
     spot: SpotPolicy = SpotPolicy.NEVER
     fewest_pods: int = 0
-    failed: frozenset[tuple[PoolId, int]] = NOWHERE
+    failed: frozenset[tuple[PoolId, int, str]] = NOWHERE
     slices: tuple[str, ...] = ()
     shared_mib: int = 0
+    variants: tuple[Variant, ...] = ()
+    tries: bool = False
 
     @property
     def widths(self) -> Widths:
         """Numbers of GPUs."""
         return Widths(self.least, self.preferred, self.most, self.slices, self.shared_mib)
+
+    def of(self, variant: Variant) -> MenuKey:
+        """The key with the class of a variant and what it runs on."""
+        return self._replace(
+            class_id=variant.class_id,
+            least=variant.least,
+            preferred=variant.preferred,
+            most=variant.most,
+            slices=variant.slices,
+            shared_mib=variant.shared_mib,
+        )

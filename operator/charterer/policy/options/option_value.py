@@ -32,7 +32,8 @@ def in_place(here: Option, here_pods: int, to: Option, to_pods: int, fewest: int
     """
     same_pods = here.gpus * to_pods == to.gpus * here_pods
     enough = 0 < fewest <= min(here_pods, to_pods)
-    return here.pool == to.pool and here.resource == to.resource and enough and same_pods
+    alike = (here.pool, here.resource, here.variant) == (to.pool, to.resource, to.variant)
+    return alike and enough and same_pods
 
 
 @dataclass(frozen=True, slots=True)

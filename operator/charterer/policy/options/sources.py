@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from charterer.domain.job import Widths
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Price
 from charterer.domain.option import MOST_PODS, Interruptions, Option
 from charterer.domain.profile import DEFAULT_RESTART_SECONDS, TRIAL_STEP, Profile
@@ -31,11 +31,13 @@ class Curves:
     """How fast a class of jobs is. ``profile``: None where nothing is known, otherwise as fast as may be hoped on the
     widths in ``trials`` (numbers of GPUs by GPU type), which are worth a trial. ``reference``: the expected throughput
     of the class's reference option, which work is measured by; None where nothing is known.
+    ``variant``: the name of the job's, for which they hold.
     """
 
     profile: Profile | None
     trials: Mapping[str, frozenset[int]]
     reference: float | None = None
+    variant: str = ""
 
     @property
     def restart_seconds(self) -> float:
@@ -189,4 +191,5 @@ def _option(
         resource=offer.resource,
         slice=slice_profile(offer.gpu_type),
         interruptions=lost,
+        variant=curves.variant,
     )

@@ -24,7 +24,9 @@ from math import inf
 from charterer.domain.ids import PoolId
 from charterer.domain.option import Option
 
-OptionKey = tuple[PoolId, int, str]
+OptionKey = tuple[PoolId, int, str, str]
+PoolOfVariant = tuple[PoolId, str]
+"""A pool, and the variant of a job: a run keeps both while it is resized in place."""
 PoolOptions = tuple[Sequence[int], Sequence[float], Sequence[float]]
 """Options of one pool, cheapest first, and by option in dollars: what changing to it costs, and what starting all of
 its nodes costs, of which a change to a wider option pays the difference."""
@@ -32,7 +34,7 @@ its nodes costs, of which a change to a wider option pays the difference."""
 
 def key_of(option: Option) -> OptionKey:
     """The key that is equal for two options of the same kind, whatever their price and speed were when chosen."""
-    return option.pool, option.gpus, option.resource
+    return option.pool, option.gpus, option.resource, option.variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +49,11 @@ class InPlaceResize:
     nodes: Mapping[PoolId, int]
     fewest: int = 2
 
-    def resizable_pool(self, option: Option) -> PoolId | None:
-        """The option's pool if it is of whole nodes, and of enough; None otherwise."""
+    def resizable_pool(self, option: Option) -> PoolOfVariant | None:
+        """The option's pool and variant if it is of whole nodes, and of enough; None otherwise."""
         size = self.nodes.get(option.pool)
         whole = size is not None and option.gpus >= self.fewest * size and option.gpus % size == 0
-        return option.pool if whole else None
+        return (option.pool, option.variant) if whole else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class OptionTable:
     ``speeds[p][o]`` is the speed of option o in phase p, ``prices[o]`` its dollars a second.
     ``pool_options`` groups options by pool, cheapest first. ``start_seconds[o]``: for which a node of its pool is paid
     before it is ready. ``restart``: seconds. ``index``: the number of an option. ``in_place``: how a run changes
-    without a restart, None where none can; ``resizable_pools[o]``: the pool of an option from and to which it can.
+    without a restart, None where none can; ``resizable_pools[o]``: the pool and variant of an option, where it can.
     """
 
     speeds: tuple[tuple[float, ...], ...]
@@ -71,7 +73,7 @@ class OptionTable:
     restart: float
     index: Mapping[OptionKey, int]
     in_place: InPlaceResize | None
-    resizable_pools: tuple[PoolId | None, ...]
+    resizable_pools: tuple[PoolOfVariant | None, ...]
 
     @classmethod
     def of(
@@ -94,11 +96,11 @@ class OptionTable:
             resizable_pools=tuple(None if in_place is None else in_place.resizable_pool(option) for option in first),
         )
 
-    def resizable_pool(self, option: Option) -> PoolId | None:
+    def resizable_pool(self, option: Option) -> PoolOfVariant | None:
         """The same as ``resizable_pools``, of an option that need not be in the table."""
         return None if self.in_place is None else self.in_place.resizable_pool(option)
 
-    def change_seconds(self, resizable_pool: PoolId | None, to: int) -> float:
+    def change_seconds(self, resizable_pool: PoolOfVariant | None, to: int) -> float:
         """Seconds for which a job does not train when it changes from an option of that resizable pool to ``to``."""
         if self.in_place is None or resizable_pool is None or resizable_pool != self.resizable_pools[to]:
             return self.restart
@@ -112,7 +114,7 @@ class OptionTable:
         """
         return 0.0 if self.in_place is None else max(self.restart - self.in_place.seconds, 0.0)
 
-    def joining_cost(self, here: float, resizable_pool: PoolId | None, to: int) -> float:
+    def joining_cost(self, here: float, resizable_pool: PoolOfVariant | None, to: int) -> float:
         """Dollars for pods that get ready to join a run that costs ``here`` dollars a second; 0 for a restart."""
         if self.in_place is None or resizable_pool is None or resizable_pool != self.resizable_pools[to]:
             return 0.0
@@ -195,9 +197,12 @@ class BackwardInduction:
         pool_options: list[PoolOptions] = [(pool, enter, boot) for pool in table.pool_options]
         if table.in_place is not None:
             enter = [(self.worth + price) * table.in_place.seconds for price in table.prices]
-            resizable = ([at for at in pool if table.resizable_pools[at] is not None] for pool in table.pool_options)
+            resizable: dict[PoolOfVariant, list[int]] = {}
+            for at in (at for pool in table.pool_options for at in pool):
+                if (where := table.resizable_pools[at]) is not None:
+                    resizable.setdefault(where, []).append(at)
             join = [start + price * table.joining_seconds for start, price in zip(boot, table.prices, strict=True)]
-            pool_options += [(pool, enter, join) for pool in resizable]
+            pool_options += [(pool, enter, join) for pool in resizable.values()]
         for work, unit_costs in zip(reversed(self.work[1:]), reversed(self.costs), strict=False):
             phase_costs = [then + work * cost for then, cost in zip(to_go, unit_costs, strict=True)]
             next_option, to_go = self._change_or_stay(phase_costs, pool_options)

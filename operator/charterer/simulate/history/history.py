@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
+from charterer.domain.job import ResizePolicy, SpotPolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
 from charterer.gpu_types import may_use, slice_profile

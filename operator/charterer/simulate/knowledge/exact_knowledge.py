@@ -10,7 +10,7 @@ from math import exp, log
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import Phase, Profile, SpeedCurve, ThroughputTable
 from charterer.domain.time import Instant
-from charterer.simulate.model.ground_truth import Application
+from charterer.simulate.model.ground_truth import Application, with_variants
 from charterer.simulate.model.sim_job import SimJob
 
 MOST_PHASES = 128
@@ -126,8 +126,8 @@ def exact_profile(
 def exact_profiles(
     applications: Mapping[ClassId, Application], restart_seconds: float, resize_seconds: float = 0.0
 ) -> Mapping[ClassId, Profile]:
-    """The profiles of all classes."""
+    """The profiles of all classes, variants included."""
     return {
         class_id: exact_profile(class_id, exact_phases(application), restart_seconds, resize_seconds=resize_seconds)
-        for class_id, application in applications.items()
+        for class_id, application in with_variants(applications).items()
     }

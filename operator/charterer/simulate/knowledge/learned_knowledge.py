@@ -14,7 +14,7 @@ from charterer.domain.time import Instant
 from charterer.estimate.learned import MOST_WIDTHS, Learned
 from charterer.estimate.observation import Observation
 from charterer.estimate.plannable_widths import curve_widths, plannable_widths
-from charterer.simulate.model.ground_truth import Application
+from charterer.simulate.model.ground_truth import Application, with_variants
 from charterer.simulate.model.scenario import Scenario
 from charterer.simulate.model.sim_job import SimJob
 
@@ -70,6 +70,7 @@ class LearnedKnowledge:
     def __post_init__(self) -> None:
         from charterer.estimate.learner import Learner  # loads numpy and scipy, which most simulations do without
 
+        self.applications = with_variants(self.applications)
         terms = {class_id: _terms(application) for class_id, application in self.applications.items()}
         self.learner = Learner(terms, self.node_gpus, self.reports.model_misfit)
         for class_id, model in self.models.items():
@@ -100,13 +101,14 @@ class LearnedKnowledge:
         if job.submission.name not in self._jobs_of_known_size:
             profile = self._profiles.get(job.class_id)
             return None if profile is None else profile.mean_work
-        return job.application.work / _reference(self._learned[job.class_id][0])
+        learned = self._learned.get(job.class_id)
+        return None if learned is None else job.application.work / _reference(learned[0])
 
     def batch(self, job: SimJob) -> int:
         """The batch size with the highest expected goodput at the width at which the job trains."""
         if job.class_id not in self.applications:
             return 0
-        return self.learner.batch(job.class_id, job.gpu_type, job.gpus, job.done)
+        return self.learner.batch(job.run_class, job.gpu_type, job.gpus, job.done)
 
     def receive_report(self, job: SimJob, at: Instant) -> None:
         """Learn from the measurement of the job's trainer, with noise."""
@@ -117,7 +119,7 @@ class LearnedKnowledge:
         measurement, measured_type = job.measurement(), job.measured_type
         model, noise = self.reports, self.reports.noise
         observation = Observation(
-            job.class_id,
+            job.run_class,
             measured_type,
             len(width.placements),
             width.option.gpus,
@@ -167,6 +169,7 @@ class LearnedKnowledge:
             self.budget,
             reports=learned.reports,
             resize_seconds=self.resize_seconds,
+            samples=float(learned.own_batch),
         )
         self._learned[class_id] = learned, work, profile
         return True

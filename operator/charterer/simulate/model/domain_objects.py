@@ -10,10 +10,12 @@ from charterer.domain.ids import BudgetId, NodeName, RentalId
 from charterer.domain.job import Allocation, Job, Pod, PodPhase, Run
 from charterer.domain.jobs.group import TrainingGroup
 from charterer.domain.jobs.interactive import Usage
+from charterer.domain.jobs.variant import Variant
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.reports.progress import Progress
 from charterer.domain.snapshot import Node
 from charterer.domain.time import Instant, after
+from charterer.simulate.model.ground_truth import variant_class
 from charterer.simulate.model.node_market import SimMachine
 from charterer.simulate.model.scenario import JobTerms
 from charterer.simulate.model.sim_job import SimJob
@@ -62,8 +64,15 @@ def lasting_fields(
         "group": None if allocation is None else _group(allocation),
         "resized_from": job.resized_from,
         "interactive": None if job.session is None else job.session.shown(),
+        "variants": tuple([_variant(job, name) for name in job.application.variants]),
         "target_completion": None if terms.target_seconds is None else after(job.created, terms.target_seconds),
     }
+
+
+def _variant(job: SimJob, name: str) -> Variant:
+    """A variant of the job, on every width on which it can run; it prefers the narrowest."""
+    widths = job.application.variants[name].widths
+    return Variant(name, variant_class(job.class_id, name), widths[0], widths[0], widths[-1])
 
 
 def _group(allocation: Allocation) -> TrainingGroup:

@@ -17,6 +17,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Protocol
 
+from charterer.domain.ids import ClassId
+
 GPU_TYPE = "gpu"
 """The name of the GPU type where there is only one, and nobody names it."""
 
@@ -128,13 +130,19 @@ class Application:
 
     ``ends[e]``: the fraction done at the end of epoch e (1 for the last). It cannot run on types and widths without a
     rate. ``measurements``, by GPU type, know other batch sizes than the best one; none where these do not matter.
+    ``variants``: other ways to do the same job, by name.
     """
 
     name: str
     ends: Sequence[float]
     rates: Mapping[str, Sequence[Mapping[int, float]]]
     measurements: Mapping[str, BatchMeasurements] = field(default_factory=dict)
+    variants: Mapping[str, Application] = field(default_factory=dict)
     _width_rates: dict[tuple[str, int, int], WidthRates] = field(default_factory=dict, repr=False, compare=False)
+
+    def variant(self, name: str) -> Application:
+        """The variant of that name; itself for the empty one."""
+        return self.variants[name] if name else self
 
     @cached_property
     def gpu_types(self) -> tuple[str, ...]:
@@ -195,10 +203,25 @@ class Application:
         return [rate for rate in epochs if rate is not None]
 
 
+def variant_class(class_id: ClassId, variant: str) -> ClassId:
+    """The class of a variant of the jobs of a class; that one for the empty name."""
+    return ClassId(class_id.namespace, f"{class_id.name}.{variant}") if variant else class_id
+
+
+def with_variants(applications: Mapping[ClassId, Application]) -> Mapping[ClassId, Application]:
+    """The applications by class, with the variants of each under their own classes."""
+    return {
+        variant_class(class_id, name): application.variant(name)
+        for class_id, application in applications.items()
+        for name in ("", *application.variants)
+    }
+
+
 def with_step_times(application: Application, work: float) -> Application:
     """The application with one batch size and ``work`` steps, so that it can report seconds a step."""
     measurements = {gpu_type: SingleBatch(rates, work) for gpu_type, rates in application.rates.items()}
-    return Application(application.name, application.ends, application.rates, measurements)
+    variants = {name: with_step_times(variant, work) for name, variant in application.variants.items()}
+    return Application(application.name, application.ends, application.rates, measurements, variants)
 
 
 def joined(applications: Sequence[Application]) -> Application:

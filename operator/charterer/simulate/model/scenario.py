@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from charterer.domain.budget import Budget, Mode, Selector
 from charterer.domain.ids import BudgetId, ClassId, Rate
-from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
+from charterer.domain.job import ResizePolicy, SpotPolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import ZERO, Money
 from charterer.domain.time import Instant
 from charterer.simulate.model.ground_truth import Application

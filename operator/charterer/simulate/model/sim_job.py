@@ -10,7 +10,7 @@ from charterer.domain.job import Allocation, RunOutcome, RunRecord
 from charterer.domain.money import Money
 from charterer.domain.time import Instant
 from charterer.gpu_types import sharers, slice_profile, whole_type
-from charterer.simulate.model.ground_truth import Application, TrainerMeasurement, WidthRates
+from charterer.simulate.model.ground_truth import Application, TrainerMeasurement, WidthRates, variant_class
 from charterer.simulate.model.result import JobResult
 from charterer.simulate.model.sim_session import SimSession
 from charterer.simulate.model.workload import Submission
@@ -85,6 +85,18 @@ class SimJob:
         assert width is not None
         return width.option.gpus
 
+    @property
+    def way(self) -> Application:
+        """The application as the variant of the present run does it; it must run."""
+        assert self.allocation is not None
+        return self.application.variant(self.allocation.option.variant)
+
+    @property
+    def run_class(self) -> ClassId:
+        """The class whose speed the present run has; it must run."""
+        assert self.allocation is not None
+        return variant_class(self.class_id, self.allocation.option.variant)
+
     def advance(self, now: float) -> None:
         """Train until ``now``."""
         allocation = self.allocation
@@ -101,7 +113,7 @@ class SimJob:
         """Train with that batch size from now on; returns the second of completion if nothing changes. It must run."""
         self.batch = batch
         self.version += 1
-        self._width_rates = self.application.width_rates(self.gpu_type, self.gpus, batch)
+        self._width_rates = self.way.width_rates(self.gpu_type, self.gpus, batch)
         return max(self.advanced_to, self.training_from) + self._width_rates.seconds_left(self.done) / self._speed
 
     def complete(self, now: float) -> None:
@@ -165,8 +177,8 @@ class SimJob:
 
     def measurement(self) -> TrainerMeasurement:
         """The trainer's measurement now, of steps beside its partners; the job must run, with a batch size."""
-        epoch = self.application.epoch(self.done)
-        measured = self.application.measurements[self.gpu_type].measurement(epoch, self.gpus, self.batch)
+        epoch = self.way.epoch(self.done)
+        measured = self.way.measurements[self.gpu_type].measurement(epoch, self.gpus, self.batch)
         assert measured is not None
         return replace(measured, step_seconds=measured.step_seconds / self.keeps) if self.keeps < 1.0 else measured
 

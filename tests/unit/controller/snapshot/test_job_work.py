@@ -41,7 +41,7 @@ def learned(world: World, *phases: tuple[float, float, float]) -> None:
 def size(world: World, job: Job, done: float, seconds: float) -> float:
     world.passes(seconds)
     heard = replace(job, progress=Progress(1, done, None, None, world.now))
-    return total_work(heard, world.profiles[ClassId("team", "sft")], world.snapshot().gpu_types, done, world.now)
+    return total_work(heard, [world.profiles[ClassId("team", "sft")]], world.snapshot().gpu_types, done, world.now)
 
 
 def test_a_declared_class_has_the_speed_that_its_option_was_chosen_for() -> None:

@@ -8,7 +8,8 @@ from math import inf
 import pytest
 
 from charterer.domain.ids import PoolId, Rate
-from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
+from charterer.domain.job import ResizePolicy, SpotPolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.nodes.hazard import Hazard
 from charterer.domain.option import Option
 from charterer.domain.plan import Allocate, Rent

@@ -8,7 +8,8 @@ import pytest
 
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, ClassId, JobId
-from charterer.domain.job import RunOutcome, RunRecord, Widths
+from charterer.domain.job import RunOutcome, RunRecord
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.plan import Allocate
 from charterer.domain.profile import CurveSource, FailedWidth, Origin, Phase, Profile, SpeedCurve, ThroughputTable
 from charterer.domain.time import after

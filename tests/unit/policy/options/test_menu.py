@@ -8,7 +8,8 @@ from itertools import pairwise
 import pytest
 
 from charterer.domain.ids import ClassId
-from charterer.domain.job import SpotPolicy, Widths
+from charterer.domain.job import SpotPolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.nodes.hazard import Hazard
 from charterer.domain.option import MOST_PODS
 from charterer.domain.pool import CapacityType

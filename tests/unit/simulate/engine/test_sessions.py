@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.domain.job import ResizePolicy, Widths
+from charterer.domain.job import ResizePolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Price
 from charterer.simulate.model.ground_truth import application_from_speeds
 from charterer.simulate.model.node_market import PoolModel

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from charterer.domain.ids import ClassId, Rate
-from charterer.domain.job import ResizePolicy, Widths
+from charterer.domain.job import ResizePolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.estimate.goodput import configurations
 from charterer.estimate.observation import split
 from charterer.incremental import Memo
