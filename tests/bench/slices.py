@@ -1,13 +1,13 @@
 """What MIG slices save: cost of small jobs with slices beside whole GPUs, as a part of their cost on whole GPUs alone.
 
-    python -m tests.bench.slices [--jobs small all] [--loads 20] [--rates 0.25] [--node-gpus 1]
+    python -m tests.bench.slices [--jobs small all] [--loads 20] [--rates 0.25] [--profiles 2g.10gb] [--node-gpus 1]
 
-Seven models at four batch sizes, measured on slices of an A100 40 GB (MISO, SoCC 2022), arrive at random and are simulated with the
-operator's planner: once where only nodes of whole GPUs can be rented, and once with three more pools, whose GPUs are
-cut into 1g.5gb, 2g.10gb and 3g.20gb slices. A GPU-hour costs $3 in all of them; nodes start in 120 s, a restart takes
-30 s. A load is the mean number of GPUs in use without slices. Cost is θ times the hours of the jobs' lives, and the
-dollars of the nodes, which are billed whole, unused slices too. Rates are θ divided by the price of a GPU-hour. Small
-jobs keep at least 40 % of their speed on a 1g slice.
+Seven models at four batch sizes, measured on slices of an A100 40 GB (MISO, SoCC 2022), arrive at random and are
+simulated with the operator's planner: once where only nodes of whole GPUs can be rented, and once with three more
+pools, whose GPUs are cut into 1g.5gb, 2g.10gb and 3g.20gb slices. A GPU-hour costs $3 in all of them; nodes start in
+120 s, a restart takes 30 s. A load is the mean number of GPUs in use without slices. Cost is θ times the hours of the
+jobs' lives, and the dollars of the nodes, which are billed whole, unused slices too. Rates are θ divided by the price
+of a GPU-hour. Small jobs keep at least 40 % of their speed on a 1g slice.
 
 At the end: how far the speed that is expected of a slice before the first report is from the measured one.
 """
@@ -92,8 +92,8 @@ def chosen(jobs: str) -> Sequence[Measured]:
     return [kind for kind in measured() if jobs == "all" or kind.small == (jobs == "small")]
 
 
-def scenario(jobs: str, load: float, ratio: float, node_gpus: int, number: int, *, slices: bool) -> Scenario:
-    """``number`` jobs at that load, with or without pools of slices."""
+def scenario(jobs: str, load: float, ratio: float, node_gpus: int, number: int, cut: Sequence[str]) -> Scenario:
+    """``number`` jobs at that load. ``cut``: profiles of which there are pools, beside that of whole GPUs."""
     rng, kinds = random.Random(1), chosen(jobs)
     applications: dict[str, Application] = {}
     submissions, at = [], 0.0
@@ -109,7 +109,7 @@ def scenario(jobs: str, load: float, ratio: float, node_gpus: int, number: int, 
         )
         submissions.append(Submission(f"j{index}", at, name, 1))
     layouts = MIG_LAYOUTS["A100", "40GB"].slices
-    sold = {WHOLE: 1} | ({slice_type(WHOLE, profile): layouts[profile] for profile in PROFILES} if slices else {})
+    sold = {WHOLE: 1} | {slice_type(WHOLE, profile): layouts[profile] for profile in cut}
     price = Price.parse(f"{DOLLARS * node_gpus:.2f}")
     pools = [
         PoolModel(f"pool-{at}", each * node_gpus, price, gpu_type, start_seconds=120.0, max_nodes=10_000)
@@ -143,6 +143,7 @@ def main() -> None:
     parser.add_argument("--jobs", nargs="*", choices=("small", "large", "all"), default=["small", "all"])
     parser.add_argument("--loads", nargs="*", type=float, default=LOADS, help="mean GPUs in use without slices")
     parser.add_argument("--rates", nargs="*", type=float, default=RATES, help="θ divided by a GPU-hour's price")
+    parser.add_argument("--profiles", nargs="*", choices=PROFILES, default=list(PROFILES), help="pools of slices")
     parser.add_argument("--node-gpus", type=int, default=1, help="GPUs of a node")
     parser.add_argument("--number", type=int, default=600, help="jobs of each simulation")
     arguments = parser.parse_args()
@@ -151,8 +152,8 @@ def main() -> None:
             for ratio in arguments.rates:
                 began = process_time()
                 worlds = [
-                    scenario(jobs, load, ratio, arguments.node_gpus, arguments.number, slices=slices)
-                    for slices in (False, True)
+                    scenario(jobs, load, ratio, arguments.node_gpus, arguments.number, cut)
+                    for cut in ((), arguments.profiles)
                 ]
                 without, with_slices = map(simulate, worlds)
                 print(

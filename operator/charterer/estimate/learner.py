@@ -17,7 +17,14 @@ from charterer.estimate.observation import Observation, Shape, split
 from charterer.estimate.phases import phase_segments
 from charterer.estimate.priors.link_prior import MeasuredLink, sync_priors
 from charterer.estimate.priors.model_prior import MeasuredModel, measured_model, predicted_seconds, with_model
-from charterer.estimate.priors.prior import estimate_misfit, noise_prior, sibling_prior, unknowns_prior, usual_ratio
+from charterer.estimate.priors.prior import (
+    estimate_misfit,
+    noise_prior,
+    on_type,
+    sibling_prior,
+    unknowns_prior,
+    usual_ratio,
+)
 from charterer.estimate.sizes import PRIOR_WORK, Interval
 from charterer.estimate.speedup import expected_time, near_concave
 from charterer.estimate.step_times import StepTimes
@@ -267,7 +274,7 @@ class Learner:
         else:
             state = self._classes[class_id]
             seconds = predicted_seconds(class_id, state.model, gpu_type, self._measured_models(class_id))
-            unknowns = with_model(unknowns, seconds, state.terms.largest_per_gpu)
+            unknowns = with_model(on_type(unknowns, gpu_type), seconds, state.terms.largest_per_gpu)
         fits = (times.fit for state in self._classes.values() for times in state.times.values())
         there = {state.class_id: state.times[gpu_type].fit for state in others if gpu_type in state.times}
         links = [

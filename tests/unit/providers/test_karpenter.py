@@ -9,6 +9,7 @@ import pytest
 
 from charterer.clouds.karpenter import NodeClaims
 from charterer.domain.ids import InstanceId, OrderToken
+from charterer.domain.nodes.partition import Partition
 from charterer.domain.order import RefusalKind, Scope
 from charterer.domain.pool import InstanceState, NodeTaint, Offering
 from charterer.domain.time import after, format_instant, parse_instant
@@ -50,6 +51,12 @@ class TestAsking:
         assert claim["spec"]["resources"] == {"requests": {"nvidia.com/gpu": "8"}}
         assert claim["spec"]["expireAfter"] == "86400s"
         assert claim["spec"]["taints"] == [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
+
+    async def test_no_resource_is_asked_for_by_a_name_that_nodes_with_cut_gpus_do_not_show(self) -> None:
+        w = World()
+        w.pool = replace(w.pool, partition=Partition("1g.10gb"))
+        await w.ask("c1")
+        assert "resources" not in w.cluster.claim("c1")["spec"]
 
     @pytest.mark.parametrize(
         ("span", "seconds"),
@@ -302,6 +309,16 @@ class TestHardware:
         error = await w.answer()
         assert isinstance(error, InvalidRequest)
         assert "no Node says what GPUs a p5.48xlarge has: set spec.karpenter.gpuType and gpusPerNode" in str(error)
+
+    async def test_a_node_whose_gpus_are_cut_says_nothing(self) -> None:
+        w = World()
+        labels = {
+            "node.kubernetes.io/instance-type": "p5.48xlarge",
+            "nvidia.com/gpu.product": "NVIDIA-H100-MIG-1g.10gb",
+        }
+        node = {"metadata": {"name": "n", "labels": labels}, "status": {"capacity": {"nvidia.com/gpu": "56"}}}
+        w.cluster.objects[f"{NODES}/n"] = node
+        assert (await w.survey()).offering == Offering("H100", 8, "p5.48xlarge", "us-east-1a")
 
     async def test_a_node_without_the_label_or_without_gpus_says_nothing(self) -> None:
         w = World()

@@ -98,6 +98,12 @@ def usual_ratio(gpu_type: str, sibling: str) -> Normal:
     return SHEET_POWER * log(ratio) + slices, SHEET_SPREAD**2
 
 
+def on_type(prior: Sequence[Normal], gpu_type: str) -> tuple[Normal, ...]:
+    """The prior where nothing is known but the GPU type: a slice is slower than what other classes ran on."""
+    slower = -log(slice_speed(gpu_type))
+    return tuple((mean + slower * (at == Unknown.COMPUTE), variance) for at, (mean, variance) in enumerate(prior))
+
+
 def sibling_prior(
     prior: Sequence[Normal], sibling: StepTimeFit, usual: Normal, speed_ratios: Iterable[float]
 ) -> tuple[Normal, ...]:

@@ -50,10 +50,11 @@ def claim_for(pool: Pool, cloud: NodeClaims, gpus: int, order: Order) -> dict[st
     spec: dict[str, Any] = {
         "nodeClassRef": {"group": cloud.class_group, "kind": cloud.class_kind, "name": cloud.class_name},
         "requirements": [{"key": key, "operator": "In", "values": [value]} for key, value in wanted.items()],
-        "resources": {"requests": {GPU_RESOURCE: str(gpus)}},
         "expireAfter": "Never" if cloud.abandon_seconds is None else f"{cloud.abandon_seconds}s",
         "terminationGracePeriod": f"{_DRAIN_SECONDS}s",
     }
+    if pool.resource == GPU_RESOURCE:  # Karpenter waits for a resource that it was asked for
+        spec["resources"] = {"requests": {GPU_RESOURCE: str(gpus)}}
     if cloud.taints:
         spec["taints"] = [{"key": t.key, "value": t.value, "effect": t.effect} for t in cloud.taints]
     return {

@@ -11,6 +11,7 @@ from charterer.domain.profile import CurveSource, Profile, ThroughputTable
 from charterer.policy.options.market import market, pool_offer
 from charterer.policy.options.menu import build_menu
 from charterer.policy.options.menu_key import MenuKey
+from charterer.policy.options.speedup import throughput
 from charterer.policy.planner import plan
 from tests.unit.controller.learning.classroom import CLASS, Classroom, step_seconds
 
@@ -45,6 +46,18 @@ def test_a_slice_has_a_curve_of_one_slice_only_before_and_after_its_first_report
         room.world.jobs[job.id] = replace(job, widths=replace(job.widths, slices=("1g.5gb",)))
     assert widths(room.learn(), "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb").keys() == {1}
     assert max(widths(room.learn())) == 8
+
+
+def test_before_any_report_a_slice_is_expected_to_be_slower_than_a_gpu() -> None:
+    room = Classroom(spec={"batch": {"own": 256, "largest": 256, "largestPerGpu": 256}})
+    room.world.pool("cut", gpus=8, gpu_type="NVIDIA-A100-SXM4-40GB", cut="1g.5gb")
+    room.world.job("sft", gpus=(1, 1, 8), profile="resnet", hours_left=100, slices=("1g.5gb",))
+    room.collector.expect_runs(room.world.snapshot())
+    profile = room.learn()
+    forms = {curve.gpu_type: curve.form for curve in profile.phases[0].curves}
+    whole, part = (throughput(forms[name], 1) for name in ("a100", "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"))
+    assert whole is not None
+    assert part == pytest.approx(whole / 7**0.5, rel=0.01)
 
 
 def test_a_class_that_takes_no_slice_has_no_curve_of_it() -> None:
