@@ -120,14 +120,22 @@ def test_best_benefit_takes_the_partner_of_the_greatest_benefit() -> None:
     assert first["j2"] == pytest.approx(10 + 50 / 0.7)
 
 
+@pytest.mark.parametrize("size", [1, 2])
 @pytest.mark.parametrize("order", ["sjf-ffs", "sjf-bsbf"])
-def test_free_gpus_come_before_shared_ones_and_a_wide_job_fills_up_with_these(order: str) -> None:
-    """j1 needs two GPUs, and one is free; j2 fits beside neither of them, because two jobs are on one."""
+def test_free_gpus_come_before_shared_ones_and_a_wide_job_fills_up_with_these(order: str, size: int) -> None:
+    """j1 needs two GPUs, and one of two is free. j2 then finds one job on that one, and two on the other."""
     jobs = [JobSpec("a", 100.0), JobSpec("b", 90.0, 10.0, gpus=2), JobSpec("b", 200.0, 20.0)]
-    found = by_name(simulate(order, jobs, constant(0.9), gpus=2))
-    assert found["j1"].started == 10.0
-    assert found["j1"].finished == pytest.approx(found["j0"].finished)
-    assert found["j2"].started == 20.0
+    given = replace(POOL, gpus_per_node=size)
+    found = by_name(simulate(order, jobs, constant(0.9), gpus=2 // size, pool=given))
+    assert (found["j1"].started, found["j2"].started) == (10.0, 20.0)
+    assert found["j0"].finished == found["j1"].finished == pytest.approx(110.0)
+
+
+@pytest.mark.parametrize("order", ["sjf-ffs", "sjf-bsbf"])
+def test_a_third_job_waits_for_the_first_end_and_then_shares(order: str) -> None:
+    found = by_name(simulate(order, [HOST, GUEST, GUEST._replace(at=20.0)], constant(0.9)))
+    assert found["j2"].started == found["j0"].finished == pytest.approx(110.0)
+    assert found["j1"].finished == pytest.approx(10 + 100 / 0.9)
 
 
 @pytest.mark.parametrize("order", ["sjf-ffs", "sjf-bsbf"])
