@@ -15,7 +15,7 @@ SYSTEM = "charterer-system"
 _POLL_SECONDS = 0.05
 _TAIL_LINES = 15
 _MOST_RESTARTS = 5
-"""Of a program that is kept; one that ends more often is broken."""
+"""A program that is kept and ends more often is broken."""
 
 
 class DemoError(Exception):

@@ -31,14 +31,15 @@ from tests.cluster.interactive_cases import INTERACTIVE_CASES, INTERACTIVE_REFUS
 from tests.cluster.pool_set_cases import POOL_SET_ACCEPTED, POOL_SET_CASES, POOL_SET_REFUSED
 from tests.cluster.raw_objects import create, delete, replace
 from tests.cluster.slice_cases import SLICE_CASES, SLICE_REFUSED
+from tests.cluster.variant_cases import VARIANT_CASES, VARIANT_REFUSED
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
 ALL_CASES = (
-    *(*CASES, *INTERACTIVE_CASES, *POOL_SET_CASES, *SLICE_CASES),
+    *(*CASES, *INTERACTIVE_CASES, *VARIANT_CASES, *POOL_SET_CASES, *SLICE_CASES),
     *(*CLOUD_CASES, *AWS_CASES, *AZURE_CASES, *GCP_CASES),
 )
 ALL_REFUSED = {
-    **{**REFUSED, **INTERACTIVE_REFUSED, **POOL_SET_REFUSED, **SLICE_REFUSED},
+    **{**REFUSED, **INTERACTIVE_REFUSED, **VARIANT_REFUSED, **POOL_SET_REFUSED, **SLICE_REFUSED},
     **{**AWS_REFUSED, **AZURE_REFUSED, **GCP_REFUSED},
 }
 ACCEPTED = {**LEFT_TO_THE_OPERATOR, **POOL_SET_ACCEPTED, **AWS_ACCEPTED, **AZURE_ACCEPTED, **GCP_ACCEPTED}

@@ -61,8 +61,9 @@ def with_contradicting_variants(jobs: Mapping[JobId, Job], profiles: Mapping[Cla
             profile = profiles.get(variant.class_id)
             if profile is None or measure is None or not has_curve(profile):
                 continue
-            message = units_differ(variant.name, profile, measure) or widths_differ(variant, profile)
-            if message:
+            why = units_differ(profile, measure) or widths_differ(variant, profile)
+            if why:
+                message = f"variant {variant.name}: {why}"
                 field = f"spec.variants[{index}]"
                 problems.append(Problem("TrainingJob", job.namespace, job.name, field, "VariantContradicts", message))
     return problems

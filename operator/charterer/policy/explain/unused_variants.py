@@ -32,7 +32,7 @@ def _why(job: Job, variant: Variant, solution: BudgetSolution) -> str:
     measure = measuring_profile([profiles.get(class_id) for class_id in job.classes])
     if profile is not None and measure is not None and has_curve(profile):
         no_pool = "no pool that is open to it has a number of GPUs at which its speed is known, or runs failed there"
-        return units_differ(variant.name, profile, measure) or widths_differ(variant, profile) or no_pool
+        return units_differ(profile, measure) or widths_differ(variant, profile) or no_pool
     unknown = f"nothing is known of its speed, and SpeedupProfile {variant.class_id.name} declares none"
     template = profiles.get(job.class_id)
     if not solution.budget.exploration_percent:

@@ -126,7 +126,7 @@ def build_menu(
 
 def _variant_curves(name: str, profile: Profile, explore: bool, measure: Profile, template: Profile | None) -> Curves:
     """The curves of a variant in the phases of the class that measures; none where its unit is another one."""
-    if units_differ(name, profile, measure):
+    if units_differ(profile, measure):
         return Curves(None, {}, variant=name)
     curves = curves_of(profile, explore)
     hoped = profile if curves.profile is None else curves.profile

@@ -84,7 +84,7 @@ def _mean(curve: SpeedCurve, parts: Sequence[tuple[float, Phase]]) -> SpeedCurve
     return replace(curve, form=ThroughputTable(tuple(points)))
 
 
-def units_differ(variant: str, profile: Profile, measure: Profile) -> str:
+def units_differ(profile: Profile, measure: Profile) -> str:
     """Why the curves of a variant cannot be in the unit of those that measure; empty where they may be.
 
     What was measured of both is believed, however it differs.
@@ -98,7 +98,7 @@ def units_differ(variant: str, profile: Profile, measure: Profile) -> str:
         here, there = _of_a_gpu(curve) * profile.samples, _of_a_gpu(other) * measure.samples
         if not there / _MOST_APART <= here <= there * _MOST_APART:
             return (
-                f"variant {variant}: by SpeedupProfile {profile.id.name} a GPU of {curve.gpu_type} does {here:.4g} "
+                f"by SpeedupProfile {profile.id.name} a GPU of {curve.gpu_type} does {here:.4g} "
                 f"samples a second, and {there:.4g} by SpeedupProfile {measure.id.name}, which is more than "
                 f"{_MOST_APART:g} times apart: give spec.curves of both in samples a second, or leave them out to have "
                 "them learned; until then the variant is no option"
@@ -117,7 +117,7 @@ def widths_differ(variant: Variant, profile: Profile) -> str:
     widths = sorted({gpus for of_table in points for gpus, _ in of_table})
     asked = f"{variant.least}" if variant.least == variant.most else f"{variant.least} to {variant.most}"
     return (
-        f"variant {variant.name}: it may have {asked} GPUs, and SpeedupProfile {profile.id.name} has curves at "
+        f"it may have {asked} GPUs, and SpeedupProfile {profile.id.name} has curves at "
         f"{widths[0]} to {widths[-1]} only: correct the variant's gpus or spec.curves, or leave the curves out to have "
         "them learned; until then the variant is no option"
     )

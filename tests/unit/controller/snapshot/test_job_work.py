@@ -12,7 +12,8 @@ from charterer.controller.snapshot.job_work import total_work
 from charterer.domain.ids import ClassId
 from charterer.domain.job import Job, RunOutcome, RunRecord
 from charterer.domain.jobs.job_cost import job_cost, resized, with_allocation
-from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
+from charterer.domain.jobs.variant import Variant
+from charterer.domain.profile import Phase, Profile, SpeedCurve, ThroughputTable
 from charterer.domain.reports.progress import Progress
 from charterer.domain.time import after
 from charterer.policy.jobs.job_facts import told_to_stop
@@ -128,3 +129,24 @@ def test_what_a_run_cost_before_it_was_resized_in_place_stays_in_its_cost() -> N
     counts = resized(changed, world.rentals, world.now)
     world.passes(1800.0)
     assert job_cost(counts, world.rentals, world.now) == hourly + hourly
+
+
+def test_each_run_counts_at_the_speed_of_its_variant_by_one_measure() -> None:
+    world = World()
+    job = running(world)
+    learned(world, (1.0, 1.0, 4.0))
+    known = replace(world.profiles[ClassId("team", "sft")], samples=100.0)
+    other = replace(known, id=ClassId("team", "sft.fast"), samples=300.0)
+    assert job.allocation is not None
+    option = replace(job.allocation.option, variant="fast")
+    job = replace(
+        job, allocation=replace(job.allocation, option=option), variants=(Variant("fast", other.id, 1, 8, 8),)
+    )
+    world.passes(1000.0)
+    heard = replace(job, progress=Progress(1, 0.25, None, None, world.now))
+
+    def work(*profiles: Profile | None) -> float:
+        return total_work(heard, profiles, world.snapshot().gpu_types, 0.25, world.now)
+
+    assert work(known, other) == pytest.approx(4.0 * 3.0 * 1000.0 / 0.25)
+    assert work(known, None) == pytest.approx(option.speed * (1000.0 - 30.0) / 0.25)

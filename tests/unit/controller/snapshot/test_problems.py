@@ -10,7 +10,8 @@ from charterer.api.decode import DecodedJob
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.observe import observe
 from charterer.domain.ids import ClassId
-from charterer.domain.profile import Amdahl
+from charterer.domain.jobs.variant import Variant
+from charterer.domain.profile import Amdahl, ThroughputTable
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import NAMESPACE, World
 
@@ -53,3 +54,29 @@ def test_a_job_whose_profile_is_misspelled_is_told_which_one_may_be_meant() -> N
     state = replace(seen_of(world), jobs={ObjectKey(NAMESPACE, "train"): DecodedJob(job, "", "vti")})
     (problem,) = observe(state, world.now).problems
     assert problem.message.startswith("no SpeedupProfile 'vti' in namespace team: did you mean vit? Create it, correct")
+
+
+@pytest.mark.parametrize(
+    ("points", "told"),
+    [
+        (((1, 300.0),), ""),
+        (((1, 0.5),), "a GPU of a100 does 0.5 samples a second, and 155 by SpeedupProfile gnn, which is more than 100"),
+        (((2, 300.0), (4, 500.0)), "it may have 1 GPUs, and SpeedupProfile gnn.one has curves at 2 to 4 only: correct"),
+    ],
+)
+def test_a_job_is_told_which_variants_curves_contradict_and_what_to_do(
+    points: tuple[tuple[int, float], ...], told: str
+) -> None:
+    world = World()
+    world.budget()
+    world.pool(gpus=8)
+    world.profile("gnn", ThroughputTable(((4, 620.0), (8, 1000.0))))
+    other = world.profile("gnn.one", ThroughputTable(points))
+    world.profiles[other.id] = replace(other, declared=other.phases[0].curves)
+    job = replace(world.job("train", gpus=(4, 8, 8), profile="gnn"), variants=(Variant("one", other.id, 1, 1, 1),))
+    state = replace(seen_of(world), jobs={ObjectKey(NAMESPACE, "train"): DecodedJob(job, "", "gnn")})
+    problems = observe(state, world.now).problems
+    assert [(each.field, each.reason) for each in problems] == (
+        [("spec.variants[0]", "VariantContradicts")] if told else []
+    )
+    assert all(told in each.message and each.message.startswith("variant one: ") for each in problems)

@@ -198,7 +198,9 @@ class Admission:
         size = self._plan.snapshot.pools[option.pool].gpus_per_node or 1
         free, start = self._plan.placer.free_nodes(option.pool), self._plan.placer.start_up(option)
         ready = [name for name in nodes if name in free.ready.free]
-        widths = [each for each in assignment.group.menu.options if each.pool == option.pool and not each.trial]
+        alike = option.pool, option.variant
+        menu = assignment.group.menu.options
+        widths = [each for each in menu if (each.pool, each.variant) == alike and not each.trial]
         fewer = [each for each in widths if size <= each.gpus <= size * len(ready)]
         if not fewer:
             return False

@@ -224,7 +224,9 @@ class _Shortage:
     def _may_move(self, job: Job, assignment: GroupAssignment) -> bool:
         """Whether it could have fewer GPUs of these pools; what its owner wants is not weighed against others."""
         held, solution = job.allocation, self._plan.solution
-        if held is None or not job.remaining or job.id in solution.deadline_needs or held.option.gpus <= job.widths.min:
+        if held is None or not job.remaining or job.id in solution.deadline_needs:
+            return False
+        if held.option.gpus <= min([way.least for way in job.ways]):
             return False
         room = self._rooms.get(held.option.pool)
         if room is None or not all(place.rental in room.free for place in held.placements):
