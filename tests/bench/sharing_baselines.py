@@ -1,6 +1,6 @@
 """Schedulers of a fixed number of GPUs whose jobs share them in pairs, and Charterer without pairs at equal GPU-hours.
 
-    python -m tests.bench.sharing_baselines [--seeds 1 2 3] [--loads 2 1 0.5] [--jobs 240] [--gpus 64] [--rates 9]
+    python -m tests.bench.sharing_baselines [--seeds 1 2 3] [--loads 2 1 0.5] [--pairs "V100, all" 1/1.25] [--rates 9]
 
 SJF-BSBF (arXiv 2407.13088) beside SJF, least attained service, shortest remaining time, and first fit sharing: jobs of
 fixed widths (1, 2, 4, 8 GPUs) on GPUs that are there from the beginning. What pairs keep is Gavel's, measured under
@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
 from math import exp, log
 from statistics import fmean
@@ -32,7 +32,7 @@ from charterer.simulate.model.pair_table import PairTable
 from charterer.simulate.model.result import SimulationResult
 from charterer.simulate.model.scenario import class_of
 from charterer.simulate.model.workload import Submission
-from charterer.simulate.policy_registry import baseline_policy
+from charterer.simulate.policy_registry import SHARING, baseline_policy
 from charterer.simulate.simulation import Simulation
 from tests.bench import _gavel as measured
 from tests.bench import _gavel_pairs as gavel_pairs
@@ -40,6 +40,7 @@ from tests.bench.types import at_dollars
 
 OTHERS = {"SJF": "shortest", "LAS": "las", "SRTF": "srtf", "SJF-FFS": "sjf-ffs"}
 BSBF = "sjf-bsbf"
+ORDERS = (*OTHERS.values(), BSBF)
 START_SECONDS = 120.0
 MOST_NODES = 1000
 
@@ -87,6 +88,11 @@ class Case:
     seed: int
     jobs: int
     gpus: int
+
+    def without_pairs(self) -> Case:
+        """The case with the same jobs whose results stand for all in which nobody shares."""
+        rates = next(one for one in RATES if (one.gpu_type, one.mix) == (self.rates.gpu_type, self.rates.mix))
+        return replace(self, rates=rates)
 
     def bed(self) -> gavel_pairs.PairBed:
         """The jobs."""
@@ -176,7 +182,8 @@ def show_fixed(found: Mapping[tuple[Case, str], Point], cases: Sequence[Case]) -
             print(
                 f"{rates.label:26} {load:5g} "
                 + " ".join(f"{ratios[rates.label, load, name]:8.3f}" for name in OTHERS)
-                + f"   {restarts[0]:.2f}, {restarts[1]:.2f}"
+                + f"   {restarts[0]:.2f}, {restarts[1]:.2f}",
+                flush=True,
             )
     for label, load, name, goal in GOALS:
         ratio = ratios.get((label, load, name))
@@ -196,7 +203,7 @@ def show_rented(
             for name, order in {**OTHERS, "SJF-BSBF": BSBF}.items():
                 cells = []
                 for kind in KINDS:
-                    at = (_beside(found[case, order], rented[_jobs_of(case), kind], kind) for case in of_seeds)
+                    at = (_beside(found[case, order], rented[case.without_pairs(), kind], kind) for case in of_seeds)
                     cells.append(", ".join(_mean(values) for values in zip(*at, strict=True)))
                 hours = [fmean(found[case, order].hours[which] for case in of_seeds) for which in (0, 1)]
                 print(
@@ -218,11 +225,6 @@ def _mean(values: Sequence[float | None]) -> str:
     return f"{geometric(known):.2f}" if len(known) == len(values) else "-"
 
 
-def _jobs_of(case: Case) -> Case:
-    """The case with the same jobs that is simulated under Charterer, for which pairs do not matter."""
-    return Case(RATES[0], case.load, case.seed, case.jobs, case.gpus)
-
-
 def main() -> None:
     """Simulates, and prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -230,6 +232,7 @@ def main() -> None:
     parser.add_argument("--loads", nargs="*", type=float, default=[2.0, 1.0, 0.5])
     parser.add_argument("--jobs", type=int, default=240)
     parser.add_argument("--gpus", type=int, default=64)
+    parser.add_argument("--pairs", nargs="*", choices=[rates.label for rates in RATES], help="default: all")
     parser.add_argument("--rates", type=int, default=9, help="values of θ; 0: the fixed cluster only")
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
@@ -239,24 +242,28 @@ def main() -> None:
         for rates in RATES
         for load in arguments.loads
         for seed in arguments.seeds
+        if rates.label in (arguments.pairs or rates.label)
     ]
     thetas = [0.25 * (64.0 / 0.25) ** (at / max(arguments.rates - 1, 1)) for at in range(arguments.rates)]
     with ProcessPoolExecutor(arguments.processes) as pool:
-        tasks = {(case, order): pool.submit(fixed, case, order) for case in cases for order in (*OTHERS.values(), BSBF)}
+        tasks: dict[tuple[Case, str], Future[Point]] = {}
+        for case in cases:
+            for order in ORDERS:
+                key = case if order in SHARING else case.without_pairs(), order
+                if key not in tasks:
+                    tasks[key] = pool.submit(fixed, *key)
+                tasks[case, order] = tasks[key]
+        same_jobs = [case for case in cases if (case.rates.gpu_type, case.rates.mix) == ("v100", "all")]
         rented_tasks = {
             (case, name): [pool.submit(charterer, case, kind, rate) for rate in thetas]
-            for case in cases
-            if case.rates == RATES[0]
+            for case in dict.fromkeys(case.without_pairs() for case in same_jobs)
             for name, kind in KINDS.items()
-            if thetas
         }
         found = {key: task.result() for key, task in tasks.items()}
         show_fixed(found, cases)
-        if not thetas:
-            return
         rented = {key: [task.result() for task in of_rates] for key, of_rates in rented_tasks.items()}
-    same_jobs = [case for case in cases if case.rates.gpu_type == "v100" and case.rates.mix == "all"]
-    show_rented(found, rented, same_jobs)
+    if thetas:
+        show_rented(found, rented, same_jobs)
 
 
 if __name__ == "__main__":
