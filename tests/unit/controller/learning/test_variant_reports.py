@@ -9,7 +9,7 @@ from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import RunOutcome, RunRecord
 from charterer.domain.jobs.variant import Variant
 from charterer.domain.time import after
-from tests.unit.controller.learning.test_report_collector import CLASS, Classroom
+from tests.unit.controller.learning.classroom import CLASS, Classroom
 
 OTHER = ClassId("team", "resnet.compressed")
 COMPRESSED = Variant("compressed", OTHER, 1, 2, 4)
