@@ -80,7 +80,9 @@ def test_a_kernel_makes_a_job_of_its_own_and_deletes_it(
     api: ControlPlane, account: Path, jobs: Callable[..., None]
 ) -> None:
     jobs("like-this", interactive={"hourly": "20", "asks": 3})
-    own = cluster(api, account, "like-this-1a", template="like-this", pod=("notebook", "0-1-2"))
+    pod = {"metadata": {"name": "notebook"}, "spec": {"containers": [{"name": "jupyter", "image": "notebook:gpu"}]}}
+    uid = api.call("POST", "/api/v1/namespaces/default/pods", pod)["metadata"]["uid"]
+    own = cluster(api, account, "like-this-1a", template="like-this", pod=("notebook", uid))
     with pytest.raises(MissingJobError):
         own.view()
     assert [own.ask(), own.ask()] == [1, 2]
@@ -88,7 +90,8 @@ def test_a_kernel_makes_a_job_of_its_own_and_deletes_it(
     template = api.call("GET", TRAINING_JOBS.one("like-this", "default"))
     assert made["spec"] == template["spec"] | {"interactive": {"hourly": "20", "asks": 2}}
     (owner,) = made["metadata"]["ownerReferences"]
-    assert (owner["kind"], owner["name"], owner["uid"]) == ("Pod", "notebook", "0-1-2")
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("Pod", "notebook", uid)
+    api.call("DELETE", "/api/v1/namespaces/default/pods/notebook?gracePeriodSeconds=0")
     own.delete()
     own.delete()
     with pytest.raises(MissingJobError):
