@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.domain.ids import JobId, Rate
+from charterer.domain.ids import JobId, PoolId, Rate
 from charterer.domain.plan import ReasonCode
 from charterer.domain.profile import SpeedCurve, ThroughputTable
 from charterer.gpu_types import slice_type
 from charterer.policy import plan
+from charterer.policy.planner import solve_budgets
 from tests.scenarios.policy.stories import placed, rents
 from tests.worlds import World
 
@@ -132,6 +133,46 @@ def test_where_there_are_only_slices_a_job_of_whole_gpus_is_told_how_to_ask_for_
     said = plan(world.snapshot()).jobs[JobId("train")].reason
     assert said.code is ReasonCode.NO_OPTION
     assert f"name {SLICE} in spec.gpus.slices" in said.message
+
+
+def two_layouts(rate: float = 0.75) -> World:
+    """Beside whole A100s, some cut into seven and some into three; the class keeps less on the smaller slice."""
+    world = world_of_both(rate)
+    world.pool("thirds", gpus=1, price="3", gpu_type=A100, cut="2g.10gb")
+    others = (SpeedCurve(SLICES, one(0.4)), SpeedCurve(slice_type(A100, "2g.10gb"), one(0.6)))
+    world.profile("sft", one(1.0), gpu_type=A100, work_hours=4, others=others)
+    return world
+
+
+def test_a_layout_that_too_few_jobs_would_choose_is_left_alone_and_several_jobs_open_it() -> None:
+    """Alone on a node of seven slices a job pays for all of them: the others stand empty."""
+    world = world_of_both(0.1)
+    world.job("alone", gpus=1, profile="sft", slices=(SLICE,))
+    assert rents(plan(world.snapshot())) == ["whole-1"]
+    (solution,) = solve_budgets(world.snapshot())
+    assert solution.inputs.unprofitable == {solution.budget.id: {PoolId("cut")}}
+    for number in range(3):
+        world.job(f"j{number}", gpus=1, profile="sft", slices=(SLICE,))
+    assert rents(plan(world.snapshot())) == ["cut-1"]
+
+
+def test_few_jobs_share_one_layout_where_each_alone_would_choose_its_own() -> None:
+    world = two_layouts()
+    for number in range(2):
+        world.job(f"ones-{number}", gpus=1, profile="sft", slices=(SLICE, "2g.10gb"))
+    assert len(rents(plan(world.snapshot()))) == 1
+
+
+def test_a_layout_stays_where_its_jobs_have_no_other_option() -> None:
+    world = world_of_both(0.1)
+    del world.pools[PoolId("whole")]
+    world.job("alone", gpus=1, profile="sft", slices=(SLICE,))
+    assert rents(plan(world.snapshot())) == ["cut-1"]
+
+
+@pytest.mark.parametrize(("mean", "size", "unused"), [(0.0, 7, 0.0), (1e-6, 7, 6e-6), (35.0, 7, 3.0), (1000.0, 3, 1.0)])
+def test_the_unused_slices_of_a_layout_are_those_of_its_last_node(mean: float, size: int, unused: float) -> None:
+    assert unused(mean, size) == pytest.approx(unused, rel=0.02, abs=1e-9)
 
 
 def test_nodes_whose_gpus_are_not_cut_yet_have_no_room() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from charterer.cli.explain.explanation import Explanation
+from charterer.domain.job import Job
 from charterer.domain.pool import Pool
-from charterer.gpu_types import slice_profile, whole_type
+from charterer.gpu_types import may_use, slice_profile, whole_type
 from charterer.policy.explain.ruled_out import slices_not_named
 
 
@@ -20,8 +21,22 @@ def slice_sentences(explanation: Explanation) -> Sequence[str]:
         return ()
     pools = solution.inputs.snapshot.pools_of(solution.budget)
     here = [pools[each.option.pool] for each in options.rows if each.option.slice and each.option.pool in pools]
+    alone = solution.inputs.unprofitable.get(solution.budget.id, frozenset())
     told = [*map(_part, here), *slices_not_named(explanation.job, pools)]
+    told += [_too_few(pools[name]) for name in sorted(alone) if _takes(explanation.job, pools[name])]
     return tuple(dict.fromkeys(told))
+
+
+def _takes(job: Job, pool: Pool) -> bool:
+    return pool.offering is not None and may_use(pool.offering.gpu_type, job.gpu_types, job.widths.slices)
+
+
+def _too_few(pool: Pool) -> str:
+    profile = "" if pool.offering is None else slice_profile(pool.offering.gpu_type)
+    return (
+        f"{profile} slices on {pool.id} are no option now: too few jobs of the budget would choose them, and the other "
+        "slices of a node would be paid for nobody."
+    )
 
 
 def _part(pool: Pool) -> str:
