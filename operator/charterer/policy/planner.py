@@ -22,6 +22,7 @@ from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.actions.forced_releases import ForcedReleases
 from charterer.policy.actions.triage import JobTriage, triage
 from charterer.policy.budgets.inputs import PlanInputs, inputs_once_stopped, plan_inputs
+from charterer.policy.budgets.layouts import unprofitable_layouts
 from charterer.policy.budgets.solution import BudgetSolution, solve_budget
 from charterer.policy.jobs.groups import JobGroup, job_group
 from charterer.policy.jobs.job_facts import JobFacts, job_facts
@@ -59,6 +60,13 @@ def solve_budgets(snapshot: Snapshot) -> list[BudgetSolution]:
 
 def _solve_budgets(inputs: PlanInputs) -> list[BudgetSolution]:
     solutions = [solve_budget(budget, inputs) for budget in inputs.snapshot.budgets.values()]
+    unprofitable = {each.budget.id: pools for each in solutions if (pools := unprofitable_layouts(each))}
+    if unprofitable:
+        left = inputs.without_layouts(unprofitable)
+        solutions = [
+            solve_budget(each.budget, left) if each.budget.id in unprofitable else replace(each, inputs=left)
+            for each in solutions
+        ]
     return sorted(
         solutions, key=lambda solution: (solution.budget.mode is Mode.OBSERVE, -solution.rate, solution.budget.id)
     )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from charterer.domain.ids import JobId, Rate
+from charterer.domain.ids import JobId, PoolId, Rate
 from charterer.domain.plan import ReasonCode
 from charterer.domain.profile import SpeedCurve, ThroughputTable
 from charterer.gpu_types import slice_type
 from charterer.policy import plan
+from charterer.policy.planner import solve_budgets
 from tests.scenarios.policy.stories import placed, rents
 from tests.worlds import World
 
@@ -39,6 +41,18 @@ def world_of_both(rate: float, kept: float | None = 0.5) -> World:
     return world
 
 
+def crowd(world: World, **of_job: Any) -> None:
+    """Five more jobs that take the slice, for which it is worth renting a node of slices."""
+    for number in range(5):
+        world.job(f"c{number}", gpus=1, profile="sft" if world.profiles else None, slices=(SLICE,), **of_job)
+
+
+def chosen(world: World, job: str = "train") -> str:
+    """The pool that the job is given."""
+    option = plan(world.snapshot()).jobs[JobId(job)].option
+    return "" if option is None else option.pool
+
+
 def test_seven_jobs_share_a_gpu_and_the_eighth_rents_another() -> None:
     world = world_of_both(0.1)
     for number in range(8):
@@ -56,12 +70,13 @@ def test_seven_jobs_share_a_gpu_and_the_eighth_rents_another() -> None:
     assert option.option.price.dollars_per_hour == pytest.approx(3 / 7, abs=1e-5)
 
 
-@pytest.mark.parametrize(("rate", "pool"), [(0.5, "cut-1"), (10.0, "whole-1")])
+@pytest.mark.parametrize(("rate", "pool"), [(0.5, "cut"), (10.0, "whole")])
 def test_what_an_hour_is_worth_decides_between_a_slice_and_a_gpu(rate: float, pool: str) -> None:
     """On a slice a job at half the speed costs (rate + 3/7)/0.5 for an hour's work, on the GPU rate + 3."""
     world = world_of_both(rate)
+    crowd(world)
     world.job("train", gpus=1, profile="sft", slices=(SLICE,))
-    assert rents(plan(world.snapshot())) == [pool]
+    assert chosen(world) == pool
 
 
 def test_a_job_that_names_no_slice_gets_none() -> None:
@@ -86,10 +101,11 @@ def test_a_wide_job_gets_one_slice_or_whole_gpus_and_never_two_slices() -> None:
 
 def test_gpu_types_name_the_gpu_that_a_slice_is_of() -> None:
     world = world_of_both(0.1)
+    crowd(world)
     world.job("here", gpus=1, profile="sft", slices=(SLICE,), gpu_types=(A100,))
-    assert rents(plan(world.snapshot())) == ["cut-1"]
+    assert chosen(world, "here") == "cut"
     world.job("here", gpus=1, profile="sft", slices=(SLICE,), gpu_types=("Tesla-T4",))
-    assert rents(plan(world.snapshot())) == []
+    assert chosen(world, "here") == ""
 
 
 def test_only_a_slices_own_type_leaves_whole_gpus_out() -> None:
@@ -98,19 +114,18 @@ def test_only_a_slices_own_type_leaves_whole_gpus_out() -> None:
     assert rents(plan(world.snapshot())) == ["cut-1"]
 
 
-def test_a_job_without_a_curve_weighs_a_slice_by_its_part_of_the_gpu() -> None:
-    world = world_of_both(0.1, None)
+@pytest.mark.parametrize(("rate", "pool"), [(0.1, "cut"), (10.0, "whole")])
+def test_a_job_without_a_curve_weighs_a_slice_by_its_part_of_the_gpu(rate: float, pool: str) -> None:
+    world = world_of_both(rate, None)
     world.profiles.clear()
+    crowd(world)
     world.job("train", gpus=1, slices=(SLICE,))
-    assert rents(plan(world.snapshot())) == ["cut-1"]
-    world = world_of_both(10.0, None)
-    world.profiles.clear()
-    world.job("train", gpus=1, slices=(SLICE,))
-    assert rents(plan(world.snapshot())) == ["whole-1"]
+    assert chosen(world) == pool
 
 
 def test_a_job_whose_owner_takes_the_slice_back_goes_to_a_whole_gpu() -> None:
     world = world_of_both(0.1)
+    crowd(world)
     world.job("train", gpus=1, profile="sft", slices=(SLICE,))
     for _ in range(2):
         world.carry_out(plan(world.snapshot()))
@@ -134,12 +149,57 @@ def test_where_there_are_only_slices_a_job_of_whole_gpus_is_told_how_to_ask_for_
     assert f"name {SLICE} in spec.gpus.slices" in said.message
 
 
+def test_a_layout_that_too_few_jobs_would_choose_is_left_alone_and_several_jobs_open_it() -> None:
+    """Alone on a node of seven slices a job pays for all of them: the others stand empty."""
+    world = world_of_both(0.1)
+    world.job("alone", gpus=1, profile="sft", slices=(SLICE,))
+    assert rents(plan(world.snapshot())) == ["whole-1"]
+    (solution,) = solve_budgets(world.snapshot())
+    assert solution.inputs.unprofitable == {solution.budget.id: {PoolId("cut")}}
+    for number in range(3):
+        world.job(f"j{number}", gpus=1, profile="sft", slices=(SLICE,))
+    assert rents(plan(world.snapshot())) == ["cut-1"]
+
+
+def test_few_jobs_share_one_layout_where_each_class_alone_would_choose_its_own() -> None:
+    """Three jobs would have a node of seven slices, and three one of thirds, of which none is full."""
+    world = world_of_both(0.5)
+    world.pool("thirds", gpus=1, price="3", gpu_type=A100, cut="2g.10gb")
+    thirds = slice_type(A100, "2g.10gb")
+    for name, kept in (("small", (0.6, 0.7)), ("large", (0.35, 0.62))):
+        others = [SpeedCurve(gpu_type, one(speed)) for gpu_type, speed in zip((SLICES, thirds), kept, strict=True)]
+        world.profile(name, one(1.0), gpu_type=A100, work_hours=4, others=others)
+
+    def pools(jobs: int) -> set[str]:
+        for name in ("small", "large"):
+            for number in range(jobs):
+                world.job(f"{name}-{number}", gpus=1, profile=name, slices=(SLICE, "2g.10gb"))
+        return {chosen(world, name) for name in world.jobs}
+
+    assert len(pools(3)) == 1
+    assert pools(60) == {"cut", "thirds"}
+
+
+def test_a_layout_stays_where_its_jobs_have_no_other_option() -> None:
+    world = world_of_both(0.1)
+    del world.pools[PoolId("whole")]
+    world.job("alone", gpus=1, profile="sft", slices=(SLICE,))
+    assert rents(plan(world.snapshot())) == ["cut-1"]
+
+
+@pytest.mark.parametrize(
+    ("mean", "size", "expected"), [(0.0, 7, 0.0), (1e-6, 7, 6e-6), (35.0, 7, 3.0), (1000.0, 3, 1.0)]
+)
+def test_the_unused_slices_of_a_layout_are_those_of_its_last_node(mean: float, size: int, expected: float) -> None:
+    assert unused(mean, size) == pytest.approx(expected, rel=0.02, abs=1e-9)
+
+
 def test_nodes_whose_gpus_are_not_cut_yet_have_no_room() -> None:
     world = world_of_both(0.1)
     world.rental("cut")
-    world.job("train", gpus=1, profile="sft", slices=(SLICE,))
+    crowd(world)
     (node,) = world.nodes.values()
     world.nodes = {node.name: replace(node, gpus=1, slices={})}
     assert placed(plan(world.snapshot())) == {}
     world.nodes = {node.name: node}
-    assert placed(plan(world.snapshot())) == {"train": 1}
+    assert placed(plan(world.snapshot())) == {f"c{number}": 1 for number in range(5)}

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from charterer.cli.explain.explanation import Explanation
+from charterer.domain.job import Job
 from charterer.domain.pool import Pool
-from charterer.gpu_types import sharers, slice_profile, whole_type
+from charterer.gpu_types import may_use, sharers, slice_profile, whole_type
 from charterer.policy.explain.ruled_out import parts_not_taken
 
 
 def slice_sentences(explanation: Explanation) -> Sequence[str]:
-    """A sentence for each kind of slice or shared GPU among its options, and for each pool whose it does not take.
+    """A sentence for each kind of slice or shared GPU among its options, and for each pool of others.
 
     Nothing of such pools to a job that takes none.
     """
@@ -20,8 +21,25 @@ def slice_sentences(explanation: Explanation) -> Sequence[str]:
         return ()
     pools = solution.inputs.snapshot.pools_of(solution.budget)
     here = [pools[each.option.pool] for each in options.rows if each.option.slice and each.option.pool in pools]
+    alone = solution.inputs.unprofitable.get(solution.budget.id, frozenset())
     told = [*map(_part, here), *parts_not_taken(explanation.job, pools)]
+    told += [_too_few(pools[name]) for name in sorted(alone) if _takes(explanation.job, pools[name])]
     return tuple(dict.fromkeys(told))
+
+
+def _takes(job: Job, pool: Pool) -> bool:
+    return pool.offering is not None and may_use(
+        pool.offering.gpu_type, job.gpu_types, job.widths.slices, job.widths.shared_mib
+    )
+
+
+def _too_few(pool: Pool) -> str:
+    profile = "" if pool.offering is None else slice_profile(pool.offering.gpu_type)
+    parts, others = ("Shared GPUs", "places") if sharers(profile) > 1 else (f"{profile} slices", "slices")
+    return (
+        f"{parts} on {pool.id} are no option now: too few jobs of the budget would choose them, and the other {others} "
+        "of a node would be paid for nobody."
+    )
 
 
 def _part(pool: Pool) -> str:

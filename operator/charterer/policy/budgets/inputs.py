@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from charterer.domain.budget import Selector
-from charterer.domain.ids import BudgetId, ClassId, JobId
+from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId
 from charterer.domain.period import period_bounds
 from charterer.domain.plan import Reason
 from charterer.domain.snapshot import Snapshot
@@ -32,7 +32,7 @@ class PlanInputs:
     """The facts from which all budgets of a snapshot are solved.
 
     ``menus``: by budget, of the pools that its money may rent. ``market``: what all pools offer. ``ends``: the known
-    ones of nodes.
+    ones of nodes. ``unprofitable``: by budget, pools of slices that it leaves alone (``budgets.layouts``).
     """
 
     snapshot: Snapshot
@@ -45,6 +45,12 @@ class PlanInputs:
     holdings: Holdings
     nodes: Mapping[BudgetPool, PoolNodes]
     ends: KnownEnds
+    unprofitable: Mapping[BudgetId, frozenset[PoolId]] = field(default_factory=dict)
+
+    def without_layouts(self, unprofitable: Mapping[BudgetId, frozenset[PoolId]]) -> PlanInputs:
+        """The inputs with the menus of budgets that leave these pools of slices alone."""
+        menus = {name: self.menus[name].without(pools) for name, pools in unprofitable.items()}
+        return replace(self, menus={**self.menus, **menus}, unprofitable=unprofitable)
 
 
 def plan_inputs(snapshot: Snapshot, memo: Memo) -> PlanInputs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -56,6 +56,11 @@ class Market:
     """The offers of pools, by name; the same object for as long as nothing changes by which jobs choose."""
 
     offers: Mapping[PoolId, PoolOffer]
+
+    def without(self, pools: Collection[PoolId]) -> Market:
+        """The market if these pools were closed."""
+        offers = self.offers.values()
+        return market(offer._replace(closed=offer.closed or offer.pool in pools) for offer in offers)
 
     def open_to(self, key: MenuKey) -> list[tuple[PoolOffer, Price]]:
         """The pools that jobs of this key may use, each with the price of a node."""

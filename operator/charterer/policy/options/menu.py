@@ -14,7 +14,7 @@ from charterer.domain.pool import Pool
 from charterer.domain.profile import Profile
 from charterer.incremental import Remember, directly
 from charterer.policy.options.ceiling import default_ceiling, usual_dollars
-from charterer.policy.options.market import Market, market, market_of
+from charterer.policy.options.market import Market, market_of
 from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.options.sources import Curves, OptionSource, WholeWidths, curves_of
 from charterer.policy.options.variants import (
@@ -189,9 +189,8 @@ class Menus:
 
     def without(self, pools: Collection[PoolId]) -> Menus:
         """The menus if these pools were closed."""
-        offers = self._market.offers.values()
         other = copy(self)
-        other._market = market(offer._replace(closed=offer.closed or offer.pool in pools) for offer in offers)
+        other._market = self._remember(Market.without, self._market, frozenset(pools))
         return other
 
     def menu(self, key: MenuKey) -> Menu:

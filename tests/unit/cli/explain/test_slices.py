@@ -27,6 +27,8 @@ def slices_for_sale() -> World:
 
 def test_a_slice_is_named_with_its_price_and_what_it_is_a_part_of(monkeypatch: pytest.MonkeyPatch) -> None:
     world = slices_for_sale()
+    for number in range(60):
+        world.job(f"j{number}", gpus=1, profile="sft", slices=("1g.10gb",))
     world.job("train", gpus=1, profile="sft", slices=("1g.10gb",))
     said = charterer_over(world, monkeypatch)("explain", "train").stdout
     (chosen,) = [" ".join(line.split()) for line in said.splitlines() if line.startswith("*")]
@@ -48,3 +50,11 @@ def test_a_job_without_an_option_is_told_which_slices_it_does_not_take(monkeypat
     said = charterer_over(world, monkeypatch)("explain", "train").stdout
     assert "spec.gpus.slices does not name 1g.10gb" in said
     assert "spec.gpus.slices does not name 2g.20gb" in said
+
+
+def test_slices_that_too_few_jobs_would_choose_are_no_option_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = slices_for_sale()
+    world.pool("single", gpus=1, price="3.5", gpu_type=A100)
+    world.job("train", gpus=1, profile="sft", slices=("1g.10gb",))
+    said = charterer_over(world, monkeypatch)("explain", "train").stdout
+    assert "1g.10gb slices on ones are no option now: too few jobs of the budget would choose them" in said
