@@ -35,6 +35,12 @@ def world_of_both(rate: float, kept: float | None = 0.8) -> World:
     return world
 
 
+def pools_chosen(world: World) -> set[str]:
+    """The pools that the jobs are given."""
+    options = [verdict.option for verdict in plan(world.snapshot()).jobs.values()]
+    return {option.pool for option in options if option is not None}
+
+
 def test_two_jobs_share_a_gpu_and_the_third_rents_another() -> None:
     world = world_of_both(0.3)
     for number in range(3):
@@ -51,14 +57,19 @@ def test_two_jobs_share_a_gpu_and_the_third_rents_another() -> None:
     assert given[0].option.price.dollars_per_hour == pytest.approx(1.24)
 
 
-@pytest.mark.parametrize(
-    ("rate", "kept", "pool"), [(0.3, 0.6, "shared-1"), (0.3, 0.5, "whole-1"), (6.0, 0.8, "whole-1")]
-)
+@pytest.mark.parametrize(("rate", "kept", "pool"), [(0.3, 0.6, "shared"), (0.3, 0.5, "whole"), (6.0, 0.8, "whole")])
 def test_a_place_is_taken_where_the_speed_kept_is_worth_half_the_price(rate: float, kept: float, pool: str) -> None:
     """An hour's work costs (rate + 1.24)/kept there, and rate + 2.48 on a GPU of one's own."""
     world = world_of_both(rate, kept)
-    world.job("train", gpus=1, profile="sft", shared_mib=SIX_GIB)
-    assert rents(plan(world.snapshot())) == [pool]
+    for number in range(6):
+        world.job(f"j{number}", gpus=1, profile="sft", shared_mib=SIX_GIB)
+    assert pools_chosen(world) == {pool}
+
+
+def test_a_job_that_nobody_would_share_a_gpu_with_has_one_for_itself() -> None:
+    world = world_of_both(0.3, 0.6)
+    world.job("alone", gpus=1, profile="sft", shared_mib=SIX_GIB)
+    assert pools_chosen(world) == {"whole"}
 
 
 @pytest.mark.parametrize("needed", [0, 8 * 1024])
@@ -78,12 +89,13 @@ def test_a_wide_job_gets_one_place_or_whole_gpus() -> None:
     assert (verdict.option.gpus, verdict.option.slice) == (1, "mps-2")
 
 
-def test_a_job_without_a_curve_weighs_a_place_by_the_middle_of_half_and_all_of_its_speed() -> None:
-    for rate, pool in ((0.3, "shared-1"), (10.0, "whole-1")):
+def test_jobs_without_a_curve_weigh_a_place_by_the_middle_of_half_and_all_of_their_speed() -> None:
+    for rate, pool in ((0.3, "shared"), (10.0, "whole")):
         world = world_of_both(rate, None)
         world.profiles.clear()
-        world.job("train", gpus=1, shared_mib=SIX_GIB)
-        assert rents(plan(world.snapshot())) == [pool]
+        for number in range(6):
+            world.job(f"j{number}", gpus=1, shared_mib=SIX_GIB)
+        assert pools_chosen(world) == {pool}
 
 
 def test_a_job_whose_owner_no_longer_lets_it_share_goes_to_a_gpu_of_its_own() -> None:
