@@ -1,18 +1,33 @@
-"""The operator is killed just before and just after every kind of command and step, and started again each time."""
+"""The operator is killed just before and just after every kind of command and step, and started again each time.
+
+Every kind once, in a cloud that counts what is ordered. In clouds that take orders otherwise, only those that order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, get_args
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import get_args
 
 import pytest
 
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import GPU_POOLS, GPU_RENTALS, JOBS, NODES, TRAINING_JOBS
-from charterer.domain.plan import Command
-from charterer.domain.steps import MarkMissing, PoolSetStep, Refresh, Step, Withdraw
+from charterer.domain.plan import Command, Rent
+from charterer.domain.steps import (
+    Adopt,
+    AskCloud,
+    Cool,
+    MarkMissing,
+    PoolSetStep,
+    RecordOrphan,
+    Refresh,
+    Step,
+    Terminate,
+    Withdraw,
+)
 from tests.testbed.bed import Bed, group
+from tests.testbed.call_killer import around
 from tests.testbed.operators import Killer
 
 _LISTED_SECONDS = 15
@@ -24,53 +39,65 @@ _STARTUP_SECONDS = 3.0
 _NOT_HERE = {MarkMissing, Refresh, *get_args(PoolSetStep)}
 """tests/property/lifecycle has these, and test_pool_sets.py those of sets. No machine leaves the cloud's list in this
 life, or its end would not be exact. No price changes, and a Node registers before the cloud's list is read again."""
+_EVERY = frozenset(kind.__name__ for kind in {*get_args(Command), *get_args(Step)} - _NOT_HERE)
+_ORDERING = frozenset(kind.__name__ for kind in (Rent, AskCloud, Withdraw, Cool, Adopt, RecordOrphan, Terminate))
+"""Those that ask a cloud for machines, and those whose next one depends on how it answers."""
 
 
-def _points(orders: str) -> set[str]:
-    kinds = {*get_args(Command), *get_args(Step)} - _NOT_HERE
-    if orders == "replying":
-        kinds -= {Withdraw}  # such a cloud does not go on trying
-    return {f"{when} {kind.__name__}" for kind in kinds for when in ("before", "after")}
-
-
-def _cloud(orders: str) -> Any:
+def _sold_by(orders: str) -> pytest.MarkDecorator:
     sold = {"orders": orders, "listedSeconds": _LISTED_SECONDS, "startupSeconds": [_STARTUP_SECONDS]}
-    groups = (
+    return pytest.mark.groups(
         group("a100", **sold),
         group("empty", **{**sold, "stock": 0, "hourlyPrice": "6.00"}),
         group("orphans", **{**sold, "orders": "counted", "initialTarget": 1}),
         group("scarce", **{**sold, "stock": 0, "gpuType": "NVIDIA-H100-80GB-HBM3"}),
     )
-    return pytest.param(orders, marks=pytest.mark.groups(*groups))
 
 
 @pytest.mark.long
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("orders", [_cloud("counted"), _cloud("named"), _cloud("replying")])
-async def test_killed_around_every_step_nothing_is_rented_twice_and_nothing_forgotten(bed: Bed, orders: str) -> None:
-    journal = bed.directory / "journal"
-    operator = bed.operator(killer=Killer(journal))
-    async with operator.revived():
+@_sold_by("counted")
+async def test_killed_around_every_step_nothing_is_rented_twice_and_nothing_forgotten(bed: Bed) -> None:
+    async with _killed_around(bed, _EVERY):
         await _a_life_with_every_step(bed)
-        await bed.until(lambda: _missing(journal, orders) == set(), 60)
-    assert _missing(journal, orders) == set()
 
 
-def _missing(journal: Path, orders: str) -> set[str]:
-    return _points(orders) - set(journal.read_text().splitlines())
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        pytest.param(_ORDERING, id="named", marks=_sold_by("named")),
+        # such a cloud does not go on trying
+        pytest.param(_ORDERING - {"Withdraw"}, id="replying", marks=_sold_by("replying")),
+    ],
+)
+async def test_killed_around_every_order_nothing_is_rented_twice_and_nothing_forgotten(
+    bed: Bed, kinds: frozenset[str]
+) -> None:
+    async with _killed_around(bed, kinds):
+        await _a_run_after_a_stock_out(bed)
+        await bed.finish("train")
+        await bed.until(lambda: not bed.rentals(), 60)
+
+
+@asynccontextmanager
+async def _killed_around(bed: Bed, kinds: frozenset[str]) -> AsyncIterator[None]:
+    """An operator that dies before and after each of these kinds, which has happened by the end."""
+    journal = bed.directory / "journal"
+
+    def missing() -> set[str]:
+        return around(kinds) - set(journal.read_text().splitlines())
+
+    async with bed.operator(killer=Killer(journal, kinds)).revived():
+        yield
+        await bed.until(lambda: not missing(), 60)
+    assert missing() == set()
 
 
 async def _a_life_with_every_step(bed: Bed) -> None:
     """A stock-out, a run, a resize, a lost node, an end; an orphan; a run that shrinks in place; a rental that somebody
     deletes; stock that comes back; a run of no job."""
-    await bed.pool("empty", cooldownSeconds=300)
-    await bed.pool("a100")
-    await bed.pool("orphans")
-    await bed.budget()
-    # On a slow machine a rental of the job's would otherwise take the orphan before it has been recorded as one.
-    await bed.until(lambda: any("-o-" in rental["metadata"]["name"] for rental in bed.rentals()), 60)
-    await bed.job("train", resizePolicy="Restart", ttlSecondsAfterFinished=1)
-    await bed.running("train", seconds=120)
+    await _a_run_after_a_stock_out(bed)
     await _edit(bed, "train", {"min": 1, "preferred": 2, "max": 2})
     await bed.until(lambda: bed.tj("train").get("gpus") == 2 and bed.state("train") == "Running", 60)
     instance = bed.pods("train")[-1]["spec"]["nodeName"]
@@ -110,6 +137,17 @@ async def _a_life_with_every_step(bed: Bed) -> None:
     await bed.kube.merge_patch(JOBS.one("lost-r1", bed.namespace), {"metadata": {"ownerReferences": None}})
     await bed.kube.delete(TRAINING_JOBS.one("lost", bed.namespace))
     await bed.until(lambda: not bed.rentals(), 60)
+
+
+async def _a_run_after_a_stock_out(bed: Bed) -> None:
+    await bed.pool("empty", cooldownSeconds=300)
+    await bed.pool("a100")
+    await bed.pool("orphans")
+    await bed.budget()
+    # On a slow machine a rental of the job's would otherwise take the orphan before it has been recorded as one.
+    await bed.until(lambda: any("-o-" in rental["metadata"]["name"] for rental in bed.rentals()), 60)
+    await bed.job("train", resizePolicy="Restart", ttlSecondsAfterFinished=1)
+    await bed.running("train", seconds=120)
 
 
 def _cooled(bed: Bed) -> list[RawObject]:

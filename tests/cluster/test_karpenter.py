@@ -9,6 +9,7 @@ import pytest
 from charterer.cluster.paths import GPU_BUDGETS, GPU_POOLS, NODES
 from charterer.domain.money import Money
 from charterer.domain.time import parse_instant
+from tests.testbed.call_killer import around
 from tests.testbed.karpenter_bed import CLAIMS, GPU_TYPE, KarpenterBed, condition
 from tests.testbed.karpenter_process import NODE_CLASS
 from tests.testbed.operators import Killer
@@ -213,10 +214,12 @@ async def test_a_claim_that_is_being_launched_is_not_deleted_before_its_machine_
     assert len(bed.karpenter.instances([claim["metadata"]["name"]])) == 1
 
 
-async def test_killed_around_every_step_each_of_two_nodes_is_asked_for_once(karpenter_bed: KarpenterBed) -> None:
-    """The operator dies before and after each kind of step, from the first claim to the end of both."""
-    bed = karpenter_bed
-    operator = bed.operator(killer=Killer(bed.directory / "journal"))
+async def test_killed_around_each_step_that_calls_it_each_of_two_nodes_is_asked_for_once(
+    karpenter_bed: KarpenterBed,
+) -> None:
+    """The steps that touch Karpenter's objects; those of Charterer's own are the same for every cloud."""
+    bed, journal, steps = karpenter_bed, karpenter_bed.directory / "journal", {"AskCloud", "Adopt", "Terminate"}
+    operator = bed.operator(killer=Killer(journal, frozenset(steps)))
     async with operator.revived():
         await bed.claim_pool()
         await bed.budget()
@@ -227,7 +230,4 @@ async def test_killed_around_every_step_each_of_two_nodes_is_asked_for_once(karp
         await bed.finish("train")
         await bed.complete("train")
         await bed.until(lambda: not bed.rentals())
-    passed = (bed.directory / "journal").read_text().splitlines()
-    assert {f"{when} {step}" for when in ("before", "after") for step in ("AskCloud", "Adopt", "Terminate")} <= {
-        *passed
-    }
+    assert set(journal.read_text().splitlines()) == around(steps)

@@ -6,15 +6,9 @@ import os
 import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
 from tests.clouds.faults import AnswerLost
 from tests.testbed.operators import OperatorProcess
-
-RENTING: Final = frozenset(
-    {"Rent", "AskCloud", "Adopt", "MarkReady", "Release", "Terminate", "MarkEnded", "Fold", "Forget"}
-)
-"""The steps of renting and releasing; the others are the same for every cloud."""
 
 
 @dataclass(slots=True)
