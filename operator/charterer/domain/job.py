@@ -249,7 +249,7 @@ class Job:
     ``allocation``. ``stretches``: how long runs had other widths before they were resized in place. ``bottlenecks``:
     what holds its present run up. ``nodes_replaced``: how often it got another node because one did.
     ``stall_timeout_seconds``: see ``policy.jobs.stalls``; 0: never. ``interactive``: None for any other job.
-    ``variants``: beside the template as it stands, whose class and widths are the job's own.
+    ``variants``: beside the template.
     """
 
     id: JobId

@@ -11,12 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.controller.learning import report_collector
-from charterer.controller.learning.digest import digest
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import Placement, ResizePolicy, RunOutcome, RunRecord
 from charterer.domain.jobs.finish import Finish, FinishKind
 from charterer.domain.jobs.group import TrainingGroup
-from charterer.domain.jobs.variant import Variant
 from charterer.domain.profile import CurveSource, ModelFacts, ThroughputTable
 from charterer.domain.time import after
 from charterer.policy.options.speedup import reference_throughput
@@ -385,71 +383,3 @@ def test_what_the_owner_says_of_a_model_is_known_with_the_first_report_and_follo
     room.world.profiles[CLASS] = replace(room.world.profiles[CLASS], model=ModelFacts(parameters=25.6e6))
     room.collector.learn_models(room.world.snapshot())
     assert room.collector.learner.state(CLASS).model == ModelFacts(parameters=25.6e6)
-
-
-# --- variants ---------------------------------------------------------------------------------------------------------
-
-OTHER = ClassId("team", "resnet.compressed")
-COMPRESSED = Variant("compressed", OTHER, 1, 2, 4)
-
-
-def with_variant(room: Classroom, job: JobId, runs: str) -> None:
-    """The job has a variant, and its run is of the one of that name."""
-    world = room.world
-    allocation = world.jobs[job].allocation
-    assert allocation is not None
-    option = replace(allocation.option, variant=runs)
-    changed = replace(allocation, option=option)
-    world.jobs[job] = replace(world.jobs[job], allocation=changed, variants=(COMPRESSED,))
-
-
-def test_a_run_teaches_the_class_of_its_own_variant_only() -> None:
-    room = Classroom()
-    job = room.runs()
-    with_variant(room, job, "compressed")
-    room.says(job, times=5)
-    assert set(room.collector.classes) == {OTHER}
-    assert room.collector.learner.widths_run(OTHER) == {"a100": (8,)}
-    with_variant(room, job, "")
-    room.says(job, times=5)
-    assert set(room.collector.classes) == {OTHER, CLASS}
-
-
-def test_a_run_of_a_variant_that_the_spec_no_longer_names_teaches_nothing() -> None:
-    room = Classroom()
-    job = room.runs()
-    with_variant(room, job, "gone")
-    room.says(job, times=5)
-    assert room.collector.classes == {}
-
-
-def test_a_variant_is_learned_at_its_own_widths() -> None:
-    room = Classroom()
-    job = room.runs()
-    with_variant(room, job, "")
-    room.says(job, times=5)
-    with_variant(room, job, "compressed")
-    room.says(job, times=5)
-    found = digest(room.collector.learner, OTHER, room.world.snapshot())
-    assert found is not None
-    assert {entry.gpus for _, entry in found.entries} == {1, 2, 4, 8}
-
-
-def test_a_variant_that_failed_before_it_was_measured_is_left_alone_by_its_class() -> None:
-    room = Classroom()
-    job = room.runs()
-    with_variant(room, job, "")
-    room.says(job, times=5)
-    world = room.world
-    held = world.jobs[job].allocation
-    assert held is not None
-    failed = replace(held.option, variant="compressed", gpus=2)
-    record = RunRecord(
-        1, RunOutcome.FAILED, failed, held.placements, world.now, after(world.now, 60.0), "out of memory"
-    )
-    world.jobs[job] = replace(world.jobs[job], records=(record,), failures=1)
-    world.passes(100.0)
-    room.collector.learn_failures(world.snapshot())
-    assert room.collector.classes[CLASS].failed == {}
-    (width,) = room.collector.classes[OTHER].failed.values()
-    assert (width.gpus, width.failures, width.message) == (2, 1, "out of memory")
