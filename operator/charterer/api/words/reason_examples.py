@@ -81,6 +81,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
         jobs.Forced(jobs.GpuTypeNotAllowed("H100"), _FOUR),
         jobs.Forced(jobs.SpotNotAllowed(), _FOUR),
         jobs.Forced(jobs.VariantNotAllowed("outofcore"), _FOUR),
+        jobs.Forced(jobs.VariantNotMeasured("outofcore"), _FOUR),
     ),
     ReasonCode.WAITING_FOR_NODE: (Wanted(_EIGHT, waits.WaitsForNodes((_NODE, _OTHER))),),
     ReasonCode.WAITING_FOR_FREE_GPUS: (

@@ -209,7 +209,14 @@ class VariantNotAllowed:
     variant: str
 
 
-Forbidden = WidthNotAllowed | GpuTypeNotAllowed | SpotNotAllowed | VariantNotAllowed
+@dataclass(frozen=True, slots=True)
+class VariantNotMeasured:
+    """It tried a variant, and nothing was learned of that."""
+
+    variant: str
+
+
+Forbidden = WidthNotAllowed | GpuTypeNotAllowed | SpotNotAllowed | VariantNotAllowed | VariantNotMeasured
 """Why a job's owner no longer allows where it runs."""
 
 
