@@ -240,8 +240,7 @@ class Job:
     place. ``resized_from``: the allocation with which that run's group trains until its leader reports the one of
     ``allocation``. ``stretches``: how long runs had other widths before they were resized in place. ``bottlenecks``:
     what holds its present run up. ``nodes_replaced``: how often it got another node because one did.
-    ``stall_timeout_seconds``: see ``policy.jobs.stalls``; 0: never. ``interactive``: None for any other job.
-    ``variants``: beside the template as it stands, whose class and widths are the job's own.
+    ``stall_timeout_seconds``: see ``policy.jobs.stalls``; 0: never. ``interactive``: if it is. ``variants``: if any.
     """
 
     id: JobId

@@ -153,3 +153,20 @@ def test_an_unknown_variant_changes_nothing_where_the_budget_does_not_explore_or
         decided = plan(world.snapshot())
         world.jobs[TRAIN] = replace(world.jobs[TRAIN], variants=())
         assert decided.commands == plan(world.snapshot()).commands
+
+
+def test_a_job_leaves_a_variant_of_which_nothing_was_learned() -> None:
+    world = running(learned(graph(None)))
+    world.carry_out(plan(world.snapshot()))
+    settle(world)
+    allocation = world.jobs[TRAIN].allocation
+    assert allocation is not None
+    assert allocation.option.variant == "outofcore"
+    assert plan(world.snapshot()).commands == ()
+    world.passes(1200.0)
+    decided = plan(world.snapshot())
+    assert chosen(decided)[0] == ""
+    assert "nothing was learned of variant outofcore" in decided.jobs[TRAIN].reason.message
+    world.carry_out(decided)
+    settle(world)
+    assert plan(world.snapshot()).commands == ()

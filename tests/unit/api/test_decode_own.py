@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from charterer.api import decode
-from charterer.api.models.allocation_status import OptionStatus
-from charterer.api.models.base import Condition, ConditionStatus, dump
+from charterer.api.models.base import Condition, ConditionStatus
 from charterer.domain.budget import EVERYTHING, Mode, MoveLimits, Selector
 from charterer.domain.errors import InvalidObject, Problem
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import ResizePolicy, SpotPolicy
-from charterer.domain.jobs.variant import Variant
 from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.period import QuietHours, Weekday
@@ -53,21 +50,6 @@ class TestTrainingJob:
     def test_the_class_of_a_job_is_its_profile_or_itself(self) -> None:
         assert decode.training_job(values.raw_job(profileName="sft-7b")).job.class_id == ClassId("research", "sft-7b")
         assert decode.training_job(values.raw_job()).job.class_id == ClassId.of_job(JobId(values.UID))
-
-    def test_a_variant_has_a_class_of_its_own_and_the_jobs_widths_unless_it_says_others(self) -> None:
-        one = {"name": "one", "gpus": {"min": 1, "max": 2}, "profileName": "gnn-ooc"}
-        job = decode.training_job(values.raw_job(profileName="gnn", variants=[{"name": "plain"}, one])).job
-        assert job.variants == (
-            Variant("plain", ClassId("research", "gnn.plain"), 1, 1, 8),
-            Variant("one", ClassId("research", "gnn-ooc"), 1, 1, 2),
-        )
-        assert [way.name for way in job.ways] == ["", "plain", "one"]
-        assert job.classes[0] == ClassId("research", "gnn")
-
-    def test_the_variant_of_an_option_is_read_as_it_was_recorded(self) -> None:
-        option = replace(values.option(), variant="one")
-        assert OptionStatus.from_domain(option).to_domain() == option
-        assert "variant" not in dump(OptionStatus.from_domain(values.option()))
 
     def test_names_that_only_a_join_can_resolve_come_beside_it(self) -> None:
         decoded = decode.training_job(values.raw_job(profileName="sft-7b", priorityClassName="high"))

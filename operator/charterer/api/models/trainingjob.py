@@ -102,7 +102,7 @@ class VariantVariable(ApiModel):
 
     name: Annotated[str, Field(max_length=253, json_schema_extra={"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"})]
     """Name of the variable."""
-    value: Annotated[str, Field(max_length=32_768)] = ""
+    value: Annotated[str, Field(max_length=2048)] = ""
     """Its value; $(NAME) stands for a variable before it."""
 
 
@@ -111,11 +111,11 @@ class VariantSpec(ApiModel):
 
     name: Annotated[str, Field(max_length=32, json_schema_extra={"pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"})]
     """Name of the variant, as the trainer finds it in CHARTERER_VARIANT."""
-    env: Annotated[tuple[VariantVariable, ...], Field(max_length=64, json_schema_extra=keyed_by("name"))] = ()
+    env: Annotated[tuple[VariantVariable, ...], Field(max_length=32, json_schema_extra=keyed_by("name"))] = ()
     """Environment variables of the trainer's container, beside those of the template or in their place. Those that
     Charterer sets stay as they are."""
     args: (
-        Annotated[tuple[Annotated[str, Field(max_length=32_768)], ...], Field(max_length=256, json_schema_extra=ATOMIC)]
+        Annotated[tuple[Annotated[str, Field(max_length=1024)], ...], Field(max_length=64, json_schema_extra=ATOMIC)]
         | None
     ) = None
     """Arguments of the trainer's container, in the place of the template's. Absent: the template's."""

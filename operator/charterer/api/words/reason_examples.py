@@ -83,6 +83,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
         jobs.Forced(jobs.SliceNotAllowed("mps-2"), _FOUR),
         jobs.Forced(jobs.SpotNotAllowed(), _FOUR),
         jobs.Forced(jobs.VariantNotAllowed("outofcore"), _FOUR),
+        jobs.Forced(jobs.VariantNotMeasured("outofcore"), _FOUR),
     ),
     ReasonCode.WAITING_FOR_NODE: (Wanted(_EIGHT, waits.WaitsForNodes((_NODE, _OTHER))),),
     ReasonCode.WAITING_FOR_FREE_GPUS: (

@@ -135,6 +135,8 @@ class _HistoryBuilder:
             raise _NotModelled(
                 f"TrainingJobs that ran in GPUPool {options[-1].pool}, whose nodes or price are not known now"
             )
+        if job.variants:
+            self._gap("TrainingJobs with variants: simulated as their templates alone")
         profile = self._snapshot.profiles.get(job.class_id)
         fraction = 1.0 if finish is not None else (job.progress.fraction or 0.0) if job.progress is not None else 0.0
         trusted = fraction >= TRUSTED_FRACTION

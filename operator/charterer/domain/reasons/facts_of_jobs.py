@@ -216,7 +216,16 @@ class VariantNotAllowed:
     variant: str
 
 
-Forbidden = WidthNotAllowed | GpuTypeNotAllowed | SliceNotAllowed | SpotNotAllowed | VariantNotAllowed
+@dataclass(frozen=True, slots=True)
+class VariantNotMeasured:
+    """It tried a variant, and nothing was learned of that."""
+
+    variant: str
+
+
+Forbidden = (
+    WidthNotAllowed | GpuTypeNotAllowed | SliceNotAllowed | SpotNotAllowed | VariantNotAllowed | VariantNotMeasured
+)
 """Why a job's owner no longer allows where it runs."""
 
 

@@ -148,6 +148,11 @@ def _(job: of.VariantNotAllowed) -> str:
 
 
 @tell.register
+def _(job: of.VariantNotMeasured) -> str:
+    return f"nothing was learned of variant {job.variant}: its trainer reports no batch size and step time, or failed"
+
+
+@tell.register
 def _(job: of.GpuTypeNotAllowed) -> str:
     return f"spec.gpuTypes no longer names {job.gpu_type}"
 

@@ -15,6 +15,7 @@ from charterer.policy.jobs.exploration_budget import may_explore
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.jobs.groups import JobGroup, JobGroups, job_group, job_groups, stop_some
 from charterer.policy.jobs.job_facts import JobFacts, job_facts, job_position
+from charterer.policy.jobs.trying_jobs import trying_jobs
 from charterer.policy.nodes.holdings import Holdings, holdings
 from charterer.policy.nodes.known_ends import KnownEnds, known_ends
 from charterer.policy.nodes.max_cost import too_dear
@@ -23,7 +24,6 @@ from charterer.policy.nodes.rental_index import BudgetPool, RentalIndex, rental_
 from charterer.policy.options.market import Market, market_of
 from charterer.policy.options.menu import Menus
 from charterer.policy.options.option_value import OptionValues
-from charterer.policy.options.variants import trying_jobs
 from charterer.policy.options.width_backoff import quarantined_widths
 
 
@@ -55,7 +55,7 @@ class PlanInputs:
 
 def plan_inputs(snapshot: Snapshot, memo: Memo) -> PlanInputs:
     """Gather the inputs; what did not change since the memo's last turn is the same object."""
-    trying = trying_jobs(snapshot.jobs.values(), snapshot.profiles)
+    trying = trying_jobs(snapshot.jobs.values(), snapshot.profiles, snapshot.now)
     facts = memo.each(job_facts, snapshot.jobs, frozenset(snapshot.profiles), trying)
     groups = job_groups(facts, memo)
     menus = _menus(snapshot, groups, memo)

@@ -67,7 +67,7 @@ class JobFacts:
 
 
 def job_facts(job: Job, classes: frozenset[ClassId], trying: frozenset[JobId] = frozenset()) -> JobFacts:
-    """The facts of a job; ``classes``: those that have a profile; ``trying``: see ``variants.trying_jobs``."""
+    """The facts of a job; ``classes``: those that have a profile; ``trying``: see ``trying_jobs``."""
     allocation = job.allocation
     return JobFacts(
         job=job,

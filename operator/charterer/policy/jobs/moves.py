@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from charterer.domain.job import Job
 from charterer.domain.option import Option
-from charterer.domain.reasons.facts_of_jobs import Forbidden
+from charterer.domain.reasons.facts_of_jobs import Forbidden, VariantNotMeasured
 from charterer.policy.jobs.job_facts import JobFacts, job_position
 from charterer.policy.jobs.predicates import must_move
 from charterer.policy.options.market import Market
@@ -40,7 +41,7 @@ class JobMoves:
 def job_moves(facts: JobFacts, values: OptionValues, mean_work: float, market: Market) -> JobMoves | None:
     """The moves of a running job; None for one that stays where it is to its end, as most do."""
     job = facts.job
-    forced = must_move(job, market)
+    forced = must_move(job, market) or _not_measured(job, values)
     if forced is not None:
         return JobMoves(facts, values, forced, (), None)
     if job.allocation is None or not values.menu.known or not job.remaining:
@@ -51,3 +52,12 @@ def job_moves(facts: JobFacts, values: OptionValues, mean_work: float, market: M
     candidates = [CandidateMove(to, gain, boot) for to, gain, boot in values.gains(here, position)]
     change = values.next_change(here, position)
     return None if not candidates and change is None else JobMoves(facts, values, None, candidates, change)
+
+
+def _not_measured(job: Job, values: OptionValues) -> VariantNotMeasured | None:
+    """Whether the job tried a variant that is no option: it is as fast as was hoped for all that anybody knows."""
+    here = None if job.allocation is None else job.allocation.option
+    if here is None or not here.trial or not here.variant or not values.menu.known:
+        return None
+    offered = any(option.variant == here.variant for option in values.menu.options)
+    return None if offered else VariantNotMeasured(here.variant)

@@ -1,21 +1,16 @@
-"""The speeds of a job's variants by one measure, and which job tries a variant of which nothing is known.
+"""The speeds of a job's variants by one measure.
 
 Each variant has a class of its own, with a curve in a unit of its own. What they have in common is the sample: a
 throughput times ``Profile.samples`` is samples a second. All are measured by one reference, that of the first class
 which has a curve, the template's before the others'.
-
-A variant without a curve is offered to one job of its class at a time, as fast as the fastest option that is known:
-that is the most to be hoped, and one job, moved there and back, is what it costs to know.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from charterer.domain.ids import ClassId, JobId
-from charterer.domain.job import Job, ResizePolicy, RunOutcome
 from charterer.domain.jobs.variant import Variant
 from charterer.domain.profile import Phase, Profile, SpeedCurve, ThroughputTable
 from charterer.policy.options.speedup import reference_throughput, reference_width, throughput
@@ -126,22 +121,3 @@ def widths_differ(variant: Variant, profile: Profile) -> str:
 def _of_a_gpu(curve: SpeedCurve) -> float:
     gpus = reference_width(curve.form)
     return (throughput(curve.form, gpus) or 0.0) / gpus
-
-
-def trying_jobs(jobs: Iterable[Job], profiles: Mapping[ClassId, Profile]) -> frozenset[JobId]:
-    """The jobs that may try variants without a curve: one of each class.
-
-    The one that tries one already, otherwise the latest that runs, or the latest that waits.
-    """
-    first: dict[ClassId, tuple[bool, bool, int, JobId]] = {}
-    for job in jobs:
-        if not job.variants or job.resize is ResizePolicy.NEVER or job.target_completion is not None:
-            continue
-        unknown = {variant.name for variant in job.variants if not has_curve(profiles.get(variant.class_id))}
-        unknown -= {record.option.variant for record in job.records if record.outcome is RunOutcome.FAILED}
-        if unknown and job.wants_to_run:
-            here = job.allocation
-            tries = here is not None and here.option.variant in unknown
-            rank = tries, here is not None, job.created, job.id
-            first[job.class_id] = max(rank, first.get(job.class_id, rank))
-    return frozenset([job_id for *_, job_id in first.values()])

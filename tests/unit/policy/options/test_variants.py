@@ -12,11 +12,12 @@ from charterer.domain.jobs.variant import Variant
 from charterer.domain.option import Option
 from charterer.domain.profile import CurveSource, Origin, Phase, Profile, SpeedCurve, ThroughputTable
 from charterer.domain.time import after
+from charterer.policy.jobs.trying_jobs import trying_jobs
 from charterer.policy.options.market import market, pool_offer
 from charterer.policy.options.menu import Menu, build_menu
 from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.options.option_value import in_place
-from charterer.policy.options.variants import ClassKnowledge, paced, trying_jobs
+from charterer.policy.options.variants import ClassKnowledge, paced
 from charterer.policy.solve.phase_dp import InPlaceResize, OptionTable
 from tests.worlds import World
 
@@ -184,7 +185,7 @@ def a_world() -> World:
 
 
 def tries(world: World, *profiles: Profile) -> frozenset[JobId]:
-    return trying_jobs(world.jobs.values(), {known.id: known for known in profiles})
+    return trying_jobs(world.jobs.values(), {known.id: known for known in profiles}, world.now)
 
 
 def test_one_job_of_a_class_tries_the_latest_that_runs_before_those_that_wait() -> None:
@@ -205,13 +206,23 @@ def test_the_job_that_tries_a_variant_goes_on_with_it() -> None:
     assert tries(world) == {"first"}
 
 
+def test_a_job_of_whose_variant_nothing_was_learned_in_time_tries_it_no_more() -> None:
+    world = a_world()
+    a_job(world, "first", 300.0)
+    runs(world, "first", "outofcore")
+    world.passes(600.0)
+    assert tries(world) == {"first"}
+    world.passes(60.0)
+    assert tries(world) == frozenset()
+
+
 def test_nobody_tries_a_variant_that_has_a_curve() -> None:
     world = a_world()
     a_job(world, "waits", 0.0)
     assert tries(world, declared(OUT, (1, 310.0))) == frozenset()
 
 
-def test_jobs_that_could_not_leave_it_again_or_have_a_target_or_failed_with_it_do_not_try() -> None:
+def test_jobs_that_could_not_leave_it_again_or_have_a_target_or_tried_it_before_do_not_try() -> None:
     world = a_world()
     a_job(world, "never", 0.0, resize=ResizePolicy.NEVER)
     a_job(world, "target", 0.0, target_completion=after(world.now, 3600.0))
@@ -220,6 +231,6 @@ def test_jobs_that_could_not_leave_it_again_or_have_a_target_or_failed_with_it_d
     runs(world, "failed", "outofcore")
     allocation = world.jobs[failed.id].allocation
     assert allocation is not None
-    record = RunRecord(1, RunOutcome.FAILED, allocation.option, allocation.placements, world.now, world.now, "")
+    record = RunRecord(1, RunOutcome.STOPPED, allocation.option, allocation.placements, world.now, world.now, "")
     world.jobs[failed.id] = replace(failed, records=(record,))
     assert tries(world) == frozenset()
