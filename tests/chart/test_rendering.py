@@ -183,7 +183,7 @@ def test_only_the_fake_cloud_may_create_nodes(everything: list[Object]) -> None:
         return {verb for rule in rules(everything, name) if "nodes" in rule["resources"] for verb in rule["verbs"]}
 
     assert verbs("charterer") == {"get", "list", "watch", "patch", "delete"}
-    assert verbs("charterer-fakecloud") == {"create", "patch", "delete"}
+    assert verbs("charterer-fakecloud") == {"get", "create", "patch", "delete"}
 
 
 def test_only_who_wants_karpenter_grants_the_rights_to_ask_it_for_nodes(
