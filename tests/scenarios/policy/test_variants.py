@@ -170,3 +170,16 @@ def test_a_job_leaves_a_variant_of_which_nothing_was_learned() -> None:
     world.carry_out(decided)
     settle(world)
     assert plan(world.snapshot()).commands == ()
+
+
+def test_another_variant_on_the_same_number_of_gpus_is_another_option() -> None:
+    world = running(graph(None))
+    world.profile("gnn.compressed", ThroughputTable(((4, 1300.0), (8, 2200.0), (16, 3300.0))))
+    compressed = Variant("compressed", ClassId("team", "gnn.compressed"), 8, 8, 8)
+    world.jobs[TRAIN] = replace(world.jobs[TRAIN], variants=(compressed,))
+    decided = plan(world.snapshot())
+    assert why(decided, "train") is ReasonCode.MOVE_PAYS
+    assert chosen(decided) == ("compressed", 8)
+    world.carry_out(decided)
+    settle(world)
+    assert plan(world.snapshot()).commands == ()
