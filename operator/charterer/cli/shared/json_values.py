@@ -11,10 +11,11 @@ from charterer.policy.nodes.pool_quota import LaunchWait
 
 
 def option_json(option: Option) -> dict[str, JsonValue]:
-    """An option by its pool, width, variant and price."""
+    """An option by its pool, width, slice, variant and price."""
     return {
         "pool": option.pool,
         "gpus": option.gpus,
+        "slice": option.slice,
         "variant": option.variant,
         "hourly": option.price.decimal(),
     }

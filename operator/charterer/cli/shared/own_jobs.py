@@ -21,8 +21,9 @@ from charterer.cluster.paths import TRAINING_JOBS
 from charterer.domain.errors import InvalidObject
 from charterer.domain.job import Job
 from charterer.domain.plan import ReasonCode
-from charterer.domain.reasons.phrases import as_variant
+from charterer.domain.reasons.phrases import as_variant, part
 from charterer.domain.time import Instant, format_instant, seconds_between
+from charterer.gpu_types import slice_profile
 from charterer.policy.explain.alternatives import Rank
 from charterer.sentences import count, similar_names
 
@@ -143,10 +144,12 @@ def source_json(written: Instant | None) -> JsonValue:
 
 
 def in_words(option: ComparedOption) -> str:
-    """``8 GPUs on a100``, or ``any on a100`` for a pool without an option."""
+    """``8 GPUs on a100``, ``a shared GPU on a100-mps``, or ``any on a100`` for a pool without an option."""
     if option.gpus is None:
         return f"any on {option.pool}"
-    return f"{count(option.gpus, 'GPU')} on {option.pool}{as_variant(option.variant or '')}"
+    profile = slice_profile(option.gpu_type or "")
+    what = part(profile) if profile else count(option.gpus, "GPU")
+    return f"{what} on {option.pool}{as_variant(option.variant or '')}"
 
 
 def compared_json(option: ComparedOption) -> JsonValue:
@@ -156,6 +159,7 @@ def compared_json(option: ComparedOption) -> JsonValue:
         "gpuType": option.gpu_type,
         "capacityType": None if option.capacity_type is None else str(option.capacity_type),
         "gpus": option.gpus,
+        "slice": slice_profile(option.gpu_type or ""),
         "variant": option.variant or "",
         "hourly": None if option.hourly is None else option.hourly.decimal(),
         "chosen": option.verdict == Rank.CHOSEN,

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from typing import cast
+
 import pytest
 
+from charterer.api.models.compared_option import ComparedOption
+from charterer.cli.shared.own_jobs import compared_json, in_words
 from charterer.domain.profile import SpeedCurve, ThroughputTable
 from charterer.gpu_types import slice_type
 from tests.unit.cli.worlds import charterer_over
@@ -58,3 +63,16 @@ def test_slices_that_too_few_jobs_would_choose_are_no_option_and_that_is_told(mo
     world.job("train", gpus=1, profile="sft", slices=("1g.10gb",))
     said = charterer_over(world, monkeypatch)("explain", "train").stdout
     assert "1g.10gb slices on ones are no option now: too few jobs of the budget would choose them" in said
+
+
+def test_programs_are_told_the_slice_of_each_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = slices_for_sale()
+    world.job("train", gpus=1, profile="sft", slices=("1g.10gb",))
+    told = json.loads(charterer_over(world, monkeypatch)("explain", "train", "-o", "json").stdout)
+    assert {(option["pool"], option["slice"]) for option in told["options"]} == {("whole", ""), ("ones", "1g.10gb")}
+
+
+def test_so_is_whoever_may_read_one_namespace_only() -> None:
+    shared = ComparedOption(pool="pairs", gpu_type=slice_type(A100, "mps-2"), gpus=1, verdict="chosen")
+    assert in_words(shared) == "a shared GPU on pairs"
+    assert cast(dict[str, object], compared_json(shared))["slice"] == "mps-2"
