@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Money
 from charterer.domain.pool import CapacityType, Pool
+from charterer.gpu_types import sharers, slice_profile
 from charterer.policy.budgets.demand import GroupDemand, budget_load
 from charterer.policy.budgets.pool_usage import pools_hold, sum_uses
 from charterer.policy.budgets.solution import BudgetSolution
@@ -24,6 +25,8 @@ from charterer.policy.solve.exchange_rate import Demand, solve
 
 SPOT = "spot"
 """The kind of all pools whose machines the cloud may take back."""
+SLICES, SHARED = "slices", "shared GPUs"
+"""The kinds of all pools whose GPUs are cut, and of those whose GPUs several jobs use at once."""
 _HALVINGS = 40
 """Halvings of the range of spends: exact to eleven digits."""
 _EQUAL = 1.0 + 1e-9
@@ -32,7 +35,7 @@ _EQUAL = 1.0 + 1e-9
 
 @dataclass(frozen=True, slots=True)
 class WithoutKind:
-    """A budget without ``pools``, which are all of a ``kind``: spot, or a GPU type; it has ``others`` more pools.
+    """A budget without ``pools``, all of a ``kind`` (spot, slices, shared GPUs, a GPU type); it has ``others`` more.
 
     ``more``: dollars a period that the same jobs would cost beyond ``now``, what they cost with all kinds, if they were
     as fast; None where they could not be, at any cost or because the other pools lack ``room``. ``slower``: how many
@@ -96,10 +99,17 @@ def _kinds(pools: Iterable[Pool]) -> list[tuple[str, tuple[PoolId, ...], int]]:
         if pool.offering is None or pool.quote is None or pool.closed_because:
             continue
         number += 1
-        of_kind.setdefault(pool.offering.gpu_type, []).append(pool.id)
+        of_kind.setdefault(_kind_of_gpus(pool.offering.gpu_type), []).append(pool.id)
         if pool.capacity_type is CapacityType.SPOT:
             of_kind.setdefault(SPOT, []).append(pool.id)
     return [(kind, tuple(sorted(names)), number - len(names)) for kind, names in of_kind.items() if len(names) < number]
+
+
+def _kind_of_gpus(gpu_type: str) -> str:
+    profile = slice_profile(gpu_type)
+    if not profile:
+        return gpu_type
+    return SHARED if sharers(profile) > 1 else SLICES
 
 
 def _without(

@@ -9,8 +9,9 @@ from charterer.domain.job import SpotPolicy
 from charterer.domain.money import Money
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl, SpeedCurve
+from charterer.gpu_types import slice_type
 from charterer.policy.budgets.solution import BudgetSolution
-from charterer.policy.explain.capacity_kinds import SPOT, WithoutKind, without_each_kind
+from charterer.policy.explain.capacity_kinds import SHARED, SLICES, SPOT, WithoutKind, without_each_kind
 from charterer.policy.explain.frontier import Frontier, mean_seconds
 from charterer.policy.planner import solve_budgets
 from tests.worlds import World
@@ -45,6 +46,29 @@ def test_without_spot_the_same_jobs_cost_as_much_more_as_its_price_is_lower() ->
     assert lost.more is not None
     # The same widths at $16 instead of $4 a node: four times the bill.
     assert lost.more.dollars == pytest.approx(3 * lost.now.dollars, rel=1e-3)
+
+
+@pytest.mark.parametrize(("cut", "kind"), [("mps-2", SHARED), ("1g.10gb", SLICES)])
+def test_without_shared_gpus_or_slices_small_jobs_pay_for_whole_ones(cut: str, kind: str) -> None:
+    whole = "NVIDIA-A100-SXM4-80GB"
+    world = World()
+    world.budget(amount="60000", ceiling="1000")
+    world.pool("whole", gpus=1, gpu_type=whole, price="4", start_seconds=0)
+    world.pool("parts", gpus=1, gpu_type=whole, price="4", start_seconds=0, cut=cut)
+    curves = (SpeedCurve(slice_type(whole, cut), Amdahl(0.0, 1.0)),)
+    world.profile(
+        "sft", Amdahl(0.0, 1.0), gpu_type=whole, others=curves, work_hours=40, arrivals_per_hour=0.5,
+        restart_seconds=0, budget="research",
+    )  # fmt: skip
+    for number in range(8):
+        world.job(f"j{number}", gpus=1, profile="sft", slices=("1g.10gb",), shared_mib=1024)
+    found = of_kind(world)
+    assert set(found) == {whole, kind}
+    lost = found[kind]
+    assert (lost.pools, lost.others) == (("parts",), 1)
+    assert lost.more is not None
+    parts = 2 if kind is SHARED else 7  # they are as fast on a part here, for so many times less
+    assert lost.more.dollars == pytest.approx((parts - 1) * lost.now.dollars, rel=1e-3)
 
 
 def test_a_kind_that_no_job_uses_brings_nothing() -> None:
