@@ -82,6 +82,6 @@ async def test_two_jobs_share_a_gpu_and_the_third_rents_another(bed: Bed) -> Non
     await bed.running("three")
     assert await bed.launched() == 2
     await asyncio.gather(bed.finish("one", 1), bed.finish("two", 1))  # a fault of one ends both
-    await bed.until(lambda: all(bed.tj(name)["runs"] for name in ("one", "two")))
+    await bed.until(lambda: all(bed.tj(name).get("runs") for name in ("one", "two")))
     assert {bed.tj(name)["runs"][0]["outcome"] for name in ("one", "two")} == {"Interrupted"}
     assert "with which it shares GPUs by MPS, failed in the same moment" in bed.tj("one")["runs"][0]["message"]

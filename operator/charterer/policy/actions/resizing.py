@@ -73,11 +73,11 @@ def _force(plan: BudgetPlan, run: MovableRun) -> None:
 
 def _paying(plan: BudgetPlan, run: MovableRun) -> Sequence[CandidateMove]:
     """The moves that pay, the best first; none where none of them can be had."""
-    job, candidates = run.moves.facts.job, run.moves.candidates
-    if not any(move.gain > move.boot or not plan.placer.must_rent(job, move.to) for move in candidates):
-        return ()
-    market = plan.solution.inputs.market
-    return sorted(candidates, key=lambda move: (-move.gain, fit(move.to, market), move.to.pool, move.to.gpus))
+    job, market = run.moves.facts.job, plan.solution.inputs.market
+    gains = [(move.gain_now(rented=plan.placer.must_rent(job, move.to)), move) for move in run.moves.candidates]
+    paying = [(gain, move) for gain, move in gains if gain > 0.0]
+    paying.sort(key=lambda both: (-both[0], fit(both[1].to, market), both[1].to.pool, both[1].to.gpus))
+    return [move for _, move in paying]
 
 
 def _move_if_it_pays(plan: BudgetPlan, run: MovableRun, paying: Sequence[CandidateMove]) -> None:
@@ -88,7 +88,7 @@ def _move_if_it_pays(plan: BudgetPlan, run: MovableRun, paying: Sequence[Candida
     here = allocation.option
     for candidate in paying:
         rented = plan.placer.must_rent(job, candidate.to)
-        if rented and candidate.gain <= candidate.boot:
+        if candidate.gain_now(rented=rented) <= 0.0:  # what was free has been taken since
             continue
         if assignment.mixes_both(here, candidate.to) and values.worth <= assignment.assigned_paths[-1].values.worth:
             continue

@@ -22,6 +22,10 @@ class CandidateMove:
     gain: float
     boot: float
 
+    def gain_now(self, *, rented: bool) -> float:
+        """What it gains; ``rented``: whether its nodes must be rented."""
+        return self.gain - self.boot if rented else self.gain
+
 
 @dataclass(frozen=True, slots=True)
 class JobMoves:

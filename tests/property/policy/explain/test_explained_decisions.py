@@ -82,6 +82,25 @@ def contradictions(world: World) -> list[str]:
     return found
 
 
+def test_the_best_of_the_moves_counts_the_start_up_of_nodes_that_must_be_rented() -> None:
+    """Of a node that starts for ten minutes, four GPUs gain more than eight, which would gain more on a ready node."""
+    world = World()
+    world.budget(amount="2000")
+    world.pool("near", gpus=1, price="3.2", start_seconds=0.0)
+    world.pool("far", gpus=8, price="3.2", max_nodes=2, start_seconds=600.0)
+    curve = PowerLaw(0.8, 1.0)
+    world.profile("class-0", curve, gpu_type="near", work_hours=4.0, others=[SpeedCurve("far", curve)])
+    job = world.job("j0", gpus=(1, 4, 16), profile="class-0", hours_left=0.2)
+    for _ in range(4):
+        world.carry_out(plan(world.snapshot()))
+        world.everything_starts()
+    world.passes(3600.0)
+    option = plan(world.snapshot()).jobs[job.id].option
+    assert option is not None
+    assert (option.pool, option.gpus) == ("far", 4)
+    assert contradictions(world) == []
+
+
 @settings(max_examples=60)
 @given(worlds(), st.sampled_from([0.0, 60.0, 3600.0]))
 def test_nothing_is_better_for_a_job_than_what_the_plan_does_unless_something_named_forbids_it(

@@ -236,10 +236,10 @@ class Cluster:
         except (ValueError, KeyError, TypeError):
             said = f"HTTP {status}"
         if status == 403:
-            verbs = "get, create, patch and delete" if self.template else "get and patch"
+            verbs, pods = ("get, create, patch and delete", ", create on pods") if self.template else ("get and patch", "")
             return (
                 f"{said}. The notebook's service account needs a Role in namespace {self.namespace} with the verbs "
-                f"{verbs} on trainingjobs of charterer.dev, and a RoleBinding to it"
+                f"{verbs} on trainingjobs of charterer.dev{pods}, and a RoleBinding to it"
             )
         if status == 404:
             return f"{said}. Create TrainingJob {job} with spec.interactive in namespace {self.namespace}"
