@@ -236,7 +236,9 @@ class Cluster:
         except (ValueError, KeyError, TypeError):
             said = f"HTTP {status}"
         if status == 403:
-            verbs, pods = ("get, create, patch and delete", ", create on pods") if self.template else ("get and patch", "")
+            verbs, pods = "get and patch", ""
+            if self.template:
+                verbs, pods = "get, create, patch and delete", ", create on pods"
             return (
                 f"{said}. The notebook's service account needs a Role in namespace {self.namespace} with the verbs "
                 f"{verbs} on trainingjobs of charterer.dev{pods}, and a RoleBinding to it"
