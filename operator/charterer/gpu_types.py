@@ -127,7 +127,7 @@ _MEMORY: Mapping[str, str] = {
 
 def slice_type(gpu_type: str, profile: str) -> str:
     """The type of a GPU's slices, or of the places on it where several jobs share it."""
-    return f"{gpu_type}-{profile}" if sharers(profile) > 1 else f"{gpu_type}-MIG-{profile}"
+    return f"{gpu_type}-{profile}" if is_shared(profile) else f"{gpu_type}-MIG-{profile}"
 
 
 @cache
@@ -152,11 +152,16 @@ def sharers(profile: str) -> int:
     return int(jobs) if kind in ("shared", "mps") else 1
 
 
+def is_shared(profile: str) -> bool:
+    """Whether several jobs use a GPU at once."""
+    return sharers(profile) > 1
+
+
 def slices_of(gpu_type: str, profile: str) -> int:
     """Slices of the profile of a GPU of this type, or places for jobs that share it; 0 where it cannot be cut so."""
     layouts = mig_layouts(gpu_type)
-    if (jobs := sharers(profile)) > 1:
-        return jobs
+    if is_shared(profile):
+        return sharers(profile)
     return 0 if layouts is None else layouts.slices.get(profile, 0)
 
 
@@ -205,7 +210,7 @@ def takes_part(gpu_type: str, slices: Collection[str], shared_mib: int = 0) -> b
     ``slices``: MIG profiles that it takes; ``shared_mib``: its GPU memory where it shares a GPU, 0: it shares none.
     """
     profile = slice_profile(gpu_type)
-    return not profile or profile in slices or (sharers(profile) > 1 and 0 < shared_mib <= share_of_memory(gpu_type))
+    return not profile or profile in slices or (is_shared(profile) and 0 < shared_mib <= share_of_memory(gpu_type))
 
 
 def may_use(gpu_type: str, allowed: Collection[str], slices: Collection[str], shared_mib: int = 0) -> bool:

@@ -12,7 +12,7 @@ from charterer.domain.pool import NodeTaint, Pool
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.time import seconds_between
-from charterer.gpu_types import sharers
+from charterer.gpu_types import is_shared
 from charterer.lifecycle.view import NodeIndex
 from charterer.providers.provider import PreflightFinding
 from charterer.sentences import count, names
@@ -70,7 +70,7 @@ def _plugin(pool: Pool, nodes: Sequence[Node]) -> Iterable[PreflightFinding]:
 def _advice(pool: Pool) -> str:
     if pool.partition is None:
         return "install the NVIDIA device plugin there, or let it tolerate their taints"
-    if sharers(pool.partition.profile) > 1:
+    if is_shared(pool.partition.profile):
         return "spec.sharing says that jobs share their GPUs: set up the device plugin's sharing there as it says"
     return (
         f"spec.partition says that their GPUs are cut into {pool.partition.profile} slices: let the node pool cut them "

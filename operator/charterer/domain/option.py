@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO, Money, Price
-from charterer.gpu_types import sharers
+from charterer.gpu_types import is_shared
 
 GPU = "nvidia.com/gpu"
 """The extended resource of whole GPUs, as NVIDIA's device plugin names it."""
@@ -68,7 +68,7 @@ class Option:
     @property
     def shares_gpu(self) -> bool:
         """Whether other jobs may be on the same GPU."""
-        return sharers(self.slice) > 1
+        return is_shared(self.slice)
 
     @property
     def resources(self) -> Mapping[str, int]:

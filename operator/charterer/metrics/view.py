@@ -202,8 +202,9 @@ def _jobs(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
         states[namespace, str(view.state(job))] += 1
         allocated[namespace] += 0 if job.allocation is None else job.allocation.option.gpus
         if job.interactive is not None:
-            for held in SessionState:
-                sessions[namespace, held] += _micros_per_hour(job) if held is session_state(job) else 0
+            now = session_state(job)
+            for each in SessionState:
+                sessions[namespace, each] += _micros_per_hour(job) if each is now else 0
         for found in job.bottlenecks:
             held_up[namespace, found.kind] += 1
             lost[namespace, found.kind] += round(found.lost * _micros_per_hour(job))

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from charterer.cli.explain.explanation import Explanation
 from charterer.domain.job import Job
 from charterer.domain.pool import Pool
-from charterer.gpu_types import may_use, sharers, slice_profile, whole_type
+from charterer.domain.reasons.phrases import parts
+from charterer.gpu_types import is_shared, may_use, slice_profile, whole_type
 from charterer.policy.explain.ruled_out import parts_not_taken
 
 
@@ -35,10 +36,10 @@ def _takes(job: Job, pool: Pool) -> bool:
 
 def _too_few(pool: Pool) -> str:
     profile = "" if pool.offering is None else slice_profile(pool.offering.gpu_type)
-    parts, others = ("Shared GPUs", "places") if sharers(profile) > 1 else (f"{profile} slices", "slices")
+    others = "places" if is_shared(profile) else "slices"
     return (
-        f"{parts} on {pool.id} are no option now: too few jobs of the budget would choose them, and the other {others} "
-        "of a node would be paid for nobody."
+        f"{parts(profile)} on {pool.id} are no option now: too few jobs of the budget would choose them, and the other "
+        f"{others} of a node would be paid for nobody."
     )
 
 
@@ -46,7 +47,7 @@ def _part(pool: Pool) -> str:
     offering = pool.offering
     assert offering is not None
     profile, slices = slice_profile(offering.gpu_type), offering.slices_per_gpu
-    if sharers(profile) > 1:
+    if is_shared(profile):
         whole = whole_type(offering.gpu_type)
         told = f"Up to {slices} jobs share a {whole} on {pool.id}. Each pays its part of it"
         return f"{told}, and its speed is that which its class has beside others."

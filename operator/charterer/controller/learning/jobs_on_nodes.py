@@ -26,7 +26,7 @@ class JobsOnNodes:
         place is worth what it costs only beside others. So reports tell of places on shared GPUs only from full nodes;
         on nodes in between nobody knows who is on the job's GPU.
         """
-        if offering.slices_per_gpu == 1 or job.allocation is None or not job.allocation.option.shares_gpu:
+        if job.allocation is None or not job.allocation.option.shares_gpu:
             return offering.gpu_type
         if snapshot is not self._of:
             self._of, self._jobs = snapshot, _counted(snapshot)

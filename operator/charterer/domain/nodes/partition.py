@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from charterer.domain.option import GPU, MIG_PREFIX, SHARED_GPU
-from charterer.gpu_types import mig_layouts, sharers
+from charterer.gpu_types import is_shared, mig_layouts
 
 
 def no_such_slice(gpu_type: str, profile: str) -> str:
@@ -36,7 +36,7 @@ class SharingMechanism(StrEnum):
     MPS = "MPS"
 
     def profile(self, jobs: int) -> str:
-        """The name of a place on a GPU that so many jobs share, as ``gpu_types`` has it."""
+        """The profile of a GPU that this number of jobs share, as ``gpu_types`` names it."""
         return f"{'shared' if self is SharingMechanism.TIME_SLICING else 'mps'}-{jobs}"
 
 
@@ -55,7 +55,7 @@ class Partition:
         """The extended resource of its slices, as NVIDIA's device plugin names it."""
         if self.strategy is MigStrategy.SINGLE:
             return GPU
-        return SHARED_GPU if sharers(self.profile) > 1 else f"{MIG_PREFIX}{self.profile}"
+        return SHARED_GPU if is_shared(self.profile) else f"{MIG_PREFIX}{self.profile}"
 
     @property
     def shares_faults(self) -> bool:
@@ -64,10 +64,10 @@ class Partition:
 
     @property
     def noun(self) -> str:
-        """What nodes have, and a pod asks for."""
-        return "GPU place" if sharers(self.profile) > 1 else f"{self.profile} slice"
+        """The name of one part of a GPU in messages."""
+        return "GPU place" if is_shared(self.profile) else f"{self.profile} slice"
 
     @property
     def field(self) -> str:
         """The field of a GPUPool that says so."""
-        return "spec.sharing" if sharers(self.profile) > 1 else "spec.partition"
+        return "spec.sharing" if is_shared(self.profile) else "spec.partition"

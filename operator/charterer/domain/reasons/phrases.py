@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from charterer.domain.money import Money
 from charterer.domain.option import Option
-from charterer.gpu_types import sharers
+from charterer.gpu_types import is_shared
 from charterer.sentences import count
 
 
@@ -30,7 +30,12 @@ def name(option: Option) -> str:
 
 def part(profile: str) -> str:
     """``a 1g.10gb slice``, ``a shared GPU``."""
-    return "a shared GPU" if sharers(profile) > 1 else f"a {profile} slice"
+    return "a shared GPU" if is_shared(profile) else f"a {profile} slice"
+
+
+def parts(profile: str) -> str:
+    """``1g.10gb slices``, ``Shared GPUs``, which begin a sentence."""
+    return "Shared GPUs" if is_shared(profile) else f"{profile} slices"
 
 
 def as_variant(variant: str) -> str:

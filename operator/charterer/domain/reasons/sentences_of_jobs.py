@@ -7,7 +7,7 @@ from charterer.domain.reasons import facts_of_jobs as of
 from charterer.domain.reasons.phrases import after_colon, format_duration, name
 from charterer.domain.reasons.room import tell
 from charterer.domain.time import format_minute, format_second, moment
-from charterer.gpu_types import sharers
+from charterer.gpu_types import is_shared
 from charterer.sentences import count
 
 
@@ -159,7 +159,7 @@ def _(job: of.GpuTypeNotAllowed) -> str:
 
 @tell.register
 def _(job: of.SliceNotAllowed) -> str:
-    if sharers(job.profile) > 1:
+    if is_shared(job.profile):
         return "spec.gpus.shared no longer allows its GPU: it is absent, or asks for more memory than a job has there"
     return f"spec.gpus.slices no longer names {job.profile}"
 

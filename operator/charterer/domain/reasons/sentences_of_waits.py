@@ -6,7 +6,7 @@ from charterer.domain.reasons import facts_of_waits as of
 from charterer.domain.reasons.phrases import all_nodes, format_duration, name
 from charterer.domain.reasons.room import tell
 from charterer.domain.time import Instant, format_minute, format_second
-from charterer.gpu_types import sharers
+from charterer.gpu_types import is_shared
 from charterer.sentences import count, did_you_mean, is_or_are, names
 
 _NAMED = 5
@@ -241,9 +241,9 @@ def _(others: of.OtherGpuTypes) -> str:
 
 @tell.register
 def _(slices: of.OnlySlices) -> str:
-    mig = " or ".join(profile for profile in slices.profiles if sharers(profile) == 1)
+    mig = " or ".join(profile for profile in slices.profiles if not is_shared(profile))
     ways = [f"name {mig} in spec.gpus.slices"] if mig else []
-    if any(sharers(profile) > 1 for profile in slices.profiles):
+    if any(is_shared(profile) for profile in slices.profiles):
         ways.append("set spec.gpus.shared")
     return (
         f"{_nobody_offers(slices.asked)} that is whole: {' or '.join(ways)} if the job fits into the memory, or add a "

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Money
 from charterer.domain.pool import CapacityType, Pool
-from charterer.gpu_types import sharers, slice_profile
+from charterer.gpu_types import is_shared, slice_profile
 from charterer.policy.budgets.demand import GroupDemand, budget_load
 from charterer.policy.budgets.pool_usage import pools_hold, sum_uses
 from charterer.policy.budgets.solution import BudgetSolution
@@ -109,7 +109,7 @@ def _kind_of_gpus(gpu_type: str) -> str:
     profile = slice_profile(gpu_type)
     if not profile:
         return gpu_type
-    return SHARED if sharers(profile) > 1 else SLICES
+    return SHARED if is_shared(profile) else SLICES
 
 
 def _without(

@@ -10,7 +10,7 @@ from charterer.domain.job import Job, SpotPolicy
 from charterer.domain.option import Option
 from charterer.domain.plan import ReasonCode, Verdict
 from charterer.domain.pool import CapacityType, Offering, Pool
-from charterer.domain.reasons.phrases import format_money
+from charterer.domain.reasons.phrases import format_money, parts
 from charterer.domain.snapshot import Snapshot
 from charterer.gpu_types import names_type, share_of_memory, sharers, slice_profile, takes_part, whole_type
 from charterer.policy.budgets.solution import BudgetSolution
@@ -58,8 +58,7 @@ def parts_not_taken(job: Job, pools: Mapping[PoolId, Pool]) -> Sequence[str]:
     for name, pool in sorted(pools.items()) if widths.slices or widths.shared_mib else ():
         if pool.offering is not None and not takes_part(pool.offering.gpu_type, widths.slices, widths.shared_mib):
             profile = slice_profile(pool.offering.gpu_type)
-            parts = "Shared GPUs" if sharers(profile) > 1 else f"{profile} slices"
-            told.append(f"{parts} on {name} are no option: {_no_part(pool.offering, job)}.")
+            told.append(f"{parts(profile)} on {name} are no option: {_no_part(pool.offering, job)}.")
     return told
 
 

@@ -23,7 +23,7 @@ class CandidateMove:
     boot: float
 
     def gain_now(self, *, rented: bool) -> float:
-        """What it gains; ``rented``: whether its nodes must be rented."""
+        """The dollars that it gains; ``rented``: whether its nodes must be rented."""
         return self.gain - self.boot if rented else self.gain
 
 

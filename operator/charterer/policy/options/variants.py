@@ -22,8 +22,10 @@ GPUs on one (MariusGNN), 64; a step of 128 samples or more that is taken for a s
 
 
 class ClassKnowledge(NamedTuple):
-    """What a menu follows from of one class. ``explore``: whether its budget pays for trials; ``quarantined``: widths
-    that are not to be chosen now."""
+    """The facts of one class from which a menu follows.
+
+    ``explore``: whether its budget pays for trials; ``quarantined``: widths that are not to be chosen now.
+    """
 
     profile: Profile | None
     explore: bool = False

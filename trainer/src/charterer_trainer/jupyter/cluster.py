@@ -136,9 +136,13 @@ class Cluster:
 
     def ask(self) -> int:
         """Ask for a GPU, of a job that is made of the template if it is not there; the number of this ask."""
-        if self.template:
-            self._make()
-        return self._write(lambda view: max(view.asks, view.answered) + 1)
+        try:
+            return self._write(_next_ask)
+        except MissingJobError:
+            if not self.template:
+                raise
+        self._make()
+        return self._write(_next_ask)
 
     def withdraw(self) -> None:
         """Take back what was asked for and is not answered. A GPU that is there already is then given back at once."""
@@ -150,27 +154,17 @@ class Cluster:
             self._call("DELETE", self.job)
 
     def _make(self) -> None:
-        try:
-            self._call("GET", self.job)
-        except MissingJobError:
-            template = self._call("GET", self.template)
-            meta, (pod, uid) = template["metadata"], self._pod
-            owners = [{"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": uid}] if pod and uid else []
-            kept = {key: value for key, value in (meta.get("annotations") or {}).items() if key != _APPLIED}
-            told = {key: value for key, value in (template["spec"].get("interactive") or {}).items() if key != "asks"}
-            body = {
-                "apiVersion": _API,
-                "kind": "TrainingJob",
-                "metadata": {
-                    "name": self.job,
-                    "labels": meta.get("labels") or {},
-                    "annotations": kept,
-                    "ownerReferences": owners,
-                },
-                "spec": {**template["spec"], "interactive": told},
-            }
-            with contextlib.suppress(_ConflictError):  # made by a call whose answer was lost
-                self._call("POST", "", body)
+        """Create the job, as a copy of the template."""
+        template = self._call("GET", self.template)
+        meta, (pod, uid) = template["metadata"], self._pod
+        owners = [{"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": uid}] if pod and uid else []
+        kept = {key: value for key, value in (meta.get("annotations") or {}).items() if key != _APPLIED}
+        told = {key: value for key, value in (template["spec"].get("interactive") or {}).items() if key != "asks"}
+        labels = meta.get("labels") or {}
+        named = {"name": self.job, "labels": labels, "annotations": kept, "ownerReferences": owners}
+        spec = {**template["spec"], "interactive": told}
+        with contextlib.suppress(_ConflictError):  # made by a call whose answer was lost
+            self._call("POST", "", {"apiVersion": _API, "kind": "TrainingJob", "metadata": named, "spec": spec})
 
     def _write(self, asks: Callable[[JobView], int]) -> int:
         """The write fails where the job has changed since it was read, and is made again."""
@@ -248,6 +242,10 @@ class Cluster:
         if status == 401:
             return f"{said}. The token in {self._folder} is not accepted"
         return said
+
+
+def _next_ask(view: JobView) -> int:
+    return max(view.asks, view.answered) + 1
 
 
 class MissingJobError(ClusterError):
