@@ -33,11 +33,12 @@ def capacity_blocks(report: PlanReport) -> list[Block]:
 
 def without_in_words(lost: WithoutKind) -> str:
     """The cost of the same jobs without the kind, or why they could not be as fast."""
-    pools = f"pool{'' if len(lost.pools) == 1 else 's'} {', '.join(lost.pools)}"
-    without = f"without {lost.kind} ({pools})"
+    pools = f" (pool{'' if len(lost.pools) == 1 else 's'} {', '.join(lost.pools)})" if lost.pools else ""
+    without = f"without {lost.kind}{pools}"
     jobs = "the same jobs"
     if lost.impossible:
-        without += f" {lost.impossible * 3600:.3g} jobs an hour have nowhere to run"
+        lack = "have nowhere to run" if lost.pools else "have a template whose speed nobody knows"
+        without += f" {lost.impossible * 3600:.3g} jobs an hour {lack}"
         if not lost.now.micros:
             return without
         without, jobs = f"{without}, and", "the others"
@@ -67,6 +68,8 @@ def _at_what_cost(lost: WithoutKind) -> str:
 
 
 def _others(lost: WithoutKind) -> str:
+    if not lost.pools:
+        return "the pools have"
     return "the other pool has" if lost.others == 1 else f"the {count(lost.others, 'other pool')} have"
 
 

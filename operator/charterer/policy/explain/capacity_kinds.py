@@ -2,24 +2,26 @@
 
 The jobs are those that the budget pays for now: λ_i jobs a second of each group. Without a kind they are solved again,
 with the pools of that kind left out, for the smallest spend at which the (weighted) mean completion time is the same.
-The mean completion time falls as the spend grows, so that spend is found by halving (``exchange_rate.solve``). Where no
-spend is enough, they are solved for what the budget would spend on them: its amount, or what it spends now.
+Variants are a kind, too: without them, jobs train as their templates say. The mean completion time falls as the spend
+grows, so that spend is found by halving (``exchange_rate.solve``). Where no spend is enough, they are solved for what
+the budget would spend on them: its amount, or what it spends now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Money
-from charterer.domain.pool import CapacityType, Pool
+from charterer.domain.pool import CapacityType, Offering, Pool
 from charterer.gpu_types import is_shared, slice_profile
 from charterer.policy.budgets.demand import GroupDemand, budget_load
 from charterer.policy.budgets.pool_usage import pools_hold, sum_uses
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import period_seconds, seconds_at, use_at
 from charterer.policy.jobs.group_key import GroupKey
+from charterer.policy.options.menu import Menus
 from charterer.policy.solve.bisection import bisect
 from charterer.policy.solve.exchange_rate import Demand, solve
 
@@ -27,6 +29,8 @@ SPOT = "spot"
 """The kind of all pools whose machines the cloud may take back."""
 SLICES, SHARED = "slices", "shared GPUs"
 """The kinds of all pools whose GPUs are cut, and of those whose GPUs several jobs use at once."""
+VARIANTS = "variants"
+"""The kind of all options in which a job does not train as its template says. It has no pools of its own."""
 _HALVINGS = 40
 """Halvings of the range of spends: exact to eleven digits."""
 _EQUAL = 1.0 + 1e-9
@@ -37,11 +41,13 @@ _EQUAL = 1.0 + 1e-9
 class WithoutKind:
     """A budget without ``pools``, all of a ``kind`` (spot, slices, shared GPUs, a GPU type); it has ``others`` more.
 
+    Or without ``variants``: then there are no such pools.
+
     ``more``: dollars a period that the same jobs would cost beyond ``now``, what they cost with all kinds, if they were
     as fast; None where they could not be, at any cost or because the other pools lack ``room``. ``slower``: how many
     times as long they would take on average at the budget's amount, for ``more_then`` dollars a period beyond ``now``;
     1 where they could be as fast, and None where they would queue, because even the cheapest options left cost more.
-    ``impossible``: jobs a second of groups that no other pool can run at all.
+    ``impossible``: jobs a second of groups that no other pool can run at all, or of whose template no speed is known.
     """
 
     kind: str
@@ -84,24 +90,33 @@ def without_each_kind(solution: BudgetSolution) -> tuple[WithoutKind, ...]:
         )
         for key, assignment in assignments.items()
     }
+    menus, open_pools = solution.inputs.menus[solution.budget.id], _open_pools(solution)
     found = [
-        _without(kind, pools, others, solution, loads)
-        for kind, pools, others in _kinds(solution.inputs.snapshot.pools_of(solution.budget).values())
+        _without(kind, pools, others, menus.without(pools), solution, loads)
+        for kind, pools, others in _kinds(open_pools)
     ]
+    if any(option.variant for assignment in assignments.values() for option in assignment.group.menu.options):
+        found.append(_without(VARIANTS, (), len(open_pools), menus.without_variants(), solution, loads))
     return tuple(sorted(found, key=lambda lost: (lost.more is not None, -(lost.more or lost.now).micros, lost.kind)))
 
 
-def _kinds(pools: Iterable[Pool]) -> list[tuple[str, tuple[PoolId, ...], int]]:
-    """The kinds of the pools that are open, each with its pools and the number of others; none that has no others."""
+def _open_pools(solution: BudgetSolution) -> Mapping[PoolId, tuple[Pool, Offering]]:
+    pools = solution.inputs.snapshot.pools_of(solution.budget).values()
+    return {
+        pool.id: (pool, pool.offering)
+        for pool in pools
+        if pool.offering is not None and pool.quote is not None and not pool.closed_because
+    }
+
+
+def _kinds(pools: Mapping[PoolId, tuple[Pool, Offering]]) -> list[tuple[str, tuple[PoolId, ...], int]]:
+    """The kinds of the pools, each with its pools and the number of others; none that has no others."""
     of_kind: dict[str, list[PoolId]] = {}
-    number = 0
-    for pool in pools:
-        if pool.offering is None or pool.quote is None or pool.closed_because:
-            continue
-        number += 1
-        of_kind.setdefault(_kind_of_gpus(pool.offering.gpu_type), []).append(pool.id)
+    for pool, offering in pools.values():
+        of_kind.setdefault(_kind_of_gpus(offering.gpu_type), []).append(pool.id)
         if pool.capacity_type is CapacityType.SPOT:
             of_kind.setdefault(SPOT, []).append(pool.id)
+    number = len(pools)
     return [(kind, tuple(sorted(names)), number - len(names)) for kind, names in of_kind.items() if len(names) < number]
 
 
@@ -113,12 +128,22 @@ def _kind_of_gpus(gpu_type: str) -> str:
 
 
 def _without(
-    kind: str, pools: tuple[PoolId, ...], others: int, solution: BudgetSolution, loads: Mapping[GroupKey, _Load]
+    kind: str,
+    pools: tuple[PoolId, ...],
+    others: int,
+    menus: Menus,
+    solution: BudgetSolution,
+    loads: Mapping[GroupKey, _Load],
 ) -> WithoutKind:
+    """``menus``: those without the kind."""
     snapshot, budget = solution.inputs.snapshot, solution.budget
-    menus = solution.inputs.menus[budget.id].without(pools)
     left = budget_load(solution.groups, snapshot.profiles, menus, budget, solution.pacing.horizon, solution.now)
-    groups = {key: group.in_the_long_run() for key, group in left.groups.items() if key in loads}
+    known = {key: assignment.group.menu.known for key, assignment in solution.assignments.items()}
+    groups = {
+        key: group.in_the_long_run()
+        for key, group in left.groups.items()
+        if key in loads and (kind != VARIANTS or group.menu.known or not known[key])
+    }
     present = [(solution.assignments[key], loads[key]) for key in groups]
     now = sum(load.arrivals * load.factor * assignment.mean_dollars for assignment, load in present)
     life = sum(load.arrivals * assignment.group.weight * assignment.mean_seconds for assignment, load in present)

@@ -186,6 +186,7 @@ class Menus:
         self._exploring = exploring
         self._quarantined = quarantined
         self._remember = remember
+        self._variants = True
 
     def without(self, pools: Collection[PoolId]) -> Menus:
         """The menus if these pools were closed."""
@@ -193,8 +194,16 @@ class Menus:
         other._market = self._remember(Market.without, self._market, frozenset(pools))
         return other
 
+    def without_variants(self) -> Menus:
+        """The menus if jobs trained as their templates say only."""
+        other = copy(self)
+        other._variants = False
+        return other
+
     def menu(self, key: MenuKey) -> Menu:
         """The menu of all jobs with this key."""
+        if key.variants and not self._variants:
+            key = key._replace(variants=())
         class_id = key.class_id
         profile, explore, quarantined = ClassKnowledge(None) if class_id is None else self._known(class_id)
         others = tuple([self._known(variant.class_id) for variant in key.variants])

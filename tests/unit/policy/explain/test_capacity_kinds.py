@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from charterer.domain.ids import PoolId
+from charterer.domain.ids import ClassId, PoolId
 from charterer.domain.job import SpotPolicy
+from charterer.domain.jobs.variant import Variant
 from charterer.domain.money import Money
 from charterer.domain.pool import CapacityType
-from charterer.domain.profile import Amdahl, SpeedCurve
+from charterer.domain.profile import Amdahl, SpeedCurve, ThroughputTable
 from charterer.gpu_types import slice_type
 from charterer.policy.budgets.solution import BudgetSolution
-from charterer.policy.explain.capacity_kinds import SHARED, SLICES, SPOT, WithoutKind, without_each_kind
+from charterer.policy.explain.capacity_kinds import SHARED, SLICES, SPOT, VARIANTS, WithoutKind, without_each_kind
 from charterer.policy.explain.frontier import Frontier, mean_seconds
 from charterer.policy.planner import solve_budgets
 from tests.worlds import World
@@ -69,6 +72,38 @@ def test_without_shared_gpus_or_slices_small_jobs_pay_for_whole_ones(cut: str, k
     assert lost.more is not None
     parts = 2 if kind is SHARED else 7  # they are as fast on a part here, for so many times less
     assert lost.more.dollars == pytest.approx((parts - 1) * lost.now.dollars, rel=1e-3)
+
+
+def graph_networks(template: bool = True) -> World:
+    """Jobs that train distributed on 4 to 16 GPUs, or out of core on one, half as fast as on 4."""
+    world = World()
+    world.budget(amount="600", ceiling="1000")
+    world.pool("ours", gpu_type="a100", gpus=1, price="4", start_seconds=0)
+    own = ThroughputTable(((4, 620.0), (8, 1000.0), (16, 1550.0)))
+    if template:
+        world.profile(
+            "gnn", own, gpu_type="a100", work_hours=2, arrivals_per_hour=0.1, restart_seconds=0, budget="research"
+        )
+    world.profile("gnn.outofcore", ThroughputTable(((1, 310.0),)), gpu_type="a100", work_hours=2)
+    job = world.job("one", gpus=(4, 8, 16), profile="gnn")
+    variant = Variant("outofcore", ClassId("team", "gnn.outofcore"), 1, 1, 1)
+    world.jobs[job.id] = replace(job, variants=(variant,))
+    return world
+
+
+def test_without_variants_jobs_pay_for_the_widths_of_their_templates() -> None:
+    lost = of_kind(graph_networks())[VARIANTS]
+    assert (lost.pools, lost.impossible) == ((), 0.0)
+    assert lost.more is not None
+    # Nearly all train on one GPU for four hours, $16 a job. The template's cheapest width takes 4 GPUs for two: $32.
+    a_month = lost.now.dollars + lost.more.dollars
+    assert a_month == pytest.approx(0.1 * 24 * 30 * 32, rel=1e-3)
+
+
+def test_jobs_whose_template_has_no_curve_are_no_comparison() -> None:
+    lost = of_kind(graph_networks(template=False))[VARIANTS]
+    assert lost.impossible > 0.0
+    assert lost.now.micros == 0
 
 
 def test_a_kind_that_no_job_uses_brings_nothing() -> None:
