@@ -1,5 +1,6 @@
 """How long a turn of the loop takes, cold and after one event of each sort:  python -m tests.bench.turn [--jobs 10000]
                                                                            python -m tests.bench.turn --full 1000 3000
+                                                                           python -m tests.bench.turn --shared
 
 10,000 jobs of 200 classes on 20 pools and 32,000 nodes, all of them running and the best pool full: a budget gives jobs
 in sight all that they can use, because it saves nothing for jobs that may never come. A turn is what the loop's thread
@@ -9,6 +10,8 @@ work as seldom as in the operator.
 
 ``--full``: so many jobs on five pools instead, all of them too small: eight GPUs for ten jobs, of which each could use
 32. Most of the jobs wait.
+
+``--shared``: two jobs share each GPU of every second pool.
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ from charterer.domain.rental import RentalPhase
 from charterer.domain.reports.progress import Progress
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import after
+from charterer.gpu_types import slice_type
 from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps
 from charterer.policy.planner import SolvedPlan, plan, solved_plan
@@ -58,27 +62,43 @@ _SETTLED = 40
 _SETTLED_FULL = 5
 """The same where pools are full: then nobody moves any more."""
 _REPEATS = 5
+_TYPES = ("Tesla-P100-PCIE-16GB", "Tesla-V100-SXM2-16GB", "NVIDIA-A100-SXM4-40GB", "NVIDIA-H100-80GB-HBM3")
+_PLACES = "mps-2"
 _PARTS = ("observe", "plan", "views", "steps")
 
 
-def busy_world(jobs: int = JOBS, classes: int = CLASSES, pools: int = POOLS, nodes: int = 5000) -> World:
+def busy_world(
+    jobs: int = JOBS, classes: int = CLASSES, pools: int = POOLS, nodes: int = 5000, shared: bool = False
+) -> World:
     """Jobs of many classes, with money for the fastest options, of which the best pool has too few.
 
-    ``nodes``: of each pool.
+    ``nodes``: of each pool. ``shared``: two jobs share each GPU of every second pool.
     """
     draw = random.Random(2).uniform
     world = World()
     budget = world.budget()
     world.budgets[budget.id] = replace(budget, amount=Money(2_000_000_000 * jobs), guarded=True)
-    gpu_types = [f"gpu{number % 4}" for number in range(pools)]
+    gpu_types = [_TYPES[number % len(_TYPES)] for number in range(pools)]
     for number, gpu_type in enumerate(gpu_types):
-        pool = world.pool(f"pool{number:02}", gpu_type=gpu_type, price=str(10 + number), max_nodes=nodes)
+        cut = _PLACES if shared and number % 2 else ""
+        pool = world.pool(f"pool{number:02}", gpu_type=gpu_type, price=str(10 + number), max_nodes=nodes, cut=cut)
         world.pools[pool.id] = replace(pool, guarded=True)
     for number in range(classes):
-        curves = [SpeedCurve(gpu_type, Amdahl(draw(0.8, 0.999), 1.0 + at)) for at, gpu_type in enumerate(gpu_types[:4])]
-        world.profile(f"class{number}", curves[0].form, gpu_type="gpu0", work_hours=20, others=curves[1:])
+        curves = [SpeedCurve(gpu_type, Amdahl(draw(0.8, 0.999), 1.0 + at)) for at, gpu_type in enumerate(_TYPES)]
+        if shared:
+            curves += [
+                SpeedCurve(slice_type(each.gpu_type, _PLACES), Amdahl(0.0, draw(0.5, 1.0) * (1.0 + at)))
+                for at, each in enumerate(curves)
+            ]
+        world.profile(f"class{number}", curves[0].form, gpu_type=_TYPES[0], work_hours=20, others=curves[1:])
     for number in range(jobs):
-        world.job(f"job{number}", gpus=(1, 4, 32), profile=f"class{number % classes}", age_seconds=number % 997)
+        world.job(
+            f"job{number}",
+            gpus=(1, 4, 32),
+            profile=f"class{number % classes}",
+            age_seconds=number % 997,
+            shared_mib=1024 if shared else 0,
+        )
     return world
 
 
@@ -277,11 +297,12 @@ async def measure(world: World) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=JOBS)
+    parser.add_argument("--shared", action="store_true", help="two jobs share each GPU of every second pool")
     parser.add_argument("--full", type=int, nargs="*", default=(), help="so many jobs on full pools instead")
     chosen = parser.parse_args()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     for jobs in chosen.full or (chosen.jobs,):
-        made = full_world(jobs) if chosen.full else busy_world(jobs)
+        made = full_world(jobs) if chosen.full else busy_world(jobs, shared=chosen.shared)
         settle(made, _SETTLED_FULL if chosen.full else _SETTLED)
         gc.collect()
         gc.freeze()
