@@ -19,6 +19,10 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "charterer.cli.plan.command:plan",
         "Show what Charterer would do now and why, and what more or less money would buy.",
     ),
+    "report": (
+        "charterer.cli.report.command:report",
+        "Show what Charterer saves on the last month's jobs, and what more money would bring.",
+    ),
     "explain": ("charterer.cli.explain.command:explain", "Explain why a job has this many GPUs of this pool now."),
     "predict": (
         "charterer.cli.predict.command:predict",

@@ -9,6 +9,7 @@ import pytest
 
 _COMMANDS = (
     "plan",
+    "report",
     "explain",
     "doctor",
     "drain",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,15 +12,11 @@ from charterer.cli.plan.document import plan_document
 from charterer.cli.plan.own_plan import own_plan_document, own_plan_json
 from charterer.cli.plan.plan_answer import PlanAnswer
 from charterer.cli.plan.plan_json import plan_json
-from charterer.cli.plan.savings_document import savings_blocks, savings_json
-from charterer.cli.plan.savings_estimate import SavingsEstimate, savings_estimate
 from charterer.cli.shared.cluster import (
     ClusterOptions,
-    ClusterReading,
     MayNotRead,
     cluster_options,
     read,
-    read_others,
 )
 from charterer.cli.shared.formatting import when
 from charterer.cli.shared.leader import stopped_until_resumed
@@ -49,10 +44,9 @@ from charterer.cli.shared.what_ifs.what_if import (
 )
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import snapshot_of
-from charterer.domain.budget import Mode
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
-from charterer.report.document import Block, Picture
+from charterer.report.document import Picture
 from charterer.report.frontier import FrontierCurve, caption, draw
 from charterer.report.html import page
 from charterer.report.pictures import CannotDraw, file_format, find_matplotlib
@@ -147,13 +141,11 @@ plan_output_options = option_group(
 @click.command()
 @what_if_options
 @plan_output_options
-@click.option("--no-history", is_flag=True, help="In mode Observe: do not simulate the cluster's last days.")
 @click.option("--detailed-exitcode", is_flag=True, help="Exit code 2 if something would be done.")
 @cluster_options
 def plan(
     changes: WhatIfOptions,
     show: PlanOutputOptions,
-    no_history: bool,
     detailed_exitcode: bool,
     cluster: ClusterOptions,
 ) -> None:
@@ -180,8 +172,8 @@ def plan(
       status: {offering: {gpuType: NVIDIA-H100-80GB-HBM3, gpusPerNode: 8}}
       spec:   {price: {hourly: "55.00"}, ...}
 
-    For a budget in mode Observe it also estimates, by simulation, what Charterer would have saved in the cluster's
-    last days.
+    What Charterer saves on the last month's jobs, or would have saved for a budget in mode Observe, is said by
+    `charterer report`.
 
     If you may not read the whole cluster, it shows the jobs of one namespace (-n), from what the operator wrote there.
 
@@ -202,7 +194,6 @@ def plan(
     changed = _changed(cluster, tried.state, what_if, namespace, reading.now)
     with announce_when_slow("planning"):
         answer = _plan(tried.state, changed.state, what_if, namespace, reading.now)
-    savings = () if no_history or what_if else _savings(reading, cluster)
     warnings = (
         *filter(None, [stopped_until_resumed(reading.state.stop)]),
         *tried.warnings,
@@ -210,12 +201,9 @@ def plan(
         *what_if.left_out,
     )
     plain = {**plan_json(answer), "nobodyActs": reading.trouble or None, "warnings": warnings}
-    if savings:
-        plain["saved"] = savings_json(savings)
-    blocks = savings_blocks(savings)
-    document = with_warnings(plan_document(answer, show.jobs, blocks), (reading.trouble, *warnings))
+    document = with_warnings(plan_document(answer, show.jobs), (reading.trouble, *warnings))
     emit(document, plain, show.output)
-    _write_pictures(answer, blocks, show)
+    _write_pictures(answer, show)
     if detailed_exitcode and answer.changes_anything:
         raise click.exceptions.Exit(CHANGES)
 
@@ -252,13 +240,6 @@ def _plan(state: ClusterState, changed: ClusterState, what_if: WhatIf, namespace
     return PlanAnswer(replace(report, frontiers=same), before, changes, only_amounts=True)
 
 
-def _savings(reading: ClusterReading, cluster: ClusterOptions) -> tuple[SavingsEstimate, ...]:
-    """The savings that were possible, for each budget in mode Observe."""
-    if all(budget.mode is not Mode.OBSERVE for budget in reading.state.budgets.values()):
-        return ()
-    return savings_estimate(reading.state, reading.now, read_others(cluster))
-
-
 def _snapshot_with_budget(state: ClusterState, now: Instant) -> Snapshot:
     """The snapshot. ClickException where it has no budget."""
     snapshot = snapshot_of(state, now)
@@ -272,7 +253,7 @@ def _snapshot_with_budget(state: ClusterState, now: Instant) -> Snapshot:
     return snapshot
 
 
-def _write_pictures(answer: PlanAnswer, savings: Sequence[Block], show: PlanOutputOptions) -> None:
+def _write_pictures(answer: PlanAnswer, show: PlanOutputOptions) -> None:
     if show.picture is None and show.page is None:
         return
     curves = _curves(answer)
@@ -282,7 +263,7 @@ def _write_pictures(answer: PlanAnswer, savings: Sequence[Block], show: PlanOutp
         write(show.picture, draw(curves, file_format(show.picture)))
     if show.page is not None:
         pictures = [Picture(draw([curve], "svg").decode(), caption(curve)) for curve in curves]
-        document = plan_document(answer, 0, savings, pictures)
+        document = plan_document(answer, 0, pictures)
         made = f"by charterer {__version__} on {when(answer.report.snapshot.now)}; amounts are US dollars"
         write(show.page, page(document, made).encode())
 

@@ -47,9 +47,7 @@ from charterer.report.document import (
 from charterer.sentences import count
 
 
-def plan_document(
-    answer: PlanAnswer, jobs: int, savings: Sequence[Block] = (), pictures: Sequence[Picture] = ()
-) -> Document:
+def plan_document(answer: PlanAnswer, jobs: int, pictures: Sequence[Picture] = ()) -> Document:
     """The plan, or the difference that a what-if makes. At most ``jobs`` jobs are shown (0: all).
 
     With ``pictures``, for a page: they come first, under a sentence on each budget.
@@ -68,7 +66,6 @@ def plan_document(
     blocks += _jobs(answer, jobs)
     blocks += more_or_less_blocks(report)
     blocks += capacity_blocks(report)
-    blocks += savings
     blocks += _problems(report)
     return Document("charterer plan", tuple(blocks))
 

@@ -1,19 +1,21 @@
-"""The savings of Charterer on a history: at the same money, and at the same mean completion time.
+"""The savings of Charterer on a history: at the same money, at the same mean completion time, and with more money.
 
 Charterer at several exchange rates is a set of points (dollars, mean completion time). Their lower envelope is read by
-log-log interpolation, at the dollars and at the mean time of the history as it was. The interval comes from a circular
+log-log interpolation, at the dollars and at the mean time of the history as it was, and at some times the dollars that
+are spent today. The intervals come from a circular
 block bootstrap over the jobs in order of submission (Politis and Romano 1992): blocks, because jobs that come together
 share nodes, of N^(1/3) jobs, the order of length that is best for a variance (Hall, Horowitz and Jing 1995). Each
 resample takes the same jobs under all policies. As percentiles of few blocks are too narrow, the tails are those of
-Student's t (expanded percentile interval, Hesterberg 2015, What Teachers Should Know About the Bootstrap, §5.2). It
-covers the variation between jobs like these, not errors of the curves.
+Student's t (expanded percentile interval, Hesterberg 2015, What Teachers Should Know About the Bootstrap, §5.2). They
+cover the variation between jobs like these, not errors of the curves.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, pairwise
 from math import exp, log, sqrt
 from statistics import NormalDist
@@ -55,12 +57,25 @@ class IntervalEstimate:
 
 
 @dataclass(frozen=True, slots=True)
+class MoreMoney:
+    """What ``factor`` times the dollars of ``now`` would buy: ``then``; both are dollars and mean seconds.
+
+    ``sooner``: the part by which the mean completion time falls, below 0 where it rises.
+    """
+
+    factor: float
+    now: tuple[float, float]
+    then: tuple[float, float]
+    sooner: IntervalEstimate
+
+
+@dataclass(frozen=True, slots=True)
 class Savings:
     """Savings against ``asked`` (dollars, mean seconds) of ``jobs`` jobs; ``block``: jobs in a bootstrap block.
 
     ``hours``: job-hours saved, all jobs together, at the same dollars or fewer. ``dollars``: saved at the same mean
     completion time or a shorter one. None: Charterer cannot spend that little, or cannot be that fast. ``at_money`` and
-    ``at_time``: its dollars and mean seconds in the two cases.
+    ``at_time``: its dollars and mean seconds in the two cases. ``more``: by factor, those that can be reached.
     """
 
     jobs: int
@@ -70,6 +85,7 @@ class Savings:
     dollars: IntervalEstimate | None
     at_money: tuple[float, float] | None
     at_time: tuple[float, float] | None
+    more: tuple[MoreMoney, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,39 +141,84 @@ def rates_around(history: History, factor: float) -> tuple[float, ...]:
     return tuple(float(f"{mean * factor**step:.2g}") for step in range(-steps, steps + 1))
 
 
-def next_rates(asked: SavingsReplay, paying: Sequence[SavingsReplay]) -> tuple[float, ...]:
-    """Rates between neighbours in ``paying`` whose dollars or mean times enclose those of ``asked``."""
+def next_rates(
+    asked: SavingsReplay, paying: Sequence[SavingsReplay], dollars: Sequence[float] = ()
+) -> tuple[float, ...]:
+    """Rates between neighbours in ``paying`` whose dollars or mean times enclose those of ``asked``, or ``dollars``."""
     ascending = sorted((replay for replay in paying if replay.rate is not None), key=lambda replay: replay.rate or 0.0)
     rates = set()
-    for axis in (0, 1):
+    for axis, wanted in ((0, [asked.point[0], *dollars]), (1, [asked.point[1]])):
         for lower, higher in pairwise(ascending):
-            ends = sorted((lower.point[axis], higher.point[axis]))
-            if ends[0] < asked.point[axis] < ends[1] and lower.rate and higher.rate:
+            low, high = sorted((lower.point[axis], higher.point[axis]))
+            if any(low < value < high for value in wanted) and lower.rate and higher.rate:
                 rates.add(float(f"{sqrt(lower.rate * higher.rate):.3g}"))
     return tuple(sorted(rates))
 
 
+_Points = Sequence[tuple[float, float]]
+"""Dollars and mean seconds of what is compared with, of what is paid today, and of Charterer at each rate."""
+
+
 def savings(
-    asked: SavingsReplay, paying: Sequence[SavingsReplay], draw: Callable[[], float], resamples: int = RESAMPLES
+    asked: SavingsReplay,
+    paying: Sequence[SavingsReplay],
+    draw: Callable[[], float],
+    resamples: int = RESAMPLES,
+    today: SavingsReplay | None = None,
+    factors: Sequence[float] = (),
 ) -> Savings | None:
-    """The savings with their intervals; None with fewer than LEAST_JOBS jobs. ``draw``: uniform in [0, 1)."""
+    """The savings with their intervals; None with fewer than LEAST_JOBS jobs. ``draw``: uniform in [0, 1).
+
+    ``today``: what is paid today, ``asked`` if None; ``factors``: times so many dollars are asked about.
+    """
     count = len(asked.seconds)
     if count < LEAST_JOBS:
         return None
-    envelope = LowerEnvelope.of([replay.point for replay in paying])
-    at_money, at_time = envelope.at_dollars(asked.point[0]), envelope.at_seconds(asked.point[1])
+    policies = [asked, asked if today is None else today, *paying]
+    points = [policy.point for policy in policies]
+    envelope = LowerEnvelope.of(points[2:])
     block = round(count ** (1.0 / 3.0))
     tail = _tail(-(-count // block))
-    hours, dollars = _resampled([asked, *paying], block, draw, resamples)
+    resampled = list(_resampled(policies, block, draw, resamples))
+
+    def estimate(statistic: Callable[[_Points], float | None]) -> IntervalEstimate | None:
+        value = statistic(points)
+        return None if value is None else _estimate(value, [statistic(drawn) for drawn in resampled], tail)
+
+    more = []
+    for factor in factors:
+        now, then = (envelope.at_dollars(points[1][0] * times) for times in (1.0, factor))
+        sooner = estimate(partial(_sooner, factor=factor))
+        if now is not None and then is not None and sooner is not None:
+            more.append(MoreMoney(factor, now, then, sooner))
     return Savings(
         count,
         block,
         asked.point,
-        None if at_money is None else _estimate((asked.point[1] - at_money[1]) * count / 3600.0, hours, tail),
-        None if at_time is None else _estimate(asked.point[0] - at_time[0], dollars, tail),
-        at_money,
-        at_time,
+        estimate(partial(_hours_saved, count=count)),
+        estimate(_dollars_saved),
+        envelope.at_dollars(asked.point[0]),
+        envelope.at_seconds(asked.point[1]),
+        tuple(more),
     )
+
+
+def _hours_saved(points: _Points, count: int) -> float | None:
+    """Job-hours of all jobs, for the dollars of what is compared with."""
+    reached = LowerEnvelope.of(points[2:]).at_dollars(points[0][0])
+    return None if reached is None else (points[0][1] - reached[1]) * count / 3600.0
+
+
+def _dollars_saved(points: _Points) -> float | None:
+    reached = LowerEnvelope.of(points[2:]).at_seconds(points[0][1])
+    return None if reached is None else points[0][0] - reached[0]
+
+
+def _sooner(points: _Points, factor: float) -> float | None:
+    """The part of the mean completion time that ``factor`` times the dollars of today save."""
+    envelope = LowerEnvelope.of(points[2:])
+    now, then = envelope.at_dollars(points[1][0]), envelope.at_dollars(points[1][0] * factor)
+    return None if now is None or then is None or not now[1] else 1.0 - then[1] / now[1]
 
 
 def _tail(blocks: int) -> float:
@@ -180,25 +241,18 @@ def _estimate(value: float, resampled: Sequence[float | None], tail: float) -> I
 
 def _resampled(
     policies: Sequence[SavingsReplay], block: int, draw: Callable[[], float], resamples: int
-) -> tuple[list[float | None], list[float | None]]:
-    """Hours and dollars saved in each resample; the first policy is the one to compare with."""
+) -> Iterator[_Points]:
+    """The point of each policy, resample by resample."""
     count = len(policies[0].seconds)
     blocks = -(-count // block)
     sums = [(_block_sums(policy.dollars, block), _block_sums(policy.seconds, block)) for policy in policies]
     drawn = blocks * block
-    hours: list[float | None] = []
-    dollars: list[float | None] = []
     for _ in range(resamples):
         starts = [int(draw() * count) for _ in range(blocks)]
-        points = [
+        yield [
             (sum(map(money.__getitem__, starts)) * count / drawn, sum(map(time.__getitem__, starts)) / drawn)
             for money, time in sums
         ]
-        (spent, mean), envelope = points[0], LowerEnvelope.of(points[1:])
-        at_money, at_time = envelope.at_dollars(spent), envelope.at_seconds(mean)
-        hours.append(None if at_money is None else (mean - at_money[1]) * count / 3600.0)
-        dollars.append(None if at_time is None else spent - at_time[0])
-    return hours, dollars
 
 
 def _block_sums(values: Sequence[float], block: int) -> list[float]:

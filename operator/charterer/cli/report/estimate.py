@@ -1,9 +1,9 @@
-"""Estimates what Charterer would have saved in the cluster's last days, for budgets in mode Observe."""
+"""The jobs of a budget's last days, simulated again: what Charterer saves, and what more or less money would bring."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 
@@ -12,9 +12,9 @@ from charterer.cli.shared.processes import side_by_side
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import OtherJobs, snapshot_of
 from charterer.controller.snapshot.payers import payers_of
-from charterer.domain.budget import Mode
-from charterer.domain.ids import BudgetId
+from charterer.domain.budget import Budget, Mode
 from charterer.domain.time import Instant, after
+from charterer.policy.planner import plan
 from charterer.simulate.engine.world import PlannerError
 from charterer.simulate.history.history import History
 from charterer.simulate.history.savings import (
@@ -40,44 +40,65 @@ _SEED = 0
 
 
 @dataclass(frozen=True, slots=True)
-class SavingsEstimate:
-    """``measured_seconds``: the measured mean completion time, if known. ``savings`` is None because of ``why_not``."""
+class MonthEstimate:
+    """The estimate of one budget. ``factors``: times today's money, which was asked about.
 
-    budget: BudgetId
+    ``rate``: dollars that it pays now for a job-hour saved; None in mode Observe, or where it pays for no job.
+    ``measured_seconds``: the measured mean completion time, if known. ``savings`` is None because of ``why_not``.
+    ``frontier``: (dollars, mean seconds) of Charterer at the rates that were simulated.
+    """
+
+    budget: Budget
+    factors: tuple[float, ...]
+    rate: float | None
     history: ClusterHistory
     jobs: int
     jobs_with_curve: int
     measured_seconds: float | None
     savings: Savings | None
     why_not: str = ""
+    frontier: tuple[tuple[float, float], ...] = ()
 
 
-def savings_estimate(state: ClusterState, now: Instant, others: OtherJobs) -> tuple[SavingsEstimate, ...]:
-    """An estimate for each budget in mode Observe, by name."""
+def month_estimates(
+    state: ClusterState, now: Instant, others: OtherJobs, name: str | None, factors: tuple[float, ...]
+) -> tuple[MonthEstimate, ...]:
+    """An estimate for each budget, or for the one of that ``name``. ``factors``: times today's dollars, asked about."""
     snapshot, payers = snapshot_of(state, now), payers_of(state.budgets, state.namespaces)
+    verdicts = plan(snapshot).budgets
     estimates = []
     for budget in sorted(snapshot.budgets.values(), key=lambda budget: budget.id):
-        if budget.mode is Mode.OBSERVE:
-            job_filter = JobFilter(since=after(now, -DAYS * 86_400.0), budget=budget, most=MOST_JOBS)
-            estimates.append(_estimate(budget.id, cluster_history(snapshot, others, payers, job_filter)))
+        if name is not None and budget.id != name:
+            continue
+        verdict = verdicts.get(budget.id)
+        paid = None if verdict is None or budget.mode is Mode.OBSERVE or not verdict.rate else verdict.rate * 3600.0
+        job_filter = JobFilter(since=after(now, -DAYS * 86_400.0), budget=budget, most=MOST_JOBS)
+        estimates.append(_estimate(budget, paid, cluster_history(snapshot, others, payers, job_filter), factors))
     return tuple(estimates)
 
 
-def _estimate(budget: BudgetId, past: ClusterHistory) -> SavingsEstimate:
+def _estimate(budget: Budget, rate: float | None, past: ClusterHistory, factors: tuple[float, ...]) -> MonthEstimate:
     history = past.history
+    nothing = MonthEstimate(budget, factors, rate, past, 0, 0, None, None, _too_few(0))
     if history is None:
-        return SavingsEstimate(budget, past, 0, 0, None, None, _too_few(0))
+        return nothing
     took = [job.took for job in history.jobs if job.took is not None]
-    measured = sum(took) / len(took) if took else None
     count = len(history.jobs)
+    estimate = replace(
+        nothing,
+        jobs=count,
+        jobs_with_curve=history.jobs_with_curve,
+        measured_seconds=sum(took) / len(took) if took else None,
+        why_not=_too_few(count),
+    )
     if count < LEAST_JOBS:
-        return SavingsEstimate(budget, past, count, history.jobs_with_curve, measured, None, _too_few(count))
+        return estimate
     try:
-        return SavingsEstimate(budget, past, count, history.jobs_with_curve, measured, _simulated_savings(history))
+        asked, today, paying = _simulated(history, rate, factors)
     except (PlannerError, _NotComplete) as error:
-        return SavingsEstimate(
-            budget, past, count, history.jobs_with_curve, measured, None, f"the simulation failed ({error}); report it"
-        )
+        return replace(estimate, why_not=f"the simulation failed ({error}); report it")
+    found = savings(asked, paying, Random(_SEED).random, today=today, factors=factors)
+    return replace(estimate, savings=found, why_not="", frontier=tuple(sorted(each.point for each in paying)))
 
 
 class _NotComplete(Exception):
@@ -91,11 +112,20 @@ def _too_few(count: int) -> str:
     )
 
 
-def _simulated_savings(history: History) -> Savings | None:
-    asked, *paying = _replay_all(history, [PolicyChoice("as-asked"), *_paying(rates_around(history, 4.0))])
+def _simulated(
+    history: History, rate: float | None, factors: Sequence[float]
+) -> tuple[SavingsReplay, SavingsReplay, list[SavingsReplay]]:
+    """The jobs as asked for, what is paid today (at ``rate``, or as asked), and Charterer at each rate tried."""
+    rates = rates_around(history, 4.0)
+    asked, *paying = _replay_all(history, [PolicyChoice("as-asked"), *_paying(rates)])
+    today = asked
+    if rate is not None:
+        (today,) = _replay_all(history, _paying([rate]))
+        paying.append(today)
     for _ in range(_ROUNDS):
-        paying += _replay_all(history, _paying(next_rates(asked, paying)))
-    return savings(asked, paying, Random(_SEED).random)
+        wanted = [today.point[0] * factor for factor in factors]
+        paying += _replay_all(history, _paying(next_rates(asked, paying, wanted)))
+    return asked, today, paying
 
 
 def _paying(rates: Sequence[float]) -> list[PolicyChoice]:

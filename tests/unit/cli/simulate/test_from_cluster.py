@@ -1,4 +1,4 @@
-"""``charterer plan`` under mode Observe, and ``charterer simulate`` from the cluster: what they say of its past."""
+"""``charterer simulate`` from the cluster: its own past under policies side by side."""
 
 from __future__ import annotations
 
@@ -10,66 +10,17 @@ import pytest
 from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.budget import Mode
 from charterer.domain.profile import ThroughputTable
-from charterer.simulate.engine.world import PlannerError
 from tests.unit.cli.histories import ended, observed
 from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World
 
 
-def observing(mode: Mode = Mode.OBSERVE) -> World:
+def observing() -> World:
     world = World()
-    world.budget(mode=mode)
+    world.budget(mode=Mode.OBSERVE)
     world.pool(gpus=8, price="16")
     world.profile("sft", ThroughputTable(((1, 1.0), (2, 1.8), (4, 3.2), (8, 5.0), (16, 7.0))))
     return world
-
-
-def test_what_would_have_been_saved_is_said_with_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = observing()
-    charterer = charterer_over(world, monkeypatch, others=observed(world))
-    (saved,) = json.loads(charterer("plan", "-o", "json").stdout)["saved"]
-    assert (saved["budget"], saved["jobs"], saved["jobsWithCurve"]) == ("research", 40, 40)
-    money, time = saved["atTheSameMoney"], saved["atTheSameMeanTime"]
-    assert money["savesJobHoursLow"] < money["savesJobHours"] < money["savesJobHoursHigh"]
-    assert float(time["savesLow"]) < float(time["saves"]) < float(time["savesHigh"])
-    assert float(time["saves"]) > 0
-    assert saved["interval"]["level"] == 0.9
-    shown = charterer("plan")
-    assert "What Charterer would have saved (budget research, mode Observe)" in shown.stdout
-    assert "the same mean time" in shown.stdout
-
-
-def test_too_little_history_is_said_and_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = observing()
-    charterer = charterer_over(world, monkeypatch, others=observed(world, 31))
-    shown = charterer("plan")
-    assert (
-        "No number: too little history: 31 jobs of the last 30 days can be simulated, and with fewer than 32"
-        in shown.stdout
-    )
-    assert "the same money" not in shown.stdout
-    (saved,) = json.loads(charterer("plan", "-o", "json").stdout)["saved"]
-    assert saved["atTheSameMoney"] is None
-    assert saved["noNumberBecause"].startswith("too little history: 31 jobs")
-
-
-def test_a_simulation_that_fails_does_not_take_the_plan_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(history: object) -> object:
-        raise PlannerError("at 7 s: no rest")
-
-    monkeypatch.setattr("charterer.cli.plan.savings_estimate._simulated_savings", fail)
-    world = observing()
-    shown = charterer_over(world, monkeypatch, others=observed(world))("plan")
-    assert "No number: the simulation failed (at 7 s: no rest); report it." in shown.stdout
-
-
-@pytest.mark.parametrize(("mode", "flags"), [(Mode.ENFORCE, ()), (Mode.OBSERVE, ("--no-history",))])
-def test_who_enforces_or_does_not_want_it_is_spared(
-    mode: Mode, flags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world = observing(mode)
-    shown = charterer_over(world, monkeypatch, others=observed(world))("plan", *flags)
-    assert "would have saved" not in shown.stdout
 
 
 def test_the_clusters_history_is_simulated_saved_and_simulated_again_alike(
