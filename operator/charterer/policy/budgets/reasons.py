@@ -39,9 +39,9 @@ def choice(option: Option, values: OptionValues, weight: float, position: JobPos
     if not menu.known:
         code = ReasonCode.RIGID if menu.rigid else ReasonCode.NO_CURVE
         return Reason(code, 0.0, ZERO, of.UnknownSpeed(option, here.seconds, cost, position.left))
-    others = [each for each in values.entering(position) if key_of(each.option) != key_of(option)]  # best first
-    above = next((each for each in others if each.seconds < here.seconds), None)
-    below = next((each for each in others if each.dollars < here.dollars), None)
+    own, others = key_of(option), values.entering(position)  # best first
+    above = next((each for each in others if each.seconds < here.seconds and key_of(each.option) != own), None)
+    below = next((each for each in others if each.dollars < here.dollars and key_of(each.option) != own), None)
     faster = None if above is None else _faster(above, here, values)
     facts = of.Chosen(option, here.seconds, cost, faster, above is None and values.on_menu(option))
     code = (
