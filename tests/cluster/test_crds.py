@@ -26,6 +26,7 @@ from tests.cluster.crd_cases import (
     Json,
     make,
 )
+from tests.cluster.currency_cases import CURRENCY_ACCEPTED, CURRENCY_REFUSED
 from tests.cluster.gcp_cases import GCP_ACCEPTED, GCP_CASES, GCP_REFUSED
 from tests.cluster.interactive_cases import INTERACTIVE_CASES, INTERACTIVE_REFUSED
 from tests.cluster.pool_set_cases import POOL_SET_ACCEPTED, POOL_SET_CASES, POOL_SET_REFUSED
@@ -40,9 +41,16 @@ ALL_CASES = (
 )
 ALL_REFUSED = {
     **{**REFUSED, **INTERACTIVE_REFUSED, **VARIANT_REFUSED, **POOL_SET_REFUSED, **SLICE_REFUSED},
-    **{**AWS_REFUSED, **AZURE_REFUSED, **GCP_REFUSED},
+    **{**AWS_REFUSED, **AZURE_REFUSED, **GCP_REFUSED, **CURRENCY_REFUSED},
 }
-ACCEPTED = {**LEFT_TO_THE_OPERATOR, **POOL_SET_ACCEPTED, **AWS_ACCEPTED, **AZURE_ACCEPTED, **GCP_ACCEPTED}
+ACCEPTED = {
+    **LEFT_TO_THE_OPERATOR,
+    **CURRENCY_ACCEPTED,
+    **POOL_SET_ACCEPTED,
+    **AWS_ACCEPTED,
+    **AZURE_ACCEPTED,
+    **GCP_ACCEPTED,
+}
 
 
 @pytest.fixture

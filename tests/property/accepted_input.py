@@ -171,6 +171,9 @@ def budget(draw: Draw) -> Json:
         "carryOverPercent": draw.of(0, 50, 100),
         "explorationPercent": draw.of(2, 0, 100),
     }
+    if draw.random() < 0.2:
+        rate = {"perDollar": draw.of("0.92", "0.1", "999999.999999"), "asOf": draw.of("2026-11-01", "9999-12-31")}
+        spec |= {"currency": "EUR", "currencyRate": rate}
     if draw.random() < 0.3:
         spec["hardLimit"] = draw.choice([amount, AMOUNTS[-1]])
     if draw.random() < 0.2:

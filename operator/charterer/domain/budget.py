@@ -10,6 +10,7 @@ from math import exp2
 from charterer.domain.ids import BudgetId, ClassId, PoolId, Rate
 from charterer.domain.money import ZERO, Money, Price, total
 from charterer.domain.period import QuietHours
+from charterer.domain.spending.currency import Currency
 from charterer.domain.time import Instant, seconds_between
 
 
@@ -239,7 +240,8 @@ class Budget:
     the next. ``exploration_percent``: percentage of the amount that may be spent on measuring curves. ``moves``:
     limits on resizing running jobs. ``rate_ceiling``: dollars that a second of a job of weight 1 may cost at most, None
     for a multiple of what its cheapest option costs. ``unreadable``: what is wrong with the statistics in its status,
-    empty if nothing; they are learned anew then.
+    empty if nothing; they are learned anew then. ``currency``: in which its owner writes amounts, None for dollars;
+    all amounts here are dollars.
     """
 
     id: BudgetId
@@ -265,10 +267,15 @@ class Budget:
     rate_ceiling: Rate | None = None
     unreadable: str = ""
     pool_selector: Selector = EVERYTHING
+    currency: Currency | None = None
 
     def begins_after(self, now: Instant) -> bool:
         """Whether its period has not begun by this clock, so that what is spent now could not be accounted for."""
         return self.balance is not None and now < self.balance.period_start
+
+    def dollars(self, amount: Money) -> Money:
+        """The dollars of an amount that its owner writes."""
+        return amount if self.currency is None else self.currency.dollars(amount)
 
     def is_opening(self, created: Instant) -> bool:
         """Whether a job that was created then waited for the budget."""

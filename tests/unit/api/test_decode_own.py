@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.period import QuietHours, Weekday
 from charterer.domain.profile import Amdahl, PowerLaw, SpeedCurve, ThroughputTable
+from charterer.domain.spending.currency import Currency
 from charterer.domain.time import Instant, parse_instant
 from tests.unit.api import values
 
@@ -295,6 +297,33 @@ class TestGPUBudget:
         assert (budget.carry_over_percent, budget.exploration_percent) == (50, 0)
         work = QuietHours(510, 1440, frozenset({Weekday.MONDAY, Weekday.SUNDAY}))
         assert budget.moves == MoveLimits(2, (work, QuietHours(1320, 360)))
+
+    def test_amounts_in_another_currency_are_dollars_at_the_rate_of_its_owner(self) -> None:
+        rate = {"perDollar": "0.92", "asOf": "2026-11-01"}
+        raw = values.raw_budget(
+            amount="18400", hardLimit="23000", maxHourlyRate="9.20", maxPaysPerHourSaved="4.60", openingSpend="920",
+            currency="EUR", currencyRate=rate,
+        )  # fmt: skip
+        budget = decode.budget(raw)
+        assert (budget.amount, budget.hard_limit) == (Money.parse("20000"), Money.parse("25000"))
+        assert (budget.max_hourly_rate, budget.opening_spend) == (Price.parse("10"), Money.parse("1000"))
+        assert budget.rate_ceiling == pytest.approx(5 / 3600)
+        assert budget.currency == Currency("EUR", 920_000, date(2026, 11, 1))
+
+    @pytest.mark.parametrize(
+        ("spec", "told"),
+        [
+            ({"currency": "EUR"}, "currency is EUR: spec.currencyRate says what a dollar costs"),
+            ({"currencyRate": {"perDollar": "1", "asOf": "2026-11-01"}}, "currency is USD"),
+            (
+                {"currency": "EUR", "currencyRate": {"perDollar": "0.01", "asOf": "2026-11-01"}},
+                "'0.01' is not from 0.1",
+            ),
+            ({"currency": "EUR", "currencyRate": {"perDollar": "1", "asOf": "soon"}}, "soon"),
+        ],
+    )
+    def test_a_currency_without_what_a_dollar_costs_is_refused(self, spec: dict[str, Any], told: str) -> None:
+        assert told in _problem(values.raw_budget(**spec), decode.budget).message
 
     def test_money_that_cannot_be_read_names_field_and_value(self) -> None:
         problem = _problem(values.raw_budget(amount="60k"), decode.budget)

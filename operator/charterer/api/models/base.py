@@ -222,6 +222,7 @@ HourlyCents = Annotated[
 ]
 """As ``Hourly``, rounded up to the cent, so that what is worth anything is never shown as nothing."""
 
+
 _TIME: Final[Json] = {"type": "string", "format": "date-time"}
 
 Time = Annotated[
@@ -276,6 +277,7 @@ class ConditionType(StrEnum):
     PRICE_DATA_FRESH = "PriceDataFresh"
     DECLARED_LOAD_CONFIRMED = "DeclaredLoadConfirmed"
     OVERLAPS = "Overlaps"
+    CURRENCY_RATE_CURRENT = "CurrencyRateCurrent"
     LEFT_RUNNING = "LeftRunning"
     STOPPED = "Stopped"
     PRICE_HELD = "PriceHeld"

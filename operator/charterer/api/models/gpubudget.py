@@ -21,13 +21,15 @@ from charterer.api.models.base import (
     ruled,
     rules,
 )
+from charterer.api.models.budgets.currency import CurrencyRate
 from charterer.api.models.gpubudget_status import GPUBudgetRecord, GPUBudgetStatus
 from charterer.api.models.labels import LabelKey, Labels, LabelValue
 from charterer.api.names import FINALIZER_IN_USE
 from charterer.domain.budget import EVERYTHING, Budget, Mode, MoveLimits, Selector
 from charterer.domain.ids import BudgetId, Rate
-from charterer.domain.money import ZERO
+from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.period import QuietHours, Weekday
+from charterer.domain.spending.currency import Currency
 
 
 class MatchExpression(ApiModel):
@@ -130,19 +132,27 @@ class GPUBudgetSpec(ApiModel):
 
     model_config = ruled(
         Rule(
+            "has(self.currencyRate) == (self.currency != 'USD')",
+            "currencyRate says what a dollar costs in another currency: give it exactly if currency is not USD",
+            ".currencyRate",
+        ),
+        Rule(
             "!has(self.hardLimit) || type(self.hardLimit) != string || type(self.amount) != string || "
             "!isQuantity(self.hardLimit) || !isQuantity(self.amount) || "
             "quantity(self.hardLimit).compareTo(quantity(self.amount)) >= 0",
             "hardLimit must be at least amount: a budget cannot aim at more than it may ever spend",
             ".hardLimit",
-        )
+        ),
     )
 
     amount: SpecAmount
     """Dollars to spend in each period, as a decimal string such as "60000". Charterer makes jobs as fast as this amount
     allows. It leaves the rest unspent if no faster option can be bought."""
-    currency: Literal["USD"] = "USD"
-    """The currency of all amounts."""
+    currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$", max_length=3)] = "USD"
+    """The currency of the amounts in this spec, by ISO 4217, such as EUR. The ledger stays in dollars, as the clouds
+    bill."""
+    currency_rate: CurrencyRate | None = None
+    """What a dollar costs, if currency is not USD. All amounts of this spec are then divided by it."""
     period: Literal["Month"] = "Month"
     """The period of the amount: a calendar month in timeZone."""
     time_zone: Annotated[
@@ -202,19 +212,28 @@ class GPUBudgetSpec(ApiModel):
             )
             raise meta.invalid("spec.timeZone", "UnknownTimeZone", message) from error
         balance, unreadable = record.to_domain()
+        currency = self.to_currency()
+
+        def dollars(amount: Money | None) -> Money | None:
+            return amount if amount is None or currency is None else currency.dollars(amount)
+
+        def hourly(price: Price | None) -> Price | None:
+            return price if price is None or currency is None else currency.dollars_hourly(price)
+
+        ceiling = hourly(self.max_pays_per_hour_saved)
         return Budget(
             id=BudgetId(meta.name),
             uid=meta.uid,
             resource_version=meta.resource_version,
             generation=meta.generation,
             created=meta.created,
-            amount=self.amount,
+            amount=dollars(self.amount) or ZERO,
             time_zone=self.time_zone,
             selector=self.namespace_selector.to_domain(),
             mode=self.mode,
-            hard_limit=self.hard_limit,
-            max_hourly_rate=self.max_hourly_rate,
-            opening_spend=self.opening_spend or ZERO,
+            hard_limit=dollars(self.hard_limit),
+            max_hourly_rate=hourly(self.max_hourly_rate),
+            opening_spend=dollars(self.opening_spend) or ZERO,
             weights=tuple((item.priority_class_name, item.weight) for item in self.weights),
             balance=balance,
             deleting=meta.deleting,
@@ -222,12 +241,25 @@ class GPUBudgetSpec(ApiModel):
             carry_over_percent=self.carry_over_percent,
             exploration_percent=self.exploration_percent,
             moves=MoveLimits() if self.moves is None else self.moves.to_domain(),
-            rate_ceiling=(
-                None if self.max_pays_per_hour_saved is None else Rate(self.max_pays_per_hour_saved.dollars_per_second)
-            ),
+            rate_ceiling=None if ceiling is None else Rate(ceiling.dollars_per_second),
             unreadable=unreadable,
             pool_selector=EVERYTHING if self.pool_selector is None else self.pool_selector.to_domain(),
+            currency=currency,
         )
+
+    def to_currency(self) -> Currency | None:
+        """The currency of the amounts; None for dollars."""
+        rate = self.currency_rate
+        return None if rate is None else Currency(self.currency, rate.per_dollar, rate.as_of)
+
+    @model_validator(mode="after")
+    def _says_what_a_dollar_costs(self) -> Self:
+        if (self.currency_rate is None) != (self.currency == "USD"):
+            raise ValueError(
+                f"currency is {self.currency}: spec.currencyRate says what a dollar costs in another currency, and is "
+                "given exactly if that is not USD"
+            )
+        return self
 
 
 GPU_BUDGET = ResourceKind(
@@ -240,7 +272,8 @@ GPU_BUDGET = ResourceKind(
     status=GPUBudgetStatus,
     columns=(
         PrinterColumn("Mode", ".spec.mode"),
-        PrinterColumn("Amount($)", ".spec.amount", description="Dollars per month"),
+        PrinterColumn("Amount", ".spec.amount", description="What may be spent in a month"),
+        PrinterColumn("Currency", ".spec.currency", description="Of the amount"),
         PrinterColumn("Spent($)", ".status.spent"),
         PrinterColumn("Committed($)", ".status.committed"),
         PrinterColumn("Forecast($)", ".status.forecast"),
@@ -248,7 +281,7 @@ GPU_BUDGET = ResourceKind(
             "Pays/h-saved", ".status.paysPerHourSaved", description="Dollars paid to complete a job an hour earlier"
         ),
         PrinterColumn("State", ".status.state"),
-        PrinterColumn("Hard-Limit($)", ".spec.hardLimit", wide=True),
+        PrinterColumn("Hard-Limit", ".spec.hardLimit", wide=True, description="In the currency of the amount"),
         PrinterColumn("Hourly($/h)", ".status.hourly", wide=True),
         PrinterColumn("Remaining($)", ".status.remaining", wide=True),
         PrinterColumn("Age", ".metadata.creationTimestamp", "date"),

@@ -19,6 +19,7 @@ from charterer.api.models.base import (
     SignedCents,
     Time,
 )
+from charterer.api.models.budgets.currency import InCurrency
 from charterer.api.models.statistics.budget_statistics import BudgetStatistics, ClassCostStatistics
 from charterer.api.models.statistics.machine_state import PackedStatistics, packed
 from charterer.domain.budget import FOLDED_KEPT, PERIODS_KEPT, Balance, Cause, ClassHistory, Costs, PastPeriod
@@ -336,10 +337,13 @@ class GPUBudgetView(ApiModel):
     pays_per_hour_saved: Cents | None = None
     """Dollars paid to complete a job of weight 1 an hour earlier: the exchange rate between money and time.
     Absent where the amount is 0, or where there is no job, and none is expected."""
+    in_currency: InCurrency | None = None
+    """The amounts in the currency of the spec, if that is not USD."""
     attribution: Annotated[tuple[SpentOn, ...], Field(max_length=ATTRIBUTIONS_SHOWN, json_schema_extra=ATOMIC)] = ()
     """The spent dollars by purpose, largest first."""
     conditions: Conditions = ()
-    """Ready, WithinBudget, PriceDataFresh, Overlaps; Stopped while a person has stopped the operator."""
+    """Ready, WithinBudget, PriceDataFresh, Overlaps, CurrencyRateCurrent; Stopped while a person has stopped the
+    operator."""
 
 
 class GPUBudgetStatus(GPUBudgetView, GPUBudgetRecord):

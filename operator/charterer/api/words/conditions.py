@@ -21,6 +21,10 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "Other budgets select namespaces of this one, too. The message says who pays. None counts what others pay.",
         "Change `spec.namespaceSelector` of one of them.",
     ),
+    ConditionType.CURRENCY_RATE_CURRENT: Meaning(
+        "What a dollar costs in the budget's currency was set in the last 35 days.",
+        "If False: set `spec.currencyRate` anew. Until then the amounts are those of the old rate.",
+    ),
     ConditionType.LEFT_RUNNING: Meaning(
         "The budget's mode is Observe, and nodes are rented: they go on costing money, and no limit of it holds.",
         "Set `spec.mode: Enforce`, which uses them or gives them back; `charterer stop --drain` ends all nodes.",
@@ -202,6 +206,12 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "VariantContradicts": Meaning(
         "The curves of a variant are in another unit than those of the job, or at numbers of GPUs that it cannot have.",
         "Correct what the message names (docs/capacity/variants.md). Until then the variant is not used.",
+    ),
+    "RateCurrent": Meaning("What a dollar costs in the budget's currency was set in the last 35 days."),
+    "RateOfTheFuture": Meaning("The day of the budget's `spec.currencyRate` is still to come.", "Correct `asOf`."),
+    "RateStale": Meaning(
+        "What a dollar costs in the budget's currency was set more than 35 days ago.",
+        "Set `spec.currencyRate` anew. Until then the amounts are those of the old rate.",
     ),
     "Readable": Meaning("The profile can be used; nothing was learned yet."),
     "SlowerThanItsClass": Meaning(

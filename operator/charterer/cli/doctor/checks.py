@@ -209,7 +209,15 @@ def _budget(
         yield Finding("budgets", subject, text, remedy_of("" if known is None else known.remedy, "gpubudgets"))
     elif paid:
         mode = "observes only (spec.mode)" if budget.mode is Mode.OBSERVE else "pays"
-        yield Finding("budgets", subject, f"{mode}, {budget.amount} a month, for {_namespaces(paid)}")
+        amount = str(budget.amount)
+        if budget.currency is not None:
+            amount += f" ({budget.currency.amount(budget.amount)})"
+        yield Finding("budgets", subject, f"{mode}, {amount} a month, for {_namespaces(paid)}")
+    rate = condition_of(item, "CurrencyRateCurrent")
+    if rate is not None and rate.get("status") == "False":
+        known = CONDITION_REASONS.get(str(rate.get("reason")))
+        remedy = remedy_of("" if known is None else known.remedy, "gpubudgets")
+        yield Finding("budgets", subject, f"has an old rate: {rate.get('message') or rate.get('reason')}", remedy)
 
 
 def check_namespaces(state: ClusterState) -> Iterable[Finding]:

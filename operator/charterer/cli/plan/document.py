@@ -111,7 +111,19 @@ def _budgets(report: PlanReport) -> list[Block]:
         if (rate := report.plan.budgets[solution.budget.id].rate) is not None
     ]
     lines = [Paragraph("; ".join(sentences) + ".")] if sentences else []
-    return [Heading("Budgets"), *lines, DocumentTable(columns, tuple(rows)), *_meaning(rows), *_sums(report)]
+    currencies = [Paragraph(words) for solution in report.solutions if (words := _in_currency(solution, report))]
+    table = DocumentTable(columns, tuple(rows))
+    return [Heading("Budgets"), *lines, table, *_meaning(rows), *_sums(report), *currencies]
+
+
+def _in_currency(solution: BudgetSolution, report: PlanReport) -> str:
+    """The amount and what was spent in the currency of the budget's owner; empty for dollars."""
+    budget = solution.budget
+    if budget.currency is None:
+        return ""
+    spent = budget.currency.amount(report.plan.budgets[budget.id].spent)
+    amount = budget.currency.amount(budget.amount)
+    return f"{budget.id}: the amount is {amount} and {spent} are spent, at {budget.currency}."
 
 
 def _forecast(forecast: ForecastVerdict | None) -> tuple[str, str]:

@@ -12,7 +12,9 @@ from charterer.cli.shared.json_values import dollars_json, late_pool_json, optio
 from charterer.cli.shared.output import JsonValue
 from charterer.cli.shared.plan_report import Action, ClassRow, PlanReport
 from charterer.controller.status.jobs import job_state, why_word
+from charterer.domain.budget import Budget
 from charterer.domain.job import Job
+from charterer.domain.money import Money
 from charterer.domain.plan import PoolVerdict, Stage
 from charterer.domain.snapshot import NO_LIMITS, Snapshot
 from charterer.domain.time import after, format_instant
@@ -87,6 +89,7 @@ def _budget(solution: BudgetSolution, report: PlanReport) -> JsonValue:
         "name": budget.id,
         "mode": str(budget.mode),
         "amount": budget.amount.decimal(),
+        "inCurrency": _in_currency(budget, verdict.spent),
         "spent": verdict.spent.decimal(),
         "spentFor": spent_json(budget, report),
         "committed": verdict.committed.decimal(),
@@ -107,6 +110,20 @@ def _budget(solution: BudgetSolution, report: PlanReport) -> JsonValue:
         "meanCompletionSeconds": mean_seconds(solution),
         "moreOrLess": _more_or_less(report.frontiers[budget.id]),
         "withoutCapacity": without_json(report.without.get(budget.id, ())),
+    }
+
+
+def _in_currency(budget: Budget, spent: Money) -> JsonValue:
+    """The amount and what was spent in the currency of the budget's owner; null for dollars."""
+    currency = budget.currency
+    if currency is None:
+        return None
+    return {
+        "currency": currency.code,
+        "perDollar": Money(currency.per_dollar).decimal(),
+        "asOf": currency.as_of.isoformat(),
+        "amount": currency.units(budget.amount).decimal(),
+        "spent": currency.units(spent).decimal(),
     }
 
 

@@ -74,9 +74,7 @@ def transitions(before: _Status, after: _Status) -> Iterator[Transition]:
         now = _condition(after, kind)
         if now and now["reason"] != _condition(before, kind).get("reason"):
             yield Transition(now["reason"], now["message"], warning=True)
-    template = _condition(after, ConditionType.TEMPLATE_CURRENT)
-    if _fails(template) and not _fails(_condition(before, ConditionType.TEMPLATE_CURRENT)):
-        yield Transition(template["reason"], template["message"], warning=False)
+    yield from _outdated(before, after)
     admitted = _condition(after, ConditionType.ADMITTED)
     if admitted.get("reason") == MISLEADING_VARIABLES != _condition(before, ConditionType.ADMITTED).get("reason"):
         yield Transition(MISLEADING_VARIABLES, admitted["message"], warning=True)
@@ -91,6 +89,14 @@ def transitions(before: _Status, after: _Status) -> Iterator[Transition]:
     pods = _condition(after, ConditionType.PODS_READY)
     if pods.get("reason") == ReasonCode.NOT_STARTING != _condition(before, ConditionType.PODS_READY).get("reason"):
         yield Transition(ReasonCode.NOT_STARTING, pods["message"], warning=True)
+
+
+def _outdated(before: _Status, after: _Status) -> Iterator[Transition]:
+    """Something that a person wrote is no longer current."""
+    for kind, warning in ((ConditionType.CURRENCY_RATE_CURRENT, True), (ConditionType.TEMPLATE_CURRENT, False)):
+        now = _condition(after, kind)
+        if _fails(now) and not _fails(_condition(before, kind)):
+            yield Transition(now["reason"], now["message"], warning=warning)
 
 
 def _limits(before: _Status, after: _Status) -> Iterator[Transition]:

@@ -245,6 +245,14 @@ def test_a_budget_that_says_that_it_cannot_pay_is_not_well() -> None:
     assert finding.remedy.startswith("raise `spec.amount`")
 
 
+def test_a_budget_whose_currency_rate_is_old_is_not_well() -> None:
+    _, reading = healthy()
+    old = raw("research", "CurrencyRateCurrent", status="False", reason="RateStale", message="it is 36 days old")
+    (finding,) = wrong(replace(reading, budgets=(old,)))
+    assert finding.text == "has an old rate: it is 36 days old"
+    assert finding.remedy.startswith("set `spec.currencyRate` anew")
+
+
 def test_without_a_pool_that_is_all_that_is_said_of_pools() -> None:
     world, reading = healthy()
     world.pools.clear()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from charterer.domain.spending.currency import Currency
+from charterer.domain.time import moment
 from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World
 
@@ -47,3 +50,18 @@ def test_without_a_pool_a_job_is_told_that_there_is_none(monkeypatch: pytest.Mon
     world.budget()
     world.job("one", gpus=8)
     assert "there is no GPUPool: apply one" in charterer_over(world, monkeypatch)("plan").stdout
+
+
+def test_a_budget_in_euros_is_told_in_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    budget = world.budget(amount="20000", spent="1000")
+    euro = Currency("EUR", 920_000, moment(world.now).date())
+    world.budgets[budget.id] = replace(budget, currency=euro)
+    world.pool(gpus=8, price="16")
+    charterer = charterer_over(world, monkeypatch)
+    told = f"research: the amount is 18,400.00 EUR and 920.00 EUR are spent, at {euro}."
+    assert told in charterer("plan").stdout.replace("\n", " ")
+    (shown,) = json.loads(charterer("plan", "-o", "json").stdout)["budgets"]
+    assert (shown["amount"], shown["inCurrency"]["amount"]) == ("20000.00", "18400.00")
+    asked = charterer("plan", "--amount", "research=9200").stdout
+    assert "budget research is $10,000.00 a month instead of $20,000.00" in " ".join(asked.split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from charterer.domain.budget import EVERYTHING, Mode, Selector
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import Amdahl
 from charterer.domain.rental import RentalPhase
+from charterer.domain.spending.currency import Currency
+from charterer.domain.time import moment
 from charterer.policy.planner import plan
 from tests.worlds import NAMESPACE, World
 
@@ -159,3 +162,32 @@ def test_a_budget_that_observes_says_what_it_would_do_and_nothing_of_what_it_wou
 def test_a_budget_that_is_too_small_counts_only_jobs_that_wait_for_its_money() -> None:
     assert ready_message(a_world("10", jobs=3)).endswith(": jobs queue (2 wait for money now)")
     assert ready_message(a_world("10", jobs=1)).endswith(": jobs queue")
+
+
+@pytest.mark.parametrize(
+    ("days", "holds", "reason"),
+    [
+        (0, "True", "RateCurrent"),
+        (35, "True", "RateCurrent"),
+        (36, "False", "RateStale"),
+        (-2, "False", "RateOfTheFuture"),
+    ],
+)
+def test_a_budget_in_euros_shows_both_and_says_when_its_rate_is_old(days: int, holds: str, reason: str) -> None:
+    world = a_world("20000", jobs=1)
+    (name,) = world.budgets
+    set_on = moment(world.now).date() - timedelta(days=days)
+    world.budgets[name] = replace(world.budgets[name], currency=Currency("EUR", 920_000, set_on))
+    shown = status(world)
+    assert shown["inCurrency"]["currency"] == "EUR"
+    assert shown["inCurrency"]["remaining"] == "18400.00"
+    assert shown["remaining"] == "20000.00"
+    (told,) = [each for each in shown["conditions"] if each["type"] == "CurrencyRateCurrent"]
+    assert (told["status"], told["reason"]) == (holds, reason)
+    assert str(set_on) in told["message"]
+
+
+def test_a_budget_in_dollars_has_no_currency() -> None:
+    shown = status(a_world("20000", jobs=1))
+    assert "inCurrency" not in shown
+    assert "CurrencyRateCurrent" not in [each["type"] for each in shown["conditions"]]

@@ -179,3 +179,11 @@ def test_a_job_that_waits_for_its_max_cost_says_so_once() -> None:
         {"type": "WithinMaxCost", "status": "False", "reason": "MaxCost", "message": "too low"}
     )
     assert told({}, waiting) == [("MaxCost", "for something", True)]
+
+
+def test_a_currency_rate_that_grows_old_is_told_once_however_old_it_grows() -> None:
+    current = status("Ready", CurrencyRateCurrent=("True", "RateCurrent", "0.92 EUR a dollar"))
+    old = status("Ready", CurrencyRateCurrent=("False", "RateStale", "36 days old"))
+    older = status("Ready", CurrencyRateCurrent=("False", "RateStale", "37 days old"))
+    assert told(current, old) == [("RateStale", "36 days old", True)]
+    assert told(old, older) == []

@@ -72,7 +72,7 @@ def budget_amount(text: str) -> tuple[BudgetId, Money]:
             raise ValueError(f"{text!r} is no amount of a budget")
         return BudgetId(name), Money.parse(dollars.removeprefix("$").replace(",", ""))
     except ValueError as error:
-        raise click.BadParameter(f"{error}; write BUDGET=60000, the dollars of a month") from error
+        raise click.BadParameter(f"{error}; write BUDGET=60000, as spec.amount has it") from error
 
 
 # --- objects into the cluster's state ---------------------------------------------------------------------------------
@@ -333,11 +333,11 @@ def apply_figures(snapshot: Snapshot, what_if: WhatIf) -> Snapshot:
             )
         worst = max(node_price, pool.quote.worst) if pool.quote.worst > pool.quote.price else node_price
         pools[name] = replace(pool, quote=replace(pool.quote, price=node_price, worst=worst))
-    for budget_name, dollars in what_if.amounts:
+    for budget_name, amount in what_if.amounts:
         budget = budgets.get(budget_name)
         if budget is None:
             raise click.ClickException(f"--amount: no GPUBudget {budget_name!r}; {similar_names(budget_name, budgets)}")
-        budgets[budget_name] = replace(budget, amount=dollars)
+        budgets[budget_name] = replace(budget, amount=budget.dollars(amount))
     return replace(snapshot, pools=pools, budgets=budgets)
 
 
@@ -352,7 +352,8 @@ def what_if_sentences(what_if: WhatIf, snapshot: Snapshot, namespace: str) -> li
     for pool, node_price in what_if.prices:
         quote = snapshot.pools[pool].quote if pool in snapshot.pools else None
         sentences.append(f"a node of {pool} costs {node_price}" + (f" instead of {quote.price}" if quote else ""))
-    for budget, dollars in what_if.amounts:
+    for budget, amount in what_if.amounts:
         before = snapshot.budgets.get(budget)
+        dollars = amount if before is None else before.dollars(amount)
         sentences.append(f"budget {budget} is {dollars} a month" + (f" instead of {before.amount}" if before else ""))
     return sentences

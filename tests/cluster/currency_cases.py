@@ -1,0 +1,27 @@
+"""GPUBudgets whose owners write amounts in another currency."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.cluster.crd_cases import Json, make
+
+
+def _in_euros(currency: str = "EUR", **rate: Any) -> Json:
+    return make("GPUBudget", currency=currency, currencyRate={"perDollar": "0.92", "asOf": "2026-11-01", **rate})
+
+
+CURRENCY_ACCEPTED: dict[str, Json] = {
+    "amounts in euros": _in_euros(),
+    "amounts in a currency of which a dollar costs many": _in_euros("IDR", perDollar="16301.123456"),
+}
+CURRENCY_REFUSED: dict[str, Json] = {
+    "another currency without what a dollar costs": make("GPUBudget", currency="EUR"),
+    "what a dollar costs in dollars": _in_euros("USD"),
+    "a dollar that costs nothing": _in_euros(perDollar="0.00"),
+    "a unit that is worth a hundred dollars": _in_euros(perDollar="0.01"),
+    "a dollar that costs a million": _in_euros(perDollar="1000000"),
+    "what a dollar costs without quotes": _in_euros(perDollar=0.92),
+    "a rate of no day": _in_euros(asOf="yesterday"),
+    "a currency in small letters": _in_euros("eur"),
+}
