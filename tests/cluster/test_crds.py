@@ -26,9 +26,9 @@ from tests.cluster.crd_cases import (
     Json,
     make,
 )
-from tests.cluster.currency_cases import CURRENCY_ACCEPTED, CURRENCY_REFUSED
 from tests.cluster.gcp_cases import GCP_ACCEPTED, GCP_CASES, GCP_REFUSED
 from tests.cluster.interactive_cases import INTERACTIVE_CASES, INTERACTIVE_REFUSED
+from tests.cluster.money_cases import MONEY_ACCEPTED, MONEY_CASES, MONEY_REFUSED
 from tests.cluster.pool_set_cases import POOL_SET_ACCEPTED, POOL_SET_CASES, POOL_SET_REFUSED
 from tests.cluster.raw_objects import create, delete, replace
 from tests.cluster.slice_cases import SLICE_CASES, SLICE_REFUSED
@@ -37,15 +37,15 @@ from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
 ALL_CASES = (
     *(*CASES, *INTERACTIVE_CASES, *VARIANT_CASES, *POOL_SET_CASES, *SLICE_CASES),
-    *(*CLOUD_CASES, *AWS_CASES, *AZURE_CASES, *GCP_CASES),
+    *(*CLOUD_CASES, *AWS_CASES, *AZURE_CASES, *GCP_CASES, *MONEY_CASES),
 )
 ALL_REFUSED = {
     **{**REFUSED, **INTERACTIVE_REFUSED, **VARIANT_REFUSED, **POOL_SET_REFUSED, **SLICE_REFUSED},
-    **{**AWS_REFUSED, **AZURE_REFUSED, **GCP_REFUSED, **CURRENCY_REFUSED},
+    **{**AWS_REFUSED, **AZURE_REFUSED, **GCP_REFUSED, **MONEY_REFUSED},
 }
 ACCEPTED = {
     **LEFT_TO_THE_OPERATOR,
-    **CURRENCY_ACCEPTED,
+    **MONEY_ACCEPTED,
     **POOL_SET_ACCEPTED,
     **AWS_ACCEPTED,
     **AZURE_ACCEPTED,

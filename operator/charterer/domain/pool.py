@@ -16,7 +16,7 @@ from charterer.domain.nodes.waits import NO_LAUNCHES, LaunchHistory
 from charterer.domain.option import GPU
 from charterer.domain.order import CoolDown, LaunchWay, Refusal, Traits
 from charterer.domain.reasons.phrases import all_nodes
-from charterer.domain.time import Instant
+from charterer.domain.time import Instant, format_minute
 from charterer.gpu_types import slice_profile, slice_type, slices_of, whole_type
 
 
@@ -154,8 +154,9 @@ class Pool:
     money count on it. ``cooled``: what the cloud refused lately, the latest ``until`` last; no node is asked for before
     that. ``reached``: what it refused another pool of the account and would refuse this one too. ``deleted``: when its
     deletion was asked for. ``guarded``: it has the finalizer ``charterer.dev/in-use``, which keeps it while rentals
-    name it. ``price_override`` and ``price_adjustment`` (hundredths of a percent) correct the list price: see
-    ``priced``. ``offer_recorded``: whether the object's status holds this offering and (its time aside) this quote.
+    name it. ``price_override`` and ``price_adjustment`` (hundredths of a percent; until ``price_adjusted_until``)
+    correct the list price: see ``priced``. ``offer_recorded``: whether the object's status holds this offering and (its
+    time aside) this quote.
     ``quote_on_record``: the quote that it holds. ``taken_by``: the older pool that acts for the same machines.
     ``gone``: no such GPUPool is there any more, and all that is known of it is what its rentals say; ``uid`` is then
     that of another pool of its name, if there is one. ``confirmed_price``: the list price that a person has confirmed.
@@ -201,6 +202,7 @@ class Pool:
     trouble: str = ""
     set_uid: str = ""
     partition: Partition | None = None
+    price_adjusted_until: Instant | None = None
 
     @property
     def ways(self) -> Sequence[LaunchWay]:
@@ -278,11 +280,27 @@ class Pool:
             return self.price_override
         return Price((listed.micros_per_hour * (10_000 + self.price_adjustment) + 5_000) // 10_000)
 
+    def most_priced(self, listed: Price) -> Price:
+        """The most that a list price may come to: it counts itself once an adjustment has ended."""
+        paid = self.priced(listed)
+        return paid if self.price_adjusted_until is None else max(paid, listed)
+
+    def at_terms_of(self, now: Instant) -> Pool:
+        """The pool without an adjustment that has ended."""
+        until = self.price_adjusted_until
+        if until is None or now < until:
+            return self
+        return replace(self, price_adjustment=0, price_adjusted_until=None)
+
     def price_source(self, listed: str) -> str:
         """Where a price comes from that is ``priced``; ``listed`` says where the list price comes from."""
         if self.price_override is not None:
             return "spec.price.hourly"
-        return f"{listed}, {self.price_adjustment / 100:+g}%" if self.price_adjustment else listed
+        if not self.price_adjustment:
+            return listed
+        until = self.price_adjusted_until
+        ends = "" if until is None else f" until {format_minute(until)}"
+        return f"{listed}, {self.price_adjustment / 100:+g}%{ends}"
 
 
 def acting_pool(name: PoolId, pools: Mapping[PoolId, Pool]) -> PoolId:

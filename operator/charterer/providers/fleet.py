@@ -155,7 +155,7 @@ class Fleet:
 
 def _price(known: _KnownPool, machine: Instance) -> Price | None:
     """The most that a machine costs an hour: its newest price, or what one launched now may cost, if that is more."""
-    prices = [known.pool.priced(segment.price) for segment in machine.segments[-1:]]
+    prices = [known.pool.most_priced(segment.price) for segment in machine.segments[-1:]]
     worst = known.worst()
     return max([*prices, *([] if worst is None else [worst])], default=None)
 

@@ -62,13 +62,20 @@ class PoolPrice(ApiModel):
     """Price of a node, where it is not the list price."""
 
     model_config = ruled(
-        Rule("has(self.hourly) != has(self.adjustment)", "price needs exactly one of hourly and adjustment")
+        Rule("has(self.hourly) != has(self.adjustment)", "price needs exactly one of hourly and adjustment"),
+        Rule(
+            "!has(self.adjustmentUntil) || has(self.adjustment)",
+            "adjustmentUntil is the end of an adjustment: give one, or leave it out",
+            ".adjustmentUntil",
+        ),
     )
 
     hourly: SpecHourly | None = None
     """Dollars per hour of one node."""
     adjustment: _Percentage | None = None
     """A discount or surcharge on the list price, such as "-10%"."""
+    adjustment_until: Time | None = None
+    """Until when the adjustment holds, such as the end of a savings plan. After that the list price counts."""
 
     @property
     def basis_points(self) -> int:
@@ -141,6 +148,7 @@ class GPUPoolSpec(CloudChoice):
             deleted=meta.deleted,
             guarded=FINALIZER_IN_USE in meta.finalizers,
             price_adjustment=price.basis_points,
+            price_adjusted_until=price.adjustment_until,
             cooled=tuple([each.to_domain() for each in record.cooled]),
             labels=dict(meta.labels),
             confirmed_price=_confirmed_price(meta),

@@ -244,7 +244,7 @@ def _pools(state: ClusterState, now: Instant, memo: Memo) -> Mapping[PoolId, Poo
     """The pools with their offers, what the refusals of others say of them, and how soon their nodes are taken back."""
     unread = {problem.name for problem in state.problems if problem.kind == "GPUPool"}
     declared = known_pools(state.pools, state.rentals, unread)
-    offered = {name: with_offer(pool, state) for name, pool in declared.items()}
+    offered = {name: with_offer(pool.at_terms_of(now), state) for name, pool in declared.items()}
     acting = first_come(offered, state.surveys)
     reached = with_correlated_launches(with_refusals_in_scope(acting, state.rentals.values()))
     return with_hazards(reached, state.rentals.values(), now, memo)

@@ -60,7 +60,7 @@ def _paid(pool: Pool, listed: Quote) -> Quote:
     return replace(
         listed,
         price=price,
-        worst=pool.priced(listed.worst),
+        worst=pool.most_priced(listed.worst),
         source=pool.price_source(listed.source),
         listed=None if price == listed.price else listed.price,
         history=(),
@@ -81,7 +81,7 @@ def _moved(pool: Pool, before: Quote, listed: Quote) -> bool:
     if pool.capacity_type is CapacityType.SPOT:
         moved = moved and pool.priced(listed.price) > before.worst
     same_terms = before.price == pool.priced(before.list_price)
-    return moved or (same_terms and _far(before.worst, pool.priced(listed.worst)))
+    return moved or (same_terms and _far(before.worst, pool.most_priced(listed.worst)))
 
 
 def _far(before: Price, now: Price) -> bool:

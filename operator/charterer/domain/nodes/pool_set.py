@@ -22,6 +22,7 @@ class DeclaredPool:
     cooldown_seconds: float
     price_override: Price | None
     price_adjustment: int
+    price_adjusted_until: Instant | None
     learns_waits: bool
     labels: Mapping[str, str]
 
@@ -36,6 +37,7 @@ class DeclaredPool:
             cooldown_seconds=pool.cooldown_seconds,
             price_override=pool.price_override,
             price_adjustment=pool.price_adjustment,
+            price_adjusted_until=pool.price_adjusted_until,
             learns_waits=pool.learns_waits,
             labels=pool.labels,
         )

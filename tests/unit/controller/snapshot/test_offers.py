@@ -14,7 +14,7 @@ from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
 from charterer.domain.nodes.partition import Partition
 from charterer.domain.pool import CapacityType, Offering, Pool, Quote
-from charterer.domain.time import after
+from charterer.domain.time import after, format_minute
 from tests.factory import POOL, at, pool, survey
 from tests.unit.api import values
 
@@ -149,6 +149,16 @@ def test_a_discount_that_a_person_writes_is_no_move_of_the_clouds_price() -> Non
     again = replace(RECORDED, price_adjustment=-6_000, quote=cheaper.quote)
     assert quoted("19.80", again).price_held is None
     assert quoted("80", again).price_held == Price.parse("80")
+
+
+def test_a_discount_counts_until_its_end_and_a_node_may_live_on_at_the_list_price() -> None:
+    plan = replace(RECORDED, price_adjustment=-1_000, price_adjusted_until=after(NOW, 60.0))
+    held = quoted("19.80", plan.at_terms_of(NOW))
+    assert held.quote is not None
+    assert (held.quote.price, held.quote.worst) == (Price.parse("17.82"), QUOTE.worst)
+    assert held.quote.source.endswith(f", -10% until {format_minute(after(NOW, 60.0))}")
+    over = quoted("19.80", replace(plan, quote=held.quote).at_terms_of(after(NOW, 60.0)))
+    assert (counted(over), over.price_held) == (Price.parse("19.80"), None)
 
 
 def test_a_worst_price_that_falls_too_far_is_held_too_because_limits_rest_on_it() -> None:

@@ -1,21 +1,21 @@
-"""GPUBudgets whose owners write amounts in another currency."""
+"""Amounts in another currency, and discounts that end."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.cluster.crd_cases import Json, make
+from tests.cluster.crd_cases import Case, Json, make
 
 
 def _in_euros(currency: str = "EUR", **rate: Any) -> Json:
     return make("GPUBudget", currency=currency, currencyRate={"perDollar": "0.92", "asOf": "2026-11-01", **rate})
 
 
-CURRENCY_ACCEPTED: dict[str, Json] = {
+MONEY_ACCEPTED: dict[str, Json] = {
     "amounts in euros": _in_euros(),
     "amounts in a currency of which a dollar costs many": _in_euros("IDR", perDollar="16301.123456"),
 }
-CURRENCY_REFUSED: dict[str, Json] = {
+MONEY_REFUSED: dict[str, Json] = {
     "another currency without what a dollar costs": make("GPUBudget", currency="EUR"),
     "what a dollar costs in dollars": _in_euros("USD"),
     "a dollar that costs nothing": _in_euros(perDollar="0.00"),
@@ -25,3 +25,11 @@ CURRENCY_REFUSED: dict[str, Json] = {
     "a rate of no day": _in_euros(asOf="yesterday"),
     "a currency in small letters": _in_euros("eur"),
 }
+MONEY_CASES = (
+    Case(
+        "GPUPool",
+        "adjustmentUntil is the end of an adjustment: give one, or leave it out",
+        make("GPUPool", price={"adjustment": "-28%", "adjustmentUntil": "2027-01-01T00:00:00Z"}),
+        make("GPUPool", price={"hourly": "9.80", "adjustmentUntil": "2027-01-01T00:00:00Z"}),
+    ),
+)
