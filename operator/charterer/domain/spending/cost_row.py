@@ -58,6 +58,10 @@ class CostRow:
     changed. ``time_zone``: the budget's, in which days and months are counted. ``correction``: the row makes up for
     rows that were written before the cloud said when the machine had ended; its cost may be negative, and its
     ``gpu_seconds`` are 0.
+
+    ``part``: a rental is recorded part by part, each within one day and in one file. ``version``: of the GPURental that
+    the part was made from, its resourceVersion. A part may be written again from a later one, if the operator ended
+    before the GPURental said that it is on record: of each (``rental_uid``, ``part``) the highest version counts.
     """
 
     budget: str
@@ -75,3 +79,5 @@ class CostRow:
     hourly: Money
     cost: Money
     correction: bool = False
+    part: int = 0
+    version: int = 0
