@@ -39,6 +39,7 @@ from charterer.domain.steps import (
     PruneFolded,
     RecordOffer,
     RecordOrphan,
+    RecordUses,
     Refresh,
     Reopen,
     SetFinalizer,
@@ -211,6 +212,13 @@ async def mark_ended(context: ExecutionContext, step: MarkEnded) -> ActionOutcom
     return ActionOutcome.DONE
 
 
+async def record_uses(context: ExecutionContext, step: RecordUses) -> ActionOutcome:
+    """Record who held the rental's GPUs."""
+    rental = context.decided.rental(step.rental)
+    await context.objects.record_rental(replace(rental, uses=step.uses, uses_since=step.since))
+    return ActionOutcome.DONE
+
+
 async def forget(context: ExecutionContext, step: Forget) -> ActionOutcome:
     """Delete the object; once it is being deleted, the step is named again and removes the finalizer."""
     rental = context.decided.rental(step.rental)
@@ -315,6 +323,7 @@ RENTAL_HANDLERS: Mapping[type, Handler] = {
     MarkMissing: mark_missing,
     MarkDraining: mark_draining,
     MarkEnded: mark_ended,
+    RecordUses: record_uses,
     Fold: fold,
     Forget: forget,
     OpenPeriod: open_period,
