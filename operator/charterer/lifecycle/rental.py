@@ -31,6 +31,7 @@ from charterer.domain.steps import (
 )
 from charterer.domain.time import Instant, after, seconds_between
 from charterer.lifecycle.ended_rental import (
+    await_record,
     delete_node,
     delete_pod,
     end_again,
@@ -291,6 +292,7 @@ ROWS: Mapping[str, tuple[AbstractSet[RentalPhase], Row[Rental, RentalStep]]] = {
     "Delete Node": (_ENDED, Row(delete_node)),
     "Unpaid": (_ENDED, Row(unpaid)),
     "Fold": (_ENDED, Row(fold)),
+    "On record": (_ENDED, Row(await_record)),
     "Forget with budget": (_ENDED, Row(forget_with_budget)),
     "Forget": (_ENDED, Row(forget)),
 }

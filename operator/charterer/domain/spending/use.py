@@ -48,7 +48,7 @@ class CostRecording:
     ``place``: where it is, empty if costs are not recorded. ``labels``: keys of those of a job's labels that are.
     ``users``: whether it is who created a job, which an admission policy then keeps true.
     ``written``: when something was last written. ``refused``: why the place takes nothing now, a sentence; empty if
-    nothing is known to be wrong.
+    nothing is known to be wrong. ``every_seconds``: seconds between two files of one budget at least.
     """
 
     place: str = ""
@@ -56,6 +56,7 @@ class CostRecording:
     users: bool = False
     written: Instant | None = None
     refused: str = ""
+    every_seconds: float = 60.0
 
 
 NO_RECORDING: Final = CostRecording()
