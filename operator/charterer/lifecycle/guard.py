@@ -7,6 +7,7 @@ from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.pool import Pool
 from charterer.domain.steps import SetFinalizer, Wait
 from charterer.domain.time import after
+from charterer.lifecycle.ended_rental import on_record
 from charterer.lifecycle.pool import left_behind
 from charterer.lifecycle.view import LifecycleView, must_show
 from charterer.sentences import count, names

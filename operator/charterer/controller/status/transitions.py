@@ -74,6 +74,9 @@ def transitions(before: _Status, after: _Status) -> Iterator[Transition]:
         now = _condition(after, kind)
         if now and now["reason"] != _condition(before, kind).get("reason"):
             yield Transition(now["reason"], now["message"], warning=True)
+    recorded = _condition(after, ConditionType.COSTS_RECORDED)
+    if _fails(recorded) and not _fails(_condition(before, ConditionType.COSTS_RECORDED)):
+        yield Transition(recorded["reason"], recorded["message"], warning=True)
     template = _condition(after, ConditionType.TEMPLATE_CURRENT)
     if _fails(template) and not _fails(_condition(before, ConditionType.TEMPLATE_CURRENT)):
         yield Transition(template["reason"], template["message"], warning=False)
