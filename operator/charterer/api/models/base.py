@@ -279,6 +279,7 @@ class ConditionType(StrEnum):
     OVERLAPS = "Overlaps"
     CURRENCY_RATE_CURRENT = "CurrencyRateCurrent"
     LEFT_RUNNING = "LeftRunning"
+    COSTS_RECORDED = "CostsRecorded"
     STOPPED = "Stopped"
     PRICE_HELD = "PriceHeld"
     PREFLIGHT = "Preflight"

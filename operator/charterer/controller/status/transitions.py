@@ -74,7 +74,7 @@ def transitions(before: _Status, after: _Status) -> Iterator[Transition]:
         now = _condition(after, kind)
         if now and now["reason"] != _condition(before, kind).get("reason"):
             yield Transition(now["reason"], now["message"], warning=True)
-    yield from _outdated(before, after)
+    yield from _failing(before, after)
     admitted = _condition(after, ConditionType.ADMITTED)
     if admitted.get("reason") == MISLEADING_VARIABLES != _condition(before, ConditionType.ADMITTED).get("reason"):
         yield Transition(MISLEADING_VARIABLES, admitted["message"], warning=True)
@@ -89,14 +89,6 @@ def transitions(before: _Status, after: _Status) -> Iterator[Transition]:
     pods = _condition(after, ConditionType.PODS_READY)
     if pods.get("reason") == ReasonCode.NOT_STARTING != _condition(before, ConditionType.PODS_READY).get("reason"):
         yield Transition(ReasonCode.NOT_STARTING, pods["message"], warning=True)
-
-
-def _outdated(before: _Status, after: _Status) -> Iterator[Transition]:
-    """Something that a person wrote is no longer current."""
-    for kind, warning in ((ConditionType.CURRENCY_RATE_CURRENT, True), (ConditionType.TEMPLATE_CURRENT, False)):
-        now = _condition(after, kind)
-        if _fails(now) and not _fails(_condition(before, kind)):
-            yield Transition(now["reason"], now["message"], warning=warning)
 
 
 def _limits(before: _Status, after: _Status) -> Iterator[Transition]:
@@ -134,6 +126,14 @@ def _condition(status: _Status, kind: ConditionType) -> Mapping[str, str]:
 
 def _fails(condition: Mapping[str, str]) -> bool:
     return condition.get("status") == "False"
+
+
+def _failing(before: _Status, after: _Status) -> Iterator[Transition]:
+    """Conditions that hold no more, and say with their reason what began."""
+    for kind in (ConditionType.COSTS_RECORDED, ConditionType.CURRENCY_RATE_CURRENT, ConditionType.TEMPLATE_CURRENT):
+        now = _condition(after, kind)
+        if _fails(now) and not _fails(_condition(before, kind)):
+            yield Transition(now["reason"], now["message"], warning=kind is not ConditionType.TEMPLATE_CURRENT)
 
 
 class TransitionEvents:

@@ -1,0 +1,83 @@
+"""A row of the record of costs: what one rental cost for one purpose in a part of one day.
+
+The rows of a rental add up to its cost to the micro-dollar. They are written before its object is deleted, and never
+changed: what turns out wrong afterwards is made up for by a row of its own (``correction``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from charterer.domain.budget import Cause
+from charterer.domain.money import Money
+from charterer.domain.time import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The machine of a rental, as its bill names it.
+
+    ``cloud``: the key of its pool's spec, as ``aws``. ``account``: what identifies the account or project there, empty
+    if the pool does not say. ``instance``: the cloud's id, empty if none ever came. ``gpus``: of the whole machine.
+    """
+
+    cloud: str
+    account: str
+    region: str
+    zone: str
+    instance: str
+    instance_type: str
+    gpu_type: str
+    gpus: int
+    capacity_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Payer:
+    """Whom a row is for: the job and its run, its class, who submitted it, and those of its labels that are recorded.
+
+    ``user``: as the API server knew the person who created the job, empty if that was not recorded.
+    """
+
+    namespace: str
+    job: str
+    job_uid: str
+    run: int
+    job_class: str
+    user: str
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CostRow:
+    """What ``rental`` cost for ``cause`` in [start, end), which lies within one day of the budget's time zone.
+
+    ``payer`` is there exactly if the cause is ``Cause.JOB``. ``gpu_seconds``: GPUs held (or left free) times seconds;
+    of a job's part of a shared GPU its part. ``hourly``: the price of the whole machine an hour, the average where it
+    changed. ``time_zone``: the budget's, in which days and months are counted. ``correction``: the row makes up for
+    rows that were written before the cloud said when the machine had ended; its cost may be negative, and its
+    ``gpu_seconds`` are 0.
+
+    ``part``: a rental is recorded part by part, each within one day and in one file. ``version``: of the GPURental that
+    the part was made from, its resourceVersion. A part may be written again from a later one, if the operator ended
+    before the GPURental said that it is on record: of each (``rental_uid``, ``part``) the highest version counts.
+    """
+
+    budget: str
+    budget_uid: str
+    time_zone: str
+    rental: str
+    rental_uid: str
+    pool: str
+    machine: Machine
+    start: Instant
+    end: Instant
+    cause: Cause
+    payer: Payer | None
+    gpu_seconds: int
+    hourly: Money
+    cost: Money
+    correction: bool = False
+    part: int = 0
+    version: int = 0
