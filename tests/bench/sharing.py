@@ -17,7 +17,7 @@ import argparse
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations_with_replacement
 from time import process_time
@@ -29,6 +29,7 @@ from charterer.domain.job import ResizePolicy
 from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Price
 from charterer.domain.nodes.partition import SharingMechanism
+from charterer.domain.profile import PairSpeed
 from charterer.gpu_types import slice_type
 from charterer.incremental import Memo
 from charterer.policy import plan
@@ -198,7 +199,17 @@ def _knowledge(
         return LearnedKnowledge(classes, {V100: 1, PLACE: 1}, RESTART_SECONDS, world.budget.id, reporting)
     kept = _equilibrium(kinds, rate)
     seen = {class_id: _as_seen(each, kept[each.name]) for class_id, each in classes.items()}
-    return ExactKnowledge(exact_profiles(seen, RESTART_SECONDS))
+    profiles = exact_profiles(seen, RESTART_SECONDS)
+    names = {class_id: each.name for class_id, each in classes.items()}
+    return ExactKnowledge(
+        {
+            own: replace(
+                profile,
+                pairs=tuple([PairSpeed(PLACE, other, kinds.kept[names[own], names[other]], 1) for other in names]),
+            )
+            for own, profile in profiles.items()
+        }
+    )
 
 
 def _as_seen(application: Application, kept: float) -> Application:
