@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 from charterer.domain.ids import ClassId, JobId, PoolId, RentalId
 from charterer.domain.job import Job
@@ -136,6 +137,17 @@ class Partners:
             self._pairs[own.job, other.job] = found
         return found
 
+    def best(self, job: Job, option: Option) -> Pair | None:
+        """The pair that a running job is one of; of a job without GPUs the best that it could make now, or if none
+        saves, one that does not. None where there is none, or where partners are not chosen.
+        """
+        if not self.chosen(option):
+            return None
+        own = [] if job.allocation is None else [place.rental for place in job.allocation.placements]
+        found = [self.pair(job, option, rental) for rental in own or self._occupants]
+        pairs = [pair for pair in found if pair is not None]
+        return max(pairs, key=lambda pair: -inf if pair.saved is None else pair.saved, default=None)
+
     def _used(self, job: Job, rental: RentalId) -> bool:
         there = self._solution.inputs.holdings.used.get(rental, 0) - self._held(job, rental)
         return there > 0 or any(each.job != job.id for each in self._came.get(rental, ()))
@@ -147,7 +159,8 @@ class Partners:
         found = {each.job: each for each in self._came.get(rental, ())}
         for occupant in self._occupants.get(rental, ()):
             other = occupant.facts.job
-            there = None if other.allocation is None else self._sharer(other, other.allocation.option)
+            here = None if other.allocation is None else other.allocation.option
+            there = self._sharer(other, here) if here is not None and here.pool == pool else None
             if there is not None:
                 found.setdefault(other.id, there)
         found.pop(job.id, None)
@@ -196,7 +209,7 @@ class Partners:
                 for each in menu.stages[menu.phase(position.done)]
                 if not each.shares_gpu and not each.trial
             ],
-            default=float("inf"),
+            default=inf,
         )
         at_best = min(best * alone, worth + self._price(option.pool))
         return Sharer(
