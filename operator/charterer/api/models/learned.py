@@ -11,9 +11,9 @@ from pydantic import Field, field_validator, model_validator
 from charterer.api.models.base import ATOMIC, ApiModel, Time
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import (
+    MOST_PAIRS,
     BatchTerms,
     CurveSource,
-    MOST_PAIRS,
     FailedWidth,
     Origin,
     PairSpeed,

@@ -15,8 +15,8 @@ LEAST_KEPT = 0.5
 class Widths:
     """Numbers of GPUs; all three are equal for a rigid job. ``slices``: MIG profiles that it takes instead of a GPU.
 
-    ``shared_mib``: GPU memory that it needs where it shares a GPU with other jobs; 0: it shares none. ``least_kept``: the
-    part of its speed that it must keep there, as far as its partner can be chosen.
+    ``shared_mib``: GPU memory that it needs where it shares a GPU with other jobs; 0: it shares none.
+    ``least_kept``: the part of its speed that it must keep there, as far as its partner can be chosen.
     """
 
     min: int

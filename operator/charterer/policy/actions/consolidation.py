@@ -10,8 +10,8 @@ costs a start-up of T seconds. With P the price of a node a second, the jobs mov
 
 (k_j GPUs at c dollars a second each.) The factor is for what else a restart may cost. Every job keeps its width, so no
 path changes. The nodes whose restarts cost least come first. A node that is more than three quarters full is left
-alone unless it has a single job: it is likely to be filled, or to be emptier soon, and fewer jobs then have to move. Where a node is one GPU that two jobs
-share, nobody is moved to be beside another one (``outlook.partners``).
+alone unless it has a single job: it is likely to be filled, or to be emptier soon, and fewer jobs then have to move.
+Where a node is one GPU that two jobs share, nobody is moved to be beside another one (``outlook.partners``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Where a job of some width goes: onto ready nodes now, onto nodes that boot, or onto nodes still to be rented.
 
-Below a node it goes into the fullest node that fits, or the best one where nodes have a ``rank``; whole nodes get a pod each, all of one pool (one zone). Nobody
-owns a booting node: each plan offers ready GPUs first to the job that comes first, and rents only what is missing.
+Below a node it goes into the fullest node that fits, or the best one where nodes have a ``rank``; whole nodes get a pod
+each, all of one pool (one zone). Nobody owns a booting node: each plan offers ready GPUs first to the job that comes
+first, and rents only what is missing.
 A job that must wait keeps the ready nodes it counts on from those behind it, or wide jobs would starve.
 """
 
@@ -59,8 +60,8 @@ class PoolAllocator:
     ) -> GpuClaim:
         """Take GPUs for an option. ``own``: what the job holds already, which its next run may use again.
 
-        ``rank``: of nodes, below a node; without it the fullest is taken. ``hosts`` says whether the limits allow the job on these ready nodes. With ``only_ready`` nothing is waited for.
-        Nothing is taken when the claim is blocked.
+        ``rank``: of nodes, below a node; without it the fullest is taken. ``hosts`` says whether the limits allow the
+        job on these ready nodes. With ``only_ready`` nothing is waited for. Nothing is taken when the claim is blocked.
         """
         self._lend(own)
         claim = self._claim(option.gpus, hosts, only_ready, rank)

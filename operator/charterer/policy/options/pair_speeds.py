@@ -1,5 +1,5 @@
-"""What two jobs are expected to keep of their speeds on one GPU: what was measured of their classes, or what the classes
-have otherwise in common with others.
+"""What two jobs are expected to keep of their speeds on one GPU: what was measured of their classes, or what these have
+in common with others.
 
 Before a pair of classes was measured, a class keeps what it keeps on average, times how much more or less than usual
 others keep beside that partner: effects of the own and of the partner's class on the logarithm, the latter shrunk as if
@@ -39,7 +39,7 @@ class PairSpeeds:
     partner: Mapping[ClassId, float]
 
     def kept(self, own: ClassId, beside: ClassId, usual: float) -> ExpectedPart:
-        """What ``own`` keeps beside the other class. ``usual``: what it keeps on average where no pair of it is known."""
+        """What ``own`` keeps beside the other class. ``usual``: on average, where no pair of it is known."""
         found = self.measured.get((own, beside))
         if found is not None:
             return found

@@ -38,8 +38,8 @@ class SimJob:
 
     ``devices``: the GPUs of its last run, and ``passes``: in which it does a step there; in a world in which jobs may
     share GPUs. ``keeps``: the part of its speed that it keeps beside its partners. ``held``: the GPUs that it holds,
-    those that it shares in part; ``partners``: the classes of the jobs that train beside it. ``saved``: a second, and the fraction
-    done at the last checkpoint before it.
+    those that it shares in part; ``partners``: the classes of the jobs that train beside it. ``saved``: a second, and
+    the fraction done at the last checkpoint before it.
     """
 
     id: JobId
