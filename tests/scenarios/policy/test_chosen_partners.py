@@ -1,0 +1,148 @@
+"""Whom jobs share a GPU with, where a node is one GPU for two jobs: as short stories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from charterer.domain.ids import ClassId, JobId, Rate
+from charterer.domain.profile import PairSpeed, SpeedCurve, ThroughputTable
+from charterer.gpu_types import slice_type
+from charterer.policy import plan
+from charterer.policy.planner import solve_budgets
+from tests.factory.declared import NAMESPACE
+from tests.scenarios.policy.stories import rents
+from tests.worlds import World
+
+V100 = "Tesla-V100-SXM2-16GB"
+PLACE = slice_type(V100, "mps-2")
+KEPT: Mapping[tuple[str, str], float] = {
+    ("light", "light"): 0.95,
+    ("light", "heavy"): 0.8,
+    ("heavy", "light"): 0.9,
+    ("heavy", "heavy"): 0.4,
+}
+
+
+def world_of_pairs(kept: Mapping[tuple[str, str], float] = KEPT, gpus: int = 1) -> World:
+    """Nodes of V100s, whole or shared by two jobs, at $2.48 a GPU; an hour of a job is worth $0.30.
+
+    ``kept``: what a class keeps beside another one.
+    """
+    world = World()
+    world.budget()
+    world.budgets = {name: replace(budget, fixed_rate=Rate(0.3 / 3600)) for name, budget in world.budgets.items()}
+    price = f"{2.48 * gpus:.2f}"
+    world.pool("whole", gpus=gpus, price=price, gpu_type=V100)
+    world.pool("shared", gpus=gpus, price=price, gpu_type=V100, cut="mps-2")
+    one, place = ThroughputTable(((1, 1.0),)), ThroughputTable(((1, 0.8),))
+    for name in ("light", "heavy"):
+        made = world.profile(name, one, gpu_type=V100, work_hours=4, others=(SpeedCurve(PLACE, place),))
+        pairs = [
+            PairSpeed(PLACE, ClassId(NAMESPACE, beside), part, 20)
+            for (own, beside), part in kept.items()
+            if own == name
+        ]
+        world.profiles[made.id] = replace(made, pairs=tuple(pairs))
+    return world
+
+
+def come(world: World, *jobs: tuple[str, str], least: float = 0.5) -> None:
+    """Jobs of a class come one after the other, and start. ``least``: what each is to keep."""
+    for name, profile in jobs:
+        made = world.job(name, gpus=1, profile=profile, shared_mib=1024)
+        world.jobs[made.id] = replace(made, widths=replace(made.widths, least_kept=least))
+        for _ in range(2):
+            world.carry_out(plan(world.snapshot()))
+            world.everything_starts()
+
+
+def beside(world: World) -> list[set[str]]:
+    """The jobs of each node, most first."""
+    found: dict[str, set[str]] = {}
+    for job in world.jobs.values():
+        assert job.allocation is not None
+        found.setdefault(job.allocation.placements[0].rental, set()).add(job.name)
+    return sorted(found.values(), key=lambda jobs: (-len(jobs), sorted(jobs)))
+
+
+def test_a_job_joins_the_one_beside_which_most_is_saved() -> None:
+    world = world_of_pairs()
+    come(world, ("heavy1", "heavy"), ("heavy2", "heavy"), ("light1", "light"))
+    assert [len(jobs) for jobs in beside(world)] == [2, 1]
+    world = world_of_pairs({**KEPT, ("light", "light"): 0.2})
+    come(world, ("light1", "light"), ("light2", "light"), ("heavy1", "heavy"))
+    assert {"heavy1"} not in beside(world)
+
+
+def test_two_jobs_that_would_lose_have_a_gpu_each() -> None:
+    world = world_of_pairs()
+    come(world, ("heavy1", "heavy"), ("heavy2", "heavy"))
+    assert beside(world) == [{"heavy1"}, {"heavy2"}]
+
+
+def test_two_jobs_that_come_at_once_and_would_lose_do_not_wait_for_one_node() -> None:
+    world = world_of_pairs()
+    for name in ("heavy1", "heavy2"):
+        world.job(name, gpus=1, profile="heavy", shared_mib=1024)
+    assert rents(plan(world.snapshot())) == ["shared-1", "shared-2"]
+
+
+def test_nobody_is_moved_to_be_beside_another_one() -> None:
+    world = world_of_pairs({key: 0.4 for key in KEPT})
+    come(world, ("light1", "light"), ("light2", "light"))
+    for name, profile in list(world.profiles.items()):
+        pairs = [replace(pair, kept=0.95) for pair in profile.pairs]
+        world.profiles[name] = replace(profile, pairs=tuple(pairs))
+    for _ in range(3):
+        world.carry_out(plan(world.snapshot()))
+        world.everything_starts()
+    assert beside(world) == [{"light1"}, {"light2"}]
+
+
+@pytest.mark.parametrize(("least", "nodes"), [(0.9, 1), (0.96, 2)])
+def test_a_job_keeps_as_much_as_its_owner_says(least: float, nodes: int) -> None:
+    world = world_of_pairs()
+    come(world, ("light1", "light"), ("light2", "light"), least=least)
+    assert len(beside(world)) == nodes
+
+
+def test_a_pair_of_which_nobody_knows_is_tried_and_one_that_lost_is_not_tried_again() -> None:
+    world = world_of_pairs({})
+    come(world, ("light1", "light"), ("heavy1", "heavy"))
+    assert beside(world) == [{"light1", "heavy1"}]
+    world = world_of_pairs({("light", "heavy"): 0.4, ("heavy", "light"): 0.5})
+    come(world, ("light1", "light"), ("heavy1", "heavy"))
+    assert beside(world) == [{"heavy1"}, {"light1"}]
+
+
+def test_where_a_node_has_several_gpus_nobody_chooses_a_partner() -> None:
+    world = world_of_pairs(gpus=4)
+    come(world, *[(f"heavy{number}", "heavy") for number in range(4)])
+    assert [len(jobs) for jobs in beside(world)] == [4]
+
+
+def test_what_is_asked_of_a_place_is_that_of_the_node_that_would_be_chosen() -> None:
+    """A job that would lose beside the one there has to rent, although a place is free."""
+    from charterer.incremental import Memo
+    from charterer.policy.budgets.inputs import plan_inputs
+    from charterer.policy.outlook.placer import Placer, SharedNodes
+
+    world = world_of_pairs()
+    come(world, ("heavy1", "heavy"))
+    for name, profile in (("light1", "light"), ("heavy2", "heavy")):
+        world.job(name, gpus=1, profile=profile, shared_mib=1024)
+    snapshot = world.snapshot()
+    (solution,) = solve_budgets(snapshot)
+    placer = Placer(solution, SharedNodes.of(plan_inputs(snapshot, Memo())))
+    must_rent = {}
+    for name in ("light1", "heavy2"):
+        job = snapshot.jobs[JobId(name)]
+        assignment = solution.assignment(job)
+        assert assignment is not None
+        (option,) = [each for each in assignment.group.menu.options if each.shares_gpu]
+        must_rent[name] = placer.must_rent(job, option)
+        assert placer.ready(job, option) is not must_rent[name]
+    assert must_rent == {"light1": False, "heavy2": True}
