@@ -2,61 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
-from charterer.domain.ids import ClassId, JobId, Rate
-from charterer.domain.profile import PairSpeed, SpeedCurve, ThroughputTable
-from charterer.gpu_types import slice_type
+from charterer.domain.ids import JobId
+from charterer.incremental import Memo
 from charterer.policy import plan
+from charterer.policy.budgets.inputs import plan_inputs
+from charterer.policy.outlook.placer import Placer, SharedNodes
 from charterer.policy.planner import solve_budgets
-from tests.factory.declared import NAMESPACE
+from tests.scenarios.policy.pairs import KEPT, come, world_of_pairs
 from tests.scenarios.policy.stories import rents
 from tests.worlds import World
-
-V100 = "Tesla-V100-SXM2-16GB"
-PLACE = slice_type(V100, "mps-2")
-KEPT: Mapping[tuple[str, str], float] = {
-    ("light", "light"): 0.95,
-    ("light", "heavy"): 0.8,
-    ("heavy", "light"): 0.9,
-    ("heavy", "heavy"): 0.4,
-}
-
-
-def world_of_pairs(kept: Mapping[tuple[str, str], float] = KEPT, gpus: int = 1) -> World:
-    """Nodes of V100s, whole or shared by two jobs, at $2.48 a GPU; an hour of a job is worth $0.30.
-
-    ``kept``: what a class keeps beside another one.
-    """
-    world = World()
-    world.budget()
-    world.budgets = {name: replace(budget, fixed_rate=Rate(0.3 / 3600)) for name, budget in world.budgets.items()}
-    price = f"{2.48 * gpus:.2f}"
-    world.pool("whole", gpus=gpus, price=price, gpu_type=V100)
-    world.pool("shared", gpus=gpus, price=price, gpu_type=V100, cut="mps-2")
-    one, place = ThroughputTable(((1, 1.0),)), ThroughputTable(((1, 0.8),))
-    for name in ("light", "heavy"):
-        made = world.profile(name, one, gpu_type=V100, work_hours=4, others=(SpeedCurve(PLACE, place),))
-        pairs = [
-            PairSpeed(PLACE, ClassId(NAMESPACE, beside), part, 20)
-            for (own, beside), part in kept.items()
-            if own == name
-        ]
-        world.profiles[made.id] = replace(made, pairs=tuple(pairs))
-    return world
-
-
-def come(world: World, *jobs: tuple[str, str], least: float = 0.5) -> None:
-    """Jobs of a class come one after the other, and start. ``least``: what each is to keep."""
-    for name, profile in jobs:
-        made = world.job(name, gpus=1, profile=profile, shared_mib=1024)
-        world.jobs[made.id] = replace(made, widths=replace(made.widths, least_kept=least))
-        for _ in range(2):
-            world.carry_out(plan(world.snapshot()))
-            world.everything_starts()
 
 
 def beside(world: World) -> list[set[str]]:
@@ -126,10 +84,6 @@ def test_where_a_node_has_several_gpus_nobody_chooses_a_partner() -> None:
 
 def test_what_is_asked_of_a_place_is_that_of_the_node_that_would_be_chosen() -> None:
     """A job that would lose beside the one there has to rent, although a place is free."""
-    from charterer.incremental import Memo
-    from charterer.policy.budgets.inputs import plan_inputs
-    from charterer.policy.outlook.placer import Placer, SharedNodes
-
     world = world_of_pairs()
     come(world, ("heavy1", "heavy"))
     for name, profile in (("light1", "light"), ("heavy2", "heavy")):
