@@ -7,8 +7,8 @@ that Gavel measured on V100 GPUs under MPS (``usual``), or of three classes of j
 means of Lucid's measurements). A GPU-hour costs $2.48 on nodes of whole GPUs and of shared ones; nodes have one GPU and
 start in 120 s, a restart takes 30 s. The load is the mean number of GPUs in use without sharing. A rate is θ in dollars
 for an hour of a job's life; cost is θ times the hours of the jobs' lives, and the dollars of the nodes. ``--learned``:
-nothing is known at first, with sharing and without. Otherwise a class's speed on a shared GPU is known as the mean over
-the partners that it meets (``_equilibrium``).
+nothing is known at first, with sharing and without. Otherwise all pairs are known, and a class's speed on a shared GPU
+is the mean over the partners that are best for all (``_kept_beside_chosen``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import argparse
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations_with_replacement
 from time import process_time
@@ -29,6 +29,7 @@ from charterer.domain.job import ResizePolicy
 from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Price
 from charterer.domain.nodes.partition import SharingMechanism
+from charterer.domain.profile import PairSpeed
 from charterer.gpu_types import slice_type
 from charterer.incremental import Memo
 from charterer.policy import plan
@@ -69,18 +70,18 @@ class Kinds:
     kept: Mapping[tuple[str, str], float]
 
 
-def kinds_of(name: str) -> Kinds:
-    """``usual`` or ``light``."""
+def kinds_of(name: str, gpu_type: str = V100) -> Kinds:
+    """``usual``, of that GPU type's measurements, or ``light``."""
     if name == "light":
         often = ["low0", "low1", "low2", "middle0", "middle1", "high0", "high1", "high2"]
         column = {"low": 0, "middle": 1, "high": 2}
         kept = {(a, b): LIGHT[a[:-1]][column[b[:-1]]] for a in often for b in often}
         return Kinds(dict.fromkeys(often, 2.0), {kind: {1: 1.0} for kind in often}, kept)
-    names = gavel.usual(V100)
-    table = gavel.table(V100, sub_batches=False)
-    kept = {(a, b): table.kept(V100, gavel.MPS, PairMember(a), PairMember(b)) for a in names for b in names}
+    names = gavel.usual(gpu_type)
+    table = gavel.table(gpu_type, sub_batches=False)
+    kept = {(a, b): table.kept(gpu_type, gavel.MPS, PairMember(a), PairMember(b)) for a in names for b in names}
     draw = random.Random(4)
-    steps = {each: gavel.speeds(V100, each) for each in names}
+    steps = {each: gavel.speeds(gpu_type, each) for each in names}
     hours = {each: math.exp(draw.uniform(math.log(0.3), math.log(6))) for each in names}
     return Kinds(hours, {each: {w: s / speeds[1] for w, s in speeds.items()} for each, speeds in steps.items()}, kept)
 
@@ -112,13 +113,21 @@ def _equilibrium(kinds: Kinds, rate: float) -> Mapping[str, float]:
 def bounds(kinds: Kinds, rate: float) -> tuple[float, float]:
     """Cost by that without sharing, if partners are always there and nothing is lost at a start or a restart.
 
-    With partners met at random; and with the best pairs of all, which a linear program finds: its activities are a job
-    alone on each width and each two kinds on one GPU, its rows the work of each kind.
+    With partners met at random; and with the best pairs of all.
     """
     best = _best_alone(kinds, rate)
     alone = sum(hours * best[kind] for kind, hours in kinds.hours.items())
     kept = _equilibrium(kinds, rate)
     met = sum(hours * min(best[kind], (rate + DOLLARS / 2.0) / kept[kind]) for kind, hours in kinds.hours.items())
+    return met / alone, _best_pairs(kinds, rate)[0] / alone
+
+
+def _best_pairs(kinds: Kinds, rate: float) -> tuple[float, Sequence[tuple[str, str, float]]]:
+    """The least cost of a job of each kind, and the pairs in it, with their hours.
+
+    Of a linear program: its activities are a job alone on each width and each two kinds on one GPU, its rows the work
+    of each kind.
+    """
     names = list(kinds.hours)
     row = {kind: number for number, kind in enumerate(names)}
     columns, costs = [], []
@@ -131,9 +140,22 @@ def bounds(kinds: Kinds, rate: float) -> tuple[float, float]:
         rates[row[other]] = rates.get(row[other], 0.0) + kinds.kept[other, one]
         columns.append(rates)
         costs.append(2.0 * rate + DOLLARS)
+    pairs = list(combinations_with_replacement(names, 2))
     work = [[column.get(number, 0.0) for column in columns] for number in range(len(names))]
     found = linprog(costs, A_eq=work, b_eq=[kinds.hours[kind] for kind in names], method="highs")
-    return met / alone, float(found.fun) / alone
+    hours = found.x[len(columns) - len(pairs) :]
+    return float(found.fun), [(one, other, float(each)) for (one, other), each in zip(pairs, hours, strict=True)]
+
+
+def _kept_beside_chosen(kinds: Kinds, rate: float) -> Mapping[str, float]:
+    """What each kind keeps in the best pairs, on average; a kind that is in none, beside partners met at random."""
+    sums = dict.fromkeys(kinds.hours, (0.0, 0.0))
+    for one, other, hours in _best_pairs(kinds, rate)[1]:
+        for own, beside in ((one, other), (other, one)):
+            together, kept = sums[own]
+            sums[own] = together + hours, kept + hours * kinds.kept[own, beside]
+    at_random = _equilibrium(kinds, rate)
+    return {kind: kept / hours if hours > 1e-6 else at_random[kind] for kind, (hours, kept) in sums.items()}
 
 
 def _best_alone(kinds: Kinds, rate: float) -> Mapping[str, float]:
@@ -196,9 +218,19 @@ def _knowledge(
         noise = random.Random(1)
         reporting = ReportModel(lambda: noise.gauss(0.0, 1.0))
         return LearnedKnowledge(classes, {V100: 1, PLACE: 1}, RESTART_SECONDS, world.budget.id, reporting)
-    kept = _equilibrium(kinds, rate)
+    kept = _kept_beside_chosen(kinds, rate)
     seen = {class_id: _as_seen(each, kept[each.name]) for class_id, each in classes.items()}
-    return ExactKnowledge(exact_profiles(seen, RESTART_SECONDS))
+    profiles = exact_profiles(seen, RESTART_SECONDS)
+    names = {class_id: each.name for class_id, each in classes.items()}
+    return ExactKnowledge(
+        {
+            own: replace(
+                profile,
+                pairs=tuple([PairSpeed(PLACE, other, kinds.kept[names[own], names[other]], 1) for other in names]),
+            )
+            for own, profile in profiles.items()
+        }
+    )
 
 
 def _as_seen(application: Application, kept: float) -> Application:
@@ -222,6 +254,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kinds", nargs="+", choices=("usual", "light"), default=["usual", "light"])
     parser.add_argument("--rates", nargs="+", type=float, default=RATES)
+    parser.add_argument("--gpu-type", choices=("v100", "p100", "k80"), default=V100)
     parser.add_argument("--load", type=float, default=20.0)
     parser.add_argument("--number", type=int, default=400)
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
@@ -229,7 +262,7 @@ def main() -> None:
     told = parser.parse_args()
     measured.need_data()
     for name in told.kinds:
-        kinds = kinds_of(name)
+        kinds = kinds_of(name, told.gpu_type)
         for rate in told.rates:
             began = process_time()
             pairs = [[_run(kinds, told, rate, seed, shared=shared) for shared in (False, True)] for seed in told.seeds]

@@ -150,6 +150,23 @@ class FailedWidth:
     message: str
 
 
+MOST_PAIRS = 64
+"""Classes and types of shared GPUs beside which a class's speed is remembered; the least recent are forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairSpeed:
+    """The part ``kept`` of its speed alone that a class had beside another one, on shared GPUs of a type.
+
+    ``reports``: how many say so.
+    """
+
+    gpu_type: str
+    beside: ClassId
+    kept: float
+    reports: int
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """A SpeedupProfile. Work is measured in seconds of the reference option: the smallest width of the first phase's
@@ -167,7 +184,8 @@ class Profile:
     ``checkpoint_seconds``: to write a checkpoint; None where nobody knows. ``model``: what the owner says of it.
     ``resize_seconds``: pause in the training of a run that is resized in place. ``budget`` pays for the jobs of the
     profile's namespace; None if no budget selects it. ``samples``: in a unit of its throughputs, so that those of
-    variants compare: the own batch size of learned curves; declared ones are taken to be in samples.
+    variants compare: the own batch size of learned curves; declared ones are taken to be in samples. ``pairs``: what it
+    kept beside others on shared GPUs.
     """
 
     id: ClassId
@@ -188,6 +206,7 @@ class Profile:
     checkpoint_seconds: float | None = None
     model: ModelFacts = NO_FACTS
     samples: float = 1.0
+    pairs: tuple[PairSpeed, ...] = ()
 
     @property
     def unproven(self) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import NO_FACTS, BatchTerms, ModelFacts
+from charterer.estimate.batch_cell import BatchCell
 from charterer.estimate.learned import Learned
 from charterer.estimate.noise import Noise, NoiseReports
 from charterer.estimate.sizes import JobSizes
@@ -16,10 +17,14 @@ if TYPE_CHECKING:
     from charterer.estimate.goodput import BatchCandidate
     from charterer.estimate.throughput import StepTimeFit
 
+PairKey = tuple[str, ClassId]
+"""The type of a shared GPU, and the class of the job beside it."""
+
 
 @dataclass(slots=True)
 class ClassState:
-    """Statistics: ``times`` by GPU type, ``noise`` and ``sizes``. ``model``: what its owner says of it.
+    """Statistics: ``times`` by GPU type, ``noise`` and ``sizes``; ``pairs``: log of the part of its speed alone that it
+    kept beside others (``pairs.pair_reports``). ``model``: what its owner says of it.
 
     Derived: the noise ``curve`` (from ``curve_reports`` reports that scatter with the variance ``curve_scatter``),
     ``curve_off``, the sum of what later reports of log φ lie above it, ``candidates`` by GPU type and width with their
@@ -34,6 +39,7 @@ class ClassState:
     noise: NoiseReports = field(default_factory=NoiseReports)
     sizes: JobSizes = field(default_factory=JobSizes)
     model: ModelFacts = NO_FACTS
+    pairs: dict[PairKey, BatchCell] = field(default_factory=dict)
     curve: tuple[Noise, ...] = ()
     curve_reports: int = 0
     curve_prior: int = 0

@@ -9,11 +9,14 @@ from typing import Annotated, Final, Self
 from pydantic import Field, field_validator, model_validator
 
 from charterer.api.models.base import ATOMIC, ApiModel, Time
+from charterer.domain.ids import ClassId
 from charterer.domain.profile import (
+    MOST_PAIRS,
     BatchTerms,
     CurveSource,
     FailedWidth,
     Origin,
+    PairSpeed,
     Phase,
     SpeedCurve,
     ThroughputTable,
@@ -30,6 +33,7 @@ LARGEST: Final = 1e15
 MOST_SAMPLES: Final = 1_000_000_000
 """Largest batch size."""
 _MESSAGE_LIMIT: Final = 256
+_CLASS_LIMIT: Final = 63 + 1 + 253
 
 Positive = Annotated[float, Field(gt=0, le=LARGEST)]
 Count = Annotated[int, Field(ge=0, le=1_000_000_000_000)]
@@ -148,6 +152,29 @@ class FailedWidthStatus(ApiModel):
         return FailedWidth(self.gpu_type, self.gpus, self.failures, self.at, self.message)
 
 
+class LearnedPair(ApiModel):
+    """The speed of the class beside another one on the same GPU."""
+
+    gpu_type: GpuType
+    """Type of the shared GPU, such as Tesla-V100-SXM2-16GB-mps-2."""
+    beside: Annotated[str, Field(pattern="^[^/]+/[^/]+$", max_length=_CLASS_LIMIT)]
+    """SpeedupProfile of the other job, as namespace/name."""
+    kept: Annotated[float, Field(gt=0, le=1)]
+    """Fraction of its speed alone on such a GPU."""
+    reports: Annotated[int, Field(ge=1, le=1_000_000_000_000)]
+    """Number of reports that this rests on."""
+
+    @classmethod
+    def from_domain(cls, pair: PairSpeed) -> Self:
+        """The pair as it is recorded; what is kept has four digits."""
+        kept = max(round(pair.kept, 4), 1e-4)
+        return cls(gpu_type=pair.gpu_type, beside=str(pair.beside), kept=kept, reports=pair.reports)
+
+    def to_domain(self) -> PairSpeed:
+        """The pair as it was recorded."""
+        return PairSpeed(self.gpu_type, ClassId.parse(self.beside), self.kept, self.reports)
+
+
 class LearnedCurves(ApiModel):
     """The speeds that were learned."""
 
@@ -208,6 +235,8 @@ class LearnedClass(ApiModel):
     failed: Annotated[tuple[FailedWidthStatus, ...], Field(max_length=MOST_FAILED, json_schema_extra=ATOMIC)] = ()
     """Widths on which runs failed. If a job has a choice, it avoids such a width for an hour, and four times as long
     after each further failure. A failure is forgotten when the width was measured, and after a month."""
+    pairs: Annotated[tuple[LearnedPair, ...], Field(max_length=MOST_PAIRS, json_schema_extra=ATOMIC)] = ()
+    """Speeds beside other classes, on nodes of one GPU that two jobs share. The latest is last."""
 
 
 class LearnedStatus(LearnedCurves, LearnedClass):

@@ -30,6 +30,7 @@ def learned_profile(
         mean_work=mean,
         failed=failed,
         samples=float(status.batch.own),
+        pairs=tuple([pair.to_domain() for pair in status.pairs]),
         checkpoint_seconds=declared.checkpoint_seconds or status.checkpoint_seconds,
         restart_seconds=_first_known(restart_seconds, status.restart_seconds, declared.restart_seconds),
         resize_seconds=_first_known(resize_seconds, status.resize_seconds, declared.resize_seconds),

@@ -20,6 +20,7 @@ from charterer.api.models.learned import (
     LearnedClass,
     LearnedCurves,
     LearnedNoise,
+    LearnedPair,
     LearnedPhaseStatus,
     LearnedStatus,
     LearnedWidth,
@@ -33,6 +34,7 @@ from charterer.estimate.class_state import ClassState
 from charterer.estimate.learned import Entry, Learned, LearnedPhase
 from charterer.estimate.noise import NoiseBin
 from charterer.estimate.observation import Configuration, Shape
+from charterer.estimate.pairs.pair_reports import learned_pairs, remembered
 from charterer.estimate.step_times import StepTimes
 
 
@@ -66,6 +68,7 @@ def class_record(
         restart_seconds=_two_digits(known.restart),
         resize_seconds=_two_digits(known.resize),
         failed=tuple(FailedWidthStatus.from_domain(width) for width in failed),
+        pairs=tuple([LearnedPair.from_domain(pair) for pair in learned_pairs(state)]),
     )
 
 
@@ -102,6 +105,7 @@ def class_state(class_id: ClassId, learned: LearnedStatus, statistics: ClassStat
         state.noise.bins[sums.bin] = NoiseBin(sums.weight, sums.x, sums.xx, sums.z, sums.xz, sums.zz)
     state.noise.reports = statistics.noise_reports
     state.sizes.latest.extend(statistics.sizes)
+    state.pairs = remembered([pair.to_domain() for pair in learned.pairs])
     return state
 
 

@@ -94,7 +94,8 @@ class GpuRange(ApiModel):
     def to_domain(self) -> Widths:
         """The numbers, and what the job takes instead of a GPU."""
         preferred = self.min if self.preferred is None else self.preferred
-        return Widths(self.min, preferred, self.max, self.slices, 0 if self.shared is None else self.shared.mib)
+        shared = () if self.shared is None else (self.shared.mib, self.shared.least_speed)
+        return Widths(self.min, preferred, self.max, self.slices, *shared)
 
 
 class VariantVariable(ApiModel):

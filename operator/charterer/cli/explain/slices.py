@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from charterer.cli.explain.explanation import Explanation
+from charterer.cli.shared.formatting import percent
 from charterer.domain.job import Job
+from charterer.domain.money import Money
 from charterer.domain.pool import Pool
 from charterer.domain.reasons.phrases import parts
+from charterer.domain.snapshot import Snapshot
 from charterer.gpu_types import is_shared, may_use, slice_profile, whole_type
 from charterer.policy.explain.ruled_out import parts_not_taken
+from charterer.policy.options.pair_speeds import ExpectedPart
+from charterer.policy.outlook.partners import Pair, Partners
 
 
 def slice_sentences(explanation: Explanation) -> Sequence[str]:
@@ -23,9 +28,30 @@ def slice_sentences(explanation: Explanation) -> Sequence[str]:
     pools = solution.inputs.snapshot.pools_of(solution.budget)
     here = [pools[each.option.pool] for each in options.rows if each.option.slice and each.option.pool in pools]
     alone = solution.inputs.unprofitable.get(solution.budget.id, frozenset())
-    told = [*map(_part, here), *parts_not_taken(explanation.job, pools)]
+    partners = Partners(solution)
+    pairs = [pair for each in options.rows if (pair := partners.best(explanation.job, each.option)) is not None]
+    told = [*map(_part, here), *(_beside(explanation.job, pair, solution.inputs.snapshot) for pair in pairs)]
+    told += parts_not_taken(explanation.job, pools)
     told += [_too_few(pools[name]) for name in sorted(alone) if _takes(explanation.job, pools[name])]
     return tuple(dict.fromkeys(told))
+
+
+def _beside(job: Job, pair: Pair, snapshot: Snapshot) -> str:
+    """With whom it shares a GPU, or would, and what both keep."""
+    other = snapshot.jobs[pair.partner]
+    name, runs = f"{other.namespace}/{other.name}", job.allocation is not None
+    keeps = "keeps" if runs else "would keep"
+    told = f"Beside {name} it {keeps} {_part_kept(pair.kept)}, and {name} {_part_kept(pair.partner_kept)}."
+    if runs:
+        return told
+    if pair.saved is None:
+        return f"{told} At least one of them would lose, so they do not share a GPU."
+    return f"{told} Together they save {Money.of(pair.saved)} until the first of them ends."
+
+
+def _part_kept(part: ExpectedPart) -> str:
+    how = f"{part.reports:,} reports" if part.reports > 1 else "1 report" if part.reports else "expected"
+    return f"{percent(part.kept)} of its speed ({how})"
 
 
 def _takes(job: Job, pool: Pool) -> bool:

@@ -219,8 +219,9 @@ class ProfileWriter:
         age = self._clock() - written.at
         if age >= self._intervals.sources and _significant_fields(status) != _significant_fields(written.status):
             return True
-        if age >= self._intervals.drift and differs_by(
-            _LEAST_CHANGE, status.get("phases"), written.status.get("phases"), _COUNTS
+        if age >= self._intervals.drift and any(
+            differs_by(_LEAST_CHANGE, status.get(numbers), written.status.get(numbers), _COUNTS)
+            for numbers in ("phases", "pairs")
         ):
             return True
         return age >= self._intervals.reports
@@ -274,4 +275,5 @@ def _significant_fields(status: Mapping[str, Any]) -> object:
         for phase in status.get("phases", ())
     ]
     failed = [(width["gpuType"], width["gpus"], width["failures"]) for width in status.get("failed", ())]
-    return status["batch"], widths, failed
+    pairs = sorted([(pair["gpuType"], pair["beside"]) for pair in status.get("pairs", ())])
+    return status["batch"], widths, failed, pairs

@@ -22,6 +22,7 @@ from charterer.domain.time import Instant, after, seconds_between
 from charterer.estimate.learner import Learner
 from charterer.estimate.noise import BINS
 from charterer.estimate.observation import Observation
+from charterer.estimate.pairs.pair_reports import learn_pair
 from charterer.policy.options.speedup import reference_throughput
 from charterer.server.progress import ProgressReport
 
@@ -62,11 +63,12 @@ class ClassLearning:
 
 @dataclass(slots=True)
 class _Window:
-    """The run, width and GPU type of a job's last report: the next one counts only if none changed in between."""
+    """The run, width, GPU type and partner's class of a job's last report: the next counts only if none changed."""
 
     run: int
     gpus: int
     gpu_type: str
+    beside: ClassId | None
 
 
 @dataclass(slots=True)
@@ -122,7 +124,8 @@ class ReportCollector:
         profile = snapshot.profiles.get(class_id)
         if report.index == 0 and job.has_all_pods() and _of_its_width(job, report):
             gpu_type = self._jobs_on_nodes.measured_type(job, offering, snapshot)
-            self._learn(job, class_id, profile, gpu_type, report, at)
+            beside = self._jobs_on_nodes.partner(job, offering, snapshot)
+            self._learn(job, class_id, profile, gpu_type, beside, report, at)
         if report.index == 0:
             self._learn_changes(job, class_id, report, at)
         return self._advice(job, class_id, profile, offering, report, at)
@@ -220,13 +223,20 @@ class ReportCollector:
                 del of_jobs[job_id]
 
     def _learn(
-        self, job: Job, class_id: ClassId, profile: Profile | None, gpu_type: str, report: ProgressReport, at: Instant
+        self,
+        job: Job,
+        class_id: ClassId,
+        profile: Profile | None,
+        gpu_type: str,
+        beside: ClassId | None,
+        report: ProgressReport,
+        at: Instant,
     ) -> None:
-        """``gpu_type``: of which the report tells; empty where it tells of none."""
+        """``gpu_type``: of which the report tells; empty where it tells of none. ``beside``: of its partner there."""
         allocation, seconds = job.trains_on, report.seconds_per_step
         if allocation is None or report.batch is None or seconds is None:
             return
-        window = _Window(allocation.run, allocation.option.gpus, gpu_type)
+        window = _Window(allocation.run, allocation.option.gpus, gpu_type, beside)
         before, self._windows[job.id] = self._windows.get(job.id), window
         if before != window or not gpu_type:
             return
@@ -250,6 +260,8 @@ class ReportCollector:
         except ValueError as error:
             _log.info("report of %s/%s not learned from: %s", job.namespace, job.name, error)
         else:
+            if beside is not None:
+                learn_pair(self.learner, observed, beside)
             learning = self.classes[class_id]
             learning.changed = True
             checkpoint = _smoothed(learning.durations.checkpoint, report.checkpoint_seconds)

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from charterer.domain.ids import ClassId
 from charterer.domain.jobs.variant import Variant
 
+LEAST_KEPT = 0.5
+"""Part of its speed that a job keeps at least beside a chosen partner, where its owner does not say."""
+
 
 @dataclass(frozen=True, slots=True)
 class Widths:
     """Numbers of GPUs; all three are equal for a rigid job. ``slices``: MIG profiles that it takes instead of a GPU.
 
     ``shared_mib``: GPU memory that it needs where it shares a GPU with other jobs; 0: it shares none.
+    ``least_kept``: the part of its speed that it must keep there, as far as its partner can be chosen.
     """
 
     min: int
@@ -20,6 +24,7 @@ class Widths:
     max: int
     slices: tuple[str, ...] = ()
     shared_mib: int = 0
+    least_kept: float = LEAST_KEPT
 
     def variant(self, name: str, class_id: ClassId) -> Variant:
         """The variant of a job that runs on these."""

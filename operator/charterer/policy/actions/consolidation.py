@@ -11,6 +11,7 @@ costs a start-up of T seconds. With P the price of a node a second, the jobs mov
 (k_j GPUs at c dollars a second each.) The factor is for what else a restart may cost. Every job keeps its width, so no
 path changes. The nodes whose restarts cost least come first. A node that is more than three quarters full is left
 alone unless it has a single job: it is likely to be filled, or to be emptier soon, and fewer jobs then have to move.
+Where a node is one GPU that two jobs share, nobody is moved to be beside another one (``outlook.partners``).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from charterer.policy.nodes.node_fit import kind
 from charterer.policy.nodes.occupants import Occupant
 from charterer.policy.options.option_value import Projection
 from charterer.policy.outlook.move_gate import Hold
+from charterer.policy.outlook.partners import chooses_partner
 from charterer.policy.solve.phase_dp import key_of
 
 _FACTOR = 2.0
@@ -78,6 +80,8 @@ class Consolidation:
     def empty_nodes(self) -> None:
         """Move the jobs of each node for which that pays and for which all limits allow it."""
         for pool in self._pools.values():
+            if chooses_partner(self._plan.snapshot.pools[pool.id]):
+                continue
             for rental in sorted(self._candidates(pool), key=lambda rental: (self._restarts(rental), rental)):
                 self._consider(pool, rental)
 

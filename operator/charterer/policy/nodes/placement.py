@@ -1,7 +1,8 @@
 """Where a job of some width goes: onto ready nodes now, onto nodes that boot, or onto nodes still to be rented.
 
-Below a node it goes into the fullest node that fits; whole nodes get a pod each, all of one pool (one zone). Nobody
-owns a booting node: each plan offers ready GPUs first to the job that comes first, and rents only what is missing.
+Below a node it goes into the fullest node that fits, or the best one where nodes have a ``rank``; whole nodes get a pod
+each, all of one pool (one zone). Nobody owns a booting node: each plan offers ready GPUs first to the job that comes
+first, and rents only what is missing.
 A job that must wait keeps the ready nodes it counts on from those behind it, or wide jobs would starve.
 """
 
@@ -14,7 +15,7 @@ from charterer.domain.ids import RentalId
 from charterer.domain.job import Placement
 from charterer.domain.option import Option
 from charterer.domain.plan import ReasonCode
-from charterer.policy.nodes.capacity import FreeNodes
+from charterer.policy.nodes.capacity import FreeNodes, NodeRank
 from charterer.policy.nodes.holdings import HeldGpus, by_rental
 
 RentNodes = Callable[[int, int], list[RentalId]]
@@ -49,40 +50,50 @@ class PoolAllocator:
         self._rent = rent
 
     def claim(
-        self, option: Option, own: HeldGpus, hosts: Callable[[tuple[RentalId, ...]], bool], *, only_ready: bool = False
+        self,
+        option: Option,
+        own: HeldGpus,
+        hosts: Callable[[tuple[RentalId, ...]], bool],
+        *,
+        only_ready: bool = False,
+        rank: NodeRank | None = None,
     ) -> GpuClaim:
         """Take GPUs for an option. ``own``: what the job holds already, which its next run may use again.
 
-        ``hosts`` says whether the limits allow the job on these ready nodes. With ``only_ready`` nothing is waited for.
-        Nothing is taken when the claim is blocked.
+        ``rank``: of nodes, below a node; without it the fullest is taken. ``hosts`` says whether the limits allow the
+        job on these ready nodes. With ``only_ready`` nothing is waited for. Nothing is taken when the claim is blocked.
         """
         self._lend(own)
-        claim = self._claim(option.gpus, hosts, only_ready)
+        claim = self._claim(option.gpus, hosts, only_ready, rank)
         taken = by_rental(claim.placements or ())
         for rental, gpus in own.items():
             if rental in self._nodes.ready.free:
                 self._nodes.ready.take(rental, max(gpus - taken.get(rental, 0), 0))
         return claim
 
-    def look(self, option: Option, own: HeldGpus) -> tuple[list[RentalId], list[RentalId], int]:
+    def look(
+        self, option: Option, own: HeldGpus, rank: NodeRank | None = None
+    ) -> tuple[list[RentalId], list[RentalId], int]:
         """Ready nodes, booting nodes and the number of nodes to be rented that a claim would take."""
         self._lend(own)
-        found = self._find(option.gpus)
+        found = self._find(option.gpus, rank)
         for rental, gpus in own.items():
             if rental in self._nodes.ready.free:
                 self._nodes.ready.take(rental, gpus)
         return found
 
-    def waits(self, option: Option, own: HeldGpus) -> list[float] | None:
+    def waits(self, option: Option, own: HeldGpus, rank: NodeRank | None = None) -> list[float] | None:
         """Seconds until each booting node that a claim would take is ready; None where nodes must be rented."""
-        _, booting, missing = self.look(option, own)
+        _, booting, missing = self.look(option, own, rank)
         seconds = self._nodes.booting.seconds
         if missing or any(name not in seconds for name in booting):
             return None
         return [seconds[name] for name in booting]
 
-    def missing(self, option: Option, own: HeldGpus) -> int:
+    def missing(self, option: Option, own: HeldGpus, rank: NodeRank | None = None) -> int:
         """How many nodes would have to be rented for a claim."""
+        if rank is not None:
+            return self.look(option, own, rank)[2]
         ready, booting, gpus, size = self._nodes.ready, self._nodes.booting, option.gpus, self._size
         least = min(gpus, size)
         freed = [free for name, held in own.items() if (free := ready.free.get(name, least)) < least <= free + held]
@@ -94,21 +105,23 @@ class PoolAllocator:
             if rental in self._nodes.ready.free:
                 self._nodes.ready.take(rental, -gpus)
 
-    def _find(self, gpus: int) -> tuple[list[RentalId], list[RentalId], int]:
+    def _find(self, gpus: int, rank: NodeRank | None) -> tuple[list[RentalId], list[RentalId], int]:
         """Ready nodes, booting nodes and the number of missing ones for a width."""
         if gpus < self._size:
-            ready = self._nodes.ready.fullest(gpus)
+            ready = self._nodes.ready.best(gpus, rank)
             if ready is not None:
                 return [ready], [], 0
-            booting = self._nodes.booting.fullest(gpus)
+            booting = self._nodes.booting.best(gpus, rank)
             return [], [booting] if booting is not None else [], 0 if booting is not None else 1
         nodes = gpus // self._size
         whole = self._nodes.ready.whole(self._size, nodes)
         coming = self._nodes.booting.whole(self._size, nodes - len(whole))
         return whole, coming, nodes - len(whole) - len(coming)
 
-    def _claim(self, gpus: int, hosts: Callable[[tuple[RentalId, ...]], bool], only_ready: bool) -> GpuClaim:
-        ready, booting, missing = self._find(gpus)
+    def _claim(
+        self, gpus: int, hosts: Callable[[tuple[RentalId, ...]], bool], only_ready: bool, rank: NodeRank | None
+    ) -> GpuClaim:
+        ready, booting, missing = self._find(gpus, rank)
         each = min(gpus, self._size)
         if booting or missing:
             if only_ready:

@@ -108,6 +108,8 @@ class FragmentWaits:
         whole: dict[PoolId, list[_Waiter]] = {}
         for job, option in queue:
             size = self._size(option.pool)
+            if self._placer.partners.chosen(option):  # the other place of its node is for a partner, and not wasted
+                continue
             if option.gpus > size or job.id in self._solution.deadline_needs or not self._placer.must_rent(job, option):
                 continue
             (narrow if option.gpus < size else whole).setdefault(option.pool, []).append(self._waiter(job, option))

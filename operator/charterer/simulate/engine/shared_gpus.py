@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from charterer.domain.ids import RentalId
+from charterer.domain.ids import ClassId, RentalId
 from charterer.domain.job import Allocation
 from charterer.gpu_types import sharers, slice_profile, whole_type
 from charterer.simulate.engine.clock import Clock
@@ -141,9 +141,9 @@ class SharedGpus:
         if job.keeps != before and job.session is None:
             self._retrain(job)
 
-    def _parts(self, job: SimJob) -> tuple[float, float, int]:
-        """The part of its speed that the job keeps now, the GPUs that it holds, those of pairs in part, and how many
-        jobs train beside it.
+    def _parts(self, job: SimJob) -> tuple[float, float, tuple[ClassId, ...]]:
+        """The part of its speed that the job keeps now, the GPUs that it holds, those of pairs in part, and the
+        classes of the jobs that train beside it.
         """
         now, own = self._clock.now, member(job)
         keeps = self.table.kept_alone(job.gpu_type, own)
@@ -163,4 +163,4 @@ class SharedGpus:
                 held += kept[0] / (kept[0] + kept[1]) if trains else 0.5
             elif trains:
                 held += 1.0
-        return keeps, held, sum(other.training_from <= now for other in self._partners(job))
+        return keeps, held, tuple([other.run_class for other in self._partners(job) if other.training_from <= now])

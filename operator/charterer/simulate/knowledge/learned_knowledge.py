@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import exp
+from math import exp, inf
 from typing import TYPE_CHECKING
 
 from charterer.domain.ids import BudgetId, ClassId
-from charterer.domain.profile import BatchTerms, ModelFacts, Profile, ThroughputTable
+from charterer.domain.profile import BatchTerms, ModelFacts, PairSpeed, Profile, ThroughputTable
 from charterer.domain.reports.progress import TRUSTED_FRACTION
 from charterer.domain.time import Instant
 from charterer.estimate.learned import MOST_WIDTHS, Learned
@@ -21,6 +21,7 @@ from charterer.simulate.model.sim_job import SimJob
 if TYPE_CHECKING:
     from charterer.estimate.learner import Learner
 
+_LEAST_CHANGE = 0.02
 _REPLAY_SECONDS = 30.0
 """Seconds between two reports of a job of a workload: fewer than real trainers send, as weeks of them are simulated."""
 
@@ -132,10 +133,17 @@ class LearnedKnowledge:
         )
         if measured_type:
             self.learner.report(observation)
+            if len(job.partners) == 1 and self.node_gpus[measured_type] == 2:  # a node of one GPU, full
+                self._learn_pair(observation, job.partners[0])
         if job.submission.name not in self._jobs_of_known_size and job.done >= self.size_known_from:
             self._jobs_of_known_size.add(job.submission.name)
             self.learner.completed(job.class_id, job.application.work)
             self._class_work.clear()
+
+    def _learn_pair(self, observation: Observation, beside: ClassId) -> None:
+        from charterer.estimate.pairs.pair_reports import learn_pair  # loads numpy, too
+
+        learn_pair(self.learner, observation, beside)
 
     def _types(self, class_id: ClassId) -> tuple[str, ...]:
         """The GPU types on which the class can run, as far as they are on sale."""
@@ -157,7 +165,10 @@ class LearnedKnowledge:
         learned = self.learner.profile(class_id, sorted(widths)[:MOST_WIDTHS], self._types(class_id))
         before = self._learned.get(class_id)
         work = self._work(class_id) if learned.reports else None
-        if before is not None and before[0] is learned and before[1] == work:
+        from charterer.estimate.pairs.pair_reports import learned_pairs
+
+        pairs = learned_pairs(self.learner.state(class_id))
+        if before is not None and before[0] is learned and before[1] == work and not _differ(before[2].pairs, pairs):
             return False
         profile = Profile(
             class_id,
@@ -170,6 +181,7 @@ class LearnedKnowledge:
             reports=learned.reports,
             resize_seconds=self.resize_seconds,
             samples=float(learned.own_batch),
+            pairs=pairs,
         )
         self._learned[class_id] = learned, work, profile
         return True
@@ -192,6 +204,12 @@ def learning_from_reports(
         scenario.resize_seconds,
         declare_batches=False,
     )
+
+
+def _differ(before: Sequence[PairSpeed], now: Sequence[PairSpeed]) -> bool:
+    """Whether a pair is new, or known to be otherwise by more than a digest of the operator would leave out."""
+    known = {(pair.gpu_type, pair.beside): pair.kept for pair in before}
+    return any(abs(pair.kept / known.get((pair.gpu_type, pair.beside), inf) - 1.0) > _LEAST_CHANGE for pair in now)
 
 
 def _reference(learned: Learned) -> float:

@@ -38,8 +38,8 @@ class SimJob:
 
     ``devices``: the GPUs of its last run, and ``passes``: in which it does a step there; in a world in which jobs may
     share GPUs. ``keeps``: the part of its speed that it keeps beside its partners. ``held``: the GPUs that it holds,
-    those that it shares in part; ``partners``: the jobs that train beside it. ``saved``: a second, and the fraction
-    done at the last checkpoint before it.
+    those that it shares in part; ``partners``: the classes of the jobs that train beside it. ``saved``: a second, and
+    the fraction done at the last checkpoint before it.
     """
 
     id: JobId
@@ -74,7 +74,7 @@ class SimJob:
     passes: int = 1
     keeps: float = 1.0
     held: float = 0.0
-    partners: int = 0
+    partners: tuple[ClassId, ...] = ()
     saved: tuple[float, float] = (0.0, 0.0)
     _width_rates: WidthRates = field(init=False)
 
@@ -143,11 +143,11 @@ class SimJob:
     def measured_type(self) -> str:
         """The GPU type whose speed its reports tell (``controller.learning.jobs_on_nodes``); empty if of none."""
         places = sharers(slice_profile(self.gpu_type))
-        if places == 1 or self.partners == places - 1:
+        if places == 1 or len(self.partners) == places - 1:
             return self.gpu_type
         return "" if self.partners else whole_type(self.gpu_type)
 
-    def share(self, keeps: float, held: float, partners: int) -> None:
+    def share(self, keeps: float, held: float, partners: tuple[ClassId, ...]) -> None:
         """From now on, keep that part of its speed, and hold so many GPUs."""
         self.saved = self.advanced_to, self._done_at_checkpoint
         self.keeps, self.held, self.partners = keeps, held, partners

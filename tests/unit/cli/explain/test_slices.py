@@ -9,8 +9,10 @@ import pytest
 
 from charterer.api.models.compared_option import ComparedOption
 from charterer.cli.shared.own_jobs import compared_json, in_words
+from charterer.domain.ids import JobId
 from charterer.domain.profile import SpeedCurve, ThroughputTable
 from charterer.gpu_types import slice_type
+from tests.scenarios.policy.pairs import come, world_of_pairs
 from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World
 
@@ -76,3 +78,21 @@ def test_so_is_whoever_may_read_one_namespace_only() -> None:
     shared = ComparedOption(pool="pairs", gpu_type=slice_type(A100, "mps-2"), gpus=1, verdict="chosen")
     assert in_words(shared) == "a shared GPU on pairs"
     assert cast(dict[str, object], compared_json(shared))["slice"] == "mps-2"
+
+
+def test_it_is_told_beside_whom_a_job_would_be_what_both_keep_and_how_that_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = world_of_pairs({("heavy", "heavy"): 0.4, ("light", "heavy"): 0.8})
+    come(world, ("first", "heavy"))
+    world.job("train", gpus=1, profile="light", shared_mib=1024)
+    said = " ".join(charterer_over(world, monkeypatch)("explain", "train").stdout.split())
+    would = "Beside team/first it would keep 80% of its speed (20 reports), and team/first 50% of its speed (expected)."
+    assert f"{would} Together they save $" in said
+    world.job("loser", gpus=1, profile="heavy", shared_mib=1024)
+    said = " ".join(charterer_over(world, monkeypatch)("explain", "loser").stdout.split())
+    assert "At least one of them would lose, so they do not share a GPU." in said
+    del world.jobs[JobId("loser")]
+    come(world, ("train", "light"))
+    said = " ".join(charterer_over(world, monkeypatch)("explain", "train").stdout.split())
+    assert "Beside team/first it keeps 80% of its speed (20 reports)" in said

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from charterer.api.models.base import IMMUTABLE, ApiModel, Rule, rules
 from charterer.api.names import GPU_RESOURCE, MIG_PROFILE, SHARED_GPU
+from charterer.domain.jobs.widths import LEAST_KEPT
 from charterer.domain.nodes.partition import MigStrategy, Partition, SharingMechanism
 
 CUT_ONCE: Final = "how GPUs are cut cannot change: create another GPUPool for the other slices"
@@ -65,6 +66,9 @@ class SharedGpuSpec(ApiModel):
 
     memory: Annotated[str, Field(pattern="^[1-9][0-9]{0,8}(Mi|Gi)$", max_length=11)]
     """GPU memory that the job uses at most, such as 6Gi. It gets a GPU only if its part of the memory is as large."""
+    least_speed: Annotated[float, Field(ge=0, le=1)] = LEAST_KEPT
+    """Fraction of its speed alone that the job is to keep at least beside a partner. On nodes of one GPU that two jobs
+    share, it gets no partner with which it is expected to be slower; elsewhere partners are not chosen."""
 
     @property
     def mib(self) -> int:

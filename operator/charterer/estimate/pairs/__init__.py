@@ -1,0 +1,1 @@
+"""What two classes keep of their speeds on one GPU, from reports."""

@@ -1,0 +1,66 @@
+"""No pair is made of which one loses, whatever jobs, prices and speeds are."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from charterer.domain.ids import ClassId, JobId
+from charterer.domain.profile import PairSpeed, Phase, Profile
+from charterer.policy.options.pair_speeds import pair_speeds
+from charterer.policy.outlook.partners import LEAST_SAVING, Sharer, pair_of
+
+A, B = ClassId("team", "a"), ClassId("team", "b")
+PLACE = "V100-mps-2"
+PARTS = st.floats(0.01, 1.0)
+DOLLARS = st.floats(0.0, 100.0)
+
+
+def profile(own: ClassId, beside: ClassId, kept: float | None) -> Profile:
+    pairs = () if kept is None else (PairSpeed(PLACE, beside, kept, 1),)
+    return Profile(own, 1, (Phase(1.0, ()),), None, None, 30.0, pairs=pairs)
+
+
+def sharer(class_id: ClassId, worth: float, price: float, elsewhere: float, least: float) -> Sharer:
+    """``elsewhere``: what its work costs on whole GPUs as a part of what it costs on this one, alone."""
+    alone = (worth + price) * elsewhere
+    return Sharer(JobId(class_id.name), class_id, worth, alone, 3600.0, 0.7, least)
+
+
+@given(PARTS, st.none() | PARTS, st.tuples(DOLLARS, DOLLARS), st.floats(0.01, 100.0), st.tuples(PARTS, PARTS), PARTS)
+def test_each_of_a_pair_gains_and_keeps_what_it_must(
+    kept: float,
+    other: float | None,
+    worths: tuple[float, float],
+    price: float,
+    elsewhere: tuple[float, float],
+    least: float,
+) -> None:
+    speeds = pair_speeds(PLACE, [profile(A, B, kept), profile(B, A, other)])
+    first, second = (
+        sharer(name, worth, price, part, least) for name, worth, part in zip((A, B), worths, elsewhere, strict=True)
+    )
+    pair = pair_of(first, second, speeds, price)
+    if pair.saved is None:
+        return
+    parts = pair.kept.kept, pair.partner_kept.kept
+    for each, part in zip((first, second), parts, strict=True):
+        paid = each.worth + price * part / sum(parts)
+        assert paid / part < each.alone  # for an hour of what it does alone there
+        assert part >= least
+    apart = sum(each.alone * part for each, part in zip((first, second), parts, strict=True))
+    together = sum(worths) + price
+    assert together <= apart * (1.0 - LEAST_SAVING) + 1e-9
+    seconds = min(3600.0 / part for part in parts)
+    assert pair.saved == pytest.approx((apart - together) * seconds, rel=1e-6, abs=1e-6)
+
+
+@given(PARTS, st.floats(0.0, 20.0))
+def test_two_jobs_of_one_gpu_are_a_pair_where_both_keep_more_than_the_break_even(kept: float, rate: float) -> None:
+    """2k > 1 + θ/(θ + c), and 2 % are saved."""
+    speeds = pair_speeds(PLACE, [profile(A, A, kept)])
+    one = sharer(A, rate, 1.0, 1.0, 0.0)
+    saves = 2.0 * kept * (1.0 - LEAST_SAVING) * (rate + 1.0) - (2.0 * rate + 1.0)
+    if abs(saves) > 1e-9:
+        assert (pair_of(one, one, speeds, 1.0).saved is not None) == (saves > 0.0)
