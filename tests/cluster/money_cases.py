@@ -16,16 +16,27 @@ MONEY_ACCEPTED: dict[str, Json] = {
     "amounts in a currency of which a dollar costs many": _in_euros("IDR", perDollar="16301.123456"),
 }
 MONEY_REFUSED: dict[str, Json] = {
-    "another currency without what a dollar costs": make("GPUBudget", currency="EUR"),
     "what a dollar costs in dollars": _in_euros("USD"),
     "a dollar that costs nothing": _in_euros(perDollar="0.00"),
-    "a unit that is worth a hundred dollars": _in_euros(perDollar="0.01"),
     "a dollar that costs a million": _in_euros(perDollar="1000000"),
     "what a dollar costs without quotes": _in_euros(perDollar=0.92),
     "a rate of no day": _in_euros(asOf="yesterday"),
     "a currency in small letters": _in_euros("eur"),
 }
 MONEY_CASES = (
+    Case(
+        "GPUBudget",
+        "currencyRate says what a dollar costs in another currency: give it exactly if currency is not USD",
+        _in_euros(),
+        make("GPUBudget", currency="EUR"),
+    ),
+    Case(
+        "GPUBudget",
+        "write the units of the currency that a dollar costs, from 0.1 to less than a million, as digits in quotes, "
+        'such as "0.92"',
+        _in_euros(perDollar="0.1"),
+        _in_euros(perDollar="0.01"),
+    ),
     Case(
         "GPUPool",
         "adjustmentUntil is the end of an adjustment: give one, or leave it out",

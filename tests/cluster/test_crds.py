@@ -206,7 +206,7 @@ STATUS: dict[str, Json] = {
 SHOWN: dict[str, dict[str, str]] = {
     "GPUBudget": {
         "MODE": "Enforce",
-        "AMOUNT($)": "60000",
+        "AMOUNT": "60000",
         "SPENT($)": "1204.11",
         "COMMITTED($)": "1300.00",
         "FORECAST($)": "59800.00",
