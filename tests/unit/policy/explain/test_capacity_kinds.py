@@ -51,26 +51,43 @@ def test_without_spot_the_same_jobs_cost_as_much_more_as_its_price_is_lower() ->
     assert lost.more.dollars == pytest.approx(3 * lost.now.dollars, rel=1e-3)
 
 
-@pytest.mark.parametrize(("cut", "kind"), [("mps-2", SHARED), ("1g.10gb", SLICES)])
-def test_without_shared_gpus_or_slices_small_jobs_pay_for_whole_ones(cut: str, kind: str) -> None:
-    whole = "NVIDIA-A100-SXM4-80GB"
+WHOLE = "NVIDIA-A100-SXM4-80GB"
+
+
+def small_jobs(cut: str) -> World:
+    """Jobs as fast on a part of a GPU as on all of it, whole GPUs, and GPUs that are cut or shared."""
     world = World()
     world.budget(amount="60000", ceiling="1000")
-    world.pool("whole", gpus=1, gpu_type=whole, price="4", start_seconds=0)
-    world.pool("parts", gpus=1, gpu_type=whole, price="4", start_seconds=0, cut=cut)
-    curves = (SpeedCurve(slice_type(whole, cut), Amdahl(0.0, 1.0)),)
+    world.pool("whole", gpus=1, gpu_type=WHOLE, price="4", start_seconds=0)
+    world.pool("parts", gpus=1, gpu_type=WHOLE, price="4", start_seconds=0, cut=cut)
+    curves = (SpeedCurve(slice_type(WHOLE, cut), Amdahl(0.0, 1.0)),)
     world.profile(
-        "sft", Amdahl(0.0, 1.0), gpu_type=whole, others=curves, work_hours=40, arrivals_per_hour=0.5,
+        "sft", Amdahl(0.0, 1.0), gpu_type=WHOLE, others=curves, work_hours=40, arrivals_per_hour=0.5,
         restart_seconds=0, budget="research",
     )  # fmt: skip
     for number in range(8):
         world.job(f"j{number}", gpus=1, profile="sft", slices=("1g.10gb",), shared_mib=1024)
-    found = of_kind(world)
-    assert set(found) == {whole, kind}
+    return world
+
+
+PARTS = pytest.mark.parametrize(("cut", "kind", "parts"), [("mps-2", SHARED, 2), ("1g.10gb", SLICES, 7)])
+
+
+@PARTS
+def test_the_amount_from_which_jobs_do_not_queue_counts_parts_of_gpus(cut: str, kind: str, parts: int) -> None:
+    world = small_jobs(cut)
+    least = Frontier(solved(world)).cheapest
+    del world.pools[PoolId("parts")]
+    assert Frontier(solved(world)).cheapest.dollars == pytest.approx(parts * least.dollars, rel=1e-6)
+
+
+@PARTS
+def test_without_shared_gpus_or_slices_small_jobs_pay_for_whole_ones(cut: str, kind: str, parts: int) -> None:
+    found = of_kind(small_jobs(cut))
+    assert set(found) == {WHOLE, kind}
     lost = found[kind]
     assert (lost.pools, lost.others) == (("parts",), 1)
     assert lost.more is not None
-    parts = 2 if kind is SHARED else 7  # they are as fast on a part here, for so many times less
     assert lost.more.dollars == pytest.approx((parts - 1) * lost.now.dollars, rel=1e-3)
 
 
