@@ -87,6 +87,7 @@ def rows(part: Part, rental: Rental, budget: Budget, pool: Pool | None, gpus: in
     )
     amount = part.after.cost - had_cost
     parts = shares(rental, gpus, part.start, part.end, max(amount, ZERO), in_vain=in_vain)
+    per_second = _MICROS * (1 if pool is None or pool.offering is None else pool.offering.slices_per_gpu)
     found = [
         CostRow(
             budget=budget.id,
@@ -100,7 +101,7 @@ def rows(part: Part, rental: Rental, budget: Budget, pool: Pool | None, gpus: in
             end=share.last,
             cause=purpose.cause,
             payer=share.payer,
-            gpu_seconds=(share.gpu_micros + _MICROS // 2) // _MICROS,
+            gpu_seconds=(share.gpu_micros + per_second // 2) // per_second,
             hourly=_hourly(rental, share.first, share.last),
             cost=share.cost,
             part=part.after.parts - 1,

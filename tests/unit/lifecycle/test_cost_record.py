@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from charterer.domain.budget import Balance, Cause
-from charterer.domain.job import Job
+from charterer.domain.ids import BudgetId, RentalId
 from charterer.domain.money import Money, Price, total
-from charterer.domain.pool import PriceSegment, Survey
+from charterer.domain.pool import Pool, PriceSegment, Survey
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.spending.cost_row import Payer
@@ -19,7 +19,7 @@ from charterer.lifecycle.cost_record import cost_record_step
 from charterer.lifecycle.guard import budget_guard
 from charterer.lifecycle.rental import rental_step
 from charterer.lifecycle.view import LifecycleView
-from tests.factory import T0, TEAM, at, balance, budget, instance, rental, snapshot, survey
+from tests.factory import OFFERING, T0, TEAM, at, balance, budget, instance, pool, rental, snapshot, survey
 
 DOLLAR_A_SECOND = Price.parse("3600")
 NODE = rental(machine=instance(segments=(PriceSegment(T0, DOLLAR_A_SECOND),), billing_minimum_seconds=0), ready=at(60))
@@ -32,7 +32,10 @@ MIDNIGHT = day_bounds("UTC", T0)[1]
 
 
 def seen(
-    *objects: Rental | Job | Survey, now: Instant, books: Balance = FOLDED, recording: CostRecording | None = None
+    *objects: Rental | Survey | Pool,
+    now: Instant,
+    books: Balance = FOLDED,
+    recording: CostRecording | None = None,
 ) -> Snapshot:
     made = snapshot(budget(balance=books), *objects, now=now)
     return replace(made, cost_recording=CostRecording("costs") if recording is None else recording)
@@ -116,6 +119,16 @@ def test_a_budget_that_is_deleted_stays_until_its_rentals_are_on_record() -> Non
 
 
 def test_rentals_of_other_budgets_are_not_in_the_file() -> None:
-    made = step(ENDED, replace(ENDED, id="b-1", uid="b", budget="other"), now=at(200))
+    made = step(ENDED, replace(ENDED, id=RentalId("b-1"), uid="b", budget=BudgetId("other")), now=at(200))
     assert isinstance(made, RecordCosts)
     assert [part.rental for part in made.parts] == [NODE.id]
+
+
+def test_slices_count_as_parts_of_their_gpus() -> None:
+    assert OFFERING.gpus_per_node == 4
+    cut = pool(offering=replace(OFFERING, gpus_per_node=28, slices_per_gpu=7))
+    sliced = replace(ENDED, uses=(Use(PAYER, 14, at(70), at(110)),))
+    made = cost_record_step(TEAM, LifecycleView.of(seen(sliced, cut, now=at(200))))
+    assert isinstance(made, RecordCosts)
+    (used,) = [row for row in made.parts[0].rows if row.payer is not None]
+    assert (used.gpu_seconds, used.cost, used.machine.gpus) == (2 * 40, Money.parse("20"), 4)
