@@ -10,11 +10,12 @@ from typing import Final
 
 from charterer.domain.budget import Budget
 from charterer.domain.ids import BudgetId
+from charterer.domain.period import day_bounds
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.steps import RecordCosts, RecordedPart, Wait
 from charterer.domain.time import Instant, after
 from charterer.ledger.attribution import gpus_of, in_vain
-from charterer.ledger.cost_rows import Part, day_bounds, next_part, rows
+from charterer.ledger.cost_rows import Part, next_part, rows
 from charterer.lifecycle.budget import SURVEY_WAIT_SECONDS, recorded_up_to
 from charterer.lifecycle.ended_rental import payer_of
 from charterer.lifecycle.view import LifecycleView

@@ -7,6 +7,7 @@ from dataclasses import replace
 from charterer.domain.budget import Balance, Cause
 from charterer.domain.ids import BudgetId, RentalId
 from charterer.domain.money import Money, Price, total
+from charterer.domain.period import day_bounds
 from charterer.domain.pool import Pool, PriceSegment, Survey
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
@@ -14,7 +15,6 @@ from charterer.domain.spending.cost_row import Payer
 from charterer.domain.spending.use import CostRecording, Recorded, Use
 from charterer.domain.steps import Forget, RecordCosts, SetFinalizer, Wait
 from charterer.domain.time import Instant, after
-from charterer.ledger.cost_rows import day_bounds
 from charterer.lifecycle.cost_record import cost_record_step
 from charterer.lifecycle.guard import budget_guard
 from charterer.lifecycle.rental import rental_step
