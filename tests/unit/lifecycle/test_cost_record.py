@@ -15,9 +15,9 @@ from charterer.domain.spending.cost_row import Payer
 from charterer.domain.spending.use import CostRecording, Recorded, Use
 from charterer.domain.steps import Forget, RecordCosts, SetFinalizer, Wait
 from charterer.domain.time import Instant, after
-from charterer.lifecycle.cost_record import cost_record_step
 from charterer.lifecycle.guard import budget_guard
 from charterer.lifecycle.rental import rental_step
+from charterer.lifecycle.spending.cost_record import cost_record_step
 from charterer.lifecycle.view import LifecycleView
 from tests.factory import OFFERING, T0, TEAM, at, balance, budget, instance, pool, rental, snapshot, survey
 
