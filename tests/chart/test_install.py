@@ -307,6 +307,36 @@ def test_with_keep_off_only_pods_of_runs_tolerate_the_taint_of_charterers_nodes(
         installed.helm(*upgrade, "keepOff.taint=")
 
 
+def test_who_creates_a_training_job_is_written_onto_it_and_stays(installed: ControlPlane) -> None:
+    name = "creator"
+    as_creator = ("--kubeconfig", str(person(installed, name, "edit")))
+    installed.kubectl("wait", "--for=jsonpath={.rules}", "clusterrole/edit", "--timeout=20s")
+    upgrade = ("upgrade", "charterer", str(CHART), "-n", NAMESPACE, "--reuse-values", "--set")
+    installed.helm(*upgrade, "costRecord.users=true")
+    key = "charterer.dev/created-by"
+    forged = json.loads(training_job(name))
+    forged["metadata"]["annotations"] = {key: "somebody"}
+    try:
+        dry = ("create", "-f", "-", *as_creator, "--dry-run=server", "-o", "json")
+        until = time.monotonic() + 30
+        while time.monotonic() < until:  # until the policies are known to the API server
+            try:
+                made = json.loads(installed.kubectl(*dry, input=json.dumps(forged)))
+            except ControlPlaneError:
+                continue
+            if made["metadata"]["annotations"].get(key) != "somebody":
+                break
+        made = json.loads(installed.kubectl("create", "-f", "-", *as_creator, "-o", "json", input=json.dumps(forged)))
+        assert made["metadata"]["annotations"][key] == f"system:serviceaccount:{name}:{name}"
+        for words in ("somebody", None):
+            patch = json.dumps({"metadata": {"annotations": {key: words}}})
+            installed.kubectl("patch", "trainingjob", "train", "-n", name, *as_creator, "--type=merge", "-p", patch)
+            now = json.loads(installed.kubectl("get", "trainingjob", "train", "-n", name, "-o", "json"))
+            assert now["metadata"]["annotations"][key] == f"system:serviceaccount:{name}:{name}"
+    finally:
+        installed.helm(*upgrade, "costRecord.users=false")
+
+
 def test_edit_includes_jobs_and_view_reads_them(installed: ControlPlane) -> None:
     editor, viewer = person(installed, "editor", "edit"), person(installed, "viewer", "view")
     jobs = "trainingjobs.charterer.dev"

@@ -103,6 +103,11 @@ def test_every_option_arrives(everything: list[Object]) -> None:
     assert {"--log-level=DEBUG", "--survey-seconds=5", "--resync-seconds=60", "--job-metrics"} <= set(container["args"])
     assert {"--max-nodes=0", "--max-dollars-per-hour=500.00", "--dry-run"} <= set(container["args"])
     assert "--moving-survey-seconds=2" in container["args"]
+    labels = {"--cost-record-label=example.com/team", "--cost-record-label=project"}
+    assert {"--cost-record=/var/lib/charterer/costs", "--cost-record-users", *labels} <= set(container["args"])
+    assert {"name": "costs", "mountPath": "/var/lib/charterer/costs"} in container["volumeMounts"]
+    costs = only(everything, "PersistentVolumeClaim", "charterer-costs")["spec"]
+    assert (costs["accessModes"], costs["storageClassName"]) == (["ReadWriteMany"], "slow")
     assert only(everything, "PodDisruptionBudget", "charterer")["spec"]["maxUnavailable"] == 1
     assert container["resources"] == {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
     annotations = only(everything, "ServiceAccount", "charterer")["metadata"]["annotations"]
@@ -319,6 +324,38 @@ def test_another_configuration_restarts_the_fake_cloud() -> None:
     assert checksum(enabled + "}") != checksum(enabled + ", config: {seed: 7}}")
 
 
+def test_costs_are_recorded_in_a_bucket_without_a_volume_and_nowhere_by_default(default: list[Object]) -> None:
+    objects = render("costRecord: {place: s3://finance/charterer}")
+    spec = only(objects, "Deployment", "charterer")["spec"]
+    assert "--cost-record=s3://finance/charterer" in spec["template"]["spec"]["containers"][0]["args"]
+    assert spec["strategy"]["type"] == "RollingUpdate"
+    for some in (objects, default):
+        assert not [o for o in some if o["metadata"]["name"] in ("charterer-costs", "charterer-created-by")]
+    assert "cost-record" not in str(only(default, "Deployment", "charterer"))
+
+
+def test_a_volume_of_one_pod_is_left_before_the_next_pod_takes_it() -> None:
+    spec = only(render("costRecord: {volume: {enabled: true}}"), "Deployment", "charterer")["spec"]
+    assert spec["strategy"] == {"type": "Recreate"}
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ("{replicas: 2, costRecord: {volume: {enabled: true}}}", "set accessMode to ReadWriteMany"),
+        ("costRecord: {place: gs://finance, volume: {enabled: true}}", "leave one of them out"),
+    ],
+)
+def test_a_place_that_cannot_be_is_refused(values: str, said: str) -> None:
+    with pytest.raises(HelmRefused, match=said):
+        render(values)
+
+
+def test_without_the_api_for_it_users_are_refused() -> None:
+    with pytest.raises(HelmRefused, match="serves no MutatingAdmissionPolicy"):
+        helm("template", "charterer", str(CHART), "--kube-version", "1.34.0", values="costRecord: {users: true}")
+
+
 @pytest.mark.parametrize("level", ["debug", "WARNING"])
 def test_the_log_level_is_written_as_for_the_program(level: str) -> None:
     spec = only(render(f"logLevel: {level}"), "Deployment", "charterer")["spec"]["template"]["spec"]
@@ -343,6 +380,8 @@ def test_the_log_level_is_written_as_for_the_program(level: str) -> None:
         ("namespaces: [Research]", "/namespaces/0"),
         ("metrics: {enabled: true, from: []}", "/metrics/from"),
         ("serviceAccount: {create: false}", "/serviceAccount"),
+        ("costRecord: {place: costs}", "/costRecord/place"),
+        ("costRecord: {labels: [-team]}", "/costRecord/labels/0"),
         ("fakeCloud: {config: {groups: []}}", "/fakeCloud/config/groups"),
         ("fakeCloud: {config: {groups: [{name: a}]}}", "/fakeCloud/config/groups/0"),
         ("fakeCloud: {persistence: {size: big}}", "/fakeCloud/persistence/size"),

@@ -10,17 +10,16 @@ up for it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
-from zoneinfo import ZoneInfo
 
 from charterer.domain.billing import accrued
 from charterer.domain.budget import Budget, Cause
 from charterer.domain.money import ZERO, Money, total
+from charterer.domain.period import day_bounds
 from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental
 from charterer.domain.spending.cost_row import CostRow, Machine
 from charterer.domain.spending.use import Recorded
-from charterer.domain.time import Instant, instant, moment
+from charterer.domain.time import Instant
 from charterer.ledger.shares import shares
 
 _MICROS = 1_000_000
@@ -33,23 +32,6 @@ class Part:
     start: Instant
     end: Instant
     after: Recorded
-
-
-def day_bounds(time_zone: str, at: Instant) -> tuple[Instant, Instant]:
-    """The day of ``time_zone`` that holds ``at``: its first instant and that of the day after it.
-
-    Where a clock change hides or repeats midnight, days begin as months do (``period.period_bounds``), so that each day
-    lies in one month.
-    """
-    zone = ZoneInfo(time_zone)
-    day = moment(at).astimezone(zone).toordinal()
-    if at >= _midnight(zone, day + 1):
-        day += 1
-    return _midnight(zone, day), _midnight(zone, day + 1)
-
-
-def _midnight(zone: ZoneInfo, ordinal: int) -> Instant:
-    return instant(datetime.fromordinal(ordinal).replace(tzinfo=zone))
 
 
 def next_part(rental: Rental, time_zone: str) -> Part | None:
@@ -87,6 +69,7 @@ def rows(part: Part, rental: Rental, budget: Budget, pool: Pool | None, gpus: in
     )
     amount = part.after.cost - had_cost
     parts = shares(rental, gpus, part.start, part.end, max(amount, ZERO), in_vain=in_vain)
+    per_second = _MICROS * (1 if pool is None or pool.offering is None else pool.offering.slices_per_gpu)
     found = [
         CostRow(
             budget=budget.id,
@@ -100,7 +83,7 @@ def rows(part: Part, rental: Rental, budget: Budget, pool: Pool | None, gpus: in
             end=share.last,
             cause=purpose.cause,
             payer=share.payer,
-            gpu_seconds=(share.gpu_micros + _MICROS // 2) // _MICROS,
+            gpu_seconds=(share.gpu_micros + per_second // 2) // per_second,
             hourly=_hourly(rental, share.first, share.last),
             cost=share.cost,
             part=part.after.parts - 1,

@@ -16,7 +16,7 @@ from charterer.domain.snapshot import Node, Snapshot, Stop
 from charterer.domain.spending.use import Use
 from charterer.domain.time import Instant, after
 from charterer.incremental import Memo
-from charterer.lifecycle.uses import by_rental, held_by, settled
+from charterer.lifecycle.spending.uses import by_rental, held_by, settled
 
 COUNTED_STATES = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 """States of an instance in which the cloud counts it towards its group's target."""

@@ -24,7 +24,7 @@ from charterer.api.models.base import (
     rules,
 )
 from charterer.api.models.clouds.choice import ONE_CLOUD, CloudChoice
-from charterer.api.models.rental_use import RecordedStatus, UseStatus
+from charterer.api.models.jobs.rental_use import RecordedStatus, UseStatus
 from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.pool import CapacityType, PriceSegment
 from charterer.domain.rental import SEGMENTS_KEPT, Gang, Rental, RentalPhase

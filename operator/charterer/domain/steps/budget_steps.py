@@ -58,11 +58,15 @@ class CountJobs:
 
 @dataclass(frozen=True, slots=True)
 class AddCosts:
-    """One conditional write: add what was spent from ``since`` to ``added.through`` (``ledger.costs.apply_costs``)."""
+    """One conditional write: add what was spent from ``since`` to ``added.through`` (``ledger.costs.apply_costs``).
+
+    ``day``: when the day of that began in the budget's time zone.
+    """
 
     budget: BudgetId
     since: Instant | None
     added: Costs
+    day: Instant
 
 
 @dataclass(frozen=True, slots=True)
