@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import astuple
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from charterer.domain.budget import Cause
@@ -57,17 +59,7 @@ def _plain(row: CostRow) -> Mapping[str, object]:
         "timeZone": row.time_zone,
         "pool": row.pool,
         "rental": row.rental,
-        "machine": {
-            "cloud": machine.cloud,
-            "account": machine.account,
-            "region": machine.region,
-            "zone": machine.zone,
-            "instance": machine.instance,
-            "instanceType": machine.instance_type,
-            "gpuType": machine.gpu_type,
-            "gpus": machine.gpus,
-            "capacityType": machine.capacity_type,
-        },
+        "machine": dict(zip(_MACHINE, astuple(machine), strict=True)),
         "payer": payer
         and {
             "namespace": payer.namespace,
@@ -126,28 +118,26 @@ def _row(fields: Mapping[str, Any]) -> CostRow:
         rental=fields["rental"],
         rental_uid=fields["rentalUid"],
         pool=fields["pool"],
-        machine=Machine(
-            cloud=machine["cloud"],
-            account=machine["account"],
-            region=machine["region"],
-            zone=machine["zone"],
-            instance=machine["instance"],
-            instance_type=machine["instanceType"],
-            gpu_type=machine["gpuType"],
-            gpus=machine["gpus"],
-            capacity_type=machine["capacityType"],
-        ),
-        start=parse_instant(fields["start"]),
-        end=parse_instant(fields["end"]),
+        machine=_machine(*[machine[name] for name in _MACHINE]),
+        start=_instant(fields["start"]),
+        end=_instant(fields["end"]),
         cause=Cause(fields["cause"]),
         payer=None if payer is None else _payer(payer),
         gpu_seconds=fields["gpuSeconds"],
-        hourly=Money.parse(fields["hourly"]),
+        hourly=_price(fields["hourly"]),
         cost=Money.parse(fields["cost"]),
         correction=fields["correction"],
         part=fields["part"],
         version=fields["version"],
     )
+
+
+_MACHINE: Final = ("cloud", "account", "region", "zone", "instance", "instanceType", "gpuType", "gpus", "capacityType")
+"""The fields of a machine, in the order of ``Machine``."""
+_machine: Final = lru_cache(maxsize=1024)(Machine)
+_instant: Final = lru_cache(maxsize=1024)(parse_instant)
+_price: Final = lru_cache(maxsize=1024)(Money.parse)
+"""Rows beside each other have these in common, and to make them again takes half of a row's time."""
 
 
 def _payer(fields: Mapping[str, Any]) -> Payer:
