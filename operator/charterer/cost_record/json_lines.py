@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from charterer.domain.budget import Cause
 from charterer.domain.money import Money
-from charterer.domain.spending.cost_row import CostRow, Machine, Payer
+from charterer.domain.spending.cost_row import BilledMachine, CostRow, Payer
 from charterer.domain.time import format_instant, parse_instant
 
 FORMAT: Final = 1
@@ -126,7 +126,7 @@ def _row(fields: Mapping[str, Any]) -> CostRow:
         rental=fields["rental"],
         rental_uid=fields["rentalUid"],
         pool=fields["pool"],
-        machine=Machine(
+        machine=BilledMachine(
             cloud=machine["cloud"],
             account=machine["account"],
             region=machine["region"],

@@ -30,7 +30,7 @@ from charterer.domain.pool import Offering, PriceSegment, Quote
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.reports.progress import Progress
 from charterer.domain.spending.cost_row import Payer
-from charterer.domain.spending.use import Recorded, Use
+from charterer.domain.spending.use import RecordedCost, Use
 from charterer.domain.time import after, parse_instant
 from charterer.workloads import INDEXED_JOB, RunEnvironment
 from tests import factory
@@ -103,7 +103,7 @@ def rentals() -> dict[str, Rental]:
     payer = Payer("team", "sft", "uid-sft", 2, "team/sft", "ann@example.com", {"example.com/team": "vision"})
     uses = (Use(payer, 2, after(NOW, 31.0), after(NOW, 80.5)), Use(replace(payer, run=3), 4, after(NOW, 81.0)))
     used = replace(
-        draining, uses=uses, uses_since=after(NOW, 30.5), recorded=Recorded(after(NOW, 60.0), Money(200_000), 1)
+        draining, uses=uses, uses_since=after(NOW, 30.5), recorded=RecordedCost(after(NOW, 60.0), Money(200_000), 1)
     )
     ended = replace(used, phase=RentalPhase.ENDED, ended=after(NOW, 100.0), cost=Money(333_334))
     return {

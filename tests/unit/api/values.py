@@ -18,7 +18,7 @@ from charterer.domain.pool import Offering, PriceSegment, Quote
 from charterer.domain.rental import RentalPhase
 from charterer.domain.reports.progress import Progress
 from charterer.domain.spending.cost_row import Payer
-from charterer.domain.spending.use import Recorded, Use
+from charterer.domain.spending.use import RecordedCost, Use
 from charterer.domain.time import Instant
 
 Json = dict[str, Any]
@@ -195,7 +195,7 @@ records_of_a_rental = st.fixed_dictionaries(
         "released_because": texts,
         "uses": st.lists(_uses, max_size=3).map(tuple),
         "uses_since": st.none() | instants,
-        "recorded": st.none() | st.builds(Recorded, instants, amounts, st.integers(1, 99)),
+        "recorded": st.none() | st.builds(RecordedCost, instants, amounts, st.integers(1, 99)),
     }
 )
 offerings = st.builds(Offering, gpu_type=texts, gpus_per_node=counts, instance_type=texts, zone=texts)

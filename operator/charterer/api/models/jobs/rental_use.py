@@ -12,7 +12,7 @@ from charterer.api.models.base import Amount, ApiModel, ObjectName, Time, dump
 from charterer.api.models.labels import Labels
 from charterer.api.stored_size import cut, stored_bytes
 from charterer.domain.spending.cost_row import Payer
-from charterer.domain.spending.use import Recorded, Use
+from charterer.domain.spending.use import RecordedCost, Use
 from charterer.domain.time import LAST, Instant
 
 _USER_BYTES: Final = 253
@@ -92,10 +92,10 @@ class RecordedStatus(ApiModel):
     """Number of parts that are on record."""
 
     @classmethod
-    def from_domain(cls, recorded: Recorded) -> Self:
+    def from_domain(cls, recorded: RecordedCost) -> Self:
         """The sums as they are recorded."""
         return cls(through=recorded.through, cost=recorded.cost, parts=recorded.parts)
 
-    def to_domain(self) -> Recorded:
+    def to_domain(self) -> RecordedCost:
         """The sums as they were recorded."""
-        return Recorded(self.through, self.cost, self.parts)
+        return RecordedCost(self.through, self.cost, self.parts)
