@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from charterer.domain.budget import Cause
 from charterer.domain.money import Money
-from charterer.domain.spending.cost_row import CostRow, Machine, Payer
+from charterer.domain.spending.cost_row import BilledMachine, CostRow, Payer
 from charterer.domain.time import format_instant, parse_instant
 
 FORMAT: Final = 1
@@ -133,8 +133,8 @@ def _row(fields: Mapping[str, Any]) -> CostRow:
 
 
 _MACHINE: Final = ("cloud", "account", "region", "zone", "instance", "instanceType", "gpuType", "gpus", "capacityType")
-"""The fields of a machine, in the order of ``Machine``."""
-_machine: Final = lru_cache(maxsize=1024)(Machine)
+"""The fields of a machine, in the order of ``BilledMachine``."""
+_machine: Final = lru_cache(maxsize=1024)(BilledMachine)
 _instant: Final = lru_cache(maxsize=1024)(parse_instant)
 _price: Final = lru_cache(maxsize=1024)(Money.parse)
 """Rows beside each other have these in common, and to make them again takes half of a row's time."""

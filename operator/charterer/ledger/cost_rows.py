@@ -17,8 +17,8 @@ from charterer.domain.money import ZERO, Money, total
 from charterer.domain.period import day_bounds
 from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental
-from charterer.domain.spending.cost_row import CostRow, Machine
-from charterer.domain.spending.use import Recorded
+from charterer.domain.spending.cost_row import BilledMachine, CostRow
+from charterer.domain.spending.use import RecordedCost
 from charterer.domain.time import Instant
 from charterer.ledger.shares import shares
 
@@ -31,7 +31,7 @@ class Part:
 
     start: Instant
     end: Instant
-    after: Recorded
+    after: RecordedCost
 
 
 def next_part(rental: Rental, time_zone: str) -> Part | None:
@@ -50,10 +50,10 @@ def next_part(rental: Rental, time_zone: str) -> Part | None:
     end = day_bounds(time_zone, start)[1]
     if rental.ended is not None:
         end = max(min(end, rental.ended), start)
-    return Part(start, end, Recorded(end, accrued(rental, end), 1 if done is None else done.parts + 1))
+    return Part(start, end, RecordedCost(end, accrued(rental, end), 1 if done is None else done.parts + 1))
 
 
-def _all_on_record(done: Recorded | None, ended: Instant, cost: Money) -> bool:
+def _all_on_record(done: RecordedCost | None, ended: Instant, cost: Money) -> bool:
     if done is None:
         return cost == ZERO
     return done.through >= ended and done.cost == cost
@@ -98,9 +98,9 @@ def rows(part: Part, rental: Rental, budget: Budget, pool: Pool | None, gpus: in
     return [row for row in found if row.cost != ZERO or row.gpu_seconds]
 
 
-def _machine(rental: Rental, pool: Pool | None) -> Machine:
+def _machine(rental: Rental, pool: Pool | None) -> BilledMachine:
     cloud, offering = rental.cloud, None if pool is None else pool.offering
-    return Machine(
+    return BilledMachine(
         cloud=cloud.vendor,
         account=cloud.billed_account,
         region=cloud.billed_region,

@@ -12,7 +12,7 @@ from charterer.domain.pool import Pool, PriceSegment, Survey
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.spending.cost_row import Payer
-from charterer.domain.spending.use import CostRecording, Recorded, Use
+from charterer.domain.spending.use import CostRecording, RecordedCost, Use
 from charterer.domain.steps import Forget, RecordCosts, SetFinalizer, Wait
 from charterer.domain.time import Instant, after
 from charterer.lifecycle.guard import budget_guard
@@ -50,7 +50,7 @@ def test_an_ended_rental_is_recorded_by_purpose_once_it_is_folded() -> None:
     made = step(ENDED, now=at(200))
     assert isinstance(made, RecordCosts)
     (part,) = made.parts
-    assert (part.rental, part.version, part.after) == (NODE.id, "7", Recorded(at(110), Money.parse("110"), 1))
+    assert (part.rental, part.version, part.after) == (NODE.id, "7", RecordedCost(at(110), Money.parse("110"), 1))
     found = {(row.cause, None if row.payer is None else row.payer.job): row.cost.decimal() for row in part.rows}
     assert found == {(Cause.STARTING, None): "60.00", (Cause.IDLE, None): "40.00", (Cause.JOB, "sft"): "10.00"}
     assert {row.version for row in part.rows} == {7}
@@ -64,7 +64,7 @@ def test_it_is_forgotten_only_when_all_of_it_is_on_record() -> None:
     waits = rental_step(NODE.id, LifecycleView.of(seen(ENDED, nothing_left, now=at(10_000), recording=refused)))
     assert isinstance(waits, Wait)
     assert "the volume is full" in waits.reason
-    recorded = replace(ENDED, recorded=Recorded(at(110), Money.parse("110"), 1))
+    recorded = replace(ENDED, recorded=RecordedCost(at(110), Money.parse("110"), 1))
     assert rental_step(NODE.id, LifecycleView.of(seen(recorded, nothing_left, now=at(10_000)))) == Forget(NODE.id)
     none = LifecycleView.of(seen(ENDED, nothing_left, now=at(10_000), recording=CostRecording()))
     assert rental_step(NODE.id, none) == Forget(NODE.id)
@@ -100,7 +100,7 @@ def test_a_rental_that_goes_on_gives_up_its_day_when_the_cloud_has_said_what_it_
     assert isinstance(made, RecordCosts)
     (part,) = made.parts
     seconds = (MIDNIGHT - T0) // 1_000_000
-    assert part.after == Recorded(MIDNIGHT, Money(seconds * 1_000_000), 1)
+    assert part.after == RecordedCost(MIDNIGHT, Money(seconds * 1_000_000), 1)
     assert total(row.cost for row in part.rows) == part.after.cost
     noted = replace(USED, recorded=part.after)
     assert step(noted, survey(machine, asked=asked), now=later) is None
@@ -115,7 +115,7 @@ def test_a_budget_that_is_deleted_stays_until_its_rentals_are_on_record() -> Non
         return budget_guard(TEAM, LifecycleView.of(replace(made, budgets={TEAM: books})))
 
     assert isinstance(guard(going), Wait)
-    assert isinstance(guard(replace(going, recorded=Recorded(at(110), Money.parse("110"), 1))), SetFinalizer)
+    assert isinstance(guard(replace(going, recorded=RecordedCost(at(110), Money.parse("110"), 1))), SetFinalizer)
 
 
 def test_rentals_of_other_budgets_are_not_in_the_file() -> None:

@@ -17,7 +17,7 @@ from charterer.cli.costs.cost_sums import purpose
 from charterer.cli.costs.costs_csv import dollars, harmless, write_csv
 from charterer.cli.costs.months import bounds
 from charterer.domain.pool import CapacityType
-from charterer.domain.spending.cost_row import CostRow, Machine
+from charterer.domain.spending.cost_row import BilledMachine, CostRow
 from charterer.domain.time import Instant, after, format_second
 
 _NAMES: Final = """
@@ -93,7 +93,7 @@ def _charge(month: str, row: CostRow, is_open: bool) -> Mapping[str, str]:
 
 
 @lru_cache
-def _of_machine(machine: Machine, pool: str, budget: str) -> dict[str, str]:
+def _of_machine(machine: BilledMachine, pool: str, budget: str) -> dict[str, str]:
     """What all charges of machines that are alike have in common; that is not to be changed."""
     provider = _PROVIDERS.get(machine.cloud, machine.cloud)
     sku = machine.instance_type or machine.gpu_type
