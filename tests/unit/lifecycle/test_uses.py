@@ -12,7 +12,7 @@ from charterer.domain.money import Money
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.spending.cost_row import Payer
-from charterer.domain.spending.use import USES_KEPT, CostRecording, Recorded, Use
+from charterer.domain.spending.use import USES_KEPT, CostRecording, RecordedCost, Use
 from charterer.domain.steps import RecordUses
 from charterer.domain.time import Instant
 from charterer.lifecycle.rental import rental_step
@@ -115,7 +115,7 @@ def test_the_oldest_of_too_many_uses_are_dropped_and_since_when_is_said() -> Non
 
 @pytest.mark.parametrize("until", [100.0, 200.0])
 def test_what_was_before_the_record_is_not_added_any_more(until: float) -> None:
-    recorded = replace(NODE, recorded=Recorded(at(150), Money(1), 1))
+    recorded = replace(NODE, recorded=RecordedCost(at(150), Money(1), 1))
     found = uses(recorded, job(records=(over(1, 50, until),)))
     assert bool(found) is (until > 150)
 
