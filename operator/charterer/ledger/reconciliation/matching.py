@@ -1,0 +1,50 @@
+"""Which rental a line of a bill is of: by the id of its machine, by its tags, or by the name of a machine found so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from charterer.ledger.reconciliation.bill_line import BillLine, LineKind, resource_key
+from charterer.ledger.reconciliation.ledger_side import RentalFacts, overlap
+
+
+class RentalIndex:
+    """Finds rentals (by uid) for lines. Lines of machines should come first: what shares a machine's name follows it."""
+
+    def __init__(self, rentals: Mapping[str, RentalFacts]) -> None:
+        self._rentals = rentals
+        self._by_machine: dict[str, list[str]] = {}
+        self._by_name: dict[str, list[str]] = {}
+        self._machines_named: dict[tuple[str, str], Sequence[str]] = {}
+        for uid, rental in rentals.items():
+            if rental.machine.instance:
+                self._by_machine.setdefault(resource_key(rental.machine.instance), []).append(uid)
+            self._by_name.setdefault(rental.name, []).append(uid)
+
+    @property
+    def machines(self) -> Iterable[str]:
+        """The ids of the ledger's machines, as ``resource_key`` makes them."""
+        return self._by_machine.keys()
+
+    def rental_of(self, line: BillLine) -> str | None:
+        """The uid of the rental that the line is of; None if it is of none that the record has.
+
+        A machine that carries a rental's tag is not the rental's if the record knows another machine as the rental's.
+        """
+        found = self._by_machine.get(line.resource) or self._by_machine.get(line.tags.claim.lower(), ())
+        if not found and line.name:
+            found = self._machines_named.get((line.vendor, line.name), ())
+        if not found:
+            found = [uid for uid in self._by_name.get(line.tags.rental, ()) if self._may_be(line, uid)]
+        if found and line.name and line.kind is LineKind.MACHINE:
+            self._machines_named[line.vendor, line.name] = found
+        return max(found, key=lambda uid: (self._shared(line, uid), uid), default=None)
+
+    def _may_be(self, line: BillLine, uid: str) -> bool:
+        rental = self._rentals[uid]
+        other = bool(rental.machine.instance) and line.kind is LineKind.MACHINE
+        return not other and line.tags.pool in ("", rental.pool)
+
+    def _shared(self, line: BillLine, uid: str) -> int:
+        """Microseconds of the line in which the rental cost something."""
+        return overlap(line.start, line.end, self._rentals[uid].spans)
