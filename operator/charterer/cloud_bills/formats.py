@@ -8,9 +8,9 @@ FOCUS 1.0 to 1.2 (https://focus.finops.org/focus-specification, columns of the C
 - Google Cloud's export to BigQuery
   (docs.cloud.google.com/billing/docs/how-to/export-data-bigquery-tables/focus-export): ResourceId is the full resource
   name ``//compute.googleapis.com/projects/NUMBER/zones/ZONE/instances/ID``; labels are x_Labels, or Tags in the older
-  view, an array of {Key, Value}; x_Credits an array of {Amount, Type}, negative. BilledCost equals ContractedCost where
-  it leaves credits out. There are neither CommitmentDiscountId nor ServiceCategory. Machines are billed as cores, memory
-  and GPUs.
+  view, an array of {Key, Value}; x_Credits an array of {Amount, Type}, negative. BilledCost equals ContractedCost
+  where it leaves credits out. There are neither CommitmentDiscountId nor ServiceCategory. Machines are billed as cores,
+  memory and GPUs.
 - Azure Cost Management (learn.microsoft.com/cloud-computing/finops/focus/metadata): ResourceId is a path in any case;
   x_SkuDetails a JSON object in which VMName tells the VM of a scale set; a price that is not known is 0.
 
@@ -38,7 +38,7 @@ CURRENCY: Final = "currency"
 class BillFormat:
     """A format. ``needed`` and ``optional``: column of the file by its name here; without a needed one nothing works.
 
-    Expressions are of DuckDB's SQL over columns named as here, all text. ``charge``: usage, credit, adjustment, tax or
+    Expressions are of DuckDB's SQL over columns named as here, all text. ``charge``: usage, purchase, credit, adjustment, tax or
     skipped. ``amounts``: as in ``AMOUNTS``, of decimals with these names.
     """
 
@@ -91,7 +91,7 @@ FOCUS: Final = BillFormat(
     vendor="""CASE WHEN lower(provider) LIKE '%google%' THEN 'google' WHEN lower(provider) LIKE '%microsoft%'
         OR lower(provider) LIKE '%azure%' THEN 'microsoft' WHEN lower(provider) LIKE '%aws%'
         OR lower(provider) LIKE '%amazon%' THEN 'aws' ELSE lower(coalesce(provider, '')) END""",
-    charge="""CASE lower(category) WHEN 'usage' THEN 'usage' WHEN 'purchase' THEN 'usage' WHEN 'credit' THEN 'credit'
+    charge="""CASE lower(category) WHEN 'usage' THEN 'usage' WHEN 'purchase' THEN 'purchase' WHEN 'credit' THEN 'credit'
         WHEN 'tax' THEN 'tax' ELSE 'adjustment' END""",
     committed="coalesce(commitment, '') <> ''",
     amounts={"billed": "billed", "effective": "effective", "contracted": "contracted", "listed": "listed"},

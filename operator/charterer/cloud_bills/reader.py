@@ -34,7 +34,7 @@ _ZONES: Final = "INTERVAL 14 HOURS"
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """Lines that are on the bill more than once, alike in every column that is read: how many more, and what they add."""
+    """Lines that are there more than once, alike in every column that is read: how many more, and what they add."""
 
     lines: int
     billed: Money
@@ -60,7 +60,9 @@ class Bills:
         for number, path in enumerate(paths):
             self._read(path, number)
         spans: dict[str, list[Span]] = {}
-        query = "SELECT vendor, file, min(first), max(last), sum(copies) FROM our_lines GROUP BY vendor, file ORDER BY file"
+        query = (
+            "SELECT vendor, file, min(first), max(last), sum(copies) FROM our_lines GROUP BY vendor, file ORDER BY file"
+        )
         for vendor, file, first, last, copies in self._rows(query):
             self.lines_read += copies
             if first is not None and last is not None:
@@ -71,8 +73,9 @@ class Bills:
     @property
     def repeated(self) -> Repeated:
         """Lines that are there more than once."""
-        query = f"SELECT coalesce(sum(copies - 1), 0), coalesce(sum(billed), 0) FROM ({self._charged()}), unnest(range(copies - 1))"
-        return next((Repeated(lines, _money(billed)) for lines, billed in self._rows(query)), Repeated(0, Money(0)))
+        query = f"SELECT count(*), coalesce(sum(billed), 0) FROM ({self._charged()}), unnest(range(copies - 1))"
+        lines, billed = next(self._rows(query))
+        return Repeated(lines, _money(billed))
 
     def lines(self) -> Iterator[BillLine]:
         """The lines that may be of Charterer's machines, those of machines first."""
@@ -89,19 +92,21 @@ class Bills:
                 "credit",
             )
         )
+        within_a_month = f"date_trunc('month', started - {_ZONES}) = date_trunc('month', ended + {_ZONES})"
         query = f"""
             SELECT vendor, key, resource_name, tags, labels, kind, charge, committed,
                 epoch_us(min(started)), epoch_us(max(ended)), count(*), {sums}
             FROM ({self._charged()}), unnest(range(copies))
             GROUP BY vendor, key, resource_name, tags, labels, kind, charge, committed,
-                CASE WHEN date_trunc('month', started - {_ZONES}) = date_trunc('month', ended + {_ZONES})
-                    THEN date_trunc('month', started) ELSE started END
+                {within_a_month}, CASE WHEN {within_a_month} THEN date_trunc('month', started) ELSE started END
             ORDER BY kind <> 'machine', key, min(started)"""
         for row in self._rows(query):
             yield self._line(row)
 
     def _line(self, row: tuple[Any, ...]) -> BillLine:
-        vendor, key, name, tags, labels, kind, charge, committed, start, end, count, seconds, gpu_seconds, *amounts = row
+        vendor, key, name, tags, labels, kind, charge, committed, start, end, count, seconds, gpu_seconds, *amounts = (
+            row
+        )
         listed, contracted, effective, billed, commitment_credit, credit = (picos(amount) for amount in amounts)
         if (tags, labels) not in self._tags:
             self._tags[tags, labels] = our_tags(tags, labels)
@@ -131,7 +136,7 @@ class Bills:
         formats = {each.name: each for each in self.formats}
         for number, each in enumerate(self.formats):
             by_format.setdefault(each.name, []).append(number)
-        return " UNION ALL ".join(charged(formats[name], files) for name, files in by_format.items())
+        return " UNION ALL ".join(f"({charged(formats[name], files)})" for name, files in by_format.items())
 
     def _read(self, path: Path, number: int) -> None:
         file = recognised(path)
@@ -152,7 +157,9 @@ class Bills:
     def _refuse_bad_values(self, file: BillFile, lines: str, format: BillFormat, number: int) -> None:
         conditions = bad_values(format)
         flags = ", ".join(f"bool_or({condition})" for condition in conditions.values())
-        found = self._connection.execute(f"SELECT {flags} FROM our_lines WHERE ours AND file = {number}").fetchone() or ()
+        found = (
+            self._connection.execute(f"SELECT {flags} FROM our_lines WHERE ours AND file = {number}").fetchone() or ()
+        )
         for (name, condition), bad in zip(conditions.items(), found, strict=True):
             if bad:
                 place = self._connection.execute(line_number(lines, condition, name)).fetchone()
@@ -191,7 +198,7 @@ def open_bills(paths: Sequence[Path], machines: Collection[str]) -> Iterator[Bil
             raise UnreadableBill(path, f"this is the same file as {known[path.resolve()]}: name it once")
         known[path.resolve()] = path
     with tempfile.TemporaryDirectory(prefix="charterer-bill-") as folder:
-        settings = {
+        settings: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": _MEMORY,
             "temp_directory": f"{folder}/spilled",
             "autoinstall_known_extensions": "false",
@@ -240,7 +247,9 @@ def _advice(name: str, value: str | None) -> str:
     if not value:
         return "it is empty: export or download the file again"
     if name == "currency":
-        return "bills are compared in USD only, and nothing is converted: choose USD in the export, or leave this bill out"
+        return (
+            "bills are compared in USD only, and nothing is converted: choose USD in the export, or leave this bill out"
+        )
     if name in ("started", "ended"):
         return "this is no time: it should be like 2026-10-01T00:00:00Z"
     return "this is no amount: it should be a decimal number below 10^26, like -12.345678"

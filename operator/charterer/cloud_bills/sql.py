@@ -6,14 +6,10 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from charterer.cloud_bills.files import BillFile, Packing
-from charterer.cloud_bills.formats import AMOUNTS, DECIMALS, TIMES, BillFormat
+from charterer.cloud_bills.formats import AMOUNTS, DECIMALS, FORMATS, TIMES, BillFormat
 
 _DECIMAL: Final = "DECIMAL(38, 12)"
-_NAMES: Final = (
-    "resource resource_name provider tags labels credits details category line_type currency started ended commitment "
-    "billed effective contracted listed reserved quantity unit priced_quantity priced_unit "
-    "meter usage_type operation meter_category description"
-).split()
+_NAMES: Final = tuple({name: None for each in FORMATS for name in each.columns})
 """The names of columns in all formats; one that a file does not have is null."""
 
 _HOURS_UNIT: Final = "('hours', 'hour', 'hrs', 'hr', 'h', '1 hour', '1 hours')"
@@ -31,18 +27,18 @@ _MENTIONS: Final = """contains(coalesce(tags, ''), 'charterer') OR contains(coal
     OR contains(coalesce(labels, ''), 'charterer') OR starts_with(coalesce(resource_name, ''), 'charterer-')"""
 
 _TEXT: Final = "lower(concat_ws(' ', usage_type, meter, meter_category, operation, description))"
+_DISK: Final = "ebs:|volumeusage|snapshot|managed disk|pd capacity|persistent disk|hyperdisk|^storage"
+_NETWORK: Final = (
+    "data ?transfer|-bytes|bandwidth|egress|ingress|publicipv4|elasticip|ip address|nat ?gateway|virtual network"
+)
+_MACHINE: Final = "boxusage|spotusage|dedicatedusage|virtual machines|instance|gpu"
 _KIND: Final = f"""CASE
     WHEN charge = 'purchase' THEN 'other'
-    WHEN key LIKE 'vol-%' OR key LIKE '%/disks/%' OR lower(resource) LIKE '%/disks/%'
-        OR regexp_matches({_TEXT}, 'ebs:|volumeusage|snapshot|managed disk|pd capacity|persistent disk|hyperdisk|^storage')
-        THEN 'disk'
-    WHEN regexp_matches({_TEXT}, 'data ?transfer|-bytes|bandwidth|egress|ingress|publicipv4|elasticip|ip address|nat ?gateway|virtual network')
-        THEN 'network'
-    WHEN regexp_matches({_TEXT}, 'ebsoptimized|cpucredits|licen[cs]e') THEN 'other'
-    WHEN charge <> 'usage' THEN 'other'
+    WHEN key LIKE 'vol-%' OR lower(resource) LIKE '%/disks/%' OR regexp_matches({_TEXT}, '{_DISK}') THEN 'disk'
+    WHEN regexp_matches({_TEXT}, '{_NETWORK}') THEN 'network'
+    WHEN charge <> 'usage' OR regexp_matches({_TEXT}, 'ebsoptimized|cpucredits|licen[cs]e') THEN 'other'
     WHEN lower(unit) IN {_HOURS_UNIT} OR lower(unit) IN {_SECONDS_UNIT} OR lower(priced_unit) IN {_HOURS_UNIT}
-        OR regexp_matches({_TEXT}, 'boxusage|spotusage|dedicatedusage|virtual machines|instance|gpu')
-        THEN 'machine'
+        OR regexp_matches({_TEXT}, '{_MACHINE}') THEN 'machine'
     ELSE 'other' END"""
 _TIME: Final = "DECIMAL(28, 12)"
 """Of hours and of seconds: DuckDB divides in floating point, so hours are multiplied."""
@@ -98,7 +94,8 @@ def ours(lines: str, format: BillFormat, file: int) -> str:
     return f"""
         WITH lines AS ({lines}),
         keyed AS (SELECT *, {_KEY} AS key, {format.vendor} AS vendor, {format.charge} AS charge FROM lines),
-        marked AS (SELECT *, (key IN (SELECT key FROM machines) OR {_MENTIONS}) AND charge <> 'skipped' AS ours FROM keyed)
+        marked AS (SELECT *, charge <> 'skipped' AND (key IN (SELECT key FROM machines) OR {_MENTIONS}) AS ours
+            FROM keyed)
         SELECT {file} AS file, ours, vendor, CASE WHEN ours THEN charge END AS charge, {shown}, count(*) AS copies,
             min(started) FILTER (charge = 'usage') AS first, max(ended) FILTER (charge = 'usage') AS last
         FROM marked GROUP BY ALL"""
@@ -132,42 +129,36 @@ def line_number(lines: str, condition: str, column: str) -> str:
 
 
 def charged(format: BillFormat, files: Collection[int]) -> str:
-    """A query of our lines of one format with decimals, kinds and seconds. A price of 0 that others contradict is unknown."""
-    amounts = ", ".join(f"coalesce({_amount(name, format)}, 0) AS {name}_there" for name in AMOUNTS)
+    """A query of our lines of one format with decimals, kinds and seconds.
+
+    A price of 0 that others contradict is unknown. Credits that an amount leaves out are added to it.
+    """
+    decimals = ", ".join(f"try_cast({name} AS {_DECIMAL}) AS {name}" for name in (*AMOUNTS, "reserved"))
+    amounts = ", ".join(f"coalesce(CAST({format.amounts[name]} AS {_DECIMAL}), 0) AS {name}" for name in AMOUNTS)
     return f"""
-        WITH ours AS (SELECT * FROM our_lines WHERE ours AND file IN ({', '.join(map(str, files))})),
-        kinds AS (SELECT *, {_KIND} AS kind, {format.committed} AS committed FROM ours),
-        decimals AS (SELECT * REPLACE ({', '.join(f'try_cast({name} AS {_DECIMAL}) AS {name}' for name in (*AMOUNTS, 'reserved'))}),
-            {_TIMED} AS timed, {_credits("= 'c'")} AS commitment_credit, {_credits("<> 'c'")} AS credit FROM kinds),
-        amounts AS (SELECT *, {amounts} FROM decimals),
-        prices AS (SELECT *,
-            CASE WHEN effective_there = 0 AND NOT committed THEN billed_there ELSE effective_there END AS effective_known
-            FROM amounts),
-        contracts AS (SELECT *,
-            CASE WHEN contracted_there = 0 THEN effective_known ELSE contracted_there END AS contracted_known FROM prices),
-        credited AS (SELECT *, commitment_credit + credit <> 0 AND billed_there = contracted_known AS before_credits
-            FROM contracts)
+        WITH lines AS (SELECT * EXCLUDE (file, copies), sum(copies)::BIGINT AS copies FROM our_lines WHERE ours AND file IN ({", ".join(map(str, files))}) GROUP BY ALL),
+        kinds AS (SELECT *, {_KIND} AS kind, {format.committed} AS committed FROM lines),
+        decimals AS (SELECT * REPLACE ({decimals}), {_TIMED} AS timed,
+            {_credits("= 'c'")} AS commitment_credit, {_credits("<> 'c'")} AS credit FROM kinds),
+        amounts AS (SELECT * REPLACE ({amounts}), commitment_credit + credit AS credits_there FROM decimals),
+        effective AS (SELECT * REPLACE (
+            CASE WHEN effective = 0 AND NOT committed THEN billed ELSE effective END AS effective) FROM amounts),
+        contracted AS (SELECT * REPLACE (
+            CASE WHEN contracted = 0 THEN effective ELSE contracted END AS contracted) FROM effective),
+        billed AS (SELECT * REPLACE (
+            CASE WHEN billed = contracted THEN billed + credits_there ELSE billed END AS billed) FROM contracted)
         SELECT vendor, key, coalesce(resource_name, '') AS resource_name, tags, labels, kind, charge, committed, copies,
             CAST(started AS TIMESTAMPTZ) AS started, CAST(ended AS TIMESTAMPTZ) AS ended,
             CASE WHEN kind = 'machine' AND vendor <> 'google' THEN timed END AS seconds,
             CASE WHEN kind = 'machine' AND vendor = 'google' AND contains({_TEXT}, 'gpu') THEN timed END AS gpu_seconds,
-            CASE WHEN listed_there = 0 THEN contracted_known ELSE listed_there END AS listed,
-            contracted_known AS contracted,
-            CASE WHEN before_credits THEN billed_there + commitment_credit + credit
-                WHEN commitment_credit + credit <> 0 THEN billed_there ELSE effective_known END AS effective,
-            CASE WHEN before_credits THEN billed_there + commitment_credit + credit ELSE billed_there END AS billed,
-            commitment_credit, credit
-        FROM credited"""
-
-
-def _amount(name: str, format: BillFormat) -> str:
-    expression = format.amounts[name]
-    return f"CAST({expression} AS {_DECIMAL})"
+            CASE WHEN listed = 0 THEN contracted ELSE listed END AS listed, contracted,
+            CASE WHEN credits_there <> 0 THEN billed ELSE effective END AS effective, billed, commitment_credit, credit
+        FROM billed"""
 
 
 def _credits(kind: str) -> str:
     """The sum of a line's credits whose type is one of commitments (c) or another."""
-    parsed = "from_json(lower(credits), '[{\"amount\": \"VARCHAR\", \"type\": \"VARCHAR\"}]')"
+    parsed = 'from_json(lower(credits), \'[{"amount": "VARCHAR", "type": "VARCHAR"}]\')'
     wanted = f"CASE WHEN coalesce(c.type, '') LIKE 'committed_usage%' THEN 'c' ELSE '' END {kind}"
     amounts = f"[try_cast(c.amount AS {_DECIMAL}) FOR c IN {parsed} IF {wanted}]"
     return f"CAST(CASE WHEN json_valid(credits) THEN coalesce(list_sum({amounts}), 0) ELSE 0 END AS {_DECIMAL})"

@@ -68,10 +68,10 @@ class BillLine:
     its ResourceId, in lower case (``resource_key``). ``name``: its ResourceName. ``start``, ``end``: the time that is
     charged for; of several lines that no time zone puts into different months, the span of all.
 
-    ``seconds``: billed of the whole machine; None if the line does not count them. ``gpu_seconds``: of one GPU, where the
-    vendor bills GPUs apart from cores. Amounts: at list price; at the contract's prices; with commitments that were paid for
-    elsewhere spread over what used them; as invoiced. ``commitment_credit`` and ``credit`` are parts of ``billed``,
-    negative. ``committed``: a savings plan or reservation pays for it. ``lines``: of the file.
+    ``seconds``: billed of the whole machine; None if the line does not count them. ``gpu_seconds``: of one GPU, where
+    the vendor bills GPUs apart from cores. Amounts: at list price; at the contract's prices; with commitments that were
+    paid for elsewhere spread over what used them; as invoiced. ``commitment_credit`` and ``credit`` are parts of
+    ``billed``, negative. ``committed``: a savings plan or reservation pays for it. ``lines``: of the file.
     """
 
     vendor: str

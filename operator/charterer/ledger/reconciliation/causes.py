@@ -102,10 +102,12 @@ class BilledSums:
             self.committed_contracted += line.contracted
             self.committed_effective += line.effective
             self.committed_billed += line.billed
-        if line.seconds is not None:
-            self.seconds = line.seconds if self.seconds is None else _EXACT.add(self.seconds, line.seconds)
-        if line.gpu_seconds is not None:
-            self.gpu_seconds = line.gpu_seconds if self.gpu_seconds is None else _EXACT.add(self.gpu_seconds, line.gpu_seconds)
+        self.seconds = _added(self.seconds, line.seconds)
+        self.gpu_seconds = _added(self.gpu_seconds, line.gpu_seconds)
+
+
+def _added(one: Decimal | None, other: Decimal | None) -> Decimal | None:
+    return other if one is None else one if other is None else _EXACT.add(one, other)
 
 
 def causes_of(ledger: LedgerAmount, sums: BilledSums, gpus: int) -> tuple[Money, Mapping[DifferenceCause, Money]]:
@@ -115,8 +117,8 @@ def causes_of(ledger: LedgerAmount, sums: BilledSums, gpus: int) -> tuple[Money,
     the machine, 0 if unknown.
 
     The ledger's price is compared with that one of the bill's prices (list, contract, effective) which comes closest
-    to it: an owner may have written any of them into ``spec.price``. A difference of up to a micro-dollar for each line is
-    that of rounding, not of price.
+    to it: an owner may have written any of them into ``spec.price``. A difference of up to a micro-dollar for each line
+    is that of rounding, not of price.
     """
     billed = _micros(sums.billed)
     parts: dict[DifferenceCause, int] = dict(sums.apart)

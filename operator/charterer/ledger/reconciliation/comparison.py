@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
+from itertools import pairwise
 
 from charterer.domain.money import ZERO, Money, total
 from charterer.domain.period import period_bounds
@@ -88,7 +89,7 @@ def compare(ledger: LedgerSide, lines: Iterable[BillLine]) -> Sequence[Differenc
 
 
 def grouped(entries: Iterable[Difference], by: Sequence[Grouping]) -> Sequence[Difference]:
-    """Sums of entries that agree in ``by``; sums of causes stay exact. A machine that no rental had stands for itself."""
+    """Sums of entries that agree in ``by``, causes included. A machine that no rental had stands for itself."""
     groups: dict[tuple[str, ...], list[Difference]] = {}
     for entry in entries:
         machine = entry.machine if Grouping.RENTAL in by and not entry.rental else ""
@@ -98,7 +99,7 @@ def grouped(entries: Iterable[Difference], by: Sequence[Grouping]) -> Sequence[D
 
 def by_month(line: BillLine, time_zone: str, rental: RentalFacts | None) -> Sequence[tuple[str, BillLine]]:
     """The line by months of a time zone; parts of amounts add up exactly, seconds to their last decimal."""
-    start, end = period_bounds(time_zone, line.start)
+    _, end = period_bounds(time_zone, line.start)
     if line.end <= end:
         return [(month_of(time_zone, line.start), line)]
     bounds = [line.start]
@@ -107,7 +108,7 @@ def by_month(line: BillLine, time_zone: str, rental: RentalFacts | None) -> Sequ
         end = period_bounds(time_zone, end)[1]
     bounds.append(line.end)
     spans = rental.spans if rental is not None else ()
-    pieces = list(zip(bounds, bounds[1:], strict=False))
+    pieces = list(pairwise(bounds))
     weights = [overlap(since, until, spans) for since, until in pieces]
     if not any(weights):
         weights = [until - since for since, until in pieces]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from charterer.ledger.reconciliation.bill_line import BillLine, LineKind, resource_key
 from charterer.ledger.reconciliation.ledger_side import RentalFacts, overlap
 
 
 class RentalIndex:
-    """Finds rentals (by uid) for lines. Lines of machines should come first: what shares a machine's name follows it."""
+    """Finds rentals (by uid) for lines. Lines of machines come first: what shares a machine's name follows it."""
 
     def __init__(self, rentals: Mapping[str, RentalFacts]) -> None:
         self._rentals = rentals
@@ -21,17 +21,13 @@ class RentalIndex:
                 self._by_machine.setdefault(resource_key(rental.machine.instance), []).append(uid)
             self._by_name.setdefault(rental.name, []).append(uid)
 
-    @property
-    def machines(self) -> Iterable[str]:
-        """The ids of the ledger's machines, as ``resource_key`` makes them."""
-        return self._by_machine.keys()
-
     def rental_of(self, line: BillLine) -> str | None:
         """The uid of the rental that the line is of; None if it is of none that the record has.
 
         A machine that carries a rental's tag is not the rental's if the record knows another machine as the rental's.
         """
-        found = self._by_machine.get(line.resource) or self._by_machine.get(line.tags.claim.lower(), ())
+        by_machine = self._by_machine.get(line.resource) or self._by_machine.get(line.tags.claim.lower())
+        found: Sequence[str] = by_machine or ()
         if not found and line.name:
             found = self._machines_named.get((line.vendor, line.name), ())
         if not found:
