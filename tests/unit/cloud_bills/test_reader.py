@@ -27,25 +27,24 @@ def dollars(text: str) -> int:
     return picos(Decimal(text))
 
 
-@pytest.mark.parametrize("name", ["bill.csv", "bill.csv.gz", "bill.parquet"])
 @pytest.mark.parametrize(
-    ("row", "vendor", "machine"),
+    ("row", "name", "vendor", "machine"),
     [
-        (aws_focus("16.000000000123"), "aws", "i-0abc"),
-        (aws_focus("16.000000000123", ResourceId="i-0abc"), "aws", "i-0abc"),
-        (google_focus("16.000000000123"), "google", "8765432109876543210"),
-        (azure_focus("16.000000000123"), "microsoft", VM),
-        (cur("16.000000000123"), "aws", "i-0abc"),
+        (aws_focus("16.000000000123"), "bill.csv", "aws", "i-0abc"),
+        (aws_focus("16.000000000123", ResourceId="i-0abc"), "bill.parquet", "aws", "i-0abc"),
+        (google_focus("16.000000000123"), "bill.csv", "google", "8765432109876543210"),
+        (azure_focus("16.000000000123"), "bill.csv.gz", "microsoft", VM),
+        (cur("16.000000000123"), "bill.csv.gz", "aws", "i-0abc"),
+        (cur("16.000000000123"), "bill.parquet", "aws", "i-0abc"),
     ],
-    ids=["aws", "aws-bare-id", "google", "azure", "cur"],
+    ids=["aws", "aws-bare-id-parquet", "google", "azure-gz", "cur-gz", "cur-parquet"],
 )
 def test_an_hour_of_a_machine_is_the_same_line_whoever_writes_it(
-    tmp_path: Path, name: str, row: Row, vendor: str, machine: str
+    tmp_path: Path, row: Row, name: str, vendor: str, machine: str
 ) -> None:
     (line,) = lines_of(tmp_path / name, [row], [machine])
     assert (line.vendor, line.resource, line.kind, line.charge) == (vendor, machine, LineKind.MACHINE, Charge.USAGE)
-    seconds = line.seconds if line.gpu_seconds is None else line.gpu_seconds / 8
-    assert seconds == 3600
+    assert (line.seconds, line.gpu_seconds) == ((None, 8 * 3600) if vendor == "google" else (3600, None))
     amount = dollars("16.000000000123")
     assert (line.listed, line.contracted, line.effective, line.billed) == (amount, amount, amount, amount)
     assert not line.committed

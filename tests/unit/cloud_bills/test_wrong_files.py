@@ -19,7 +19,6 @@ def refusal(*paths: Path) -> str:
     return str(raised.value)
 
 
-@pytest.mark.parametrize("name", ["bill.csv", "bill.csv.gz", "bill.parquet"])
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -35,12 +34,16 @@ def refusal(*paths: Path) -> str:
     ],
     ids=lambda value: "-".join(map("=".join, value.items()))[:30] if isinstance(value, dict) else "",
 )
-def test_a_wrong_value_is_named_with_its_line_and_column(
-    tmp_path: Path, name: str, fields: dict[str, str], message: str
-) -> None:
-    path = written(tmp_path / name, [aws_focus("1"), aws_focus("2"), aws_focus("3", **fields)])
-    line = 3 if path.suffix == ".parquet" else 4
-    assert refusal(path).startswith(f"{path} line {line} {message}")
+def test_a_wrong_value_is_named_with_its_line_and_column(tmp_path: Path, fields: dict[str, str], message: str) -> None:
+    path = written(tmp_path / "bill.csv", [aws_focus("1"), aws_focus("2"), aws_focus("3", **fields)])
+    assert refusal(path).startswith(f"{path} line 4 {message}")
+
+
+@pytest.mark.parametrize(("name", "line"), [("bill.csv.gz", 3), ("bill.parquet", 2)])
+def test_lines_are_counted_as_the_file_has_them(tmp_path: Path, name: str, line: int) -> None:
+    """A Parquet file has no line for the names of its columns."""
+    path = written(tmp_path / name, [aws_focus("1"), aws_focus("?")])
+    assert f"line {line} column BilledCost '?'" in refusal(path)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +97,7 @@ def test_a_truncated_csv_file_is_told_with_its_line(tmp_path: Path) -> None:
 
 def test_a_line_in_another_encoding_is_told(tmp_path: Path) -> None:
     path = tmp_path / "bill.csv"
-    path.write_bytes(csv_text([aws_focus("1", ServiceName="Rechenzeit für GPUs")]).encode("latin-1"))
+    path.write_bytes(csv_text([aws_focus("1", ChargeDescription="Rechenzeit für GPUs")]).encode("latin-1"))
     assert "not in UTF-8" in refusal(path)
 
 

@@ -15,17 +15,15 @@ from charterer.ledger.reconciliation.ledger_side import LedgerAmount
 _MICROS: Final = 1_000_000
 _HOUR: Final = 3_600
 """Seconds."""
-_ROUNDED_MICROSECONDS: Final = 1_000_000
-"""A difference of up to a second for each stretch of use is that of rounding: all vendors bill by the second."""
-_LONGEST_MINIMUM: Final = 60 * 1_000_000
-"""AWS and Google Cloud bill a machine for a minute at least, in microseconds (docs: EC2 and Compute Engine pricing)."""
+_LONGEST_MINIMUM: Final = 60
+"""Seconds: AWS and Google Cloud bill a machine for a minute at least (docs: pricing of EC2 and of Compute Engine)."""
 _EXACT: Final = Context(prec=60)
 
 
 class DifferenceCause(StrEnum):
     """A part of bill minus ledger.
 
-    ROUNDING: of seconds, and of decimals to the micro-dollar. MINIMUM_CHARGE: a machine lasted less than a minute and
+    ROUNDING: up to a second, and decimals below the micro-dollar. MINIMUM_CHARGE: a machine lasted less than a minute and
     is billed for one. TIME: the bill has more time, or less. PRICE: the bill's price of an hour is another than the
     ledger's. PRICE_OR_TIME: the bill does not count hours, so these two cannot be told apart. DISCOUNT: the contract's
     prices against list prices. COMMITMENT: what a savings plan, reservation or commitment makes cheaper. PREPAID: what
@@ -135,7 +133,7 @@ def causes_of(ledger: LedgerAmount, sums: BilledSums, gpus: int) -> tuple[Money,
         else:
             exact = abs(base - expected) <= sums.timed * PICOS_IN_A_MICRO
             _put(parts, DifferenceCause.ROUNDING if exact else DifferenceCause.PRICE, base - expected)
-            _put(parts, _time_cause(seconds, ledger), expected - cost)
+            _put(parts, _time_cause(seconds, expected - cost, ledger), expected - cost)
     rounded = {cause: _micros(part) for cause, part in parts.items()}
     left = billed - ledger.cost.micros - sum(rounded.values())
     if left:
@@ -181,11 +179,12 @@ def _expected(seconds: Decimal, ledger: LedgerAmount) -> int:
     return int(_EXACT.to_integral_value(_EXACT.multiply(micros, PICOS_IN_A_MICRO)))
 
 
-def _time_cause(seconds: Decimal, ledger: LedgerAmount) -> DifferenceCause:
-    billed = int(_EXACT.multiply(seconds, Decimal(_MICROS)))
-    if abs(billed - ledger.lasted) <= _ROUNDED_MICROSECONDS:
+def _time_cause(seconds: Decimal, difference: int, ledger: LedgerAmount) -> DifferenceCause:
+    """Why the billed seconds cost ``difference`` (picos) more at the ledger's price than the ledger has."""
+    a_second = ledger.priced * PICOS_IN_A_MICRO // (ledger.lasted * _HOUR)
+    if abs(difference) <= max(a_second, PICOS_IN_A_MICRO):
         return DifferenceCause.ROUNDING
-    if ledger.lasted < billed <= _LONGEST_MINIMUM + _ROUNDED_MICROSECONDS:
+    if ledger.lasted < _LONGEST_MINIMUM * _MICROS and difference > 0 and seconds <= _LONGEST_MINIMUM:
         return DifferenceCause.MINIMUM_CHARGE
     return DifferenceCause.TIME
 
