@@ -10,6 +10,7 @@ import asyncio
 import base64
 import importlib
 import json
+import os
 import pkgutil
 import socket
 import ssl
@@ -137,6 +138,21 @@ def call_azure() -> None:
     _credential("tenant", "client").close()
 
 
+def keep_costs() -> None:
+    """A record of costs in a folder, and a request to a bucket that is signed, sent and refused."""
+    from charterer.cost_record.files import CostRecord
+    from charterer.cost_record.places import RecordUnavailable
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(CostRecord(folder).write([]))
+        assert list(CostRecord(folder).read(["2026-11"])) == []
+    refusal = "<Error><Code>AccessDenied</Code><Message>nobody may</Message></Error>"
+    with refusing_server(refusal) as url:
+        os.environ |= {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "key", "AWS_ENDPOINT_URL": url}
+        with failing(RecordUnavailable, "nobody may"):
+            list(CostRecord("s3://bucket").read(["2026-11"]))
+
+
 def think() -> None:
     """A linear program by HiGHS, the rate of lost nodes, and a simulation in which the planner learns."""
     from click.testing import CliRunner
@@ -233,8 +249,8 @@ def loaded() -> list[str]:
 
 def main() -> None:
     """All of it."""
-    steps = (import_everything, call_aws, call_gcp, call_azure, think, command_line, reach_the_cluster, ask_the_system)
-    for step in steps:
+    clouds = (call_aws, call_gcp, call_azure, keep_costs)
+    for step in (import_everything, *clouds, think, command_line, reach_the_cluster, ask_the_system):
         step()
     print("\n".join(loaded()))
 

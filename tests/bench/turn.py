@@ -46,6 +46,8 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import after
 from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps
+from charterer.lifecycle.uses import uses_now
+from charterer.lifecycle.view import LifecycleView
 from charterer.policy.planner import SolvedPlan, plan, solved_plan
 from tests.stored import as_stored
 from tests.unit.cli.worlds import seen_of
@@ -101,7 +103,8 @@ def settle(world: World, plans: int = _SETTLED) -> None:
 
 
 def everything_is_labelled(world: World) -> None:
-    """What steps would have written: of a run its Service, labels and annotations; of a budget its money's causes."""
+    """What steps would have written: of a run its Service, labels, annotations and uses of nodes; of a budget its
+    money's causes."""
     for budget in list(world.budgets.values()):
         assert budget.balance is not None
         through = budget.balance.costs.through
@@ -118,6 +121,10 @@ def everything_is_labelled(world: World) -> None:
     for name, known in list(world.nodes.items()):
         if known.run_labels != labels[name]:
             world.nodes[name] = replace(known, run_labels=labels[name])
+    snapshot = world.snapshot()
+    uses = LifecycleView.of(snapshot).uses
+    for rental in list(world.rentals.values()):
+        world.rentals[rental.id] = uses_now(rental, uses.get(rental.id, ()), snapshot)
 
 
 def _prepared(job: Job) -> Job:

@@ -25,7 +25,7 @@ from tests.factory.pools import (
     rental,
     survey,
 )
-from tests.factory.snapshots import snapshot
+from tests.factory.snapshots import snapshot, with_uses
 from tests.factory.times import APRIL, MARCH, T0, at
 
 __all__ = [
@@ -59,4 +59,5 @@ __all__ = [
     "run",
     "snapshot",
     "survey",
+    "with_uses",
 ]

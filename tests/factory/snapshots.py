@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from charterer.domain.budget import Budget
@@ -12,9 +13,18 @@ from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.time import Instant
+from charterer.lifecycle.uses import uses_now
+from charterer.lifecycle.view import LifecycleView
 from tests.factory.budgets import budget
 from tests.factory.pools import pool
 from tests.factory.times import at
+
+
+def with_uses(seen: Snapshot) -> Snapshot:
+    """The snapshot whose rentals have on record what its jobs tell of their GPUs."""
+    view = LifecycleView.of(seen)
+    rentals = {name: uses_now(rental, view.uses.get(name, ()), seen) for name, rental in seen.rentals.items()}
+    return replace(seen, rentals=rentals)
 
 
 def snapshot(

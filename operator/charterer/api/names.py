@@ -37,6 +37,9 @@ ANNOTATION_CONFIRMED_PRICE: Final = f"{GROUP}/confirm-price"
 ANNOTATION_STOP: Final = f"{GROUP}/stop"
 """On the Namespace of the operator: nothing is rented while it is there; with the value ``drain``, all is ended."""
 
+ANNOTATION_CREATED_BY: Final = f"{GROUP}/created-by"
+"""On a TrainingJob: who created it, as the API server knows that person; an admission policy of the chart writes it."""
+
 ANNOTATION_MAX_NODES: Final = f"{GROUP}/max-nodes"
 ANNOTATION_MAX_HOURLY: Final = f"{GROUP}/max-dollars-per-hour"
 """On the Lease, by the operator that leads: its own limits."""

@@ -32,6 +32,7 @@ from charterer.controller.clock import Reading, TrustedClock
 from charterer.controller.execute import (
     CloudWriter,
     ClusterExecutor,
+    CostWriter,
     DecidedObjects,
     ExecutionContext,
     ObjectWriter,
@@ -56,6 +57,7 @@ from charterer.controller.templates import Templates
 from charterer.controller.unpaid_pods import UnpaidPods
 from charterer.domain.ids import StepKey
 from charterer.domain.snapshot import Snapshot, Stop
+from charterer.domain.spending.use import NO_RECORDING
 from charterer.domain.time import Instant, instant
 from charterer.metrics.instruments import Metrics
 from charterer.providers.accounts import Accounts, Adapters
@@ -129,6 +131,7 @@ class Leader:
         templates = Templates(client, INDEXED_JOB, environment, self._awake.set)
         self._warnings = RunWarnings(client, self._awake.set)
         watch = BottleneckWatch()
+        costs = CostWriter(NO_RECORDING if settings.dry_run else settings.cost_recording, self._now)
         self._source = source = SnapshotSource(
             store,
             self._surveys,
@@ -136,6 +139,7 @@ class Leader:
             self._board,
             self._warnings,
             lambda: watch.latest,
+            lambda: costs.recording,
             self._now,
             settings.namespace,
             settings.limits,
@@ -155,6 +159,7 @@ class Leader:
             decided=DecidedObjects(store, source.last),
             objects=ObjectWriter(client, store),
             clouds=CloudWriter(self._accounts, self._surveys),
+            costs=costs,
             client=client,
             workload=INDEXED_JOB,
             environment=environment,

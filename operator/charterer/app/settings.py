@@ -10,13 +10,15 @@ from charterer.controller.learning.profile_writer import WriteIntervals
 from charterer.controller.loop import LoopTiming
 from charterer.controller.surveys import SurveyPace
 from charterer.domain.snapshot import NO_LIMITS, OperatorLimits
+from charterer.domain.spending.use import NO_RECORDING, CostRecording
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How to run. Ports may be 0; the ports really used are logged. ``kubeconfig`` None: the service account.
 
-    ``metrics_port`` None: metrics are not served. ``dry_run``: log all mutations and make none, beside whoever leads.
+    ``metrics_port`` None: metrics are not served. ``dry_run``: log all mutations and make none, beside whoever leads. Costs
+    are not recorded then.
     """
 
     pod_name: str
@@ -35,6 +37,7 @@ class Settings:
     surveys: SurveyPace = field(default_factory=SurveyPace)
     timing: LoopTiming = field(default_factory=LoopTiming)
     lease: LeaseTimes = field(default_factory=LeaseTimes)
+    cost_recording: CostRecording = NO_RECORDING
     learning: WriteIntervals = field(default_factory=WriteIntervals)
 
     @property

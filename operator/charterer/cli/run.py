@@ -12,6 +12,7 @@ import click
 
 from charterer.domain.money import Price
 from charterer.domain.snapshot import OperatorLimits
+from charterer.domain.spending.use import CostRecording
 
 
 def _price(_: click.Context, __: click.Parameter, text: str | None) -> Price | None:
@@ -58,6 +59,24 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
     callback=_price,
     help="Most dollars an hour of all nodes together, at worst prices, such as 500.00. Default: no limit.",
 )
+@click.option(
+    "--cost-record",
+    metavar="PLACE",
+    default="",
+    help="Where the record of costs is: a folder, s3://BUCKET/PREFIX, gs:// or az://. Default: costs are not recorded.",
+)
+@click.option(
+    "--cost-record-label",
+    "cost_record_labels",
+    metavar="KEY",
+    multiple=True,
+    help="Key of a label of jobs that is recorded; may be repeated.",
+)
+@click.option(
+    "--cost-record-users",
+    is_flag=True,
+    help="Record who created a job: its annotation charterer.dev/created-by, which an admission policy must write.",
+)
 @click.option("--dry-run", is_flag=True, help="Change nothing, in the cluster or a cloud: log what would be done.")
 @click.option("--job-metrics", is_flag=True, help="Metrics of each job: as many series as there are jobs.")
 @click.option("--log-level", type=click.Choice(_LEVELS, case_sensitive=False), default="INFO", show_default=True)
@@ -67,6 +86,9 @@ def run(
     log_level: str,
     max_nodes: int | None,
     max_dollars_per_hour: Price | None,
+    cost_record: str,
+    cost_record_labels: tuple[str, ...],
+    cost_record_users: bool,
     **settings: Any,
 ) -> None:
     """Run the operator until it is stopped.
@@ -80,9 +102,10 @@ def run(
 
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     limits = OperatorLimits(max_nodes, max_dollars_per_hour)
+    recording = CostRecording(cost_record, cost_record_labels, cost_record_users)
     pace = SurveyPace(quiet_seconds=survey_seconds, moving_seconds=moving_survey_seconds)
     try:
         # the other options are named like its fields
-        asyncio.run(app.run(app.Settings(**settings, surveys=pace, limits=limits)))
+        asyncio.run(app.run(app.Settings(**settings, surveys=pace, limits=limits, cost_recording=recording)))
     except NoAccess as error:
         raise click.ClickException(str(error)) from error

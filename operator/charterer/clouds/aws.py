@@ -29,6 +29,17 @@ class _AwsNodes(Cloud):
         """The region and the role: quotas and credentials are of one region."""
         return f"{self.region} {self.assume_role}"
 
+    @property
+    def billed_account(self) -> str:
+        """The account of the role, which its ARN ``arn:aws:iam::<account>:role/<name>`` names."""
+        parts = self.assume_role.split(":")
+        return parts[4] if len(parts) > 5 else ""
+
+    @property
+    def billed_region(self) -> str:
+        """The region."""
+        return self.region
+
     def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
         """Each instance type in each zone."""
         types, zones = offering.instance_type.split(","), offering.zone.split(",")

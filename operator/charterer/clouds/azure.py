@@ -34,6 +34,16 @@ class _AzureNodes(Cloud):
         """The subscription and who acts in it: quotas are of a region of a subscription, which a LaunchWay names."""
         return f"{self.subscription.lower()} {self.tenant.lower()} {self.client.lower()}"
 
+    @property
+    def billed_account(self) -> str:
+        """The subscription."""
+        return self.subscription
+
+    @property
+    def billed_region(self) -> str:
+        """The location."""
+        return self.location
+
     def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
         """The one size in each zone; a scale set without zones is sold in its region."""
         zones = offering.zone.split(",")

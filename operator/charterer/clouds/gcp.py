@@ -33,6 +33,16 @@ class _GcpNodes(Cloud):
         """The region that the zone is in."""
         return region_of(self.zone)
 
+    @property
+    def billed_account(self) -> str:
+        """The project."""
+        return self.project
+
+    @property
+    def billed_region(self) -> str:
+        """The region that the zone is in."""
+        return self.region
+
     def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
         """The one machine type in the one zone."""
         return (of_gce(offering.instance_type, sold, self.zone, self.project),)

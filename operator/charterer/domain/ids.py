@@ -72,7 +72,8 @@ NO_PROFILE = ClassId("", "")
 class StepKind(StrEnum):
     """The kinds of object that steps change.
 
-    A finalizer is a step of its own beside the object's other steps, and so is what a GPUPoolSet says of a pool.
+    A finalizer is a step of its own beside the object's other steps, and so are what a GPUPoolSet says of a pool and
+    what of a budget's rentals goes into the record of costs.
     """
 
     RENTAL = "rental"
@@ -81,6 +82,7 @@ class StepKind(StrEnum):
     POOL_OF_SET = "set/pool"
     BUDGET = "budget"
     BUDGET_GUARD = "guard/budget"
+    COST_RECORD = "costs/budget"
     JOB = "job"
     NODE = "node"
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
@@ -241,6 +242,7 @@ class Job:
     ``allocation``. ``stretches``: how long runs had other widths before they were resized in place. ``bottlenecks``:
     what holds its present run up. ``nodes_replaced``: how often it got another node because one did.
     ``stall_timeout_seconds``: see ``policy.jobs.stalls``; 0: never. ``interactive``: if it is. ``variants``: if any.
+    ``labels``: its object's. ``user``: who created it, as an admission policy wrote down; empty if none did.
     """
 
     id: JobId
@@ -293,6 +295,8 @@ class Job:
     stretches: tuple[Stretch, ...] = ()
     interactive: Interactive | None = None
     variants: tuple[Variant, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    user: str = ""
 
     def variant(self, name: str) -> Variant | None:
         """The one of its ways with that name; None where there is none, as after it was removed."""

@@ -99,6 +99,16 @@ class Cloud(ABC):
         """What its rights and quotas are of, among the vendor's accounts."""
 
     @property
+    def billed_account(self) -> str:
+        """The account, subscription or project that the cloud's bill names; empty where that is not known here."""
+        return ""
+
+    @property
+    def billed_region(self) -> str:
+        """The region as the cloud's bill names it; empty where that is not known here."""
+        return ""
+
+    @property
     def identity(self) -> Hashable:
         """Equal where two of them mean the same machines, however they are written."""
         return self

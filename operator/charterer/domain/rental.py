@@ -14,6 +14,7 @@ from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, 
 from charterer.domain.job import Job
 from charterer.domain.money import Money, Price
 from charterer.domain.pool import CapacityType, Cloud, Instance, PriceSegment
+from charterer.domain.spending.use import Recorded, Use
 from charterer.domain.time import Instant, after
 
 SEGMENTS_KEPT: Final = 2_000
@@ -68,7 +69,8 @@ class Rental:
     ``released_because``: why it drains; ``released``: since when. ``node`` and ``provider_id`` are known once adopted.
     ``held_by``: pods that Charterer did not start, which kept its machine from being ended at the last look. ``cloud``
     and ``capacity_type`` are the pool's, so that the machine can be ended when the pool's object is gone. ``gang``: the
-    nodes of which it is one, None where it is of use alone.
+    nodes of which it is one, None where it is of use alone. ``uses``: who held its GPUs, in order, without some that
+    ended before ``uses_since`` (None: all are there). ``recorded``: what of its cost is in the record of costs.
     """
 
     id: RentalId
@@ -98,6 +100,9 @@ class Rental:
     released: Instant | None = None
     held_by: str = ""
     gang: Gang | None = None
+    uses: tuple[Use, ...] = ()
+    uses_since: Instant | None = None
+    recorded: Recorded | None = None
 
     @property
     def ordinal(self) -> int:

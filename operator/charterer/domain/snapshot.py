@@ -17,6 +17,7 @@ from charterer.domain.option import GPU
 from charterer.domain.pool import NodeTaint, Pool, Survey
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
+from charterer.domain.spending.use import NO_RECORDING, CostRecording
 from charterer.domain.time import Instant, after
 
 LOST_AFTER_SECONDS = 30.0
@@ -110,7 +111,8 @@ class Snapshot:
     ``unread_nodes``: nodes with live pods of runs whose TrainingJobs cannot be read. ``stop``: None unless a person has
     stopped the operator. ``real_amounts``: of budgets whose real amount is compared with another one; how many jobs
     come follows from the real one in both. ``declared_pools``: the pools whose objects are there and can be read, as
-    they were read. ``slow_nodes``: those that held a run up and have not been found well since.
+    they were read. ``slow_nodes``: those that held a run up and have not been found well since. ``cost_recording``: the
+    record of costs.
     """
 
     now: Instant
@@ -131,6 +133,7 @@ class Snapshot:
     pool_sets: Mapping[PoolSetId, PoolSet] = field(default_factory=dict)
     declared_pools: Mapping[PoolId, Pool] = field(default_factory=dict)
     slow_nodes: frozenset[RentalId] = frozenset()
+    cost_recording: CostRecording = NO_RECORDING
 
     def unread_rental(self, pool: PoolId) -> Problem | None:
         """The problem of a GPURental of the pool, by its name, whose object is there and cannot be read.

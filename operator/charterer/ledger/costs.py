@@ -10,53 +10,35 @@ more by what is still to be made up for.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 
 from charterer.domain.billing import accrued
 from charterer.domain.budget import Balance, Cause, Costs
 from charterer.domain.ids import BudgetId, PoolId
-from charterer.domain.job import Job
 from charterer.domain.money import ZERO, Money, total
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import AddCosts
 from charterer.domain.time import Instant
-from charterer.ledger.attribution import (
-    ENDING,
-    IDLE,
-    INCOMPLETE_GANG,
-    STARTING,
-    apportion,
-    by_purpose,
-    gpus_of,
-    held_on,
-    in_vain,
-)
+from charterer.ledger.attribution import by_purpose, gpus_of, in_vain
+from charterer.ledger.shares import apportion
 
 NAMES_KEPT = 500
 """Most pools, and most namespaces, with sums of their own, to bound a status."""
 OTHER = "(other)"
 """Stands for all further pools or namespaces, here and in metrics."""
 
-_CAUSES: Mapping[str, Cause] = {
-    STARTING: Cause.STARTING,
-    IDLE: Cause.IDLE,
-    ENDING: Cause.ENDING,
-    INCOMPLETE_GANG: Cause.INCOMPLETE_GANG,
-}
+_Key = tuple[PoolId, Cause, str]
+"""A pool, a cause and a namespace: that of the job, else empty."""
 
 
 def next_costs(budget: BudgetId, balance: Balance, rentals: Sequence[Rental], snapshot: Snapshot) -> AddCosts | None:
-    """The step that adds what was spent since the last one; None when nothing was. ``rentals``: the budget's own.
-
-    A job that was deleted meanwhile counts as idle since the last step.
-    """
+    """The step that adds what was spent since the last one; None when nothing was. ``rentals``: the budget's own."""
     now, since = snapshot.now, balance.costs.through
     running = total(accrued(rental, now) for rental in rentals if rental.uid not in balance.folded)
     amount = balance.lifetime + running - balance.costs.total
-    weights: Mapping[tuple[PoolId, str], int] = {}
+    weights: Mapping[_Key, int] = {}
     if amount > ZERO:
         weights = _weights(rentals, snapshot, Instant(0) if since is None else since)
         weights = weights or _weights(rentals, snapshot, Instant(0))
@@ -64,40 +46,23 @@ def next_costs(budget: BudgetId, balance: Balance, rentals: Sequence[Rental], sn
         return None
     by_pool: dict[tuple[PoolId, Cause], Money] = defaultdict(lambda: ZERO)
     by_namespace: dict[str, Money] = defaultdict(lambda: ZERO)
-    for (pool, purpose), part in _shared(amount, weights).items() if weights else ():
-        cause = _CAUSES.get(purpose, Cause.JOB)
+    for (pool, cause, namespace), part in apportion(amount, weights).items() if weights else ():
         by_pool[pool, cause] += part
         if cause is Cause.JOB:
-            by_namespace[purpose.partition("/")[0]] += part
+            by_namespace[namespace] += part
     return AddCosts(budget, since, Costs(dict(by_pool), dict(by_namespace), now, balance.lifetime))
 
 
-def _weights(rentals: Sequence[Rental], snapshot: Snapshot, since: Instant) -> Mapping[tuple[PoolId, str], int]:
-    """Micro-dollars spent since then by pool and purpose; of a rental that was found later, all that it cost."""
-    weights: dict[tuple[PoolId, str], int] = defaultdict(int)
-    own = {rental.id for rental in rentals}
-    held = held_on((job for job in snapshot.jobs.values() if _used(job, own)), snapshot.now)
+def _weights(rentals: Sequence[Rental], snapshot: Snapshot, since: Instant) -> Mapping[_Key, int]:
+    """Micro-dollars spent since then; of a rental that was found later, all that it cost."""
+    weights: dict[_Key, int] = defaultdict(int)
     vain = in_vain(rentals, snapshot)
     for rental in rentals:
         start = Instant(0) if rental.created > since else since
-        gpus, used = gpus_of(rental, snapshot), held.get(rental.id, ())
-        for purpose, part in by_purpose(rental, used, gpus, start, snapshot.now, in_vain=rental.id in vain).items():
-            weights[rental.pool, purpose] += part.micros
+        parts = by_purpose(rental, gpus_of(rental, snapshot), start, snapshot.now, in_vain=rental.id in vain)
+        for purpose, share in parts.items():
+            weights[rental.pool, purpose.cause, purpose.namespace] += share.cost.micros
     return {key: weight for key, weight in weights.items() if weight}
-
-
-def _used(job: Job, rentals: Iterable[str]) -> bool:
-    """Whether the job held GPUs of one of the rentals, as far as its record goes back."""
-    current = () if job.allocation is None else (job.allocation,)
-    runs = (run.placements for run in (*current, *job.replaced))
-    ended = (record.placements for record in job.records)
-    return any(place.rental in rentals for placements in chain(runs, ended) for place in placements)
-
-
-def _shared(amount: Money, weights: Mapping[tuple[PoolId, str], int]) -> Mapping[tuple[PoolId, str], Money]:
-    keys = {f"{pool} {purpose}": (pool, purpose) for pool, purpose in weights}
-    parts = apportion(amount, {name: weights[key] for name, key in keys.items()})
-    return {keys[name]: part for name, part in parts.items()}
 
 
 def apply_costs(balance: Balance, step: AddCosts) -> Balance:

@@ -17,7 +17,7 @@ from charterer.lifecycle.rental import cloud_update
 from charterer.lifecycle.view import LifecycleView, must_show
 from charterer.sentences import count, names
 
-_SURVEY_WAIT_SECONDS = 600
+SURVEY_WAIT_SECONDS = 600
 """Seconds that a period is kept open for clouds that do not answer: long outages must not keep a budget in the past."""
 
 _MANY_FORGOTTEN = FOLDED_KEPT // 4
@@ -59,9 +59,9 @@ def _next_period(budget: Budget, balance: Balance, end: Instant, view: Lifecycle
     unsurveyed = [
         rental.id
         for rental in unfolded
-        if rental.phase is not RentalPhase.ENDED and not _recorded_up_to(rental, end, view)
+        if rental.phase is not RentalPhase.ENDED and not recorded_up_to(rental, end, view)
     ]
-    deadline = after(end, _SURVEY_WAIT_SECONDS)
+    deadline = after(end, SURVEY_WAIT_SECONDS)
     if unsurveyed and view.snapshot.now < deadline:
         return Wait(f"the clouds to say what {names(unsurveyed)} had cost by its end", until=deadline)
     before = [rental for rental in rentals if rental.launched is not None and rental.launched < end]
@@ -87,7 +87,7 @@ def _counted(job: Job, budget: Budget, view: LifecycleView) -> CountedJob:
     )
 
 
-def _recorded_up_to(rental: Rental, boundary: Instant, view: LifecycleView) -> bool:
+def recorded_up_to(rental: Rental, boundary: Instant, view: LifecycleView) -> bool:
     """Whether everything that the cloud billed for the rental up to the boundary is on record: its split is final.
 
     For a rental without an instance: whether no instance of the pool that it might adopt was launched by then.

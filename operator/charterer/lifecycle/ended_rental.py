@@ -16,6 +16,7 @@ from charterer.domain.period import period_end
 from charterer.domain.rental import Rental
 from charterer.domain.steps import DeleteNode, DeletePod, FailPod, Fold, Forget, Terminate, Wait
 from charterer.domain.time import after
+from charterer.ledger.cost_rows import next_part
 from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, left_alone, must_show
 from charterer.sentences import names
 
@@ -82,7 +83,7 @@ def unpaid(rental: Rental, view: LifecycleView) -> Wait | None:
     )
 
 
-def _payer(rental: Rental, view: LifecycleView) -> Budget | None:
+def payer_of(rental: Rental, view: LifecycleView) -> Budget | None:
     """The budget whose balance the cost belongs to; None where a former budget paid, of the same name or a gone one."""
     budget = view.snapshot.budgets.get(rental.budget)
     if budget is None or (rental.deleting and budget.created > max(rental.created, rental.ended or rental.created)):
@@ -92,7 +93,7 @@ def _payer(rental: Rental, view: LifecycleView) -> Budget | None:
 
 def fold(rental: Rental, view: LifecycleView) -> Fold | Wait | None:
     """Add the final cost to the budget's balance, in the period in which the rental ended."""
-    budget = _payer(rental, view)
+    budget = payer_of(rental, view)
     if budget is None:
         return None
     balance = budget.balance
@@ -110,9 +111,17 @@ def fold(rental: Rental, view: LifecycleView) -> Fold | Wait | None:
     return Fold(rental.id, rental.uid, budget.id, in_period, whole, balance.period_start)
 
 
+def await_record(rental: Rental, view: LifecycleView) -> Wait | None:
+    """Wait until all that the rental cost is on record."""
+    recording, budget = view.snapshot.cost_recording, payer_of(rental, view)
+    if not recording.place or budget is None or next_part(rental, budget.time_zone) is None:
+        return None
+    return Wait(f"its cost to be put on record{f': {recording.refused}' if recording.refused else ''}")
+
+
 def forget_with_budget(rental: Rental, view: LifecycleView) -> Forget | None:
     """Forget a rental whose budget is being deleted: its object waits for the cloud's list without the budget."""
-    budget = _payer(rental, view)
+    budget = payer_of(rental, view)
     return Forget(rental.id) if budget is not None and budget.deleting and not rental.deleting else None
 
 
@@ -121,7 +130,7 @@ def forget(rental: Rental, view: LifecycleView) -> Forget | Wait:
 
     That goes for the lists of all pools with the same machines, since any of them may have to act next.
     """
-    budget, node = _payer(rental, view), view.node(rental)
+    budget, node = payer_of(rental, view), view.node(rental)
     if budget is not None and budget.balance is not None and budget.balance.costs.lifetime != budget.balance.lifetime:
         return Wait(f"GPUBudget {budget.id} to record what its cost was for")
     if node is not None and not node.deleting and _cleared(rental, view):

@@ -12,6 +12,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import LabelNode, Step, StopOrphan, Wait
 from charterer.incremental import Memo
 from charterer.lifecycle.budget import budget_step
+from charterer.lifecycle.cost_record import cost_record_step
 from charterer.lifecycle.guard import budget_guard, pool_guard
 from charterer.lifecycle.pool import pool_step
 from charterer.lifecycle.pool_set import Obstacle, pool_set_steps
@@ -55,6 +56,7 @@ def _all(view: LifecycleView, memo: Memo) -> Iterator[tuple[StepKind, str, Step 
     for budget in snapshot.budgets:
         yield StepKind.BUDGET, budget, _step(budget_step, budget, view)
         yield StepKind.BUDGET_GUARD, budget, _step(budget_guard, budget, view)
+        yield StepKind.COST_RECORD, budget, _step(cost_record_step, budget, view)
     placed = memo.stable(memo.each(Placed.of, snapshot.jobs), "placed")
     wrong = memo(misplaced, placed, snapshot.rentals, view.nodes)
     for job, undisturbed in memo.each(goes_on, snapshot.jobs).items():

@@ -23,6 +23,7 @@ from charterer.domain.steps import (
     MarkEnded,
     MarkMissing,
     MarkReady,
+    RecordUses,
     Refresh,
     RentalStep,
     Terminate,
@@ -30,6 +31,7 @@ from charterer.domain.steps import (
 )
 from charterer.domain.time import Instant, after, seconds_between
 from charterer.lifecycle.ended_rental import (
+    await_record,
     delete_node,
     delete_pod,
     end_again,
@@ -40,6 +42,7 @@ from charterer.lifecycle.ended_rental import (
     unpaid,
 )
 from charterer.lifecycle.rows import Row, first_step
+from charterer.lifecycle.uses import uses_now
 from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, draining, left_alone, missing, vanished
 from charterer.sentences import count, names
 
@@ -153,6 +156,12 @@ def _differs_from_record(instance: Instance, rental: Rental) -> bool:
     )
 
 
+def _record_uses(rental: Rental, view: LifecycleView) -> RecordUses | None:
+    """Record who got GPUs of the rental, and who left them, all at once."""
+    now = uses_now(rental, view.uses.get(rental.id, ()), view.snapshot)
+    return None if now is rental else RecordUses(rental.id, now.uses, now.uses_since)
+
+
 # --- starting and ending ---------------------------------------------------------------------------------------------
 
 
@@ -263,6 +272,7 @@ def may_terminate(rental: Rental, view: LifecycleView) -> bool:
 _LIVING = frozenset({RentalPhase.REQUESTED, RentalPhase.STARTING, RentalPhase.READY})
 _DRAINING = frozenset({RentalPhase.DRAINING})
 _ENDED = frozenset({RentalPhase.ENDED})
+_USED = frozenset({RentalPhase.READY}) | _DRAINING | _ENDED
 
 ROWS: Mapping[str, tuple[AbstractSet[RentalPhase], Row[Rental, RentalStep]]] = {
     "Let go": (_LIVING, Row(_let_go)),
@@ -275,12 +285,14 @@ ROWS: Mapping[str, tuple[AbstractSet[RentalPhase], Row[Rental, RentalStep]]] = {
     "Cordon": (_DRAINING, Row(_cordon)),
     "Terminate": (_DRAINING, Row(_terminate)),
     "Refresh meanwhile": (_DRAINING, Row(_refresh, meanwhile=True)),
+    "Uses": (_USED, Row(_record_uses, meanwhile=True)),
     "End again": (_ENDED, Row(end_again)),
     "Fail pods": (_ENDED, Row(fail_pod)),
     "Delete pods": (_ENDED, Row(delete_pod)),
     "Delete Node": (_ENDED, Row(delete_node)),
     "Unpaid": (_ENDED, Row(unpaid)),
     "Fold": (_ENDED, Row(fold)),
+    "On record": (_ENDED, Row(await_record)),
     "Forget with budget": (_ENDED, Row(forget_with_budget)),
     "Forget": (_ENDED, Row(forget)),
 }

@@ -13,8 +13,10 @@ from charterer.domain.jobs.run_names import run_name
 from charterer.domain.pool import Instance, InstanceState, Pool, Survey, acting_pool
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot, Stop
+from charterer.domain.spending.use import Use
 from charterer.domain.time import Instant, after
 from charterer.incremental import Memo
+from charterer.lifecycle.uses import by_rental, held_by
 
 COUNTED_STATES = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 """States of an instance in which the cloud counts it towards its group's target."""
@@ -74,7 +76,7 @@ class LifecycleView:
     """The joins. Build it with ``LifecycleView.of``; lists of rentals are in order of creation.
 
     ``rentals_of_pool``: by the pool that acts, with those of the pools that it acts for. ``rented``: provider ids of
-    the machines that rentals of any pool name.
+    the machines that rentals of any pool name. ``uses``: by rental, who held its GPUs, as the jobs tell.
     ``uncounted``: finished jobs whose cost is not yet in what their budget knows of their class. ``ending``: by rental,
     the replaced runs placed there whose end is not yet on record. Runs whose object is being deleted are left
     out, since another controller's finalizer may keep them for ever.
@@ -89,12 +91,15 @@ class LifecycleView:
     uncounted: Mapping[BudgetId, Sequence[Job]]
     ending: Mapping[RentalId, Sequence[EndingRun]]
     rented: frozenset[str]
+    uses: Mapping[RentalId, Sequence[Use]]
 
     @classmethod
     def of(cls, snapshot: Snapshot, memo: Memo | None = None) -> LifecycleView:
         """Index the snapshot: linear in jobs, pods, rentals, instances and nodes."""
         memo = Memo() if memo is None else memo
         by_pool, by_budget = memo(_by_pool_and_budget, snapshot.rentals, snapshot.pools)
+        recording = snapshot.cost_recording
+        held = memo.stable(memo.each(held_by, snapshot.jobs, recording.labels, recording.users), "held")
         uncounted: dict[BudgetId, list[Job]] = defaultdict(list)
         ending: dict[RentalId, list[EndingRun]] = defaultdict(list)
         for job in snapshot.jobs.values():
@@ -114,6 +119,7 @@ class LifecycleView:
             uncounted=uncounted,
             ending=ending,
             rented=frozenset([rental.provider_id for rental in snapshot.rentals.values() if rental.provider_id]),
+            uses=memo(by_rental, held),
         )
 
     def acting(self, pool: PoolId) -> PoolId:

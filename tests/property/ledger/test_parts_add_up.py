@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from charterer.domain.billing import accrued, accrued_in
-from charterer.domain.ids import RentalId
 from charterer.domain.money import ZERO, Money, Price, total
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.spending.cost_row import Payer
+from charterer.domain.spending.use import Use
 from charterer.domain.time import Instant
-from charterer.ledger.attribution import Holding, apportion, by_purpose
+from charterer.ledger.attribution import by_purpose
+from charterer.ledger.shares import apportion
 from tests.factory import T0, instance, rental
 
 HOUR = 3_600_000_000
@@ -33,20 +37,22 @@ def rentals(draw: st.DrawFn, one_price: bool = False) -> Rental:
 
 
 @st.composite
-def holding(draw: st.DrawFn) -> Holding:
-    start = T0 + draw(spans)
-    name = draw(st.sampled_from(["a/one", "a/two", "b/three"]))
-    return Holding(name, RentalId("a100-1"), draw(st.integers(1, 8)), Instant(start), Instant(start + draw(spans)))
+def uses(draw: st.DrawFn) -> Use:
+    start, run = T0 + draw(spans), draw(st.integers(1, 2))
+    job = draw(st.sampled_from(["one", "two", "three"]))
+    until = draw(st.none() | spans.map(lambda span: Instant(start + span)))
+    return Use(Payer("a", job, f"uid-{job}", run, "", "", {}), draw(st.integers(1, 8)), Instant(start), until)
 
 
-@given(rentals(), st.lists(holding(), max_size=5), st.integers(0, 8), spans, spans)
+@given(rentals(), st.lists(uses(), max_size=5), st.integers(0, 8), spans, spans)
 def test_a_rentals_parts_add_up_to_its_cost_in_the_period(
-    rented: Rental, held: list[Holding], gpus: int, begin: int, span: int
+    rented: Rental, held: list[Use], gpus: int, begin: int, span: int
 ) -> None:
     start, now = Instant(T0 + begin - HOUR), Instant(T0 + begin - HOUR + span)
-    shared = by_purpose(rented, held, gpus, start, now)
-    assert total(shared.values()) == accrued_in(rented, start, now)
-    assert all(amount >= ZERO for amount in shared.values())
+    used = replace(rented, uses=tuple(sorted(held, key=lambda use: use.since)))
+    shared = by_purpose(used, gpus, start, now)
+    assert total(share.cost for share in shared.values()) == accrued_in(rented, start, now)
+    assert all(share.cost >= ZERO for share in shared.values())
 
 
 @given(st.integers(0, 10**12), st.dictionaries(st.text(max_size=3), st.integers(0, 10**9), min_size=1))

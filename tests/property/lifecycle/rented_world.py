@@ -39,6 +39,7 @@ from charterer.domain.steps import (
     PruneFolded,
     RecordOffer,
     RecordOrphan,
+    RecordUses,
     Refresh,
     Reopen,
     SetFinalizer,
@@ -236,6 +237,8 @@ class World(Objects):
                 rental = self._fresh(step.rental, decided)
                 because = rental.released_because or step.because
                 self.write(rental, phase=RentalPhase.DRAINING, released_because=because, released=self.now())
+            case RecordUses():
+                self.write(self._fresh(step.rental, decided), uses=step.uses, uses_since=step.since)
             case MarkEnded():
                 self._end(self._fresh(step.rental, decided), step)
             case CloseUnfulfilled():

@@ -5,21 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 from charterer.domain.ids import RentalId
-from charterer.domain.job import RunOutcome, RunRecord
+from charterer.domain.job import Job, RunOutcome, RunRecord
 from charterer.domain.jobs.job_cost import costed, job_cost
 from charterer.domain.money import Money, Price
-from charterer.domain.pool import PriceSegment
-from charterer.domain.rental import Gang, RentalPhase
+from charterer.domain.pool import Pool, PriceSegment
+from charterer.domain.rental import Gang, Rental, RentalPhase
+from charterer.domain.snapshot import Node
+from charterer.domain.time import Instant
 from charterer.ledger.attribution import (
     ENDING,
     IDLE,
     INCOMPLETE_GANG,
     OPENING,
     STARTING,
-    apportion,
     attribute,
-    holdings,
 )
+from charterer.ledger.shares import apportion
+from charterer.lifecycle.uses import held_by
 from tests.factory import (
     MARCH,
     T0,
@@ -33,11 +35,16 @@ from tests.factory import (
     pool,
     rental,
     snapshot,
+    with_uses,
 )
 
 FOUR_A_SECOND = Price.parse("14400")
 """One dollar a second for each of a node's four GPUs."""
 NODE = rental(machine=instance(segments=(PriceSegment(T0, FOUR_A_SECOND),), billing_minimum_seconds=0), ready=at(100))
+
+
+def spent_on(*objects: Rental | Node | Pool | Job, now: Instant) -> dict[str, Money]:
+    return dict(attribute(budget(), with_uses(snapshot(*objects, now=now))))
 
 
 def record(number: int, since: float, until: float, gpus: int = 4) -> RunRecord:
@@ -47,7 +54,7 @@ def record(number: int, since: float, until: float, gpus: int = 4) -> RunRecord:
 
 def test_a_node_starts_then_serves_jobs_then_is_idle() -> None:
     trained = job(records=(record(1, 100, 200, gpus=3),))
-    found = dict(attribute(budget(), snapshot(NODE, trained, now=at(300))))
+    found = spent_on(NODE, trained, now=at(300))
     assert found == {
         STARTING: Money.parse("400"),
         "research/sft": Money.parse("300"),
@@ -58,27 +65,27 @@ def test_a_node_starts_then_serves_jobs_then_is_idle() -> None:
 def test_a_released_node_is_ending_from_its_last_job_on() -> None:
     released = replace(NODE, phase=RentalPhase.DRAINING, released_because="idle")
     trained = job(records=(record(1, 150, 200),))
-    found = dict(attribute(budget(), snapshot(released, trained, now=at(300))))
+    found = spent_on(released, trained, now=at(300))
     assert found[IDLE] == Money.parse("200")
     assert found[ENDING] == Money.parse("400")
 
 
 def test_a_node_that_died_was_idle_and_one_that_was_released_was_ending() -> None:
     over = replace(NODE, phase=RentalPhase.ENDED, ended=at(200), cost=Money.parse("800"))
-    assert dict(attribute(budget(), snapshot(over, now=at(300))))[IDLE] == Money.parse("400")
+    assert spent_on(over, now=at(300))[IDLE] == Money.parse("400")
     released = replace(over, released_because="idle")
-    assert dict(attribute(budget(), snapshot(released, now=at(300))))[ENDING] == Money.parse("400")
+    assert spent_on(released, now=at(300))[ENDING] == Money.parse("400")
 
 
 def test_nodes_of_an_incomplete_gang_were_paid_for_in_vain_until_a_job_holds_them() -> None:
     """Also after they are released for that reason; a machine of another job's complete gang is not one of them."""
     gang = Gang("sft-1", job().id, "research/sft", 2)
     came = replace(NODE, gang=gang)
-    assert dict(attribute(budget(), snapshot(came, job(), now=at(300)))) == {INCOMPLETE_GANG: Money.parse("1200")}
+    assert spent_on(came, job(), now=at(300)) == {INCOMPLETE_GANG: Money.parse("1200")}
     released = replace(came, phase=RentalPhase.DRAINING, released_because="IncompleteGang")
-    assert dict(attribute(budget(), snapshot(released, now=at(300)))) == {INCOMPLETE_GANG: Money.parse("1200")}
+    assert spent_on(released, now=at(300)) == {INCOMPLETE_GANG: Money.parse("1200")}
     other = job("other", records=(record(1, 150, 200),))
-    found = dict(attribute(budget(), snapshot(came, job(), other, now=at(300))))
+    found = spent_on(came, job(), other, now=at(300))
     assert found == {
         INCOMPLETE_GANG: Money.parse("600"),
         "research/other": Money.parse("200"),
@@ -90,25 +97,25 @@ def test_nodes_of_a_gang_that_was_complete_once_are_starting_and_idle() -> None:
     gang = Gang("sft-1", job().id, "research/sft", 2)
     came = replace(NODE, gang=gang)
     second = replace(NODE, id=RentalId("a100-2"), uid="2", gang=gang)
-    both = dict(attribute(budget(), snapshot(came, second, job(), now=at(300))))
+    both = spent_on(came, second, job(), now=at(300))
     assert both == {STARTING: Money.parse("800"), IDLE: Money.parse("1600")}
     trained = job(records=(record(1, 100, 200),))
-    later = dict(attribute(budget(), snapshot(came, trained, now=at(300))))
+    later = spent_on(came, trained, now=at(300))
     assert later == {STARTING: Money.parse("400"), "research/sft": Money.parse("400"), IDLE: Money.parse("400")}
 
 
 def test_a_pool_that_is_not_yet_discovered_leaves_the_gpus_to_its_node() -> None:
     trained = job(records=(record(1, 100, 200, gpus=1),))
-    found = dict(attribute(budget(), snapshot(NODE, node(gpus=4), pool(offering=None), trained, now=at(200))))
+    found = spent_on(NODE, node(gpus=4), pool(offering=None), trained, now=at(200))
     assert found["research/sft"] == Money.parse("100")
-    unknown = dict(attribute(budget(), snapshot(NODE, pool(offering=None), trained, now=at(200))))
+    unknown = spent_on(NODE, pool(offering=None), trained, now=at(200))
     assert unknown["research/sft"] == Money.parse("800")
 
 
 def test_each_moment_counts_at_its_own_price() -> None:
     dearer = replace(NODE, segments=(*NODE.segments, PriceSegment(at(200), Price.parse("28800"))))
     trained = job(records=(record(1, 200, 300),))
-    found = dict(attribute(budget(), snapshot(dearer, trained, now=at(300))))
+    found = spent_on(dearer, trained, now=at(300))
     assert found["research/sft"] == Money.parse("800")
     assert found[STARTING] == Money.parse("400")
 
@@ -120,9 +127,9 @@ def test_rentals_that_are_gone_and_the_opening_spend_are_named() -> None:
 
 def test_a_run_that_replaces_another_begins_when_that_has_ended() -> None:
     moved = job(records=(record(1, 100, 180),), allocation=allocation("a100-2", run=2, since=at(150)))
-    assert [(held.rental, held.start, held.end) for held in holdings(moved, at(200))] == [
+    assert [(rental, use.since, use.until) for rental, use in held_by(moved, (), users=False)] == [
         ("a100-1", at(100), at(180)),
-        ("a100-2", at(180), at(200)),
+        ("a100-2", at(180), None),
     ]
 
 

@@ -33,6 +33,7 @@ from tests.factory import (
     rental,
     snapshot,
     survey,
+    with_uses,
 )
 
 DOLLAR_A_SECOND = Price.parse("3600")
@@ -40,7 +41,7 @@ NODE = rental(machine=instance(segments=(PriceSegment(T0, DOLLAR_A_SECOND),), bi
 
 
 def next_step(*objects: Rental | Job, books: Balance, now: Instant) -> BudgetStep | Wait | None:
-    return budget_step(TEAM, LifecycleView.of(snapshot(budget(balance=books), *objects, now=now)))
+    return budget_step(TEAM, LifecycleView.of(with_uses(snapshot(budget(balance=books), *objects, now=now))))
 
 
 def added(*objects: Rental | Job, books: Balance, now: Instant) -> Balance:

@@ -14,7 +14,7 @@ from charterer.domain.steps import AskCloud, RentalStep, Terminate, Wait
 from charterer.lifecycle.pool import pool_step
 from charterer.lifecycle.rental import may_terminate, rental_step
 from charterer.lifecycle.view import LifecycleView
-from tests.factory import POOL, allocation, at, instance, job, node, pod, rental, run, snapshot, survey
+from tests.factory import POOL, allocation, at, instance, job, node, pod, rental, run, snapshot, survey, with_uses
 
 MACHINE = instance()
 RELEASED = rental(machine=MACHINE, phase=RentalPhase.DRAINING, released=at(1000))
@@ -28,7 +28,7 @@ def seen(now: float, *things: Node | Job, one: Rental = RELEASED) -> Snapshot:
 
 
 def step(now: float, *things: Node | Job, one: Rental = RELEASED) -> RentalStep | Wait | None:
-    return rental_step(one.id, LifecycleView.of(seen(now, *things, one=one)))
+    return rental_step(one.id, LifecycleView.of(with_uses(seen(now, *things, one=one))))
 
 
 def test_pods_of_others_are_asked_to_leave_at_once_and_keep_a_machine_for_ten_minutes() -> None:

@@ -12,7 +12,22 @@ from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Orphan
 from charterer.domain.steps import CreateService, LabelNode, MarkReady, StopOrphan, Wait
 from charterer.lifecycle import next_steps
-from tests.factory import T0, allocation, at, balance, budget, instance, job, node, pod, rental, run, snapshot, survey
+from tests.factory import (
+    T0,
+    allocation,
+    at,
+    balance,
+    budget,
+    instance,
+    job,
+    node,
+    pod,
+    rental,
+    run,
+    snapshot,
+    survey,
+    with_uses,
+)
 
 
 def test_every_object_has_at_most_one_step_or_wait_under_its_own_key() -> None:
@@ -83,7 +98,7 @@ def test_work_grows_in_proportion_to_the_cluster() -> None:
             ]
         _Counted.reads = 0
         books = budget(balance=balance(costs=Costs(through=at(600))))
-        steps, _ = next_steps(snapshot(books, survey(*machines), *things))
+        steps, _ = next_steps(with_uses(snapshot(books, survey(*machines), *things)))
         assert not steps
         return _Counted.reads
 

@@ -52,6 +52,7 @@ from tests.factory import (
     run,
     snapshot,
     survey,
+    with_uses,
 )
 
 MACHINE = instance()
@@ -67,7 +68,7 @@ LONG_AFTER = survey(asked=300 + LISTED + 5, target=0)
 
 
 def step(snapshot: Snapshot, rental: Rental = READY) -> RentalStep | Wait | None:
-    return rental_step(rental.id, LifecycleView.of(snapshot))
+    return rental_step(rental.id, LifecycleView.of(with_uses(snapshot)))
 
 
 def past(number: int = 1) -> RunRecord:

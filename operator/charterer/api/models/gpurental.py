@@ -24,9 +24,11 @@ from charterer.api.models.base import (
     rules,
 )
 from charterer.api.models.clouds.choice import ONE_CLOUD, CloudChoice
+from charterer.api.models.rental_use import RecordedStatus, UseStatus
 from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.pool import CapacityType, PriceSegment
 from charterer.domain.rental import SEGMENTS_KEPT, Gang, Rental, RentalPhase
+from charterer.domain.spending.use import USES_KEPT
 
 _ORDER = "{" + ", ".join(f"'{phase}': {place}" for place, phase in enumerate(RentalPhase)) + "}"
 
@@ -112,6 +114,9 @@ class GPURentalSpec(CloudChoice):
             released=record.released_at or meta.deleted,
             held_by=record.held_by,
             gang=None if self.gang is None else self.gang.to_domain(),
+            uses=tuple([use.to_domain() for use in record.uses]),
+            uses_since=record.uses_since,
+            recorded=None if record.recorded is None else record.recorded.to_domain(),
         )
 
 
@@ -169,6 +174,12 @@ class GPURentalRecord(ApiModel):
     """When it was decided to end the rental."""
     held_by: Message = ""
     """Pods of others that live on the node and keep it from being ended for now."""
+    uses: Annotated[tuple[UseStatus, ...], Field(max_length=USES_KEPT, json_schema_extra=ATOMIC)] = ()
+    """The runs that held GPUs of the node, in the order in which they got them."""
+    uses_since: Time | None = None
+    """Uses that ended before this are not listed any more. Absent: all are."""
+    recorded: RecordedStatus | None = None
+    """How much of the cost is in the record of costs. Absent: nothing yet, or there is no such record."""
 
     @classmethod
     def from_domain(cls, rental: Rental) -> Self:
@@ -189,6 +200,9 @@ class GPURentalRecord(ApiModel):
             released_because=rental.released_because,
             released_at=rental.released,
             held_by=rental.held_by,
+            uses=tuple([UseStatus.from_domain(use) for use in rental.uses]),
+            uses_since=rental.uses_since,
+            recorded=None if rental.recorded is None else RecordedStatus.from_domain(rental.recorded),
         )
 
 

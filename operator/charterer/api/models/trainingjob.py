@@ -24,7 +24,7 @@ from charterer.api.models.base import (
 from charterer.api.models.gpus.parts import SharedGpuSpec
 from charterer.api.models.jobs.interactive_spec import InteractiveSpec
 from charterer.api.models.trainingjob_status import TrainingJobRecord, TrainingJobStatus
-from charterer.api.names import GPU_RESOURCE, MIG_PROFILE
+from charterer.api.names import ANNOTATION_CREATED_BY, GPU_RESOURCE, MIG_PROFILE
 from charterer.api.template import (
     MOST_GPUS,
     TEMPLATE_SCHEMA,
@@ -313,6 +313,8 @@ class TrainingJobSpec(ApiModel):
             stretches=tuple(stretch.to_domain() for stretch in record.stretches),
             interactive=None if self.interactive is None else self.interactive.to_domain(record.interactive),
             variants=tuple([variant.to_domain(class_id, widths) for variant in self.variants]),
+            labels=meta.labels,
+            user=meta.annotations.get(ANNOTATION_CREATED_BY, ""),
         )
         variables = (
             "" if problem else misleading_variables(self.template, in_place=self.resize_policy is ResizePolicy.IN_PLACE)

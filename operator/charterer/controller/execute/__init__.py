@@ -6,8 +6,17 @@ fails, the outcome is STALE and the next turn decides anew. Answers go into the 
 
 from charterer.controller.execute.cloud_writer import CloudWriter
 from charterer.controller.execute.context import ExecutionContext
+from charterer.controller.execute.cost_writer import CostWriter
 from charterer.controller.execute.decided import DecidedObjects, Stale
 from charterer.controller.execute.executor import ClusterExecutor
 from charterer.controller.execute.object_writer import ObjectWriter
 
-__all__ = ["CloudWriter", "ClusterExecutor", "DecidedObjects", "ExecutionContext", "ObjectWriter", "Stale"]
+__all__ = [
+    "CloudWriter",
+    "ClusterExecutor",
+    "CostWriter",
+    "DecidedObjects",
+    "ExecutionContext",
+    "ObjectWriter",
+    "Stale",
+]

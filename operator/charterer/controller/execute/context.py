@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from charterer.cluster.client import Client
 from charterer.controller.execute.cloud_writer import CloudWriter
+from charterer.controller.execute.cost_writer import CostWriter
 from charterer.controller.execute.decided import DecidedObjects
 from charterer.controller.execute.object_writer import ObjectWriter
 from charterer.controller.outcome import ActionOutcome
@@ -19,7 +20,8 @@ from charterer.workloads import RunEnvironment, Workload
 
 @dataclass(frozen=True, slots=True)
 class ExecutionContext:
-    """``client`` is for uncached reads before a mutation; writes go through ``objects`` and ``clouds``.
+    """``client`` is for uncached reads before a mutation; writes go through ``objects``, ``clouds`` and
+    ``costs``.
 
     ``unwritten`` is told of a job whose record the API server refuses. ``ledger`` is held while a balance is written:
     several rentals often end together, and each write must be made from the balance that the one before it left.
@@ -30,6 +32,7 @@ class ExecutionContext:
     decided: DecidedObjects
     objects: ObjectWriter
     clouds: CloudWriter
+    costs: CostWriter
     client: Client
     workload: Workload
     environment: RunEnvironment

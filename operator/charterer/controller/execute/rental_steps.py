@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import reduce
 
 from charterer.api import manifests, names
 from charterer.cluster import kinds
-from charterer.cluster.errors import AlreadyExists
+from charterer.cluster.errors import AlreadyExists, Conflict, NotFound
 from charterer.cluster.paths import GPU_RENTALS
 from charterer.cluster.store import ObjectKey
 from charterer.controller.execute.context import ExecutionContext, Handler
@@ -37,8 +38,11 @@ from charterer.domain.steps import (
     MarkReady,
     OpenPeriod,
     PruneFolded,
+    RecordCosts,
+    RecordedPart,
     RecordOffer,
     RecordOrphan,
+    RecordUses,
     Refresh,
     Reopen,
     SetFinalizer,
@@ -211,6 +215,13 @@ async def mark_ended(context: ExecutionContext, step: MarkEnded) -> ActionOutcom
     return ActionOutcome.DONE
 
 
+async def record_uses(context: ExecutionContext, step: RecordUses) -> ActionOutcome:
+    """Record who held the rental's GPUs."""
+    rental = context.decided.rental(step.rental)
+    await context.objects.record_rental(replace(rental, uses=step.uses, uses_since=step.since))
+    return ActionOutcome.DONE
+
+
 async def forget(context: ExecutionContext, step: Forget) -> ActionOutcome:
     """Delete the object; once it is being deleted, the step is named again and removes the finalizer."""
     rental = context.decided.rental(step.rental)
@@ -261,6 +272,28 @@ async def count_jobs(context: ExecutionContext, step: CountJobs) -> ActionOutcom
 async def add_costs(context: ExecutionContext, step: AddCosts) -> ActionOutcome:
     """Add what was spent to the costs by cause."""
     return await _record(context, step.budget, lambda before: costs.apply_costs(_opened(before), step))
+
+
+async def record_costs(context: ExecutionContext, step: RecordCosts) -> ActionOutcome:
+    """Write the file, and then onto each rental what of it is on record, unless it has changed meanwhile."""
+    await context.costs.write([row for part in step.parts for row in part.rows])
+    marked = await asyncio.gather(*(_mark_recorded(context, part) for part in step.parts), return_exceptions=True)
+    for failed in marked:
+        if isinstance(failed, BaseException):
+            raise failed
+    return ActionOutcome.DONE if all(marked) else ActionOutcome.STALE
+
+
+async def _mark_recorded(context: ExecutionContext, part: RecordedPart) -> bool:
+    """Whether the rental was still the one that the part was made from: then no other version of the part counts."""
+    try:
+        rental = context.decided.rental(part.rental)
+        if rental.resource_version != part.version:
+            return False
+        await context.objects.record_rental(replace(rental, recorded=part.after))
+    except (Stale, Conflict, NotFound):
+        return False
+    return True
 
 
 async def prune_folded(context: ExecutionContext, step: PruneFolded) -> ActionOutcome:
@@ -315,11 +348,13 @@ RENTAL_HANDLERS: Mapping[type, Handler] = {
     MarkMissing: mark_missing,
     MarkDraining: mark_draining,
     MarkEnded: mark_ended,
+    RecordUses: record_uses,
     Fold: fold,
     Forget: forget,
     OpenPeriod: open_period,
     CountJobs: count_jobs,
     AddCosts: add_costs,
+    RecordCosts: record_costs,
     PruneFolded: prune_folded,
     SetFinalizer: set_finalizer,
 }

@@ -20,6 +20,7 @@ from charterer.domain.rental import Rental
 from charterer.domain.reports.bottleneck import Findings
 from charterer.domain.reports.progress import Progress
 from charterer.domain.snapshot import NO_LIMITS, Node, OperatorLimits, Stop
+from charterer.domain.spending.use import NO_RECORDING, CostRecording
 from charterer.workloads import INDEXED_JOB
 
 
@@ -32,6 +33,7 @@ class ClusterState:
     ``findings``: what holds runs up. ``departed``: pods that had ended when they were told to, and are gone,
     by uid. ``warnings``: the last Warning Event about a run that takes long to start, by the uid of its object.
     ``stop``: how the operator is stopped; ``limits``: its own. ``published_gpus``: what DRA drivers publish of nodes.
+    ``cost_recording``: the record of costs.
     """
 
     jobs: Mapping[ObjectKey, DecodedJob]
@@ -56,6 +58,7 @@ class ClusterState:
     pool_sets: Mapping[ObjectKey, PoolSet] = field(default_factory=dict)
     findings: Findings = field(default_factory=Findings)
     published_gpus: Mapping[ObjectKey, PublishedGpus] = field(default_factory=dict)
+    cost_recording: CostRecording = NO_RECORDING
 
 
 def cluster_state(
@@ -69,6 +72,7 @@ def cluster_state(
     findings: Findings,
     namespace: str = "",
     limits: OperatorLimits = NO_LIMITS,
+    cost_recording: CostRecording = NO_RECORDING,
 ) -> ClusterState:
     """The store as it is now, with the rest as given; ``namespace`` is the operator's."""
     view = store.view
@@ -94,6 +98,7 @@ def cluster_state(
         pool_sets=view(kinds.GPU_POOL_SETS).objects,
         findings=findings,
         published_gpus=view(kinds.RESOURCE_SLICES).objects,
+        cost_recording=cost_recording,
     )
     return stopped_in(state, namespace)
 

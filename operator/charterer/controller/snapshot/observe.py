@@ -106,6 +106,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         pool_sets=memo(pool_sets_by_id, state.pool_sets),
         declared_pools=memo(pools_by_id, state.pools),
         slow_nodes=state.findings.slow_nodes,
+        cost_recording=state.cost_recording,
     )
 
 

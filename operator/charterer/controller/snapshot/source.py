@@ -16,6 +16,7 @@ from charterer.domain.job import Job
 from charterer.domain.reports.bottleneck import Findings
 from charterer.domain.reports.progress import Progress
 from charterer.domain.snapshot import OperatorLimits, Snapshot
+from charterer.domain.spending.use import CostRecording
 from charterer.domain.time import Instant
 from charterer.incremental import Memo
 from charterer.server.progress import ProgressBoard
@@ -24,7 +25,8 @@ from charterer.server.progress import ProgressBoard
 class SnapshotSource:
     """``observe`` makes a snapshot; ``last`` is the one that the present turn is decided on.
 
-    ``findings``: what holds runs up. ``namespace``: the operator's own, whose annotation stops it.
+    ``findings``: what holds runs up. ``recording``: the record of costs. ``namespace``: the operator's own, whose
+    annotation stops it.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class SnapshotSource:
         board: ProgressBoard,
         warnings: RunWarnings,
         findings: Callable[[], Findings],
+        recording: Callable[[], CostRecording],
         now: Callable[[], Instant],
         namespace: str,
         limits: OperatorLimits,
@@ -45,6 +48,7 @@ class SnapshotSource:
         self._board = board
         self._warnings = warnings
         self._findings = findings
+        self._recording = recording
         self._now = now
         self._namespace = namespace
         self._limits = limits
@@ -71,6 +75,7 @@ class SnapshotSource:
             findings=self._findings(),
             namespace=self._namespace,
             limits=self._limits,
+            cost_recording=self._recording(),
         )
         self._last = observe(state, self._now(), self._memo)
         return self._last

@@ -1,6 +1,6 @@
 """A row of the record of costs: what one rental cost for one purpose in a part of one day.
 
-The rows of a rental add up to its cost to the micro-dollar. They are written before its object is deleted, and are never
+The rows of a rental add up to its cost to the micro-dollar. They are written before its object is deleted, and never
 changed: what turns out wrong afterwards is made up for by a row of its own (``correction``).
 """
 

@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from charterer.domain.steps.budget_steps import AddCosts, BudgetStep, CountedJob, CountJobs, OpenPeriod, PruneFolded
+from charterer.domain.steps.budget_steps import (
+    AddCosts,
+    BudgetStep,
+    CostRecordStep,
+    CountedJob,
+    CountJobs,
+    OpenPeriod,
+    PruneFolded,
+    RecordCosts,
+    RecordedPart,
+)
 from charterer.domain.steps.pool_set_steps import CreatePool, DeletePool, EditPool, PoolSetStep
 from charterer.domain.steps.pool_steps import (
     Adopt,
@@ -33,6 +43,7 @@ from charterer.domain.steps.rental_steps import (
     MarkEnded,
     MarkMissing,
     MarkReady,
+    RecordUses,
     Refresh,
     RentalStep,
     Terminate,
@@ -64,6 +75,7 @@ __all__ = [
     "CloseUnfulfilled",
     "Cool",
     "Cordon",
+    "CostRecordStep",
     "CountJobs",
     "CountLifetime",
     "CountedJob",
@@ -89,10 +101,13 @@ __all__ = [
     "PoolSetStep",
     "PoolStep",
     "PruneFolded",
+    "RecordCosts",
     "RecordGroup",
     "RecordOffer",
     "RecordOrphan",
     "RecordRun",
+    "RecordUses",
+    "RecordedPart",
     "Refresh",
     "RentalStep",
     "Reopen",
@@ -134,4 +149,4 @@ class SetFinalizer:
 
 GuardStep = SetFinalizer
 
-Step = PoolStep | PoolSetStep | RentalStep | BudgetStep | RunStep | GuardStep
+Step = PoolStep | PoolSetStep | RentalStep | BudgetStep | CostRecordStep | RunStep | GuardStep

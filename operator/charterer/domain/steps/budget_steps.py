@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from charterer.domain.budget import Costs
-from charterer.domain.ids import BudgetId, ClassId
+from charterer.domain.ids import BudgetId, ClassId, RentalId
 from charterer.domain.money import ZERO, Money
+from charterer.domain.spending.cost_row import CostRow
+from charterer.domain.spending.use import Recorded
 from charterer.domain.time import Instant
 
 
@@ -71,4 +73,26 @@ class PruneFolded:
     rental_uids: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedPart:
+    """A part of a rental's cost, made from the GPURental of that ``version``, and what is on record ``after`` it."""
+
+    rental: RentalId
+    version: str
+    rows: tuple[CostRow, ...]
+    after: Recorded
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCosts:
+    """Write the rows of many rentals into the record of costs, and then onto each rental that they are there.
+
+    A rental that has changed meanwhile is left out: its part is made anew, and the later version counts.
+    """
+
+    budget: BudgetId
+    parts: tuple[RecordedPart, ...]
+
+
+CostRecordStep = RecordCosts
 BudgetStep = OpenPeriod | CountJobs | AddCosts | PruneFolded

@@ -8,6 +8,7 @@ from charterer.domain.ids import BudgetId, NodeName, PoolId, RentalId
 from charterer.domain.job import Pod
 from charterer.domain.money import Money
 from charterer.domain.pool import Instance
+from charterer.domain.spending.use import Use
 from charterer.domain.time import Instant
 
 
@@ -108,6 +109,15 @@ class MarkEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordUses:
+    """Record who held the rental's GPUs: all ``uses`` that are kept, and since when these are all (``since``)."""
+
+    rental: RentalId
+    uses: tuple[Use, ...]
+    since: Instant | None
+
+
+@dataclass(frozen=True, slots=True)
 class Fold:
     """One conditional write of the budget: add the amounts and the rental's uid (``ledger.balance.apply_fold``).
 
@@ -141,6 +151,7 @@ RentalStep = (
     | MarkMissing
     | MarkDraining
     | MarkEnded
+    | RecordUses
     | Fold
     | Forget
 )

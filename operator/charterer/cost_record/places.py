@@ -1,0 +1,26 @@
+"""What a place for a record of costs can do, and why it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class RecordUnavailable(Exception):
+    """The record cannot be written or read; the message is a sentence with place, cause and what to do."""
+
+
+class RecordPlace(Protocol):
+    """Files below a place, by names with slashes. All methods block, and raise RecordUnavailable."""
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file, which nobody ever sees in part. What a file of that name has is the same content."""
+
+    def read(self, name: str) -> bytes:
+        """The content of a file."""
+
+    def folders(self, name: str) -> Sequence[str]:
+        """The names of the folders in a folder (the empty name: the place itself); none if there is no such folder."""
+
+    def files(self, name: str) -> Sequence[str]:
+        """The names of the files in a folder, each with the folder's; none if there is no such folder."""

@@ -1,0 +1,146 @@
+"""The rows that a rental adds to the record of costs: part by part, each within one day of the budget's time zone.
+
+A part is what is recorded at once: from where the record of the rental ends to the end of that day, or to the rental's
+own end. The rows of all parts add up to the rental's cost to the micro-dollar. What a day costs is what had accrued at
+its end, less what had at its beginning (``billing.accrued``), as the budget's periods are cut. Where that is negative,
+since a price fell within a billing minimum, and where what was recorded before turns out wrong, a row of its own makes
+up for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from charterer.domain.billing import accrued
+from charterer.domain.budget import Budget, Cause
+from charterer.domain.money import ZERO, Money, total
+from charterer.domain.pool import Pool
+from charterer.domain.rental import Rental
+from charterer.domain.spending.cost_row import CostRow, Machine
+from charterer.domain.spending.use import Recorded
+from charterer.domain.time import Instant, instant, moment
+from charterer.ledger.shares import shares
+
+_MICROS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The next part of a rental's cost: [start, end), which may be empty, and what is on record after it."""
+
+    start: Instant
+    end: Instant
+    after: Recorded
+
+
+def day_bounds(time_zone: str, at: Instant) -> tuple[Instant, Instant]:
+    """The day of ``time_zone`` that holds ``at``: its first instant and that of the day after it.
+
+    Where a clock change hides or repeats midnight, days begin as months do (``period.period_bounds``), so that each day
+    lies in one month.
+    """
+    zone = ZoneInfo(time_zone)
+    day = moment(at).astimezone(zone).toordinal()
+    if at >= _midnight(zone, day + 1):
+        day += 1
+    return _midnight(zone, day), _midnight(zone, day + 1)
+
+
+def _midnight(zone: ZoneInfo, ordinal: int) -> Instant:
+    return instant(datetime.fromordinal(ordinal).replace(tzinfo=zone))
+
+
+def next_part(rental: Rental, time_zone: str) -> Part | None:
+    """The part that is to be recorded next, once it is over; None if all of an ended rental's cost is on record.
+
+    A rental that is not launched has cost nothing yet.
+    """
+    done, cost = rental.recorded, rental.cost
+    start = rental.launched if done is None else done.through
+    if rental.ended is not None and rental.launched is None:  # a machine of which nothing was ever read
+        first = rental.named or rental.created
+        start = max(first, day_bounds(time_zone, rental.ended)[0]) if done is None else done.through
+        start = min(start, rental.ended)
+    if start is None or (rental.ended is not None and cost is not None and _all_on_record(done, rental.ended, cost)):
+        return None
+    end = day_bounds(time_zone, start)[1]
+    if rental.ended is not None:
+        end = max(min(end, rental.ended), start)
+    return Part(start, end, Recorded(end, accrued(rental, end), 1 if done is None else done.parts + 1))
+
+
+def _all_on_record(done: Recorded | None, ended: Instant, cost: Money) -> bool:
+    if done is None:
+        return cost == ZERO
+    return done.through >= ended and done.cost == cost
+
+
+def rows(part: Part, rental: Rental, budget: Budget, pool: Pool | None, gpus: int, *, in_vain: bool) -> list[CostRow]:
+    """The rows of the part; they add up to what ``part.after`` adds to the cost on record.
+
+    ``pool``: the rental's, None if it is gone. ``gpus``: of its node. ``in_vain``: it is of an incomplete gang.
+    """
+    on_record, had_cost = (
+        (ZERO, ZERO) if rental.recorded is None else (rental.recorded.cost, accrued(rental, part.start))
+    )
+    amount = part.after.cost - had_cost
+    parts = shares(rental, gpus, part.start, part.end, max(amount, ZERO), in_vain=in_vain)
+    found = [
+        CostRow(
+            budget=budget.id,
+            budget_uid=budget.uid,
+            time_zone=budget.time_zone,
+            rental=rental.id,
+            rental_uid=rental.uid,
+            pool=rental.pool,
+            machine=_machine(rental, pool),
+            start=share.first,
+            end=share.last,
+            cause=purpose.cause,
+            payer=share.payer,
+            gpu_seconds=(share.gpu_micros + _MICROS // 2) // _MICROS,
+            hourly=_hourly(rental, share.first, share.last),
+            cost=share.cost,
+            part=part.after.parts - 1,
+            version=int(rental.resource_version),
+        )
+        for purpose, share in parts.items()
+    ]
+    corrections = total((had_cost - on_record, min(amount, ZERO)))
+    if corrections != ZERO:
+        wrong = {"start": part.start, "end": part.start, "cause": Cause.IDLE, "payer": None, "gpu_seconds": 0}
+        found.append(replace(found[0], **wrong, cost=corrections, correction=True))
+    return [row for row in found if row.cost != ZERO or row.gpu_seconds]
+
+
+def _machine(rental: Rental, pool: Pool | None) -> Machine:
+    cloud, offering = rental.cloud, None if pool is None else pool.offering
+    return Machine(
+        cloud=cloud.vendor,
+        account=cloud.billed_account,
+        region=cloud.billed_region,
+        zone="" if offering is None else offering.zone,
+        instance=rental.instance or "",
+        instance_type="" if offering is None else offering.instance_type,
+        gpu_type="" if offering is None else offering.gpu_type,
+        gpus=0 if offering is None else offering.machine_gpus,
+        capacity_type=rental.capacity_type.value,
+    )
+
+
+def _hourly(rental: Rental, start: Instant, end: Instant) -> Money:
+    """The price of the machine in [start, end), its average where it changed; rounded to the micro-dollar."""
+    segments = [segment for segment in rental.segments if segment.since < end]
+    if not segments:
+        return Money(rental.price.micros_per_hour if not rental.segments else rental.segments[0].price.micros_per_hour)
+    ends = [*(segment.since for segment in segments[1:]), end]
+    weighed = [
+        (max(until - max(segment.since, start), 0), segment.price.micros_per_hour)
+        for segment, until in zip(segments, ends, strict=True)
+    ]
+    lasted = sum(span for span, _ in weighed)
+    if not lasted:
+        return Money(segments[-1].price.micros_per_hour)
+    return Money((sum(span * price for span, price in weighed) + lasted // 2) // lasted)

@@ -1,0 +1,102 @@
+"""Who held a rental's GPUs: what the jobs say of it goes onto the rental, where it outlives them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from charterer.domain.ids import JobId, RentalId
+from charterer.domain.job import Allocation, Job, RunRecord
+from charterer.domain.jobs.job_cost import spans
+from charterer.domain.rental import Rental
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.spending.cost_row import Payer
+from charterer.domain.spending.use import USES_KEPT, Use
+from charterer.domain.time import LAST, Instant
+
+Held = tuple[tuple[RentalId, Use], ...]
+"""The uses of one job, each with its rental."""
+
+
+def held_by(job: Job, labels: Sequence[str], users: bool) -> Held:
+    """The GPUs that the job's runs held and hold, as far as its own record goes back.
+
+    ``labels``: keys of those that are recorded; ``users``: whether it is who created the job.
+    A run that was resized in place has its present shape only, since its last change: what it had before is on the
+    rentals already.
+    """
+    return tuple(
+        [
+            (rental, Use(_payer(job, run, labels, users), gpus, start, None if end == LAST else end))
+            for run, start, end in spans(job, LAST)
+            for rental, gpus in _gpus(job, run).items()
+        ]
+    )
+
+
+def _gpus(job: Job, run: RunRecord | Allocation) -> Mapping[RentalId, int]:
+    gpus: dict[RentalId, int] = defaultdict(int)
+    for place in job.trusted(run) if isinstance(run, Allocation) else run.placements:
+        gpus[place.rental] += place.gpus
+    return gpus
+
+
+def _payer(job: Job, run: RunRecord | Allocation, labels: Sequence[str], users: bool) -> Payer:
+    variant = job.variant(run.option.variant)
+    job_class = job.class_id if variant is None else variant.class_id
+    number = run.number if isinstance(run, RunRecord) else run.run
+    kept = {key: job.labels[key] for key in labels if key in job.labels}
+    user = job.user if users else ""
+    return Payer(job.namespace, job.name, job.id, number, str(job_class.counted_in), user, kept)
+
+
+def by_rental(held: Mapping[JobId, Held]) -> Mapping[RentalId, Sequence[Use]]:
+    """The uses of all jobs, by their rentals."""
+    uses: dict[RentalId, list[Use]] = defaultdict(list)
+    for items in held.values():
+        for rental, use in items:
+            uses[rental].append(use)
+    return uses
+
+
+def uses_now(rental: Rental, held: Sequence[Use], snapshot: Snapshot) -> Rental:
+    """The rental with its uses as they are now; the same object if they are on record so.
+
+    ``held``: those that the jobs tell of. A use that no job tells of any more has ended: when the run got another
+    width, or else now. The payer stays as it was at the beginning.
+    """
+    told = {use.key: use for use in held}
+    uses = [
+        replace(use, until=told.pop(use.key).until if use.key in told else _ended(use, held, snapshot))
+        for use in rental.uses
+    ]
+    uses += [use for use in told.values() if use.until is None or use.until > _settled(rental)]
+    if tuple(uses) == rental.uses:
+        return rental
+    uses.sort(key=lambda use: (use.since, use.payer.job_uid))
+    excess = sorted((use for use in uses if use.until is not None), key=lambda use: use.until or 0)
+    dropped = excess[: max(len(uses) - USES_KEPT, 0)]
+    if not dropped:
+        return replace(rental, uses=tuple(uses))
+    gone = {use.key for use in dropped}
+    return replace(rental, uses=tuple([use for use in uses if use.key not in gone]), uses_since=dropped[-1].until)
+
+
+def _settled(rental: Rental) -> Instant:
+    """Up to when nothing is added any more: it is on record, or was dropped."""
+    return max(rental.uses_since or Instant(0), Instant(0) if rental.recorded is None else rental.recorded.through)
+
+
+def _ended(use: Use, held: Sequence[Use], snapshot: Snapshot) -> Instant | None:
+    """When a use ended of which no job tells any more; None as long as its job is there and cannot be read."""
+    if use.until is not None:
+        return use.until
+    later = [other.since for other in held if other.key[:2] == use.key[:2] and other.since > use.since]
+    if later:
+        return min(later)
+    name = (use.payer.namespace, use.payer.job)
+    unread = {(problem.namespace, problem.name) for problem in snapshot.problems if problem.kind == "TrainingJob"}
+    if name in unread and all((job.namespace, job.name) != name for job in snapshot.jobs.values()):
+        return None
+    return max(snapshot.now, use.since)
