@@ -38,8 +38,8 @@ CURRENCY: Final = "currency"
 class BillFormat:
     """A format. ``needed`` and ``optional``: column of the file by its name here; without a needed one nothing works.
 
-    Expressions are of DuckDB's SQL over columns named as here, all text. ``charge``: usage, purchase, credit, adjustment, tax or
-    skipped. ``amounts``: as in ``AMOUNTS``, of decimals with these names.
+    Expressions are of DuckDB's SQL over columns named as here, all text. ``charge``: usage, purchase, credit,
+    adjustment, tax or skipped. ``amounts``: as in ``AMOUNTS``, of decimals with these names.
     """
 
     name: str

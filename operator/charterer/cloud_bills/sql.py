@@ -136,7 +136,8 @@ def charged(format: BillFormat, files: Collection[int]) -> str:
     decimals = ", ".join(f"try_cast({name} AS {_DECIMAL}) AS {name}" for name in (*AMOUNTS, "reserved"))
     amounts = ", ".join(f"coalesce(CAST({format.amounts[name]} AS {_DECIMAL}), 0) AS {name}" for name in AMOUNTS)
     return f"""
-        WITH lines AS (SELECT * EXCLUDE (file, copies), sum(copies)::BIGINT AS copies FROM our_lines WHERE ours AND file IN ({", ".join(map(str, files))}) GROUP BY ALL),
+        WITH lines AS (SELECT * EXCLUDE (file, copies), sum(copies)::BIGINT AS copies FROM our_lines
+            WHERE ours AND file IN ({", ".join(map(str, files))}) GROUP BY ALL),
         kinds AS (SELECT *, {_KIND} AS kind, {format.committed} AS committed FROM lines),
         decimals AS (SELECT * REPLACE ({decimals}), {_TIMED} AS timed,
             {_credits("= 'c'")} AS commitment_credit, {_credits("<> 'c'")} AS credit FROM kinds),

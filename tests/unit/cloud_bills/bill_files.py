@@ -1,4 +1,4 @@
-"""Small files as clouds export them: columns and values as their vendors describe them (``charterer.cloud_bills.formats``)."""
+"""Small files as clouds export them, as their vendors describe them (sources: ``charterer.cloud_bills.formats``)."""
 
 from __future__ import annotations
 

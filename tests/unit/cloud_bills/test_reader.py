@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 
 import duckdb
@@ -44,7 +45,8 @@ def test_an_hour_of_a_machine_is_the_same_line_whoever_writes_it(
 ) -> None:
     (line,) = lines_of(tmp_path / name, [row], [machine])
     assert (line.vendor, line.resource, line.kind, line.charge) == (vendor, machine, LineKind.MACHINE, Charge.USAGE)
-    assert (line.seconds, line.gpu_seconds) == ((None, 8 * 3600) if vendor == "google" else (3600, None))
+    hour = Decimal(3600)
+    assert (line.seconds, line.gpu_seconds) == ((None, 8 * hour) if vendor == "google" else (hour, None))
     amount = dollars("16.000000000123")
     assert (line.listed, line.contracted, line.effective, line.billed) == (amount, amount, amount, amount)
     assert not line.committed
@@ -77,7 +79,8 @@ def test_lines_of_other_things_are_counted_and_left_out(tmp_path: Path) -> None:
         assert [line.resource for line in bills.lines()] == ["i-0abc"]
         assert bills.lines_read == 3
         assert bills.repeated.lines == 0
-        assert bills.covered == {"aws": [(parse_instant("2026-10-05T10:00:00Z"), parse_instant("2026-10-07T00:00:00Z"))]}
+        first, last = parse_instant("2026-10-05T10:00:00Z"), parse_instant("2026-10-07T00:00:00Z")
+        assert bills.covered == {"aws": [(first, last)]}
 
 
 @pytest.mark.parametrize(
@@ -107,7 +110,9 @@ def test_what_a_line_is_for_follows_from_its_meter(tmp_path: Path, row: Row, kin
 
 def test_a_savings_plan_pays_elsewhere_in_both_of_awss_formats(tmp_path: Path) -> None:
     of_focus = aws_focus("0", EffectiveCost="10", ContractedCost="16", ListCost="16", CommitmentDiscountId="arn:sp")
-    of_cur = cur("16", line_item_line_item_type="SavingsPlanCoveredUsage", savings_plan_savings_plan_effective_cost="10")
+    of_cur = cur(
+        "16", line_item_line_item_type="SavingsPlanCoveredUsage", savings_plan_savings_plan_effective_cost="10"
+    )
     taken_back = cur("-16", line_item_line_item_type="SavingsPlanNegation")
     (first,) = lines_of(tmp_path / "focus.csv", [of_focus], ["i-0abc"])
     (second,) = lines_of(tmp_path / "cur.csv", [of_cur, taken_back], ["i-0abc"])
@@ -148,7 +153,7 @@ def test_charges_that_are_none_for_use_are_told_apart(tmp_path: Path, category: 
 
 def test_lines_that_no_time_zone_divides_are_one(tmp_path: Path) -> None:
     days = [f"2026-10-{day:02}T00:00:00Z" for day in range(1, 32)] + ["2026-11-01T00:00:00Z"]
-    rows = [aws_focus("1", ChargePeriodStart=a, ChargePeriodEnd=b) for a, b in zip(days, days[1:], strict=False)]
+    rows = [aws_focus("1", ChargePeriodStart=a, ChargePeriodEnd=b) for a, b in pairwise(days)]
     found = lines_of(tmp_path / "bill.csv", rows, ["i-0abc"])
     assert [line.lines for line in found] == [1, 29, 1]
     assert sum(line.billed for line in found) == dollars("31")

@@ -22,7 +22,10 @@ def refusal(*paths: Path) -> str:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"BilledCost": "1e30"}, "column BilledCost '1e30': this is no amount: it should be a decimal number below 10^26"),
+        (
+            {"BilledCost": "1e30"},
+            "column BilledCost '1e30': this is no amount: it should be a decimal number below 10^26",
+        ),
         ({"BilledCost": "NaN"}, "column BilledCost 'NaN': this is no amount"),
         ({"ListCost": "Infinity"}, "column ListCost 'Infinity': this is no amount"),
         ({"EffectiveCost": "1.234,56"}, "column EffectiveCost '1.234,56': this is no amount"),
@@ -129,7 +132,7 @@ def test_a_zip_archive_is_not_taken_for_a_bill(tmp_path: Path) -> None:
     assert "this is a ZIP archive: unpack it first" in refusal(path)
 
 
-@pytest.mark.parametrize("name", ["it's *.csv", "[a].csv", "a\"b.csv"])
+@pytest.mark.parametrize("name", ["it's *.csv", "[a].csv", 'a"b.csv'])
 def test_any_name_of_a_file_will_do(tmp_path: Path, name: str) -> None:
     with open_bills([written(tmp_path / name, [aws_focus("1")])], ["i-0abc"]) as bills:
         assert len(list(bills.lines())) == 1

@@ -23,8 +23,8 @@ _EXACT: Final = Context(prec=60)
 class DifferenceCause(StrEnum):
     """A part of bill minus ledger.
 
-    ROUNDING: up to a second, and decimals below the micro-dollar. MINIMUM_CHARGE: a machine lasted less than a minute and
-    is billed for one. TIME: the bill has more time, or less. PRICE: the bill's price of an hour is another than the
+    ROUNDING: up to a second, and decimals below the micro-dollar. MINIMUM_CHARGE: a machine lasted less than a minute
+    and is billed for one. TIME: the bill has more time, or less. PRICE: the bill's price of an hour is another than the
     ledger's. PRICE_OR_TIME: the bill does not count hours, so these two cannot be told apart. DISCOUNT: the contract's
     prices against list prices. COMMITMENT: what a savings plan, reservation or commitment makes cheaper. PREPAID: what
     is paid for in the commitment's own lines, and not in the machine's. CREDIT, ADJUSTMENT, TAX: lines, or parts of

@@ -10,7 +10,6 @@ from itertools import pairwise
 
 from charterer.domain.money import ZERO, Money, total
 from charterer.domain.period import period_bounds
-from charterer.ledger.attribution import apportion
 from charterer.ledger.reconciliation.bill_line import BillLine, Picos
 from charterer.ledger.reconciliation.causes import BilledSums, DifferenceCause, causes_of
 from charterer.ledger.reconciliation.ledger_side import (
@@ -22,6 +21,7 @@ from charterer.ledger.reconciliation.ledger_side import (
     overlap,
 )
 from charterer.ledger.reconciliation.matching import RentalIndex
+from charterer.ledger.shares import apportion
 
 _NO_COST = LedgerAmount(ZERO, ZERO, 0, 0)
 _UTC = "UTC"

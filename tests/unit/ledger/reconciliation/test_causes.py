@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -23,10 +24,10 @@ def amount(dollars: str) -> Picos:
     return picos(Decimal(dollars))
 
 
-def line(dollars: str = "16", seconds: str | None = "3600", **fields: object) -> BillLine:
+def line(dollars: str = "16", seconds: str | None = "3600", **fields: Any) -> BillLine:
     """An hour of the machine; all four amounts are ``dollars`` unless one is given."""
-    prices: dict[str, object] = dict.fromkeys(("listed", "contracted", "effective", "billed"), amount(dollars))
-    plain: dict[str, object] = {
+    prices: dict[str, Any] = dict.fromkeys(("listed", "contracted", "effective", "billed"), amount(dollars))
+    plain: dict[str, Any] = {
         "vendor": "aws",
         "resource": MACHINE.instance,
         "name": "",
@@ -38,17 +39,17 @@ def line(dollars: str = "16", seconds: str | None = "3600", **fields: object) ->
         "seconds": None if seconds is None else Decimal(seconds),
         "gpu_seconds": None,
     }
-    return BillLine(**{**plain, **prices, **fields})  # type: ignore[arg-type]
+    return BillLine(**{**plain, **prices, **fields})
 
 
-def difference(lines: Sequence[BillLine], cost: str = "16.00", **row: object) -> Difference:
+def difference(lines: Sequence[BillLine], cost: str = "16.00", **row: Any) -> Difference:
     """The only entry."""
     (entry,) = compare(ledger_side([cost_row(cost, **row)], NOVEMBER), lines)
     assert sum(each.micros for each in entry.causes.values()) == entry.amount.micros
     return entry
 
 
-def why(*lines: BillLine, cost: str = "16.00", **row: object) -> dict[Why, str]:
+def why(*lines: BillLine, cost: str = "16.00", **row: Any) -> dict[Why, str]:
     return {cause: part.decimal() for cause, part in difference(lines, cost, **row).causes.items()}
 
 
@@ -95,8 +96,7 @@ def test_a_negotiated_discount_is_the_step_from_list_to_contract() -> None:
 
 
 def test_a_ledger_at_the_contracts_price_has_no_discount() -> None:
-    cheap = {"cost": "14.00", "hourly": Money.parse("14.00")}
-    assert why(line("14", listed=amount("16")), **cheap) == {}  # type: ignore[arg-type]
+    assert why(line("14", listed=amount("16")), cost="14.00", hourly=Money.parse("14.00")) == {}
 
 
 def test_a_savings_plan_saves_and_the_rest_is_paid_elsewhere() -> None:
@@ -110,8 +110,9 @@ def test_a_ledger_at_the_savings_plans_rate_differs_by_what_is_paid_elsewhere_on
 
 
 def test_googles_credits_are_a_commitment_or_a_credit() -> None:
-    fields = {"effective": amount("13.5"), "billed": amount("13.5")}
-    credited = line("16", commitment_credit=amount("-2"), credit=amount("-0.5"), **fields)
+    after = amount("13.5")
+    two, half = amount("-2"), amount("-0.5")
+    credited = line("16", effective=after, billed=after, commitment_credit=two, credit=half)
     assert why(credited) == {Why.COMMITMENT: "-2.00", Why.CREDIT: "-0.50"}
 
 
@@ -128,7 +129,7 @@ def test_googles_credits_are_a_commitment_or_a_credit() -> None:
 )
 @pytest.mark.parametrize("dollars", ["1.25", "-1.25"])
 def test_what_is_charged_beside_the_machines_time_is_a_cause_of_its_own(
-    fields: dict[str, object], cause: Why, dollars: str
+    fields: dict[str, Any], cause: Why, dollars: str
 ) -> None:
     assert why(line(), line(dollars, None, **fields)) == {cause: Money.parse(dollars).decimal()}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -22,10 +23,14 @@ def at(text: str) -> Instant:
     return parse_instant(f"2026-{text}:00Z")
 
 
-def named(**fields: object) -> CostRow:
+def named(**fields: Any) -> CostRow:
     """A row of a rental of its own, ``a100-8`` on ``i-0def``, unless fields say otherwise."""
-    other = {"rental": "a100-8", "rental_uid": "uid-a100-8", "machine": replace(MACHINE, instance="i-0def")}
-    return cost_row("16.00", **{**other, **fields})  # type: ignore[arg-type]
+    other: dict[str, Any] = {
+        "rental": "a100-8",
+        "rental_uid": "uid-a100-8",
+        "machine": replace(MACHINE, instance="i-0def"),
+    }
+    return cost_row("16.00", **{**other, **fields})
 
 
 def compared(rows: Sequence[CostRow], *lines: BillLine) -> Sequence[Difference]:
@@ -49,7 +54,7 @@ def test_lines_go_to_the_rental_whose_machine_they_name() -> None:
     ],
     ids=["pool-and-rental", "rental", "claim"],
 )
-def test_a_disk_goes_to_the_rental_that_its_tags_name(fields: dict[str, object]) -> None:
+def test_a_disk_goes_to_the_rental_that_its_tags_name(fields: dict[str, Any]) -> None:
     (entry,) = compared([cost_row("16.00")], line(), line("2", None, resource="vol-1", kind=LineKind.DISK, **fields))
     assert entry.causes.keys() == {Why.DISK}
 
@@ -92,7 +97,7 @@ def test_months_are_those_of_the_budgets_zone_though_bills_are_in_utc() -> None:
 
 def test_a_day_that_two_months_share_is_divided_as_the_rental_lasted() -> None:
     """In Berlin 31 October (UTC) has an hour of November. The rental lasted 3 hours before and 1 hour after that."""
-    zone = {"time_zone": "Europe/Berlin"}
+    zone: dict[str, Any] = {"time_zone": "Europe/Berlin"}
     rows = [
         cost_row("48.00", start="2026-10-31T20:00:00Z", end="2026-10-31T23:00:00Z", **zone),
         cost_row("16.00", start="2026-10-31T23:00:00Z", end="2026-11-01T00:00:00Z", **zone),
@@ -117,8 +122,12 @@ def test_parts_of_a_divided_line_add_up_to_it() -> None:
 
 def test_what_the_bills_do_not_cover_is_left_out_and_told() -> None:
     """A bill of November UTC has 23 hours of a day that begins at 23:00 UTC on 31 October."""
-    times = {"start": "2026-10-31T23:00:00Z", "end": "2026-11-01T23:00:00Z", "time_zone": "Europe/Berlin"}
-    row = cost_row("24.00", hourly=Money.parse("1.00"), **times)  # type: ignore[arg-type]
+    times: dict[str, Any] = {
+        "start": "2026-10-31T23:00:00Z",
+        "end": "2026-11-01T23:00:00Z",
+        "time_zone": "Europe/Berlin",
+    }
+    row = cost_row("24.00", hourly=Money.parse("1.00"), **times)
     (entry,) = compared([row], line("23", str(23 * 3600), start=at("11-01T00:00"), end=at("11-01T23:00")))
     assert (entry.ledger.decimal(), entry.outside.decimal(), entry.causes) == ("23.00", "1.00", {})
 
@@ -149,7 +158,10 @@ def test_a_correction_changes_the_cost_and_not_the_time() -> None:
     [
         ([], [("", "", "", "", "3.00")]),
         ([Grouping.POOL], [("", "", "a100", "", "2.00"), ("", "", "v100", "", "1.00")]),
-        ([Grouping.BUDGET, Grouping.RENTAL], [("", "research", "", "a100-7", "2.00"), ("", "research", "", "a100-8", "1.00")]),
+        (
+            [Grouping.BUDGET, Grouping.RENTAL],
+            [("", "research", "", "a100-7", "2.00"), ("", "research", "", "a100-8", "1.00")],
+        ),
     ],
     ids=["all", "pool", "rental"],
 )
