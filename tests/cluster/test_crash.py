@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import get_args
 
 import pytest
 
 from charterer.cluster.client import RawObject
-from charterer.cluster.paths import GPU_POOLS, GPU_RENTALS, JOBS, NODES, TRAINING_JOBS
+from charterer.cluster.paths import GPU_BUDGETS, GPU_POOLS, GPU_RENTALS, JOBS, NODES, TRAINING_JOBS
+from charterer.cost_record.files import CostRecord
+from charterer.domain.money import Money, total
 from charterer.domain.plan import Command, Rent
+from charterer.domain.spending.use import CostRecording
 from charterer.domain.steps import (
     Adopt,
     AskCloud,
@@ -60,6 +64,10 @@ def _sold_by(orders: str) -> pytest.MarkDecorator:
 async def test_killed_around_every_step_nothing_is_rented_twice_and_nothing_forgotten(bed: Bed) -> None:
     async with _killed_around(bed, _EVERY):
         await _a_life_with_every_step(bed)
+    budget = bed.mirror.one(GPU_BUDGETS, "team") or {}
+    rows = list(CostRecord(str(bed.directory / "costs")).read([datetime.now(UTC).strftime("%Y-%m")]))
+    assert total(row.cost for row in rows) == Money.parse(budget["status"]["lifetime"])
+    assert {row.payer.job for row in rows if row.payer is not None} >= {"train", "wide", "torn", "patient", "lost"}
 
 
 @pytest.mark.long
@@ -88,7 +96,8 @@ async def _killed_around(bed: Bed, kinds: frozenset[str]) -> AsyncIterator[None]
     def missing() -> set[str]:
         return around(kinds) - set(journal.read_text().splitlines())
 
-    async with bed.operator(killer=Killer(journal, kinds)).revived():
+    recording = CostRecording(str(bed.directory / "costs"), every_seconds=0.5)
+    async with bed.operator(killer=Killer(journal, kinds), cost_recording=recording).revived():
         yield
         await bed.until(lambda: not missing(), 60)
     assert missing() == set()

@@ -17,8 +17,8 @@ from charterer.domain.spending.use import NO_RECORDING, CostRecording
 class Settings:
     """How to run. Ports may be 0; the ports really used are logged. ``kubeconfig`` None: the service account.
 
-    ``metrics_port`` None: metrics are not served. ``dry_run``: log all mutations and make none, beside whoever leads. Costs
-    are not recorded then.
+    ``metrics_port`` None: metrics are not served. ``dry_run``: log all mutations and make none, beside whoever leads.
+    Costs are not recorded then.
     """
 
     pod_name: str

@@ -110,8 +110,8 @@ def rows(part: Part, rental: Rental, budget: Budget, pool: Pool | None, gpus: in
     ]
     corrections = total((had_cost - on_record, min(amount, ZERO)))
     if corrections != ZERO:
-        wrong = {"start": part.start, "end": part.start, "cause": Cause.IDLE, "payer": None, "gpu_seconds": 0}
-        found.append(replace(found[0], **wrong, cost=corrections, correction=True))
+        at = replace(found[0], start=part.start, end=part.start, cause=Cause.IDLE, payer=None, gpu_seconds=0)
+        found.append(replace(at, cost=corrections, correction=True))
     return [row for row in found if row.cost != ZERO or row.gpu_seconds]
 
 

@@ -113,10 +113,16 @@ def fold(rental: Rental, view: LifecycleView) -> Fold | Wait | None:
 
 def await_record(rental: Rental, view: LifecycleView) -> Wait | None:
     """Wait until all that the rental cost is on record."""
-    recording, budget = view.snapshot.cost_recording, payer_of(rental, view)
-    if not recording.place or budget is None or next_part(rental, budget.time_zone) is None:
+    if on_record(rental, view):
         return None
-    return Wait(f"its cost to be put on record{f': {recording.refused}' if recording.refused else ''}")
+    refused = view.snapshot.cost_recording.refused
+    return Wait(f"its cost to be put on record{f': {refused}' if refused else ''}")
+
+
+def on_record(rental: Rental, view: LifecycleView) -> bool:
+    """Whether the record of costs needs an ended rental no more: it has all, there is none, or nobody pays."""
+    budget = payer_of(rental, view)
+    return not view.snapshot.cost_recording.place or budget is None or next_part(rental, budget.time_zone) is None
 
 
 def forget_with_budget(rental: Rental, view: LifecycleView) -> Forget | None:

@@ -7,6 +7,7 @@ from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.pool import Pool
 from charterer.domain.steps import SetFinalizer, Wait
 from charterer.domain.time import after
+from charterer.lifecycle.ended_rental import on_record
 from charterer.lifecycle.pool import left_behind
 from charterer.lifecycle.view import LifecycleView, must_show
 from charterer.sentences import count, names
@@ -18,13 +19,15 @@ _SURVEY_WAIT_SECONDS = 600
 def budget_guard(budget_id: BudgetId, view: LifecycleView) -> SetFinalizer | Wait | None:
     """Guard a budget that a rental names; release it when it is being deleted and no rental needs it any more.
 
-    A rental whose cost is settled, and whose object is being deleted, needs only the cloud's list to forget it.
+    A rental whose cost is settled and on record, and whose object is being deleted, needs only the cloud's list to
+    forget it.
     """
     budget = view.snapshot.budgets[budget_id]
     settled = frozenset() if budget.balance is None else budget.balance.folded
     rentals = view.rentals_of_budget.get(budget_id, ())
     if budget.deleting:
-        rentals = [rental for rental in rentals if not (rental.deleting and rental.uid in settled)]
+        over = [rental for rental in rentals if rental.deleting and rental.uid in settled and on_record(rental, view)]
+        rentals = [rental for rental in rentals if rental not in over]
     left = f"{count(len(rentals), 'rental')} ({names(rental.id for rental in rentals)})" if rentals else ""
     return _guard("GPUBudget", budget, left)
 

@@ -158,6 +158,8 @@ def _differs_from_record(instance: Instance, rental: Rental) -> bool:
 
 def _record_uses(rental: Rental, view: LifecycleView) -> RecordUses | None:
     """Record who got GPUs of the rental, and who left them, all at once."""
+    if view.settled[rental.id]:
+        return None
     now = uses_now(rental, view.uses.get(rental.id, ()), view.snapshot)
     return None if now is rental else RecordUses(rental.id, now.uses, now.uses_since)
 

@@ -60,6 +60,19 @@ def by_rental(held: Mapping[JobId, Held]) -> Mapping[RentalId, Sequence[Use]]:
     return uses
 
 
+def settled(rental: Rental, held: Sequence[Use] | None) -> bool:
+    """Whether the rental's uses are on record as the jobs tell of them (``held``), so that ``uses_now`` changes none.
+
+    It does not depend on the time, and need not be asked again while neither has changed.
+    """
+    told = {use.key: use.until for use in held or ()}
+    known = {use.key: use.until for use in rental.uses}
+    added = (key for key, until in told.items() if key not in known and (until is None or until > _settled(rental)))
+    return next(added, None) is None and all(
+        until == told[key] if key in told else until is not None for key, until in known.items()
+    )
+
+
 def uses_now(rental: Rental, held: Sequence[Use], snapshot: Snapshot) -> Rental:
     """The rental with its uses as they are now; the same object if they are on record so.
 

@@ -16,7 +16,7 @@ from charterer.domain.snapshot import Node, Snapshot, Stop
 from charterer.domain.spending.use import Use
 from charterer.domain.time import Instant, after
 from charterer.incremental import Memo
-from charterer.lifecycle.uses import by_rental, held_by
+from charterer.lifecycle.uses import by_rental, held_by, settled
 
 COUNTED_STATES = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 """States of an instance in which the cloud counts it towards its group's target."""
@@ -77,6 +77,7 @@ class LifecycleView:
 
     ``rentals_of_pool``: by the pool that acts, with those of the pools that it acts for. ``rented``: provider ids of
     the machines that rentals of any pool name. ``uses``: by rental, who held its GPUs, as the jobs tell.
+    ``settled``: whether that is on record.
     ``uncounted``: finished jobs whose cost is not yet in what their budget knows of their class. ``ending``: by rental,
     the replaced runs placed there whose end is not yet on record. Runs whose object is being deleted are left
     out, since another controller's finalizer may keep them for ever.
@@ -92,6 +93,7 @@ class LifecycleView:
     ending: Mapping[RentalId, Sequence[EndingRun]]
     rented: frozenset[str]
     uses: Mapping[RentalId, Sequence[Use]]
+    settled: Mapping[RentalId, bool]
 
     @classmethod
     def of(cls, snapshot: Snapshot, memo: Memo | None = None) -> LifecycleView:
@@ -100,6 +102,7 @@ class LifecycleView:
         by_pool, by_budget = memo(_by_pool_and_budget, snapshot.rentals, snapshot.pools)
         recording = snapshot.cost_recording
         held = memo.stable(memo.each(held_by, snapshot.jobs, recording.labels, recording.users), "held")
+        uses = memo(by_rental, held)
         uncounted: dict[BudgetId, list[Job]] = defaultdict(list)
         ending: dict[RentalId, list[EndingRun]] = defaultdict(list)
         for job in snapshot.jobs.values():
@@ -119,7 +122,8 @@ class LifecycleView:
             uncounted=uncounted,
             ending=ending,
             rented=frozenset([rental.provider_id for rental in snapshot.rentals.values() if rental.provider_id]),
-            uses=memo(by_rental, held),
+            uses=uses,
+            settled=memo.each(settled, (snapshot.rentals, uses)),
         )
 
     def acting(self, pool: PoolId) -> PoolId:

@@ -50,7 +50,8 @@ def histories(draw: st.DrawFn) -> tuple[Rental, str]:
     uses = []
     for number in range(draw(st.integers(0, 4))):
         begins = Instant(launched + draw(st.integers(0, 6 * DAY)))
-        ends = draw(st.none() | st.integers(1, 3 * DAY).map(lambda span, begins=begins: Instant(begins + span)))
+        lasted = draw(st.none() | st.integers(1, 3 * DAY))
+        ends = None if lasted is None else Instant(begins + lasted)
         payer = Payer("a", f"job{number % 2}", f"uid{number % 2}", number, "a/sft", "ann", {"team": "x"})
         uses.append(Use(payer, draw(st.integers(1, 4)), begins, ends))
     minimum = draw(st.sampled_from([0, 60, 3_600]))

@@ -192,7 +192,7 @@ class Course:
         self.pending.clear()
         self.abandoned.clear()
         world.cloud.stock = 99
-        world.dies_after_asking = False
+        world.dies_after_asking, world.full = False, False
         if not world.pools:
             self.create_pool()
         rest = 0
@@ -231,6 +231,7 @@ class Course:
         machines = {machine.name: machine.bill(world.cloud.now) for machine in world.cloud.machines}
         known = {name: bill for name, bill in machines.items() if name not in world.waived}
         assert world.ledger() == Money(sum(known.values()))
+        assert world.on_record() == world.ledger(), "the record of costs is not the ledger"
         assert balance.costs.total >= balance.lifetime, "a cost was never shared out by cause"
         assert not balance.folded
         in_periods = total(period.spent for period in balance.history) + spent(world.budget, (), world.cloud.now)

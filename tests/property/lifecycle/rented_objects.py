@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -14,11 +15,13 @@ from charterer.controller.known_pools import first_come, known_pools
 from charterer.domain.budget import Budget
 from charterer.domain.ids import InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Job, PodPhase, RunOutcome, RunRecord
-from charterer.domain.money import ZERO, Money
+from charterer.domain.money import ZERO, Money, total
 from charterer.domain.nodes.waits import NO_LAUNCHES
 from charterer.domain.pool import Pool, Survey
 from charterer.domain.rental import Gang, Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
+from charterer.domain.spending.cost_row import CostRow
+from charterer.domain.spending.use import CostRecording
 from charterer.domain.time import Instant, after
 from tests import factory as make
 from tests.property.lifecycle.rented_cloud import BOOT, NEW_YEARS_EVE, Cloud
@@ -52,7 +55,11 @@ class Objects:
     waived: set[InstanceId] = field(default_factory=set)
     """Machines whose rentals a person deleted after their budget had gone, so that nobody pays."""
     dies_after_asking: bool = False
-    """The operator ends between the cloud's answer and the record of it."""
+    """The operator ends between the cloud's answer and the record of it, and between a file of costs and its marks."""
+    cost_files: list[Sequence[CostRow]] = field(default_factory=list)
+    """The record of costs."""
+    full: bool = False
+    """The place of the record of costs takes nothing."""
     wrong_by: float = 0.0
     server_wrong: bool = False
     hurried: bool = False
@@ -118,9 +125,9 @@ class Objects:
         pools = self._known().values()
         budgets = () if self.budget_gone else (self.budget,)
         jobs, rentals, nodes = self.jobs.values(), self.rentals.values(), self.nodes().values()
-        return make.snapshot(
-            *budgets, *pools, *self.surveys.values(), *jobs, *rentals, *nodes, now=self.now(), bare=True
-        )
+        objects = *budgets, *pools, *self.surveys.values(), *jobs, *rentals, *nodes
+        seen = make.snapshot(*objects, now=self.now(), bare=True)
+        return replace(seen, cost_recording=CostRecording("memory"))
 
     # --- what the planner and people do -------------------------------------------------------------------------------
 
@@ -220,6 +227,15 @@ class Objects:
         """What budgets of this name have paid for all rentals that are folded."""
         balance = None if self.budget_gone else self.budget.balance
         return self.former_ledgers if balance is None else self.former_ledgers + balance.lifetime
+
+    def on_record(self) -> Money:
+        """What the record of costs tells: of each part of a rental the highest version."""
+        parts: dict[tuple[str, int], dict[int, Money]] = defaultdict(dict)
+        for rows in self.cost_files:
+            for part, version in {((row.rental_uid, row.part), row.version) for row in rows}:
+                same = (row.cost for row in rows if (row.rental_uid, row.part, row.version) == (*part, version))
+                parts[part][version] = total(same)
+        return total(versions[max(versions)] for versions in parts.values())
 
     def bill(self) -> Money:
         """Of every machine ever launched."""

@@ -37,6 +37,7 @@ from charterer.domain.steps import (
     MarkReady,
     OpenPeriod,
     PruneFolded,
+    RecordCosts,
     RecordOffer,
     RecordOrphan,
     RecordUses,
@@ -197,6 +198,18 @@ class World(Objects):
                 self.folded.pop()
             raise Stale from error
 
+    def _record_costs(self, step: RecordCosts, decided: Snapshot) -> None:
+        """A file, and then a mark on each rental, which holds only against the version that its part was made from."""
+        if self.full:
+            raise Refused
+        self.cost_files.append([row for part in step.parts for row in part.rows])
+        if self.dies_after_asking:
+            return
+        for part in step.parts:
+            rental = self.rentals.get(part.rental)
+            if rental is not None and rental == decided.rentals[part.rental]:
+                self.write(rental, recorded=part.after)
+
     def _unrecorded_on(self, node: NodeName | None) -> list[Pod]:
         """Pods on the node whose run is not on record: live ones, and proofs of how it ended."""
         unrecorded = [job for job in self.jobs.values() if not job.records]
@@ -237,6 +250,8 @@ class World(Objects):
                 rental = self._fresh(step.rental, decided)
                 because = rental.released_because or step.because
                 self.write(rental, phase=RentalPhase.DRAINING, released_because=because, released=self.now())
+            case RecordCosts():
+                self._record_costs(step, decided)
             case RecordUses():
                 self.write(self._fresh(step.rental, decided), uses=step.uses, uses_since=step.since)
             case MarkEnded():

@@ -69,6 +69,10 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
     def an_answer_is_recorded_or_not(self, dies: bool) -> None:
         self.world.dies_after_asking = dies
 
+    @rule(full=st.booleans())
+    def the_record_of_costs_is_full_or_not(self, full: bool) -> None:
+        self.world.full = full
+
     # --- the planner and people ----
 
     @precondition(lambda self: sum(rental.phase is not RentalPhase.ENDED for rental in self._rentals()) < 5)

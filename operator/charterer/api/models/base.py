@@ -277,6 +277,7 @@ class ConditionType(StrEnum):
     DECLARED_LOAD_CONFIRMED = "DeclaredLoadConfirmed"
     OVERLAPS = "Overlaps"
     LEFT_RUNNING = "LeftRunning"
+    COSTS_RECORDED = "CostsRecorded"
     STOPPED = "Stopped"
     PRICE_HELD = "PriceHeld"
     PREFLIGHT = "Preflight"

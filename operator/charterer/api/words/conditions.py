@@ -25,6 +25,10 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "The budget's mode is Observe, and nodes are rented: they go on costing money, and no limit of it holds.",
         "Set `spec.mode: Enforce`, which uses them or gives them back; `charterer stop --drain` ends all nodes.",
     ),
+    ConditionType.COSTS_RECORDED: Meaning(
+        "The place of the record of costs takes what rentals cost. Absent: costs are not recorded.",
+        "If False: do what the message says. Renting goes on, rentals that have ended stay, and all is written later.",
+    ),
     ConditionType.STOPPED: Meaning(
         "A person has stopped the operator: nothing is rented, and with the reason `Drained` all nodes are ended.",
         "`charterer resume` lets it rent again.",
@@ -179,6 +183,11 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
         "Nodes were rented when the budget's mode became Observe; the message names them and what they cost an hour.",
         "Set `spec.mode: Enforce`, which uses them or gives them back; `charterer stop --drain` ends all nodes.",
     ),
+    "RecordRefuses": Meaning(
+        "The place of the record of costs takes nothing; the message says why.",
+        "Do what the message says. Nothing is lost: rentals that have ended stay until their cost is on record.",
+    ),
+    "RecordWritten": Meaning("What rentals cost is put on record."),
     "NotRequested": Meaning("The job is not to be suspended."),
     "NothingRented": Meaning("The operator was stopped and rents nothing; what runs goes on.", "`charterer resume`."),
     "OnCourse": Meaning("The period can end within the amount: the forecast's interval is not above it."),

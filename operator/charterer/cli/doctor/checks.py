@@ -164,6 +164,17 @@ def check_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:
         yield Finding("prices", "GPUPools", "have known prices, less than 15 minutes old")
 
 
+def check_cost_record(raw: Iterable[RawObject]) -> Iterable[Finding]:
+    """Whether what rentals cost is put on record, as the condition of each GPUBudget says."""
+    said = [found for item in raw if (found := condition_of(item, "CostsRecorded")) is not None]
+    refused = {str(found.get("message", "")) for found in said if found.get("status") == "False"}
+    remedy = remedy_of(CONDITION_REASONS["RecordRefuses"].remedy, "gpubudgets")
+    for message in sorted(refused):
+        yield Finding("costs", "the record of costs", f"takes nothing: {message}", remedy)
+    if said and not refused:
+        yield Finding("costs", "the record of costs", "takes what rentals cost")
+
+
 def check_budgets(state: ClusterState, raw: Iterable[RawObject]) -> Iterable[Finding]:
     """Budgets that cannot act, and namespaces that several of them select. ``raw``: the objects, for conditions."""
     objects = {item["metadata"]["name"]: item for item in raw}

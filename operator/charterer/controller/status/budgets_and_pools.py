@@ -108,7 +108,15 @@ def _budget_conditions(
         conditions.append(observed(ConditionType.OVERLAPS, True, "NamespaceShared", overlap))
     if left := _left_running(budget, rentals):
         conditions.append(observed(ConditionType.LEFT_RUNNING, True, "NoLimitHolds", left))
+    if snapshot.cost_recording.place:
+        conditions.append(observed(ConditionType.COSTS_RECORDED, *_costs_recorded(snapshot.cost_recording.refused)))
     return (*conditions, _prices(budget, snapshot), *stopped(snapshot, budget.generation))
+
+
+def _costs_recorded(refused: str) -> tuple[bool, str, str]:
+    if refused:
+        return False, "RecordRefuses", f"rentals that have ended stay until their cost is on record: {refused}"
+    return True, "RecordWritten", "what rentals cost is put on record"
 
 
 def _budget_ready(budget: Budget, snapshot: Snapshot, plan: Plan, rentals: int, waiting: int) -> tuple[bool, str, str]:

@@ -74,9 +74,7 @@ def transitions(before: _Status, after: _Status) -> Iterator[Transition]:
         now = _condition(after, kind)
         if now and now["reason"] != _condition(before, kind).get("reason"):
             yield Transition(now["reason"], now["message"], warning=True)
-    template = _condition(after, ConditionType.TEMPLATE_CURRENT)
-    if _fails(template) and not _fails(_condition(before, ConditionType.TEMPLATE_CURRENT)):
-        yield Transition(template["reason"], template["message"], warning=False)
+    yield from _failing(before, after)
     admitted = _condition(after, ConditionType.ADMITTED)
     if admitted.get("reason") == MISLEADING_VARIABLES != _condition(before, ConditionType.ADMITTED).get("reason"):
         yield Transition(MISLEADING_VARIABLES, admitted["message"], warning=True)
@@ -128,6 +126,14 @@ def _condition(status: _Status, kind: ConditionType) -> Mapping[str, str]:
 
 def _fails(condition: Mapping[str, str]) -> bool:
     return condition.get("status") == "False"
+
+
+def _failing(before: _Status, after: _Status) -> Iterator[Transition]:
+    """Conditions that hold no more, and say with their reason what began."""
+    for kind, warns in ((ConditionType.COSTS_RECORDED, True), (ConditionType.TEMPLATE_CURRENT, False)):
+        now = _condition(after, kind)
+        if _fails(now) and not _fails(_condition(before, kind)):
+            yield Transition(now["reason"], now["message"], warning=warns)
 
 
 class TransitionEvents:
