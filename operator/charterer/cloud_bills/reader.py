@@ -50,6 +50,7 @@ class Bills:
     def __init__(self, connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
         self._connection = connection
         self._folder = folder
+        self._paths: Sequence[Path] = ()
         self._tags: dict[tuple[str | None, str | None], OurTags] = {}
         self.formats: list[BillFormat] = []
         self.lines_read = 0
@@ -57,6 +58,7 @@ class Bills:
 
     def read(self, paths: Sequence[Path]) -> None:
         """Read the files. UnreadableBill for one that is no bill or has a value that cannot be used."""
+        self._paths = paths
         for number, path in enumerate(paths):
             self._read(path, number)
         spans: dict[str, list[Span]] = {}
@@ -65,9 +67,9 @@ class Bills:
         )
         for vendor, file, first, last, copies in self._rows(query):
             self.lines_read += copies
-            if first is not None and last is not None:
-                start = self._moment(paths[file], "ChargePeriodStart", first)
-                spans.setdefault(vendor, []).append((start, self._moment(paths[file], "ChargePeriodEnd", last)))
+            start, end = self._moment(first), self._moment(last)
+            if start is not None and end is not None:
+                spans.setdefault(vendor, []).append((start, end))
         self.covered = {vendor: merged(each) for vendor, each in spans.items()}
 
     @property
@@ -116,7 +118,7 @@ class Bills:
             name=name,
             tags=self._tags[tags, labels],
             kind=LineKind(kind),
-            charge=Charge.USAGE if charge == "purchase" else Charge(charge),
+            charge=Charge.USAGE if charge in ("purchase", "discount") else Charge(charge),
             start=Instant(start),
             end=Instant(end),
             seconds=seconds,
@@ -173,17 +175,20 @@ class Bills:
                     value=value or "",
                 )
 
-    def _moment(self, path: Path, column: str, text: str) -> Instant:
+    def _moment(self, text: str | None) -> Instant | None:
+        """The instant of a text that is any line's, also of one that is not Charterer's; None if it is no time."""
         row = self._connection.execute("SELECT try_cast(? AS TIMESTAMPTZ)", [text]).fetchone()
         found = None if row is None else row[0]
-        if not isinstance(found, datetime):
-            raise UnreadableBill(path, _advice("started", text), column=column, value=text)
-        return instant(found)
+        return instant(found) if isinstance(found, datetime) else None
 
     def _rows(self, query: str) -> Iterator[tuple[Any, ...]]:
-        cursor = self._connection.cursor().execute(query)
-        while rows := cursor.fetchmany(_AT_ONCE):
-            yield from rows
+        try:
+            cursor = self._connection.cursor().execute(query)
+            while rows := cursor.fetchmany(_AT_ONCE):
+                yield from rows
+        except duckdb.OutOfRangeException as error:
+            message = "amounts of one machine add up to more than 10^26 dollars: look at the largest"
+            raise UnreadableBill(self._paths[0], message) from error
 
 
 @contextmanager
@@ -219,6 +224,9 @@ def open_bills(paths: Sequence[Path], machines: Collection[str]) -> Iterator[Bil
 def _explained(file: BillFile) -> Iterator[None]:
     try:
         yield
+    except duckdb.OutOfMemoryException as error:
+        message = "there is no room for its lines: set TMPDIR to a folder with some gigabytes"
+        raise UnreadableBill(file.path, message) from error
     except duckdb.Error as error:
         text = str(error)
         place = re.search(r"Line: (\d+)", text)
@@ -250,6 +258,8 @@ def _advice(name: str, value: str | None) -> str:
         return (
             "bills are compared in USD only, and nothing is converted: choose USD in the export, or leave this bill out"
         )
+    if name == "credits":
+        return "this is no array of credits in JSON: export x_Credits with TO_JSON_STRING"
     if name in ("started", "ended"):
         return "this is no time: it should be like 2026-10-01T00:00:00Z"
     return "this is no amount: it should be a decimal number below 10^26, like -12.345678"

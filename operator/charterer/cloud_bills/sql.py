@@ -36,7 +36,7 @@ _KIND: Final = f"""CASE
     WHEN charge = 'purchase' THEN 'other'
     WHEN key LIKE 'vol-%' OR lower(resource) LIKE '%/disks/%' OR regexp_matches({_TEXT}, '{_DISK}') THEN 'disk'
     WHEN regexp_matches({_TEXT}, '{_NETWORK}') THEN 'network'
-    WHEN charge <> 'usage' OR regexp_matches({_TEXT}, 'ebsoptimized|cpucredits|licen[cs]e') THEN 'other'
+    WHEN charge NOT IN ('usage', 'discount') OR regexp_matches({_TEXT}, 'ebsoptimized|cpucredits|licen[cs]e') THEN 'other'
     WHEN lower(unit) IN {_HOURS_UNIT} OR lower(unit) IN {_SECONDS_UNIT} OR lower(priced_unit) IN {_HOURS_UNIT}
         OR regexp_matches({_TEXT}, '{_MACHINE}') THEN 'machine'
     ELSE 'other' END"""
@@ -97,7 +97,8 @@ def ours(lines: str, format: BillFormat, file: int) -> str:
         marked AS (SELECT *, charge <> 'skipped' AND (key IN (SELECT key FROM machines) OR {_MENTIONS}) AS ours
             FROM keyed)
         SELECT {file} AS file, ours, vendor, CASE WHEN ours THEN charge END AS charge, {shown}, count(*) AS copies,
-            min(started) FILTER (charge = 'usage') AS first, max(ended) FILTER (charge = 'usage') AS last
+            min(started) FILTER (charge = 'usage' AND started LIKE '20%') AS first,
+            max(ended) FILTER (charge = 'usage' AND ended LIKE '20%') AS last
         FROM marked GROUP BY ALL"""
 
 
@@ -108,12 +109,16 @@ def bad_values(format: BillFormat) -> Mapping[str, str]:
         if name in DECIMALS:
             found[name] = f"{name} IS NOT NULL AND try_cast({name} AS {_DECIMAL}) IS NULL"
     found["billed"] = f"billed IS NULL OR {found['billed']}"
+    if "credits" in format.columns:
+        no_array = "CASE WHEN json_valid(credits) THEN json_type(credits) <> 'ARRAY' ELSE true END"
+        found["credits"] = f"credits IS NOT NULL AND {no_array}"
     found["currency"] = "currency IS NULL OR upper(currency) <> 'USD'"
     return found
 
 
 def _no_time(name: str) -> str:
-    return f"try_cast({name} AS TIMESTAMPTZ) IS NULL"
+    """Whether a text is no time of this age: DuckDB also knows infinity, and years that no calendar has."""
+    return f"NOT coalesce(try_cast({name} AS TIMESTAMPTZ) BETWEEN '2000-01-01' AND '2200-01-01', false)"
 
 
 def line_number(lines: str, condition: str, column: str) -> str:
@@ -131,9 +136,10 @@ def line_number(lines: str, condition: str, column: str) -> str:
 def charged(format: BillFormat, files: Collection[int]) -> str:
     """A query of our lines of one format with decimals, kinds and seconds.
 
-    A price of 0 that others contradict is unknown. Credits that an amount leaves out are added to it.
+    A price of 0 that others contradict is unknown, except the list price of a discount. Credits that an amount leaves out are added to it.
     """
     decimals = ", ".join(f"try_cast({name} AS {_DECIMAL}) AS {name}" for name in (*AMOUNTS, "reserved"))
+    timed = "kind = 'machine' AND charge = 'usage'"
     amounts = ", ".join(f"coalesce(CAST({format.amounts[name]} AS {_DECIMAL}), 0) AS {name}" for name in AMOUNTS)
     return f"""
         WITH lines AS (SELECT * EXCLUDE (file, copies), sum(copies)::BIGINT AS copies FROM our_lines
@@ -150,9 +156,9 @@ def charged(format: BillFormat, files: Collection[int]) -> str:
             CASE WHEN billed = contracted THEN billed + credits_there ELSE billed END AS billed) FROM contracted)
         SELECT vendor, key, coalesce(resource_name, '') AS resource_name, tags, labels, kind, charge, committed, copies,
             CAST(started AS TIMESTAMPTZ) AS started, CAST(ended AS TIMESTAMPTZ) AS ended,
-            CASE WHEN kind = 'machine' AND vendor <> 'google' THEN timed END AS seconds,
-            CASE WHEN kind = 'machine' AND vendor = 'google' AND contains({_TEXT}, 'gpu') THEN timed END AS gpu_seconds,
-            CASE WHEN listed = 0 THEN contracted ELSE listed END AS listed, contracted,
+            CASE WHEN {timed} AND vendor <> 'google' THEN timed END AS seconds,
+            CASE WHEN {timed} AND vendor = 'google' AND contains({_TEXT}, 'gpu') THEN timed END AS gpu_seconds,
+            CASE WHEN listed = 0 AND charge <> 'discount' THEN contracted ELSE listed END AS listed, contracted,
             CASE WHEN credits_there <> 0 THEN billed ELSE effective END AS effective, billed, commitment_credit, credit
         FROM billed"""
 

@@ -133,6 +133,15 @@ def test_a_reserved_instance_is_at_its_effective_cost_and_billed_with_its_fee(tm
     assert (line.listed, line.effective, line.billed, line.committed) == (dollars("16"), dollars("9"), 0, True)
 
 
+def test_a_negotiated_discount_of_cur_lowers_what_was_used_at_list_price(tmp_path: Path) -> None:
+    rows = [cur("16"), cur("-2", line_item_line_item_type="EdpDiscount", pricing_public_on_demand_cost="")]
+    found = lines_of(tmp_path / "cur.csv", rows, ["i-0abc"])
+    sums = [sum(getattr(line, name) for line in found) for name in ("listed", "contracted", "effective", "billed")]
+    assert sums == [dollars("16"), dollars("14"), dollars("14"), dollars("14")]
+    assert {(line.kind, line.charge) for line in found} == {(LineKind.MACHINE, Charge.USAGE)}
+    assert sum(line.seconds or 0 for line in found) == 3600
+
+
 @pytest.mark.parametrize("contracted", ["16", "13.5"], ids=["credits-left-out", "credits-within"])
 def test_googles_credits_are_counted_once(tmp_path: Path, contracted: str) -> None:
     credits = '[{"Amount": -2, "Type": "COMMITTED_USAGE_DISCOUNT"}, {"Amount": "-0.5", "Type": "PROMOTION"}]'

@@ -33,12 +33,16 @@ def refusal(*paths: Path) -> str:
         ({"BilledCost": ""}, "column BilledCost '': it is empty"),
         ({"BillingCurrency": "EUR"}, "column BillingCurrency 'EUR': bills are compared in USD only"),
         ({"ChargePeriodStart": "10/05/2026"}, "column ChargePeriodStart '10/05/2026': this is no time"),
+        ({"ChargePeriodEnd": "infinity"}, "column ChargePeriodEnd 'infinity': this is no time"),
+        ({"ChargePeriodEnd": "9999-01-01T00:00:00Z"}, "column ChargePeriodEnd '9999-01-01T00:00:00Z': this is no time"),
+        ({"x_Credits": '{"Amount": 1}'}, "column x_Credits '{\"Amount\": 1}': this is no array of credits"),
         ({"ChargePeriodEnd": "x" * 99}, f"column ChargePeriodEnd '{'x' * 60}…': this is no time"),
     ],
     ids=lambda value: "-".join(map("=".join, value.items()))[:30] if isinstance(value, dict) else "",
 )
 def test_a_wrong_value_is_named_with_its_line_and_column(tmp_path: Path, fields: dict[str, str], message: str) -> None:
-    path = written(tmp_path / "bill.csv", [aws_focus("1"), aws_focus("2"), aws_focus("3", **fields)])
+    rows = [aws_focus(cost, **{"x_Credits": "", **more}) for cost, more in (("1", {}), ("2", {}), ("3", fields))]
+    path = written(tmp_path / "bill.csv", rows)
     assert refusal(path).startswith(f"{path} line 4 {message}")
 
 
@@ -53,9 +57,10 @@ def test_lines_are_counted_as_the_file_has_them(tmp_path: Path, name: str, line:
     "rows",
     [
         [aws_focus("1"), aws_focus("many", "i-0other", Tags="{}", BillingCurrency="EUR")],
+        [aws_focus("1"), aws_focus("1", "i-0other", Tags="{}", ChargePeriodStart="20 o'clock", ChargePeriodEnd="zzz")],
         [cur("1"), cur("x", "", line_item_line_item_type="Tax", resource_tags="{}")],
     ],
-    ids=["focus", "cur"],
+    ids=["focus", "focus-times", "cur"],
 )
 def test_what_is_wrong_with_lines_of_other_things_stops_nothing(tmp_path: Path, rows: list[Row]) -> None:
     with open_bills([written(tmp_path / "bill.csv", rows)], ["i-0abc"]) as bills:
@@ -143,3 +148,14 @@ def test_a_header_without_lines_is_a_bill_of_nothing(tmp_path: Path) -> None:
     path.write_text(csv_text([aws_focus("1")]).splitlines()[0] + "\n")
     with open_bills([path], ["i-0abc"]) as bills:
         assert (bills.covered, bills.lines_read, list(bills.lines())) == ({}, 0, [])
+
+
+def test_amounts_whose_sum_has_no_room_are_refused(tmp_path: Path) -> None:
+    rows = [aws_focus("9e25"), aws_focus("9e25", ConsumedQuantity="2")]
+    assert "amounts of one machine add up to more than 10^26 dollars" in refusal(written(tmp_path / "a.csv", rows))
+
+
+def test_a_column_that_is_there_twice_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "bill.csv"
+    path.write_text(csv_text([aws_focus("1")]).replace("ServiceName", "ServiceCategory", 1))
+    assert str(path) in refusal(path)
