@@ -2,9 +2,9 @@
 
     python -m tests.bench.bill --lines 10000000 --packing csv      # csv, csv.gz or parquet
 
-The file is a month of an account in FOCUS 1.2 with all of its columns, as AWS writes them. One line in twenty is an hour
-of one of Charterer's machines, or of a disk of one; the record has the same hours. The file is made first, which takes
-longer than reading it, and is deleted at the end.
+The file is a month of an account in FOCUS 1.2 with all of its columns, as AWS writes them. One line in twenty is an
+hour of one of Charterer's machines, or of a disk of one; the record has the same hours. The file is made first, which
+takes longer than reading it, and is deleted at the end.
 """
 
 from __future__ import annotations
@@ -45,10 +45,12 @@ _COLUMNS: Final = """
     NULL AS CommitmentDiscountId, NULL AS CommitmentDiscountName, NULL AS CommitmentDiscountQuantity,
     NULL AS CommitmentDiscountStatus, NULL AS CommitmentDiscountType, NULL AS CommitmentDiscountUnit,
     '1.0000000000' AS ConsumedQuantity, unit AS ConsumedUnit, cost AS ContractedCost, cost AS ContractedUnitPrice,
-    cost AS EffectiveCost, '1234567890' AS InvoiceId, 'Amazon Web Services, Inc.' AS InvoiceIssuerName, cost AS ListCost,
+    cost AS EffectiveCost, '1234567890' AS InvoiceId, 'Amazon Web Services, Inc.' AS InvoiceIssuerName,
+    cost AS ListCost,
     cost AS ListUnitPrice, 'Standard' AS PricingCategory, 'USD' AS PricingCurrency, NULL AS
     PricingCurrencyContractedUnitPrice, NULL AS PricingCurrencyEffectiveCost, NULL AS PricingCurrencyListUnitPrice,
-    '1.0000000000' AS PricingQuantity, unit AS PricingUnit, 'AWS' AS ProviderName, 'Amazon Web Services' AS PublisherName,
+    '1.0000000000' AS PricingQuantity, unit AS PricingUnit, 'AWS' AS ProviderName,
+    'Amazon Web Services' AS PublisherName,
     'us-east-1' AS RegionId, 'US East (N. Virginia)' AS RegionName, resource AS ResourceId, NULL AS ResourceName,
     'instance' AS ResourceType, 'Compute' AS ServiceCategory, 'Amazon Elastic Compute Cloud' AS ServiceName,
     'Virtual Machines' AS ServiceSubcategory, 'H7NGEAC6UEHNTKSJ' AS SkuId, meter AS SkuMeter,
@@ -70,11 +72,12 @@ def make_file(path: Path, lines: int, rentals: int) -> None:
             lines AS (SELECT TIMESTAMP '2026-11-01' + to_hours(hour::INT) AS started,
                 CASE WHEN NOT ours THEN (n % 977 / 1000)::DECIMAL(18, 10)::VARCHAR WHEN which < {rentals}
                     THEN '16.0000000000' ELSE '0.1096000000' END AS cost,
-                CASE WHEN NOT ours THEN 'arn:aws:ec2:us-east-1:210987654321:instance/i-0' || printf('%016x', n % 100000)
-                    WHEN which < {rentals} THEN 'arn:aws:ec2:us-east-1:210987654321:instance/i-f' || printf('%016x', which)
-                    ELSE 'arn:aws:ec2:us-east-1:210987654321:volume/vol-f' || printf('%016x', which) END AS resource,
+                'arn:aws:ec2:us-east-1:210987654321:' || CASE WHEN NOT ours THEN printf('instance/i-0%016x', n % 100000)
+                    WHEN which < {rentals} THEN printf('instance/i-f%016x', which)
+                    ELSE printf('volume/vol-f%016x', which) END AS resource,
                 CASE WHEN ours AND which >= {rentals} THEN 'GB-Mo' ELSE 'Hours' END AS unit,
-                CASE WHEN ours AND which >= {rentals} THEN 'EBS:VolumeUsage.gp3' ELSE 'BoxUsage:p4d.24xlarge' END AS meter,
+                CASE WHEN ours AND which >= {rentals} THEN 'EBS:VolumeUsage.gp3'
+                    ELSE 'BoxUsage:p4d.24xlarge' END AS meter,
                 CASE WHEN ours THEN '{{"user:charterer.dev:pool":"a100","user:charterer.dev:rental":"a100-'
                         || (which % {rentals}) || '","user:team":"ml"}}'
                     ELSE '{{"user:team":"web","user:cost-center":"' || n % 50 || '"}}' END AS tags FROM numbers)

@@ -16,8 +16,8 @@ FOCUS 1.0 to 1.2 (https://focus.finops.org/focus-specification, columns of the C
 
 AWS CUR 2.0 (docs.aws.amazon.com/cur/latest/userguide/table-dictionary-cur2.html): line_item_line_item_type says what a
 line is. A line SavingsPlanCoveredUsage carries the on-demand cost, which a line SavingsPlanNegation takes back;
-lines EdpDiscount, PrivateRateDiscount and the like lower the price of others; resource_tags is a map whose keys are like
-``user_charterer_dev_pool``.
+lines EdpDiscount, PrivateRateDiscount and the like lower the price of others; resource_tags is a map whose keys are
+like ``user_charterer_dev_pool``.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ CURRENCY: Final = "currency"
 class BillFormat:
     """A format. ``needed`` and ``optional``: column of the file by its name here; without a needed one nothing works.
 
-    Expressions are of DuckDB's SQL over columns named as here, all text. ``charge``: usage, purchase, discount
-    (of what was used at another price), credit, adjustment, tax or skipped. ``amounts``: as in ``AMOUNTS``, of decimals with these names.
+    Expressions are of DuckDB's SQL over columns named as here, all text. ``charge``: usage, purchase, discount (of what
+    was used at another price), credit, adjustment, tax or skipped. ``amounts``: as in ``AMOUNTS``, of decimals with
+    these names.
     """
 
     name: str
@@ -127,7 +128,8 @@ CUR: Final = BillFormat(
     vendor="'aws'",
     charge="""CASE WHEN line_type IN ('Usage', 'SavingsPlanCoveredUsage', 'DiscountedUsage', 'Fee') THEN 'usage'
         WHEN line_type = 'SavingsPlanNegation' THEN 'skipped' WHEN line_type = 'Tax' THEN 'tax'
-        WHEN line_type LIKE '%Discount' THEN 'discount' WHEN line_type = 'Credit' THEN 'credit' ELSE 'adjustment' END""",
+        WHEN line_type LIKE '%Discount' THEN 'discount' WHEN line_type = 'Credit' THEN 'credit'
+        ELSE 'adjustment' END""",
     committed=f"{_COVERED} OR {_RESERVED}",
     amounts={
         "billed": f"CASE WHEN {_COVERED} THEN 0 ELSE billed END",

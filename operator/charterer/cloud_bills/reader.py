@@ -62,10 +62,8 @@ class Bills:
         for number, path in enumerate(paths):
             self._read(path, number)
         spans: dict[str, list[Span]] = {}
-        query = (
-            "SELECT vendor, file, min(first), max(last), sum(copies) FROM our_lines GROUP BY vendor, file ORDER BY file"
-        )
-        for vendor, file, first, last, copies in self._rows(query):
+        query = "SELECT vendor, min(first), max(last), sum(copies) FROM our_lines GROUP BY vendor, file"
+        for vendor, first, last, copies in self._rows(query):
             self.lines_read += copies
             start, end = self._moment(first), self._moment(last)
             if start is not None and end is not None:

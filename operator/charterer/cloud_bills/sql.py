@@ -31,12 +31,13 @@ _DISK: Final = "ebs:|volumeusage|snapshot|managed disk|pd capacity|persistent di
 _NETWORK: Final = (
     "data ?transfer|-bytes|bandwidth|egress|ingress|publicipv4|elasticip|ip address|nat ?gateway|virtual network"
 )
+_OTHER: Final = "ebsoptimized|cpucredits|licen[cs]e"
 _MACHINE: Final = "boxusage|spotusage|dedicatedusage|virtual machines|instance|gpu"
 _KIND: Final = f"""CASE
     WHEN charge = 'purchase' THEN 'other'
     WHEN key LIKE 'vol-%' OR lower(resource) LIKE '%/disks/%' OR regexp_matches({_TEXT}, '{_DISK}') THEN 'disk'
     WHEN regexp_matches({_TEXT}, '{_NETWORK}') THEN 'network'
-    WHEN charge NOT IN ('usage', 'discount') OR regexp_matches({_TEXT}, 'ebsoptimized|cpucredits|licen[cs]e') THEN 'other'
+    WHEN charge NOT IN ('usage', 'discount') OR regexp_matches({_TEXT}, '{_OTHER}') THEN 'other'
     WHEN lower(unit) IN {_HOURS_UNIT} OR lower(unit) IN {_SECONDS_UNIT} OR lower(priced_unit) IN {_HOURS_UNIT}
         OR regexp_matches({_TEXT}, '{_MACHINE}') THEN 'machine'
     ELSE 'other' END"""
@@ -136,7 +137,8 @@ def line_number(lines: str, condition: str, column: str) -> str:
 def charged(format: BillFormat, files: Collection[int]) -> str:
     """A query of our lines of one format with decimals, kinds and seconds.
 
-    A price of 0 that others contradict is unknown, except the list price of a discount. Credits that an amount leaves out are added to it.
+    A price of 0 that others contradict is unknown, except the list price of a discount. Credits that an amount leaves
+    out are added to it.
     """
     decimals = ", ".join(f"try_cast({name} AS {_DECIMAL}) AS {name}" for name in (*AMOUNTS, "reserved"))
     timed = "kind = 'machine' AND charge = 'usage'"

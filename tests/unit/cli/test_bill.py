@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -19,14 +20,14 @@ from charterer.domain.spending.cost_row import CostRow
 from tests.factory.cost_rows import MACHINE, cost_row
 from tests.unit.cloud_bills.bill_files import aws_focus, google_focus, written
 
-OCTOBER = {"start": "2026-10-05T10:00:00Z", "end": "2026-10-05T11:00:00Z"}
+OCTOBER: dict[str, Any] = {"start": "2026-10-05T10:00:00Z", "end": "2026-10-05T11:00:00Z"}
 
 
-def other(**fields: object) -> CostRow:
+def other(**fields: Any) -> CostRow:
     """A rental of another pool."""
     row = cost_row("16.00", **OCTOBER)
     machine = replace(MACHINE, instance="i-0def")
-    return replace(row, rental="v100-1", rental_uid="uid-v100-1", pool="v100", machine=machine, **fields)  # type: ignore[arg-type]
+    return replace(row, rental="v100-1", rental_uid="uid-v100-1", pool="v100", machine=machine, **fields)
 
 
 @pytest.fixture
@@ -43,7 +44,8 @@ def bill(record: Path, files: Sequence[Path], *options: str) -> Result:
 
 
 def test_the_table_has_a_row_for_each_pool_and_what_the_difference_is_because_of(tmp_path: Path, record: Path) -> None:
-    rows = [aws_focus("16"), aws_focus("17.5", "i-0def"), aws_focus("2", ResourceId="vol-1", SkuMeter="EBS:VolumeUsage")]
+    disk = aws_focus("2", ResourceId="vol-1", SkuMeter="EBS:VolumeUsage")
+    rows = [aws_focus("16"), aws_focus("17.5", "i-0def"), disk]
     done = bill(record, [written(tmp_path / "bill.csv", rows)])
     assert done.exit_code == 0, done.output
     lines = [line.split() for line in done.output.splitlines()[:4]]
