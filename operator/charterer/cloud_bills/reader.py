@@ -31,6 +31,17 @@ _AT_ONCE: Final = 10_000
 _ZONES: Final = "INTERVAL 14 HOURS"
 """No time zone is further from UTC (tz database: +14 Kiritimati, -12)."""
 
+_SUMMED: Final = (
+    "seconds",
+    "gpu_seconds",
+    "listed",
+    "contracted",
+    "effective",
+    "billed",
+    "commitment_credit",
+    "credit",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
@@ -79,34 +90,23 @@ class Bills:
 
     def lines(self) -> Iterator[BillLine]:
         """The lines that may be of Charterer's machines, those of machines first."""
-        sums = ", ".join(
-            f"sum({name}) AS {name}"
-            for name in (
-                "seconds",
-                "gpu_seconds",
-                "listed",
-                "contracted",
-                "effective",
-                "billed",
-                "commitment_credit",
-                "credit",
-            )
-        )
+        sums = ", ".join(f"sum({name})" for name in _SUMMED)
         within_a_month = f"date_trunc('month', started - {_ZONES}) = date_trunc('month', ended + {_ZONES})"
         query = f"""
+            WITH lines AS (SELECT *, CASE WHEN {within_a_month} THEN date_trunc('month', started) END AS month
+                FROM ({self._charged()}), unnest(range(copies)))
             SELECT vendor, key, resource_name, tags, labels, kind, charge, committed,
                 epoch_us(min(started)), epoch_us(max(ended)), count(*), {sums}
-            FROM ({self._charged()}), unnest(range(copies))
-            GROUP BY vendor, key, resource_name, tags, labels, kind, charge, committed,
-                {within_a_month}, CASE WHEN {within_a_month} THEN date_trunc('month', started) ELSE started END
+            FROM lines
+            GROUP BY vendor, key, resource_name, tags, labels, kind, charge, committed, month,
+                CASE WHEN month IS NULL THEN started END, CASE WHEN month IS NULL THEN ended END
             ORDER BY kind <> 'machine', key, min(started)"""
         for row in self._rows(query):
             yield self._line(row)
 
     def _line(self, row: tuple[Any, ...]) -> BillLine:
-        vendor, key, name, tags, labels, kind, charge, committed, start, end, count, seconds, gpu_seconds, *amounts = (
-            row
-        )
+        vendor, key, name, tags, labels, kind, charge, committed, start, end, count, *summed = row
+        seconds, gpu_seconds, *amounts = summed
         listed, contracted, effective, billed, commitment_credit, credit = (picos(amount) for amount in amounts)
         if (tags, labels) not in self._tags:
             self._tags[tags, labels] = our_tags(tags, labels)

@@ -33,7 +33,9 @@ def _groupings(context: click.Context, parameter: click.Parameter, value: str) -
 @click.option("--month", "months", multiple=True, type=click.DateTime(["%Y-%m"]), help="Only this month. Repeatable.")
 @click.option("--by", default=_DEFAULT, show_default=True, callback=_groupings, help="Also rental, in any order.")
 @click.option("-o", "--output", type=click.Choice(("table", "csv", "json")), default="table", show_default=True)
-def bill(files: tuple[Path, ...], record: str, months: tuple[datetime, ...], by: Sequence[Grouping], output: str) -> None:
+def bill(
+    files: tuple[Path, ...], record: str, months: tuple[datetime, ...], by: Sequence[Grouping], output: str
+) -> None:
     """Compare what clouds bill with the record of costs. Changes nothing, and needs no cluster.
 
     FILES are what clouds export, as CSV, gzipped CSV or Parquet: FOCUS 1.0 to 1.2 of AWS, Google Cloud or Azure, or

@@ -7,15 +7,18 @@ from collections.abc import Mapping, Sequence
 from charterer.ledger.reconciliation.bill_line import BillLine, LineKind, resource_key
 from charterer.ledger.reconciliation.ledger_side import RentalFacts, overlap
 
+_OUR_NAMES = "charterer-"
+"""How the names of instances begin that Charterer makes in Google Cloud (``providers.gcp.names``)."""
+
 
 class RentalIndex:
-    """Finds rentals (by uid) for lines. Lines of machines come first: what shares a machine's name follows it."""
+    """Finds rentals (by uid) for lines. Those of machines come first: what has a machine's name or claim follows."""
 
     def __init__(self, rentals: Mapping[str, RentalFacts]) -> None:
         self._rentals = rentals
         self._by_machine: dict[str, list[str]] = {}
         self._by_name: dict[str, list[str]] = {}
-        self._machines_named: dict[tuple[str, str], Sequence[str]] = {}
+        self._alike: dict[tuple[str, str], Sequence[str]] = {}
         for uid, rental in rentals.items():
             if rental.machine.instance:
                 self._by_machine.setdefault(resource_key(rental.machine.instance), []).append(uid)
@@ -26,15 +29,21 @@ class RentalIndex:
 
         A machine that carries a rental's tag is not the rental's if the record knows another machine as the rental's.
         """
-        by_machine = self._by_machine.get(line.resource) or self._by_machine.get(line.tags.claim.lower())
-        found: Sequence[str] = by_machine or ()
-        if not found and line.name:
-            found = self._machines_named.get((line.vendor, line.name), ())
+        by_id = self._by_machine
+        found: Sequence[str] = by_id.get(line.resource) or by_id.get(line.tags.claim.lower()) or ()
         if not found:
             found = [uid for uid in self._by_name.get(line.tags.rental, ()) if self._may_be(line, uid)]
-        if found and line.name and line.kind is LineKind.MACHINE:
-            self._machines_named[line.vendor, line.name] = found
+        alike = [(line.vendor, each) for each in (line.tags.claim, line.name) if each and self._is_of_one(each, line)]
+        if line.kind is LineKind.MACHINE:
+            self._alike.update(dict.fromkeys(alike, found) if found else {})
+        else:
+            found = next(filter(None, (found, *(self._alike.get(each, ()) for each in alike))), ())
         return max(found, key=lambda uid: (self._shared(line, uid), uid), default=None)
+
+    @staticmethod
+    def _is_of_one(text: str, line: BillLine) -> bool:
+        """Whether no other machine has the text: a NodeClaim, or a name that Charterer gave. Others may be alike."""
+        return text == line.tags.claim or text.startswith(_OUR_NAMES)
 
     def _may_be(self, line: BillLine, uid: str) -> bool:
         rental = self._rentals[uid]

@@ -50,9 +50,8 @@ def test_lines_go_to_the_rental_whose_machine_they_name() -> None:
     [
         {"tags": OurTags(pool="a100", rental="a100-7")},
         {"tags": OurTags(rental="a100-7")},
-        {"tags": OurTags(claim="I-0ABC")},
     ],
-    ids=["pool-and-rental", "rental", "claim"],
+    ids=["pool-and-rental", "rental"],
 )
 def test_a_disk_goes_to_the_rental_that_its_tags_name(fields: dict[str, Any]) -> None:
     (entry,) = compared([cost_row("16.00")], line(), line("2", None, resource="vol-1", kind=LineKind.DISK, **fields))
@@ -66,6 +65,29 @@ def test_a_disk_with_the_name_of_a_machine_is_the_machines() -> None:
     other = replace(disk, vendor="aws")
     (entry,) = compared([cost_row("16.00")], machine, disk, other)
     assert {cause: part.decimal() for cause, part in entry.causes.items()} == {Why.DISK: "2.00"}
+
+
+def test_machines_with_one_name_are_not_one_machine() -> None:
+    """People give one Name tag to many instances."""
+    entries = compared([cost_row("16.00")], line(name="gpu"), line(resource="i-0web", name="gpu"))
+    disk = line("2", None, resource="vol-1", name="gpu", kind=LineKind.DISK)
+    assert [each.causes for each in entries] == [{}]
+    assert [each.causes for each in compared([cost_row("16.00")], line(name="gpu"), disk)] == [{}]
+
+
+def test_a_disk_with_the_claim_of_a_machine_is_the_machines() -> None:
+    """Karpenter gives both the tag of their NodeClaim."""
+    claimed = line(tags=OurTags(claim="a100-x1"))
+    disk = line("2", None, resource="vol-1", kind=LineKind.DISK, tags=OurTags(claim="a100-x1"))
+    other = replace(disk, tags=OurTags(claim="a100-x2"))
+    (entry,) = compared([cost_row("16.00")], claimed, disk, other)
+    assert {cause: part.decimal() for cause, part in entry.causes.items()} == {Why.DISK: "2.00"}
+
+
+def test_a_machine_of_which_only_the_claim_was_recorded_is_found_by_it() -> None:
+    row = cost_row("16.00", machine=replace(MACHINE, cloud="karpenter", instance="a100-x1"))
+    (entry,) = compared([row], line(resource="i-0new", tags=OurTags(claim="a100-x1")))
+    assert entry.causes == {}
 
 
 def test_a_second_machine_with_a_rentals_tag_is_not_in_the_ledger() -> None:
