@@ -132,7 +132,7 @@ def main() -> None:
         )
         began = time.monotonic()
         command = [str(Path(sys.executable).with_name("charterer")), "bill", str(path), "--record", str(record)]
-        print(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        print(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         print(
             f"{time.monotonic() - began:.1f} s, of the processor {used.ru_utime + used.ru_stime:.1f} s; "

@@ -64,7 +64,7 @@ def scan(file: BillFile, link: str) -> str:
     packing = "gzip" if file.packing is Packing.CSV_GZ else "none"
     return (
         f"read_csv({name}, header = true, auto_detect = false, columns = {{{columns}}}, delim = ',', quote = '\"', "
-        f"escape = '\"', nullstr = '', compression = '{packing}', max_line_size = 8000000)"
+        f"escape = '\"', nullstr = '', compression = '{packing}')"
     )
 
 

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 _COMMANDS = (
+    "bill",
     "plan",
     "explain",
     "doctor",
