@@ -22,6 +22,7 @@ from charterer.cost_record.bucket import Bucket
 from charterer.cost_record.folder import Folder
 from charterer.cost_record.json_lines import PartKey, UnreadableLine, decoded, encoded, parsed, part_of
 from charterer.cost_record.places import RecordPlace, RecordUnavailable
+from charterer.domain.period import period_bounds
 from charterer.domain.spending.cost_row import CostRow
 from charterer.domain.time import moment
 
@@ -40,8 +41,9 @@ class DamagedRecord(RecordUnavailable):
 
 
 def month_of(row: CostRow) -> str:
-    """The month that a row counts in, ``2026-11``: that of its start in the budget's time zone."""
-    return moment(row.start).astimezone(ZoneInfo(row.time_zone)).strftime("%Y-%m")
+    """The month that a row counts in, ``2026-11``: the period of its start, in the budget's time zone."""
+    start = period_bounds(row.time_zone, row.start)[0]
+    return f"{moment(start).astimezone(ZoneInfo(row.time_zone)):%Y-%m}"
 
 
 class CostRecord:
