@@ -119,7 +119,7 @@ def test_clouds_without_a_bill_are_told(tmp_path: Path, record: Path) -> None:
     ("arguments", "message"),
     [
         (["--by", "colour"], "'colour': write one or more of month, budget, pool, rental, with commas"),
-        (["--month", "October"], "October"),
+        (["--month", "October"], "'October' is no month: write year and month, like 2026-11"),
     ],
 )
 def test_wrong_options_say_what_is_possible(tmp_path: Path, record: Path, arguments: list[str], message: str) -> None:

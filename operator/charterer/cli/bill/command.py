@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from pathlib import Path
 
 import click
 
 from charterer.cli.bill.bill_report import BillReport, bill_report, machine_keys
 from charterer.cli.bill.document import bill_csv, bill_document, bill_json
+from charterer.cli.shared.months import MonthType
 from charterer.cli.shared.output import announce_when_slow, emit
 from charterer.cost_record.files import CostRecord
 from charterer.cost_record.places import RecordUnavailable
@@ -29,13 +29,17 @@ def _groupings(context: click.Context, parameter: click.Parameter, value: str) -
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--record", required=True, help="The record of costs: a folder, s3://, gs:// or az://.")
-@click.option("--month", "months", multiple=True, type=click.DateTime(["%Y-%m"]), help="Only this month. Repeatable.")
+@click.option(
+    "--record",
+    required=True,
+    metavar="PLACE",
+    envvar="CHARTERER_COST_RECORD",
+    help="The record of costs: a folder, s3://BUCKET/PREFIX, gs:// or az://. Default: $CHARTERER_COST_RECORD.",
+)
+@click.option("--month", "months", multiple=True, type=MonthType(), help="Only this one, as 2026-10. Repeatable.")
 @click.option("--by", default=_DEFAULT, show_default=True, callback=_groupings, help="Also rental, in any order.")
 @click.option("-o", "--output", type=click.Choice(("table", "csv", "json")), default="table", show_default=True)
-def bill(
-    files: tuple[Path, ...], record: str, months: tuple[datetime, ...], by: Sequence[Grouping], output: str
-) -> None:
+def bill(files: tuple[Path, ...], record: str, months: tuple[str, ...], by: Sequence[Grouping], output: str) -> None:
     """Compare what clouds bill with the record of costs. Changes nothing, and needs no cluster.
 
     FILES are what clouds export, as CSV, gzipped CSV or Parquet: FOCUS 1.0 to 1.2 of AWS, Google Cloud or Azure, or
@@ -51,8 +55,7 @@ def bill(
 
     Exit code: 0 whatever the difference is, or 1 for an error such as a file that is no bill.
     """
-    wanted = [each.strftime("%Y-%m") for each in months]
-    report = _report(files, record, wanted, by)
+    report = _report(files, record, months, by)
     if output == "csv":
         click.echo(bill_csv(report), nl=False)
     else:

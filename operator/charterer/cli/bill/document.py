@@ -8,6 +8,7 @@ from io import StringIO
 from typing import Final
 
 from charterer.cli.bill.bill_report import BillReport
+from charterer.cli.shared.csv_cells import harmless
 from charterer.cli.shared.output import JsonValue
 from charterer.domain.money import Money
 from charterer.domain.time import format_second
@@ -16,8 +17,6 @@ from charterer.ledger.reconciliation.comparison import Difference, Grouping
 from charterer.report.document import Block, Document, DocumentTable, Paragraph, TableCell, TableColumn, Tone, row
 
 _HALF_A_CENT: Final = 5_000
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""What a spreadsheet takes for the beginning of a formula (OWASP, CSV injection)."""
 
 
 def bill_document(report: BillReport, by: Sequence[Grouping]) -> Document:
@@ -77,7 +76,7 @@ def bill_csv(report: BillReport) -> str:
             each.amount,
             *(each.causes.get(c, zero) for c in DifferenceCause),
         ]
-        names = [_inert(str(getattr(each, name))) for name in _TEXTS]
+        names = [harmless(str(getattr(each, name))) for name in _TEXTS]
         writer.writerow([*names, each.rentals, each.lines, *(amount.decimal() for amount in amounts)])
     return text.getvalue()
 
@@ -85,10 +84,6 @@ def bill_csv(report: BillReport) -> str:
 _TEXTS: Final = ("month", "budget", "pool", "rental", "machine", "cloud")
 _COUNTS: Final = ("rentals", "lines")
 _MONEY: Final = ("ledger", "outside", "bill", "difference")
-
-
-def _inert(text: str) -> str:
-    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def bill_json(report: BillReport) -> dict[str, JsonValue]:

@@ -13,8 +13,9 @@ from decimal import Decimal
 from typing import Final, TextIO
 
 from charterer.cli.costs.cost_sums import purpose
-from charterer.cli.costs.costs_csv import dollars, harmless, write_csv
-from charterer.cli.costs.months import bounds
+from charterer.cli.costs.costs_csv import dollars, write_csv
+from charterer.cli.shared.csv_cells import harmless
+from charterer.cli.shared.months import bounds
 from charterer.cost_record.files import month_of
 from charterer.domain.money import Money
 from charterer.domain.pool import CapacityType
