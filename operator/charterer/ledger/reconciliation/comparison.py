@@ -9,7 +9,6 @@ from enum import StrEnum
 from itertools import pairwise
 
 from charterer.domain.money import ZERO, Money, total
-from charterer.domain.period import period_bounds
 from charterer.ledger.reconciliation.bill_line import BillLine, Picos
 from charterer.ledger.reconciliation.causes import BilledSums, DifferenceCause, causes_of
 from charterer.ledger.reconciliation.ledger_side import (
@@ -17,10 +16,10 @@ from charterer.ledger.reconciliation.ledger_side import (
     LedgerSide,
     RentalFacts,
     RentalMonth,
-    month_of,
     overlap,
 )
 from charterer.ledger.reconciliation.matching import RentalIndex
+from charterer.ledger.reconciliation.months import CalendarMonths
 from charterer.ledger.shares import apportion
 
 _NO_COST = LedgerAmount(ZERO, ZERO, 0, 0)
@@ -69,17 +68,17 @@ def compare(ledger: LedgerSide, lines: Iterable[BillLine]) -> Sequence[Differenc
 
     A line that two months share is divided by the time that the rental lasted in each, or by time if it did not last.
     """
-    index = RentalIndex(ledger.rentals)
+    index, months = RentalIndex(ledger.rentals), CalendarMonths()
     found: dict[RentalMonth, BilledSums] = {}
     strangers: dict[tuple[str, str, str, str], BilledSums] = {}
     for line in lines:
         uid = index.rental_of(line)
         if uid is not None:
             rental = ledger.rentals[uid]
-            for month, piece in by_month(line, rental.time_zone, rental):
+            for month, piece in by_month(line, months, rental.time_zone, rental):
                 found.setdefault(RentalMonth(uid, month), BilledSums()).add(piece)
         elif line.tags.ours:
-            for month, piece in by_month(line, _UTC, None):
+            for month, piece in by_month(line, months, _UTC, None):
                 what = (month, line.tags.pool, line.resource or line.tags.rental, line.vendor)
                 strangers.setdefault(what, BilledSums()).add(piece)
     known = [_known(key, ledger, found.get(key)) for key in ledger.amounts.keys() | found.keys()]
@@ -97,15 +96,17 @@ def grouped(entries: Iterable[Difference], by: Sequence[Grouping]) -> Sequence[D
     return [_sum(group, by) for _, group in sorted(groups.items())]
 
 
-def by_month(line: BillLine, time_zone: str, rental: RentalFacts | None) -> Sequence[tuple[str, BillLine]]:
+def by_month(
+    line: BillLine, months: CalendarMonths, time_zone: str, rental: RentalFacts | None
+) -> Sequence[tuple[str, BillLine]]:
     """The line by months of a time zone; parts of amounts add up exactly, seconds to their last decimal."""
-    _, end = period_bounds(time_zone, line.start)
-    if line.end <= end:
-        return [(month_of(time_zone, line.start), line)]
+    month = months.of(time_zone, line.start)
+    if line.end <= month.end:
+        return [(month.name, line)]
     bounds = [line.start]
-    while end < line.end:
-        bounds.append(end)
-        end = period_bounds(time_zone, end)[1]
+    while month.end < line.end:
+        bounds.append(month.end)
+        month = months.of(time_zone, month.end)
     bounds.append(line.end)
     spans = rental.spans if rental is not None else ()
     pieces = list(pairwise(bounds))
@@ -114,7 +115,7 @@ def by_month(line: BillLine, time_zone: str, rental: RentalFacts | None) -> Sequ
         weights = [until - since for since, until in pieces]
     parts = _parts(line, weights)
     return [
-        (month_of(time_zone, since), replace(part, start=since, end=until))
+        (months.of(time_zone, since).name, replace(part, start=since, end=until))
         for (since, until), part, weight in zip(pieces, parts, weights, strict=True)
         if weight
     ]

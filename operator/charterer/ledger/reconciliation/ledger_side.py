@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from charterer.domain.money import Money
-from charterer.domain.period import period_bounds
 from charterer.domain.spending.cost_row import CostRow, Machine
-from charterer.domain.time import Instant, moment
+from charterer.domain.time import Instant
 from charterer.ledger.reconciliation.bill_line import VENDORS
+from charterer.ledger.reconciliation.months import CalendarMonths
 
 Span = tuple[Instant, Instant]
 """A stretch of time, [start, end)."""
@@ -74,6 +74,7 @@ def ledger_side(rows: Iterable[CostRow], covered: Mapping[str, Sequence[Span]]) 
     first: dict[str, CostRow] = {}
     sums: dict[RentalMonth, _Sums] = {}
     left_out: dict[str, int] = {}
+    months = CalendarMonths()
     for row in rows:
         vendor = VENDORS.get(row.machine.cloud)
         if vendor is not None and vendor not in covered:
@@ -82,7 +83,7 @@ def ledger_side(rows: Iterable[CostRow], covered: Mapping[str, Sequence[Span]]) 
         known = first.setdefault(row.rental_uid, row)
         if row.machine.instance and not known.machine.instance:
             first[row.rental_uid] = row
-        key = RentalMonth(row.rental_uid, month_of(row.time_zone, row.start))
+        key = RentalMonth(row.rental_uid, months.of(row.time_zone, row.start).name)
         _add(sums.setdefault(key, _Sums()), row, everything if vendor is None else covered[vendor])
     spans: dict[str, list[Span]] = {}
     for (uid, _), found in sums.items():
@@ -90,12 +91,6 @@ def ledger_side(rows: Iterable[CostRow], covered: Mapping[str, Sequence[Span]]) 
     rentals = {uid: _facts(row, merged(spans.get(uid, ()))) for uid, row in first.items()}
     amounts = {key: _amount(found) for key, found in sums.items()}
     return LedgerSide(rentals, amounts, {cloud: Money(micros) for cloud, micros in left_out.items()})
-
-
-def month_of(time_zone: str, at: Instant) -> str:
-    """The month of a budget's time zone that holds an instant, like ``2026-10``."""
-    start, end = period_bounds(time_zone, at)
-    return moment(Instant((start + end) // 2)).strftime("%Y-%m")
 
 
 def merged(spans: Iterable[Span]) -> Sequence[Span]:
