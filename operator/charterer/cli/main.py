@@ -37,6 +37,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "simulate": ("charterer.cli.simulate.command:simulate", "Simulate a workload under policies side by side."),
     "drain": ("charterer.cli.drain:drain", "End all rented machines, before Charterer is uninstalled."),
     "preflight": ("charterer.cli.preflight:preflight", "Check pools for what would fail, before money is spent."),
+    "bill": ("charterer.cli.bill.command:bill", "Compare what clouds bill with the record of costs."),
     "stop": ("charterer.cli.stop:stop", "Rent nothing more, until `charterer resume`; end everything if asked to."),
     "resume": ("charterer.cli.stop:resume", "Rent again after `charterer stop`."),
     "run": ("charterer.cli.run:run", "Run the operator until it is stopped."),

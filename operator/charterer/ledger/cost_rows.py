@@ -105,12 +105,28 @@ def _machine(rental: Rental, pool: Pool | None) -> BilledMachine:
         account=cloud.billed_account,
         region=cloud.billed_region,
         zone="" if offering is None else offering.zone,
-        instance=rental.instance or "",
+        instance=billed_id(rental),
         instance_type="" if offering is None else offering.instance_type,
         gpu_type="" if offering is None else offering.gpu_type,
         gpus=0 if offering is None else offering.machine_gpus,
         capacity_type=rental.capacity_type.value,
     )
+
+
+def billed_id(rental: Rental) -> str:
+    """The id that bills give its machine, empty if none ever came.
+
+    Azure's bills name VMs by their paths and not by vmId, and Karpenter knows its machines by the names of NodeClaims;
+    the providerID has what the bill has.
+    """
+    scheme, _, path = rental.provider_id.partition("://")
+    match scheme:
+        case "azure":
+            return path
+        case "aws":
+            return path.rpartition("/")[2]
+        case _:
+            return rental.instance or ""
 
 
 def _hourly(rental: Rental, start: Instant, end: Instant) -> Money:

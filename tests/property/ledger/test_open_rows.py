@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.cli.costs.months import bounds
 from charterer.cli.costs.rows_of_month import ledger_month, month_rows, open_rows
+from charterer.cli.shared.months import bounds
 from charterer.cost_record.files import month_of
 from charterer.domain.billing import accrued
 from charterer.domain.money import total

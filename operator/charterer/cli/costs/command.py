@@ -16,9 +16,9 @@ from charterer.cli.costs.costs_csv import costs_csv
 from charterer.cli.costs.costs_document import costs_document
 from charterer.cli.costs.costs_json import costs_json
 from charterer.cli.costs.focus import focus_csv
-from charterer.cli.costs.months import MonthType, bounds
 from charterer.cli.costs.rows_of_month import LedgerMonth, ledger_month, month_rows, open_rows
 from charterer.cli.shared.cluster import ClusterOptions, cluster_options, read, wall_clock
+from charterer.cli.shared.months import MonthType, bounds
 from charterer.cli.shared.option_groups import option_group
 from charterer.cli.shared.output import announce_when_slow, emit
 from charterer.controller.snapshot.offline import snapshot_of

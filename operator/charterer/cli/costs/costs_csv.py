@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, TextIO
+from typing import TextIO
 
 from charterer.cli.costs.answer import CostsAnswer
 from charterer.cli.costs.cost_sums import PURPOSE, purpose
 from charterer.cli.costs.costs_document import exact
+from charterer.cli.shared.csv_cells import harmless
 from charterer.domain.money import Money
-
-_EXECUTED: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""First characters of what spreadsheets take for a formula (OWASP, "CSV Injection")."""
-
-
-def harmless(text: str) -> str:
-    """The text with an apostrophe before it, where a spreadsheet would execute it; it shows the text then."""
-    return f"'{text}" if text.startswith(_EXECUTED) else text
 
 
 def dollars(amount: Money) -> str:
