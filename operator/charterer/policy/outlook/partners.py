@@ -99,7 +99,7 @@ class Partners:
 
     def chosen(self, option: Option) -> bool:
         """Whether the option's partner follows from the node."""
-        return option.shares_gpu and chooses_partner(self._snapshot.pools[option.pool])
+        return bool(option.slice) and option.shares_gpu and chooses_partner(self._snapshot.pools[option.pool])
 
     def rank(self, job: Job, option: Option) -> NodeRank | None:
         """How good each node with a free place is for the job; None where it does not matter, or nobody knows.

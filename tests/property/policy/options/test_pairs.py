@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from charterer.domain.ids import ClassId, JobId
@@ -14,7 +14,6 @@ from charterer.policy.outlook.partners import LEAST_SAVING, Sharer, pair_of
 A, B = ClassId("team", "a"), ClassId("team", "b")
 PLACE = "V100-mps-2"
 PARTS = st.floats(0.01, 1.0)
-DOLLARS = st.floats(0.0, 100.0)
 
 
 def profile(own: ClassId, beside: ClassId, kept: float | None) -> Profile:
@@ -28,7 +27,15 @@ def sharer(class_id: ClassId, worth: float, price: float, elsewhere: float, leas
     return Sharer(JobId(class_id.name), class_id, worth, alone, 3600.0, 0.7, least)
 
 
-@given(PARTS, st.none() | PARTS, st.tuples(DOLLARS, DOLLARS), st.floats(0.01, 100.0), st.tuples(PARTS, PARTS), PARTS)
+@example(0.3, 1.0, (0.12, 0.12), 1.0, (1.0, 1.0), 0.0)
+@given(
+    PARTS,
+    st.none() | PARTS,
+    st.tuples(st.floats(0.0, 2.0), st.floats(0.0, 2.0)),
+    st.floats(0.01, 100.0),
+    st.tuples(st.floats(0.5, 1.0), st.floats(0.5, 1.0)),
+    st.floats(0.0, 0.6),
+)
 def test_each_of_a_pair_gains_and_keeps_what_it_must(
     kept: float,
     other: float | None,
