@@ -93,8 +93,8 @@ class Placer:
             return GpuClaim(None, blocked=ReasonCode.CLOCK_BEHIND)
         own = self._own(job, without)
         place = (option.pool, option.gpus)
-        rank = self.partners.rank(job, option)
-        if not own and rank is None and place in self._blocked:
+        choice = self.partners.choice(job, option)
+        if not own and choice is None and place in self._blocked:
             return GpuClaim(None, blocked=self._blocked[place])
         self._client = _Client(job, option, fewest)
         claim = self._allocator(option.pool).claim(
@@ -102,9 +102,9 @@ class Placer:
             own,
             lambda rentals: self.hosts(dict.fromkeys(rentals, job.grace_seconds)),
             only_ready=only_ready,
-            rank=rank,
+            choice=choice,
         )
-        if rank is not None:
+        if choice is not None:
             for rental in (*by_rental(claim.placements or ()), *claim.nodes):
                 self.partners.come(job, option, rental)
         elif claim.blocked is not None and claim.blocked is not ReasonCode.HARD_LIMIT and not only_ready and not own:
@@ -145,13 +145,13 @@ class Placer:
     def has_room_without(self, job: Job, option: Option, without: RentalId) -> bool:
         """Whether it could go on at once if it had that node no more."""
         _, booting, missing = self._allocator(option.pool).look(
-            option, self._own(job, without), self.partners.rank(job, option)
+            option, self._own(job, without), self.partners.choice(job, option)
         )
         return not booting and not missing
 
     def must_rent(self, job: Job, option: Option) -> bool:
         """Whether nodes would have to be rented for it."""
-        return self._allocator(option.pool).missing(option, self._own(job), self.partners.rank(job, option)) > 0
+        return self._allocator(option.pool).missing(option, self._own(job), self.partners.choice(job, option)) > 0
 
     def idle_beside(self, job: Job, option: Option) -> int:
         """GPUs of a node that the job would have to itself, though it is wider than the job; 0 where others use it."""
@@ -174,7 +174,7 @@ class Placer:
         left them. What ready ones have cost is over only for a job that waits ``alone``: otherwise the job that takes
         one leaves another job to rent one.
         """
-        waits = self._allocator(option.pool).waits(option, self._own(job), self.partners.rank(job, option))
+        waits = self._allocator(option.pool).waits(option, self._own(job), self.partners.choice(job, option))
         if waits is None:
             return 0.0, 0.0
         start = self.start_up(option)
@@ -185,7 +185,7 @@ class Placer:
 
     def start_up_left(self, job: Job, option: Option) -> tuple[float, float]:
         """Seconds and dollars of the option's start-up that are still to come; none where all nodes are ready."""
-        waits = self._allocator(option.pool).waits(option, self._own(job), self.partners.rank(job, option))
+        waits = self._allocator(option.pool).waits(option, self._own(job), self.partners.choice(job, option))
         left = [self.start_up(option)] * self.pods(option) if waits is None else waits
         return max(left, default=0.0), sum(left) * option.price.dollars_per_second / self.pods(option)
 
@@ -194,7 +194,7 @@ class Placer:
     def refusal(self, job: Job, option: Option) -> ReasonCode | None:
         """Why the nodes that would have to be rented for it cannot be had now; None where they can, or none are."""
         allocator = self._allocator(option.pool)
-        missing = allocator.missing(option, self._own(job), self.partners.rank(job, option))
+        missing = allocator.missing(option, self._own(job), self.partners.choice(job, option))
         return allocator.refusal(missing) if missing else None
 
     def may_rent(self, pool: PoolId) -> bool:
@@ -241,7 +241,7 @@ class Placer:
 
     def _look(self, job: Job, option: Option) -> tuple[list[RentalId], list[RentalId], int]:
         """Ready nodes, booting nodes and the number of nodes to be rented that a claim would take."""
-        return self._allocator(option.pool).look(option, self._own(job), self.partners.rank(job, option))
+        return self._allocator(option.pool).look(option, self._own(job), self.partners.choice(job, option))
 
     def _lacks_machines(self, job: Job, option: Option) -> bool:
         """Whether a claim would take nodes that have no machine yet."""
