@@ -9,7 +9,9 @@ up for it.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from charterer.domain.billing import accrued
 from charterer.domain.budget import Budget, Cause
@@ -131,15 +133,14 @@ def billed_id(rental: Rental) -> str:
 
 def _hourly(rental: Rental, start: Instant, end: Instant) -> Money:
     """The price of the machine in [start, end), its average where it changed; rounded to the micro-dollar."""
-    segments = [segment for segment in rental.segments if segment.since < end]
-    if not segments:
-        return Money(rental.price.micros_per_hour if not rental.segments else rental.segments[0].price.micros_per_hour)
-    ends = [*(segment.since for segment in segments[1:]), end]
-    weighed = [
-        (max(until - max(segment.since, start), 0), segment.price.micros_per_hour)
-        for segment, until in zip(segments, ends, strict=True)
-    ]
-    lasted = sum(span for span, _ in weighed)
-    if not lasted:
-        return Money(segments[-1].price.micros_per_hour)
-    return Money((sum(span * price for span, price in weighed) + lasted // 2) // lasted)
+    if not rental.segments:
+        return Money(rental.price.micros_per_hour)
+    since = [segment.since for segment in rental.segments]
+    first = max(bisect_right(since, start) - 1, 0)
+    last = max(bisect_left(since, end), first + 1)
+    bounds = [start, *since[first + 1 : last], end]
+    prices = [segment.price.micros_per_hour for segment in rental.segments[first:last]]
+    if start >= end:
+        return Money(prices[0])
+    paid = sum((until - at) * price for (at, until), price in zip(pairwise(bounds), prices, strict=True))
+    return Money((paid + (end - start) // 2) // (end - start))

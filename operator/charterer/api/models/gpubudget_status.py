@@ -99,7 +99,7 @@ class CauseCosts(ApiModel):
     idle: Amount | None = None
     """GPUs of ready nodes that no job held."""
     ending: Amount | None = None
-    """Nodes from the last job's leaving them to their end."""
+    """Nodes without a job from the decision to end them to their end."""
     incomplete_gang: Amount | None = None
     """Nodes that came for a job which needs several at once, while too few of them had come."""
 

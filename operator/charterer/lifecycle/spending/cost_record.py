@@ -20,8 +20,8 @@ from charterer.lifecycle.budget import SURVEY_WAIT_SECONDS, recorded_up_to
 from charterer.lifecycle.ended_rental import payer_of
 from charterer.lifecycle.view import LifecycleView
 
-_PARTS: Final = 500
-"""Most rentals of one file, to bound what is in flight; more follow in the next."""
+_PARTS: Final = 250
+"""Most rentals of one file: their rows take about a millisecond each. More follow in the next."""
 _USES_WAIT_SECONDS: Final = 600.0
 """Seconds after a machine's end until which the ends of its runs are awaited."""
 
