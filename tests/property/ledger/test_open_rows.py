@@ -13,11 +13,14 @@ from charterer.cost_record.files import month_of
 from charterer.domain.billing import accrued
 from charterer.domain.money import total
 from charterer.domain.period import period_bounds
+from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.spending.cost_row import CostRow
 from charterer.domain.time import Instant
 from charterer.ledger.cost_rows import next_part
 from tests.factory import balance, budget, rental, snapshot
+from tests.factory.pools import PRICE
+from tests.factory.times import at
 from tests.property.ledger.test_cost_rows import DAY, histories, recorded
 
 
@@ -74,3 +77,16 @@ def _of(month: str, rows: list[CostRow]) -> list[CostRow]:
 def test_a_rental_that_has_cost_nothing_yet_adds_nothing() -> None:
     team = budget()
     assert open_rows(snapshot(team, rental()), team) == []
+
+
+def test_a_part_that_was_written_and_not_marked_counts_once() -> None:
+    """The operator ended after it had written a day, and before the rental said so."""
+    team, began = budget(), at(-2 * 86_400)
+    segments = (PriceSegment(began, PRICE),)
+    rented = rental(phase=RentalPhase.READY, created=began, launched=began, ready=began, segments=segments)
+    _, made = recorded(rented, "UTC")
+    still_open = open_rows(snapshot(team, rented, now=at(0)), team)
+    rows = list(month_rows("2026-03", made, still_open))
+    assert made
+    assert all(is_open for _, is_open in rows)
+    assert total(row.cost for row, _ in rows) == accrued(rented, at(0))

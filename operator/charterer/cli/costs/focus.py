@@ -56,12 +56,12 @@ def _charge(month: str, row: CostRow, is_open: bool) -> Mapping[str, str]:
     namespace = "" if payer is None else payer.namespace
     return _of_machine(row.machine, row.pool, row.budget) | {
         "BilledCost": cost,
-        "BillingPeriodEnd": format_second(end),
-        "BillingPeriodStart": format_second(start),
+        "BillingPeriodEnd": _second(end),
+        "BillingPeriodStart": _second(start),
         "ChargeClass": "Correction" if row.correction else "",
         "ChargeDescription": _description(row),
-        "ChargePeriodEnd": format_second(_charged_until(row)),
-        "ChargePeriodStart": format_second(row.start),
+        "ChargePeriodEnd": _second(_charged_until(row)),
+        "ChargePeriodStart": _second(row.start),
         "ConsumedQuantity": "" if row.correction else hours,
         "ConsumedUnit": "" if row.correction else "GPU-Hours",
         "ContractedCost": cost,
@@ -80,7 +80,7 @@ def _charge(month: str, row: CostRow, is_open: bool) -> Mapping[str, str]:
         "SubAccountId": harmless(namespace),
         "SubAccountName": harmless(namespace),
         "SubAccountType": "Namespace" if namespace else "",
-        "Tags": _tags(row),
+        "Tags": _tags(row.budget, row.pool, () if payer is None else tuple(payer.labels.items())),
         "x_Class": "" if payer is None else harmless(payer.job_class),
         "x_CostMicrodollars": str(row.cost.micros),
         "x_GpuHours": hours,
@@ -130,6 +130,10 @@ def _of_machine(machine: BilledMachine, pool: str, budget: str) -> dict[str, str
     return {name: harmless(text) for name, text in texts.items()}
 
 
+_second: Final = lru_cache(maxsize=1024)(format_second)
+"""Charges beside each other have their times in common."""
+
+
 def _charged_until(row: CostRow) -> Instant:
     """The end, at least a second after the start: FOCUS has no charges without a duration."""
     return max(row.end, after(row.start, 1.0))
@@ -155,7 +159,7 @@ def _description(row: CostRow) -> str:
     return harmless(f"{'Correction, ' if row.correction else ''}{whose} ({what})")
 
 
-def _tags(row: CostRow) -> str:
-    own = {"charterer.dev/budget": row.budget, "charterer.dev/pool": row.pool}
-    labels = {} if row.payer is None else row.payer.labels
-    return json.dumps({**labels, **own}, sort_keys=True, ensure_ascii=False)
+@lru_cache
+def _tags(budget: str, pool: str, labels: tuple[tuple[str, str], ...]) -> str:
+    tags = {**dict(labels), "charterer.dev/budget": budget, "charterer.dev/pool": pool}
+    return json.dumps(tags, sort_keys=True, ensure_ascii=False)
