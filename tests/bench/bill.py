@@ -25,7 +25,7 @@ import duckdb
 from charterer.cost_record.files import CostRecord
 from charterer.domain.budget import Cause
 from charterer.domain.money import Money
-from charterer.domain.spending.cost_row import CostRow, Machine
+from charterer.domain.spending.cost_row import BilledMachine, CostRow
 from charterer.domain.time import Instant, parse_instant
 
 _HOUR: Final = 3_600_000_000
@@ -33,7 +33,7 @@ _HOURS: Final = 720
 _START: Final = parse_instant("2026-11-01T00:00:00Z")
 _OURS: Final = 20
 """One line in so many is of a machine of Charterer's or of its disk."""
-_MACHINE: Final = Machine("aws", "", "us-east-1", "us-east-1a", "", "p4d.24xlarge", "A100", 8, "OnDemand")
+_MACHINE: Final = BilledMachine("aws", "", "us-east-1", "us-east-1a", "", "p4d.24xlarge", "A100", 8, "OnDemand")
 _COLUMNS: Final = """
     SELECT 'us-east-1a' AS AvailabilityZone, cost AS BilledCost, '123456789012' AS BillingAccountId,
     'Example' AS BillingAccountName, 'Payer' AS BillingAccountType, 'USD' AS BillingCurrency,

@@ -8,11 +8,11 @@ from typing import Any
 
 from charterer.domain.budget import Cause
 from charterer.domain.money import Money
-from charterer.domain.spending.cost_row import CostRow, Machine, Payer
+from charterer.domain.spending.cost_row import BilledMachine, CostRow, Payer
 from charterer.domain.time import parse_instant
 
 TEAM = {"team": "perception"}
-MACHINE = Machine(
+MACHINE = BilledMachine(
     "aws", "123456789012", "us-east-1", "us-east-1a", "i-0abc", "p4d.24xlarge", "NVIDIA-A100-SXM4-40GB", 8, "OnDemand"
 )
 

@@ -10,17 +10,16 @@ up for it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
-from zoneinfo import ZoneInfo
 
 from charterer.domain.billing import accrued
 from charterer.domain.budget import Budget, Cause
 from charterer.domain.money import ZERO, Money, total
+from charterer.domain.period import day_bounds
 from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental
-from charterer.domain.spending.cost_row import CostRow, Machine
-from charterer.domain.spending.use import Recorded
-from charterer.domain.time import Instant, instant, moment
+from charterer.domain.spending.cost_row import BilledMachine, CostRow
+from charterer.domain.spending.use import RecordedCost
+from charterer.domain.time import Instant
 from charterer.ledger.shares import shares
 
 _MICROS = 1_000_000
@@ -32,24 +31,7 @@ class Part:
 
     start: Instant
     end: Instant
-    after: Recorded
-
-
-def day_bounds(time_zone: str, at: Instant) -> tuple[Instant, Instant]:
-    """The day of ``time_zone`` that holds ``at``: its first instant and that of the day after it.
-
-    Where a clock change hides or repeats midnight, days begin as months do (``period.period_bounds``), so that each day
-    lies in one month.
-    """
-    zone = ZoneInfo(time_zone)
-    day = moment(at).astimezone(zone).toordinal()
-    if at >= _midnight(zone, day + 1):
-        day += 1
-    return _midnight(zone, day), _midnight(zone, day + 1)
-
-
-def _midnight(zone: ZoneInfo, ordinal: int) -> Instant:
-    return instant(datetime.fromordinal(ordinal).replace(tzinfo=zone))
+    after: RecordedCost
 
 
 def next_part(rental: Rental, time_zone: str) -> Part | None:
@@ -68,10 +50,10 @@ def next_part(rental: Rental, time_zone: str) -> Part | None:
     end = day_bounds(time_zone, start)[1]
     if rental.ended is not None:
         end = max(min(end, rental.ended), start)
-    return Part(start, end, Recorded(end, accrued(rental, end), 1 if done is None else done.parts + 1))
+    return Part(start, end, RecordedCost(end, accrued(rental, end), 1 if done is None else done.parts + 1))
 
 
-def _all_on_record(done: Recorded | None, ended: Instant, cost: Money) -> bool:
+def _all_on_record(done: RecordedCost | None, ended: Instant, cost: Money) -> bool:
     if done is None:
         return cost == ZERO
     return done.through >= ended and done.cost == cost
@@ -87,6 +69,7 @@ def rows(part: Part, rental: Rental, budget: Budget, pool: Pool | None, gpus: in
     )
     amount = part.after.cost - had_cost
     parts = shares(rental, gpus, part.start, part.end, max(amount, ZERO), in_vain=in_vain)
+    per_second = _MICROS * (1 if pool is None or pool.offering is None else pool.offering.slices_per_gpu)
     found = [
         CostRow(
             budget=budget.id,
@@ -100,7 +83,7 @@ def rows(part: Part, rental: Rental, budget: Budget, pool: Pool | None, gpus: in
             end=share.last,
             cause=purpose.cause,
             payer=share.payer,
-            gpu_seconds=(share.gpu_micros + _MICROS // 2) // _MICROS,
+            gpu_seconds=(share.gpu_micros + per_second // 2) // per_second,
             hourly=_hourly(rental, share.first, share.last),
             cost=share.cost,
             part=part.after.parts - 1,
@@ -115,9 +98,9 @@ def rows(part: Part, rental: Rental, budget: Budget, pool: Pool | None, gpus: in
     return [row for row in found if row.cost != ZERO or row.gpu_seconds]
 
 
-def _machine(rental: Rental, pool: Pool | None) -> Machine:
+def _machine(rental: Rental, pool: Pool | None) -> BilledMachine:
     cloud, offering = rental.cloud, None if pool is None else pool.offering
-    return Machine(
+    return BilledMachine(
         cloud=cloud.vendor,
         account=cloud.billed_account,
         region=cloud.billed_region,

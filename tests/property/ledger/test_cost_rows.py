@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from charterer.domain.billing import accrued, accrued_in, cost
 from charterer.domain.budget import Balance, Cause
 from charterer.domain.money import ZERO, Money, Price, total
-from charterer.domain.period import period_bounds
+from charterer.domain.period import day_bounds, period_bounds
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.spending.cost_row import CostRow, Payer
@@ -21,7 +21,7 @@ from charterer.domain.spending.use import Use
 from charterer.domain.steps import Fold, OpenPeriod
 from charterer.domain.time import Instant, instant, moment
 from charterer.ledger.balance import apply_fold, apply_open_period
-from charterer.ledger.cost_rows import day_bounds, next_part, rows
+from charterer.ledger.cost_rows import next_part, rows
 from tests.factory import TEAM, budget, pool, rental
 
 MINUTE = 60_000_000

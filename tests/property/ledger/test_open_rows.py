@@ -63,7 +63,7 @@ def test_rows_on_record_and_open_ones_are_what_the_ledger_says_by_month(
     assert total(by_month.values()) == accrued(marked, now)
     for month, amount in by_month.items():
         ledger = ledger_month(team, [marked], bounds(month, zone), now)
-        assert ledger.is_open == (ledger.start <= now)
+        assert ledger.is_open == (ledger.start <= now < ledger.end)
         assert ledger.spent in (None, amount)
 
 

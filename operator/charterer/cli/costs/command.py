@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from charterer.cli.costs.answer import BudgetMonth, CostsAnswer
-from charterer.cli.costs.cost_sums import LABEL, PURPOSE, CostSums, KeysType
+from charterer.cli.costs.cost_sums import LABEL, NAMESPACE, PURPOSE, CostSums, KeysType
 from charterer.cli.costs.costs_csv import costs_csv
 from charterer.cli.costs.costs_document import costs_document
 from charterer.cli.costs.costs_json import costs_json
@@ -80,7 +80,8 @@ def costs(ctx: click.Context, question: CostQuestion, output: str, focus: bool, 
 
     The sums are those of the ledger, to the micro-dollar. What no job held (nodes that start, idle GPUs, nodes that
     end, incomplete gangs) has rows of its own. Rows come from the record of costs, and what is not on record yet from
-    the cluster's present state.
+    the cluster's present state. Without a record, budgets' statuses have namespaces and purposes of their last 62
+    days.
 
     \b
     By namespace, by team and user, by job:
@@ -112,10 +113,13 @@ def _check(ctx: click.Context, question: CostQuestion, focus: bool) -> None:
         if question.by == ("pool",):
             raise click.UsageError("a pool's sum has its waste already: leave --share-waste away, or add a key to --by")
     if not question.record:
-        raise click.UsageError(
-            "no record of costs is named: --record PLACE, the chart's costRecord.place; without a record nobody knows "
-            "who spent what once a machine is gone"
-        )
+        lacking = [key for key in question.by if key not in (NAMESPACE, PURPOSE)]
+        asked = "--focus" if focus else "--recorded-only" if question.recorded_only else ""
+        if asked or lacking:
+            raise click.UsageError(
+                f"{asked or f'--by {lacking[0]}'} needs a record of costs, named by --record (the chart's "
+                "costRecord.place): without one a budget's status has namespaces and purposes of its last 62 days only"
+            )
 
 
 def _answer(question: CostQuestion, output: str, focus: bool, cluster: ClusterOptions) -> None:
@@ -123,18 +127,20 @@ def _answer(question: CostQuestion, output: str, focus: bool, cluster: ClusterOp
     if not question.recorded_only:
         reading = read(cluster)
         snapshot, now = snapshot_of(reading.state, reading.now), reading.now
-    record = CostRecord(question.record)
-    on_record = record.months()
-    budgets = _budgets(question, snapshot, on_record)
+    record = CostRecord(question.record) if question.record else None
+    budgets = _budgets(question, snapshot, {} if record is None else record.months())
     zones = {} if snapshot is None else {str(name): each.time_zone for name, each in snapshot.budgets.items()}
     month = question.month or _this_month(zones.values(), now)
-    rows = month_rows(month, record.read([month], budgets), _open(snapshot, budgets))
-    if focus:
-        focus_csv(rows, sys.stdout)
-        return
     sums = CostSums(question.by)
-    sums.add(rows)
-    _check_labels(question.by, sums)
+    if record is None:
+        _add_days(sums, month, budgets, snapshot)
+    else:
+        rows = month_rows(month, record.read([month], budgets), _open(snapshot, budgets))
+        if focus:
+            focus_csv(month, rows, sys.stdout)
+            return
+        sums.add(rows)
+        _check_labels(question.by, sums)
     if question.share_waste:
         sums.share_waste()
     found = sums.sums()
@@ -164,6 +170,14 @@ def _this_month(zones: Collection[str], now: Instant) -> str:
     """The month of ``now``, in the budgets' time zone if they have one in common."""
     zone = next(iter(zones)) if len(set(zones)) == 1 else "UTC"
     return f"{moment(now).astimezone(ZoneInfo(zone)):%Y-%m}"
+
+
+def _add_days(sums: CostSums, month: str, budgets: Sequence[str], snapshot: Snapshot | None) -> None:
+    """Add the days of the month that the budgets' statuses have."""
+    for name, budget in ({} if snapshot is None else snapshot.budgets).items():
+        if name in budgets and budget.balance is not None:
+            start, end = bounds(month, budget.time_zone)
+            sums.add_days(name, [day for day in budget.balance.costs.days if start <= day.start < end])
 
 
 def _open(snapshot: Snapshot | None, budgets: Sequence[str]) -> list[CostRow]:

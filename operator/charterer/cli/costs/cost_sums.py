@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from charterer.domain.budget import Cause
+from charterer.domain.budget import Cause, DayCosts
 from charterer.domain.money import ZERO, Money
 from charterer.domain.spending.cost_row import CostRow, Payer
 from charterer.ledger.shares import apportion
@@ -17,9 +17,10 @@ from charterer.sentences import similar_names
 
 LABEL: Final = "label:"
 PURPOSE: Final = "purpose"
+NAMESPACE: Final = "namespace"
 
 _OF_JOBS: Final[Mapping[str, Callable[[Payer], str]]] = {
-    "namespace": lambda payer: payer.namespace,
+    NAMESPACE: lambda payer: payer.namespace,
     "class": lambda payer: payer.job_class,
     "user": lambda payer: payer.user,
     "job": lambda payer: f"{payer.namespace}/{payer.job}",
@@ -106,6 +107,17 @@ class CostSums:
             added.gpu_seconds += row.gpu_seconds
             if is_open:
                 added.open_cost += row.cost
+
+    def add_days(self, budget: str, days: Iterable[DayCosts]) -> None:
+        """Add days of a budget's status, which know namespaces and purposes only."""
+        for day in days:
+            amounts: list[tuple[Cause, str | None, Money]] = [
+                (cause, None, amount) for cause, amount in day.by_cause.items() if cause is not Cause.JOB
+            ]
+            amounts += [(Cause.JOB, name, amount) for name, amount in day.by_namespace.items()]
+            for cause, namespace, amount in amounts:
+                cells = tuple(namespace if key == NAMESPACE else purpose(cause) for key in self.keys)
+                self.by_pool[SumKey(budget, cells, cause if self.with_cause else None), ""].cost += amount
 
     def share_waste(self) -> None:
         """Share out what no job held of each pool to the jobs of that pool and budget, in proportion to their cost.

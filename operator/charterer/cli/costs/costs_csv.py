@@ -44,5 +44,6 @@ def _lines(answer: CostsAnswer, with_purpose: bool) -> Iterator[Sequence[str]]:
                 *(answer.month, harmless(key.budget), *(harmless(cell or "") for cell in key.cells)),
                 *([purpose(key.cause)] if with_purpose and key.cause is not None else []),
                 *([dollars(each.cost), dollars(each.waste)] if answer.shares_waste else []),
-                *(dollars(each.cost + each.waste), dollars(each.open_cost), f"{each.gpu_seconds / 3600:.6f}"),
+                *(dollars(each.cost + each.waste), dollars(each.open_cost)),
+                f"{each.gpu_seconds / 3600:.6f}" if answer.place else "",
             ]

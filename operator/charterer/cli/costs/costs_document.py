@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 from zoneinfo import ZoneInfo
 
 from charterer.cli.costs.answer import BudgetMonth, CostsAnswer
@@ -23,12 +24,19 @@ from charterer.report.document import (
     row,
 )
 
+_WITHOUT_RECORD: Final = (
+    "From the budgets' statuses, which have namespaces and purposes of the last 62 days. With a record of costs "
+    "(--record) there are also users, classes, labels and jobs, of any month."
+)
+
 
 def costs_document(answer: CostsAnswer) -> Document:
     """A table for each budget, and below it how its sum compares with the ledger."""
     blocks = [block for found in answer.budgets for block in _budget_blocks(answer, found)]
     if not blocks:
-        blocks = [Paragraph(f"Nothing was spent in {answer.month}.")]
+        blocks = [Paragraph("There is no GPUBudget.")]
+    if not answer.place:
+        blocks.append(Paragraph(_WITHOUT_RECORD, Tone.FAINT))
     return Document(f"Costs of {answer.month}", tuple(blocks))
 
 
@@ -39,7 +47,8 @@ def _budget_blocks(answer: CostsAnswer, found: BudgetMonth) -> Iterator[Block]:
     else:
         yield Paragraph("No machine cost anything.")
     yield DocumentTable(
-        (TableColumn(""), TableColumn("DOLLARS", right=True), TableColumn("", elastic=True)), tuple(_totals(found))
+        (TableColumn(""), TableColumn("DOLLARS", right=True), TableColumn("", elastic=True)),
+        tuple(_totals(answer, found)),
     )
 
 
@@ -60,7 +69,7 @@ def _columns(answer: CostsAnswer, found: BudgetMonth) -> tuple[TableColumn, ...]
         *([TableColumn("OWN", right=True), TableColumn("WASTE", right=True)] if answer.shares_waste else []),
         TableColumn("DOLLARS", right=True),
         TableColumn("SHARE", right=True),
-        TableColumn("GPU-HOURS", right=True),
+        *([TableColumn("GPU-HOURS", right=True)] if answer.place else []),
         *([TableColumn("STILL OPEN", right=True, optional=True)] if found.still_open != ZERO else []),
     )
 
@@ -73,19 +82,25 @@ def _row(answer: CostsAnswer, found: BudgetMonth, key: SumKey, each: CostSum) ->
         *([exact(each.cost), exact(each.waste)] if answer.shares_waste else []),
         exact(cost),
         formatting.percent(cost.micros / whole) if whole > 0 else "-",
-        f"{each.gpu_seconds / 3600:,.1f}",
+        *([f"{each.gpu_seconds / 3600:,.1f}"] if answer.place else []),
         *([exact(each.open_cost)] if found.still_open != ZERO else []),
     )
 
 
-def _totals(found: BudgetMonth) -> Sequence[tuple[TableCell, ...]]:
+def _totals(answer: CostsAnswer, found: BudgetMonth) -> Sequence[tuple[TableCell, ...]]:
     ledger, missing = found.ledger, found.not_on_record
     amounts = [
-        ("on record", found.on_record, ""),
+        ("on record" if answer.place else "counted", found.on_record, ""),
         ("still open", found.still_open, "of machines that run, or whose last hours are not on record yet"),
         ("opening", ZERO if ledger is None else ledger.opening, "spec.openingSpend"),
-        ("not on record", max(missing, ZERO), "from before the record began, or from files that are gone"),
-        ("not in this ledger", min(missing, ZERO), "of a former budget of this name"),
+        *(
+            [
+                ("not on record", max(missing, ZERO), "from before the record began, or from files that are gone"),
+                ("not in this ledger", min(missing, ZERO), "of a former budget of this name"),
+            ]
+            if answer.place
+            else [("not counted", missing, "since the last count, a minute ago, or from before the 62 days")]
+        ),
     ]
     rows = [row(name, exact(amount), meaning) for name, amount, meaning in amounts if amount != ZERO]
     spent, said = _spent(ledger, found.cost)

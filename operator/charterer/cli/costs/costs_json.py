@@ -49,5 +49,5 @@ def _sum(answer: CostsAnswer, key: SumKey, found: CostSum) -> JsonValue:
         **named,
         "dollars": (found.cost + found.waste).decimal(),
         "stillOpen": found.open_cost.decimal(),
-        "gpuHours": round(found.gpu_seconds / 3600, 6),
+        "gpuHours": round(found.gpu_seconds / 3600, 6) if answer.place else None,
     }

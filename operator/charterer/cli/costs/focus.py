@@ -10,16 +10,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final, TextIO
 
 from charterer.cli.costs.cost_sums import purpose
 from charterer.cli.costs.costs_csv import dollars, write_csv
 from charterer.cli.shared.csv_cells import harmless
 from charterer.cli.shared.months import bounds
-from charterer.cost_record.files import month_of
-from charterer.domain.money import Money
 from charterer.domain.pool import CapacityType
-from charterer.domain.spending.cost_row import CostRow
+from charterer.domain.spending.cost_row import BilledMachine, CostRow
 from charterer.domain.time import Instant, after, format_second
 
 _NAMES: Final = """
@@ -38,49 +37,84 @@ COLUMNS: Final = tuple(_NAMES.split())
 _PROVIDERS: Final = {"aws": "Amazon Web Services", "azure": "Microsoft Azure", "gcp": "Google Cloud"}
 
 
-def focus_csv(rows: Iterable[tuple[CostRow, bool]], file: TextIO) -> None:
-    """A charge for each row; the rows come with whether they are still open."""
-    write_csv(COLUMNS, _lines(rows), file)
+def focus_csv(month: str, rows: Iterable[tuple[CostRow, bool]], file: TextIO) -> None:
+    """A charge for each row of the month; the rows come with whether they are still open."""
+    write_csv(COLUMNS, _lines(month, rows), file)
 
 
-def _lines(rows: Iterable[tuple[CostRow, bool]]) -> Iterator[Sequence[str]]:
+def _lines(month: str, rows: Iterable[tuple[CostRow, bool]]) -> Iterator[Sequence[str]]:
     for row, is_open in rows:
-        charge = _charge(row, is_open)
+        charge = _charge(month, row, is_open)
         yield [charge[column] for column in COLUMNS]
 
 
-def _charge(row: CostRow, is_open: bool) -> Mapping[str, str]:
-    machine, payer = row.machine, row.payer
-    month = month_of(row)
+def _charge(month: str, row: CostRow, is_open: bool) -> Mapping[str, str]:
+    payer = row.payer
     start, end = bounds(month, row.time_zone)
-    cost, provider = dollars(row.cost), _PROVIDERS.get(machine.cloud, machine.cloud)
-    quantity, unit, unit_price = _priced(row)
+    cost, hours = dollars(row.cost), _hours(row)
+    quantity, unit, unit_price = _priced(row, hours)
     namespace = "" if payer is None else payer.namespace
+    return _of_machine(row.machine, row.pool, row.budget) | {
+        "BilledCost": cost,
+        "BillingPeriodEnd": format_second(end),
+        "BillingPeriodStart": format_second(start),
+        "ChargeClass": "Correction" if row.correction else "",
+        "ChargeDescription": _description(row),
+        "ChargePeriodEnd": format_second(_charged_until(row)),
+        "ChargePeriodStart": format_second(row.start),
+        "ConsumedQuantity": "" if row.correction else hours,
+        "ConsumedUnit": "" if row.correction else "GPU-Hours",
+        "ContractedCost": cost,
+        "ContractedUnitPrice": unit_price,
+        "EffectiveCost": cost,
+        "InvoiceId": f"{row.budget}-{month}",
+        "ListCost": cost,
+        "ListUnitPrice": unit_price,
+        "PricingCurrencyContractedUnitPrice": unit_price,
+        "PricingCurrencyEffectiveCost": cost,
+        "PricingCurrencyListUnitPrice": unit_price,
+        "PricingQuantity": quantity,
+        "PricingUnit": unit,
+        "ResourceId": harmless(row.machine.instance or row.rental_uid),
+        "ResourceName": harmless(row.rental),
+        "SubAccountId": harmless(namespace),
+        "SubAccountName": harmless(namespace),
+        "SubAccountType": "Namespace" if namespace else "",
+        "Tags": _tags(row),
+        "x_Class": "" if payer is None else harmless(payer.job_class),
+        "x_CostMicrodollars": str(row.cost.micros),
+        "x_GpuHours": hours,
+        "x_Job": "" if payer is None else harmless(payer.job),
+        "x_Purpose": purpose(row.cause),
+        "x_Rental": harmless(row.rental_uid),
+        "x_Run": "" if payer is None else str(payer.run),
+        "x_StillOpen": str(is_open).lower(),
+        "x_User": "" if payer is None else harmless(payer.user),
+    }
+
+
+@lru_cache
+def _of_machine(machine: BilledMachine, pool: str, budget: str) -> dict[str, str]:
+    """What all charges of machines that are alike have in common; that is not to be changed."""
+    provider = _PROVIDERS.get(machine.cloud, machine.cloud)
     sku = machine.instance_type or machine.gpu_type
     spot = machine.capacity_type == CapacityType.SPOT.value
     texts = {
-        "BillingAccountId": row.budget,
-        "BillingAccountName": row.budget,
+        "AvailabilityZone": machine.zone,
+        "BillingAccountId": budget,
+        "BillingAccountName": budget,
         "BillingAccountType": "GPUBudget",
         "BillingCurrency": "USD",
         "ChargeCategory": "Usage",
-        "ChargeClass": "Correction" if row.correction else "",
-        "ChargeDescription": _description(row),
         "ChargeFrequency": "Usage-Based",
         "CommitmentDiscountStatus": "",
-        "ConsumedUnit": "" if row.correction else "GPU-Hours",
-        "InvoiceId": f"{row.budget}-{month}",
         "InvoiceIssuerName": provider,
         "PricingCategory": "Dynamic" if spot else "Standard",
         "PricingCurrency": "USD",
-        "PricingUnit": unit,
         "ProviderName": provider,
         "PublisherName": "Charterer",
         "RegionId": machine.region,
         "RegionName": machine.region,
-        "AvailabilityZone": machine.zone,
-        "ResourceId": machine.instance or row.rental_uid,
-        "ResourceName": row.rental,
         "ResourceType": "GPURental",
         "ServiceCategory": "Compute",
         "ServiceName": "Charterer GPU nodes",
@@ -89,40 +123,11 @@ def _charge(row: CostRow, is_open: bool) -> Mapping[str, str]:
         "SkuMeter": "GPU hours" if sku else "",
         "SkuPriceDetails": json.dumps({"GpuCount": machine.gpus}) if sku else "",
         "SkuPriceId": f"{sku}/{machine.zone}/{machine.capacity_type}" if sku else "",
-        "SubAccountId": namespace,
-        "SubAccountName": namespace,
-        "SubAccountType": "Namespace" if namespace else "",
-        "Tags": _tags(row),
-        "x_Budget": row.budget,
-        "x_Pool": row.pool,
-        "x_Job": "" if payer is None else payer.job,
-        "x_Run": "" if payer is None else str(payer.run),
-        "x_Class": "" if payer is None else payer.job_class,
-        "x_User": "" if payer is None else payer.user,
-        "x_Purpose": purpose(row.cause),
-        "x_Rental": row.rental_uid,
+        "x_Budget": budget,
         "x_GpuType": machine.gpu_type,
-        "x_StillOpen": str(is_open).lower(),
+        "x_Pool": pool,
     }
-    return {name: harmless(text) for name, text in texts.items()} | {
-        "BilledCost": cost,
-        "ContractedCost": cost,
-        "EffectiveCost": cost,
-        "ListCost": cost,
-        "BillingPeriodStart": format_second(start),
-        "BillingPeriodEnd": format_second(end),
-        "ChargePeriodStart": format_second(row.start),
-        "ChargePeriodEnd": format_second(_charged_until(row)),
-        "PricingQuantity": quantity,
-        "ConsumedQuantity": "" if row.correction else _hours(row),
-        "ContractedUnitPrice": unit_price,
-        "ListUnitPrice": unit_price,
-        "PricingCurrencyContractedUnitPrice": unit_price,
-        "PricingCurrencyEffectiveCost": cost,
-        "PricingCurrencyListUnitPrice": unit_price,
-        "x_GpuHours": _hours(row),
-        "x_CostMicrodollars": str(row.cost.micros),
-    }
+    return {name: harmless(text) for name, text in texts.items()}
 
 
 def _charged_until(row: CostRow) -> Instant:
@@ -134,25 +139,20 @@ def _hours(row: CostRow) -> str:
     return f"{Decimal(row.gpu_seconds) / 3600:.9f}"
 
 
-def _priced(row: CostRow) -> tuple[str, str, str]:
+def _priced(row: CostRow, hours: str) -> tuple[str, str, str]:
     """Quantity, its unit, and the price of one; nothing for a correction. Without GPU-time the charge is one unit."""
     if row.correction:
         return "", "", ""
     if not row.gpu_seconds:
         return "1", "Units", dollars(row.cost)
-    hours = Decimal(_hours(row))
-    return str(hours), "GPU-Hours", f"{_decimal(row.cost) / hours:.15f}"
-
-
-def _decimal(amount: Money) -> Decimal:
-    return Decimal(amount.micros) / 1_000_000
+    return hours, "GPU-Hours", f"{Decimal(row.cost.micros) / (Decimal(hours) * 1_000_000):.15f}"
 
 
 def _description(row: CostRow) -> str:
     machine, payer = row.machine, row.payer
     whose = f"no job: {purpose(row.cause)}" if payer is None else f"job {payer.namespace}/{payer.job}, run {payer.run}"
     what = f"{machine.gpus} x {machine.gpu_type}, {machine.instance_type}, {machine.capacity_type}"
-    return f"{'Correction, ' if row.correction else ''}{whose} ({what})"
+    return harmless(f"{'Correction, ' if row.correction else ''}{whose} ({what})")
 
 
 def _tags(row: CostRow) -> str:

@@ -12,7 +12,7 @@ from charterer.domain.money import ZERO, Money
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.spending.cost_row import CostRow
-from charterer.domain.spending.use import Recorded
+from charterer.domain.spending.use import RecordedCost
 from charterer.domain.time import Instant
 from charterer.ledger.attribution import gpus_of, in_vain
 from charterer.ledger.cost_rows import Part, next_part, rows
@@ -73,7 +73,7 @@ def _open_parts(rental: Rental, budget: Budget, now: Instant) -> Iterator[tuple[
     """The parts that are not on record, the last one up to now; each with the rental as it is when that is recorded."""
     while (part := next_part(rental, budget.time_zone)) is not None and part.start <= now:
         if part.end > now:
-            part = replace(part, end=now, after=Recorded(now, accrued(rental, now), part.after.parts))
+            part = replace(part, end=now, after=RecordedCost(now, accrued(rental, now), part.after.parts))
         yield part, rental
         if part.end >= (now if rental.ended is None else min(now, rental.ended)):
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 import click
@@ -27,6 +28,7 @@ class MonthType(click.ParamType[str]):
         return found[0]
 
 
+@lru_cache
 def bounds(month: str, time_zone: str) -> tuple[Instant, Instant]:
     """The first instant of the month, and that of the next one."""
     year, number = map(int, month.split("-"))

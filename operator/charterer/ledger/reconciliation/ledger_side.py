@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from charterer.domain.money import Money
-from charterer.domain.spending.cost_row import CostRow, Machine
+from charterer.domain.spending.cost_row import BilledMachine, CostRow
 from charterer.domain.time import Instant
 from charterer.ledger.reconciliation.bill_line import VENDORS
 from charterer.ledger.reconciliation.months import CalendarMonths
@@ -31,7 +31,7 @@ class RentalFacts:
     time_zone: str
     pool: str
     name: str
-    machine: Machine
+    machine: BilledMachine
     spans: Sequence[Span]
 
 

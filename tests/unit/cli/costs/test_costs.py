@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -17,18 +18,18 @@ from click.testing import CliRunner, Result
 from charterer.cli.main import main
 from charterer.cost_record.files import CostRecord
 from charterer.domain.billing import spent
-from charterer.domain.budget import Cause, PastPeriod
+from charterer.domain.budget import Cause, Costs, DayCosts, PastPeriod
 from charterer.domain.money import Money, total
 from charterer.domain.period import period_bounds
 from charterer.domain.spending.cost_row import CostRow
-from charterer.domain.time import parse_instant
+from charterer.domain.time import Instant, parse_instant
 from tests import factory
 from tests.factory.cost_rows import cost_row, payer
 from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World, one_job_runs
 
-Costs = Callable[..., Result]
-JUNE = {"budget": "archive", "start": "2026-06-03T10:00:00Z", "end": "2026-06-03T11:00:00Z"}
+Command = Callable[..., Result]
+JUNE: dict[str, Any] = {"budget": "archive", "start": "2026-06-03T10:00:00Z", "end": "2026-06-03T11:00:00Z"}
 
 
 def june() -> list[CostRow]:
@@ -59,19 +60,19 @@ def world() -> World:
 
 
 @pytest.fixture
-def costs(world: World, record: Path, monkeypatch: pytest.MonkeyPatch) -> Costs:
+def costs(world: World, record: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     """The command, over both."""
     charterer = charterer_over(world, monkeypatch)
     return lambda *arguments: charterer("costs", "--record", str(record), *arguments)
 
 
-def answer(result: Result) -> dict[str, list[dict[str, str]]]:
+def answer(result: Result) -> dict[str, list[dict[str, Any]]]:
     assert result.exit_code == 0, result.output
-    found: dict[str, list[dict[str, str]]] = json.loads(result.stdout)
+    found: dict[str, list[dict[str, Any]]] = json.loads(result.stdout)
     return found
 
 
-def test_what_is_open_comes_from_the_cluster_and_the_sum_is_the_ledgers(costs: Costs, world: World) -> None:
+def test_what_is_open_comes_from_the_cluster_and_the_sum_is_the_ledgers(costs: Command, world: World) -> None:
     (name, budget), *_ = world.budgets.items()
     found = answer(costs("--budget", name, "-o", "json"))
     [month] = found["budgets"]
@@ -83,7 +84,7 @@ def test_what_is_open_comes_from_the_cluster_and_the_sum_is_the_ledgers(costs: C
     assert {row["namespace"] for row in found["costs"] if row["purpose"] == "job"} == {"team"}
 
 
-def test_waste_is_rows_of_its_own(costs: Costs) -> None:
+def test_waste_is_rows_of_its_own(costs: Command) -> None:
     found = answer(costs("--budget", "archive", "--month", "2026-06", "-o", "json"))
     rows = [(row["namespace"], row["purpose"], row["dollars"]) for row in found["costs"]]
     assert rows == [
@@ -95,7 +96,7 @@ def test_waste_is_rows_of_its_own(costs: Costs) -> None:
     ]
 
 
-def test_waste_is_shared_out_by_cost_in_its_pool_only_if_asked(costs: Costs) -> None:
+def test_waste_is_shared_out_by_cost_in_its_pool_only_if_asked(costs: Command) -> None:
     found = answer(costs("--budget", "archive", "--month", "2026-06", "-o", "json", "--share-waste"))
     rows = [(row["namespace"], row["purpose"], row["own"], row["waste"]) for row in found["costs"]]
     assert rows == [
@@ -117,13 +118,13 @@ def test_waste_is_shared_out_by_cost_in_its_pool_only_if_asked(costs: Costs) -> 
         ("user", [("ada", "30.000001"), ("", "20.00"), ("+bob", "10.00"), (None, "4.00")]),
     ],
 )
-def test_sums_by_what_is_asked_for(costs: Costs, by: str, rows: list[tuple[str | None, str]]) -> None:
+def test_sums_by_what_is_asked_for(costs: Command, by: str, rows: list[tuple[str | None, str]]) -> None:
     found = answer(costs("--budget", "archive", "--month", "2026-06", "-o", "json", "--by", by))
     assert [(row[by], row["dollars"]) for row in found["costs"]][: len(rows)] == rows
     assert total(Money.parse(row["dollars"]) for row in found["costs"]) == total(row.cost for row in june())
 
 
-def test_csv_has_no_cell_that_a_spreadsheet_executes(costs: Costs) -> None:
+def test_csv_has_no_cell_that_a_spreadsheet_executes(costs: Command) -> None:
     result = costs("--budget", "archive", "--month", "2026-06", "-o", "csv", "--by", "user,job,label:team")
     lines = list(csv.DictReader(io.StringIO(result.stdout)))
     assert lines[0] == {
@@ -140,7 +141,7 @@ def test_csv_has_no_cell_that_a_spreadsheet_executes(costs: Costs) -> None:
     assert [line["user"] for line in lines] == ["ada", "", "'+bob", "", "", ""]
 
 
-def test_a_table_says_what_is_open_and_what_the_ledger_has(costs: Costs, world: World) -> None:
+def test_a_table_says_what_is_open_and_what_the_ledger_has(costs: Command, world: World) -> None:
     text = costs().stdout
     (name, budget), *_ = world.budgets.items()
     assert f"{name}, 2026-06 (open: it ends on 2026-07-01 00:00 UTC)" in text
@@ -151,7 +152,7 @@ def test_a_table_says_what_is_open_and_what_the_ledger_has(costs: Costs, world: 
     assert "the ledger was not asked, or has no such budget" in text  # of the budget that is only on record
 
 
-def test_what_the_ledger_has_and_no_row_has_is_said(costs: Costs, world: World) -> None:
+def test_what_the_ledger_has_and_no_row_has_is_said(costs: Command, world: World) -> None:
     (name, budget), *_ = world.budgets.items()
     start = period_bounds("UTC", world.now)[0]
     books = factory.balance(period_start=start, settled=Money.parse("5"), lifetime=Money.parse("5"))
@@ -163,7 +164,7 @@ def test_what_the_ledger_has_and_no_row_has_is_said(costs: Costs, world: World) 
     assert re.search(r"opening +3\.000000 +spec\.openingSpend", text)
 
 
-def test_a_past_month_is_compared_with_the_ledgers_history(costs: Costs, world: World) -> None:
+def test_a_past_month_is_compared_with_the_ledgers_history(costs: Command, world: World) -> None:
     (name, budget), *_ = world.budgets.items()
     past = PastPeriod(parse_instant("2026-05-01T00:00:00Z"), Money.parse("7"), Money.parse("28"))
     start = period_bounds("UTC", world.now)[0]
@@ -181,7 +182,7 @@ def test_only_what_is_on_record_needs_no_cluster(record: Path) -> None:
     assert (month["name"], month["onRecord"], month["spent"]) == ("archive", "67.000002", None)
 
 
-def test_focus_has_every_charge(costs: Costs) -> None:
+def test_focus_has_every_charge(costs: Command) -> None:
     result = costs("--focus", "--month", "2026-06")
     charges = list(csv.DictReader(io.StringIO(result.stdout)))
     assert {charge["x_StillOpen"] for charge in charges} == {"true", "false"}
@@ -203,17 +204,19 @@ def test_focus_has_every_charge(costs: Costs) -> None:
         (["--share-waste", "--by", "pool"], "a pool's sum has its waste already"),
         (["--record", "/nowhere"], "the record of costs in /nowhere cannot be read: No such file or directory"),
         (["--record", "ftp://costs"], "ftp://costs is no place for a record of costs"),
-        (["--record", ""], "no record of costs is named: --record PLACE"),
+        (["--record", "", "--by", "user"], "--by user needs a record of costs, named by --record"),
+        (["--record", "", "--focus"], "--focus needs a record of costs"),
+        (["--record", "", "--recorded-only"], "--recorded-only needs a record of costs"),
     ],
 )
-def test_a_wrong_question_is_one_line_that_says_what_to_do(costs: Costs, arguments: list[str], message: str) -> None:
+def test_a_wrong_question_is_one_line_that_says_what_to_do(costs: Command, arguments: list[str], message: str) -> None:
     result = costs(*arguments, *([] if "--month" in arguments else ["--month", "2026-06"]))
     assert result.exit_code == 1
     assert message in result.output
     assert "Traceback" not in result.output
 
 
-def test_a_damaged_record_is_one_line(costs: Costs, record: Path) -> None:
+def test_a_damaged_record_is_one_line(costs: Command, record: Path) -> None:
     [file] = record.glob("archive/2026-06/*.jsonl")
     file.write_bytes(file.read_bytes()[:-10])
     result = costs("--month", "2026-06")
@@ -221,5 +224,26 @@ def test_a_damaged_record_is_one_line(costs: Costs, record: Path) -> None:
     assert f"line 6 of archive/2026-06/{file.name}" in result.output
 
 
-def test_a_month_in_which_nothing_was_spent_says_so(costs: Costs) -> None:
+def test_a_month_in_which_nothing_was_spent_says_so(costs: Command) -> None:
     assert "No machine cost anything." in costs("--budget", "archive", "--month", "2026-05").stdout
+
+
+def test_without_a_record_the_budgets_status_has_namespaces_and_purposes(costs: Command, world: World) -> None:
+    (name, budget), *_ = world.budgets.items()
+    start = period_bounds("UTC", world.now)[0]
+    amounts = {Cause.JOB: Money.parse("3"), Cause.IDLE: Money.parse("2")}
+    days = (
+        DayCosts(Instant(start - 1), {Cause.JOB: Money.parse("50")}, {"team": Money.parse("50")}),
+        DayCosts(start, amounts, {"team": Money.parse("1"), "nlp": Money.parse("2")}),
+    )
+    books = factory.balance(period_start=start, settled=Money.parse("5"), costs=Costs(days=days))
+    world.budgets[name], world.rentals = replace(budget, balance=books), {}
+    found = answer(costs("--record", "", "-o", "json"))
+    assert [(row["namespace"], row["purpose"], row["dollars"]) for row in found["costs"]] == [
+        ("nlp", "job", "2.00"),
+        ("team", "job", "1.00"),
+        (None, "idle", "2.00"),
+    ]
+    text = costs("--record", "", "--by", "purpose").stdout
+    assert re.search(r"^job +3\.000000 +60%$", text, re.MULTILINE)
+    assert "From the budgets' statuses, which have namespaces and purposes of the last 62 days." in text

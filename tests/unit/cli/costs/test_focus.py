@@ -34,7 +34,7 @@ ROWS = [
 
 def charges(rows: list[CostRow]) -> list[dict[str, str]]:
     file = io.StringIO()
-    focus_csv(((row, False) for row in rows), file)
+    focus_csv("2026-11", ((row, False) for row in rows), file)
     return list(csv.DictReader(io.StringIO(file.getvalue())))
 
 
@@ -42,7 +42,7 @@ def charges(rows: list[CostRow]) -> list[dict[str, str]]:
 def test_the_validator_finds_only_that_an_invoice_has_no_name_and_must_have_one(tmp_path: Path) -> None:
     file = tmp_path / "focus.csv"
     with file.open("w") as opened:
-        focus_csv(((row, False) for row in ROWS), opened)
+        focus_csv("2026-11", ((row, False) for row in ROWS), opened)
     verdict = focus_validator.validate(file)
     assert {name: "InvoiceId MUST be NULL" in said for name, said in verdict.failed.items()} == {
         "InvoiceId-C-004-C": True
