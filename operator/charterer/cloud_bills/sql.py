@@ -42,7 +42,7 @@ _KIND: Final = f"""CASE
         OR regexp_matches({_TEXT}, '{_MACHINE}') THEN 'machine'
     ELSE 'other' END"""
 _TIME: Final = "DECIMAL(28, 12)"
-"""Of hours and of seconds: DuckDB divides in floating point, so hours are multiplied."""
+"""The type of hours and seconds: DuckDB divides in floating point, so hours are multiplied."""
 _TIMED: Final = f"""CASE
     WHEN lower(unit) IN {_HOURS_UNIT} THEN try_cast(quantity AS {_TIME}) * 3600::DECIMAL(4, 0)
     WHEN lower(unit) IN {_SECONDS_UNIT} THEN try_cast(quantity AS {_TIME})

@@ -18,7 +18,7 @@ from charterer.ledger.reconciliation.ledger_side import (
     RentalMonth,
     overlap,
 )
-from charterer.ledger.reconciliation.matching import RentalIndex
+from charterer.ledger.reconciliation.matching import RentalMatcher
 from charterer.ledger.reconciliation.months import CalendarMonths
 from charterer.ledger.shares import apportion
 
@@ -68,11 +68,11 @@ def compare(ledger: LedgerSide, lines: Iterable[BillLine]) -> Sequence[Differenc
 
     A line that two months share is divided by the time that the rental lasted in each, or by time if it did not last.
     """
-    index, months = RentalIndex(ledger.rentals), CalendarMonths()
+    matcher, months = RentalMatcher(ledger.rentals), CalendarMonths()
     found: dict[RentalMonth, BilledSums] = {}
     strangers: dict[tuple[str, str, str, str], BilledSums] = {}
     for line in lines:
-        uid = index.rental_of(line)
+        uid = matcher.rental_of(line)
         if uid is not None:
             rental = ledger.rentals[uid]
             for month, piece in by_month(line, months, rental.time_zone, rental):

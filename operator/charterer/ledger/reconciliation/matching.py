@@ -11,7 +11,7 @@ _OUR_NAMES = "charterer-"
 """How the names of instances begin that Charterer makes in Google Cloud (``providers.gcp.names``)."""
 
 
-class RentalIndex:
+class RentalMatcher:
     """Finds rentals (by uid) for lines. Those of machines come first: what has a machine's name or claim follows."""
 
     def __init__(self, rentals: Mapping[str, RentalFacts]) -> None:

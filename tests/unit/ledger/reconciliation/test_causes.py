@@ -70,6 +70,14 @@ def test_a_machine_of_some_seconds_that_is_billed_for_a_minute_has_a_minimum_cha
     assert why(line("0.266667", "60"), cost="0.088889", end=end) == {Why.MINIMUM_CHARGE: "0.177778"}
 
 
+def test_the_seconds_of_a_node_that_jobs_share_count_once() -> None:
+    """Three jobs for 25 s are 25 s of the machine, less than a minute."""
+    end = "2026-11-03T10:00:25Z"
+    rows = [cost_row("0.037037", end=end) for _ in range(3)]
+    (entry,) = compare(ledger_side(rows, NOVEMBER), [line("0.266667", "60")])
+    assert entry.causes.keys() == {Why.MINIMUM_CHARGE}
+
+
 def test_a_minimum_that_the_ledger_counts_as_well_is_no_difference() -> None:
     assert why(line("0.266667", "60"), cost="0.266667", end="2026-11-03T10:00:20Z") == {}
 
