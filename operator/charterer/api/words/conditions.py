@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from charterer.api.models.base import ConditionType
+from charterer.api.condition_types import ConditionType
 from charterer.api.words.meaning import Meaning
 
 CONDITION_TYPES: Final[Mapping[str, Meaning]] = {

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from charterer.api.models.base import Condition, ConditionType
-from charterer.api.models.budgets.currency import InCurrency
+from charterer.api.condition_types import ConditionType
+from charterer.api.models.base import Condition
 from charterer.api.models.gpubudget_status import (
     ATTRIBUTIONS_SHOWN,
     ArrivalsStatus,
@@ -18,6 +18,7 @@ from charterer.api.models.gpubudget_status import (
 from charterer.api.models.gpupool import GPUPoolView, PoolState
 from charterer.api.models.statistics.pool_statistics import InterruptionsStatus, LaunchesStatus
 from charterer.api.names import ANNOTATION_CONFIRMED_PRICE
+from charterer.controller.status.budget_currency import in_currency, rate_current
 from charterer.controller.status.conditions import condition, stopped
 from charterer.controller.status.tally import Tally
 from charterer.domain.budget import Budget, Mode
@@ -30,7 +31,6 @@ from charterer.domain.pool import InstanceState, Pool, acting_pool
 from charterer.domain.reasons.sentences import sentence
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.spending.currency import DAYS_CURRENT, Currency
 from charterer.domain.time import Instant, format_instant, format_minute, seconds_between
 from charterer.ledger.attribution import attribute
 from charterer.ledger.balance import current_rate
@@ -70,17 +70,10 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
         remaining=None if verdict is None else budget.aim - verdict.spent,
         hourly=current_rate(budget.id, rentals),
         pays_per_hour_saved=None if verdict is None or verdict.rate is None else Money.of(verdict.rate * 3600),
-        in_currency=None if verdict is None else _in_currency(budget, verdict),
+        in_currency=None if verdict is None else in_currency(budget, verdict),
         attribution=(),
         conditions=_budget_conditions(budget, snapshot, plan, rentals, waiting),
     )
-
-
-def _in_currency(budget: Budget, verdict: BudgetVerdict) -> InCurrency | None:
-    if budget.currency is None:
-        return None
-    forecast = None if verdict.forecast is None else verdict.forecast.expected
-    return InCurrency.of(budget.currency, verdict.spent, budget.aim - verdict.spent, forecast)
 
 
 def attributed(view: GPUBudgetView, budget: Budget, snapshot: Snapshot) -> GPUBudgetView:
@@ -117,7 +110,7 @@ def _budget_conditions(
     if overlap is not None:
         conditions.append(observed(ConditionType.OVERLAPS, True, "NamespaceShared", overlap))
     if budget.currency is not None:
-        observed_rate = _rate_current(budget.currency, snapshot.now)
+        observed_rate = rate_current(budget.currency, snapshot.now)
         conditions.append(observed(ConditionType.CURRENCY_RATE_CURRENT, *observed_rate))
     if left := _left_running(budget, rentals):
         conditions.append(observed(ConditionType.LEFT_RUNNING, True, "NoLimitHolds", left))
@@ -165,17 +158,6 @@ def _budget_ready(budget: Budget, snapshot: Snapshot, plan: Plan, rentals: int, 
         message = f"costs of classes are learned anew, because what was learned cannot be read: {budget.unreadable}"
         return True, "StatisticsUnreadable", message
     return True, "Enforcing", ""
-
-
-def _rate_current(currency: Currency, now: Instant) -> tuple[bool, str, str]:
-    """Whether the rate is current, the reason and the message."""
-    days = currency.days_old(now)
-    if days < -1:
-        return False, "RateOfTheFuture", f"spec.currencyRate is {currency}, a day still to come: correct asOf"
-    if days > DAYS_CURRENT:
-        message = f"spec.currencyRate is {currency}: {days} days old; set what a dollar costs now, and the day"
-        return False, "RateStale", message
-    return True, "RateCurrent", str(currency)
 
 
 def _waits_for_rentals(rentals: int) -> str:

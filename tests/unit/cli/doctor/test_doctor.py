@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from charterer.api.condition_types import ConditionType
 from charterer.api.decode import DecodedNamespace
-from charterer.api.models.base import Condition, ConditionStatus, ConditionType
+from charterer.api.models.base import Condition, ConditionStatus
 from charterer.api.models.trainingjob_status import JobState, TrainingJobView
 from charterer.cli.doctor.checks import Right
 from charterer.cli.doctor.command import DoctorReading, doctor_document, examine, read_for_doctor
