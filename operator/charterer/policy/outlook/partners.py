@@ -61,7 +61,7 @@ class Sharer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class PartnerMatch:
     """Two jobs on a GPU: what the first and its partner keep, and the dollars a second that they save together while
     both train; None where they are not put together.
     """
@@ -80,11 +80,11 @@ class Pair(NamedTuple):
     """A job's partner, with what both keep; ``saved``: dollars until the first of them ends."""
 
     partner: JobId
-    match: Match
+    match: PartnerMatch
     saved: float
 
 
-def match_of(own: Terms, other: Terms, speeds: PairSpeeds, price: float) -> Match:
+def match_of(own: Terms, other: Terms, speeds: PairSpeeds, price: float) -> PartnerMatch:
     """What two jobs would be on a GPU of that ``price``, dollars a second."""
     kept = speeds.kept(own.class_id, other.class_id, own.usual)
     others = speeds.kept(other.class_id, own.class_id, other.usual)
@@ -95,7 +95,7 @@ def match_of(own: Terms, other: Terms, speeds: PairSpeeds, price: float) -> Matc
         part >= each.least and each.worth + price * part / both < each.alone * part
         for each, part in ((own, kept.kept), (other, others.kept))
     )
-    return Match(kept, others, saving if each_gains and saving >= LEAST_SAVING * apart else None)
+    return PartnerMatch(kept, others, saving if each_gains and saving >= LEAST_SAVING * apart else None)
 
 
 def chooses_partner(pool: Pool) -> bool:
@@ -129,7 +129,7 @@ class Partners:
         self._snapshot = solution.inputs.snapshot
         self._hosts: dict[PoolId, _Hosts] = {}
         self._speeds: dict[str, PairSpeeds] = {}
-        self._matches: dict[tuple[PoolId, Terms, Terms], Match] = {}
+        self._matches: dict[tuple[PoolId, Terms, Terms], PartnerMatch] = {}
         self._sharers: dict[tuple[JobId, PoolId, str], Sharer | None] = {}
 
     def chosen(self, option: Option) -> bool:
@@ -186,7 +186,7 @@ class Partners:
                 if nodes.free.get(rental) == 1 and (match := self._match(pool, own, other)).saving is not None:
                     yield match.saved(own, other), rental
 
-    def _match(self, pool: PoolId, own: Sharer, other: Sharer) -> Match:
+    def _match(self, pool: PoolId, own: Sharer, other: Sharer) -> PartnerMatch:
         key = pool, own.terms, other.terms
         if key not in self._matches:
             self._matches[key] = match_of(own.terms, other.terms, self._speeds_on(pool), self._price(pool))
