@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final
-
-import duckdb
+from typing import TYPE_CHECKING, Any, Final
 
 from charterer.cloud_bills.errors import UnreadableBill
 from charterer.cloud_bills.files import BillFile, Packing, recognised
@@ -23,6 +21,9 @@ from charterer.domain.money import Money
 from charterer.domain.time import Instant, instant
 from charterer.ledger.reconciliation.bill_line import BillLine, Charge, LineKind, OurTags, picos
 from charterer.ledger.reconciliation.ledger_side import Span, merged
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 _MEMORY: Final = "500MB"
 """What DuckDB may use before it writes to a temporary folder; buffers of its readers come on top."""
@@ -58,7 +59,7 @@ class Bills:
     file. ``formats``: by file.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    def __init__(self, connection: DuckDBPyConnection, folder: Path) -> None:
         self._connection = connection
         self._folder = folder
         self._paths: Sequence[Path] = ()
@@ -180,11 +181,13 @@ class Bills:
         return instant(found) if isinstance(found, datetime) else None
 
     def _rows(self, query: str) -> Iterator[tuple[Any, ...]]:
+        from duckdb import OutOfRangeException
+
         try:
             cursor = self._connection.cursor().execute(query)
             while rows := cursor.fetchmany(_AT_ONCE):
                 yield from rows
-        except duckdb.OutOfRangeException as error:
+        except OutOfRangeException as error:
             message = "amounts of one machine add up to more than 10^26 dollars: look at the largest"
             raise UnreadableBill(self._paths[0], message) from error
 
@@ -193,8 +196,10 @@ class Bills:
 def open_bills(paths: Sequence[Path], machines: Collection[str]) -> Iterator[Bills]:
     """The bills in these files. ``machines``: keys (``resource_key``) of those that the ledger knows.
 
-    UnreadableBill for a file that is no bill, or that is named twice.
+    UnreadableBill for a file that is no bill, or that is named twice; ImportError without the extra ``bill``.
     """
+    from duckdb import connect
+
     known: dict[Path, Path] = {}
     for path in paths:
         if path.resolve() in known:
@@ -208,7 +213,7 @@ def open_bills(paths: Sequence[Path], machines: Collection[str]) -> Iterator[Bil
             "autoload_known_extensions": "false",
             "python_enable_replacements": "false",
         }
-        with duckdb.connect(config=settings) as connection:
+        with connect(config=settings) as connection:
             connection.execute("SET TimeZone = 'UTC'")
             connection.execute("CREATE TABLE machines (key VARCHAR)")
             if machines:
@@ -220,12 +225,14 @@ def open_bills(paths: Sequence[Path], machines: Collection[str]) -> Iterator[Bil
 
 @contextmanager
 def _explained(file: BillFile) -> Iterator[None]:
+    from duckdb import Error, OutOfMemoryException
+
     try:
         yield
-    except duckdb.OutOfMemoryException as error:
+    except OutOfMemoryException as error:
         message = "there is no room for its lines: set TMPDIR to a folder with some gigabytes"
         raise UnreadableBill(file.path, message) from error
-    except duckdb.Error as error:
+    except Error as error:
         text = str(error)
         place = re.search(r"Line: (\d+)", text)
         line = None if place is None else int(place[1])

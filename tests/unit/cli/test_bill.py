@@ -142,3 +142,12 @@ def test_a_record_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     done = bill(tmp_path / "nowhere", [written(tmp_path / "bill.csv", [aws_focus("1")])])
     assert done.exit_code == 1
     assert "nowhere" in done.output
+
+
+def test_without_duckdb_the_command_says_what_to_install(
+    tmp_path: Path, record: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("charterer.cli.bill.command.find_spec", lambda name: None)
+    done = bill(record, [written(tmp_path / "bill.csv", [aws_focus("16")])])
+    assert done.exit_code == 1
+    assert "pip install 'charterer[bill]'" in done.stderr

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from charterer.cloud_bills.reader import Bills, Repeated
 from charterer.domain.money import ZERO, Money
 from charterer.domain.spending.cost_row import CostRow
 from charterer.domain.time import format_minute
@@ -15,9 +15,6 @@ from charterer.ledger.reconciliation.causes import DifferenceCause
 from charterer.ledger.reconciliation.comparison import Difference, Grouping, compare, grouped
 from charterer.ledger.reconciliation.ledger_side import Span, ledger_side
 from charterer.sentences import count, is_or_are, names
-
-if TYPE_CHECKING:  # needs DuckDB
-    from charterer.cloud_bills.reader import Bills, Repeated
 
 
 @dataclass(frozen=True, slots=True)

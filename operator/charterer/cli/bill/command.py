@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -11,6 +12,8 @@ from charterer.cli.bill.bill_report import BillReport, bill_report, machine_keys
 from charterer.cli.bill.document import bill_csv, bill_document, bill_json
 from charterer.cli.shared.months import MonthType
 from charterer.cli.shared.output import announce_when_slow, emit
+from charterer.cloud_bills.errors import UnreadableBill
+from charterer.cloud_bills.reader import open_bills
 from charterer.cost_record.files import CostRecord
 from charterer.cost_record.places import RecordUnavailable
 from charterer.domain.spending.cost_row import CostRow
@@ -63,12 +66,8 @@ def bill(files: tuple[Path, ...], record: str, months: tuple[str, ...], by: Sequ
 
 
 def _report(files: Sequence[Path], place: str, months: Sequence[str], by: Sequence[Grouping]) -> BillReport:
-    try:
-        from charterer.cloud_bills.reader import open_bills
-    except ImportError as error:
-        raise click.ClickException("reading bills needs DuckDB: pip install 'charterer[bill]'") from error
-    from charterer.cloud_bills.errors import UnreadableBill
-
+    if find_spec("duckdb") is None:
+        raise click.ClickException("reading bills needs DuckDB: pip install 'charterer[bill]'")
     try:
         record = CostRecord(place)
         there = {month for each in record.months().values() for month in each}
