@@ -22,13 +22,19 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A label selector; an empty one selects all. Each expression is (key, operator, values)."""
+    """A label selector; an empty one selects all. Each expression is (key, operator, values).
+
+    ``nothing``: no object is selected, whatever the terms are.
+    """
 
     match_labels: tuple[tuple[str, str], ...] = ()
     match_expressions: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    nothing: bool = False
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether an object with these labels is selected: all terms must hold."""
+        if self.nothing:
+            return False
         return all(labels.get(key) == value for key, value in self.match_labels) and all(
             _holds(operator, values, labels.get(key)) for key, operator, values in self.match_expressions
         )
@@ -65,6 +71,8 @@ def _as_text(key: str, operator: str, values: tuple[str, ...]) -> str:
 
 EVERYTHING = Selector()
 """Selects every object."""
+NOTHING = Selector(nothing=True)
+"""Selects no object."""
 
 
 HISTORY_HALF_LIFE_SECONDS = 30 * 86_400.0
@@ -239,7 +247,7 @@ class Budget:
     the next. ``exploration_percent``: percentage of the amount that may be spent on measuring curves. ``moves``:
     limits on resizing running jobs. ``rate_ceiling``: dollars that a second of a job of weight 1 may cost at most, None
     for a multiple of what its cheapest option costs. ``unreadable``: what is wrong with the statistics in its status,
-    empty if nothing; they are learned anew then.
+    empty if nothing; they are learned anew then. ``parent``: the budget whose limits hold for this one too.
     """
 
     id: BudgetId
@@ -265,6 +273,7 @@ class Budget:
     rate_ceiling: Rate | None = None
     unreadable: str = ""
     pool_selector: Selector = EVERYTHING
+    parent: BudgetId | None = None
 
     def begins_after(self, now: Instant) -> bool:
         """Whether its period has not begun by this clock, so that what is spent now could not be accounted for."""

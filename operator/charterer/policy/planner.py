@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, ClassId, JobId, RentalId
-from charterer.domain.plan import Allocate, BudgetVerdict, Command, Plan, Reason, ReasonCode, Verdict
+from charterer.domain.money import Money, total
+from charterer.domain.plan import Allocate, BudgetVerdict, Command, Plan, Reason, ReasonCode, SpendVerdict, Verdict
 from charterer.domain.reasons.facts import OnlyObserved
 from charterer.domain.snapshot import Snapshot
 from charterer.incremental import Memo
 from charterer.policy.actions.budget_actions import decide_budget, triage_budget
 from charterer.policy.actions.budget_plan import BudgetPlan
-from charterer.policy.actions.forced_releases import ForcedReleases
+from charterer.policy.actions.forced_releases import ForcedReleases, end_over_parents_hourly_limits
 from charterer.policy.actions.triage import JobTriage, triage
 from charterer.policy.budgets.inputs import PlanInputs, inputs_once_stopped, plan_inputs
 from charterer.policy.budgets.layouts import unprofitable_layouts
@@ -76,8 +77,10 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
     """What must end is found first, and which jobs leave; budgets are solved again if any do; then each one acts."""
     snapshot, memo = inputs.snapshot, inputs.memo
     solutions = _solve_budgets(inputs)
-    shared = SharedNodes.of(inputs)
+    shared = SharedNodes.of(solutions, inputs)
     releases = [ForcedReleases(solution, Placer(solution, shared)) for solution in solutions]
+    end_over_parents_hourly_limits(releases, shared.purses, inputs.tree)
+    together = {name: (purse.spent, purse.committed) for name, purse in shared.purses.items()}
     shared.gangs.ending = frozenset(rental for forced in releases for rental in forced.ending)
     shared.capacity.close(shared.gangs.ending)
     triages = [triage_budget(forced.solution, forced.ending) for forced in releases]
@@ -106,7 +109,7 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
     solutions = [plan.solution for plan in plans]
     made = Plan(
         commands=tuple(commands),
-        budgets=budgets,
+        budgets=_with_descendants(budgets, together, inputs) if together or inputs.tree.faults else budgets,
         pools={pool: short for plan in reversed(plans) for pool, short in plan.decided.pools.items()},
         classes=tuple(verdict for solution in solutions for verdict in solution.classes()),
         jobs=memo.stable(verdicts, "verdicts"),
@@ -114,6 +117,25 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
         again_at=min([at for at in again_at | shared.quota.cooled if at > snapshot.now], default=None),
     )
     return SolvedPlan(made, tuple(solutions))
+
+
+def _with_descendants(
+    verdicts: Mapping[BudgetId, BudgetVerdict], together: Mapping[BudgetId, tuple[Money, Money]], inputs: PlanInputs
+) -> Mapping[BudgetId, BudgetVerdict]:
+    """The verdicts with what is known of parents and descendants. ``together``: spent and committed of each parent."""
+    tree, found = inputs.tree, dict[BudgetId, BudgetVerdict]()
+    for name, verdict in verdicts.items():
+        family = None
+        if name in together:
+            below = [verdicts.get(each) for each in (name, *tree.below[name])]
+            forecasts = [each.forecast.expected for each in below if each is not None and each.forecast is not None]
+            forecast = total(forecasts) if len(forecasts) == len(below) else None
+            spent, limit = together[name][0], inputs.snapshot.budgets[name].hard_limit
+            if forecast is not None and limit is not None:
+                forecast = min(forecast, max(limit, spent))
+            family = SpendVerdict(spent, together[name][1], forecast)
+        found[name] = replace(verdict, with_descendants=family, parent_fault=tree.faults.get(name))
+    return found
 
 
 def _solve_without_leaving(

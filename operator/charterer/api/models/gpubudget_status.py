@@ -24,7 +24,7 @@ from charterer.api.models.statistics.machine_state import PackedStatistics, pack
 from charterer.domain.budget import FOLDED_KEPT, PERIODS_KEPT, Balance, Cause, ClassHistory, Costs, PastPeriod
 from charterer.domain.ids import ClassId, PoolId
 from charterer.domain.money import ZERO, Money
-from charterer.domain.plan import ArrivalsBasis, ArrivalsVerdict
+from charterer.domain.plan import ArrivalsBasis, ArrivalsVerdict, SpendVerdict
 from charterer.domain.time import after
 from charterer.ledger.class_history import UIDS_KEPT_SECONDS
 
@@ -304,6 +304,23 @@ class ArrivalsStatus(ApiModel):
         return cls(per_hour=f"{arrivals.per_hour:.3g}", basis=arrivals.basis, batches=arrivals.batches)
 
 
+class DescendantsStatus(ApiModel):
+    """The dollars of a budget and all budgets below it, in the current month of each."""
+
+    spent: Cents
+    """Dollars spent, running nodes included. While the month has begun for some of them only: those of the month in
+    which they spent more."""
+    committed: Cents
+    """Dollars that the period will cost at most if nothing more is rented."""
+    forecast: Cents | None = None
+    """Dollars expected to be spent by the end of the period. Absent while the forecast of one of them is."""
+
+    @classmethod
+    def from_domain(cls, verdict: SpendVerdict) -> Self:
+        """The dollars as they are shown."""
+        return cls(spent=verdict.spent, committed=verdict.committed, forecast=verdict.forecast)
+
+
 class GPUBudgetView(ApiModel):
     """The budget's present state, for people. Dollars are rounded to the cent."""
 
@@ -331,6 +348,8 @@ class GPUBudgetView(ApiModel):
     """Upper end of the 90 % interval of forecast."""
     remaining: SignedCents | None = None
     """Dollars of the amount, and of what was carried over, that are not spent; negative if overspent."""
+    with_descendants: DescendantsStatus | None = None
+    """The same of this budget and all below it. Absent where no budget names this one as its parent."""
     hourly: Hourly | None = None
     """Dollars per hour that the rented nodes cost now."""
     pays_per_hour_saved: Cents | None = None

@@ -11,6 +11,7 @@ from charterer.api.models.gpubudget_status import (
     ATTRIBUTIONS_SHOWN,
     ArrivalsStatus,
     BudgetState,
+    DescendantsStatus,
     GPUBudgetView,
     SpentOn,
 )
@@ -53,6 +54,7 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
     set (``dated``)."""
     verdict = plan.budgets.get(budget.id)
     forecast = None if verdict is None else verdict.forecast
+    family = None if verdict is None else verdict.with_descendants
     rentals, waiting = tally.rentals_of_budget.get(budget.id, ()), tally.waiting.get(budget.id, 0)
     return GPUBudgetView(
         observed_generation=budget.generation,
@@ -65,6 +67,7 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
         forecast=None if forecast is None else forecast.expected,
         forecast_low=None if forecast is None else forecast.low,
         forecast_high=None if forecast is None else forecast.high,
+        with_descendants=None if family is None else DescendantsStatus.from_domain(family),
         remaining=None if verdict is None else budget.aim - verdict.spent,
         hourly=current_rate(budget.id, rentals),
         pays_per_hour_saved=None if verdict is None or verdict.rate is None else Money.of(verdict.rate * 3600),
@@ -84,6 +87,8 @@ def _budget_state(budget: Budget, snapshot: Snapshot, verdict: BudgetVerdict | N
         return BudgetState.DELETING
     if budget.begins_after(snapshot.now):
         return BudgetState.CLOCK_BEHIND
+    if verdict is not None and verdict.parent_fault is not None:
+        return BudgetState.INVALID
     if no_pool(budget, snapshot.pools):
         return BudgetState.NO_POOL
     if budget.mode is Mode.OBSERVE:
@@ -133,6 +138,8 @@ def _budget_ready(budget: Budget, snapshot: Snapshot, plan: Plan, rentals: int, 
         return False, "ClockBehind", message
     if (fault := _fault("GPUBudget", budget.id, plan)) is not None:
         return False, fault.reason, fault.message
+    if verdict is not None and verdict.parent_fault is not None:
+        return False, "ParentUnknown", f"{sentence(verdict.parent_fault)}; what runs goes on"
     if (lacking := no_pool(budget, snapshot.pools)) is not None:
         return False, "NoPool", sentence(lacking)
     if budget.amount <= ZERO:

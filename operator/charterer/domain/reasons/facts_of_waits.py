@@ -86,28 +86,31 @@ class SpendsTooMuch:
 
 @dataclass(frozen=True, slots=True)
 class AboveHourlyLimit:
-    """One node costs more an hour than all may."""
+    """One node costs more an hour than all may. ``parent``: the budget above whose limit it is, None for its own."""
 
     node: Price
     limit: Price
+    parent: BudgetId | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class HourlyLimitUsed:
-    """Nodes for ``hourly`` are rented, so that one more would pass the limit."""
+    """Nodes for ``hourly`` are rented, so that one more would pass the limit. ``parent``: as above."""
 
     node: Price
     hourly: Price
     limit: Price
+    parent: BudgetId | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class HardLimitUsed:
-    """One more node may cost ``needed``, and ``left`` of the hard limit is not committed."""
+    """One more node may cost ``needed``, and ``left`` of the hard limit is not committed. ``parent``: as above."""
 
     needed: Money
     left: Money
     limit: Money | None
+    parent: BudgetId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +162,32 @@ class ClockBehind:
 
 
 @dataclass(frozen=True, slots=True)
+class ParentMissing:
+    """``budget`` names a parent that is not there or cannot be read: its limits are not known."""
+
+    budget: BudgetId
+    parent: BudgetId
+
+
+@dataclass(frozen=True, slots=True)
+class ParentsInCircle:
+    """Each of these budgets is the parent of the one before, and the first that of the last."""
+
+    budgets: tuple[BudgetId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RelativeUnreadable:
+    """A budget cannot be read. It may have the same parents, and nobody knows what it spent."""
+
+    budget: BudgetId
+
+
+ParentFact = ParentMissing | ParentsInCircle | RelativeUnreadable
+"""Why it is not known what the budgets above a budget allow."""
+
+
+@dataclass(frozen=True, slots=True)
 class PoolEnds:
     """Its pool is being deleted."""
 
@@ -199,6 +228,7 @@ BlockedFact = (
     | RentalUnreadable
     | BudgetEnds
     | ClockBehind
+    | ParentFact
     | PoolEnds
     | CloudSilent
     | NoNodeNow
