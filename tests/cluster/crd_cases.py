@@ -165,6 +165,12 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "GPUBudget",
+        "spec.parent must name another GPUBudget: none is its own parent",
+        make("GPUBudget", "team", parent="company"),
+        make("GPUBudget", "team", parent="team"),
+    ),
+    Case(
+        "GPUBudget",
         "timeZone must be a name of the IANA time zone database, such as Europe/Berlin",
         make("GPUBudget", timeZone="America/Argentina/Buenos_Aires"),
         make("GPUBudget", timeZone="Local"),
@@ -344,8 +350,8 @@ REFUSED: dict[str, Json] = {
     "a negative amount": make("GPUBudget", amount="-1"),
     "an amount that is no number": make("GPUBudget", amount="lots"),
     "an amount below a micro-dollar": make("GPUBudget", amount="0.0000001"),
+    "a parent that can be no name": make("GPUBudget", parent="The Company"),
     "another currency": make("GPUBudget", currency="EUR"),
-    "a budget that says nothing of namespaces": {**make("GPUBudget"), "spec": {"amount": "1"}},
     "a time zone that the database has not": make("GPUBudget", timeZone="Europe/Atlantis"),
     "an offset in place of a time zone": make("GPUBudget", timeZone="+01:00"),
     "a weight of zero": make("GPUBudget", weights=[{"priorityClassName": "high", "weight": 0}]),
@@ -388,6 +394,8 @@ REFUSED: dict[str, Json] = {
 
 LEFT_TO_THE_OPERATOR: dict[str, Json] = {
     "a zero budget": make("GPUBudget", amount="0"),
+    "a budget that pays for no namespace itself": {**make("GPUBudget"), "spec": {"amount": "1"}},
+    "a parent that is not there": make("GPUBudget", parent="nowhere"),
     "a paused pool": make("GPUPool", maxNodes=0),
     "a mistyped field in a pod template": make(
         "TrainingJob", template={"spec": {**POD_SPEC, "containres": [], "priority": "much"}}

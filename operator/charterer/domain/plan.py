@@ -212,12 +212,12 @@ class SpendVerdict:
     """A budget and all below it, as ``BudgetVerdict`` says of one.
 
     ``spent`` is of one month, as each of them counts it: of the one with more while it has begun for some only.
-    ``forecast``: expected at its end; None while it is not known of one of them.
+    ``forecast``: of its end, with an interval as if they were independent; None while it is not known of one of them.
     """
 
     spent: Money
     committed: Money
-    forecast: Money | None
+    forecast: ForecastVerdict | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +233,8 @@ class BudgetVerdict:
     already. Until the period's end, ``in_sight`` is what running and waiting jobs still cost as they are planned, and
     ``to_come`` what the jobs of ``arrivals`` are expected to cost. ``forecast``: of the spend at the period's end
     (``policy.budgets.spend_forecast``), to which ``spent``, ``in_sight`` and ``to_come`` add up; None while the
-    arrivals are assumed. ``with_descendants``: of it and the budgets below; None without any. ``parent_fault``: why what
-    the budgets above it allow is not known, so that it rents nothing new.
+    arrivals are assumed. ``with_descendants``: of it and the budgets below; None without any. ``parent_fault``: why
+    nobody knows what the budgets above it allow, so that it rents nothing new.
     """
 
     rate: Rate | None

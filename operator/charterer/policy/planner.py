@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, ClassId, JobId, RentalId
-from charterer.domain.money import Money, total
+from charterer.domain.money import Money
 from charterer.domain.plan import Allocate, BudgetVerdict, Command, Plan, Reason, ReasonCode, SpendVerdict, Verdict
 from charterer.domain.reasons.facts import OnlyObserved
 from charterer.domain.snapshot import Snapshot
@@ -22,6 +22,7 @@ from charterer.policy.actions.budget_actions import decide_budget, triage_budget
 from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.actions.forced_releases import ForcedReleases, end_over_parents_hourly_limits
 from charterer.policy.actions.triage import JobTriage, triage
+from charterer.policy.budgets.forecast_inputs import sum_of_forecasts
 from charterer.policy.budgets.inputs import PlanInputs, inputs_once_stopped, plan_inputs
 from charterer.policy.budgets.layouts import unprofitable_layouts
 from charterer.policy.budgets.solution import BudgetSolution, solve_budget
@@ -77,7 +78,7 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
     """What must end is found first, and which jobs leave; budgets are solved again if any do; then each one acts."""
     snapshot, memo = inputs.snapshot, inputs.memo
     solutions = _solve_budgets(inputs)
-    shared = SharedNodes.of(solutions, inputs)
+    shared = SharedNodes.of(inputs)
     releases = [ForcedReleases(solution, Placer(solution, shared)) for solution in solutions]
     end_over_parents_hourly_limits(releases, shared.purses, inputs.tree)
     together = {name: (purse.spent, purse.committed) for name, purse in shared.purses.items()}
@@ -128,11 +129,10 @@ def _with_descendants(
         family = None
         if name in together:
             below = [verdicts.get(each) for each in (name, *tree.below[name])]
-            forecasts = [each.forecast.expected for each in below if each is not None and each.forecast is not None]
-            forecast = total(forecasts) if len(forecasts) == len(below) else None
+            forecasts = [each.forecast for each in below if each is not None and each.forecast is not None]
             spent, limit = together[name][0], inputs.snapshot.budgets[name].hard_limit
-            if forecast is not None and limit is not None:
-                forecast = min(forecast, max(limit, spent))
+            most = None if limit is None else max(limit, spent)
+            forecast = sum_of_forecasts(forecasts, most) if len(forecasts) == len(below) else None
             family = SpendVerdict(spent, together[name][1], forecast)
         found[name] = replace(verdict, with_descendants=family, parent_fault=tree.faults.get(name))
     return found

@@ -9,7 +9,7 @@ import pytest
 from charterer.domain.budget import Mode
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, JobId
-from charterer.domain.plan import Plan, ReasonCode
+from charterer.domain.plan import Plan, ReasonCode, Rent
 from charterer.policy import plan
 from charterer.policy.set_aside import PlannedKind, PlannedObject, without
 from tests.scenarios.policy.stories import placed, releases, rents, why
@@ -17,9 +17,9 @@ from tests.worlds import World
 
 
 def organisation(hard_limit: str | None = None, max_hourly: str | None = None) -> World:
-    """Two teams of one organisation, and a team of nobody's."""
+    """Two teams of one organisation, which pays for a namespace itself, and a team of nobody's."""
     world = World()
-    world.budget("org", hard_limit=hard_limit, max_hourly=max_hourly)
+    world.budget("org", amount="180000", hard_limit=hard_limit, max_hourly=max_hourly)
     world.budget("vision", parent="org")
     world.budget("speech", parent="org")
     world.budget("alone")
@@ -31,6 +31,11 @@ def said(decided: Plan, job: str) -> str:
     return decided.jobs[JobId(job)].reason.message
 
 
+def renting(decided: Plan) -> list[str]:
+    """The budgets for which nodes are rented."""
+    return [command.budget for command in decided.commands if isinstance(command, Rent)]
+
+
 def test_a_plan_that_rents_for_several_teams_at_once_stays_within_the_hourly_limit_above_them() -> None:
     world = organisation(max_hourly="40")
     for number in range(2):
@@ -39,7 +44,8 @@ def test_a_plan_that_rents_for_several_teams_at_once_stays_within_the_hourly_lim
     world.job("other", gpus=8, budget="alone")
     decided = plan(world.snapshot())
     assert len(rents(decided)) == 3
-    refused = [name for name in ("vision0", "vision1", "speech0", "speech1") if why(decided, name) is ReasonCode.HOURLY_LIMIT]
+    names = ("vision0", "vision1", "speech0", "speech1")
+    refused = [name for name in names if why(decided, name) is ReasonCode.HOURLY_LIMIT]
     assert len(refused) == 2
     assert said(decided, refused[0]).endswith(
         "a node costs $16.00/h, and the nodes that are rented cost $32.00/h of the $40.00/h that spec.maxHourlyRate of "
@@ -49,8 +55,6 @@ def test_a_plan_that_rents_for_several_teams_at_once_stays_within_the_hourly_lim
 
 def test_what_a_sibling_has_rented_counts_against_the_hard_limit_above() -> None:
     world = organisation(hard_limit="30")
-    for budget in ("org", "vision"):
-        world.budgets[BudgetId(budget)] = replace(world.budgets[BudgetId(budget)])
     world.budget("vision", parent="org", spent="24")
     world.rental(budget="vision", age=900.0)
     world.job("mine", gpus=8, budget="vision")
@@ -114,7 +118,7 @@ def test_limits_of_several_levels_hold_together() -> None:
         for number in range(3):
             world.job(f"{team}{number}", gpus=8, budget=team)
     decided = plan(world.snapshot())
-    by_budget = [command.budget for command in decided.commands if hasattr(command, "worst")]
+    by_budget = renting(decided)
     assert len(by_budget) == 3
     assert by_budget.count(BudgetId("vision")) <= 1
     assert by_budget.count(BudgetId("vision")) + by_budget.count(BudgetId("speech")) <= 2
@@ -158,7 +162,7 @@ def test_while_a_budget_cannot_be_read_only_those_without_parent_or_child_rent()
         world.job(name, gpus=8, budget=name)
     unread = Problem("GPUBudget", "", "nlp", "spec.timeZone", "UnknownTimeZone", "no such zone")
     decided = plan(replace(world.snapshot(), problems=(unread,)))
-    assert [command.budget for command in decided.commands if hasattr(command, "worst")] == ["alone"]
+    assert renting(decided) == ["alone"]
     assert why(decided, "org") is why(decided, "vision") is ReasonCode.PARENT_UNKNOWN
     assert "GPUBudget nlp cannot be read" in said(decided, "vision")
 
@@ -177,7 +181,7 @@ def test_a_budget_that_is_set_aside_still_counts_under_the_limits_above_it() -> 
 @pytest.mark.parametrize("mode", [Mode.ENFORCE, Mode.OBSERVE])
 def test_the_limits_of_a_parent_hold_whatever_its_own_mode_is(mode: Mode) -> None:
     world = organisation()
-    world.budget("org", max_hourly="20", mode=mode)
+    world.budget("org", amount="180000", max_hourly="20", mode=mode)
     for team in ("vision", "speech"):
         world.job(team, gpus=8, budget=team)
     assert len(rents(plan(world.snapshot()))) == 1

@@ -314,11 +314,22 @@ class DescendantsStatus(ApiModel):
     """Dollars that the period will cost at most if nothing more is rented."""
     forecast: Cents | None = None
     """Dollars expected to be spent by the end of the period. Absent while the forecast of one of them is."""
+    forecast_low: Cents | None = None
+    """Lower end of the 90 % interval of forecast, as if what they spend were independent."""
+    forecast_high: Cents | None = None
+    """Upper end of the 90 % interval of forecast."""
 
     @classmethod
     def from_domain(cls, verdict: SpendVerdict) -> Self:
         """The dollars as they are shown."""
-        return cls(spent=verdict.spent, committed=verdict.committed, forecast=verdict.forecast)
+        forecast = verdict.forecast
+        return cls(
+            spent=verdict.spent,
+            committed=verdict.committed,
+            forecast=None if forecast is None else forecast.expected,
+            forecast_low=None if forecast is None else forecast.low,
+            forecast_high=None if forecast is None else forecast.high,
+        )
 
 
 class GPUBudgetView(ApiModel):
@@ -346,6 +357,9 @@ class GPUBudgetView(ApiModel):
     """Lower end of the 90 % interval of forecast."""
     forecast_high: Cents | None = None
     """Upper end of the 90 % interval of forecast."""
+    effective_amount: Cents | None = None
+    """Dollars of spec.amount that this budget may aim at with all below it: less than spec.amount where budgets with
+    one parent ask for more than it has, each in proportion. Absent without parent and children."""
     remaining: SignedCents | None = None
     """Dollars of the amount, and of what was carried over, that are not spent; negative if overspent."""
     with_descendants: DescendantsStatus | None = None

@@ -60,9 +60,7 @@ def budget_tree(budgets: Mapping[BudgetId, Budget], problems: Iterable[Problem] 
     return BudgetTree(above, {name: tuple(those) for name, those in below.items()}, faults)
 
 
-def _parents(
-    name: BudgetId, budgets: Mapping[BudgetId, Budget]
-) -> tuple[tuple[BudgetId, ...], ParentFact | None]:
+def _parents(name: BudgetId, budgets: Mapping[BudgetId, Budget]) -> tuple[tuple[BudgetId, ...], ParentFact | None]:
     """A budget's parents, the nearest first, as far as they are known; and what is wrong with them."""
     line = [name]
     while (parent := budgets[line[-1]].parent) is not None:

@@ -118,9 +118,7 @@ class ForcedReleases:
         self, staying: Sequence[Rental], ending: Mapping[RentalId, Reason]
     ) -> dict[RentalId, Reason]:
         """The rentals by which the budget passes its own hourly limit beside those that are ``ending``."""
-        return _over_hourly_limit(
-            self.placer.purse, staying, [*self._draining, *ending], self.placer.capacity.used
-        )
+        return _over_hourly_limit(self.placer.purse, staying, [*self._draining, *ending], self.placer.capacity.used)
 
 
 def end_over_parents_hourly_limits(

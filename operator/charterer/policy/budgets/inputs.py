@@ -33,7 +33,8 @@ class PlanInputs:
     """The facts from which all budgets of a snapshot are solved.
 
     ``menus``: by budget, of the pools that its money may rent. ``market``: what all pools offer. ``ends``: the known
-    ones of nodes. ``tree``: the parents of budgets. ``unprofitable``: by budget, pools of slices that it leaves alone (``budgets.layouts``).
+    ones of nodes. ``tree``: the parents of budgets. ``unprofitable``: by budget, pools of slices that it leaves alone
+    (``budgets.layouts``).
     """
 
     snapshot: Snapshot

@@ -7,7 +7,7 @@ both. So no month exceeds the limit, as those who pay count it (docs/development
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,9 +17,8 @@ from charterer.domain.money import ZERO, Money, total
 from charterer.domain.period import period_bounds, period_end
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant, after, moment
+from charterer.domain.time import after, moment
 from charterer.policy.budgets.inputs import PlanInputs
-from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.nodes.accrued_cost import spent
 from charterer.policy.nodes.capacity import Capacity
 from charterer.policy.nodes.hard_limit import Purse, exposure
@@ -27,28 +26,25 @@ from charterer.policy.nodes.pool_nodes import PoolNodes
 from charterer.policy.nodes.rental_index import PoolRentals
 
 
-def parent_purses(
-    solutions: Iterable[BudgetSolution], inputs: PlanInputs, capacity: Capacity
-) -> Mapping[BudgetId, Purse]:
+def parent_purses(inputs: PlanInputs, capacity: Capacity) -> Mapping[BudgetId, Purse]:
     """The purse of each budget that is above others, with what is rented now."""
-    tree, budgets = inputs.tree, inputs.snapshot.known_budgets
+    tree, snapshot = inputs.tree, inputs.snapshot
     if not tree.below:
         return {}
-    snapshot, now = inputs.snapshot, inputs.snapshot.now
-    nodes: dict[BudgetId, list[PoolNodes]] = {}
+    budgets, nodes = snapshot.known_budgets, dict[BudgetId, list[PoolNodes]]()
     for (payer, _), here in inputs.nodes.items():
         nodes.setdefault(payer, []).append(here)
-    known = {solution.budget.id: solution.spent for solution in solutions}
+    paid = {
+        name: _paid(budgets[name], [here.rentals for here in nodes.get(name, ())], inputs)
+        for name in {*tree.above, *tree.below}
+    }
     purses = {}
     for name, below in tree.below.items():
-        parent, family = budgets[name], [budgets[each] for each in (name, *below)]
-        months = []
-        for budget in family:
-            rentals = [here.rentals for here in nodes.get(budget.id, ())]
-            months.append(_paid(budget, rentals, now, inputs, known.get(budget.id)))
-        purse = purses[name] = Purse(parent.hard_limit, parent.max_hourly_rate, most_of_a_month(months), name)
-        for budget in family:
-            hold_rentals(purse, nodes.get(budget.id, ()), capacity, snapshot)
+        parent, family = budgets[name], (name, *below)
+        spent_together = most_of_a_month([paid[each] for each in family])
+        purse = purses[name] = Purse(parent.hard_limit, parent.max_hourly_rate, spent_together, name)
+        for each in family:
+            hold_rentals(purse, nodes.get(each, ()), capacity, snapshot)
     return purses
 
 
@@ -75,34 +71,30 @@ class MonthPaid(NamedTuple):
     before: Money
 
 
-def most_of_a_month(paid: Iterable[MonthPaid]) -> Money:
+def most_of_a_month(paid: Sequence[MonthPaid]) -> Money:
     """The most that the budgets spent together in one of the months in which some of them are now."""
-    each = list(paid)
     return max(
         total(
             budget.spent if budget.month == month else budget.before
-            for budget in each
+            for budget in paid
             if budget.month in (month, month + 1)
         )
-        for month in {budget.month for budget in each}
+        for month in {budget.month for budget in paid}
     )
 
 
-def _paid(
-    budget: Budget, rentals: list[PoolRentals], now: Instant, inputs: PlanInputs, known: Money | None
-) -> MonthPaid:
-    """``known``: what it spent in the month, where it is known already."""
-    balance, start = budget.balance, period_bounds(budget.time_zone, now)[0]
+def _paid(budget: Budget, rentals: Sequence[PoolRentals], inputs: PlanInputs) -> MonthPaid:
+    now, memo, balance = inputs.snapshot.now, inputs.memo, budget.balance
+    start = period_bounds(budget.time_zone, now)[0]
     over = balance is not None and period_end(budget.time_zone, balance.period_start) <= now
-    if known is None:
-        known, _ = spent(replace(budget, balance=None) if over else budget, rentals, now, inputs.memo)
+    in_month, _ = spent(replace(budget, balance=None) if over else budget, rentals, now, memo)
     before = ZERO
     if balance is not None and over:
-        before, _ = spent(budget, rentals, start, inputs.memo)
+        before, _ = spent(budget, rentals, start, memo)
     elif balance is not None and balance.history and balance.history[-1].start >= after(start, -_MONTH_SECONDS):
         before = balance.history[-1].spent
     middle = moment(after(start, _MONTH_SECONDS / 2))
-    return MonthPaid(middle.year * 12 + middle.month, known, before)
+    return MonthPaid(middle.year * 12 + middle.month, in_month, before)
 
 
 _MONTH_SECONDS = 32 * 86_400.0

@@ -6,7 +6,7 @@ the pool, of the operator, and of the budget's purse.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from charterer.domain.ids import BudgetId, PoolId, RentalId
@@ -39,12 +39,12 @@ class SharedNodes:
     purses: Mapping[BudgetId, Purse]
 
     @classmethod
-    def of(cls, solutions: Iterable[BudgetSolution], inputs: PlanInputs) -> SharedNodes:
+    def of(cls, inputs: PlanInputs) -> SharedNodes:
         """As a plan finds them. ``purses``: of budgets that are above others."""
         snapshot, rentals = inputs.snapshot, inputs.rentals
         capacity = Capacity(snapshot, inputs.holdings, inputs.nodes, inputs.ends)
         gangs = GangMarks(rentals.by_pool.values(), snapshot)
-        return cls(capacity, PoolQuota(snapshot, rentals), gangs, parent_purses(solutions, inputs, capacity))
+        return cls(capacity, PoolQuota(snapshot, rentals), gangs, parent_purses(inputs, capacity))
 
 
 @dataclass(frozen=True, slots=True)
