@@ -13,7 +13,7 @@ from charterer.domain.job import Allocation, Job
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.reasons.facts import Both, Facts
-from charterer.domain.reasons.facts_of_waits import ParentFact
+from charterer.domain.reasons.facts_of_parents import ParentFact
 from charterer.domain.reasons.sentences import sentence
 from charterer.domain.rental import Gang
 from charterer.domain.time import Instant, after

@@ -15,6 +15,7 @@ from charterer.domain.plan import ReasonCode
 from charterer.domain.reasons import facts_of_jobs as jobs
 from charterer.domain.reasons import facts_of_nodes as nodes
 from charterer.domain.reasons import facts_of_options as options
+from charterer.domain.reasons import facts_of_parents as parents
 from charterer.domain.reasons import facts_of_waits as waits
 from charterer.domain.reasons.facts import Both, Facts, OnlyObserved, RunsOn, Wanted
 from charterer.domain.time import parse_instant
@@ -173,9 +174,9 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
     ReasonCode.BUDGET_DELETED: (Wanted(_EIGHT, waits.BudgetEnds()), nodes.BudgetGoes(_BUDGET)),
     ReasonCode.CLOCK_BEHIND: (Wanted(_EIGHT, waits.ClockBehind()),),
     ReasonCode.PARENT_UNKNOWN: (
-        Wanted(_EIGHT, waits.ParentMissing(_BUDGET, _PARENT)),
-        Wanted(_EIGHT, waits.ParentsInCircle((_BUDGET, _PARENT))),
-        Wanted(_EIGHT, waits.RelativeUnreadable(_PARENT)),
+        Wanted(_EIGHT, parents.ParentMissing(_BUDGET, _PARENT)),
+        Wanted(_EIGHT, parents.ParentsInCircle((_BUDGET, _PARENT))),
+        Wanted(_EIGHT, parents.RelativeUnreadable(_PARENT)),
     ),
     ReasonCode.POOL_DELETED: (Wanted(_EIGHT, waits.PoolEnds()), nodes.PoolClosed("(why the pool is closed)")),
     ReasonCode.INCOMPLETE_GANG: (nodes.GangIncomplete(_JOB, 4, 3),),

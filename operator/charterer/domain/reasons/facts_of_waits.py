@@ -10,6 +10,7 @@ from charterer.domain.money import Money, Price
 from charterer.domain.nodes.waits import ExpectedWait
 from charterer.domain.option import Option
 from charterer.domain.order import CoolDown
+from charterer.domain.reasons.facts_of_parents import ParentFact
 from charterer.domain.time import Instant
 
 # --- its nodes come ---------------------------------------------------------------------------------------------------
@@ -159,32 +160,6 @@ class BudgetEnds:
 @dataclass(frozen=True, slots=True)
 class ClockBehind:
     """Its budget's period has not begun."""
-
-
-@dataclass(frozen=True, slots=True)
-class ParentMissing:
-    """``budget`` names a parent that is not there or cannot be read: its limits are not known."""
-
-    budget: BudgetId
-    parent: BudgetId
-
-
-@dataclass(frozen=True, slots=True)
-class ParentsInCircle:
-    """Each of these budgets is the parent of the one before, and the first that of the last."""
-
-    budgets: tuple[BudgetId, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RelativeUnreadable:
-    """A budget cannot be read. It may have the same parents, and nobody knows what it spent."""
-
-    budget: BudgetId
-
-
-ParentFact = ParentMissing | ParentsInCircle | RelativeUnreadable
-"""Why it is not known what the budgets above a budget allow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from charterer.domain.reasons import facts_of_parents as parents
 from charterer.domain.reasons import facts_of_waits as of
 from charterer.domain.reasons.phrases import all_nodes, format_duration, name, of_parent
 from charterer.domain.reasons.room import tell
@@ -142,7 +143,7 @@ def _(_: of.ClockBehind) -> str:
 
 
 @tell.register
-def _(lost: of.ParentMissing) -> str:
+def _(lost: parents.ParentMissing) -> str:
     return (
         f"GPUBudget {lost.parent}, which spec.parent of GPUBudget {lost.budget} names, does not exist or cannot be "
         "read, so that its limits are not known: nothing new is rented"
@@ -150,7 +151,7 @@ def _(lost: of.ParentMissing) -> str:
 
 
 @tell.register
-def _(circle: of.ParentsInCircle) -> str:
+def _(circle: parents.ParentsInCircle) -> str:
     return (
         f"spec.parent of GPUBudgets goes in a circle ({' below '.join([*circle.budgets, circle.budgets[0]])}), so that "
         "nothing new is rented: correct one of them"
@@ -158,7 +159,7 @@ def _(circle: of.ParentsInCircle) -> str:
 
 
 @tell.register
-def _(unread: of.RelativeUnreadable) -> str:
+def _(unread: parents.RelativeUnreadable) -> str:
     return (
         f"GPUBudget {unread.budget} cannot be read, and may count against the same limits of a parent: nothing new is "
         "rented until it is corrected"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId
-from charterer.domain.reasons.facts_of_waits import ParentFact, ParentMissing, ParentsInCircle, RelativeUnreadable
+from charterer.domain.reasons.facts_of_parents import ParentFact, ParentMissing, ParentsInCircle, RelativeUnreadable
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,13 +128,13 @@ class Purse:
 
     @property
     def tightest(self) -> Purse | None:
-        """Of this one and those above, the one with the least slack; None where none has a hard limit."""
+        """The purse with the least slack, here or above; None where none has a hard limit."""
         limited = [purse for purse in (self, *self._above) if purse.hard_limit is not None]
         return min(limited, key=lambda purse: purse.slack or ZERO, default=None)
 
     @property
     def tightest_hourly(self) -> Purse | None:
-        """Of this one and those above, the one with the least room an hour; None where none has an hourly limit."""
+        """The purse with the least room an hour, here or above; None where none has an hourly limit."""
         limited = [
             (purse.max_hourly.micros_per_hour - purse.hourly.micros_per_hour, level, purse)
             for level, purse in enumerate((self, *self._above))
