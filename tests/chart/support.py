@@ -44,6 +44,10 @@ serviceMonitor: {enabled: true, interval: 15s, labels: {release: prometheus}}
 jobMetrics: true
 limits: {nodes: 0, dollarsPerHour: "500.00"}
 dryRun: true
+costRecord:
+  labels: [example.com/team, project]
+  users: true
+  volume: {enabled: true, size: 3Gi, storageClassName: slow, accessMode: ReadWriteMany}
 prometheusRule: {enabled: true, labels: {release: prometheus}, runbooksUrl: "https://example.org/runbooks/"}
 grafanaDashboard: {enabled: true, annotations: {grafana_folder: Training}}
 karpenter: {enabled: true, nodeClasses: [ec2nodeclasses.karpenter.k8s.aws]}
@@ -70,7 +74,8 @@ def helm(*arguments: str, values: str = "") -> str:
 
 def render(values: str = "") -> list[Object]:
     """Every object of the chart, as the API server would get it."""
-    text = helm("template", "charterer", str(CHART), "-n", NAMESPACE, "--kube-version", "1.36.3", values=values)
+    served = ("--kube-version", "1.36.3", "--api-versions", "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy")
+    text = helm("template", "charterer", str(CHART), "-n", NAMESPACE, *served, values=values)
     return [document for document in yaml.safe_load_all(text) if document is not None]
 
 

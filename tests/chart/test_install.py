@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import yaml
 from charterer.cluster import kinds
 from charterer.cluster.paths import SELF_SUBJECT_ACCESS_REVIEWS
 from charterer.workloads import ALL_KINDS
+from tests.chart.people import batch_job, person, pod, training_job
 from tests.chart.support import CHART, CRDS, EVERYTHING, render
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
@@ -185,45 +186,6 @@ def test_a_namespace_that_enforces_the_restricted_standard_admits_every_pod(own_
             own_plane.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pod))
 
 
-def person(plane: ControlPlane, name: str, *roles: str) -> Path:
-    """A kubeconfig of a ServiceAccount that has these ClusterRoles in the namespace of the same name."""
-    for words in (("create", "namespace", name), ("create", "serviceaccount", name, "-n", name)):
-        plane.kubectl(*words)
-    for role in roles:
-        binding = (
-            "create",
-            "rolebinding",
-            f"{name}-{role}",
-            f"--clusterrole={role}",
-            f"--serviceaccount={name}:{name}",
-        )
-        plane.kubectl(*binding, "-n", name)
-    return plane.service_account_kubeconfig(name, name)
-
-
-def pod(name: str, namespace: str, metadata: Mapping[str, Any] | None = None, **spec: Any) -> str:
-    made = {"name": name, "namespace": namespace, **(metadata or {})}
-    containers = {"containers": [{"name": "t", "image": "train:1"}]}
-    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": containers | spec})
-
-
-def batch_job(name: str, namespace: str, metadata: Mapping[str, Any], **spec: Any) -> str:
-    """A Job with these metadata and these fields of its pods."""
-    template = json.loads(pod(name, namespace, metadata, **spec))
-    whole = {"restartPolicy": "Never", **template["spec"]}
-    body = {"template": {"metadata": dict(metadata), "spec": whole}}
-    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": template["metadata"], "spec": body}
-    return json.dumps(job)
-
-
-def training_job(namespace: str, image: str = "train:1", words: str = "") -> str:
-    container = {"name": "t", "image": image, **({"args": [words]} if words else {})}
-    spec = {"gpus": {"min": 1, "max": 8}, "template": {"spec": {"containers": [container]}}}
-    metadata = {"name": "train", "namespace": namespace}
-    job = {"apiVersion": "charterer.dev/v1alpha1", "kind": "TrainingJob", "metadata": metadata, "spec": spec}
-    return json.dumps(job)
-
-
 def test_who_may_write_training_jobs_but_not_create_pods_writes_no_template(installed: ControlPlane) -> None:
     name = "deputy"
     kubeconfig = person(installed, name, "charterer-edit")
@@ -305,6 +267,36 @@ def test_with_keep_off_only_pods_of_runs_tolerate_the_taint_of_charterers_nodes(
         installed.kubectl("wait", "--for=jsonpath={.status.active}=1", "job/run", "-n", name, "--timeout=30s")
     finally:
         installed.helm(*upgrade, "keepOff.taint=")
+
+
+def test_who_creates_a_training_job_is_written_onto_it_and_stays(installed: ControlPlane) -> None:
+    name = "creator"
+    as_creator = ("--kubeconfig", str(person(installed, name, "edit")))
+    installed.kubectl("wait", "--for=jsonpath={.rules}", "clusterrole/edit", "--timeout=20s")
+    upgrade = ("upgrade", "charterer", str(CHART), "-n", NAMESPACE, "--reuse-values", "--set")
+    installed.helm(*upgrade, "costRecord.users=true")
+    key = "charterer.dev/created-by"
+    forged = json.loads(training_job(name))
+    forged["metadata"]["annotations"] = {key: "somebody"}
+    try:
+        dry = ("create", "-f", "-", *as_creator, "--dry-run=server", "-o", "json")
+        until = time.monotonic() + 30
+        while time.monotonic() < until:  # until the policies are known to the API server
+            try:
+                made = json.loads(installed.kubectl(*dry, input=json.dumps(forged)))
+            except ControlPlaneError:
+                continue
+            if made["metadata"]["annotations"].get(key) != "somebody":
+                break
+        made = json.loads(installed.kubectl("create", "-f", "-", *as_creator, "-o", "json", input=json.dumps(forged)))
+        assert made["metadata"]["annotations"][key] == f"system:serviceaccount:{name}:{name}"
+        for words in ("somebody", None):
+            patch = json.dumps({"metadata": {"annotations": {key: words}}})
+            installed.kubectl("patch", "trainingjob", "train", "-n", name, *as_creator, "--type=merge", "-p", patch)
+            now = json.loads(installed.kubectl("get", "trainingjob", "train", "-n", name, "-o", "json"))
+            assert now["metadata"]["annotations"][key] == f"system:serviceaccount:{name}:{name}"
+    finally:
+        installed.helm(*upgrade, "costRecord.users=false")
 
 
 def test_edit_includes_jobs_and_view_reads_them(installed: ControlPlane) -> None:

@@ -103,6 +103,11 @@ def test_every_option_arrives(everything: list[Object]) -> None:
     assert {"--log-level=DEBUG", "--survey-seconds=5", "--resync-seconds=60", "--job-metrics"} <= set(container["args"])
     assert {"--max-nodes=0", "--max-dollars-per-hour=500.00", "--dry-run"} <= set(container["args"])
     assert "--moving-survey-seconds=2" in container["args"]
+    labels = {"--cost-record-label=example.com/team", "--cost-record-label=project"}
+    assert {"--cost-record=/var/lib/charterer/costs", "--cost-record-users", *labels} <= set(container["args"])
+    assert {"name": "costs", "mountPath": "/var/lib/charterer/costs"} in container["volumeMounts"]
+    costs = only(everything, "PersistentVolumeClaim", "charterer-costs")["spec"]
+    assert (costs["accessModes"], costs["storageClassName"]) == (["ReadWriteMany"], "slow")
     assert only(everything, "PodDisruptionBudget", "charterer")["spec"]["maxUnavailable"] == 1
     assert container["resources"] == {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
     annotations = only(everything, "ServiceAccount", "charterer")["metadata"]["annotations"]
@@ -343,6 +348,8 @@ def test_the_log_level_is_written_as_for_the_program(level: str) -> None:
         ("namespaces: [Research]", "/namespaces/0"),
         ("metrics: {enabled: true, from: []}", "/metrics/from"),
         ("serviceAccount: {create: false}", "/serviceAccount"),
+        ("costRecord: {place: costs}", "/costRecord/place"),
+        ("costRecord: {labels: [-team]}", "/costRecord/labels/0"),
         ("fakeCloud: {config: {groups: []}}", "/fakeCloud/config/groups"),
         ("fakeCloud: {config: {groups: [{name: a}]}}", "/fakeCloud/config/groups/0"),
         ("fakeCloud: {persistence: {size: big}}", "/fakeCloud/persistence/size"),

@@ -96,6 +96,7 @@ async def _killed_around(bed: Bed, kinds: frozenset[str]) -> AsyncIterator[None]
     def missing() -> set[str]:
         return around(kinds) - set(journal.read_text().splitlines())
 
+    (bed.directory / "costs").mkdir()
     recording = CostRecording(str(bed.directory / "costs"), every_seconds=0.5)
     async with bed.operator(killer=Killer(journal, kinds), cost_recording=recording).revived():
         yield

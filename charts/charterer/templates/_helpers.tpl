@@ -52,3 +52,21 @@ readOnlyRootFilesystem: true
 capabilities:
   drop: [ALL]
 {{- end }}
+
+{{/* Where the record of costs is; empty where costs are not recorded. */}}
+{{- define "charterer.costRecord" -}}
+{{- if .Values.costRecord.volume.enabled }}
+{{- if contains "://" .Values.costRecord.place }}
+{{- fail "costRecord: place is a bucket and volume.enabled is true, and the record has one place: leave one of them out" }}
+{{- end }}
+{{- if and (gt (int .Values.replicas) 1) (ne .Values.costRecord.volume.accessMode "ReadWriteMany") }}
+{{- fail "costRecord.volume: with more than one replica set accessMode to ReadWriteMany, replicas to 1, or place to a bucket" }}
+{{- end }}
+{{- end }}
+{{- .Values.costRecord.place | default (ternary "/var/lib/charterer/costs" "" .Values.costRecord.volume.enabled) }}
+{{- end }}
+
+{{/* Not empty where the operator has a volume that two pods on different nodes cannot have at once. */}}
+{{- define "charterer.oneVolume" -}}
+{{- if and .Values.costRecord.volume.enabled (ne .Values.costRecord.volume.accessMode "ReadWriteMany") }}yes{{ end }}
+{{- end }}

@@ -24,6 +24,10 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "charterer.cli.predict.command:predict",
         "Show how long steps, checkpoints and start-ups of a class will take, before its first run.",
     ),
+    "costs": (
+        "charterer.cli.costs.command:costs",
+        "Show who spent what, for people, spreadsheets and FOCUS.",
+    ),
     "doctor": ("charterer.cli.doctor.command:doctor", "Check operator, pools, prices, permissions and budgets."),
     "logs": ("charterer.cli.logs:logs", "Print what a job's pods print, or what is kept of a run whose pods are gone."),
     "simulate": ("charterer.cli.simulate.command:simulate", "Simulate a workload under policies side by side."),

@@ -158,7 +158,7 @@ class Cause(StrEnum):
     """The use that a node's time was paid for.
 
     JOB: GPUs that a job held. STARTING: from the launch until the node took pods. IDLE: GPUs of a ready node that no
-    job held. ENDING: from the last job's leaving a released node to the node's end. INCOMPLETE_GANG: nodes that no job
+    job held. ENDING: nodes without a job, from the decision to end them to their end. INCOMPLETE_GANG: nodes that no job
     held yet, while too few of the gang had come for the job that needs all of them.
     """
 
@@ -169,13 +169,26 @@ class Cause(StrEnum):
     INCOMPLETE_GANG = "incomplete_gang"
 
 
+DAYS_KEPT = 62
+"""Days that a balance keeps with their causes: two months, in which somebody looks at a bill."""
+
+
+@dataclass(frozen=True, slots=True)
+class DayCosts:
+    """What was added to ``Costs`` in the day that began at ``start``: by cause, and of jobs by namespace."""
+
+    start: Instant
+    by_cause: Mapping[Cause, Money]
+    by_namespace: Mapping[str, Money]
+
+
 @dataclass(frozen=True, slots=True)
 class Costs:
     """All that a budget's rentals ever cost, by cause and by namespace, as of ``through``; no amount ever falls.
 
     ``by_pool``: dollars by pool and cause. ``by_namespace``: of them, those with the cause JOB, by the job's namespace.
     ``lifetime``: that of the balance then, which tells what was folded since. ``before``: the sums by cause when the
-    present period began.
+    present period began. ``days``: the last days on which something was added, in order.
     """
 
     by_pool: Mapping[tuple[PoolId, Cause], Money] = field(default_factory=dict)
@@ -183,6 +196,7 @@ class Costs:
     through: Instant | None = None
     lifetime: Money = ZERO
     before: Mapping[Cause, Money] = field(default_factory=dict)
+    days: tuple[DayCosts, ...] = ()
 
     @property
     def total(self) -> Money:

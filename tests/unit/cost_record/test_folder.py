@@ -94,8 +94,8 @@ def damage(content: bytes) -> list[tuple[bytes, int, str]]:
         (first + b"\n" + second + third, 2, "no JSON"),
         (first + b"[]\n" + third, 2, "no JSON object"),
         (first + second.replace(b'"format": 1', b'"format": 2'), 2, "its format is 2"),
-        (first.replace(b'"rentalUid"', b'"rental-uid"') + second, 1, "rentalUid is missing"),
-        (first.replace(b'"part": 0', b'"part": "0"') + second, 1, "part is '0', and must be a whole number"),
+        (first.replace(b'"rentalUid"', b'"rental-uid"') + second, 1, "does not begin with format, rentalUid, part"),
+        (first.replace(b'"part": 0', b'"part": "0"') + second, 1, "does not begin with format, rentalUid, part"),
     ]
 
 

@@ -48,6 +48,7 @@ def test_the_rows_of_a_rental_are_listed_by_phase_in_the_order_in_which_they_are
         ("Pools of a set", get_args(steps.PoolSetStep)),
         ("A rental", get_args(steps.RentalStep)),
         ("A budget", get_args(steps.BudgetStep)),
+        ("The record of costs", (steps.CostRecordStep,)),
         ("A run", get_args(steps.RunStep)),
         ("Guards", (steps.GuardStep,)),
     ],

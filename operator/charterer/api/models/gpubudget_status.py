@@ -21,7 +21,17 @@ from charterer.api.models.base import (
 )
 from charterer.api.models.statistics.budget_statistics import BudgetStatistics, ClassCostStatistics
 from charterer.api.models.statistics.machine_state import PackedStatistics, packed
-from charterer.domain.budget import FOLDED_KEPT, PERIODS_KEPT, Balance, Cause, ClassHistory, Costs, PastPeriod
+from charterer.domain.budget import (
+    DAYS_KEPT,
+    FOLDED_KEPT,
+    PERIODS_KEPT,
+    Balance,
+    Cause,
+    ClassHistory,
+    Costs,
+    DayCosts,
+    PastPeriod,
+)
 from charterer.domain.ids import ClassId, PoolId
 from charterer.domain.money import ZERO, Money
 from charterer.domain.plan import ArrivalsBasis, ArrivalsVerdict, SpendVerdict
@@ -88,7 +98,7 @@ class CauseCosts(ApiModel):
     idle: Amount | None = None
     """GPUs of ready nodes that no job held."""
     ending: Amount | None = None
-    """Nodes from the last job's leaving them to their end."""
+    """Nodes without a job from the decision to end them to their end."""
     incomplete_gang: Amount | None = None
     """Nodes that came for a job which needs several at once, while too few of them had come."""
 
@@ -114,6 +124,29 @@ class NamespaceCosts(ApiModel):
     """GPUs that its jobs held."""
 
 
+class DayOfCosts(CauseCosts):
+    """Dollars that were counted on a day."""
+
+    start: Time
+    """When the day began in the budget's time zone."""
+    namespaces: Annotated[tuple[NamespaceCosts, ...], Field(max_length=100, json_schema_extra=ATOMIC)] = ()
+    """Dollars of jobs by namespace; after 10 namespaces, further ones count under (other)."""
+
+    @classmethod
+    def from_domain(cls, day: DayCosts) -> Self:
+        """The day as it is recorded."""
+        causes = {cause.value: amount for cause, amount in sorted(day.by_cause.items())}
+        return cls(start=day.start, namespaces=_by_namespace(day.by_namespace), **causes)
+
+    def to_domain(self) -> DayCosts:
+        """The day as it was recorded."""
+        return DayCosts(self.start, self.by_cause(), {item.namespace: item.job for item in self.namespaces})
+
+
+def _by_namespace(amounts: Mapping[str, Money]) -> tuple[NamespaceCosts, ...]:
+    return tuple([NamespaceCosts(namespace=name, job=amount) for name, amount in sorted(amounts.items())])
+
+
 class BudgetCosts(ApiModel):
     """The dollars of a budget by cause, over all its months. No amount ever falls."""
 
@@ -128,6 +161,8 @@ class BudgetCosts(ApiModel):
     """Dollars of jobs by namespace; after 500 namespaces, further ones count under (other)."""
     before_period: CauseCosts | None = None
     """The sums over all pools when the current period began: what they have grown by since is this period's."""
+    days: Annotated[tuple[DayOfCosts, ...], Field(max_length=DAYS_KEPT, json_schema_extra=ATOMIC)] = ()
+    """The last 62 days on which something was spent, oldest first. A dollar counts on the day on which it was added."""
 
     @classmethod
     def from_domain(cls, costs: Costs) -> Self | None:
@@ -141,12 +176,11 @@ class BudgetCosts(ApiModel):
             through=costs.through,
             lifetime=costs.lifetime,
             pools=tuple(PoolCosts(pool=pool, **amounts) for pool, amounts in by_pool.items()),
-            namespaces=tuple(
-                NamespaceCosts(namespace=name, job=amount) for name, amount in sorted(costs.by_namespace.items())
-            ),
+            namespaces=_by_namespace(costs.by_namespace),
             before_period=CauseCosts(**{cause.value: amount for cause, amount in sorted(costs.before.items())})
             if costs.before
             else None,
+            days=tuple([DayOfCosts.from_domain(day) for day in costs.days]),
         )
 
     def to_domain(self) -> Costs:
@@ -159,6 +193,7 @@ class BudgetCosts(ApiModel):
             through=self.through,
             lifetime=self.lifetime or ZERO,
             before={} if self.before_period is None else self.before_period.by_cause(),
+            days=tuple([day.to_domain() for day in self.days]),
         )
 
 

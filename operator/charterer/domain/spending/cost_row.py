@@ -15,7 +15,7 @@ from charterer.domain.time import Instant
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class BilledMachine:
     """The machine of a rental, as its bill names it.
 
     ``cloud``: the key of its pool's spec, as ``aws``. ``account``: what identifies the account or project there, empty
@@ -70,7 +70,7 @@ class CostRow:
     rental: str
     rental_uid: str
     pool: str
-    machine: Machine
+    machine: BilledMachine
     start: Instant
     end: Instant
     cause: Cause

@@ -33,7 +33,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedCost:
     """How much of a rental is in the record of costs: ``parts`` parts, which cost ``cost`` up to ``through``."""
 
     through: Instant

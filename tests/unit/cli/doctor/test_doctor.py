@@ -206,6 +206,17 @@ def test_old_prices_are_told_once_in_the_operators_words() -> None:
     assert (finding.check, finding.text) == ("prices", "lack prices: no fresh price of a100")
 
 
+def test_a_record_of_costs_that_takes_nothing_is_told_once_with_the_cause_and_one_that_does_is_right() -> None:
+    _, reading = healthy()
+    full = {"status": "False", "message": "rentals stay: the volume is full"}
+    budgets = (raw("research", "CostsRecorded", **full), raw("nlp", "CostsRecorded", **full))
+    (finding,) = wrong(replace(reading, budgets=budgets))
+    assert (finding.check, finding.text) == ("costs", "takes nothing: rentals stay: the volume is full")
+    taken = replace(reading, budgets=(raw("research", "CostsRecorded"),))
+    assert not wrong(taken)
+    assert "takes what rentals cost" in [finding.text for finding in examine(taken) if finding.check == "costs"]
+
+
 def test_two_budgets_of_one_namespace_are_told_with_the_one_that_pays() -> None:
     world, reading = healthy()
     world.budget("ai-org", amount="10")

@@ -14,6 +14,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.spending.cost_row import Payer
 from charterer.domain.spending.use import USES_KEPT, Use
 from charterer.domain.time import LAST, Instant
+from charterer.incremental import Memo
 
 Held = tuple[tuple[RentalId, Use], ...]
 """The uses of one job, each with its rental."""
@@ -51,13 +52,28 @@ def _payer(job: Job, run: RunRecord | Allocation, labels: Sequence[str], users: 
     return Payer(job.namespace, job.name, job.id, number, str(job_class.counted_in), user, kept)
 
 
-def by_rental(held: Mapping[JobId, Held]) -> Mapping[RentalId, Sequence[Use]]:
-    """The uses of all jobs, by their rentals."""
-    uses: dict[RentalId, list[Use]] = defaultdict(list)
-    for items in held.values():
-        for rental, use in items:
-            uses[rental].append(use)
-    return uses
+def by_rental(
+    jobs: Mapping[JobId, Job], labels: tuple[str, ...], users: bool, memo: Memo
+) -> Mapping[RentalId, Sequence[Use]]:
+    """The uses of all jobs, by their rentals; those of a rental are the same object as long as none has changed."""
+    held = memo.stable(memo.each(held_by, jobs, labels, users), "held")
+    return memo.each(_uses, memo.grouped(_rental_of, _order, memo(_each_of, held)))
+
+
+def _each_of(held: Mapping[JobId, Held]) -> Mapping[tuple[JobId, int], tuple[RentalId, Use]]:
+    return {(job, place): item for job, items in held.items() for place, item in enumerate(items)}
+
+
+def _rental_of(item: tuple[RentalId, Use]) -> RentalId:
+    return item[0]
+
+
+def _order(item: tuple[RentalId, Use]) -> tuple[RentalId, Instant, str, int]:
+    return item[0], item[1].since, item[1].payer.job_uid, item[1].payer.run
+
+
+def _uses(items: tuple[tuple[RentalId, Use], ...]) -> tuple[Use, ...]:
+    return tuple([use for _, use in items])
 
 
 def settled(rental: Rental, held: Sequence[Use] | None) -> bool:
