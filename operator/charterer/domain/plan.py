@@ -213,10 +213,12 @@ class SpendVerdict:
 
     ``spent`` is of one month, as each of them counts it: of the one with more while it has begun for some only.
     ``forecast``: of its end, with an interval as if they were independent; None while it is not known of one of them.
+    ``hourly``: the sum of the worst prices of their nodes.
     """
 
     spent: Money
     committed: Money
+    hourly: Price
     forecast: ForecastVerdict | None
 
 

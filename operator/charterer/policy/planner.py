@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, ClassId, JobId, RentalId
-from charterer.domain.money import Money
 from charterer.domain.plan import Allocate, BudgetVerdict, Command, Plan, Reason, ReasonCode, SpendVerdict, Verdict
 from charterer.domain.reasons.facts import OnlyObserved
 from charterer.domain.snapshot import Snapshot
@@ -81,7 +80,9 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
     shared = SharedNodes.of(inputs)
     releases = [ForcedReleases(solution, Placer(solution, shared)) for solution in solutions]
     end_over_parents_hourly_limits(releases, shared.purses, inputs.tree)
-    together = {name: (purse.spent, purse.committed) for name, purse in shared.purses.items()}
+    together = {
+        name: SpendVerdict(purse.spent, purse.committed, purse.hourly, None) for name, purse in shared.purses.items()
+    }
     shared.gangs.ending = frozenset(rental for forced in releases for rental in forced.ending)
     shared.capacity.close(shared.gangs.ending)
     triages = [triage_budget(forced.solution, forced.ending) for forced in releases]
@@ -121,19 +122,19 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
 
 
 def _with_descendants(
-    verdicts: Mapping[BudgetId, BudgetVerdict], together: Mapping[BudgetId, tuple[Money, Money]], inputs: PlanInputs
+    verdicts: Mapping[BudgetId, BudgetVerdict], together: Mapping[BudgetId, SpendVerdict], inputs: PlanInputs
 ) -> Mapping[BudgetId, BudgetVerdict]:
-    """The verdicts with what is known of parents and descendants. ``together``: spent and committed of each parent."""
+    """The verdicts with what is known of parents and descendants. ``together``: of each parent, without a forecast."""
     tree, found = inputs.tree, dict[BudgetId, BudgetVerdict]()
     for name, verdict in verdicts.items():
-        family = None
-        if name in together:
+        family = together.get(name)
+        if family is not None:
             below = [verdicts.get(each) for each in (name, *tree.below[name])]
             forecasts = [each.forecast for each in below if each is not None and each.forecast is not None]
-            spent, limit = together[name][0], inputs.snapshot.budgets[name].hard_limit
-            most = None if limit is None else max(limit, spent)
+            limit = inputs.snapshot.budgets[name].hard_limit
+            most = None if limit is None else max(limit, family.spent)
             forecast = sum_of_forecasts(forecasts, most) if len(forecasts) == len(below) else None
-            family = SpendVerdict(spent, together[name][1], forecast)
+            family = replace(family, forecast=forecast)
         found[name] = replace(verdict, with_descendants=family, parent_fault=tree.faults.get(name))
     return found
 

@@ -12,8 +12,9 @@ from charterer.cli.shared.json_values import dollars_json, late_pool_json, optio
 from charterer.cli.shared.output import JsonValue
 from charterer.cli.shared.plan_report import Action, ClassRow, PlanReport
 from charterer.controller.status.jobs import job_state, why_word
+from charterer.domain.budget import Budget
 from charterer.domain.job import Job
-from charterer.domain.plan import PoolVerdict, Stage
+from charterer.domain.plan import PoolVerdict, SpendVerdict, Stage
 from charterer.domain.snapshot import NO_LIMITS, Snapshot
 from charterer.domain.time import after, format_instant
 from charterer.policy.budgets.solution import BudgetSolution
@@ -87,6 +88,8 @@ def _budget(solution: BudgetSolution, report: PlanReport) -> JsonValue:
         "name": budget.id,
         "mode": str(budget.mode),
         "amount": budget.amount.decimal(),
+        "parent": budget.parent,
+        "withDescendants": None if verdict.with_descendants is None else _family(budget, verdict.with_descendants),
         "spent": verdict.spent.decimal(),
         "spentFor": spent_json(budget, report),
         "committed": verdict.committed.decimal(),
@@ -107,6 +110,20 @@ def _budget(solution: BudgetSolution, report: PlanReport) -> JsonValue:
         "meanCompletionSeconds": mean_seconds(solution),
         "moreOrLess": _more_or_less(report.frontiers[budget.id]),
         "withoutCapacity": without_json(report.without.get(budget.id, ())),
+    }
+
+
+def _family(budget: Budget, family: SpendVerdict) -> JsonValue:
+    """What a budget and all below it have, and may have."""
+    forecast, share = family.forecast, budget.share
+    return {
+        "amount": (budget.amount if share is None else share.in_all).decimal(),
+        "spent": family.spent.decimal(),
+        "committed": family.committed.decimal(),
+        "hourlyAtMost": family.hourly.decimal(),
+        "forecast": None if forecast is None else forecast.expected.decimal(),
+        "forecastLow": None if forecast is None else forecast.low.decimal(),
+        "forecastHigh": None if forecast is None else forecast.high.decimal(),
     }
 
 
