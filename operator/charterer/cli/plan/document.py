@@ -47,6 +47,9 @@ from charterer.report.document import (
 )
 from charterer.sentences import count
 
+_INDENT = "\u00a0" * 2
+"""Before the name of a budget that is below another one; a page shows it, too."""
+
 
 def plan_document(
     answer: PlanAnswer, jobs: int, savings: Sequence[Block] = (), pictures: Sequence[Picture] = ()
@@ -94,14 +97,14 @@ def _budgets(report: PlanReport) -> list[Block]:
     rows = []
     for depth, solution in in_tree_order(report):
         budget, verdict = solution.budget, report.plan.budgets[solution.budget.id]
-        family, indent = verdict.with_descendants, "  " * depth
+        family, indent = verdict.with_descendants, _INDENT * depth
         if family is not None:
             amount = budget.amount if budget.share is None else budget.share.in_all
             sums = (str(amount), str(family.spent), *_forecast(family.forecast), "-", "-", "-", "-")
             rows.append(row(f"{indent}{budget.id}", budget.mode, *sums, family_in_words(budget, family)))
             if budget.selector.nothing:
                 continue
-            indent += "  "
+            indent += _INDENT
         state, tone = budget_state(solution, report.frontiers[budget.id])
         rows.append(
             row(

@@ -25,7 +25,7 @@ def in_tree_order(report: PlanReport) -> Iterator[tuple[int, BudgetSolution]]:
 
 
 def family_in_words(budget: Budget, family: SpendVerdict) -> str:
-    """``with all below it: $512.00 of hardLimit $600.00 committed``: what its limits still leave, and what it shares."""
+    """``with all below it: $512.00 of hardLimit $600.00 committed``: what limits leave, and what is shared."""
     told = []
     if budget.hard_limit is not None:
         told.append(f"{family.committed} of hardLimit {budget.hard_limit} committed")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.domain.billing import accrued, accrued_in, spent
-from charterer.domain.budget import Budget, PastPeriod
+from charterer.domain.budget import NOTHING, Budget, PastPeriod
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import ZERO, Money, total
 from charterer.domain.period import period_bounds, period_end
@@ -19,6 +19,7 @@ from charterer.domain.spending.budget_tree import budget_tree
 from charterer.domain.time import parse_instant
 from charterer.policy import plan
 from tests.property.policy.nodes.test_hard_limit import Slow
+from tests.property.policy.test_plan_invariants import worlds
 from tests.worlds import World
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -126,6 +127,26 @@ def test_no_month_breaks_a_parents_limit_when_it_begins_at_different_times_for_t
             of_july += costs_of_july + (ZERO if was_june else Money.parse(before))
         assert of_june <= Money.parse("400")
         assert of_july <= Money.parse("400")
+
+
+@settings(max_examples=20)
+@given(worlds())
+def test_a_parent_that_has_enough_and_no_limit_changes_nothing(world: World) -> None:
+    for name, budget in world.budgets.items():
+        world.budgets[name] = replace(budget, parent=None)
+    alone = plan(world.snapshot())
+    enough = total(budget.amount for budget in world.budgets.values())
+    for name, budget in list(world.budgets.items()):
+        world.budgets[name] = replace(budget, parent=BudgetId("top"))
+    world.budgets[BudgetId("top")] = replace(world.budget("top"), amount=enough, selector=NOTHING)
+    below = plan(world.snapshot())
+    assert (below.commands, below.observed_commands, below.jobs) == (
+        alone.commands,
+        alone.observed_commands,
+        alone.jobs,
+    )
+    assert {name: below.budgets[name] for name in alone.budgets} == alone.budgets
+    assert below.again_at == alone.again_at
 
 
 def test_room_that_a_parents_limit_leaves_is_used_by_whoever_needs_it() -> None:
