@@ -158,8 +158,8 @@ class Cause(StrEnum):
     """The use that a node's time was paid for.
 
     JOB: GPUs that a job held. STARTING: from the launch until the node took pods. IDLE: GPUs of a ready node that no
-    job held. ENDING: nodes without a job, from the decision to end them to their end. INCOMPLETE_GANG: nodes that no job
-    held yet, while too few of the gang had come for the job that needs all of them.
+    job held. ENDING: nodes without a job, from the decision to end them to their end. INCOMPLETE_GANG: nodes that no
+    job held yet, while too few of the gang had come for the job that needs all of them.
     """
 
     JOB = "job"
