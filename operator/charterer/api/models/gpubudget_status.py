@@ -35,7 +35,7 @@ from charterer.domain.budget import (
 )
 from charterer.domain.ids import ClassId, PoolId
 from charterer.domain.money import ZERO, Money
-from charterer.domain.plan import ArrivalsBasis, ArrivalsVerdict
+from charterer.domain.plan import ArrivalsBasis, ArrivalsVerdict, SpendVerdict
 from charterer.domain.time import after
 from charterer.ledger.class_history import UIDS_KEPT_SECONDS
 
@@ -340,6 +340,34 @@ class ArrivalsStatus(ApiModel):
         return cls(per_hour=f"{arrivals.per_hour:.3g}", basis=arrivals.basis, batches=arrivals.batches)
 
 
+class DescendantsStatus(ApiModel):
+    """The dollars of a budget and all budgets below it, in the current month of each."""
+
+    spent: Cents
+    """Dollars spent, running nodes included. While the month has begun for some of them only: those of the month in
+    which they spent more."""
+    committed: Cents
+    """Dollars that the period will cost at most if nothing more is rented."""
+    forecast: Cents | None = None
+    """Dollars expected to be spent by the end of the period. Absent while the forecast of one of them is."""
+    forecast_low: Cents | None = None
+    """Lower end of the 90 % interval of forecast, as if what they spend were independent."""
+    forecast_high: Cents | None = None
+    """Upper end of the 90 % interval of forecast."""
+
+    @classmethod
+    def from_domain(cls, verdict: SpendVerdict) -> Self:
+        """The dollars as they are shown."""
+        forecast = verdict.forecast
+        return cls(
+            spent=verdict.spent,
+            committed=verdict.committed,
+            forecast=None if forecast is None else forecast.expected,
+            forecast_low=None if forecast is None else forecast.low,
+            forecast_high=None if forecast is None else forecast.high,
+        )
+
+
 class GPUBudgetView(ApiModel):
     """The budget's present state, for people. Dollars are rounded to the cent."""
 
@@ -365,8 +393,13 @@ class GPUBudgetView(ApiModel):
     """Lower end of the 90 % interval of forecast."""
     forecast_high: Cents | None = None
     """Upper end of the 90 % interval of forecast."""
+    effective_amount: Cents | None = None
+    """Dollars of spec.amount that this budget may aim at with all below it: less than spec.amount where budgets with
+    one parent ask for more than it has, each in proportion. Absent without parent and children."""
     remaining: SignedCents | None = None
     """Dollars of the amount, and of what was carried over, that are not spent; negative if overspent."""
+    with_descendants: DescendantsStatus | None = None
+    """The same of this budget and all below it. Absent where no budget names this one as its parent."""
     hourly: Hourly | None = None
     """Dollars per hour that the rented nodes cost now."""
     pays_per_hour_saved: Cents | None = None

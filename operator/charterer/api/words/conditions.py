@@ -236,6 +236,10 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "HourlyLimitTooLow": Meaning(
         "Not one node of the budget's pools fits under `spec.maxHourlyRate`.", "Raise it, or add a cheaper pool."
     ),
+    "ParentUnknown": Meaning(
+        "The limits of the budgets above this one are not known, so nothing new is rented.",
+        "Correct `spec.parent`, or the GPUBudget that the condition `Ready` names.",
+    ),
     "StatisticsUnreadable": Meaning("What was learned of costs cannot be read and is learned anew."),
     "Steady": Meaning("The job does not change its width."),
     "SuspendRequested": Meaning("`spec.suspend` is true."),

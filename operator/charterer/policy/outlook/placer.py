@@ -9,23 +9,24 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from charterer.domain.ids import PoolId, RentalId
+from charterer.domain.ids import BudgetId, PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.reasons.facts_of_nodes import AnyDemand, GangGone, JobDemand
 from charterer.domain.reasons.facts_of_waits import OperatorFact
-from charterer.domain.rental import Gang, Rental, has_machine
+from charterer.domain.rental import Gang, has_machine
 from charterer.policy.budgets.inputs import PlanInputs
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.capacity import Capacity, FreeNodes
-from charterer.policy.nodes.hard_limit import Purse, exposure, reserve
+from charterer.policy.nodes.hard_limit import Purse, reserve
 from charterer.policy.nodes.holdings import HeldGpus, by_rental
 from charterer.policy.nodes.placement import GpuClaim, PoolAllocator
 from charterer.policy.nodes.pool_quota import LaunchWait, PoolQuota, PoolRoom
 from charterer.policy.outlook.gang_marks import GangMarks
+from charterer.policy.outlook.parent_purses import hold_rentals, parent_purses, rental_exposure
 from charterer.policy.outlook.partners import Partners
 
 
@@ -36,13 +37,15 @@ class SharedNodes:
     capacity: Capacity
     quota: PoolQuota
     gangs: GangMarks
+    purses: Mapping[BudgetId, Purse]
 
     @classmethod
     def of(cls, inputs: PlanInputs) -> SharedNodes:
-        """As a plan finds them."""
+        """As a plan finds them. ``purses``: of budgets that are above others."""
         snapshot, rentals = inputs.snapshot, inputs.rentals
         capacity = Capacity(snapshot, inputs.holdings, inputs.nodes, inputs.ends)
-        return cls(capacity, PoolQuota(snapshot, rentals), GangMarks(rentals.by_pool.values(), snapshot))
+        gangs = GangMarks(rentals.by_pool.values(), snapshot)
+        return cls(capacity, PoolQuota(snapshot, rentals), gangs, parent_purses(inputs, capacity))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +74,11 @@ class Placer:
         self._blocked: dict[tuple[PoolId, int], ReasonCode] = {}
         self._client: _Client | None = None
         self._behind = budget.begins_after(snapshot.now)
+        tree = solution.inputs.tree
+        self._parent_unknown = budget.id in tree.faults
         self.purse = Purse(budget.hard_limit, budget.max_hourly_rate, solution.spent)
-        for here in solution.nodes.values():
-            self.purse.hold_all(here.exposed)
-            for rental in here.rentals.booting:
-                self.purse.hold(
-                    rental.id, rental.dearest, self._exposure(rental, self.capacity.grace.get(rental.id, 0))
-                )
+        hold_rentals(self.purse, solution.nodes.values(), self.capacity, snapshot)
+        self.purse.draws_on([shared.purses[name] for name in tree.with_parents(budget.id) if name in shared.purses])
 
     # --- taking -------------------------------------------------------------------------------------------------------
 
@@ -125,7 +126,9 @@ class Placer:
         if self._behind:
             return False
         rentals = self._snapshot.rentals
-        return self.purse.host([(name, self._exposure(rentals[name], grace)) for name, grace in graces.items()])
+        return self.purse.host(
+            [(name, rental_exposure(rentals[name], grace, self._snapshot)) for name, grace in graces.items()]
+        )
 
     # --- what there is ------------------------------------------------------------------------------------------------
 
@@ -269,6 +272,8 @@ class Placer:
                     return ReasonCode.BUDGET_DELETED
                 if self._behind:
                     return ReasonCode.CLOCK_BEHIND
+                if self._parent_unknown:
+                    return ReasonCode.PARENT_UNKNOWN
                 return self._quota.refusal(pool, nodes) or self.purse.refusal(worst, reserved, nodes)
 
             def rent(nodes: int, there: int) -> list[RentalId]:
@@ -290,11 +295,3 @@ class Placer:
         why = Reason(ReasonCode.DEMAND, start_seconds, reserved, facts)
         self.rented.append(Rent(rental, pool, self._budget.id, reserved, worst, why, gang))
         return rental
-
-    def _exposure(self, rental: Rental, grace_seconds: int) -> Money:
-        return exposure(rental, grace_seconds, self._lag(rental.pool), self._snapshot.now)
-
-    def _lag(self, pool: PoolId) -> float:
-        """Seconds by which the cloud's list may lag behind."""
-        survey = self._snapshot.surveys.get(pool)
-        return survey.traits.lag_seconds if survey is not None else 0.0

@@ -22,7 +22,7 @@ from charterer.cli.shared.leader import LeaderSeen
 from charterer.cli.shared.own_jobs import OwnJob, OwnJobs
 from charterer.cluster.client import Listing, RawObject
 from charterer.cluster.store import ObjectKey
-from charterer.domain.budget import Selector
+from charterer.domain.budget import NOTHING, Selector
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import ZERO, Price
@@ -282,6 +282,32 @@ def test_budgets_that_cannot_pay_are_told() -> None:
     ):
         world.budgets[BudgetId("research")] = broken
         assert [finding.text for finding in wrong(replace(reading, state=seen_of(world)))] == [text]
+
+
+def told_of_budgets(world: World, reading: DoctorReading) -> dict[str, str]:
+    findings = examine(replace(reading, state=seen_of(world)))
+    return {finding.subject: finding.text for finding in findings if finding.check == "budgets"}
+
+
+def test_a_budget_above_others_is_told_with_them_and_overlaps_with_none() -> None:
+    world, reading = healthy()
+    world.budget("org", amount="50000")
+    world.budget("research", amount="60000", parent="org")
+    world.budgets[BudgetId("org")] = replace(world.budgets[BudgetId("org")], selector=NOTHING)
+    told = told_of_budgets(world, reading)
+    assert told["GPUBudget org"] == (
+        "is above 1 GPUBudget (research): $50,000.00 a month for all of them, who ask for $60,000.00: each has its part"
+    )
+    assert told["GPUBudget research"].startswith("pays, $50,000.00 a month (its amount is $50,000.00 of the $60,000.00")
+    assert wrong(replace(reading, state=seen_of(world))) == []
+
+
+def test_a_parent_that_does_not_exist_is_told_with_what_to_do() -> None:
+    world, reading = healthy()
+    world.budget("research", amount="60000", parent="gone")
+    (finding,) = wrong(replace(reading, state=seen_of(world)))
+    assert finding.text.startswith("GPUBudget gone, which spec.parent of GPUBudget research names, does not exist")
+    assert finding.remedy.startswith("set spec.parent to a GPUBudget that exists")
 
 
 def test_a_namespace_with_jobs_that_nobody_pays_for_is_told() -> None:
