@@ -18,6 +18,7 @@ from charterer.api.models.base import (
     Hourly,
     HourlyCents,
     Message,
+    ObjectName,
     PrinterColumn,
     ResourceKind,
     Rule,
@@ -36,8 +37,9 @@ from charterer.api.models.statistics.pool_statistics import (
     recorded_statistics,
 )
 from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, FINALIZER_IN_USE, GPU_RESOURCE, GROUP
-from charterer.domain.ids import PoolId
+from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.money import Price
+from charterer.domain.nodes.commitment import Commitment
 from charterer.domain.order import KEPT, CoolDown, RefusalKind, Scope
 from charterer.domain.pool import CapacityType, Offering, Pool, Quote
 
@@ -58,6 +60,19 @@ _Percentage = Annotated[
 ]
 
 
+class CommittedSpec(ApiModel):
+    """That all of the pool's nodes are paid for until a day, used or not."""
+
+    until: Time
+    """When the commitment ends. From then on the pool is like any other, at the cloud's list price."""
+    budget: ObjectName
+    """Name of the GPUBudget that pays. No other budget rents in the pool."""
+
+    def to_domain(self) -> Commitment:
+        """The commitment."""
+        return Commitment(self.until, BudgetId(self.budget))
+
+
 class PoolPrice(ApiModel):
     """Price of a node, where it is not the list price."""
 
@@ -68,6 +83,11 @@ class PoolPrice(ApiModel):
             "adjustmentUntil is the end of an adjustment: give one, or leave it out",
             ".adjustmentUntil",
         ),
+        Rule(
+            "!has(self.committed) || has(self.hourly)",
+            "committed nodes are paid at hourly: give what one costs an hour, or leave committed out",
+            ".committed",
+        ),
     )
 
     hourly: SpecHourly | None = None
@@ -76,6 +96,9 @@ class PoolPrice(ApiModel):
     """A discount or surcharge on the list price, such as "-10%"."""
     adjustment_until: Time | None = None
     """Until when the adjustment holds, such as the end of a savings plan. After that the list price counts."""
+    committed: CommittedSpec | None = None
+    """A reservation or committed-use discount: all maxNodes nodes are paid for at hourly, used or not. They are rented
+    at once and kept, and jobs use them first. Absent: nodes are rented and given back as jobs need them."""
 
     @property
     def basis_points(self) -> int:
@@ -149,6 +172,7 @@ class GPUPoolSpec(CloudChoice):
             guarded=FINALIZER_IN_USE in meta.finalizers,
             price_adjustment=price.basis_points,
             price_adjusted_until=price.adjustment_until,
+            committed=None if price.committed is None else price.committed.to_domain(),
             cooled=tuple([each.to_domain() for each in record.cooled]),
             labels=dict(meta.labels),
             confirmed_price=_confirmed_price(meta),
@@ -354,8 +378,9 @@ class GPUPoolView(ApiModel):
     """When the cloud ends a node of the pool the next time, as far as that is known long before, such as the end of a
     Capacity Block or a NodeClaim's expireAfter, and how many nodes then. Jobs move away some minutes before."""
     conditions: Conditions = ()
-    """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price is not believed; Preflight: what
-    would fail once nodes are rented; Stopped while a person has stopped the operator."""
+    """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price is not believed; CommitmentKept:
+    whether the nodes of a commitment are rented; Preflight: what would fail once nodes are rented; Stopped while a
+    person has stopped the operator."""
 
 
 class GPUPoolStatus(GPUPoolView, GPUPoolRecord):

@@ -169,6 +169,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
     ReasonCode.IDLE: (nodes.Idle(_NODE), nodes.IdleUntilEnd(_NODE, _LATER)),
     ReasonCode.NOT_NEEDED: (nodes.NotWaitedFor(_NODE), nodes.GangGone(_JOB)),
     ReasonCode.DEMAND: (nodes.JobDemand(_JOB, _EIGHT, Money.of(20.0)), nodes.AnyDemand(Money.of(20.0))),
+    ReasonCode.COMMITTED: (nodes.PaidForAnyway(Money.of(20.0)),),
     ReasonCode.BUDGET_DELETED: (Wanted(_EIGHT, waits.BudgetEnds()), nodes.BudgetGoes(_BUDGET)),
     ReasonCode.CLOCK_BEHIND: (Wanted(_EIGHT, waits.ClockBehind()),),
     ReasonCode.POOL_DELETED: (Wanted(_EIGHT, waits.PoolEnds()), nodes.PoolClosed("(why the pool is closed)")),

@@ -79,6 +79,20 @@ def check_held_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:
             yield Finding("prices", f"GPUPool {item['metadata']['name']}", f"holds a price: {what}", remedy)
 
 
+def check_commitments(raw: Iterable[RawObject]) -> Iterable[Finding]:
+    """Committed pools whose nodes are not all rented, and budgets that cannot pay for what they are committed to."""
+    for item in raw:
+        for kind in ("CommitmentKept", "CommitmentsCovered"):
+            found = condition_of(item, kind)
+            if found is not None and found.get("status") == "False":
+                known = CONDITION_REASONS.get(str(found.get("reason")))
+                remedy = remedy_of(
+                    "see docs/capacity/commitments.md" if known is None else known.remedy, f"{item['kind'].lower()}s"
+                )
+                subject = f"{item['kind']} {item['metadata']['name']}"
+                yield Finding("commitments", subject, f"is committed: {found.get('message', '')}", remedy)
+
+
 def check_preflights(raw: Iterable[RawObject]) -> Iterable[Finding]:
     """Pools in which something would fail once nodes are rented, other than what keeps them from being ready."""
     for item in raw:

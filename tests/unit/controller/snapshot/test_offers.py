@@ -10,6 +10,7 @@ from charterer.api import decode
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.observe import observe
+from charterer.controller.snapshot.offers import at_terms_of
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
 from charterer.domain.nodes.partition import Partition
@@ -153,11 +154,11 @@ def test_a_discount_that_a_person_writes_is_no_move_of_the_clouds_price() -> Non
 
 def test_a_discount_counts_until_its_end_and_a_node_may_live_on_at_the_list_price() -> None:
     plan = replace(RECORDED, price_adjustment=-1_000, price_adjusted_until=after(NOW, 60.0))
-    held = quoted("19.80", plan.at_terms_of(NOW))
+    held = quoted("19.80", at_terms_of(plan, NOW))
     assert held.quote is not None
     assert (held.quote.price, held.quote.worst) == (Price.parse("17.82"), QUOTE.worst)
     assert held.quote.source.endswith(f", -10% until {format_minute(after(NOW, 60.0))}")
-    over = quoted("19.80", replace(plan, quote=held.quote).at_terms_of(after(NOW, 60.0)))
+    over = quoted("19.80", at_terms_of(replace(plan, quote=held.quote), after(NOW, 60.0)))
     assert (counted(over), over.price_held) == (Price.parse("19.80"), None)
 
 
