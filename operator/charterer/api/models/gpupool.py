@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Final, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import (
@@ -18,17 +16,16 @@ from charterer.api.models.base import (
     Hourly,
     HourlyCents,
     Message,
-    ObjectName,
     PrinterColumn,
     ResourceKind,
     Rule,
-    SpecHourly,
     Time,
     ruled,
     rules,
 )
 from charterer.api.models.clouds.choice import CloudChoice, cloud_rules
 from charterer.api.models.gpus.parts import CUT_ONCE, SHARED_ONCE, PartitionSpec, PoolSharing
+from charterer.api.models.gpus.price import PoolPrice
 from charterer.api.models.statistics.machine_state import PackedStatistics
 from charterer.api.models.statistics.pool_statistics import (
     InterruptionsStatus,
@@ -37,73 +34,10 @@ from charterer.api.models.statistics.pool_statistics import (
     recorded_statistics,
 )
 from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, FINALIZER_IN_USE, GPU_RESOURCE, GROUP
-from charterer.domain.ids import BudgetId, PoolId
+from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
-from charterer.domain.nodes.commitment import Commitment
 from charterer.domain.order import KEPT, CoolDown, RefusalKind, Scope
 from charterer.domain.pool import CapacityType, Offering, Pool, Quote
-
-_ADJUSTMENT: Final = r"^[+-][0-9]{1,2}([.][0-9]{1,2})?%$"
-_ADJUSTMENT_RULE: Final = Rule(
-    f"self.matches('{_ADJUSTMENT}')", 'write a percentage from -99.99% to +99.99% with its sign, such as "-10%"'
-)
-
-
-def _percentage(text: str) -> str:
-    if re.fullmatch(_ADJUSTMENT, text) is None:
-        raise ValueError(f"{text!r}: {_ADJUSTMENT_RULE.message}")
-    return text
-
-
-_Percentage = Annotated[
-    str, AfterValidator(_percentage), Field(max_length=7, json_schema_extra=rules(_ADJUSTMENT_RULE))
-]
-
-
-class CommittedSpec(ApiModel):
-    """That all of the pool's nodes are paid for until a day, used or not."""
-
-    until: Time
-    """When the commitment ends. From then on the pool is like any other, at the cloud's list price."""
-    budget: ObjectName
-    """Name of the GPUBudget that pays. No other budget rents in the pool."""
-
-    def to_domain(self) -> Commitment:
-        """The commitment."""
-        return Commitment(self.until, BudgetId(self.budget))
-
-
-class PoolPrice(ApiModel):
-    """Price of a node, where it is not the list price."""
-
-    model_config = ruled(
-        Rule("has(self.hourly) != has(self.adjustment)", "price needs exactly one of hourly and adjustment"),
-        Rule(
-            "!has(self.adjustmentUntil) || has(self.adjustment)",
-            "adjustmentUntil is the end of an adjustment: give one, or leave it out",
-            ".adjustmentUntil",
-        ),
-        Rule(
-            "!has(self.committed) || has(self.hourly)",
-            "committed nodes are paid at hourly: give what one costs an hour, or leave committed out",
-            ".committed",
-        ),
-    )
-
-    hourly: SpecHourly | None = None
-    """Dollars per hour of one node."""
-    adjustment: _Percentage | None = None
-    """A discount or surcharge on the list price, such as "-10%"."""
-    adjustment_until: Time | None = None
-    """Until when the adjustment holds, such as the end of a savings plan. After that the list price counts."""
-    committed: CommittedSpec | None = None
-    """A reservation or committed-use discount: all maxNodes nodes are paid for at hourly, used or not. They are rented
-    at once and kept, and jobs use them first. Absent: nodes are rented and given back as jobs need them."""
-
-    @property
-    def basis_points(self) -> int:
-        """The adjustment in hundredths of a percent."""
-        return int(Decimal((self.adjustment or "0%").removesuffix("%")) * 100)
 
 
 class GPUPoolSpec(CloudChoice):

@@ -154,7 +154,7 @@ def examine(reading: DoctorReading) -> tuple[Finding, ...]:
             findings += check_prices(reading.budgets)
         findings += check_held_prices(reading.pools)
         findings += check_cost_record(reading.budgets)
-        findings += check_commitments([*reading.pools, *reading.budgets])
+        findings += check_commitments(reading.pools, reading.budgets)
         findings += check_preflights(reading.pools)
         findings += check_budgets(state, reading.budgets)
         findings += check_namespaces(state)

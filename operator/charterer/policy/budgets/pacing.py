@@ -109,7 +109,7 @@ def pacing_state(budget: Budget, spent: Money, period: tuple[Instant, Instant], 
 
 
 def commitments_of(pools: Iterable[Pool], now: Instant) -> tuple[tuple[float, float], ...]:
-    """Of each committed pool, what all of its nodes cost in dollars a second, and the seconds until its end."""
+    """What all nodes of a committed pool cost in dollars a second, and the seconds until its end, for each pool."""
     return tuple(
         [
             (pool.price_override.dollars_per_second * pool.max_nodes, seconds_between(now, pool.committed.until))
