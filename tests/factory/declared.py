@@ -89,8 +89,8 @@ class Declared:
     ) -> Pool:
         """A pool whose nodes have ``gpus`` GPUs at ``price`` dollars an hour; its GPU type is its name by default.
 
-        ``cut``: the MIG profile as which its GPUs are cut, or ``mps-2`` where two jobs share one. ``committed_hours``: for
-        so long the ``payer`` pays for all of its nodes, used or not.
+        ``cut``: the MIG profile as which its GPUs are cut, or ``mps-2`` where two jobs share one.
+        ``committed_hours``: for so long the ``payer`` pays for all of its nodes, used or not.
         """
         committed = committed_hours is not None
         until = after(self.now, (committed_hours or 0.0) * 3600.0)

@@ -64,7 +64,7 @@ def test_a_pool_says_that_its_nodes_are_kept_and_by_whom() -> None:
         (
             {"name": "other"},
             "NoSuchBudget",
-            "there is no GPUBudget research, so nothing is rented in this pool: create",
+            "there is no GPUBudget research, so nothing is rented in this pool",
         ),
         ({"name": "reserch"}, "NoSuchBudget", "correct spec.price.committed.budget; did you mean reserch?"),
     ],
