@@ -106,9 +106,9 @@ def main() -> None:
     cases = [(*row, seed) for row in rows for seed in range(args.seeds)]
     print("nodes  jobs   $/h     figure $   marginal price, in %     hours %  dollars")
     with ProcessPoolExecutor(args.processes) as pool:
-        found = list(pool.map(_compared, cases))
-    for index, row in enumerate(rows):
-        print(_row(*row, found[index * args.seeds : (index + 1) * args.seeds]))
+        found = pool.map(_compared, cases)
+        for row in rows:
+            print(_row(*row, [next(found) for _ in range(args.seeds)]), flush=True)
 
 
 if __name__ == "__main__":
