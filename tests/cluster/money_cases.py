@@ -21,9 +21,6 @@ MONEY_REFUSED: dict[str, Json] = {
     "a commitment that nobody pays": make(
         "GPUPool", price={"hourly": "9.80", "committed": {"until": "2027-01-01T00:00:00Z"}}
     ),
-    "a commitment of a budget that cannot exist": make(
-        "GPUPool", price={"hourly": "9.80", "committed": {**_RESERVED, "budget": "Research Team"}}
-    ),
     "what a dollar costs in dollars": _in_euros("USD"),
     "a dollar that costs nothing": _in_euros(perDollar="0.00"),
     "a dollar that costs a million": _in_euros(perDollar="1000000"),

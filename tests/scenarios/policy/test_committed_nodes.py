@@ -163,7 +163,7 @@ def test_the_forecast_has_all_that_the_commitment_costs() -> None:
     ("budget", "refused"),
     [({"max_hourly": "20"}, ReasonCode.HOURLY_LIMIT), ({"hard_limit": "6"}, ReasonCode.HARD_LIMIT)],
 )
-def test_limits_hold_for_committed_nodes_and_the_reason_is_said(budget: dict[str, str], refused: ReasonCode) -> None:
+def test_limits_hold_for_committed_nodes_and_the_reason_is_said(budget: dict[str, Any], refused: ReasonCode) -> None:
     decided = plan(world_with(**budget).snapshot())
     assert rents(decided) == ["reserved-1"]
     assert decided.not_rented == {RESERVED: refused}
