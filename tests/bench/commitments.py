@@ -1,10 +1,10 @@
 """What it is worth to decide about committed nodes by their marginal price instead of the price that is paid.
 
-    python -m tests.bench.commitments [--nodes 2 8] [--jobs 150 400] [--rates 1 4 16] [--seeds 2] [--processes 2]
+    python -m tests.bench.commitments [--nodes 2 8] [--jobs 60 150] [--rates 1 4 16] [--paid 12] [--seeds 2]
 
 Jobs of seven applications of Gavel's measurements on V100 GPUs, of 1 to 8 GPUs each, arrive over 12 hours. Beside
-on-demand nodes of eight GPUs at $19.84 there are so many committed ones at $12, which are rented at once and kept in
-both cases: their bill is the same and is left out. The figure is θ·(job-hours) + dollars of the other nodes; a row
+on-demand nodes of eight GPUs at $19.84 there are so many committed ones, which are rented at once and kept in both
+cases: their bill is the same and is left out. The figure is θ·(job-hours) + dollars of the other nodes; a row
 gives it at the paid price, what the marginal price changes of it in per cent (minus: less), and of both its parts.
 Means over seeds, and in brackets the least and the most.
 """
@@ -52,13 +52,12 @@ class Outcome:
         return theta * self.hours + self.dollars
 
 
-def scenario(nodes: int, jobs: int, theta: float, seed: int) -> Scenario:
-    """``nodes`` committed nodes, and as many others as are wanted."""
+def scenario(paid: Price, nodes: int, jobs: int, theta: float, seed: int) -> Scenario:
+    """``nodes`` committed nodes at ``paid`` each, and as many others as are wanted."""
     budget = new_budget(START, rate=Rate(theta / 3600.0))
     committed = Commitment(after(START, _YEAR), budget.id)
-    paid, listed = Price.parse("12"), Price.parse("19.84")
     reserved = PoolModel("reserved", 8, paid, gavel.REFERENCE, 120.0, nodes, committed=committed)
-    on_demand = PoolModel("v100", 8, listed, gavel.REFERENCE, start_seconds=120.0, max_nodes=1000)
+    on_demand = PoolModel("v100", 8, Price.parse("19.84"), gavel.REFERENCE, start_seconds=120.0, max_nodes=1000)
     terms = JobTerms(Widths(1, 2, 8), ResizePolicy.RESTART)
     submitted = gavel.submissions(jobs, 4 + seed, _SECONDS)
     pools = (on_demand, reserved)
@@ -76,7 +75,7 @@ def outcome(given: Scenario) -> Outcome:
     return Outcome(hours, result.spent.dollars - result.spent_in[PoolId("reserved")].dollars)
 
 
-def _compared(case: tuple[int, int, float, int]) -> tuple[Outcome, Outcome]:
+def _compared(case: tuple[Price, int, int, float, int]) -> tuple[Outcome, Outcome]:
     """By the marginal price, and by the price that is paid."""
     given = scenario(*case)
     marginal = outcome(given)
@@ -97,13 +96,14 @@ def main() -> None:
     """Print a row for each number of nodes, load and θ."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--nodes", nargs="+", type=int, default=[2, 8], help="committed nodes")
-    parser.add_argument("--jobs", nargs="+", type=int, default=[150, 400], help="jobs in 12 hours")
+    parser.add_argument("--jobs", nargs="+", type=int, default=[60, 150], help="jobs in 12 hours")
     parser.add_argument("--rates", nargs="+", type=float, default=[1.0, 4.0, 16.0], help="θ, dollars a job-hour")
+    parser.add_argument("--paid", type=Price.parse, default=Price.parse("12"), help="dollars an hour of a node")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--processes", type=int, default=2)
     args = parser.parse_args()
     rows = list(product(args.nodes, args.jobs, args.rates))
-    cases = [(*row, seed) for row in rows for seed in range(args.seeds)]
+    cases = [(args.paid, *row, seed) for row in rows for seed in range(args.seeds)]
     print("nodes  jobs   $/h     figure $   marginal price, in %     hours %  dollars")
     with ProcessPoolExecutor(args.processes) as pool:
         found = pool.map(_compared, cases)
