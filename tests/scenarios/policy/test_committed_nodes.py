@@ -203,6 +203,18 @@ def test_nobody_but_the_payer_rents_in_a_committed_pool(payer: str) -> None:
     assert [rental for rental in world.rentals.values() if rental.pool == RESERVED] == []
 
 
+def test_a_job_without_an_option_is_told_which_pool_another_budget_pays_for() -> None:
+    world = World()
+    world.budget()
+    world.pool(RESERVED, max_nodes=2, committed_hours=MONTH, payer="prod")
+    world.job("train", gpus=8)
+    told = plan(world.snapshot()).jobs[JobId("train")].reason
+    said = "GPUPool reserved is committed to GPUBudget prod (spec.price.committed): no other budget's jobs run there"
+    assert (told.code, told.message) == (ReasonCode.NO_OPTION, said)
+    world.pool("h100", max_nodes=1, gpus=4)
+    assert plan(world.snapshot()).jobs[JobId("train")].reason.message.endswith(said)
+
+
 def test_a_payer_that_does_not_select_the_pool_rents_nothing_for_it() -> None:
     world = world_with(pools=Selector((("tier", "cheap"),)))
     assert rents(plan(world.snapshot())) == []

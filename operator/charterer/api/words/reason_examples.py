@@ -133,6 +133,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
         waits.OnlySpot(_ASKED),
         waits.PoolsTooSmall(_ASKED, _POOL, 4, "A100"),
         Both(waits.NothingFits(_ASKED), waits.PoolTrouble(_POOL, "")),
+        Both(waits.NothingFits(_ASKED), waits.PaidByOthers(((_POOL, _BUDGET),))),
         RunsOn(Both(waits.NothingFits(_ASKED), waits.PoolsLeftOut(_BUDGET, _SELECTOR, (_POOL,)))),
     ),
     ReasonCode.NO_BUDGET: (jobs.NoBudgetSelects("research"),),
