@@ -1,4 +1,4 @@
-"""Amounts in another currency, and discounts that end."""
+"""Amounts in another currency, discounts that end, and commitments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ MONEY_ACCEPTED: dict[str, Json] = {
     "amounts in euros": _in_euros(),
     "amounts in a currency of which a dollar costs many": _in_euros("IDR", perDollar="16301.123456"),
 }
+_RESERVED = {"until": "2027-01-01T00:00:00Z", "budget": "research"}
 MONEY_REFUSED: dict[str, Json] = {
+    "a commitment for ever": make("GPUPool", price={"hourly": "9.80", "committed": {"budget": "research"}}),
+    "a commitment that nobody pays": make(
+        "GPUPool", price={"hourly": "9.80", "committed": {"until": "2027-01-01T00:00:00Z"}}
+    ),
     "what a dollar costs in dollars": _in_euros("USD"),
     "a dollar that costs nothing": _in_euros(perDollar="0.00"),
     "a dollar that costs a million": _in_euros(perDollar="1000000"),
@@ -42,5 +47,11 @@ MONEY_CASES = (
         "adjustmentUntil is the end of an adjustment: give one, or leave it out",
         make("GPUPool", price={"adjustment": "-28%", "adjustmentUntil": "2027-01-01T00:00:00Z"}),
         make("GPUPool", price={"hourly": "9.80", "adjustmentUntil": "2027-01-01T00:00:00Z"}),
+    ),
+    Case(
+        "GPUPool",
+        "committed nodes are paid at hourly: give what one costs an hour, or leave committed out",
+        make("GPUPool", price={"hourly": "9.80", "committed": _RESERVED}),
+        make("GPUPool", price={"adjustment": "-28%", "committed": _RESERVED}),
     ),
 )

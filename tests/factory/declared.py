@@ -12,6 +12,7 @@ from charterer.domain.job import Job, ResizePolicy, SpotPolicy
 from charterer.domain.jobs.interactive import Interactive
 from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Money, Price
+from charterer.domain.nodes.commitment import Commitment
 from charterer.domain.nodes.partition import Partition
 from charterer.domain.period import period_bounds
 from charterer.domain.pool import CapacityType, Offering, Pool, Quote
@@ -85,11 +86,16 @@ class Declared:
         cooled_for: float | None = None,
         labels: Mapping[str, str] = NO_LABELS,
         cut: str = "",
+        committed_hours: float | None = None,
+        payer: str = "research",
     ) -> Pool:
         """A pool whose nodes have ``gpus`` GPUs at ``price`` dollars an hour; its GPU type is its name by default.
 
         ``cut``: the MIG profile as which its GPUs are cut, or ``mps-2`` where two jobs share one.
+        ``committed_hours``: for so long the ``payer`` pays for all of its nodes, used or not.
         """
+        committed = committed_hours is not None
+        until = after(self.now, (committed_hours or 0.0) * 3600.0)
         offering: Offering | None = Offering(gpu_type or name, gpus, f"{name}-{gpus}", "zone-a")
         partition = Partition(cut) if cut else None
         if partition is not None and offering is not None:
@@ -109,6 +115,8 @@ class Declared:
             cooled=() if cooled_for is None else cooled(after(self.now, cooled_for), 600.0),
             guarded=False,
             labels=labels,
+            price_override=Price.parse(price) if committed else None,
+            committed=Commitment(until, BudgetId(payer)) if committed else None,
         )
         self.pools[made.id] = made
         return made

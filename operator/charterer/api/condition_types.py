@@ -16,6 +16,8 @@ class ConditionType(StrEnum):
     CURRENCY_RATE_CURRENT = "CurrencyRateCurrent"
     LEFT_RUNNING = "LeftRunning"
     COSTS_RECORDED = "CostsRecorded"
+    COMMITMENTS_COVERED = "CommitmentsCovered"
+    COMMITMENT_KEPT = "CommitmentKept"
     STOPPED = "Stopped"
     PRICE_HELD = "PriceHeld"
     PREFLIGHT = "Preflight"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO, Money, Price
@@ -50,7 +50,8 @@ class Option:
     option is entered: node start-up, restart, billing minimum. Plan and act use these same two numbers.
     ``trial``: its speed was never measured, and is as hoped (``policy.options.optimism``). ``interruptions``: what is
     in ``speed`` for them; None where none is expected. It is not recorded. ``variant``: of the job's; empty for its
-    template as it stands.
+    template as it stands. ``paid``: the price of its nodes where they are paid for whether they are used or not: then
+    ``price`` is next to nothing. An option that a job was given has what is paid as its ``price``.
     """
 
     pool: PoolId
@@ -64,6 +65,19 @@ class Option:
     slice: str = ""
     interruptions: Interruptions | None = None
     variant: str = ""
+    paid: Price | None = None
+
+    @property
+    def paid_price(self) -> Price:
+        """The price of its part of its nodes, whoever else could use them."""
+        return self.price if self.paid is None else self.paid
+
+    @property
+    def as_paid(self) -> Option:
+        """The option as a job is given it, and as its cost is counted."""
+        if self.paid is None:
+            return self
+        return replace(self, price=self.paid, entry_cost=self.paid.cost(round(self.entry_seconds)), paid=None)
 
     @property
     def shares_gpu(self) -> bool:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, Rate, RentalId
 from charterer.domain.job import Allocation, Job
-from charterer.domain.money import Money, Price
+from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.option import Option
 from charterer.domain.reasons.facts import Both, Facts
 from charterer.domain.reasons.facts_of_parents import ParentFact
@@ -61,6 +61,7 @@ class ReasonCode(StrEnum):
     IDLE = "Idle"
     NOT_NEEDED = "NotNeeded"
     DEMAND = "Demand"
+    COMMITTED = "Committed"
     BUDGET_DELETED = "BudgetDeleted"
     CLOCK_BEHIND = "ClockBehind"
     PARENT_UNKNOWN = "ParentUnknown"
@@ -233,10 +234,11 @@ class BudgetVerdict:
     ``allowed``, or because those of the jobs in sight fit into what may be committed: then ``planned`` may exceed
     ``allowed``. ``spent`` counts folded and running rentals up to now, ``committed`` the worst case of what is rented
     already. Until the period's end, ``in_sight`` is what running and waiting jobs still cost as they are planned, and
-    ``to_come`` what the jobs of ``arrivals`` are expected to cost. ``forecast``: of the spend at the period's end
-    (``policy.budgets.spend_forecast``), to which ``spent``, ``in_sight`` and ``to_come`` add up; None while the
-    arrivals are assumed. ``with_descendants``: of it and the budgets below; None without any. ``parent_fault``: why
-    nobody knows what the budgets above it allow, so that it rents nothing new.
+    ``to_come`` what the jobs of ``arrivals`` are expected to cost. ``commitments``: what nodes cost until then that are
+    paid for whether they are used or not. ``forecast``: of the spend at the period's end
+    (``policy.budgets.spend_forecast``), to which ``spent``, ``in_sight``, ``to_come`` and ``commitments`` add up; None
+    while the arrivals are assumed. ``with_descendants``: of it and the budgets below; None without any.
+    ``parent_fault``: why nobody knows what the budgets above it allow, so that it rents nothing new.
     """
 
     rate: Rate | None
@@ -251,11 +253,12 @@ class BudgetVerdict:
     forecast: ForecastVerdict | None
     with_descendants: SpendVerdict | None = None
     parent_fault: ParentFact | None = None
+    commitments: Money = ZERO
 
     @property
     def expected(self) -> Money:
         """The dollars at the period's end: the forecast, or while there is none what the assumed arrivals give."""
-        return self.spent + self.in_sight + self.to_come
+        return self.spent + self.in_sight + self.to_come + self.commitments
 
 
 class Limit(StrEnum):
@@ -324,7 +327,8 @@ class Plan:
 
     ``pools``: only those that are too small for what jobs would choose. ``observed_commands``: what budgets in mode
     Observe would have done. ``again_at``: when something changes without an event; None if nothing does. ``problems``:
-    of objects that the plan was made without, because planning failed with them.
+    of objects that the plan was made without, because planning failed with them. ``not_rented``: committed pools of
+    which not all nodes are rented, and why.
     """
 
     commands: tuple[Command, ...]
@@ -335,3 +339,4 @@ class Plan:
     observed_commands: tuple[Command, ...]
     again_at: Instant | None
     problems: tuple[Problem, ...] = ()
+    not_rented: Mapping[PoolId, ReasonCode] = field(default_factory=dict)

@@ -10,13 +10,14 @@ from typing import Literal, TypeAlias
 
 from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.money import Price
+from charterer.domain.nodes.commitment import Commitment
 from charterer.domain.nodes.hazard import NOTHING_COUNTED, Hazard, NodeLifetimes
 from charterer.domain.nodes.partition import Partition
 from charterer.domain.nodes.waits import NO_LAUNCHES, LaunchHistory
 from charterer.domain.option import GPU
 from charterer.domain.order import CoolDown, LaunchWay, Refusal, Traits
 from charterer.domain.reasons.phrases import all_nodes
-from charterer.domain.time import Instant, format_minute
+from charterer.domain.time import Instant
 from charterer.gpu_types import slice_profile, slice_type, slices_of, whole_type
 
 
@@ -175,7 +176,8 @@ class Pool:
     None where nothing is known of it. ``launches``: what was counted of its refusals and starts, which options count
     where ``learns_waits``; ``correlated_launches``: with those of pools that fail together with it, where there are
     any. ``trouble``: why it was not ready when last looked at, and what to do, in the words of its status; empty if it
-    was. ``partition``: how its GPUs are cut or shared, None where they are whole.
+    was. ``partition``: how its GPUs are cut or shared, None where they are whole. ``committed``: who pays for all
+    of its nodes at ``price_override`` and until when; None where nobody does, or not any more.
     """
 
     id: PoolId
@@ -213,6 +215,7 @@ class Pool:
     set_uid: str = ""
     partition: Partition | None = None
     price_adjusted_until: Instant | None = None
+    committed: Commitment | None = None
 
     @property
     def ways(self) -> Sequence[LaunchWay]:
@@ -291,26 +294,19 @@ class Pool:
         return Price((listed.micros_per_hour * (10_000 + self.price_adjustment) + 5_000) // 10_000)
 
     def most_priced(self, listed: Price) -> Price:
-        """The most that a list price may come to: it counts itself once an adjustment has ended."""
+        """The most that a list price may come to: it counts itself once an adjustment or a commitment has ended."""
         paid = self.priced(listed)
-        return paid if self.price_adjusted_until is None else max(paid, listed)
+        return max(paid, listed) if self.price_adjusted_until is not None or self.committed is not None else paid
 
-    def at_terms_of(self, now: Instant) -> Pool:
-        """The pool without an adjustment that has ended."""
-        until = self.price_adjusted_until
-        if until is None or now < until:
-            return self
-        return replace(self, price_adjustment=0, price_adjusted_until=None)
+    @property
+    def marginal(self) -> Price | None:
+        """What one more hour of a node adds to the bill: its price, or next to nothing where it is paid for anyway.
 
-    def price_source(self, listed: str) -> str:
-        """Where a price comes from that is ``priced``; ``listed`` says where the list price comes from."""
-        if self.price_override is not None:
-            return "spec.price.hourly"
-        if not self.price_adjustment:
-            return listed
-        until = self.price_adjusted_until
-        ends = "" if until is None else f" until {format_minute(until)}"
-        return f"{listed}, {self.price_adjustment / 100:+g}%{ends}"
+        That is a micro-dollar an hour for each GPU: of options that cost exactly nothing no rate of exchange follows.
+        """
+        if self.quote is None or self.committed is None:
+            return None if self.quote is None else self.quote.price
+        return min(self.quote.price, Price(self.gpus_per_node))
 
 
 def acting_pool(name: PoolId, pools: Mapping[PoolId, Pool]) -> PoolId:

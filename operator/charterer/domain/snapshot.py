@@ -146,8 +146,29 @@ class Snapshot:
         return next((problem for problem in problems if problem.name.startswith(f"{pool}-")), None)
 
     def pools_of(self, budget: Budget) -> Mapping[PoolId, Pool]:
-        """The pools that the budget's money may rent."""
-        return {name: pool for name, pool in self.pools.items() if budget.pool_selector.matches(pool.labels)}
+        """The pools that the budget's money may rent: those it selects, without those that another one pays for."""
+        return {
+            name: pool
+            for name, pool in self.pools.items()
+            if budget.pool_selector.matches(pool.labels)
+            and (pool.committed is None or pool.committed.budget == budget.id)
+        }
+
+    @property
+    def committed_pools(self) -> frozenset[PoolId]:
+        """The pools whose nodes are paid for whether they are used or not."""
+        return frozenset([name for name, pool in self.pools.items() if pool.committed is not None])
+
+    @property
+    def ever_committed(self) -> frozenset[PoolId]:
+        """The same with those whose objects name a commitment that has ended."""
+        ended = [name for name, pool in self.declared_pools.items() if pool.committed is not None]
+        return self.committed_pools | frozenset(ended)
+
+    def committed_to(self, budget: Budget) -> Mapping[PoolId, Pool]:
+        """The pools of which the budget pays for all nodes, used or not."""
+        pools = self.pools_of(budget).items()
+        return {name: pool for name, pool in pools if pool.committed is not None and not pool.closed_because}
 
     @property
     def known_budgets(self) -> Mapping[BudgetId, Budget]:

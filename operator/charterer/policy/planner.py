@@ -113,6 +113,7 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
         commands=tuple(commands),
         budgets=_with_descendants(budgets, together, inputs) if together or inputs.tree.faults else budgets,
         pools={pool: short for plan in reversed(plans) for pool, short in plan.decided.pools.items()},
+        not_rented={pool: why for plan in plans for pool, why in plan.decided.not_rented.items()},
         classes=tuple(verdict for solution in solutions for verdict in solution.classes()),
         jobs=memo.stable(verdicts, "verdicts"),
         observed_commands=tuple(observed),

@@ -68,7 +68,13 @@ def worlds(draw: st.DrawFn) -> World:
         )
     rooms = st.sampled_from([1, 3, 50])
     world.pool(
-        "a100", labels=draw(LABELS), price="16", max_nodes=draw(rooms), billing_minimum=draw(st.sampled_from([0, 3600]))
+        "a100",
+        labels=draw(LABELS),
+        price="16",
+        max_nodes=draw(rooms),
+        billing_minimum=draw(st.sampled_from([0, 3600])),
+        committed_hours=draw(st.sampled_from([None, None, None, 3.0, 900.0])),
+        payer=draw(st.sampled_from(["research", "prod"])),
     )
     world.pool(
         "h100", labels=draw(LABELS), gpus=draw(st.sampled_from([4, 8])), price="40", worst="60", max_nodes=draw(rooms)

@@ -20,6 +20,7 @@ from charterer.api.models.gpurental import GPURentalRecord
 from charterer.api.models.jobs.rental_use import USES_BYTES
 from charterer.api.models.trainingjob_status import RUNS_BYTES, RUNS_KEPT, TrainingJobRecord
 from charterer.api.stored_size import cut, stored_bytes
+from charterer.controller.snapshot.offers import price_source
 from charterer.domain.budget import (
     DAYS_KEPT,
     FOLDED_KEPT,
@@ -90,7 +91,7 @@ def test_the_record_of_a_pool_is_read_back_as_it_was_written(record: dict[str, A
 def test_the_offer_of_as_many_types_zones_and_letters_as_clouds_allow_comes_back_from_its_record() -> None:
     offering = Offering("H100", 8, ",".join(["t" * 63] * 40), ",".join(["us-west-2-lax-1a"] * 16), "g" * 512)
     discounted = replace(decode.pool(values.raw_pool()), price_adjustment=-9999)
-    source = discounted.price_source(f"the price list of {'e' * 512}")
+    source = price_source(discounted, f"the price list of {'e' * 512}")
     quote = Quote(Price(1), Price(1), 60, source, Instant(0))
     pool = replace(discounted, offering=offering, quote=quote)
     again = decode.pool(values.raw_pool(_through_json(dump(GPUPoolRecord.from_domain(pool)))))

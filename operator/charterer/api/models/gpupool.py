@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Final, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import (
@@ -21,13 +19,13 @@ from charterer.api.models.base import (
     PrinterColumn,
     ResourceKind,
     Rule,
-    SpecHourly,
     Time,
     ruled,
     rules,
 )
 from charterer.api.models.clouds.choice import CloudChoice, cloud_rules
 from charterer.api.models.gpus.parts import CUT_ONCE, SHARED_ONCE, PartitionSpec, PoolSharing
+from charterer.api.models.gpus.price import PoolPrice
 from charterer.api.models.statistics.machine_state import PackedStatistics
 from charterer.api.models.statistics.pool_statistics import (
     InterruptionsStatus,
@@ -40,47 +38,6 @@ from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
 from charterer.domain.order import KEPT, CoolDown, RefusalKind, Scope
 from charterer.domain.pool import CapacityType, Offering, Pool, Quote
-
-_ADJUSTMENT: Final = r"^[+-][0-9]{1,2}([.][0-9]{1,2})?%$"
-_ADJUSTMENT_RULE: Final = Rule(
-    f"self.matches('{_ADJUSTMENT}')", 'write a percentage from -99.99% to +99.99% with its sign, such as "-10%"'
-)
-
-
-def _percentage(text: str) -> str:
-    if re.fullmatch(_ADJUSTMENT, text) is None:
-        raise ValueError(f"{text!r}: {_ADJUSTMENT_RULE.message}")
-    return text
-
-
-_Percentage = Annotated[
-    str, AfterValidator(_percentage), Field(max_length=7, json_schema_extra=rules(_ADJUSTMENT_RULE))
-]
-
-
-class PoolPrice(ApiModel):
-    """Price of a node, where it is not the list price."""
-
-    model_config = ruled(
-        Rule("has(self.hourly) != has(self.adjustment)", "price needs exactly one of hourly and adjustment"),
-        Rule(
-            "!has(self.adjustmentUntil) || has(self.adjustment)",
-            "adjustmentUntil is the end of an adjustment: give one, or leave it out",
-            ".adjustmentUntil",
-        ),
-    )
-
-    hourly: SpecHourly | None = None
-    """Dollars per hour of one node."""
-    adjustment: _Percentage | None = None
-    """A discount or surcharge on the list price, such as "-10%"."""
-    adjustment_until: Time | None = None
-    """Until when the adjustment holds, such as the end of a savings plan. After that the list price counts."""
-
-    @property
-    def basis_points(self) -> int:
-        """The adjustment in hundredths of a percent."""
-        return int(Decimal((self.adjustment or "0%").removesuffix("%")) * 100)
 
 
 class GPUPoolSpec(CloudChoice):
@@ -149,6 +106,7 @@ class GPUPoolSpec(CloudChoice):
             guarded=FINALIZER_IN_USE in meta.finalizers,
             price_adjustment=price.basis_points,
             price_adjusted_until=price.adjustment_until,
+            committed=None if price.committed is None else price.committed.to_domain(),
             cooled=tuple([each.to_domain() for each in record.cooled]),
             labels=dict(meta.labels),
             confirmed_price=_confirmed_price(meta),
@@ -354,8 +312,9 @@ class GPUPoolView(ApiModel):
     """When the cloud ends a node of the pool the next time, as far as that is known long before, such as the end of a
     Capacity Block or a NodeClaim's expireAfter, and how many nodes then. Jobs move away some minutes before."""
     conditions: Conditions = ()
-    """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price is not believed; Preflight: what
-    would fail once nodes are rented; Stopped while a person has stopped the operator."""
+    """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price is not believed; CommitmentKept:
+    whether the nodes of a commitment are rented; Preflight: what would fail once nodes are rented; Stopped while a
+    person has stopped the operator."""
 
 
 class GPUPoolStatus(GPUPoolView, GPUPoolRecord):

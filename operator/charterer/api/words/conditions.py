@@ -33,6 +33,15 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "The place of the record of costs takes what rentals cost. Absent: costs are not recorded.",
         "If False: do what the message says. Renting goes on, rentals that have ended stay, and all is written later.",
     ),
+    ConditionType.COMMITMENTS_COVERED: Meaning(
+        "What committed nodes cost until the period's end fits into the amount and the hard limit. Absent: the budget "
+        "pays for no commitment.",
+        "If False: raise `spec.amount` or `spec.hardLimit`; the message says by how much it is short.",
+    ),
+    ConditionType.COMMITMENT_KEPT: Meaning(
+        "All nodes of a committed pool are rented, and kept until the commitment ends. Absent: the pool has none.",
+        "If False: do what the message says (docs/capacity/commitments.md).",
+    ),
     ConditionType.STOPPED: Meaning(
         "A person has stopped the operator: nothing is rented, and with the reason `Drained` all nodes are ended.",
         "`charterer resume` lets it rent again.",
@@ -114,6 +123,28 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
         "Give all curves in one unit, such as samples a second, or leave one out: Charterer then learns it.",
     ),
     "Counted": Meaning("The declared load of the profile counts in planning."),
+    "CommitmentsCovered": Meaning("The money is enough for the commitments."),
+    "AmountBelowCommitments": Meaning(
+        "Commitments cost more until the period's end than the amount leaves, so that nothing is left for other nodes.",
+        "Raise `spec.amount`, or let another budget pay for a commitment.",
+    ),
+    "LimitBelowCommitments": Meaning(
+        "Commitments cost more until the period's end than the hard limit leaves, so that all nodes are ended before.",
+        "Raise `spec.hardLimit`.",
+    ),
+    "Kept": Meaning("All nodes of the commitment are rented and kept."),
+    "NoSuchBudget": Meaning(
+        "The GPUBudget that is to pay for a commitment does not exist, so nothing is rented in the pool.",
+        "Correct `spec.price.committed.budget`, or create that GPUBudget.",
+    ),
+    "NotSelected": Meaning(
+        "The GPUBudget that is to pay for a commitment may not rent in the pool, so nothing is rented there.",
+        "Label the pool as the budget's `spec.poolSelector` says, or correct `spec.price.committed.budget`.",
+    ),
+    "OnlyObserved": Meaning(
+        "The GPUBudget that is to pay for a commitment only observes, so nothing is rented for it.",
+        "Set its `spec.mode: Enforce`.",
+    ),
     "Draining": Meaning(
         "The object is being deleted and waits for its rentals.", "If it lasts: `kubectl get gpurentals`."
     ),

@@ -180,6 +180,9 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "Add a pool in another zone or of another GPU type, or one whose cloud launches all nodes or none.",
     ),
     ReasonCode.DEMAND: Meaning("A node is rented, because jobs are worth its price."),
+    ReasonCode.COMMITTED: Meaning(
+        "A node is rented, because it is paid for whether it is used or not (`spec.price.committed` of the GPUPool)."
+    ),
     ReasonCode.BUDGET_DELETED: Meaning(
         "The budget is being deleted: its nodes are given back.", "Let another budget select the namespace."
     ),

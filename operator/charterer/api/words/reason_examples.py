@@ -135,6 +135,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
         waits.OnlySpot(_ASKED),
         waits.PoolsTooSmall(_ASKED, _POOL, 4, "A100"),
         Both(waits.NothingFits(_ASKED), waits.PoolTrouble(_POOL, "")),
+        Both(waits.NothingFits(_ASKED), waits.PaidByOthers(((_POOL, _BUDGET),))),
         RunsOn(Both(waits.NothingFits(_ASKED), waits.PoolsLeftOut(_BUDGET, _SELECTOR, (_POOL,)))),
     ),
     ReasonCode.NO_BUDGET: (jobs.NoBudgetSelects("research"),),
@@ -171,6 +172,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
     ReasonCode.IDLE: (nodes.Idle(_NODE), nodes.IdleUntilEnd(_NODE, _LATER)),
     ReasonCode.NOT_NEEDED: (nodes.NotWaitedFor(_NODE), nodes.GangGone(_JOB)),
     ReasonCode.DEMAND: (nodes.JobDemand(_JOB, _EIGHT, Money.of(20.0)), nodes.AnyDemand(Money.of(20.0))),
+    ReasonCode.COMMITTED: (nodes.PaidForAnyway(Money.of(20.0)),),
     ReasonCode.BUDGET_DELETED: (Wanted(_EIGHT, waits.BudgetEnds()), nodes.BudgetGoes(_BUDGET)),
     ReasonCode.CLOCK_BEHIND: (Wanted(_EIGHT, waits.ClockBehind()),),
     ReasonCode.PARENT_UNKNOWN: (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from charterer.api.words.conditions import CONDITION_REASONS
+from charterer.api.words.conditions import CONDITION_REASONS, CONDITION_TYPES
 from charterer.api.words.objects import BUDGET_STATES, POOL_SET_STATES, POOL_STATES
 from charterer.cli.doctor.finding import Finding, condition_of, remedy_of
 from charterer.cli.shared.formatting import when
@@ -81,6 +81,19 @@ def check_held_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:
         if held is not None and held.get("status") == "True":
             what, _, remedy = str(held.get("message", "")).partition(": ")
             yield Finding("prices", f"GPUPool {item['metadata']['name']}", f"holds a price: {what}", remedy)
+
+
+def check_commitments(pools: Iterable[RawObject], budgets: Iterable[RawObject]) -> Iterable[Finding]:
+    """Committed pools whose nodes are not all rented, and budgets that cannot pay for what they are committed to."""
+    kinds = (("GPUPool", "CommitmentKept", pools), ("GPUBudget", "CommitmentsCovered", budgets))
+    for kind, aspect, raw in kinds:
+        for item in raw:
+            found = condition_of(item, aspect)
+            if found is not None and found.get("status") == "False":
+                known = CONDITION_REASONS.get(str(found.get("reason"))) or CONDITION_TYPES[aspect]
+                subject = f"{kind} {item['metadata']['name']}"
+                text = f"is committed: {found.get('message', '')}"
+                yield Finding("commitments", subject, text, remedy_of(known.remedy, f"{kind.lower()}s"))
 
 
 def check_preflights(raw: Iterable[RawObject]) -> Iterable[Finding]:

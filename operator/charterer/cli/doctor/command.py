@@ -11,6 +11,7 @@ import click
 from charterer.cli.doctor.checks import (
     Right,
     check_budgets,
+    check_commitments,
     check_cost_record,
     check_held_prices,
     check_leader,
@@ -153,6 +154,7 @@ def examine(reading: DoctorReading) -> tuple[Finding, ...]:
             findings += check_prices(reading.budgets)
         findings += check_held_prices(reading.pools)
         findings += check_cost_record(reading.budgets)
+        findings += check_commitments(reading.pools, reading.budgets)
         findings += check_preflights(reading.pools)
         findings += check_budgets(state, reading.budgets)
         findings += check_namespaces(state)

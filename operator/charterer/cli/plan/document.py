@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from charterer.cli.plan.action_blocks import actions_now
 from charterer.cli.plan.capacity_lines import capacity_blocks
 from charterer.cli.plan.class_table import class_blocks
+from charterer.cli.plan.commitment_lines import commitment_blocks
 from charterer.cli.plan.difference import difference_blocks
 from charterer.cli.plan.family_rows import family_in_words, in_tree_order
 from charterer.cli.plan.money_table import more_or_less_blocks
@@ -64,6 +65,7 @@ def plan_document(answer: PlanAnswer, jobs: int, pictures: Sequence[Picture] = (
         blocks += difference_blocks(answer, answer.before)
     blocks += _budgets(report)
     blocks += spent_blocks(report)
+    blocks += commitment_blocks(report)
     blocks += _operator(report.snapshot)
     blocks += _pools(report)
     blocks += class_blocks(report.classes)
@@ -155,6 +157,8 @@ def _sums(report: PlanReport) -> list[Block]:
 
 def _sum_in_words(budget: BudgetId, sums: MonthSums) -> str:
     text = f"{budget}: {sums.spent} spent, {sums.in_sight} for {count(sums.jobs, 'job')} in sight, "
+    if sums.commitments != ZERO:
+        text += f"{sums.commitments} for nodes that are paid for whether they are used or not, "
     if not sums.assumed:
         return f"{text}{sums.to_come} for jobs expected to come."
     return (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from charterer.cli.plan.capacity_lines import without_json
+from charterer.cli.plan.commitment_lines import commitments_json
 from charterer.cli.plan.document import shown_jobs
 from charterer.cli.plan.plan_answer import PlanAnswer
 from charterer.cli.plan.spent_table import spent_json
@@ -97,6 +98,8 @@ def _budget(solution: BudgetSolution, report: PlanReport) -> JsonValue:
         "committed": verdict.committed.decimal(),
         "inSight": verdict.in_sight.decimal(),
         "toCome": verdict.to_come.decimal(),
+        "commitmentsToCome": verdict.commitments.decimal(),
+        "commitments": commitments_json(budget, report),
         "arrivals": {
             "perHour": verdict.arrivals.per_hour,
             "basis": str(verdict.arrivals.basis),

@@ -17,7 +17,7 @@ from charterer.controller.snapshot.doubts import Suspicion, doubts, not_believed
 from charterer.controller.snapshot.hazards import with_hazards
 from charterer.controller.snapshot.job_work import remaining_work
 from charterer.controller.snapshot.node_notices import node_notices, with_notices
-from charterer.controller.snapshot.offers import trusted, with_offer
+from charterer.controller.snapshot.offers import at_terms_of, trusted, with_offer
 from charterer.controller.snapshot.paid_prices import paid, recorded_segments
 from charterer.controller.snapshot.payers import overlaps_of, payers_of
 from charterer.controller.snapshot.problems import (
@@ -245,7 +245,7 @@ def _pools(state: ClusterState, now: Instant, memo: Memo) -> Mapping[PoolId, Poo
     """The pools with their offers, what the refusals of others say of them, and how soon their nodes are taken back."""
     unread = {problem.name for problem in state.problems if problem.kind == "GPUPool"}
     declared = known_pools(state.pools, state.rentals, unread)
-    offered = {name: with_offer(pool.at_terms_of(now), state) for name, pool in declared.items()}
+    offered = {name: with_offer(at_terms_of(pool, now), state) for name, pool in declared.items()}
     acting = first_come(offered, state.surveys)
     reached = with_correlated_launches(with_refusals_in_scope(acting, state.rentals.values()))
     return with_hazards(reached, state.rentals.values(), now, memo)

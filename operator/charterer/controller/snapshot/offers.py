@@ -12,7 +12,7 @@ from dataclasses import replace
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.domain.money import Price
 from charterer.domain.pool import CapacityType, Pool, Quote
-from charterer.domain.time import seconds_between
+from charterer.domain.time import Instant, format_minute, seconds_between
 
 _RECORDED_SECONDS = 3600.0
 """Seconds after which an unchanged quote is recorded again, for its time: one write of a pool an hour costs nothing."""
@@ -20,6 +20,15 @@ _HELD_FACTOR = 2
 """Factor by which a price may move without being held."""
 _AGREEMENT = 0.1
 """Fraction by which the prices of two sources that agree may differ."""
+
+
+def at_terms_of(pool: Pool, now: Instant) -> Pool:
+    """The pool without an adjustment of its price or a commitment that has ended."""
+    if pool.price_adjusted_until is not None and now >= pool.price_adjusted_until:
+        pool = replace(pool, price_adjustment=0, price_adjusted_until=None)
+    if pool.committed is not None and now >= pool.committed.until:
+        pool = replace(pool, price_override=None, committed=None)
+    return pool
 
 
 def with_offer(pool: Pool, state: ClusterState) -> Pool:
@@ -61,10 +70,19 @@ def _paid(pool: Pool, listed: Quote) -> Quote:
         listed,
         price=price,
         worst=pool.most_priced(listed.worst),
-        source=pool.price_source(listed.source),
+        source=price_source(pool, listed.source),
         listed=None if price == listed.price else listed.price,
         history=(),
     )
+
+
+def price_source(pool: Pool, listed: str) -> str:
+    """Where a price comes from that is ``priced``; ``listed`` says where the list price comes from."""
+    until = pool.price_adjusted_until if pool.committed is None else pool.committed.until
+    ends = "" if until is None else f" until {format_minute(until)}"
+    if pool.price_override is not None:
+        return f"spec.price.hourly{ends}"
+    return f"{listed}, {pool.price_adjustment / 100:+g}%{ends}" if pool.price_adjustment else listed
 
 
 def _is_held(pool: Pool, listed: Quote, state: ClusterState) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from charterer.api.condition_types import ConditionType
@@ -18,10 +18,10 @@ from charterer.api.models.gpubudget_status import (
 )
 from charterer.api.models.gpupool import GPUPoolView, PoolState
 from charterer.api.models.statistics.pool_statistics import InterruptionsStatus, LaunchesStatus
-from charterer.api.names import ANNOTATION_CONFIRMED_PRICE
 from charterer.controller.status.budget_amounts import overspent, why_penniless, within_budget
 from charterer.controller.status.budget_currency import in_currency, rate_current
-from charterer.controller.status.conditions import condition, stopped
+from charterer.controller.status.commitments import budget_commitments, pool_commitment
+from charterer.controller.status.conditions import condition, preflight, price_held, stopped
 from charterer.controller.status.tally import Tally
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.errors import Problem
@@ -123,6 +123,7 @@ def _budget_conditions(
         conditions.append(observed(ConditionType.LEFT_RUNNING, True, "NoLimitHolds", left))
     if snapshot.cost_recording.place:
         conditions.append(observed(ConditionType.COSTS_RECORDED, *_costs_recorded(snapshot.cost_recording.refused)))
+    conditions += budget_commitments(budget, verdict, snapshot)
     return (*conditions, _prices(budget, snapshot), *stopped(snapshot, budget.generation))
 
 
@@ -262,7 +263,7 @@ def pool_view(
         snapshot.now,
         pool.generation,
     )
-    held = () if pool.price_held is None else (_price_held(pool, pool.price_held, snapshot),)
+    held = () if pool.price_held is None else (price_held(pool, pool.price_held, snapshot),)
     return GPUPoolView(
         observed_generation=pool.generation,
         state=state,
@@ -274,7 +275,11 @@ def pool_view(
         interruptions=_interruptions(pool),
         launches=_launches(pool, snapshot.now),
         next_end=_next_end(pool, snapshot),
-        conditions=(ready, *held, *_preflight(pool, findings, snapshot), *stopped(snapshot, pool.generation)),
+        conditions=(
+            *(ready, *held, *pool_commitment(pool, snapshot, plan, len(live))),
+            *preflight(pool, findings, snapshot),
+            *stopped(snapshot, pool.generation),
+        ),
     )
 
 
@@ -305,27 +310,6 @@ def _launches(pool: Pool, now: Instant) -> LaunchesStatus | None:
 def _interruptions(pool: Pool) -> InterruptionsStatus | None:
     """How often nodes are taken back, where that is expected or has been seen."""
     return None if pool.hazard is None or pool.hazard.never else InterruptionsStatus.from_domain(pool.hazard)
-
-
-def _preflight(pool: Pool, findings: Sequence[PreflightFinding], snapshot: Snapshot) -> Iterable[Condition]:
-    """The pool's preflight; nothing until it was made."""
-    if not findings:
-        return
-    failed = [f"{finding.subject}: {finding.message}" for finding in findings if not finding.well]
-    message = "; ".join(failed) or f"{count(len(findings), 'check')} passed"
-    reason = "ChecksFailed" if failed else "ChecksPassed"
-    yield condition(ConditionType.PREFLIGHT, not failed, reason, message, snapshot.now, pool.generation)
-
-
-def _price_held(pool: Pool, listed: Price, snapshot: Snapshot) -> Condition:
-    """That a price is not believed, with both numbers."""
-    before = "no price" if pool.quote is None else f"{pool.quote.list_price}"
-    message = (
-        f"the cloud asks {listed} for a node and asked {before} before, which counts until the new price is confirmed: "
-        f"kubectl annotate --overwrite gpupool {pool.id} {ANNOTATION_CONFIRMED_PRICE}={listed.decimal()}, or set "
-        "spec.price.hourly"
-    )
-    return condition(ConditionType.PRICE_HELD, True, "PriceMoved", message, snapshot.now, pool.generation)
 
 
 def _pool_state(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from charterer.api.condition_types import ConditionType
 from charterer.api.models.base import Condition, ConditionStatus
-from charterer.api.names import ANNOTATION_STOP
+from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, ANNOTATION_STOP
+from charterer.domain.money import Price
+from charterer.domain.pool import Pool
 from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.time import Instant
+from charterer.providers.provider import PreflightFinding
+from charterer.sentences import count
 
 
 def condition(
@@ -39,6 +43,27 @@ def stopped(snapshot: Snapshot, generation: int) -> tuple[Condition, ...]:
     message = f"a person has stopped the operator: {stop_in_words(snapshot.stop)} until {resumed}"
     reason = "Drained" if snapshot.stop is Stop.DRAIN else "NothingRented"
     return (condition(ConditionType.STOPPED, True, reason, message, snapshot.now, generation),)
+
+
+def preflight(pool: Pool, findings: Sequence[PreflightFinding], snapshot: Snapshot) -> Iterable[Condition]:
+    """The pool's preflight; nothing until it was made."""
+    if not findings:
+        return
+    failed = [f"{finding.subject}: {finding.message}" for finding in findings if not finding.well]
+    message = "; ".join(failed) or f"{count(len(findings), 'check')} passed"
+    reason = "ChecksFailed" if failed else "ChecksPassed"
+    yield condition(ConditionType.PREFLIGHT, not failed, reason, message, snapshot.now, pool.generation)
+
+
+def price_held(pool: Pool, listed: Price, snapshot: Snapshot) -> Condition:
+    """That a price is not believed, with both numbers."""
+    before = "no price" if pool.quote is None else f"{pool.quote.list_price}"
+    message = (
+        f"the cloud asks {listed} for a node and asked {before} before, which counts until the new price is confirmed: "
+        f"kubectl annotate --overwrite gpupool {pool.id} {ANNOTATION_CONFIRMED_PRICE}={listed.decimal()}, or set "
+        "spec.price.hourly"
+    )
+    return condition(ConditionType.PRICE_HELD, True, "PriceMoved", message, snapshot.now, pool.generation)
 
 
 def dated(conditions: Iterable[Condition], before: Iterable[Condition]) -> tuple[Condition, ...]:

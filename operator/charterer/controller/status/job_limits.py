@@ -102,7 +102,7 @@ def max_cost_condition(job: Job, verdict: Verdict | None, cost: Money, now: Inst
     if verdict is None or verdict.option is None or verdict.remaining_seconds is None:
         return observed(None, _END_UNKNOWN, f"{cost} of spec.maxCost {job.max_cost} are spent")
     option = verdict.option
-    rest = option.price.dollars_per_second * verdict.remaining_seconds
+    rest = option.paid_price.dollars_per_second * verdict.remaining_seconds
     needed = cost + Money.of(rest + stop_cost(job, option))
     if within_max_cost(job, option, rest, (job.max_cost - cost).dollars):
         message = f"about {cost + Money.of(rest)} in all on {name(option)}; spec.maxCost {job.max_cost}"

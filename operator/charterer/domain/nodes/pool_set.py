@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from charterer.domain.ids import PoolId, PoolSetId
 from charterer.domain.money import Price
+from charterer.domain.nodes.commitment import Commitment
 from charterer.domain.pool import CapacityType, Cloud, Pool
 from charterer.domain.time import Instant
 
@@ -23,6 +24,7 @@ class DeclaredPool:
     price_override: Price | None
     price_adjustment: int
     price_adjusted_until: Instant | None
+    committed: Commitment | None
     learns_waits: bool
     labels: Mapping[str, str]
 
@@ -38,6 +40,7 @@ class DeclaredPool:
             price_override=pool.price_override,
             price_adjustment=pool.price_adjustment,
             price_adjusted_until=pool.price_adjusted_until,
+            committed=pool.committed,
             learns_waits=pool.learns_waits,
             labels=pool.labels,
         )

@@ -28,6 +28,13 @@ class JobDemand:
     reserved: Money
 
 
+@dataclass(frozen=True, slots=True)
+class PaidForAnyway:
+    """It is paid for whether it is used or not; ``reserved`` is held back for its worst case."""
+
+    reserved: Money
+
+
 # --- it goes away -----------------------------------------------------------------------------------------------------
 
 
@@ -199,6 +206,7 @@ class GangGone:
 NodeFact = (
     AnyDemand
     | JobDemand
+    | PaidForAnyway
     | NodeEnds
     | RentalDeleted
     | TakenBack

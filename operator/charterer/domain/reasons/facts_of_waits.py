@@ -341,6 +341,13 @@ class PoolTrouble:
 
 
 @dataclass(frozen=True, slots=True)
+class PaidByOthers:
+    """Pools of which another budget pays for all nodes, used or not: by name, who pays."""
+
+    pools: tuple[tuple[PoolId, BudgetId], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NoPlan:
     """Planning failed. ``words``: of the problem that is told of the object."""
 
@@ -373,6 +380,7 @@ WaitFact = (
     | PoolsTooSmall
     | NothingFits
     | PoolTrouble
+    | PaidByOthers
     | NoPlan
 )
 """Facts of jobs that wait."""

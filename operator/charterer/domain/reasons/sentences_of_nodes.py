@@ -19,6 +19,14 @@ def _(node: of.JobDemand) -> str:
 
 
 @tell.register
+def _(node: of.PaidForAnyway) -> str:
+    return (
+        f"it is paid for whether it is used or not (spec.price.committed of the GPUPool); the budget reserves "
+        f"{node.reserved}, its cost in the worst case"
+    )
+
+
+@tell.register
 def _(node: of.NodeEnds) -> str:
     return f"{node.rental} ends at {format_minute(node.at)}; the job leaves it first, to save its work"
 

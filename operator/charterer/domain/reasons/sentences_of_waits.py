@@ -301,5 +301,11 @@ def _(trouble: of.PoolTrouble) -> str:
 
 
 @tell.register
+def _(paid: of.PaidByOthers) -> str:
+    each = [f"GPUPool {pool} is committed to GPUBudget {budget} (spec.price.committed)" for pool, budget in paid.pools]
+    return f"{'; '.join(each)}: no other budget's jobs run there"
+
+
+@tell.register
 def _(none: of.NoPlan) -> str:
     return none.words

@@ -9,7 +9,7 @@ from charterer.domain.ids import JobId, PoolId, RentalId
 from charterer.domain.job import Allocation, Job, Placement
 from charterer.domain.money import Money
 from charterer.domain.option import Option
-from charterer.domain.plan import Allocate, Command, PoolVerdict, Reason, Release, TargetOutlook, Verdict
+from charterer.domain.plan import Allocate, Command, PoolVerdict, Reason, ReasonCode, Release, TargetOutlook, Verdict
 from charterer.domain.time import Instant
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.solve.phase_dp import key_of
@@ -17,7 +17,10 @@ from charterer.policy.solve.phase_dp import key_of
 
 @dataclass(slots=True)
 class Decisions:
-    """Commands and verdicts of one budget, and when to plan again; what is rented is with its ``Placer``."""
+    """Commands and verdicts of one budget, and when to plan again; what is rented is with its ``Placer``.
+
+    ``not_rented``: committed pools of which not all nodes are rented, and why.
+    """
 
     solution: BudgetSolution
     stops: list[Command] = field(default_factory=list)
@@ -25,6 +28,7 @@ class Decisions:
     places: dict[JobId, Allocate] = field(default_factory=dict)
     verdicts: dict[JobId, Verdict] = field(default_factory=dict)
     pools: dict[PoolId, PoolVerdict] = field(default_factory=dict)
+    not_rented: dict[PoolId, ReasonCode] = field(default_factory=dict)
     again_at: list[Instant] = field(default_factory=list)
 
     def commands(self, rents: Sequence[Command]) -> list[Command]:
@@ -37,7 +41,7 @@ class Decisions:
 
     def allocate(self, job: Job, option: Option, run: int, placements: tuple[Placement, ...], why: Reason) -> Allocate:
         """Give the job its place."""
-        allocation = Allocation(run, option, placements, self.solution.now)
+        allocation = Allocation(run, option.as_paid, placements, self.solution.now)
         given = self.places[job.id] = Allocate(job.id, allocation, why, self._predicted(job, option))
         return given
 
@@ -59,14 +63,15 @@ class Decisions:
     def _predicted(self, job: Job, option: Option) -> Money | None:
         """Expected cost of a job that never had GPUs if it starts on this option; None where that is not on its menu.
 
-        κ is not in it: κ is learned from it. An interactive job has no end, and so no cost up to that.
+        At the price that is paid, as its cost is counted. κ is not in it: κ is learned from it. An interactive job has
+        no end, and so no cost up to that.
         """
         assignment = None if job.last_run or job.interactive is not None else self.solution.assignment(job)
         if assignment is None:
             return None
         projections = assignment.values.entering(assignment.position(job))
         dollars = next(
-            (projection.dollars for projection in projections if key_of(projection.option) == key_of(option)), None
+            (projection.paid_dollars for projection in projections if key_of(projection.option) == key_of(option)), None
         )
         return None if dollars is None else Money.of(dollars)
 

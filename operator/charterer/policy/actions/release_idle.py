@@ -1,7 +1,8 @@
 """Nodes that nobody uses and nobody waits for: they are ended, but not before their billing minimum has passed.
 
 Nor are those that a job to come is likely to need (``warm_nodes``), unless they stand in the way of others or nothing
-begins there any more, and those that wait for the rest of a gang (``gangs``).
+begins there any more, those that wait for the rest of a gang (``gangs``), and those that are paid for whether they are
+used or not (``committed_nodes``).
 """
 
 from __future__ import annotations
@@ -116,6 +117,9 @@ def _kept_for(
 def _surplus(plan: BudgetPlan, pool: Pool, idle: Sequence[Rental]) -> Sequence[Rental]:
     """Those of a pool's idle rentals, in the order of their worth, that are not worth keeping."""
     solution = plan.solution
+    if pool.committed is not None:
+        staying = len(solution.nodes[pool.id].rentals.staying)
+        return idle[max(pool.max_nodes - (staying - len(idle)), 0) :]
     rented = Counter({pool_id: len(nodes.rentals.staying) for pool_id, nodes in solution.nodes.items()})
     fragment = plan.placer.free_nodes(pool.id).ready.largest_fragment(pool.gpus_per_node)
     until = warm_nodes(solution, pool, rented, len(idle), fragment)

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import sqrt
 
-from charterer.domain.budget import Budget, ClassHistory
-from charterer.domain.ids import ClassId, RentalId
-from charterer.domain.money import Money, Price
+from charterer.domain.budget import Budget, Cause, ClassHistory
+from charterer.domain.ids import ClassId, PoolId, RentalId
+from charterer.domain.money import Money, Price, total
 from charterer.domain.time import Instant
 from charterer.policy.jobs.committed_cost import NOTHING, CommittedCost
 from charterer.policy.jobs.groups import JobGroup
@@ -126,11 +126,13 @@ def calibrate(
     paid: Money,
     steady: Price,
     now: Instant,
+    prepaid: frozenset[PoolId] = frozenset(),
 ) -> CostCalibration:
     """From the balance's history and the jobs in sight.
 
-    ``paid``: all that was ever paid, running rentals included. ``steady``: what spends the aim evenly, or the price of
-    the dearest node where that is more.
+    ``rentals``: those whose bill depends on jobs. ``paid``: all that was ever paid, running rentals included.
+    ``steady``: what spends the aim evenly, or the price of the dearest node where that is more. ``prepaid``: pools
+    whose nodes are or were paid for whether they are used or not: their idle hours are no overhead of jobs.
     """
     balance = budget.balance
     known: Mapping[ClassId, ClassHistory] = {} if balance is None else balance.class_history
@@ -151,10 +153,13 @@ def calibrate(
     cost_factors = learned | {
         class_id: cost_factor(known.get(class_id), under_way, usual) for class_id, under_way in running.items()
     }
+    apart = {} if balance is None else {key: each for key, each in balance.costs.by_pool.items() if key[0] in prepaid}
+    held -= total(each for (_, cause), each in apart.items() if cause is Cause.JOB).dollars
+    paid -= total(apart.values())
     return CostCalibration(
         cost_factors=cost_factors,
         finished=learned,
-        overhead=_overhead(paid.dollars, held, steady.dollars_per_second * _OVERHEAD_PRIOR_SECONDS),
+        overhead=_overhead(max(paid.dollars, 0.0), max(held, 0.0), steady.dollars_per_second * _OVERHEAD_PRIOR_SECONDS),
         rate=Price(
             sum([price for pool in rentals for name, price in pool.billed.items() if name in used])
         ).dollars_per_second,

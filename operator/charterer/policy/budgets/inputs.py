@@ -59,7 +59,7 @@ class PlanInputs:
 def plan_inputs(snapshot: Snapshot, memo: Memo) -> PlanInputs:
     """Gather the inputs; what did not change since the memo's last turn is the same object."""
     trying = trying_jobs(snapshot.jobs.values(), snapshot.profiles, snapshot.now)
-    facts = memo.each(job_facts, snapshot.jobs, frozenset(snapshot.profiles), trying)
+    facts = memo.each(job_facts, snapshot.jobs, frozenset(snapshot.profiles), trying, snapshot.committed_pools)
     groups = job_groups(facts, memo)
     menus = _menus(snapshot, groups, memo)
     groups = {
@@ -98,14 +98,16 @@ def inputs_once_stopped(inputs: PlanInputs, stopped: Container[JobId]) -> PlanIn
 
 
 def _menus(snapshot: Snapshot, groups: JobGroups, memo: Memo) -> Mapping[BudgetId, Menus]:
-    """The menus of each budget's jobs; budgets that select the same pools share theirs."""
+    """The menus of each budget's jobs; budgets that may rent in the same pools share theirs."""
     exploring, quarantined = _exploring(snapshot, groups), quarantined_widths(snapshot.profiles, snapshot.now)
-    made: dict[Selector, Menus] = {}
+    made: dict[tuple[Selector, frozenset[PoolId]], Menus] = {}
+    found: dict[BudgetId, Menus] = {}
     for budget in snapshot.budgets.values():
-        if budget.pool_selector not in made:
-            pools = snapshot.pools_of(budget)
-            made[budget.pool_selector] = Menus(snapshot.profiles, pools, exploring, quarantined, memo)
-    return {budget.id: made[budget.pool_selector] for budget in snapshot.budgets.values()}
+        alike = budget.pool_selector, frozenset(snapshot.committed_to(budget))
+        if alike not in made:
+            made[alike] = Menus(snapshot.profiles, snapshot.pools_of(budget), exploring, quarantined, memo)
+        found[budget.id] = made[alike]
+    return found
 
 
 def _startable(

@@ -5,14 +5,19 @@
 b is the period's aim, spread evenly over it, and ``left`` the time until its end. h is the horizon: that time, but two
 days at least. M is all the money there is for it, also for what running jobs will still cost: they are in the load
 (``demand``), so that it makes no difference to the exchange rate which jobs already run.
+
+What commitments will cost within h, nodes that are paid for whether they are used or not, is no longer there to decide
+about: it is taken out of M. Jobs cost next to nothing there, and none of it is in the load (ADR 77).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from charterer.domain.budget import Budget
 from charterer.domain.money import Money
+from charterer.domain.pool import Pool
 from charterer.domain.time import Instant, seconds_between
 
 LEAST_HORIZON_SECONDS = 2 * 86_400.0
@@ -31,7 +36,7 @@ class PacingState:
     a second that are being spent now; ``left``: what running jobs will still cost. ``carried_fraction``: of the balance
     that is not lost at the end. ``opening``: dollars spent in the period before the budget existed, which
     are in neither ``aim`` nor ``spent``. ``unavoidable``: dollars of ``left`` that will be spent in the period whatever
-    is planned.
+    is planned. ``commitments``: each with its dollars a second, and for how many seconds it still goes on.
     """
 
     aim: float
@@ -43,6 +48,20 @@ class PacingState:
     carried_fraction: float = 0.0
     opening: float = 0.0
     unavoidable: float = 0.0
+    commitments: tuple[tuple[float, float], ...] = ()
+
+    def committed(self, seconds: float) -> float:
+        """Dollars that commitments cost within so many seconds."""
+        return sum([rate * min(left, seconds) for rate, left in self.commitments])
+
+    @property
+    def still_committed(self) -> float:
+        """Dollars that commitments cost until the period's end."""
+        return self.committed(max(self.seconds - self.elapsed, 0.0))
+
+    def without_commitments(self) -> PacingState:
+        """The money for jobs alone, as if commitments had no future."""
+        return replace(self, aim=max(self.aim - self.still_committed, 0.0), commitments=())
 
     @property
     def target_rate(self) -> float:
@@ -67,8 +86,9 @@ class PacingState:
     @property
     def committable(self) -> float:
         """Dollars that may still be committed to jobs: the target up to the end of that time, less what is spent and
-        what running jobs will still cost."""
-        return max(self.target_rate * (self.elapsed + self.coming) - self.spent - self.left, 0.0)
+        what commitments and running jobs will still cost."""
+        target = self.target_rate * (self.elapsed + self.coming)
+        return max(target - self.spent - self.left - self.committed(self.coming), 0.0)
 
 
 def pacing_state(budget: Budget, spent: Money, period: tuple[Instant, Instant], now: Instant) -> PacingState:
@@ -88,6 +108,17 @@ def pacing_state(budget: Budget, spent: Money, period: tuple[Instant, Instant], 
     )
 
 
+def commitments_of(pools: Iterable[Pool], now: Instant) -> tuple[tuple[float, float], ...]:
+    """What all nodes of a committed pool cost in dollars a second, and the seconds until its end, for each pool."""
+    return tuple(
+        [
+            (pool.price_override.dollars_per_second * pool.max_nodes, seconds_between(now, pool.committed.until))
+            for pool in pools
+            if pool.committed is not None and pool.price_override is not None
+        ]
+    )
+
+
 def horizon(time_left: float, carried_fraction: float = 0.0) -> float:
     """h: seconds for which the money that is left has to last.
 
@@ -101,4 +132,5 @@ def horizon(time_left: float, carried_fraction: float = 0.0) -> float:
 
 def allowed_rate(pacing: PacingState) -> float:
     """Dollars a second that may be committed to; never negative."""
-    return max(pacing.target_rate + pacing.balance / pacing.horizon, 0.0)
+    committed = pacing.committed(pacing.horizon) / pacing.horizon
+    return max(pacing.target_rate + pacing.balance / pacing.horizon - committed, 0.0)

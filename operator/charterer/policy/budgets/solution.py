@@ -30,7 +30,7 @@ from charterer.policy.budgets.cost_calibration import CostCalibration, calibrate
 from charterer.policy.budgets.deadline import DeadlineNeed, beyond_given, deadline_needs
 from charterer.policy.budgets.demand import budget_load
 from charterer.policy.budgets.inputs import PlanInputs
-from charterer.policy.budgets.pacing import PacingState, allowed_rate, pacing_state
+from charterer.policy.budgets.pacing import PacingState, allowed_rate, commitments_of, pacing_state
 from charterer.policy.budgets.plausible_loads import in_sight_fits, solve_for_plausible_loads
 from charterer.policy.budgets.spend_forecast import Forecast
 from charterer.policy.jobs.committed_cost import ClassInProgress
@@ -40,7 +40,6 @@ from charterer.policy.jobs.job_facts import job_facts, least_worth, told_to_stop
 from charterer.policy.nodes.accrued_cost import spent
 from charterer.policy.nodes.occupants import Occupant, all_occupants, occupants
 from charterer.policy.nodes.pool_nodes import PoolNodes
-from charterer.policy.nodes.rental_index import PoolRentals
 from charterer.policy.options.option_value import OptionValues
 from charterer.policy.solve.exchange_rate import BudgetFit
 
@@ -151,7 +150,8 @@ class BudgetSolution:
     def commitment(self, job: Job, given: Allocate) -> float:
         """Dollars by which less may be committed from the next plan on, when the job has been given its place."""
         started = replace(told_to_stop(job), allocation=given.allocation, predicted=job.predicted or given.predicted)
-        facts = job_facts(started, frozenset(self.inputs.snapshot.profiles))
+        snapshot = self.inputs.snapshot
+        facts = job_facts(started, frozenset(snapshot.profiles), committed=snapshot.committed_pools)
         factor = self.calibration.of_finished(facts.statistics).value
         need = self.deadline_needs.get(job.id)
         kept = 0.0 if need is None else need.extra
@@ -167,9 +167,10 @@ class BudgetSolution:
         most = self._most_rate()
         arrivals, forecast = self.arrivals_verdict(), None
         in_sight, to_come = self._to_be_spent()
+        commitments = Money.of(self.pacing.still_committed)
         if arrivals.basis is not ArrivalsBasis.ASSUMED:
             forecast = self.forecast_verdict()
-            left = max(forecast.expected - self.spent, ZERO)
+            left = max(forecast.expected - self.spent - commitments, ZERO)
             in_sight = min(in_sight, left)
             to_come = left - in_sight
         return BudgetVerdict(
@@ -183,6 +184,7 @@ class BudgetSolution:
             to_come=to_come,
             arrivals=arrivals,
             forecast=forecast,
+            commitments=commitments,
         )
 
     def forecast_verdict(self) -> ForecastVerdict:
@@ -317,25 +319,31 @@ def forecast_assigned(
 
 
 def _pacing_and_calibration(
-    budget: Budget, groups: Collection[JobGroup], rentals: Sequence[PoolRentals], inputs: PlanInputs
+    budget: Budget, groups: Collection[JobGroup], nodes: Mapping[PoolId, PoolNodes], inputs: PlanInputs
 ) -> tuple[PacingState, CostCalibration, Money]:
     """The budget's pacing with what its running jobs cost, its cost factors, and what it has spent in the period."""
     snapshot = inputs.snapshot
     now = snapshot.now
     current = _of_this_period(budget, now)
-    in_period, ever = spent(current, rentals, now, inputs.memo)
+    in_period, ever = spent(current, [here.rentals for here in nodes.values()], now, inputs.memo)
     idle = pacing_state(current, in_period, period_bounds(budget.time_zone, now), now)
     node_prices = [pool.quote.price for pool in snapshot.pools_of(budget).values() if pool.quote is not None]
     steady = max([Price.per_second(idle.target_rate), *node_prices])
-    calibration = calibrate(budget, groups, rentals, ever, steady, now)
+    others = [here.rentals for pool, here in nodes.items() if pool not in snapshot.committed_pools]
+    calibration = calibrate(budget, groups, others, ever, steady, now, snapshot.ever_committed)
     unavoidable = _unavoidable(groups, max(idle.seconds - idle.elapsed, 0.0))
-    running = replace(idle, rate=calibration.rate, left=calibration.left, unavoidable=unavoidable)
+    commitments = commitments_of(snapshot.committed_to(budget).values(), now)
+    running = replace(
+        idle, rate=calibration.rate, left=calibration.left, unavoidable=unavoidable, commitments=commitments
+    )
     return running, calibration, in_period
 
 
 def _unavoidable(groups: Iterable[JobGroup], seconds: float) -> float:
     """Dollars that running jobs will spend in that time whatever is planned, if no hard limit stops them."""
-    lefts = [(facts.reported or 0.0, facts.price) for group in groups for facts in group.unchanging]
+    lefts = [
+        (facts.reported or 0.0, facts.price) for group in groups for facts in group.unchanging if not facts.prepaid
+    ]
     return sum([min(left, price * seconds) for left, price in lefts])
 
 
@@ -345,12 +353,12 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     now = snapshot.now
     groups = inputs.groups.get(budget.id, {})
     nodes = {pool: here for (payer, pool), here in inputs.nodes.items() if payer == budget.id}
-    rentals = [here.rentals for here in nodes.values()]
-    pacing, calibration, in_period = _pacing_and_calibration(budget, groups.values(), rentals, inputs)
+    pacing, calibration, in_period = _pacing_and_calibration(budget, groups.values(), nodes, inputs)
     meant = replace(budget, amount=snapshot.real_amounts.get(budget.id, budget.amount))
     load = budget_load(groups, snapshot.profiles, inputs.menus[budget.id], meant, pacing.horizon, now)
     demands = load.groups
-    needs, out_of_reach = deadline_needs(groups.values(), demands, pacing.aim - pacing.spent, inputs, nodes, budget)
+    free = pacing.aim - pacing.spent - pacing.still_committed
+    needs, out_of_reach = deadline_needs(groups.values(), demands, free, inputs, nodes, budget)
     allowed = allowed_rate(pacing)
     if budget.fixed_rate is None:
         solution = solve_for_plausible_loads(load, calibration, pacing.horizon, allowed)

@@ -141,8 +141,11 @@ def forecast(
 ) -> Forecast:
     """The spend at the end of the period. ``spread``: standard deviation of what running jobs will still cost.
 
-    ``past``: what earlier periods spent, as a fraction of their aim.
+    ``past``: what earlier periods spent, as a fraction of their aim. What commitments cost comes on top of the jobs.
     """
+    if pacing.commitments:
+        told, more = forecast(pacing.without_commitments(), streams, bounds, spread, past), pacing.still_committed
+        return Forecast(expected=told.expected + more, low=told.low + more, high=told.high + more)
     left, coming = max(pacing.seconds - pacing.elapsed, 0.0), CompoundPoisson(streams)
     path = _path(pacing, left, bounds)
     variance = _variance(path, left, coming, spread)

@@ -58,7 +58,8 @@ class FrontierPoint:
 class Frontier:
     """The frontier of one budget. Without any job in sight or expected it is ``empty``, and nothing may be asked.
 
-    It asks the bills only. More money does not make pools larger: points say where they are too small.
+    It asks the bills only. More money does not make pools larger: points say where they are too small. What commitments
+    cost now is spent of every amount, before any job.
     """
 
     def __init__(self, solution: BudgetSolution, amount: Money | None = None) -> None:
@@ -71,6 +72,7 @@ class Frontier:
         self._most = sum(demand.load * demand.spends[-1] for demand in self._demands)
         self._arrivals = sum(assignment.arrivals for assignment in solution.assignments.values())
         self.empty = not self._arrivals
+        self._committed = sum([rate for rate, _ in solution.pacing.commitments])
 
     def of_amount(self, amount: Money) -> Frontier:
         """The same frontier, as seen from another amount."""
@@ -79,16 +81,16 @@ class Frontier:
     @cached_property
     def cheapest(self) -> Money:
         """The smallest budget (a period) with which no job queues for money."""
-        return self._a_period(sum(demand.load * demand.spends[0] for demand in self._demands))
+        return self._a_period(self._committed + sum(demand.load * demand.spends[0] for demand in self._demands))
 
     @cached_property
     def fastest(self) -> Money:
         """The budget (a period) above which a surplus stays unspent: every job has the fastest that there is for it."""
-        return self._a_period(sum(demand.load * demand.spends[-1] for demand in self._demands))
+        return self._a_period(self._committed + sum(demand.load * demand.spends[-1] for demand in self._demands))
 
     def at(self, amount: Money) -> FrontierPoint:
         """The point of that many dollars a period."""
-        allowed = amount.dollars / self.period_seconds
+        allowed = amount.dollars / self.period_seconds - self._committed
         factor = amount.dollars / self.amount.dollars if self.amount.dollars else 0.0
         solution = solve(self._demands, allowed)
         feasible = solution.fit is not BudgetFit.INFEASIBLE
@@ -96,7 +98,7 @@ class Frontier:
         return FrontierPoint(
             factor=factor,
             amount=amount,
-            spend=self._a_period(min(solution.spend, allowed)),
+            spend=self._a_period(self._committed + max(min(solution.spend, allowed), 0.0)),
             rate=solution.rate,
             fit=solution.fit,
             mean_seconds=self._mean_seconds(solution) if feasible else None,
@@ -111,7 +113,7 @@ class Frontier:
 
     def amount_for(self, rate: Rate) -> Money:
         """The budget (a period) from which on a second is worth ``rate`` and whatever costs that much is bought."""
-        return self._a_period(spend_rate(self._demands, Rate(rate * _EPSILON)))
+        return self._a_period(self._committed + spend_rate(self._demands, Rate(rate * _EPSILON)))
 
     def _fits(self, solution: Solution, served: float) -> bool:
         """Whether the pools have room for what is then held, by those who are served."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from charterer.domain.money import Money
+from charterer.domain.money import ZERO, Money
 from charterer.domain.plan import ArrivalsBasis, BudgetVerdict
 from charterer.policy.budgets.solution import BudgetSolution
 
@@ -14,6 +14,7 @@ class MonthSums:
     """They add up to the forecast, if there is one. ``in_sight``: what running and waiting jobs will still cost.
 
     ``assumed``: nothing tells yet how often jobs come, so that ``to_come`` is an assumption. ``jobs``: in sight.
+    ``commitments``: what nodes will still cost that are paid for whether they are used or not.
     """
 
     spent: Money
@@ -21,11 +22,12 @@ class MonthSums:
     to_come: Money
     assumed: bool
     jobs: int
+    commitments: Money = ZERO
 
     @property
     def without_more_jobs(self) -> Money:
         """The month's dollars if no other job comes."""
-        return self.spent + self.in_sight
+        return self.spent + self.in_sight + self.commitments
 
 
 def month_sums(verdict: BudgetVerdict) -> MonthSums:
@@ -37,6 +39,7 @@ def month_sums(verdict: BudgetVerdict) -> MonthSums:
         to_come=verdict.to_come,
         assumed=arrivals.basis is ArrivalsBasis.ASSUMED,
         jobs=arrivals.jobs,
+        commitments=verdict.commitments,
     )
 
 

@@ -2,7 +2,8 @@
 
 What they have cost includes runs that were told to stop and still hold their GPUs. A job that reports says what it
 still costs. A silent one is taken to cost what was predicted of it times its class's κ: what that leaves falls as it
-spends, until nothing is left.
+spends, until nothing is left. All of that is at the price that is paid. A job on nodes that are paid for whether it
+uses them or not leaves nothing to be paid (``pacing`` counts them).
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ class CommittedCost:
 
     ``jobs``: how many have a prediction, which means that they have been started. ``predicted``: of those.
     ``actual``: what they have cost and will, whether they hold GPUs at the moment or wait for others. ``left``: what
-    jobs that hold GPUs will still cost, with or without a prediction; ``squares``: Σ left² of those among them
-    that have not reported yet, so that it is uncertain.
+    jobs that hold GPUs will still cost beside what is paid anyway, with or without a prediction; ``squares``: Σ left²
+    of those among them that have not reported yet, so that it is uncertain.
     """
 
     jobs: int = 0
@@ -85,12 +86,12 @@ class ClassInProgress:
         self._jobs = len(counted)
         self._predicted = sum([facts.predicted for facts in counted])
         self._reported = [
-            (facts.reported, facts.predicted > 0.0, facts.since is not None)
+            (facts.reported, facts.predicted > 0.0, _is_billed(facts))
             for facts in everyone
             if facts.reported is not None
         ]
         self._silent = [
-            (facts.predicted, facts.recorded_cost, *_line(facts), facts.since is not None)
+            (facts.predicted, facts.recorded_cost, *_line(facts), _is_billed(facts))
             for facts in counted
             if facts.reported is None
         ]
@@ -102,19 +103,24 @@ class ClassInProgress:
     def committed(self, now: Instant, factor: float) -> CommittedCost:
         """The sums at ``now``. ``factor``: dollars that a job which reports nothing costs for each dollar predicted."""
         silent = [
-            (left, holds)
-            for predicted, recorded, price, since, holds in self._silent
+            (left, billed)
+            for predicted, recorded, price, since, billed in self._silent
             if (left := predicted * factor - recorded - (price * (now - since) if now > since else 0.0)) > 0.0
         ]
         counted = [left for left, _ in silent] + [left for left, has_prediction, _ in self._reported if has_prediction]
-        lefts = [left for left, holds in silent if holds] + [left for left, _, holds in self._reported if holds]
+        lefts = [left for left, billed in silent if billed] + [left for left, _, billed in self._reported if billed]
         return CommittedCost(
             jobs=self._jobs,
             predicted=self._predicted,
             actual=self._counted.at(now) + sum(counted),
             left=sum(lefts),
-            squares=sum([left * left for left, holds in silent if holds]),
+            squares=sum([left * left for left, billed in silent if billed]),
         )
+
+
+def _is_billed(facts: JobFacts) -> bool:
+    """Whether the job holds GPUs whose bill ends with it."""
+    return facts.since is not None and not facts.prepaid
 
 
 def _line(facts: JobFacts) -> tuple[float, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from charterer.domain.ids import ClassId, JobId, NodeName, RentalId
+from charterer.domain.ids import ClassId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.money import Price
 from charterer.domain.option import Option
@@ -35,6 +35,7 @@ class JobFacts:
     Those of its allocation cost ``price`` dollars a second, or ``micros`` micro-dollars an hour, from ``since`` on.
     ``meters``: these micro-dollars and instants of every run that is not on record. ``predicted``: dollars of the whole
     job, as of its first start; 0 before that. ``reported``: dollars that it will still cost by its own progress.
+    ``prepaid``: whether the nodes of its allocation are paid for whether it uses them or not.
     """
 
     job: Job
@@ -58,6 +59,7 @@ class JobFacts:
     predicted: float
     reported: float | None
     trials: tuple[tuple[Option, Instant, Instant | None], ...]
+    prepaid: bool = False
 
     def spent(self, now: Instant) -> float:
         """Dollars that the GPUs it held have cost, by its own record."""
@@ -66,8 +68,16 @@ class JobFacts:
         )
 
 
-def job_facts(job: Job, classes: frozenset[ClassId], trying: frozenset[JobId] = frozenset()) -> JobFacts:
-    """The facts of a job; ``classes``: those that have a profile; ``trying``: see ``trying_jobs``."""
+def job_facts(
+    job: Job,
+    classes: frozenset[ClassId],
+    trying: frozenset[JobId] = frozenset(),
+    committed: frozenset[PoolId] = frozenset(),
+) -> JobFacts:
+    """The facts of a job; ``classes``: those that have a profile; ``trying``: see ``trying_jobs``.
+
+    ``committed``: pools whose nodes are paid for whether they are used or not.
+    """
     allocation = job.allocation
     return JobFacts(
         job=job,
@@ -104,6 +114,7 @@ def job_facts(job: Job, classes: frozenset[ClassId], trying: frozenset[JobId] = 
         predicted=0.0 if job.predicted is None else job.predicted.dollars,
         reported=_reported(job),
         trials=_trials(job),
+        prepaid=allocation is not None and allocation.option.pool in committed,
     )
 
 

@@ -34,19 +34,20 @@ def max_cost_left(job: Job, snapshot: Snapshot) -> float | None:
 
 def stop_cost(job: Job, option: Option) -> float:
     """Dollars that its GPUs cost at most from a decision to stop it until they are left."""
-    return option.price.dollars_per_second * (job.grace_seconds + MARGIN_SECONDS + LOOK_AHEAD_SECONDS)
+    return option.paid_price.dollars_per_second * (job.grace_seconds + MARGIN_SECONDS + LOOK_AHEAD_SECONDS)
 
 
 def within_max_cost(job: Job, option: Option, dollars: float, left: float | None) -> bool:
-    """Whether an option that costs ``dollars`` to the end stays within what is left."""
+    """Whether an option that costs ``dollars`` to the end, at the price that is paid, stays within what is left."""
     return left is None or dollars + stop_cost(job, option) <= left
 
 
 def needs(job: Job, projection: Projection) -> float:
     """Dollars that must be left for an option to be entered, an orderly stop included."""
-    dollars = projection.dollars
+    dollars = projection.paid_dollars
     if job.remaining is None:
-        dollars = projection.option.entry_cost.dollars + projection.option.price.dollars_per_second * USEFUL_SECONDS
+        entered = projection.option.as_paid
+        dollars = entered.entry_cost.dollars + entered.price.dollars_per_second * USEFUL_SECONDS
     return dollars + stop_cost(job, projection.option)
 
 

@@ -74,6 +74,11 @@ class PoolAllocator:
                 self._nodes.ready.take(rental, max(gpus - taken.get(rental, 0), 0))
         return claim
 
+    def add(self) -> None:
+        """Rent a node that no job has asked for."""
+        for name in self._rent(1, 0):
+            self._nodes.booting.put(name, self._size)
+
     def look(
         self, option: Option, own: HeldGpus, choice: NodeChoice | None = None
     ) -> tuple[list[RentalId], list[RentalId], int]:

@@ -112,6 +112,10 @@ class PoolQuota:
             return ReasonCode.OPERATOR_LIMIT
         return code
 
+    def lacking(self, pool: Pool) -> int:
+        """How many nodes fewer than the most it may have the pool has."""
+        return max(pool.max_nodes - self._live.get(pool.id, 0), 0)
+
     def pool_room(self, nodes: FreeNodes, pool: Pool, gpus: int) -> PoolRoom:
         """The ``nodes`` there are, and those that the pool may still give, as many as ``gpus`` need.
 
@@ -125,10 +129,10 @@ class PoolQuota:
         return PoolRoom(size, {name: max(free, 0) for name, free in there} | new)
 
     def _left(self, pool: Pool) -> int:
-        live, surveyed = self._live.get(pool.id, 0), pool.id in self._snapshot.surveys
+        surveyed = pool.id in self._snapshot.surveys
         if self._snapshot.stop is not None or self._snapshot.unread_rental(pool.id) is not None:
             return 0
-        return max(pool.max_nodes - live, 0) if refusal(pool, surveyed, 0, 0, self._snapshot.now) is None else 0
+        return self.lacking(pool) if refusal(pool, surveyed, 0, 0, self._snapshot.now) is None else 0
 
     def wait(self, pool: PoolId) -> LaunchWait | None:
         """The wait for a node of the pool that is asked for now; None where it is given at once.

@@ -9,6 +9,9 @@ cheaper, leaves γ where it is, so that jobs do not become slower in the other p
 dearer than one as fast counts for four times that price at most, as on-demand nodes beside spot nodes do: a pool of an
 absurd price does not make every job's time absurdly dear.
 
+Nodes that are paid for whether they are used or not count with what they are paid with: the time of a job is worth as
+much beside them.
+
 For the same reason the load that an amount of money was made for is measured with these prices (``usual_dollars``).
 """
 
@@ -47,7 +50,9 @@ def _counted_prices(options: Iterable[Option], preferred: int) -> Mapping[PoolId
         other = asked.get(option.pool)
         if other is None or abs(option.gpus - preferred) < abs(other.gpus - preferred):
             asked[option.pool] = option
-    gpus = {pool: (each.price.dollars_per_second / each.gpus, each.speed / each.gpus) for pool, each in asked.items()}
+    gpus = {
+        pool: (each.paid_price.dollars_per_second / each.gpus, each.speed / each.gpus) for pool, each in asked.items()
+    }
     return {
         pool: min(price, _DEARER * min(other for other, fast in gpus.values() if fast >= speed))
         for pool, (price, speed) in gpus.items()

@@ -18,9 +18,10 @@ from charterer.policy.options.menu_key import MenuKey
 
 
 class PoolOffer(NamedTuple):
-    """A pool's offer. ``price``: of a node; None where it has no quote. ``gpus_per_node``: 0 where it has no
-    offering; ``resource``: how its nodes name their GPUs or slices. ``start_seconds``: from asking for a node to its
-    readiness. ``hazard``: at which rate nodes are taken back, None where none is.
+    """A pool's offer. ``price``: of a node, as it is decided by; None where it has no quote. ``gpus_per_node``: 0 where
+    it has no offering; ``resource``: how its nodes name their GPUs or slices. ``start_seconds``: from asking for a node
+    to its readiness. ``hazard``: at which rate nodes are taken back, None where none is. ``paid``: what a node is paid
+    with where that is not ``price``, because it is paid for whether it is used or not.
     """
 
     pool: PoolId
@@ -33,6 +34,7 @@ class PoolOffer(NamedTuple):
     closed: bool
     resource: str = GPU
     hazard: NodeHazard | None = None
+    paid: Price | None = None
 
 
 def pool_offer(pool: Pool) -> PoolOffer:
@@ -41,13 +43,14 @@ def pool_offer(pool: Pool) -> PoolOffer:
         pool=pool.id,
         gpu_type="" if pool.offering is None else pool.offering.gpu_type,
         gpus_per_node=pool.gpus_per_node,
-        price=None if pool.quote is None else pool.quote.price,
+        price=pool.marginal,
         max_nodes=pool.max_nodes,
         capacity_type=pool.capacity_type,
         start_seconds=pool.likely_start_seconds,
         closed=bool(pool.closed_because),
         resource=GPU if pool.offering is None else pool.offering.resource,
         hazard=node_hazard(pool.hazard),
+        paid=None if pool.committed is None or pool.quote is None else pool.quote.price,
     )
 
 

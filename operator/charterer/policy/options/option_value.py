@@ -67,6 +67,12 @@ class Projection:
         dollars = option.price.dollars_per_second * seconds
         return cls(option, seconds, dollars, worth * seconds + dollars)
 
+    @property
+    def paid_dollars(self) -> float:
+        """The dollars at the price that is paid, as the job's cost is counted; as if it stayed on the option."""
+        more = self.option.paid_price.dollars_per_second - self.option.price.dollars_per_second
+        return self.dollars + more * self.seconds
+
 
 @dataclass(frozen=True, slots=True)
 class Move:

@@ -192,4 +192,5 @@ def _option(
         slice=slice_profile(offer.gpu_type),
         interruptions=lost,
         variant=curves.variant,
+        paid=None if offer.paid is None else offer.paid.for_gpus(gpus, offer.gpus_per_node),
     )

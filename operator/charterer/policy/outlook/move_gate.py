@@ -128,7 +128,7 @@ class MoveGate:
 
     def _above_max_cost(self, job: Job, to: Projection) -> Hold | None:
         left = max_cost_left(job, self._snapshot)
-        if job.max_cost is None or within_max_cost(job, to.option, to.dollars, left):
+        if job.max_cost is None or within_max_cost(job, to.option, to.paid_dollars, left):
             return None
         return Hold(MoveLimit.MAX_COST, of.AboveMaxCost(job.max_cost))
 

@@ -14,7 +14,7 @@ from charterer.domain.job import Job
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
-from charterer.domain.reasons.facts_of_nodes import AnyDemand, GangGone, JobDemand
+from charterer.domain.reasons.facts_of_nodes import GangGone, JobDemand, PaidForAnyway
 from charterer.domain.reasons.facts_of_waits import OperatorFact
 from charterer.domain.rental import Gang, has_machine
 from charterer.policy.budgets.inputs import PlanInputs
@@ -120,6 +120,16 @@ class Placer:
         return self._allocator(option.pool).claim(
             option, {}, lambda rentals: self.hosts(dict.fromkeys(rentals, job.grace_seconds))
         )
+
+    def rent_committed(self, pool: PoolId) -> ReasonCode | None:
+        """Rent all nodes of a committed pool that are not there yet; why no more are rented, None where all are."""
+        allocator, self._client = self._allocator(pool), None
+        for _ in range(self._quota.lacking(self._snapshot.pools[pool])):
+            refused = allocator.refusal(1)
+            if refused is not None:
+                return refused
+            allocator.add()
+        return None
 
     def hosts(self, graces: Mapping[RentalId, int]) -> bool:
         """Whether all limits allow jobs that take so many seconds to end on these ready nodes; then they count."""
@@ -288,10 +298,10 @@ class Placer:
     def _rent(self, pool: PoolId, reserved: Money, worst: Price, start_seconds: float, gang: Gang | None) -> RentalId:
         rental = self._quota.take(pool)
         self.purse.hold(rental, worst, reserved)
-        facts: AnyDemand | JobDemand = AnyDemand(reserved)
+        why = Reason(ReasonCode.COMMITTED, start_seconds, reserved, PaidForAnyway(reserved))
         if self._client is not None:
             job, option = self._client.job, self._client.option
             facts = JobDemand(f"{job.namespace}/{job.name}", option, reserved)
-        why = Reason(ReasonCode.DEMAND, start_seconds, reserved, facts)
+            why = Reason(ReasonCode.DEMAND, start_seconds, reserved, facts)
         self.rented.append(Rent(rental, pool, self._budget.id, reserved, worst, why, gang))
         return rental

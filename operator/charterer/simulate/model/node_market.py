@@ -9,6 +9,7 @@ from charterer.clouds.fake import FakeGroup
 from charterer.domain.billing import cost
 from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
 from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.nodes.commitment import Commitment
 from charterer.domain.nodes.partition import SharingMechanism
 from charterer.domain.nodes.waits import NodeStart
 from charterer.domain.order import Refusal, RefusalKind, Scope, cool_down, with_cool_down
@@ -38,7 +39,7 @@ class PoolModel:
     for more gives nothing, and the pool cools down. ``later_stock`` and ``later_quota``: (second, nodes from then on).
     Where the stock of a spot pool falls below what is rented, the cloud takes back the nodes rented last.
     ``learns_waits``: the GPUPool's ``learnWaits``. ``sharing``: how two jobs may use one of its GPUs; None: they may
-    not.
+    not. ``committed``: who pays ``hourly`` for all of its nodes, used or not, for longer than the simulation.
     """
 
     name: str
@@ -60,6 +61,7 @@ class PoolModel:
     later_quota: tuple[tuple[float, int | None], ...] = ()
     learns_waits: bool = True
     sharing: SharingMechanism | None = None
+    committed: Commitment | None = None
 
     @property
     def may_be_late(self) -> bool:
@@ -90,11 +92,12 @@ class PoolModel:
             capacity_type=self.capacity_type,
             start_seconds=self.start_seconds,
             cooldown_seconds=self.cooldown_seconds,
-            price_override=None,
+            price_override=None if self.committed is None else self.hourly,
             offering=Offering(self.gpu_type, self.gpus_per_node, self.name, "simulated"),
             quote=self.quote(self.hourly, now),
             deleting=False,
             learns_waits=self.learns_waits,
+            committed=self.committed,
         )
 
     def quote(self, hourly: Price, now: Instant) -> Quote:

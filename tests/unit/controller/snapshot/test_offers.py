@@ -10,8 +10,10 @@ from charterer.api import decode
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.observe import observe
-from charterer.domain.ids import PoolId
+from charterer.controller.snapshot.offers import at_terms_of
+from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.money import Price
+from charterer.domain.nodes.commitment import Commitment
 from charterer.domain.nodes.partition import Partition
 from charterer.domain.pool import CapacityType, Offering, Pool, Quote
 from charterer.domain.time import after, format_minute
@@ -153,11 +155,11 @@ def test_a_discount_that_a_person_writes_is_no_move_of_the_clouds_price() -> Non
 
 def test_a_discount_counts_until_its_end_and_a_node_may_live_on_at_the_list_price() -> None:
     plan = replace(RECORDED, price_adjustment=-1_000, price_adjusted_until=after(NOW, 60.0))
-    held = quoted("19.80", plan.at_terms_of(NOW))
+    held = quoted("19.80", at_terms_of(plan, NOW))
     assert held.quote is not None
     assert (held.quote.price, held.quote.worst) == (Price.parse("17.82"), QUOTE.worst)
     assert held.quote.source.endswith(f", -10% until {format_minute(after(NOW, 60.0))}")
-    over = quoted("19.80", replace(plan, quote=held.quote).at_terms_of(after(NOW, 60.0)))
+    over = quoted("19.80", at_terms_of(replace(plan, quote=held.quote), after(NOW, 60.0)))
     assert (counted(over), over.price_held) == (Price.parse("19.80"), None)
 
 
@@ -202,3 +204,33 @@ def test_what_a_person_writes_as_a_confirmed_price_is_read_leniently() -> None:
 
     assert confirmed("80.00") == confirmed(" $80 ") == Price.parse("80")
     assert confirmed("eighty") is None
+
+
+COMMITTED = replace(
+    RECORDED, price_override=Price.parse("12"), committed=Commitment(after(NOW, 60.0), BudgetId("research"))
+)
+"""Nodes that are paid for at $12 until in a minute."""
+
+
+def test_committed_nodes_cost_what_the_user_says_until_the_end_and_a_node_may_live_on_at_the_list_price() -> None:
+    held = quoted("19.80", at_terms_of(COMMITTED, NOW))
+    assert held.quote is not None
+    assert (held.quote.price, held.quote.worst) == (Price.parse("12"), QUOTE.worst)
+    assert held.quote.source == f"spec.price.hourly until {format_minute(after(NOW, 60.0))}"
+    over = quoted("19.80", at_terms_of(replace(COMMITTED, quote=held.quote), after(NOW, 60.0)))
+    assert (counted(over), over.price_held, over.committed) == (Price.parse("19.80"), None, None)
+
+
+def test_what_one_more_hour_of_a_committed_node_adds_to_the_bill_is_next_to_nothing_until_its_end() -> None:
+    """A micro-dollar for each of its four GPUs: less would be rounded to nothing for one of them."""
+    held = quoted("19.80", at_terms_of(COMMITTED, NOW))
+    assert held.marginal == Price(4)
+    over = quoted("19.80", at_terms_of(replace(COMMITTED, quote=held.quote), after(NOW, 60.0)))
+    assert over.marginal == Price.parse("19.80")
+
+
+def test_where_the_cloud_lists_no_price_the_users_own_stays_after_the_commitment() -> None:
+    """Adapters give spec.price.hourly as the list price then."""
+    held = quoted("12", at_terms_of(COMMITTED, NOW), worst="12")
+    over = quoted("12", at_terms_of(replace(COMMITTED, quote=held.quote), after(NOW, 60.0)), worst="12")
+    assert (counted(over), over.price_held, over.committed) == (Price.parse("12"), None, None)

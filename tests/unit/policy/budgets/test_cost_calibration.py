@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.domain.budget import ClassHistory
-from charterer.domain.ids import ClassId, JobId
+from charterer.domain.budget import Cause, ClassHistory, Costs
+from charterer.domain.ids import ClassId, JobId, PoolId
 from charterer.domain.money import Money, Price
 from charterer.domain.profile import Amdahl
 from charterer.domain.reports.progress import Progress
@@ -135,6 +135,33 @@ def test_nodes_that_no_job_held_make_every_dollar_dearer() -> None:
     assert found.overhead == pytest.approx((96 + 240) / (32 + 240))
     assert found.factor(SFT) == pytest.approx(found.of(SFT).value * found.overhead)
     assert (found.rate * 3600, found.left) == pytest.approx((16.0, 48.0))
+
+
+def test_idle_hours_of_committed_nodes_are_no_overhead_of_the_jobs_elsewhere() -> None:
+    """A month of two committed nodes, of which a third was idle, beside jobs that held 80 of 100 dollars."""
+    world = running()
+    budget = next(iter(world.budgets.values()))
+    known = plan_inputs(world.snapshot(), Memo())
+    reserved, plain = PoolId("reserved"), PoolId("a100")
+    spent_on = {
+        (reserved, Cause.JOB): Money.parse("14000"),
+        (reserved, Cause.IDLE): Money.parse("7000"),
+        (plain, Cause.JOB): Money.parse("768"),
+        (plain, Cause.IDLE): Money.parse("200"),
+    }
+    assert budget.balance is not None
+    balance = replace(budget.balance, jobs_cost=Money.parse("14768"), costs=Costs(by_pool=spent_on))
+    paid = Money.parse("22000")
+    found = calibrate(
+        replace(budget, balance=balance),
+        known.groups[budget.id].values(),
+        known.rentals.by_pool.values(),
+        paid,
+        Price.parse("80"),
+        world.now,
+        frozenset([reserved]),
+    )
+    assert found.overhead == pytest.approx((1000 + 240) / (800 + 240))
 
 
 def test_a_class_that_cost_twice_as_much_is_given_less() -> None:

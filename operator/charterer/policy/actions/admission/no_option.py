@@ -16,15 +16,24 @@ from charterer.policy.jobs.predicates import reason
 from charterer.policy.options.pool_selection import left_out
 
 _TOLD = 3
-"""Pools whose trouble is told: a cloud's words may be long."""
+"""Pools whose trouble is told, or who else pays: a cloud's words may be long."""
 
 
 def no_option(plan: BudgetPlan, job: Job) -> Reason:
     """The reason of a job that no pool of its budget fits: ``NotAskedYet`` while a pool's cloud may still offer it."""
     snapshot, budget = plan.snapshot, plan.solution.budget
     pools, others = snapshot.pools_of(budget), left_out(budget, snapshot.pools)
-    if others is not None and not pools:
-        return reason(ReasonCode.NO_OPTION, others)
+    paid = tuple(
+        [
+            (name, pool.committed.budget)
+            for name, pool in snapshot.pools.items()
+            if pool.committed is not None and name not in pools and budget.pool_selector.matches(pool.labels)
+        ]
+    )
+    paid_by_others = of.PaidByOthers(paid[:_TOLD]) if paid else None
+    told = paid_by_others or others
+    if told is not None and not pools:
+        return reason(ReasonCode.NO_OPTION, told)
     unknown = {name: pool for name, pool in pools.items() if not (_is_known(pool) or pool.closed_because)}
     asked = [name for name, pool in unknown.items() if name not in snapshot.surveys and not pool.trouble]
     if asked:
@@ -32,7 +41,7 @@ def no_option(plan: BudgetPlan, job: Job) -> Reason:
     why = reason(ReasonCode.NO_OPTION, _why(job, pools))
     for name, pool in sorted(unknown.items())[:_TOLD]:
         why = why.with_note(of.PoolTrouble(name, pool.trouble))
-    return why.with_note(others)
+    return why.with_note(others).with_note(paid_by_others)
 
 
 def _is_known(pool: Pool) -> bool:
