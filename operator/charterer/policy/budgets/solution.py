@@ -230,13 +230,8 @@ class BudgetSolution:
         """
         seconds = max(seconds_between(self.now, self.period_end), 0.0)
         end = min(Money.of(self.pacing.opening + dollars), self.spent + Money.of(most * seconds))
-        limit = self._hard_limit
-        return end if limit is None else min(end, max(limit, self.spent))
-
-    @property
-    def _hard_limit(self) -> Money | None:
-        """The lowest hard limit of the budget and those above it."""
-        return min([limit for each in self._with_parents if (limit := each.hard_limit) is not None], default=None)
+        limits = [limit for each in self._with_parents if (limit := each.hard_limit) is not None]
+        return min(end, max(min(limits), self.spent)) if limits else end
 
     @property
     def _hourly_limit(self) -> Price | None:
