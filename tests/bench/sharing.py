@@ -217,7 +217,7 @@ def _knowledge(
     if learned:
         noise = random.Random(1)
         reporting = ReportModel(lambda: noise.gauss(0.0, 1.0))
-        return LearnedKnowledge(classes, {V100: 1, PLACE: 1}, RESTART_SECONDS, world.budget.id, reporting)
+        return LearnedKnowledge(classes, {V100: 1, PLACE: 2}, RESTART_SECONDS, world.budget.id, reporting)
     kept = _kept_beside_chosen(kinds, rate)
     seen = {class_id: _as_seen(each, kept[each.name]) for class_id, each in classes.items()}
     profiles = exact_profiles(seen, RESTART_SECONDS)
