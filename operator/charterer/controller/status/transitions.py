@@ -34,6 +34,7 @@ _WAITING: Final[Mapping[str, bool]] = {
     ReasonCode.POOL_FULL: False,
     ReasonCode.POOL_COOLING: False,
     ReasonCode.RENTAL_UNREADABLE: True,
+    ReasonCode.PARENT_UNKNOWN: True,
     ReasonCode.BACK_OFF: False,
     ReasonCode.HOURLY_LIMIT: False,
     ReasonCode.HARD_LIMIT: True,
