@@ -24,7 +24,7 @@ VALUES_PAGE := $(BIN)/python -m tests.chart.values_page
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
-.PHONY: help .venv testbed nodes training training-torch generated prometheus karpenter lint test test-unit test-torch e2e bench demo \
+.PHONY: help .venv testbed nodes training training-torch focus generated prometheus karpenter lint test test-unit test-torch e2e bench demo \
 	kind-demo image sbom test-image requirements clean
 
 help: ## Tell the targets
@@ -73,10 +73,13 @@ karpenter: $(READY) ## Build Karpenter for the tests that rent through it (once 
 training: $(READY) ## Install JAX and Jupyter for the tests that train in containers or run notebooks (once per machine, a minute)
 	@$(BIN)/python -m tests.testbed.frameworks jax jupyter
 
+focus: $(READY) ## Install the validator of FOCUS, for the test of `charterer costs --focus` (once per machine, a minute)
+	@$(BIN)/python -m tests.testbed.focus_validator
+
 training-torch: $(READY) ## Install torch, and what trains by it, for tests (once per machine, 2 GB)
 	@$(BIN)/python -m tests.testbed.frameworks torch torch-trainers
 
-test: lint testbed nodes prometheus karpenter training ## Everything CI does: lint and all tests (PYTEST_ARGS="-k spot", WORKERS=2)
+test: lint testbed nodes prometheus karpenter training focus ## Everything CI does: lint and all tests (PYTEST_ARGS="-k spot", WORKERS=2)
 	@$(BIN)/python -m tests.testbed.operator_image --if-possible
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/bench \
 		--ignore=tests/torch_training --ignore=tests/e2e/test_torch.py $(PYTEST_ARGS)
@@ -126,6 +129,7 @@ requirements: $(READY) ## Write requirements/*.txt again from pyproject.toml (UP
 	$(COMPILE) --group sbom --output-file requirements/sbom.txt
 	$(COMPILE) --group jax --output-file requirements/jax.txt
 	$(COMPILE) --group jupyter --constraint requirements/jax.txt --output-file requirements/jupyter.txt
+	$(subst 3.11,3.12,$(COMPILE)) --group focus --output-file requirements/focus.txt
 	$(COMPILE) --group torch --output-file requirements/torch.txt
 	$(COMPILE) --group torch-trainers --constraint requirements/torch.txt --output-file requirements/torch-trainers.txt
 

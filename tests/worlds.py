@@ -39,6 +39,7 @@ from charterer.domain.pool import (
 from charterer.domain.reasons.facts_of_nodes import AnyDemand
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
+from charterer.domain.spending.amount_shares import with_shares
 from charterer.domain.time import Instant, after
 from tests import factory
 from tests.factory.declared import MID_MONTH, NAMESPACE, Declared
@@ -243,7 +244,7 @@ class World(Declared):
         """Everything as it is now, every cloud asked just now."""
         return Snapshot(
             now=self.now,
-            budgets=dict(self.budgets),
+            budgets=with_shares(dict(self.budgets)),
             pools=dict(self.pools),
             surveys={pool: self._survey(pool) for pool in self.pools if pool not in self.unsurveyed},
             profiles=dict(self.profiles),

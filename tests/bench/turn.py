@@ -50,7 +50,7 @@ from charterer.domain.time import after
 from charterer.gpu_types import slice_type
 from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps
-from charterer.lifecycle.uses import uses_now
+from charterer.lifecycle.spending.uses import uses_now
 from charterer.lifecycle.view import LifecycleView
 from charterer.policy.planner import SolvedPlan, plan, solved_plan
 from tests.stored import as_stored

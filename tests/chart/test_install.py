@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import yaml
 from charterer.cluster import kinds
 from charterer.cluster.paths import SELF_SUBJECT_ACCESS_REVIEWS
 from charterer.workloads import ALL_KINDS
+from tests.chart.people import batch_job, person, pod, training_job
 from tests.chart.support import CHART, CRDS, EVERYTHING, render
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
@@ -183,45 +184,6 @@ def test_a_namespace_that_enforces_the_restricted_standard_admits_every_pod(own_
         pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = True
         with pytest.raises(ControlPlaneError, match="violates PodSecurity"):
             own_plane.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pod))
-
-
-def person(plane: ControlPlane, name: str, *roles: str) -> Path:
-    """A kubeconfig of a ServiceAccount that has these ClusterRoles in the namespace of the same name."""
-    for words in (("create", "namespace", name), ("create", "serviceaccount", name, "-n", name)):
-        plane.kubectl(*words)
-    for role in roles:
-        binding = (
-            "create",
-            "rolebinding",
-            f"{name}-{role}",
-            f"--clusterrole={role}",
-            f"--serviceaccount={name}:{name}",
-        )
-        plane.kubectl(*binding, "-n", name)
-    return plane.service_account_kubeconfig(name, name)
-
-
-def pod(name: str, namespace: str, metadata: Mapping[str, Any] | None = None, **spec: Any) -> str:
-    made = {"name": name, "namespace": namespace, **(metadata or {})}
-    containers = {"containers": [{"name": "t", "image": "train:1"}]}
-    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": containers | spec})
-
-
-def batch_job(name: str, namespace: str, metadata: Mapping[str, Any], **spec: Any) -> str:
-    """A Job with these metadata and these fields of its pods."""
-    template = json.loads(pod(name, namespace, metadata, **spec))
-    whole = {"restartPolicy": "Never", **template["spec"]}
-    body = {"template": {"metadata": dict(metadata), "spec": whole}}
-    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": template["metadata"], "spec": body}
-    return json.dumps(job)
-
-
-def training_job(namespace: str, image: str = "train:1", words: str = "") -> str:
-    container = {"name": "t", "image": image, **({"args": [words]} if words else {})}
-    spec = {"gpus": {"min": 1, "max": 8}, "template": {"spec": {"containers": [container]}}}
-    metadata = {"name": "train", "namespace": namespace}
-    job = {"apiVersion": "charterer.dev/v1alpha1", "kind": "TrainingJob", "metadata": metadata, "spec": spec}
-    return json.dumps(job)
 
 
 def test_who_may_write_training_jobs_but_not_create_pods_writes_no_template(installed: ControlPlane) -> None:

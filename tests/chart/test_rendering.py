@@ -324,38 +324,6 @@ def test_another_configuration_restarts_the_fake_cloud() -> None:
     assert checksum(enabled + "}") != checksum(enabled + ", config: {seed: 7}}")
 
 
-def test_costs_are_recorded_in_a_bucket_without_a_volume_and_nowhere_by_default(default: list[Object]) -> None:
-    objects = render("costRecord: {place: s3://finance/charterer}")
-    spec = only(objects, "Deployment", "charterer")["spec"]
-    assert "--cost-record=s3://finance/charterer" in spec["template"]["spec"]["containers"][0]["args"]
-    assert spec["strategy"]["type"] == "RollingUpdate"
-    for some in (objects, default):
-        assert not [o for o in some if o["metadata"]["name"] in ("charterer-costs", "charterer-created-by")]
-    assert "cost-record" not in str(only(default, "Deployment", "charterer"))
-
-
-def test_a_volume_of_one_pod_is_left_before_the_next_pod_takes_it() -> None:
-    spec = only(render("costRecord: {volume: {enabled: true}}"), "Deployment", "charterer")["spec"]
-    assert spec["strategy"] == {"type": "Recreate"}
-
-
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ("{replicas: 2, costRecord: {volume: {enabled: true}}}", "set accessMode to ReadWriteMany"),
-        ("costRecord: {place: gs://finance, volume: {enabled: true}}", "leave one of them out"),
-    ],
-)
-def test_a_place_that_cannot_be_is_refused(values: str, said: str) -> None:
-    with pytest.raises(HelmRefused, match=said):
-        render(values)
-
-
-def test_without_the_api_for_it_users_are_refused() -> None:
-    with pytest.raises(HelmRefused, match="serves no MutatingAdmissionPolicy"):
-        helm("template", "charterer", str(CHART), "--kube-version", "1.34.0", values="costRecord: {users: true}")
-
-
 @pytest.mark.parametrize("level", ["debug", "WARNING"])
 def test_the_log_level_is_written_as_for_the_program(level: str) -> None:
     spec = only(render(f"logLevel: {level}"), "Deployment", "charterer")["spec"]["template"]["spec"]

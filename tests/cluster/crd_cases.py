@@ -108,6 +108,7 @@ def dollars(limit: str) -> str:
     return f'write dollars from 0 to less than {limit} as digits in quotes, such as "60000" or "12.80"'
 
 
+_OWN_PARENT = "spec.parent must name another GPUBudget: none is its own parent"
 _ONE_CLOUD = f"a pool needs exactly one cloud: set exactly one of {', '.join(CLOUD_FIELDS)}"
 
 CASES: tuple[Case, ...] = (
@@ -163,6 +164,7 @@ CASES: tuple[Case, ...] = (
         make("GPUBudget", amount="100000000.000001", hardLimit="100000000.000001"),
         make("GPUBudget", amount="100000000.000002", hardLimit="100000000.000001"),
     ),
+    Case("GPUBudget", _OWN_PARENT, make("GPUBudget", "team", parent="company"), make("GPUBudget", "x", parent="x")),
     Case(
         "GPUBudget",
         "timeZone must be a name of the IANA time zone database, such as Europe/Berlin",
@@ -344,7 +346,6 @@ REFUSED: dict[str, Json] = {
     "a negative amount": make("GPUBudget", amount="-1"),
     "an amount that is no number": make("GPUBudget", amount="lots"),
     "an amount below a micro-dollar": make("GPUBudget", amount="0.0000001"),
-    "a budget that says nothing of namespaces": {**make("GPUBudget"), "spec": {"amount": "1"}},
     "a time zone that the database has not": make("GPUBudget", timeZone="Europe/Atlantis"),
     "an offset in place of a time zone": make("GPUBudget", timeZone="+01:00"),
     "a weight of zero": make("GPUBudget", weights=[{"priorityClassName": "high", "weight": 0}]),
@@ -387,6 +388,7 @@ REFUSED: dict[str, Json] = {
 
 LEFT_TO_THE_OPERATOR: dict[str, Json] = {
     "a zero budget": make("GPUBudget", amount="0"),
+    "a budget that pays for nothing itself": {**make("GPUBudget", parent="x"), "spec": {"amount": "1", "parent": "y"}},
     "a paused pool": make("GPUPool", maxNodes=0),
     "a mistyped field in a pod template": make(
         "TrainingJob", template={"spec": {**POD_SPEC, "containres": [], "priority": "much"}}

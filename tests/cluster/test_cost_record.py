@@ -15,7 +15,8 @@ from tests.testbed.bed import Bed
 
 
 def _budget(bed: Bed) -> RawObject:
-    return (bed.mirror.one(GPU_BUDGETS, "team") or {}).get("status", {})
+    status: RawObject = (bed.mirror.one(GPU_BUDGETS, "team") or {}).get("status", {})
+    return status
 
 
 def _recorded(bed: Bed) -> RawObject:

@@ -8,10 +8,11 @@ from typing import Any
 
 from charterer.domain.budget import Cause
 from charterer.domain.money import Money
-from charterer.domain.spending.cost_row import CostRow, Machine, Payer
+from charterer.domain.spending.cost_row import BilledMachine, CostRow, Payer
 from charterer.domain.time import parse_instant
 
-MACHINE = Machine(
+TEAM = {"team": "perception"}
+MACHINE = BilledMachine(
     "aws", "123456789012", "us-east-1", "us-east-1a", "i-0abc", "p4d.24xlarge", "NVIDIA-A100-SXM4-40GB", 8, "OnDemand"
 )
 
@@ -19,7 +20,7 @@ MACHINE = Machine(
 def payer(job: str = "vision/vit", labels: Mapping[str, str] | None = None, **fields: Any) -> Payer:
     """A job's run 1; ``job``: namespace/name."""
     namespace, _, name = job.partition("/")
-    plain = Payer(namespace, name, f"uid-{name}", 1, f"{namespace}/large", "ada", labels or {"team": "perception"})
+    plain = Payer(namespace, name, f"uid-{name}", 1, f"{namespace}/large", "ada", TEAM if labels is None else labels)
     return replace(plain, **fields)
 
 

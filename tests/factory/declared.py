@@ -49,6 +49,7 @@ class Declared:
         mode: Mode = Mode.ENFORCE,
         time_zone: str = "UTC",
         pools: Selector = EVERYTHING,
+        parent: str | None = None,
     ) -> Budget:
         """A budget made just now whose period is open and of which ``spent`` is settled; ``pools`` that it may rent."""
         start = period_bounds(time_zone, self.now)[0]
@@ -65,6 +66,7 @@ class Declared:
             balance=factory.balance(period_start=start, settled=Money.parse(spent), lifetime=Money.parse(spent)),
             guarded=False,
             pool_selector=pools,
+            parent=None if parent is None else BudgetId(parent),
         )
         self.budgets[made.id] = made
         return made

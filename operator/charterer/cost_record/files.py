@@ -11,17 +11,18 @@ import asyncio
 import re
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final
 from zoneinfo import ZoneInfo
 
 from charterer.cost_record.bucket import Bucket
 from charterer.cost_record.folder import Folder
-from charterer.cost_record.json_lines import PartKey, UnreadableLine, decoded, encoded, parsed, part_of
+from charterer.cost_record.json_lines import PartKey, UnreadableLine, decoded, encoded, part_of
 from charterer.cost_record.places import RecordPlace, RecordUnavailable
+from charterer.domain.period import period_bounds
 from charterer.domain.spending.cost_row import CostRow
 from charterer.domain.time import moment
 
@@ -30,7 +31,9 @@ _BUDGET: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 """Names of GPUBudgets: a volume may have other folders, as lost+found."""
 _SUFFIX: Final = ".jsonl"
 _AT_ONCE: Final = 32
-"""Files that are fetched at a time: a bucket takes tens of milliseconds to answer, whatever is asked."""
+"""Packets of files that are fetched at a time: a bucket takes tens of milliseconds to answer, whatever is asked."""
+_PACKET: Final = 16
+"""Files of a packet, since a thread's answer costs as much as reading some files of a disk."""
 _KEPT_BYTES: Final = 64 * 1024 * 1024
 """Bytes of a month's files that are kept between the two looks at them; what is more is fetched twice."""
 
@@ -40,8 +43,9 @@ class DamagedRecord(RecordUnavailable):
 
 
 def month_of(row: CostRow) -> str:
-    """The month that a row counts in, ``2026-11``: that of its start in the budget's time zone."""
-    return moment(row.start).astimezone(ZoneInfo(row.time_zone)).strftime("%Y-%m")
+    """The month that a row counts in, ``2026-11``: the period of its start, in the budget's time zone."""
+    start = period_bounds(row.time_zone, row.start)[0]
+    return f"{moment(start).astimezone(ZoneInfo(row.time_zone)):%Y-%m}"
 
 
 class CostRecord:
@@ -96,59 +100,65 @@ class CostRecord:
         kept: dict[str, bytes] = {}
         room = _KEPT_BYTES
         for name, content in self._contents(names, kept):
-            for line in self._lines(name, content):
-                if line.version > counts.get(line.part, _NONE)[0]:
-                    counts[line.part] = line.version, name
+            for _, part, version in self._parts(name, content):
+                if version > counts.get(part, _NONE)[0]:
+                    counts[part] = version, name
             if _digest(content) != name.rpartition("/")[2].removesuffix(_SUFFIX):
-                raise self._damaged(
-                    name, content.count(b"\n"), "here or before it, something was changed or is missing"
-                )
+                raise self._changed(name, content)
             if len(content) <= room:
                 kept[name] = content
                 room -= len(content)
         for name, content in self._contents(names, kept):
-            for line in self._lines(name, content):
-                if counts[line.part] == (line.version, name):
+            lines = content.splitlines()
+            for number, part, version in self._parts(name, content):
+                if counts[part] == (version, name):
                     try:
-                        yield decoded(line.fields)
+                        yield decoded(lines[number - 1])
                     except UnreadableLine as error:
-                        raise self._damaged(name, line.number, str(error)) from error
+                        raise self._damaged(name, number, str(error)) from error
 
     def _contents(self, names: Sequence[str], kept: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
-        """The files with their contents, in order; those that are not ``kept`` are fetched some at a time."""
+        """The files with their contents, in order; those that are not ``kept`` are fetched many at a time."""
+        missing = [name for name in names if name not in kept]
+        packets = iter([missing[at : at + _PACKET] for at in range(0, len(missing), _PACKET)])
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            coming: deque[Future[bytes]] = deque()
-            missing = iter([name for name in names if name not in kept])
-            for name in islice(missing, _AT_ONCE):
-                coming.append(pool.submit(self._files.read, name))
+            coming = deque(pool.submit(self._fetched, packet) for packet in islice(packets, _AT_ONCE))
+            here: deque[bytes] = deque()
             for name in names:
                 if name in kept:
                     yield name, kept[name]
                     continue
-                content = coming.popleft().result()
-                coming.extend(pool.submit(self._files.read, following) for following in islice(missing, 1))
-                yield name, content
+                if not here:
+                    here.extend(coming.popleft().result())
+                    coming.extend(pool.submit(self._fetched, packet) for packet in islice(packets, 1))
+                yield name, here.popleft()
 
-    def _lines(self, name: str, content: bytes) -> Iterator[_Line]:
-        for number, text in enumerate(content.splitlines(), 1):
+    def _fetched(self, names: Sequence[str]) -> list[bytes]:
+        return [self._files.read(name) for name in names]
+
+    def _parts(self, name: str, content: bytes) -> Iterator[tuple[int, PartKey, int]]:
+        """The number of each line, its part, and the version of that."""
+        for number, line in enumerate(content.splitlines(), 1):
             try:
-                fields = parsed(text)
-                yield _Line(number, *part_of(fields), fields)
+                yield number, *part_of(line)
             except UnreadableLine as error:
                 raise self._damaged(name, number, str(error)) from error
+
+    def _changed(self, name: str, content: bytes) -> DamagedRecord:
+        """The error for a file that is not what its name says: it names the first line that is none, or the last."""
+        lines = content.splitlines()
+        for number, line in enumerate(lines, 1):
+            try:
+                decoded(line)
+            except UnreadableLine as error:
+                return self._damaged(name, number, str(error))
+        return self._damaged(name, len(lines), "up to it, something was changed or is missing")
 
     def _damaged(self, name: str, line: int, cause: str) -> DamagedRecord:
         return DamagedRecord(
             f"line {line} of {name} in the record of costs at {self._place} is not as it was written: {cause}; "
             "restore the file from a copy, or move it away, and what it has is missing"
         )
-
-
-class _Line(NamedTuple):
-    number: int
-    part: PartKey
-    version: int
-    fields: Mapping[str, Any]
 
 
 _NONE: Final = (-1, "")

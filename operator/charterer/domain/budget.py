@@ -23,13 +23,19 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A label selector; an empty one selects all. Each expression is (key, operator, values)."""
+    """A label selector; an empty one selects all. Each expression is (key, operator, values).
+
+    ``nothing``: no object is selected, whatever the terms are.
+    """
 
     match_labels: tuple[tuple[str, str], ...] = ()
     match_expressions: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    nothing: bool = False
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether an object with these labels is selected: all terms must hold."""
+        if self.nothing:
+            return False
         return all(labels.get(key) == value for key, value in self.match_labels) and all(
             _holds(operator, values, labels.get(key)) for key, operator, values in self.match_expressions
         )
@@ -66,6 +72,8 @@ def _as_text(key: str, operator: str, values: tuple[str, ...]) -> str:
 
 EVERYTHING = Selector()
 """Selects every object."""
+NOTHING = Selector(nothing=True)
+"""Selects no object."""
 
 
 HISTORY_HALF_LIFE_SECONDS = 30 * 86_400.0
@@ -151,8 +159,8 @@ class Cause(StrEnum):
     """The use that a node's time was paid for.
 
     JOB: GPUs that a job held. STARTING: from the launch until the node took pods. IDLE: GPUs of a ready node that no
-    job held. ENDING: from the last job's leaving a released node to the node's end. INCOMPLETE_GANG: nodes that no job
-    held yet, while too few of the gang had come for the job that needs all of them.
+    job held. ENDING: nodes without a job, from the decision to end them to their end. INCOMPLETE_GANG: nodes that no
+    job held yet, while too few of the gang had come for the job that needs all of them.
     """
 
     JOB = "job"
@@ -162,13 +170,26 @@ class Cause(StrEnum):
     INCOMPLETE_GANG = "incomplete_gang"
 
 
+DAYS_KEPT = 62
+"""Days that a balance keeps with their causes: two months, in which somebody looks at a bill."""
+
+
+@dataclass(frozen=True, slots=True)
+class DayCosts:
+    """What was added to ``Costs`` in the day that began at ``start``: by cause, and of jobs by namespace."""
+
+    start: Instant
+    by_cause: Mapping[Cause, Money]
+    by_namespace: Mapping[str, Money]
+
+
 @dataclass(frozen=True, slots=True)
 class Costs:
     """All that a budget's rentals ever cost, by cause and by namespace, as of ``through``; no amount ever falls.
 
     ``by_pool``: dollars by pool and cause. ``by_namespace``: of them, those with the cause JOB, by the job's namespace.
     ``lifetime``: that of the balance then, which tells what was folded since. ``before``: the sums by cause when the
-    present period began.
+    present period began. ``days``: the last days on which something was added, in order.
     """
 
     by_pool: Mapping[tuple[PoolId, Cause], Money] = field(default_factory=dict)
@@ -176,6 +197,7 @@ class Costs:
     through: Instant | None = None
     lifetime: Money = ZERO
     before: Mapping[Cause, Money] = field(default_factory=dict)
+    days: tuple[DayCosts, ...] = ()
 
     @property
     def total(self) -> Money:
@@ -224,6 +246,32 @@ class Balance:
         return job_uid in self.counted or (through is not None and finished <= through)
 
 
+@dataclass(frozen=True, slots=True)
+class AmountShare:
+    """The amount of a budget that has a parent or is one (``domain.spending.amount_shares``).
+
+    ``declared``: its ``spec.amount``. ``in_all``: what it and all below it may aim at together. ``below``: what those
+    directly below it declare. ``siblings``: what it declares together with those that have the same parent, and
+    ``given``: what that parent may give them; ``given`` is None without a parent.
+    """
+
+    declared: Money
+    in_all: Money
+    below: Money
+    siblings: Money
+    given: Money | None
+
+    @property
+    def own(self) -> Money:
+        """What is left for the namespaces that it pays for itself."""
+        return max(self.in_all - self.below, ZERO)
+
+    @property
+    def scaled(self) -> bool:
+        """Whether it has less than it declares."""
+        return self.in_all < self.declared
+
+
 OPENING_SECONDS = 3_600.0
 """The jobs that come up to this age of a budget waited for it: they say nothing of how often jobs come."""
 
@@ -241,7 +289,8 @@ class Budget:
     limits on resizing running jobs. ``rate_ceiling``: dollars that a second of a job of weight 1 may cost at most, None
     for a multiple of what its cheapest option costs. ``unreadable``: what is wrong with the statistics in its status,
     empty if nothing; they are learned anew then. ``currency``: in which its owner writes amounts, None for dollars;
-    all amounts here are dollars.
+    all amounts here are dollars. ``parent``: the budget whose limits hold for this one too. ``share``: where ``amount``
+    comes from, if the budget has a parent or is one.
     """
 
     id: BudgetId
@@ -268,6 +317,18 @@ class Budget:
     unreadable: str = ""
     pool_selector: Selector = EVERYTHING
     currency: Currency | None = None
+    parent: BudgetId | None = None
+    share: AmountShare | None = None
+
+    @property
+    def penniless(self) -> bool:
+        """Whether it has no dollar for the namespaces that it pays for; not if it pays for none itself."""
+        return self.amount <= ZERO and not self.selector.nothing
+
+    @property
+    def declared_amount(self) -> Money:
+        """Its ``spec.amount``."""
+        return self.amount if self.share is None else self.share.declared
 
     def begins_after(self, now: Instant) -> bool:
         """Whether its period has not begun by this clock, so that what is spent now could not be accounted for."""

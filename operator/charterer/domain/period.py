@@ -1,4 +1,4 @@
-"""Budget periods, which are calendar months in the budget's own time zone, and quiet hours."""
+"""Budget periods, which are calendar months in the budget's own time zone, their days, and quiet hours."""
 
 from __future__ import annotations
 
@@ -41,6 +41,23 @@ def period_end(time_zone: str, start: Instant) -> Instant:
     may have changed.
     """
     return period_bounds(time_zone, after(start, 15 * 86_400))[1]
+
+
+def day_bounds(time_zone: str, at: Instant) -> tuple[Instant, Instant]:
+    """The day of ``time_zone`` that holds ``at``: its first instant and that of the day after it.
+
+    Where a clock change hides or repeats midnight, days begin as months do, so that each day lies in one month.
+    """
+    zone = ZoneInfo(time_zone)
+    at = min(max(at, _FIRST), _LAST)
+    day = moment(at).astimezone(zone).toordinal()
+    if at >= _midnight(zone, day + 1):
+        day += 1
+    return _midnight(zone, day), _midnight(zone, day + 1)
+
+
+def _midnight(zone: ZoneInfo, ordinal: int) -> Instant:
+    return instant(datetime.fromordinal(ordinal).replace(tzinfo=zone))
 
 
 class Weekday(StrEnum):

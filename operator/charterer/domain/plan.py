@@ -13,6 +13,7 @@ from charterer.domain.job import Allocation, Job
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.option import Option
 from charterer.domain.reasons.facts import Both, Facts
+from charterer.domain.reasons.facts_of_parents import ParentFact
 from charterer.domain.reasons.sentences import sentence
 from charterer.domain.rental import Gang
 from charterer.domain.time import Instant, after
@@ -63,6 +64,7 @@ class ReasonCode(StrEnum):
     COMMITTED = "Committed"
     BUDGET_DELETED = "BudgetDeleted"
     CLOCK_BEHIND = "ClockBehind"
+    PARENT_UNKNOWN = "ParentUnknown"
     POOL_DELETED = "PoolDeleted"
     INCOMPLETE_GANG = "IncompleteGang"
     INTERRUPTION = "Interruption"
@@ -207,6 +209,21 @@ class ForecastVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class SpendVerdict:
+    """A budget and all below it, as ``BudgetVerdict`` says of one.
+
+    ``spent`` is of one month, as each of them counts it: of the one with more while it has begun for some only.
+    ``forecast``: of its end, with an interval as if they were independent; None while it is not known of one of them.
+    ``hourly``: the sum of the worst prices of their nodes.
+    """
+
+    spent: Money
+    committed: Money
+    hourly: Price
+    forecast: ForecastVerdict | None
+
+
+@dataclass(frozen=True, slots=True)
 class BudgetVerdict:
     """The verdict on a budget.
 
@@ -220,7 +237,8 @@ class BudgetVerdict:
     ``to_come`` what the jobs of ``arrivals`` are expected to cost. ``commitments``: what nodes cost until then that are
     paid for whether they are used or not. ``forecast``: of the spend at the period's end
     (``policy.budgets.spend_forecast``), to which ``spent``, ``in_sight``, ``to_come`` and ``commitments`` add up; None
-    while the arrivals are assumed.
+    while the arrivals are assumed. ``with_descendants``: of it and the budgets below; None without any.
+    ``parent_fault``: why nobody knows what the budgets above it allow, so that it rents nothing new.
     """
 
     rate: Rate | None
@@ -233,6 +251,8 @@ class BudgetVerdict:
     to_come: Money
     arrivals: ArrivalsVerdict
     forecast: ForecastVerdict | None
+    with_descendants: SpendVerdict | None = None
+    parent_fault: ParentFact | None = None
     commitments: Money = ZERO
 
     @property

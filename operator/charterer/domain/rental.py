@@ -14,7 +14,7 @@ from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, 
 from charterer.domain.job import Job
 from charterer.domain.money import Money, Price
 from charterer.domain.pool import CapacityType, Cloud, Instance, PriceSegment
-from charterer.domain.spending.use import Recorded, Use
+from charterer.domain.spending.use import RecordedCost, Use
 from charterer.domain.time import Instant, after
 
 SEGMENTS_KEPT: Final = 2_000
@@ -102,7 +102,7 @@ class Rental:
     gang: Gang | None = None
     uses: tuple[Use, ...] = ()
     uses_since: Instant | None = None
-    recorded: Recorded | None = None
+    recorded: RecordedCost | None = None
 
     @property
     def ordinal(self) -> int:

@@ -111,7 +111,8 @@ class Snapshot:
     ``unread_nodes``: nodes with live pods of runs whose TrainingJobs cannot be read. ``stop``: None unless a person has
     stopped the operator. ``real_amounts``: of budgets whose real amount is compared with another one; how many jobs
     come follows from the real one in both. ``declared_pools``: the pools whose objects are there and can be read, as
-    they were read. ``slow_nodes``: those that held a run up and have not been found well since. ``cost_recording``: the
+    they were read. ``unplanned``: budgets that the plan is made without; their money counts under the limits of their
+    parents. ``slow_nodes``: those that held a run up and have not been found well since. ``cost_recording``: the
     record of costs.
     """
 
@@ -132,6 +133,7 @@ class Snapshot:
     real_amounts: Mapping[BudgetId, Money] = field(default_factory=dict)
     pool_sets: Mapping[PoolSetId, PoolSet] = field(default_factory=dict)
     declared_pools: Mapping[PoolId, Pool] = field(default_factory=dict)
+    unplanned: Mapping[BudgetId, Budget] = field(default_factory=dict)
     slow_nodes: frozenset[RentalId] = frozenset()
     cost_recording: CostRecording = NO_RECORDING
 
@@ -167,6 +169,11 @@ class Snapshot:
         """The pools of which the budget pays for all nodes, used or not."""
         pools = self.pools_of(budget).items()
         return {name: pool for name, pool in pools if pool.committed is not None and not pool.closed_because}
+
+    @property
+    def known_budgets(self) -> Mapping[BudgetId, Budget]:
+        """All budgets, also those that are not planned."""
+        return {**self.budgets, **self.unplanned} if self.unplanned else self.budgets
 
     @property
     def gpu_types(self) -> Mapping[PoolId, str]:

@@ -9,18 +9,19 @@ up for it.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
-from datetime import datetime
-from zoneinfo import ZoneInfo
+from itertools import pairwise
 
 from charterer.domain.billing import accrued
 from charterer.domain.budget import Budget, Cause
 from charterer.domain.money import ZERO, Money, total
+from charterer.domain.period import day_bounds
 from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental
-from charterer.domain.spending.cost_row import CostRow, Machine
-from charterer.domain.spending.use import Recorded
-from charterer.domain.time import Instant, instant, moment
+from charterer.domain.spending.cost_row import BilledMachine, CostRow
+from charterer.domain.spending.use import RecordedCost
+from charterer.domain.time import Instant
 from charterer.ledger.shares import shares
 
 _MICROS = 1_000_000
@@ -32,24 +33,7 @@ class Part:
 
     start: Instant
     end: Instant
-    after: Recorded
-
-
-def day_bounds(time_zone: str, at: Instant) -> tuple[Instant, Instant]:
-    """The day of ``time_zone`` that holds ``at``: its first instant and that of the day after it.
-
-    Where a clock change hides or repeats midnight, days begin as months do (``period.period_bounds``), so that each day
-    lies in one month.
-    """
-    zone = ZoneInfo(time_zone)
-    day = moment(at).astimezone(zone).toordinal()
-    if at >= _midnight(zone, day + 1):
-        day += 1
-    return _midnight(zone, day), _midnight(zone, day + 1)
-
-
-def _midnight(zone: ZoneInfo, ordinal: int) -> Instant:
-    return instant(datetime.fromordinal(ordinal).replace(tzinfo=zone))
+    after: RecordedCost
 
 
 def next_part(rental: Rental, time_zone: str) -> Part | None:
@@ -68,10 +52,10 @@ def next_part(rental: Rental, time_zone: str) -> Part | None:
     end = day_bounds(time_zone, start)[1]
     if rental.ended is not None:
         end = max(min(end, rental.ended), start)
-    return Part(start, end, Recorded(end, accrued(rental, end), 1 if done is None else done.parts + 1))
+    return Part(start, end, RecordedCost(end, accrued(rental, end), 1 if done is None else done.parts + 1))
 
 
-def _all_on_record(done: Recorded | None, ended: Instant, cost: Money) -> bool:
+def _all_on_record(done: RecordedCost | None, ended: Instant, cost: Money) -> bool:
     if done is None:
         return cost == ZERO
     return done.through >= ended and done.cost == cost
@@ -87,6 +71,7 @@ def rows(part: Part, rental: Rental, budget: Budget, pool: Pool | None, gpus: in
     )
     amount = part.after.cost - had_cost
     parts = shares(rental, gpus, part.start, part.end, max(amount, ZERO), in_vain=in_vain)
+    per_second = _MICROS * (1 if pool is None or pool.offering is None else pool.offering.slices_per_gpu)
     found = [
         CostRow(
             budget=budget.id,
@@ -100,7 +85,7 @@ def rows(part: Part, rental: Rental, budget: Budget, pool: Pool | None, gpus: in
             end=share.last,
             cause=purpose.cause,
             payer=share.payer,
-            gpu_seconds=(share.gpu_micros + _MICROS // 2) // _MICROS,
+            gpu_seconds=(share.gpu_micros + per_second // 2) // per_second,
             hourly=_hourly(rental, share.first, share.last),
             cost=share.cost,
             part=part.after.parts - 1,
@@ -115,14 +100,14 @@ def rows(part: Part, rental: Rental, budget: Budget, pool: Pool | None, gpus: in
     return [row for row in found if row.cost != ZERO or row.gpu_seconds]
 
 
-def _machine(rental: Rental, pool: Pool | None) -> Machine:
+def _machine(rental: Rental, pool: Pool | None) -> BilledMachine:
     cloud, offering = rental.cloud, None if pool is None else pool.offering
-    return Machine(
+    return BilledMachine(
         cloud=cloud.vendor,
         account=cloud.billed_account,
         region=cloud.billed_region,
         zone="" if offering is None else offering.zone,
-        instance=rental.instance or "",
+        instance=billed_id(rental),
         instance_type="" if offering is None else offering.instance_type,
         gpu_type="" if offering is None else offering.gpu_type,
         gpus=0 if offering is None else offering.machine_gpus,
@@ -130,17 +115,32 @@ def _machine(rental: Rental, pool: Pool | None) -> Machine:
     )
 
 
+def billed_id(rental: Rental) -> str:
+    """The id that bills give its machine, empty if none ever came.
+
+    Azure's bills name VMs by their paths and not by vmId, and Karpenter knows its machines by the names of NodeClaims;
+    the providerID has what the bill has.
+    """
+    scheme, _, path = rental.provider_id.partition("://")
+    match scheme:
+        case "azure":
+            return path
+        case "aws":
+            return path.rpartition("/")[2]
+        case _:
+            return rental.instance or ""
+
+
 def _hourly(rental: Rental, start: Instant, end: Instant) -> Money:
     """The price of the machine in [start, end), its average where it changed; rounded to the micro-dollar."""
-    segments = [segment for segment in rental.segments if segment.since < end]
-    if not segments:
-        return Money(rental.price.micros_per_hour if not rental.segments else rental.segments[0].price.micros_per_hour)
-    ends = [*(segment.since for segment in segments[1:]), end]
-    weighed = [
-        (max(until - max(segment.since, start), 0), segment.price.micros_per_hour)
-        for segment, until in zip(segments, ends, strict=True)
-    ]
-    lasted = sum(span for span, _ in weighed)
-    if not lasted:
-        return Money(segments[-1].price.micros_per_hour)
-    return Money((sum(span * price for span, price in weighed) + lasted // 2) // lasted)
+    if not rental.segments:
+        return Money(rental.price.micros_per_hour)
+    since = [segment.since for segment in rental.segments]
+    first = max(bisect_right(since, start) - 1, 0)
+    last = max(bisect_left(since, end), first + 1)
+    bounds = [start, *since[first + 1 : last], end]
+    prices = [segment.price.micros_per_hour for segment in rental.segments[first:last]]
+    if start >= end:
+        return Money(prices[0])
+    paid = sum((until - at) * price for (at, until), price in zip(pairwise(bounds), prices, strict=True))
+    return Money((paid + (end - start) // 2) // (end - start))

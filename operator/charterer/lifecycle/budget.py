@@ -75,7 +75,7 @@ def _costs(budget: Budget, balance: Balance, view: LifecycleView) -> AddCosts | 
     recent = through is not None and view.snapshot.now < after(through, _COSTS_SECONDS)
     if recent and balance.costs.lifetime == balance.lifetime:
         return None
-    return next_costs(budget.id, balance, view.rentals_of_budget.get(budget.id, ()), view.snapshot)
+    return next_costs(budget, balance, view.rentals_of_budget.get(budget.id, ()), view.snapshot)
 
 
 def _counted(job: Job, budget: Budget, view: LifecycleView) -> CountedJob:

@@ -42,7 +42,7 @@ from charterer.lifecycle.ended_rental import (
     unpaid,
 )
 from charterer.lifecycle.rows import Row, first_step
-from charterer.lifecycle.uses import uses_now
+from charterer.lifecycle.spending.uses import uses_now
 from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, draining, left_alone, missing, vanished
 from charterer.sentences import count, names
 

@@ -16,7 +16,7 @@ from charterer.domain.snapshot import Node, Snapshot, Stop
 from charterer.domain.spending.use import Use
 from charterer.domain.time import Instant, after
 from charterer.incremental import Memo
-from charterer.lifecycle.uses import by_rental, held_by, settled
+from charterer.lifecycle.spending.uses import by_rental, settled
 
 COUNTED_STATES = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 """States of an instance in which the cloud counts it towards its group's target."""
@@ -101,8 +101,7 @@ class LifecycleView:
         memo = Memo() if memo is None else memo
         by_pool, by_budget = memo(_by_pool_and_budget, snapshot.rentals, snapshot.pools)
         recording = snapshot.cost_recording
-        held = memo.stable(memo.each(held_by, snapshot.jobs, recording.labels, recording.users), "held")
-        uses = memo(by_rental, held)
+        uses = by_rental(snapshot.jobs, recording.labels, recording.users, memo)
         uncounted: dict[BudgetId, list[Job]] = defaultdict(list)
         ending: dict[RentalId, list[EndingRun]] = defaultdict(list)
         for job in snapshot.jobs.values():

@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, ClassId, JobId, RentalId
-from charterer.domain.plan import Allocate, BudgetVerdict, Command, Plan, Reason, ReasonCode, Verdict
+from charterer.domain.plan import Allocate, BudgetVerdict, Command, Plan, Reason, ReasonCode, SpendVerdict, Verdict
 from charterer.domain.reasons.facts import OnlyObserved
 from charterer.domain.snapshot import Snapshot
 from charterer.incremental import Memo
 from charterer.policy.actions.budget_actions import decide_budget, triage_budget
 from charterer.policy.actions.budget_plan import BudgetPlan
-from charterer.policy.actions.forced_releases import ForcedReleases
+from charterer.policy.actions.forced_releases import ForcedReleases, end_over_parents_hourly_limits
 from charterer.policy.actions.triage import JobTriage, triage
+from charterer.policy.budgets.forecast_inputs import sum_of_forecasts
 from charterer.policy.budgets.inputs import PlanInputs, inputs_once_stopped, plan_inputs
 from charterer.policy.budgets.layouts import unprofitable_layouts
 from charterer.policy.budgets.solution import BudgetSolution, solve_budget
@@ -78,6 +79,10 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
     solutions = _solve_budgets(inputs)
     shared = SharedNodes.of(inputs)
     releases = [ForcedReleases(solution, Placer(solution, shared)) for solution in solutions]
+    end_over_parents_hourly_limits(releases, shared.purses, inputs.tree)
+    together = {
+        name: SpendVerdict(purse.spent, purse.committed, purse.hourly, None) for name, purse in shared.purses.items()
+    }
     shared.gangs.ending = frozenset(rental for forced in releases for rental in forced.ending)
     shared.capacity.close(shared.gangs.ending)
     triages = [triage_budget(forced.solution, forced.ending) for forced in releases]
@@ -106,7 +111,7 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
     solutions = [plan.solution for plan in plans]
     made = Plan(
         commands=tuple(commands),
-        budgets=budgets,
+        budgets=_with_descendants(budgets, together, inputs) if together or inputs.tree.faults else budgets,
         pools={pool: short for plan in reversed(plans) for pool, short in plan.decided.pools.items()},
         not_rented={pool: why for plan in plans for pool, why in plan.decided.not_rented.items()},
         classes=tuple(verdict for solution in solutions for verdict in solution.classes()),
@@ -115,6 +120,24 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
         again_at=min([at for at in again_at | shared.quota.cooled if at > snapshot.now], default=None),
     )
     return SolvedPlan(made, tuple(solutions))
+
+
+def _with_descendants(
+    verdicts: Mapping[BudgetId, BudgetVerdict], together: Mapping[BudgetId, SpendVerdict], inputs: PlanInputs
+) -> Mapping[BudgetId, BudgetVerdict]:
+    """The verdicts with what is known of parents and descendants. ``together``: of each parent, without a forecast."""
+    tree, found = inputs.tree, dict[BudgetId, BudgetVerdict]()
+    for name, verdict in verdicts.items():
+        family = together.get(name)
+        if family is not None:
+            below = [verdicts.get(each) for each in (name, *tree.below[name])]
+            forecasts = [each.forecast for each in below if each is not None and each.forecast is not None]
+            limit = inputs.snapshot.budgets[name].hard_limit
+            most = None if limit is None else max(limit, family.spent)
+            forecast = sum_of_forecasts(forecasts, most) if len(forecasts) == len(below) else None
+            family = replace(family, forecast=forecast)
+        found[name] = replace(verdict, with_descendants=family, parent_fault=tree.faults.get(name))
+    return found
 
 
 def _solve_without_leaving(

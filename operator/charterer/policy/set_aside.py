@@ -177,6 +177,7 @@ def without(snapshot: Snapshot, left_out: Iterable[PlannedObject]) -> Snapshot:
         },
         surveys={name: survey for name, survey in snapshot.surveys.items() if name not in pools},
         budgets={name: budget for name, budget in snapshot.budgets.items() if name not in budgets},
+        unplanned={name: budget for name, budget in snapshot.budgets.items() if name in budgets},
     )
 
 

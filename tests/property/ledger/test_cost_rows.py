@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from charterer.domain.billing import accrued, accrued_in, cost
 from charterer.domain.budget import Balance, Cause
 from charterer.domain.money import ZERO, Money, Price, total
-from charterer.domain.period import period_bounds
+from charterer.domain.period import day_bounds, period_bounds
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.spending.cost_row import CostRow, Payer
@@ -21,7 +21,7 @@ from charterer.domain.spending.use import Use
 from charterer.domain.steps import Fold, OpenPeriod
 from charterer.domain.time import Instant, instant, moment
 from charterer.ledger.balance import apply_fold, apply_open_period
-from charterer.ledger.cost_rows import day_bounds, next_part, rows
+from charterer.ledger.cost_rows import next_part, rows
 from tests.factory import TEAM, budget, pool, rental
 
 MINUTE = 60_000_000
@@ -71,7 +71,7 @@ def histories(draw: st.DrawFn) -> tuple[Rental, str]:
     return rented, zone
 
 
-def _recorded(rented: Rental, zone: str) -> tuple[Rental, list[CostRow]]:
+def recorded(rented: Rental, zone: str) -> tuple[Rental, list[CostRow]]:
     """The next part put on record; no rows where there is none."""
     part = next_part(rented, zone)
     if part is None:
@@ -93,7 +93,7 @@ def test_rows_add_up_to_the_rentals_cost_and_each_lies_in_one_day(history: tuple
     found: list[CostRow] = []
     parts = 0
     while next_part(rented, zone) is not None:
-        rented, made = _recorded(rented, zone)
+        rented, made = recorded(rented, zone)
         assert {row.part for row in made} <= {parts}
         found, parts = [*found, *made], parts + 1
     assert total(row.cost for row in found) == rented.cost
@@ -120,7 +120,7 @@ def test_the_rows_of_each_month_are_the_budgets_history_of_that_month(history: t
     books = apply_fold(books, Fold(rented.id, rented.uid, TEAM, in_period, rented.cost, books.period_start))
     months: dict[Instant, Money] = defaultdict(lambda: ZERO)
     while next_part(rented, zone) is not None:
-        rented, made = _recorded(rented, zone)
+        rented, made = recorded(rented, zone)
         for row in made:
             months[_month(row, zone)] += row.cost
     history_of = {past.start: past.spent for past in books.history} | {books.period_start: books.settled}
@@ -150,11 +150,11 @@ def test_what_the_cloud_says_too_late_is_made_up_for(
         part = next_part(believed, zone)
         if part is None or part.end > truth.ended + too_long:
             break
-        believed, made = _recorded(believed, zone)
+        believed, made = recorded(believed, zone)
         found += made
     known = replace(truth, recorded=believed.recorded)
     while next_part(known, zone) is not None:
-        known, made = _recorded(known, zone)
+        known, made = recorded(known, zone)
         found += made
     assert total(row.cost for row in found) == truth.cost
     assert known.recorded is None or known.recorded.cost == truth.cost
@@ -184,8 +184,8 @@ def test_a_price_that_falls_within_a_billing_minimum_at_midnight_is_made_up_for(
         billing_minimum_seconds=3_600,
         cost=cost(segments, 3_600, launched, ended),
     )
-    known, first = _recorded(rented, "UTC")
-    _, second = _recorded(known, "UTC")
+    known, first = recorded(rented, "UTC")
+    _, second = recorded(known, "UTC")
     assert [row.cost.micros for row in first] == [3_600]
     assert [(row.cost.micros, row.correction) for row in second if row.cost != ZERO] == [(-2_940, True)]
 
@@ -199,7 +199,7 @@ def test_a_rental_that_is_not_launched_has_no_part() -> None:
 def test_a_machine_of_which_nothing_was_read_was_starting_on_the_day_on_which_it_was_gone() -> None:
     created = instant(datetime(2026, 5, 1, 23, 59, tzinfo=ZoneInfo("UTC")))
     gone = rental(phase=RentalPhase.ENDED, created=created, ended=Instant(created + HOUR), cost=Money(17))
-    known, made = _recorded(gone, "UTC")
+    known, made = recorded(gone, "UTC")
     assert [(row.cause, row.cost, row.end - row.start) for row in made] == [(Cause.STARTING, Money(17), 59 * MINUTE)]
     assert next_part(known, "UTC") is None
     assert accrued(known, gone.ended or created) == Money(17)

@@ -11,7 +11,7 @@ from charterer.domain.money import ZERO, Money, total
 from charterer.domain.order import Reply, Traits
 from charterer.domain.rental import Gang, RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.steps import AskCloud, Step
+from charterer.domain.steps import AskCloud, RecordCosts, Step
 from charterer.domain.time import Instant
 from charterer.lifecycle import next_steps
 from tests import factory as make
@@ -21,6 +21,8 @@ from tests.property.lifecycle.rented_world import Stale, World
 
 _ROUNDS = 400
 """More rounds than any course needs to end: each does every step there is."""
+_FULL_ROUNDS = 60
+"""Rounds for which a place that takes no costs goes on so: long enough for all else to be done."""
 CLAIMS = replace(make.NAMED, together=False)
 """Of a cloud with an object for each order."""
 ONE_BY_ONE = replace(make.REPLYING, together=False)
@@ -40,7 +42,7 @@ class Course:
     """Steps are decided on a snapshot and carried out later, in any order, or never: the operator crashed.
 
     ``pending``: the steps under way, one at most of each object. ``abandoned``: calls to the cloud by a process that
-    has ended, which may arrive still.
+    has ended, which may arrive still; ``late_files``: files of costs, the same.
     """
 
     def __init__(self, traits: Traits = make.COUNTED, begins: Instant = NEW_YEARS_EVE) -> None:
@@ -48,6 +50,7 @@ class Course:
         self.world = World(Cloud(traits=traits, now=begins), budget=budget)
         self.pending: dict[StepKey, Pending] = {}
         self.abandoned: list[Pending] = []
+        self.late_files: list[RecordCosts] = []
         self.seen: Snapshot | None = None
         """What the operator observed last."""
         self.wrong_lists = 0
@@ -58,7 +61,7 @@ class Course:
         other = object.__new__(type(self))
         other.world = self.world.copied()
         other.pending, other.abandoned, other.seen = dict(self.pending), list(self.abandoned), self.seen
-        other.wrong_lists = self.wrong_lists
+        other.wrong_lists, other.late_files = self.wrong_lists, list(self.late_files)
         return other
 
     # --- the operator -------------------------------------------------------------------------------------------------
@@ -129,7 +132,13 @@ class Course:
         """What is under way is lost, but for calls to the cloud, which may arrive still."""
         calls = (each for each in self.pending.values() if isinstance(each.step, AskCloud) and each.reply is None)
         self.abandoned = list(calls)
+        self.late_files += [each.step for each in self.pending.values() if isinstance(each.step, RecordCosts)]
         self.pending.clear()
+
+    def a_file_arrives_late(self) -> None:
+        """One of a process that has ended: whatever it says of costs, nothing is marked any more."""
+        step = self.late_files.pop()
+        self.world.cost_files.append([row for part in step.parts for row in part.rows])
 
     def a_call_arrives_late(self) -> None:
         """One of a process that has ended, to which nobody hears the answer."""
@@ -192,11 +201,12 @@ class Course:
         self.pending.clear()
         self.abandoned.clear()
         world.cloud.stock = 99
-        world.dies_after_asking, world.full = False, False
+        world.dies_after_asking = False
         if not world.pools:
             self.create_pool()
         rest = 0
-        for _ in range(_ROUNDS):
+        for number in range(_ROUNDS):
+            world.full = world.full and number < _FULL_ROUNDS
             if world.budget_gone:
                 self.create_budget()
             world.look(LAG)
@@ -207,12 +217,14 @@ class Course:
                 world.finish_pod(job)
                 world.record(job)
             self.think()
-            quiet = not self.pending
+            quiet = all(world.full and isinstance(each.step, RecordCosts) for each in self.pending.values())
             self.carry_out_all()
             rest = rest + 1 if quiet and not (world.rentals or world.cloud.alive() or world.cloud.wants()) else 0
             if rest > 1:  # a list that is late enough shows nothing more
                 break
             world.cloud.advance(LISTED // 4 if quiet else 3)
+        while self.late_files:
+            self.a_file_arrives_late()
         self._nothing_is_left()
 
     def _nothing_is_left(self) -> None:

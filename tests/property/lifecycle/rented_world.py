@@ -52,6 +52,7 @@ from charterer.domain.time import after
 from charterer.estimate.nodes.hazard import EndedNode, with_ended, without_rentals
 from charterer.estimate.nodes.waits import with_refusal, with_start
 from charterer.ledger.balance import StalePeriod, apply_fold, apply_open_period, apply_prune_folded
+from charterer.ledger.cost_rows import next_part
 from charterer.ledger.costs import apply_costs
 from tests.property.lifecycle.rented_cloud import Machine, Refused
 from tests.property.lifecycle.rented_objects import Objects
@@ -297,6 +298,8 @@ class World(Objects):
         if rental.uid not in self.folded and rental.instance is not None:
             assert self.budget_gone or self.budget.created > rental.created, "forgotten before it was paid for"
             self.waived.add(rental.instance)
+        elif not self.budget_gone and rental.uid in self.folded and self.budget.created <= rental.created:
+            assert next_part(rental, self.budget.time_zone) is None, "forgotten before its cost was on record"
         del self.rentals[rental.id]
 
     def _named(self, machine: InstanceId, pool: PoolId, known: Snapshot) -> set[RentalId]:

@@ -65,6 +65,11 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
     def crash(self) -> None:
         self.course.crash()
 
+    @precondition(lambda self: self.course.late_files)
+    @rule()
+    def a_file_of_costs_arrives_late(self) -> None:
+        self.course.a_file_arrives_late()
+
     @rule(dies=st.booleans())
     def an_answer_is_recorded_or_not(self, dies: bool) -> None:
         self.world.dies_after_asking = dies

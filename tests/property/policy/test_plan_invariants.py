@@ -18,6 +18,7 @@ from charterer.domain.pool import Notice
 from charterer.domain.profile import Amdahl, PowerLaw, SpeedCurve, ThroughputTable
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
+from charterer.domain.spending.budget_tree import budget_tree
 from charterer.domain.time import after
 from charterer.policy import plan
 from charterer.policy.nodes.holdings import held_by
@@ -51,9 +52,14 @@ def worlds(draw: st.DrawFn) -> World:
     world = World(lag_seconds=draw(st.sampled_from([0.0, 20.0])))
     money = st.sampled_from(["500", "5000", "60000", "900000"])
     limits = st.sampled_from([None, None, "120", "4000", "61000"])
+    parent = draw(st.sampled_from([None, None, "company"]))
+    if parent is not None:
+        hourly = draw(st.sampled_from([None, "60", "400"]))
+        world.budget(parent, amount=draw(money), hard_limit=draw(limits), max_hourly=hourly)
     for name in draw(st.sampled_from([["research"], ["research", "prod"]])):
         world.budget(
             name,
+            parent=parent,
             amount=draw(money),
             hard_limit=draw(limits),
             max_hourly=draw(st.sampled_from([None, "40", "400"])),
@@ -209,17 +215,19 @@ def pools_are_never_asked_for_what_they_cannot_give(before: Snapshot, decided: P
 
 
 def renting_keeps_both_limits_in_the_worst_case(before: Snapshot, decided: Plan) -> None:
+    below = budget_tree(before.budgets).below
     for budget in before.budgets.values():
-        rents = [command for command in decided.commands if isinstance(command, Rent) and command.budget == budget.id]
+        family = {budget.id, *below.get(budget.id, ())}
+        rents = [command for command in decided.commands if isinstance(command, Rent) and command.budget in family]
         if not rents:
             continue
         live = [
             rental
             for rental in before.rentals.values()
-            if rental.budget == budget.id and rental.phase is not RentalPhase.ENDED
+            if rental.budget in family and rental.phase is not RentalPhase.ENDED
         ]
         if budget.hard_limit is not None:
-            verdict = decided.budgets[budget.id]
+            verdict = decided.budgets[budget.id].with_descendants or decided.budgets[budget.id]
             assert verdict.committed.micros + sum(rent.reserve.micros for rent in rents) <= budget.hard_limit.micros
         if budget.max_hourly_rate is not None:
             worst = sum(rental.worst.micros_per_hour for rental in live) + sum(

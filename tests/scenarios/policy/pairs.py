@@ -34,7 +34,7 @@ def world_of_pairs(kept: Mapping[tuple[str, str], float] = KEPT, gpus: int = 1) 
     world.pool("whole", gpus=gpus, price=price, gpu_type=V100)
     world.pool("shared", gpus=gpus, price=price, gpu_type=V100, cut="mps-2")
     one, place = ThroughputTable(((1, 1.0),)), ThroughputTable(((1, 0.8),))
-    for name in ("light", "heavy"):
+    for name in sorted({own for own, _ in kept} | {"light", "heavy"}):
         made = world.profile(name, one, gpu_type=V100, work_hours=4, others=(SpeedCurve(PLACE, place),))
         pairs = [
             PairSpeed(PLACE, ClassId(NAMESPACE, beside), part, 20)

@@ -26,7 +26,16 @@ def beside(world: World) -> list[set[str]]:
     return sorted(found.values(), key=lambda jobs: (-len(jobs), sorted(jobs)))
 
 
-def test_a_job_joins_the_one_beside_which_most_is_saved() -> None:
+def test_of_two_partners_the_job_joins_the_one_with_which_more_is_saved() -> None:
+    apart = {(own, other): 0.3 for own in ("good", "fair") for other in ("good", "fair")}
+    both = {("new", "good"): 0.9, ("good", "new"): 0.9, ("new", "fair"): 0.7, ("fair", "new"): 0.7}
+    for hosts in (("good", "fair"), ("fair", "good")):
+        world = world_of_pairs(apart | both)
+        come(world, *[(f"{host}1", host) for host in hosts], ("new1", "new"))
+        assert beside(world) == [{"good1", "new1"}, {"fair1"}]
+
+
+def test_a_job_joins_whom_it_does_not_lose_beside() -> None:
     world = world_of_pairs()
     come(world, ("heavy1", "heavy"), ("heavy2", "heavy"), ("light1", "light"))
     assert [len(jobs) for jobs in beside(world)] == [2, 1]

@@ -21,7 +21,7 @@ from charterer.api.models.gpubudget_status import GPUBudgetRecord
 from charterer.api.models.gpupool import GPUPoolRecord
 from charterer.api.models.gpurental import GPURentalRecord
 from charterer.api.models.trainingjob_status import TrainingJobRecord
-from charterer.domain.budget import Balance, Cause, ClassHistory, Costs, PastPeriod
+from charterer.domain.budget import Balance, Cause, ClassHistory, Costs, DayCosts, PastPeriod
 from charterer.domain.ids import ClassId, InstanceId, NodeName, PoolId
 from charterer.domain.job import Job, RunOutcome, RunRecord
 from charterer.domain.jobs.finish import Finish, FinishKind
@@ -29,6 +29,8 @@ from charterer.domain.money import Money, Price
 from charterer.domain.pool import Offering, PriceSegment, Quote
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.reports.progress import Progress
+from charterer.domain.spending.cost_row import Payer
+from charterer.domain.spending.use import RecordedCost, Use
 from charterer.domain.time import after, parse_instant
 from charterer.workloads import INDEXED_JOB, RunEnvironment
 from tests import factory
@@ -98,7 +100,12 @@ def rentals() -> dict[str, Rental]:
         missing_since=after(NOW, 95.0),
         named=after(NOW, 2.0),
     )
-    ended = replace(draining, phase=RentalPhase.ENDED, ended=after(NOW, 100.0), cost=Money(333_334))
+    payer = Payer("team", "sft", "uid-sft", 2, "team/sft", "ann@example.com", {"example.com/team": "vision"})
+    uses = (Use(payer, 2, after(NOW, 31.0), after(NOW, 80.5)), Use(replace(payer, run=3), 4, after(NOW, 81.0)))
+    used = replace(
+        draining, uses=uses, uses_since=after(NOW, 30.5), recorded=RecordedCost(after(NOW, 60.0), Money(200_000), 1)
+    )
+    ended = replace(used, phase=RentalPhase.ENDED, ended=after(NOW, 100.0), cost=Money(333_334))
     return {
         str(rental.phase): rental
         for rental in (replace(rental, phase=RentalPhase.REQUESTED), starting, ready, draining, ended)
@@ -128,6 +135,7 @@ def balance() -> Balance:
             through=NOW,
             lifetime=Money(987_654_321),
             before={cause: Money(number) for number, cause in enumerate(Cause, start=1)},
+            days=(DayCosts(start, {Cause.JOB: Money(1), Cause.IDLE: Money(2)}, {"team": Money(1)}),),
         ),
     )
 

@@ -253,6 +253,14 @@ class TestGPUBudget:
         assert (budget.opening_spend, budget.weights, budget.mode) == (Money(1), (("high", 2.0),), Mode.OBSERVE)
         assert (budget.deleting, budget.guarded) == (True, True)
 
+    def test_a_parent_is_read_and_without_a_selector_no_namespace_is_paid(self) -> None:
+        plain, raw = decode.budget(values.raw_budget()), values.raw_budget(parent="company")
+        del raw["spec"]["namespaceSelector"]
+        below = decode.budget(raw)
+        assert (plain.parent, below.parent) == (None, "company")
+        assert plain.selector.matches({})
+        assert not below.selector.matches({"team": "research"})
+
     def test_pools_are_selected_by_their_labels_and_all_of_them_without_a_selector(self) -> None:
         assert decode.budget(values.raw_budget()).pool_selector == EVERYTHING
         chosen = decode.budget(values.raw_budget(poolSelector={"matchLabels": {"example.com/gpu": "a100"}}))

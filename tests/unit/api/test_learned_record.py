@@ -16,11 +16,12 @@ from charterer.api.models.base import dump
 from charterer.api.models.speedupprofile import SpeedupProfileRecord
 from charterer.api.models.statistics.machine_state import packed
 from charterer.domain.ids import ClassId
-from charterer.domain.profile import BatchTerms, Profile
+from charterer.domain.profile import BatchTerms, PairSpeed, Profile
 from charterer.domain.time import Instant
 from charterer.estimate.class_state import ClassState
 from charterer.estimate.learner import Learner
 from charterer.estimate.observation import Observation
+from charterer.estimate.pairs.pair_reports import learned_pairs, remembered
 from charterer.estimate.step_times import StepTimes
 from tests.unit.api import values
 from tests.unit.estimate.trainers import NODE_GPUS, WIDTHS, Trainer
@@ -103,6 +104,15 @@ def test_a_learner_made_from_a_status_predicts_the_same_within_the_rounding(
         if other.batch == one.batch:  # of two batch sizes that are equally good, the rounding may decide which is taken
             assert (other.low, other.high) == pytest.approx((one.low, one.high), rel=1e-3)
     assert again.work(NAME).value == pytest.approx(known.work(NAME).value, rel=1e-4)
+
+
+def test_what_was_kept_beside_others_is_remembered_with_how_many_reports_say_so() -> None:
+    known, pair = taught(1, WIDTHS[:1], 20, []), PairSpeed("A-mps-2", ClassId("team", "other"), 0.7123, 40)
+    known.state(NAME).pairs = remembered([pair])
+    again = rebuilt(written(known))
+    (found,) = learned_pairs(again.state(NAME))
+    assert (found.gpu_type, found.beside, found.reports) == (pair.gpu_type, pair.beside, 40)
+    assert found.kept == pytest.approx(0.7123)
 
 
 def read(status: dict[str, Any], **spec: Any) -> Profile:

@@ -17,18 +17,32 @@ from charterer.api.models.base import dump
 from charterer.api.models.gpubudget_status import GPUBudgetRecord
 from charterer.api.models.gpupool import GPUPoolRecord
 from charterer.api.models.gpurental import GPURentalRecord
+from charterer.api.models.jobs.rental_use import USES_BYTES
 from charterer.api.models.trainingjob_status import RUNS_BYTES, RUNS_KEPT, TrainingJobRecord
 from charterer.api.stored_size import cut, stored_bytes
 from charterer.controller.snapshot.offers import price_source
-from charterer.domain.budget import FOLDED_KEPT, PERIODS_KEPT, Balance, Cause, ClassHistory, Costs, PastPeriod
+from charterer.domain.budget import (
+    DAYS_KEPT,
+    FOLDED_KEPT,
+    PERIODS_KEPT,
+    Balance,
+    Cause,
+    ClassHistory,
+    Costs,
+    DayCosts,
+    PastPeriod,
+)
 from charterer.domain.ids import NO_PROFILE, ClassId, PoolId, RentalId
 from charterer.domain.job import Placement, RunOutcome, RunRecord
 from charterer.domain.jobs.interactive import Interactive, Usage
 from charterer.domain.money import Money, Price
 from charterer.domain.pool import Offering, Quote
 from charterer.domain.reports.progress import Progress
+from charterer.domain.spending.cost_row import Payer
+from charterer.domain.spending.use import USES_KEPT, Use
 from charterer.domain.time import Instant
-from charterer.ledger.costs import NAMES_KEPT
+from charterer.ledger.costs import DAY_NAMES_KEPT, NAMES_KEPT
+from tests import factory
 from tests.unit.api import values
 
 
@@ -147,7 +161,9 @@ def test_the_largest_ledger_there_can_be_is_written_and_counts_no_job_twice() ->
     history = tuple(PastPeriod(Instant(month), Money(10**17), Money(10**17)) for month in range(PERIODS_KEPT))
     balance = Balance(Instant(0), Money(10**17), Money(10**17), folded, history, class_history=classes, counted=day)
     pools = {(PoolId(f"{number:063}"), cause): Money(10**17) for number in range(NAMES_KEPT) for cause in Cause}
-    costs = Costs(pools, {f"{number:063}": Money(10**17) for number in range(NAMES_KEPT)}, Instant(1))
+    by_day = dict.fromkeys([f"{number:063}" for number in range(DAY_NAMES_KEPT + 1)], Money(10**17))
+    days = tuple(DayCosts(Instant(number), dict.fromkeys(Cause, Money(10**17)), by_day) for number in range(DAYS_KEPT))
+    costs = Costs(pools, {f"{number:063}": Money(10**17) for number in range(NAMES_KEPT)}, Instant(1), days=days)
     balance = replace(balance, costs=costs)
     written = dump(GPUBudgetRecord.from_domain(balance))
     assert stored_bytes(written) < 1_350_000
@@ -156,6 +172,19 @@ def test_the_largest_ledger_there_can_be_is_written_and_counts_no_job_twice() ->
     assert back.folded == folded
     assert all(back.counts(uid, finished) for uid, finished in day.items())
     assert not back.counts("another", Instant(20_000 * 4_000_000))
+
+
+def test_the_uses_of_a_rental_are_bounded_in_bytes_and_the_oldest_that_ended_are_left_out() -> None:
+    labels = {f"example.com/{number:060}": "v" * 63 for number in range(16)}
+    payer = Payer("n" * 63, "j" * 253, "u" * 36, 1, "c" * 317, "w" * 253, labels)
+    holding = Use(payer, 1, Instant(0))
+    uses = (holding, *[Use(replace(payer, run=n), 1, Instant(n), Instant(n + 1)) for n in range(1, USES_KEPT)])
+    record = GPURentalRecord.from_domain(replace(factory.rental(), uses=uses))
+    assert stored_bytes(dump(record)) < USES_BYTES + 1_000
+    assert record.uses[0].until is None
+    assert record.uses_since == record.uses[1].since
+    assert record.uses[-1].run == USES_KEPT - 1
+    assert GPURentalRecord.from_domain(replace(factory.rental(), uses=uses[:20])).uses_since is None
 
 
 def test_the_class_of_jobs_without_a_profile_has_a_name_in_the_status() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from charterer.api.models.base import ConditionType
+from charterer.api.condition_types import ConditionType
 from charterer.api.models.gpubudget_status import BudgetState
 from charterer.api.models.gpupool import PoolState
 from charterer.api.models.kinds import KINDS

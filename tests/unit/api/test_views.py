@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.api.models.base import MESSAGE_LIMIT, Condition, ConditionStatus, ConditionType, InvalidObjectView, dump
+from charterer.api.condition_types import ConditionType
+from charterer.api.models.base import MESSAGE_LIMIT, Condition, ConditionStatus, InvalidObjectView, dump
 from charterer.api.models.gpubudget_status import BudgetState, GPUBudgetView, SpentOn
 from charterer.api.models.gpupool import GPUPoolView, PoolState
 from charterer.api.models.speedupprofile import ProfileState, SpeedupProfileView

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from charterer.domain.budget import Balance, Cause, ClassHistory, Costs, PastPeriod
+from charterer.domain.budget import Balance, Cause, ClassHistory, Costs, DayCosts, PastPeriod
 from charterer.domain.ids import NO_PROFILE, ClassId, InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Placement, RunOutcome, RunRecord
 from charterer.domain.jobs.finish import Finish, FinishKind
@@ -17,6 +17,8 @@ from charterer.domain.order import KEPT, CoolDown, RefusalKind, Scope
 from charterer.domain.pool import Offering, PriceSegment, Quote
 from charterer.domain.rental import RentalPhase
 from charterer.domain.reports.progress import Progress
+from charterer.domain.spending.cost_row import Payer
+from charterer.domain.spending.use import RecordedCost, Use
 from charterer.domain.time import Instant
 
 Json = dict[str, Any]
@@ -165,8 +167,18 @@ balances = st.builds(
         by_namespace=st.dictionaries(names, amounts, max_size=3),
         through=instants,
         lifetime=amounts,
+        days=st.lists(
+            st.builds(
+                DayCosts, instants, st.dictionaries(st.sampled_from(Cause), amounts), st.dictionaries(names, amounts)
+            ),
+            max_size=2,
+        ).map(tuple),
     ),
 )
+_payers = st.builds(
+    Payer, names, names, names, st.integers(0, 99), names, names, st.dictionaries(names, names, max_size=2)
+)
+_uses = st.builds(Use, _payers, st.integers(1, 999), instants, st.none() | instants)
 segments = st.builds(PriceSegment, since=instants, price=st.integers(0, 10**13 - 1).map(Price))
 records_of_a_rental = st.fixed_dictionaries(
     {
@@ -181,6 +193,9 @@ records_of_a_rental = st.fixed_dictionaries(
         "billing_minimum_seconds": counts,
         "cost": st.none() | amounts,
         "released_because": texts,
+        "uses": st.lists(_uses, max_size=3).map(tuple),
+        "uses_since": st.none() | instants,
+        "recorded": st.none() | st.builds(RecordedCost, instants, amounts, st.integers(1, 99)),
     }
 )
 offerings = st.builds(Offering, gpu_type=texts, gpus_per_node=counts, instance_type=texts, zone=texts)

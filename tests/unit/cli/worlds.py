@@ -65,7 +65,7 @@ def charterer_over(
     def read(cluster: ClusterOptions) -> ClusterReading:
         return ClusterReading(replace(seen_of(world, *problems), limits=limits, stop=stop), world.now, NAMESPACE)
 
-    for command in ("plan", "report", "explain", "simulate", "predict"):
+    for command in ("plan", "report", "explain", "simulate", "predict", "costs"):
         monkeypatch.setattr(f"charterer.cli.{command}.command.read", read)
     for command in ("report", "simulate"):
         monkeypatch.setattr(f"charterer.cli.{command}.command.read_others", lambda cluster: others)

@@ -63,6 +63,19 @@ async def test_a_part_in_several_batches_counts_once_and_in_its_highest_version(
     assert rows_of(tmp_path) == in_any_order([*later, other])
 
 
+@pytest.mark.parametrize("kept", [0, 1_000, 1_000_000])
+async def test_a_month_of_more_files_than_are_kept_or_fetched_at_once_is_read_whole(
+    tmp_path: Path, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"_KEPT_BYTES": kept, "_PACKET": 2, "_AT_ONCE": 2}.items():
+        monkeypatch.setattr(f"charterer.cost_record.files.{name}", value)
+    rows = [cost_row(f"{number}", rental_uid=f"uid-{number}") for number in range(1, 12)]
+    for row in rows:
+        await CostRecord(str(tmp_path)).write([row])
+    assert len(files_of(tmp_path)) == 11
+    assert rows_of(tmp_path) == in_any_order(rows)
+
+
 async def test_a_row_is_in_the_month_of_its_budgets_time_zone(tmp_path: Path) -> None:
     new_year = cost_row("1", start="2026-12-31T23:30:00Z", end="2026-12-31T23:40:00Z", time_zone="Europe/Berlin")
     old_year = cost_row("2", start="2026-12-31T23:30:00Z", end="2026-12-31T23:40:00Z", budget="nlp")
@@ -94,8 +107,8 @@ def damage(content: bytes) -> list[tuple[bytes, int, str]]:
         (first + b"\n" + second + third, 2, "no JSON"),
         (first + b"[]\n" + third, 2, "no JSON object"),
         (first + second.replace(b'"format": 1', b'"format": 2'), 2, "its format is 2"),
-        (first.replace(b'"rentalUid"', b'"rental-uid"') + second, 1, "rentalUid is missing"),
-        (first.replace(b'"part": 0', b'"part": "0"') + second, 1, "part is '0', and must be a whole number"),
+        (first.replace(b'"rentalUid"', b'"rental-uid"') + second, 1, "does not begin with format, rentalUid, part"),
+        (first.replace(b'"part": 0', b'"part": "0"') + second, 1, "does not begin with format, rentalUid, part"),
     ]
 
 

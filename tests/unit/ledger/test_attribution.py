@@ -21,7 +21,7 @@ from charterer.ledger.attribution import (
     attribute,
 )
 from charterer.ledger.shares import apportion
-from charterer.lifecycle.uses import held_by
+from charterer.lifecycle.spending.uses import held_by
 from tests.factory import (
     MARCH,
     T0,

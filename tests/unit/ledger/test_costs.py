@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.domain.budget import Balance, Budget, Cause, Costs
+from charterer.domain.budget import DAYS_KEPT, Balance, Budget, Cause, Costs
 from charterer.domain.ids import JobId, PoolId, RentalId
 from charterer.domain.job import Job, RunOutcome, RunRecord
-from charterer.domain.money import Money, Price
+from charterer.domain.money import Money, Price, total
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.steps import AddCosts, BudgetStep, Fold, Forget, Wait
 from charterer.domain.time import Instant, after
 from charterer.ledger.balance import apply_fold
-from charterer.ledger.costs import NAMES_KEPT, OTHER, apply_costs
+from charterer.ledger.costs import DAY_NAMES_KEPT, NAMES_KEPT, OTHER, apply_costs
 from charterer.lifecycle.budget import budget_step
 from charterer.lifecycle.rental import rental_step
 from charterer.lifecycle.view import LifecycleView
@@ -154,12 +154,12 @@ def test_names_beyond_the_bound_share_one_sum(kind: str) -> None:
     many = range(NAMES_KEPT + 3)
     by_pool = {(PoolId(f"p{n}" if kind == "pools" else POOL), Cause.JOB): Money(1) for n in many}
     by_namespace = {f"ns{n}" if kind == "namespaces" else "research": Money(1) for n in many}
-    books = apply_costs(balance(), AddCosts(TEAM, None, Costs(by_pool, by_namespace, at(1))))
+    books = apply_costs(balance(), AddCosts(TEAM, None, Costs(by_pool, by_namespace, at(1)), MARCH))
     sums = {pool: amount for (pool, _), amount in books.costs.by_pool.items()}
     shown = sums if kind == "pools" else books.costs.by_namespace
     assert len(shown) == NAMES_KEPT + 1
     assert {str(name): amount for name, amount in shown.items()}[OTHER] == Money(3)
-    again = apply_costs(books, AddCosts(TEAM, at(1), Costs(by_pool, by_namespace, at(2))))
+    again = apply_costs(books, AddCosts(TEAM, at(1), Costs(by_pool, by_namespace, at(2)), MARCH))
     assert again.costs.total == Money(2 * sum(amount.micros for amount in by_pool.values()))
 
 
@@ -169,3 +169,28 @@ def test_another_budgets_jobs_are_not_looked_at() -> None:
     step = budget_step(TEAM, LifecycleView.of(snapshot(books, NODE, elsewhere, now=at(120))))
     assert isinstance(step, AddCosts)
     assert step.added.by_namespace == {}
+
+
+def test_each_day_of_the_last_62_has_its_causes_and_its_first_namespaces() -> None:
+    books = balance()
+    for day in range(DAYS_KEPT + 3):
+        start, first = after(MARCH, day * 86_400), books.costs.through
+        spent = {f"team-{day % 2}{number}": Money(number) for number in range(1, DAY_NAMES_KEPT + 3)}
+        amount = total(spent.values())
+        half = Costs({(PoolId("a"), Cause.JOB): amount, (PoolId("b"), Cause.IDLE): Money(7)}, spent, after(start, 1))
+        books = apply_costs(books, AddCosts(TEAM, first, half, start))
+        books = apply_costs(books, AddCosts(TEAM, after(start, 1), replace(half, through=after(start, 2)), start))
+    days = books.costs.days
+    assert [day.start for day in days] == [after(MARCH, day * 86_400) for day in range(3, DAYS_KEPT + 3)]
+    for counted in days:
+        assert counted.by_cause == {Cause.JOB: Money(2 * amount.micros), Cause.IDLE: Money(14)}
+        assert total(counted.by_namespace.values()) == counted.by_cause[Cause.JOB]
+        assert len(counted.by_namespace) == DAY_NAMES_KEPT + 1
+        assert OTHER in counted.by_namespace
+
+
+def test_a_clock_that_is_set_back_a_day_adds_to_the_last_day() -> None:
+    added_to = Costs({(PoolId("a"), Cause.IDLE): Money(5)}, {}, at(1))
+    books = apply_costs(balance(), AddCosts(TEAM, None, added_to, after(MARCH, 86_400)))
+    books = apply_costs(books, AddCosts(TEAM, at(1), replace(added_to, through=at(2)), MARCH))
+    assert [(day.start, day.by_cause) for day in books.costs.days] == [(after(MARCH, 86_400), {Cause.IDLE: Money(10)})]

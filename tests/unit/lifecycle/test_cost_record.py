@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from charterer.domain.budget import Balance, Cause
-from charterer.domain.job import Job
+from charterer.domain.ids import BudgetId, RentalId
 from charterer.domain.money import Money, Price, total
-from charterer.domain.pool import PriceSegment, Survey
+from charterer.domain.period import day_bounds
+from charterer.domain.pool import Pool, PriceSegment, Survey
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.spending.cost_row import Payer
-from charterer.domain.spending.use import CostRecording, Recorded, Use
+from charterer.domain.spending.use import CostRecording, RecordedCost, Use
 from charterer.domain.steps import Forget, RecordCosts, SetFinalizer, Wait
 from charterer.domain.time import Instant, after
-from charterer.ledger.cost_rows import day_bounds
-from charterer.lifecycle.cost_record import cost_record_step
 from charterer.lifecycle.guard import budget_guard
 from charterer.lifecycle.rental import rental_step
+from charterer.lifecycle.spending.cost_record import cost_record_step
 from charterer.lifecycle.view import LifecycleView
-from tests.factory import T0, TEAM, at, balance, budget, instance, rental, snapshot, survey
+from tests.factory import OFFERING, T0, TEAM, at, balance, budget, instance, pool, rental, snapshot, survey
 
 DOLLAR_A_SECOND = Price.parse("3600")
 NODE = rental(machine=instance(segments=(PriceSegment(T0, DOLLAR_A_SECOND),), billing_minimum_seconds=0), ready=at(60))
@@ -32,7 +32,10 @@ MIDNIGHT = day_bounds("UTC", T0)[1]
 
 
 def seen(
-    *objects: Rental | Job | Survey, now: Instant, books: Balance = FOLDED, recording: CostRecording | None = None
+    *objects: Rental | Survey | Pool,
+    now: Instant,
+    books: Balance = FOLDED,
+    recording: CostRecording | None = None,
 ) -> Snapshot:
     made = snapshot(budget(balance=books), *objects, now=now)
     return replace(made, cost_recording=CostRecording("costs") if recording is None else recording)
@@ -47,7 +50,7 @@ def test_an_ended_rental_is_recorded_by_purpose_once_it_is_folded() -> None:
     made = step(ENDED, now=at(200))
     assert isinstance(made, RecordCosts)
     (part,) = made.parts
-    assert (part.rental, part.version, part.after) == (NODE.id, "7", Recorded(at(110), Money.parse("110"), 1))
+    assert (part.rental, part.version, part.after) == (NODE.id, "7", RecordedCost(at(110), Money.parse("110"), 1))
     found = {(row.cause, None if row.payer is None else row.payer.job): row.cost.decimal() for row in part.rows}
     assert found == {(Cause.STARTING, None): "60.00", (Cause.IDLE, None): "40.00", (Cause.JOB, "sft"): "10.00"}
     assert {row.version for row in part.rows} == {7}
@@ -61,7 +64,7 @@ def test_it_is_forgotten_only_when_all_of_it_is_on_record() -> None:
     waits = rental_step(NODE.id, LifecycleView.of(seen(ENDED, nothing_left, now=at(10_000), recording=refused)))
     assert isinstance(waits, Wait)
     assert "the volume is full" in waits.reason
-    recorded = replace(ENDED, recorded=Recorded(at(110), Money.parse("110"), 1))
+    recorded = replace(ENDED, recorded=RecordedCost(at(110), Money.parse("110"), 1))
     assert rental_step(NODE.id, LifecycleView.of(seen(recorded, nothing_left, now=at(10_000)))) == Forget(NODE.id)
     none = LifecycleView.of(seen(ENDED, nothing_left, now=at(10_000), recording=CostRecording()))
     assert rental_step(NODE.id, none) == Forget(NODE.id)
@@ -97,7 +100,7 @@ def test_a_rental_that_goes_on_gives_up_its_day_when_the_cloud_has_said_what_it_
     assert isinstance(made, RecordCosts)
     (part,) = made.parts
     seconds = (MIDNIGHT - T0) // 1_000_000
-    assert part.after == Recorded(MIDNIGHT, Money(seconds * 1_000_000), 1)
+    assert part.after == RecordedCost(MIDNIGHT, Money(seconds * 1_000_000), 1)
     assert total(row.cost for row in part.rows) == part.after.cost
     noted = replace(USED, recorded=part.after)
     assert step(noted, survey(machine, asked=asked), now=later) is None
@@ -112,10 +115,20 @@ def test_a_budget_that_is_deleted_stays_until_its_rentals_are_on_record() -> Non
         return budget_guard(TEAM, LifecycleView.of(replace(made, budgets={TEAM: books})))
 
     assert isinstance(guard(going), Wait)
-    assert isinstance(guard(replace(going, recorded=Recorded(at(110), Money.parse("110"), 1))), SetFinalizer)
+    assert isinstance(guard(replace(going, recorded=RecordedCost(at(110), Money.parse("110"), 1))), SetFinalizer)
 
 
 def test_rentals_of_other_budgets_are_not_in_the_file() -> None:
-    made = step(ENDED, replace(ENDED, id="b-1", uid="b", budget="other"), now=at(200))
+    made = step(ENDED, replace(ENDED, id=RentalId("b-1"), uid="b", budget=BudgetId("other")), now=at(200))
     assert isinstance(made, RecordCosts)
     assert [part.rental for part in made.parts] == [NODE.id]
+
+
+def test_slices_count_as_parts_of_their_gpus() -> None:
+    assert OFFERING.gpus_per_node == 4
+    cut = pool(offering=replace(OFFERING, gpus_per_node=28, slices_per_gpu=7))
+    sliced = replace(ENDED, uses=(Use(PAYER, 14, at(70), at(110)),))
+    made = cost_record_step(TEAM, LifecycleView.of(seen(sliced, cut, now=at(200))))
+    assert isinstance(made, RecordCosts)
+    (used,) = [row for row in made.parts[0].rows if row.payer is not None]
+    assert (used.gpu_seconds, used.cost, used.machine.gpus) == (2 * 40, Money.parse("20"), 4)

@@ -12,7 +12,7 @@ from charterer.domain.money import Money
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.spending.cost_row import Payer
-from charterer.domain.spending.use import USES_KEPT, CostRecording, Recorded, Use
+from charterer.domain.spending.use import USES_KEPT, CostRecording, RecordedCost, Use
 from charterer.domain.steps import RecordUses
 from charterer.domain.time import Instant
 from charterer.lifecycle.rental import rental_step
@@ -91,6 +91,15 @@ def test_a_run_that_replaces_another_holds_nothing_until_that_has_ended() -> Non
     assert spans(uses(NODE, moved)) == [(1, 4, at(100), None)]
 
 
+def test_a_job_whose_record_no_longer_has_the_run_before_does_not_hold_its_gpus_twice() -> None:
+    before = uses(NODE, job(records=(over(1, 50, 180),), allocation=running(since=150, run=2)))
+    assert spans(before) == [(1, 4, at(50), at(180)), (2, 4, at(180), None)]
+    held = replace(NODE, uses=before)
+    assert uses(held, job(allocation=running(since=150, run=2))) == before
+    ended = uses(held, job(records=(over(2, 150, 300),)))
+    assert spans(ended) == [(1, 4, at(50), at(180)), (2, 4, at(180), at(300))]
+
+
 def test_the_payer_is_the_class_the_user_and_the_labels_that_are_recorded() -> None:
     made = job(allocation=running(), labels={"team": "vision", "other": "x"}, user="ann")
     for recording, labels, user in [
@@ -115,7 +124,7 @@ def test_the_oldest_of_too_many_uses_are_dropped_and_since_when_is_said() -> Non
 
 @pytest.mark.parametrize("until", [100.0, 200.0])
 def test_what_was_before_the_record_is_not_added_any_more(until: float) -> None:
-    recorded = replace(NODE, recorded=Recorded(at(150), Money(1), 1))
+    recorded = replace(NODE, recorded=RecordedCost(at(150), Money(1), 1))
     found = uses(recorded, job(records=(over(1, 50, until),)))
     assert bool(found) is (until > 150)
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
+from charterer.api.condition_types import ConditionType
 from charterer.api.metadata import ObjectMeta, Raw
-from charterer.api.models.base import BOTTLENECKS, ApiModel, ConditionStatus, ConditionType
+from charterer.api.models.base import BOTTLENECKS, ApiModel, ConditionStatus
 from charterer.api.models.gpubudget import GPUBudgetSpec
 from charterer.api.models.gpubudget_status import GPUBudgetRecord
 from charterer.api.models.gpupool import GPUPoolRecord, GPUPoolSpec

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
+from charterer.api.condition_types import ConditionType
 from charterer.api.stored_size import cut
 from charterer.domain.money import MOST_HOURLY_DOLLARS, Money, Price
 from charterer.domain.time import Instant, format_instant, moment, parse_instant
@@ -222,7 +223,6 @@ HourlyCents = Annotated[
 ]
 """As ``Hourly``, rounded up to the cent, so that what is worth anything is never shown as nothing."""
 
-
 _TIME: Final[Json] = {"type": "string", "format": "date-time"}
 
 Time = Annotated[
@@ -267,41 +267,6 @@ def _one_word(reason: object) -> object:
 
 ConditionReason = Annotated[str, Field(pattern=_REASON, max_length=_REASON_LIMIT), BeforeValidator(_one_word)]
 """A CamelCase word. Anything else becomes ``Unspecified``: a status somebody edited must not stop all views."""
-
-
-class ConditionType(StrEnum):
-    """The aspect of an object that a condition observes."""
-
-    READY = "Ready"
-    WITHIN_BUDGET = "WithinBudget"
-    PRICE_DATA_FRESH = "PriceDataFresh"
-    DECLARED_LOAD_CONFIRMED = "DeclaredLoadConfirmed"
-    OVERLAPS = "Overlaps"
-    CURRENCY_RATE_CURRENT = "CurrencyRateCurrent"
-    LEFT_RUNNING = "LeftRunning"
-    COSTS_RECORDED = "CostsRecorded"
-    COMMITMENTS_COVERED = "CommitmentsCovered"
-    COMMITMENT_KEPT = "CommitmentKept"
-    STOPPED = "Stopped"
-    PRICE_HELD = "PriceHeld"
-    PREFLIGHT = "Preflight"
-    ADMITTED = "Admitted"
-    CAPACITY_AVAILABLE = "CapacityAvailable"
-    PODS_READY = "PodsReady"
-    RESIZING = "Resizing"
-    BUDGET_LIMITED = "BudgetLimited"
-    COMPLETE = "Complete"
-    FAILED = "Failed"
-    SUSPENDED = "Suspended"
-    ON_TARGET = "OnTarget"
-    WITHIN_MAX_COST = "WithinMaxCost"
-    TEMPLATE_CURRENT = "TemplateCurrent"
-    SLOW_WORKER = "SlowWorker"
-    SLOW_NODE = "SlowNode"
-    INPUT_STARVED = "InputStarved"
-    SYNC_BOUND = "SyncBound"
-    CHECKPOINT_TOO_LONG = "CheckpointTooLong"
-    STALLED = "Stalled"
 
 
 BOTTLENECKS: Final = frozenset(

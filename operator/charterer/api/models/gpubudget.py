@@ -25,7 +25,7 @@ from charterer.api.models.budgets.currency import CurrencyRate
 from charterer.api.models.gpubudget_status import GPUBudgetRecord, GPUBudgetStatus
 from charterer.api.models.labels import LabelKey, Labels, LabelValue
 from charterer.api.names import FINALIZER_IN_USE
-from charterer.domain.budget import EVERYTHING, Budget, Mode, MoveLimits, Selector
+from charterer.domain.budget import EVERYTHING, NOTHING, Budget, Mode, MoveLimits, Selector
 from charterer.domain.ids import BudgetId, Rate
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.period import QuietHours, Weekday
@@ -169,12 +169,16 @@ class GPUBudgetSpec(ApiModel):
         ),
     ] = "Etc/UTC"
     """The IANA time zone in which months begin and end, such as Europe/Berlin."""
-    namespace_selector: LabelSelector
-    """The namespaces whose training jobs this budget pays for; {} selects all namespaces. If several budgets select a
-    namespace, the oldest budget pays."""
+    namespace_selector: LabelSelector | None = None
+    """The namespaces whose training jobs this budget pays for; {} selects all namespaces. Absent: none, for a budget
+    that is only the parent of others. A namespace that a budget and its parent select is paid by the one below. If
+    several other budgets select a namespace, the oldest budget pays."""
     pool_selector: LabelSelector | None = None
     """The GPUPools that this budget's money may rent, by the labels of the GPUPools. Absent: all GPUPools. A job that
     runs in a GPUPool that is no longer selected runs on there until it ends or moves."""
+    parent: ObjectName | None = None
+    """Another GPUBudget whose hardLimit, maxHourlyRate and amount hold for this one too, together with all others below
+    it. While it does not exist, nothing new is rented."""
     mode: Mode = Mode.ENFORCE
     """Enforce: rent nodes and run jobs. Observe: only plan, and report what would be done."""
     hard_limit: SpecAmount | None = None
@@ -229,7 +233,7 @@ class GPUBudgetSpec(ApiModel):
             created=meta.created,
             amount=dollars(self.amount) or ZERO,
             time_zone=self.time_zone,
-            selector=self.namespace_selector.to_domain(),
+            selector=NOTHING if self.namespace_selector is None else self.namespace_selector.to_domain(),
             mode=self.mode,
             hard_limit=dollars(self.hard_limit),
             max_hourly_rate=hourly(self.max_hourly_rate),
@@ -245,6 +249,7 @@ class GPUBudgetSpec(ApiModel):
             unreadable=unreadable,
             pool_selector=EVERYTHING if self.pool_selector is None else self.pool_selector.to_domain(),
             currency=currency,
+            parent=None if self.parent is None else BudgetId(self.parent),
         )
 
     def to_currency(self) -> Currency | None:
@@ -281,6 +286,13 @@ GPU_BUDGET = ResourceKind(
             "Pays/h-saved", ".status.paysPerHourSaved", description="Dollars paid to complete a job an hour earlier"
         ),
         PrinterColumn("State", ".status.state"),
+        PrinterColumn("Parent", ".spec.parent", wide=True),
+        PrinterColumn(
+            "Spent-With-Below($)",
+            ".status.withDescendants.spent",
+            wide=True,
+            description="Spent by this budget and all below it",
+        ),
         PrinterColumn("Hard-Limit", ".spec.hardLimit", wide=True, description="In the currency of the amount"),
         PrinterColumn("Hourly($/h)", ".status.hourly", wide=True),
         PrinterColumn("Remaining($)", ".status.remaining", wide=True),
@@ -288,5 +300,9 @@ GPU_BUDGET = ResourceKind(
     ),
     root_rules=(
         Rule("size(self.metadata.name) <= 63", "metadata.name must have at most 63 characters: it becomes a label"),
+        Rule(
+            "!has(self.spec.parent) || self.spec.parent != self.metadata.name",
+            "spec.parent must name another GPUBudget: none is its own parent",
+        ),
     ),
 )

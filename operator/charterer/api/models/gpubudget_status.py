@@ -22,10 +22,20 @@ from charterer.api.models.base import (
 from charterer.api.models.budgets.currency import InCurrency
 from charterer.api.models.statistics.budget_statistics import BudgetStatistics, ClassCostStatistics
 from charterer.api.models.statistics.machine_state import PackedStatistics, packed
-from charterer.domain.budget import FOLDED_KEPT, PERIODS_KEPT, Balance, Cause, ClassHistory, Costs, PastPeriod
+from charterer.domain.budget import (
+    DAYS_KEPT,
+    FOLDED_KEPT,
+    PERIODS_KEPT,
+    Balance,
+    Cause,
+    ClassHistory,
+    Costs,
+    DayCosts,
+    PastPeriod,
+)
 from charterer.domain.ids import ClassId, PoolId
 from charterer.domain.money import ZERO, Money
-from charterer.domain.plan import ArrivalsBasis, ArrivalsVerdict
+from charterer.domain.plan import ArrivalsBasis, ArrivalsVerdict, SpendVerdict
 from charterer.domain.time import after
 from charterer.ledger.class_history import UIDS_KEPT_SECONDS
 
@@ -89,7 +99,7 @@ class CauseCosts(ApiModel):
     idle: Amount | None = None
     """GPUs of ready nodes that no job held."""
     ending: Amount | None = None
-    """Nodes from the last job's leaving them to their end."""
+    """Nodes without a job from the decision to end them to their end."""
     incomplete_gang: Amount | None = None
     """Nodes that came for a job which needs several at once, while too few of them had come."""
 
@@ -115,6 +125,29 @@ class NamespaceCosts(ApiModel):
     """GPUs that its jobs held."""
 
 
+class DayOfCosts(CauseCosts):
+    """Dollars that were counted on a day."""
+
+    start: Time
+    """When the day began in the budget's time zone."""
+    namespaces: Annotated[tuple[NamespaceCosts, ...], Field(max_length=100, json_schema_extra=ATOMIC)] = ()
+    """Dollars of jobs by namespace; after 10 namespaces, further ones count under (other)."""
+
+    @classmethod
+    def from_domain(cls, day: DayCosts) -> Self:
+        """The day as it is recorded."""
+        causes = {cause.value: amount for cause, amount in sorted(day.by_cause.items())}
+        return cls(start=day.start, namespaces=_by_namespace(day.by_namespace), **causes)
+
+    def to_domain(self) -> DayCosts:
+        """The day as it was recorded."""
+        return DayCosts(self.start, self.by_cause(), {item.namespace: item.job for item in self.namespaces})
+
+
+def _by_namespace(amounts: Mapping[str, Money]) -> tuple[NamespaceCosts, ...]:
+    return tuple([NamespaceCosts(namespace=name, job=amount) for name, amount in sorted(amounts.items())])
+
+
 class BudgetCosts(ApiModel):
     """The dollars of a budget by cause, over all its months. No amount ever falls."""
 
@@ -129,6 +162,8 @@ class BudgetCosts(ApiModel):
     """Dollars of jobs by namespace; after 500 namespaces, further ones count under (other)."""
     before_period: CauseCosts | None = None
     """The sums over all pools when the current period began: what they have grown by since is this period's."""
+    days: Annotated[tuple[DayOfCosts, ...], Field(max_length=DAYS_KEPT, json_schema_extra=ATOMIC)] = ()
+    """The last 62 days on which something was spent, oldest first. A dollar counts on the day on which it was added."""
 
     @classmethod
     def from_domain(cls, costs: Costs) -> Self | None:
@@ -142,12 +177,11 @@ class BudgetCosts(ApiModel):
             through=costs.through,
             lifetime=costs.lifetime,
             pools=tuple(PoolCosts(pool=pool, **amounts) for pool, amounts in by_pool.items()),
-            namespaces=tuple(
-                NamespaceCosts(namespace=name, job=amount) for name, amount in sorted(costs.by_namespace.items())
-            ),
+            namespaces=_by_namespace(costs.by_namespace),
             before_period=CauseCosts(**{cause.value: amount for cause, amount in sorted(costs.before.items())})
             if costs.before
             else None,
+            days=tuple([DayOfCosts.from_domain(day) for day in costs.days]),
         )
 
     def to_domain(self) -> Costs:
@@ -160,6 +194,7 @@ class BudgetCosts(ApiModel):
             through=self.through,
             lifetime=self.lifetime or ZERO,
             before={} if self.before_period is None else self.before_period.by_cause(),
+            days=tuple([day.to_domain() for day in self.days]),
         )
 
 
@@ -305,6 +340,34 @@ class ArrivalsStatus(ApiModel):
         return cls(per_hour=f"{arrivals.per_hour:.3g}", basis=arrivals.basis, batches=arrivals.batches)
 
 
+class DescendantsStatus(ApiModel):
+    """The dollars of a budget and all budgets below it, in the current month of each."""
+
+    spent: Cents
+    """Dollars spent, running nodes included. While the month has begun for some of them only: those of the month in
+    which they spent more."""
+    committed: Cents
+    """Dollars that the period will cost at most if nothing more is rented."""
+    forecast: Cents | None = None
+    """Dollars expected to be spent by the end of the period. Absent while the forecast of one of them is."""
+    forecast_low: Cents | None = None
+    """Lower end of the 90 % interval of forecast, as if what they spend were independent."""
+    forecast_high: Cents | None = None
+    """Upper end of the 90 % interval of forecast."""
+
+    @classmethod
+    def from_domain(cls, verdict: SpendVerdict) -> Self:
+        """The dollars as they are shown."""
+        forecast = verdict.forecast
+        return cls(
+            spent=verdict.spent,
+            committed=verdict.committed,
+            forecast=None if forecast is None else forecast.expected,
+            forecast_low=None if forecast is None else forecast.low,
+            forecast_high=None if forecast is None else forecast.high,
+        )
+
+
 class GPUBudgetView(ApiModel):
     """The budget's present state, for people. Dollars are rounded to the cent."""
 
@@ -330,8 +393,13 @@ class GPUBudgetView(ApiModel):
     """Lower end of the 90 % interval of forecast."""
     forecast_high: Cents | None = None
     """Upper end of the 90 % interval of forecast."""
+    effective_amount: Cents | None = None
+    """Dollars of spec.amount that this budget may aim at with all below it: less than spec.amount where budgets with
+    one parent ask for more than it has, each in proportion. Absent without parent and children."""
     remaining: SignedCents | None = None
     """Dollars of the amount, and of what was carried over, that are not spent; negative if overspent."""
+    with_descendants: DescendantsStatus | None = None
+    """The same of this budget and all below it. Absent where no budget names this one as its parent."""
     hourly: Hourly | None = None
     """Dollars per hour that the rented nodes cost now."""
     pays_per_hour_saved: Cents | None = None

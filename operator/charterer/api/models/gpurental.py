@@ -24,7 +24,7 @@ from charterer.api.models.base import (
     rules,
 )
 from charterer.api.models.clouds.choice import ONE_CLOUD, CloudChoice
-from charterer.api.models.rental_use import RecordedStatus, UseStatus
+from charterer.api.models.jobs.rental_use import RecordedStatus, UseStatus, kept_uses
 from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.pool import CapacityType, PriceSegment
 from charterer.domain.rental import SEGMENTS_KEPT, Gang, Rental, RentalPhase
@@ -183,7 +183,8 @@ class GPURentalRecord(ApiModel):
 
     @classmethod
     def from_domain(cls, rental: Rental) -> Self:
-        """The rental's record."""
+        """The rental's record; of too many bytes of uses the oldest that ended are left out."""
+        uses, uses_since = kept_uses(rental.uses, rental.uses_since)
         return cls(
             phase=rental.phase,
             instance=rental.instance,
@@ -200,8 +201,8 @@ class GPURentalRecord(ApiModel):
             released_because=rental.released_because,
             released_at=rental.released,
             held_by=rental.held_by,
-            uses=tuple([UseStatus.from_domain(use) for use in rental.uses]),
-            uses_since=rental.uses_since,
+            uses=uses,
+            uses_since=uses_since,
             recorded=None if rental.recorded is None else RecordedStatus.from_domain(rental.recorded),
         )
 

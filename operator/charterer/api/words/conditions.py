@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from charterer.api.models.base import ConditionType
+from charterer.api.condition_types import ConditionType
 from charterer.api.words.meaning import Meaning
 
 CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
@@ -266,6 +266,10 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "Stale": Meaning("A price is older than 15 minutes.", "See the condition `Ready` of the pool that is named."),
     "HourlyLimitTooLow": Meaning(
         "Not one node of the budget's pools fits under `spec.maxHourlyRate`.", "Raise it, or add a cheaper pool."
+    ),
+    "ParentUnknown": Meaning(
+        "The limits of the budgets above this one are not known, so nothing new is rented.",
+        "Correct `spec.parent`, or the GPUBudget that the condition `Ready` names.",
     ),
     "StatisticsUnreadable": Meaning("What was learned of costs cannot be read and is learned anew."),
     "Steady": Meaning("The job does not change its width."),

@@ -169,6 +169,10 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "The budget's period has not begun by the operator's clock, so nothing new is started.",
         "Set the clock of the operator's machine right.",
     ),
+    ReasonCode.PARENT_UNKNOWN: Meaning(
+        "The limits of the budgets above the job's budget are not known, so nothing new is rented.",
+        "Correct `spec.parent` of the GPUBudget as its condition `Ready` says.",
+    ),
     ReasonCode.IDLE: Meaning("No job uses the node and none waits for it, so it is given back."),
     ReasonCode.NOT_NEEDED: Meaning("The job that the node was rented for does not wait for it any more."),
     ReasonCode.INCOMPLETE_GANG: Meaning(

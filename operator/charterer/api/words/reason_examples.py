@@ -15,6 +15,7 @@ from charterer.domain.plan import ReasonCode
 from charterer.domain.reasons import facts_of_jobs as jobs
 from charterer.domain.reasons import facts_of_nodes as nodes
 from charterer.domain.reasons import facts_of_options as options
+from charterer.domain.reasons import facts_of_parents as parents
 from charterer.domain.reasons import facts_of_waits as waits
 from charterer.domain.reasons.facts import Both, Facts, OnlyObserved, RunsOn, Wanted
 from charterer.domain.time import parse_instant
@@ -24,6 +25,7 @@ _FOUR = Option(_POOL, 4, 1.0, Price.parse("8"))
 _EIGHT = Option(_POOL, 8, 1.8, Price.parse("16"))
 _AT, _LATER = parse_instant("2026-05-04T10:00:00Z"), parse_instant("2026-05-04T18:30:00Z")
 _BUDGET, _INSTANCE, _NAME = BudgetId("team"), InstanceId("i-7"), NodeName("node-7")
+_PARENT = BudgetId("company")
 _JOB, _SELECTOR = "research/train", Selector((("team", "research"),))
 _ASKED = waits.Request(8, 16, ("A100",))
 _FULL = waits.PoolFull(_POOL, 4, False, 12)
@@ -173,6 +175,11 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
     ReasonCode.COMMITTED: (nodes.PaidForAnyway(Money.of(20.0)),),
     ReasonCode.BUDGET_DELETED: (Wanted(_EIGHT, waits.BudgetEnds()), nodes.BudgetGoes(_BUDGET)),
     ReasonCode.CLOCK_BEHIND: (Wanted(_EIGHT, waits.ClockBehind()),),
+    ReasonCode.PARENT_UNKNOWN: (
+        Wanted(_EIGHT, parents.ParentMissing(_BUDGET, _PARENT)),
+        Wanted(_EIGHT, parents.ParentsInCircle((_BUDGET, _PARENT))),
+        Wanted(_EIGHT, parents.RelativeUnreadable(_PARENT)),
+    ),
     ReasonCode.POOL_DELETED: (Wanted(_EIGHT, waits.PoolEnds()), nodes.PoolClosed("(why the pool is closed)")),
     ReasonCode.INCOMPLETE_GANG: (nodes.GangIncomplete(_JOB, 4, 3),),
     ReasonCode.INTERRUPTION: (

@@ -11,14 +11,18 @@ from charterer.cli.doctor.finding import Finding, condition_of, remedy_of
 from charterer.cli.shared.formatting import when
 from charterer.cli.shared.leader import MAY_LEAD_SECONDS, LeaderSeen
 from charterer.cluster.client import RawObject
+from charterer.controller.snapshot.by_id import budgets_by_id
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.payers import budgets_by_namespace, overlaps_among, payers_of
+from charterer.controller.status.budget_amounts import why_penniless
 from charterer.controller.status.conditions import stop_in_words
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.pool import Pool
 from charterer.domain.reasons.facts_of_waits import NoPoolSelected
 from charterer.domain.reasons.sentences import sentence
 from charterer.domain.snapshot import NO_LIMITS, OperatorLimits, Stop
+from charterer.domain.spending.budget_tree import BudgetTree, budget_tree
+from charterer.policy.budgets.reasons import of_share
 from charterer.policy.nodes import operator_limits
 from charterer.policy.options.pool_selection import no_pool
 from charterer.sentences import count, names
@@ -195,11 +199,20 @@ def check_budgets(state: ClusterState, raw: Iterable[RawObject]) -> Iterable[Fin
     if not budgets:
         yield Finding("budgets", "no GPUBudget", "exists, so nothing is rented", "apply one: docs/budgets.md")
     by_namespace = budgets_by_namespace(state.budgets, state.namespaces)
+    shared_out = budgets_by_id(state.budgets)
+    tree = budget_tree(shared_out, state.problems)
     for budget in budgets:
+        if budget.id in tree.below and not budget.deleting:
+            yield _parent(shared_out[budget.id], tree)
+        if (fault := tree.faults.get(budget.id)) is not None:
+            remedy = "set spec.parent to a GPUBudget that exists and is not below this one, or correct that one"
+            yield Finding("budgets", f"GPUBudget {budget.id}", sentence(fault), remedy)
+            continue
         lacking = no_pool(budget, {pool.id: pool for pool in state.pools.values()})
         selected = [name for name, selecting in by_namespace.items() if budget in selecting]
         paid = [name for name in selected if by_namespace[name][0] is budget]
-        yield from _budget(budget, selected, paid, lacking, objects.get(budget.id, {}))
+        if selected or budget.id not in tree.below:
+            yield from _budget(shared_out[budget.id], selected, paid, lacking, objects.get(budget.id, {}))
     if shared := overlaps_among(state.budgets, state.namespaces):
         said = [f"{_namespaces(each.namespaces)}: {each.payer()}" for each in shared]
         yield Finding(
@@ -208,6 +221,17 @@ def check_budgets(state: ClusterState, raw: Iterable[RawObject]) -> Iterable[Fin
             f"select the same namespaces: {'; '.join(said)}",
             "change a namespaceSelector so that each namespace has one budget: no budget counts what another one pays",
         )
+
+
+def _parent(budget: Budget, tree: BudgetTree) -> Finding:
+    """The budgets below one, and what all of them may spend."""
+    below, share = tree.below[budget.id], budget.share
+    text = f"is above {count(len(below), 'GPUBudget')} ({names(below, _NAMED)})"
+    if share is not None:
+        text += f": {share.in_all} a month for all of them"
+        if share.below > share.in_all:
+            text += f", who ask for {share.below}: each has its part"
+    return Finding("budgets", f"GPUBudget {budget.id}", text)
 
 
 def _budget(
@@ -225,7 +249,8 @@ def _budget(
         remedy = "label a GPUPool as its poolSelector says, or change it"
         yield Finding("budgets", subject, f"can rent nothing: {sentence(lacking)}", remedy)
     elif not budget.amount.micros:
-        yield Finding("budgets", subject, "has an amount of 0: nothing can be rented", "set spec.amount")
+        text = "has an amount of 0: nothing can be rented" if budget.share is None else why_penniless(budget)
+        yield Finding("budgets", subject, text, "set spec.amount")
     elif paid and (ready := condition_of(item, "Ready")) is not None and ready.get("status") == "False":
         state = str((item.get("status") or {}).get("state"))
         known = CONDITION_REASONS.get(str(ready.get("reason"))) or BUDGET_STATES.get(state)
@@ -236,7 +261,8 @@ def _budget(
         amount = str(budget.amount)
         if budget.currency is not None:
             amount += f" ({budget.currency.amount(budget.amount)})"
-        yield Finding("budgets", subject, f"{mode}, {amount} a month, for {_namespaces(paid)}")
+        part = f" ({why})" if (why := of_share(budget)) else ""
+        yield Finding("budgets", subject, f"{mode}, {amount} a month{part}, for {_namespaces(paid)}")
     rate = condition_of(item, "CurrencyRateCurrent")
     if rate is not None and rate.get("status") == "False":
         known = CONDITION_REASONS.get(str(rate.get("reason")))

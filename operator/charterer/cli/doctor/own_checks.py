@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from charterer.api.models.base import ConditionStatus, ConditionType
+from charterer.api.condition_types import ConditionType
+from charterer.api.models.base import ConditionStatus
 from charterer.api.models.trainingjob_status import JobState
 from charterer.api.words.jobs import JOB_STATES, REASONS
 from charterer.cli.doctor.finding import Finding, condition_of, remedy_of

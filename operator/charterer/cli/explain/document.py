@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from charterer.api.models.base import Condition, ConditionStatus, ConditionType
+from charterer.api.condition_types import ConditionType
+from charterer.api.models.base import Condition, ConditionStatus
 from charterer.api.models.trainingjob import ToldBottleneck
 from charterer.api.models.trainingjob_status import JobState
 from charterer.cli.explain.counted import counted_blocks

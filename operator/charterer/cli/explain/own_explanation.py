@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from charterer.api.models.base import BOTTLENECKS, Condition, ConditionStatus, ConditionType
+from charterer.api.condition_types import ConditionType
+from charterer.api.models.base import BOTTLENECKS, Condition, ConditionStatus
 from charterer.api.models.compared_option import ComparedOption
 from charterer.api.models.trainingjob import ToldBottleneck
 from charterer.api.models.trainingjob_status import JobState

@@ -41,10 +41,10 @@ def _beside(job: Job, pair: Pair, snapshot: Snapshot) -> str:
     other = snapshot.jobs[pair.partner]
     name, runs = f"{other.namespace}/{other.name}", job.allocation is not None
     keeps = "keeps" if runs else "would keep"
-    told = f"Beside {name} it {keeps} {_part_kept(pair.kept)}, and {name} {_part_kept(pair.partner_kept)}."
+    told = f"Beside {name} it {keeps} {_part_kept(pair.match.kept)}, and {name} {_part_kept(pair.match.partner_kept)}."
     if runs:
         return told
-    if pair.saved is None:
+    if pair.match.saving is None:
         return f"{told} At least one of them would lose, so they do not share a GPU."
     return f"{told} Together they save {Money.of(pair.saved)} until the first of them ends."
 

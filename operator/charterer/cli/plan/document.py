@@ -9,6 +9,7 @@ from charterer.cli.plan.capacity_lines import capacity_blocks
 from charterer.cli.plan.class_table import class_blocks
 from charterer.cli.plan.commitment_lines import commitment_blocks
 from charterer.cli.plan.difference import difference_blocks
+from charterer.cli.plan.family_rows import family_in_words, in_tree_order
 from charterer.cli.plan.money_table import more_or_less_blocks
 from charterer.cli.plan.overview import overview_blocks
 from charterer.cli.plan.plan_answer import PlanAnswer
@@ -25,7 +26,7 @@ from charterer.domain.reasons.phrases import name
 from charterer.domain.reasons.sentences import sentence
 from charterer.domain.snapshot import NO_LIMITS, Snapshot
 from charterer.domain.time import after
-from charterer.policy.budgets.reasons import late
+from charterer.policy.budgets.reasons import late, of_share
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import Frontier, mean_seconds
 from charterer.policy.explain.month_sums import MonthSums, assumed
@@ -46,6 +47,9 @@ from charterer.report.document import (
     row,
 )
 from charterer.sentences import count
+
+_INDENT = "\u00a0" * 2
+"""Before the name of a budget that is below another one; a page shows it, too."""
 
 
 def plan_document(answer: PlanAnswer, jobs: int, pictures: Sequence[Picture] = ()) -> Document:
@@ -90,12 +94,20 @@ def _budgets(report: PlanReport) -> list[Block]:
         TableColumn("STATE", elastic=True),
     )
     rows = []
-    for solution in report.solutions:
+    for depth, solution in in_tree_order(report):
         budget, verdict = solution.budget, report.plan.budgets[solution.budget.id]
+        family, indent = verdict.with_descendants, _INDENT * depth
+        if family is not None:
+            amount = budget.amount if budget.share is None else budget.share.in_all
+            sums = (str(amount), str(family.spent), *_forecast(family.forecast), "-", "-", "-", "-")
+            rows.append(row(f"{indent}{budget.id}", budget.mode, *sums, family_in_words(budget, family)))
+            if budget.selector.nothing:
+                continue
+            indent += _INDENT
         state, tone = budget_state(solution, report.frontiers[budget.id])
         rows.append(
             row(
-                budget.id,
+                f"{indent}{budget.id}{' itself' if family is not None else ''}",
                 budget.mode,
                 str(budget.amount),
                 str(verdict.spent),
@@ -170,9 +182,18 @@ def _meaning(rows: Sequence[tuple[TableCell, ...]]) -> list[Paragraph]:
 
 
 def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Tone]:
-    """A sentence on how the budget relates to its load, and its tone."""
+    """A sentence on how the budget relates to its load and to its parent, and its tone."""
+    fault = solution.inputs.tree.faults.get(solution.budget.id)
+    if fault is not None:
+        return sentence(fault), Tone.BAD
+    state, tone = _state_of_load(solution, frontier)
+    part = of_share(solution.budget)
+    return f"{state}; {part}" if part else state, tone
+
+
+def _state_of_load(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Tone]:
     needs = "" if frontier.empty else f"the cheapest options of its jobs need {frontier.cheapest} a month"
-    if not solution.budget.amount.micros:
+    if solution.budget.penniless:
         return f"the amount is 0: nothing can be rented{'; ' if needs else ''}{needs}", Tone.BAD
     if no_pool(solution.budget, solution.inputs.snapshot.pools):
         return "can rent nothing: spec.poolSelector selects no GPUPool", Tone.BAD

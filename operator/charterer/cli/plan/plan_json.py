@@ -16,7 +16,7 @@ from charterer.controller.status.jobs import job_state, why_word
 from charterer.domain.budget import Budget
 from charterer.domain.job import Job
 from charterer.domain.money import Money
-from charterer.domain.plan import PoolVerdict, Stage
+from charterer.domain.plan import PoolVerdict, SpendVerdict, Stage
 from charterer.domain.snapshot import NO_LIMITS, Snapshot
 from charterer.domain.time import after, format_instant
 from charterer.policy.budgets.solution import BudgetSolution
@@ -91,6 +91,8 @@ def _budget(solution: BudgetSolution, report: PlanReport) -> JsonValue:
         "mode": str(budget.mode),
         "amount": budget.amount.decimal(),
         "inCurrency": _in_currency(budget, verdict.spent),
+        "parent": budget.parent,
+        "withDescendants": None if verdict.with_descendants is None else _family(budget, verdict.with_descendants),
         "spent": verdict.spent.decimal(),
         "spentFor": spent_json(budget, report),
         "committed": verdict.committed.decimal(),
@@ -127,6 +129,20 @@ def _in_currency(budget: Budget, spent: Money) -> JsonValue:
         "asOf": currency.as_of.isoformat(),
         "amount": currency.units(budget.amount).decimal(),
         "spent": currency.units(spent).decimal(),
+    }
+
+
+def _family(budget: Budget, family: SpendVerdict) -> JsonValue:
+    """What a budget and all below it have, and may have."""
+    forecast, share = family.forecast, budget.share
+    return {
+        "amount": (budget.amount if share is None else share.in_all).decimal(),
+        "spent": family.spent.decimal(),
+        "committed": family.committed.decimal(),
+        "hourlyAtMost": family.hourly.decimal(),
+        "forecast": None if forecast is None else forecast.expected.decimal(),
+        "forecastLow": None if forecast is None else forecast.low.decimal(),
+        "forecastHigh": None if forecast is None else forecast.high.decimal(),
     }
 
 

@@ -16,7 +16,7 @@ _MEANINGS: Mapping[Cause, str] = {
     Cause.JOB: "GPUs that jobs held",
     Cause.STARTING: "nodes from their launch until they took pods",
     Cause.IDLE: "GPUs of ready nodes that no job held",
-    Cause.ENDING: "nodes from the last job's leaving them to their end",
+    Cause.ENDING: "nodes without a job, from the decision to end them to their end",
     Cause.INCOMPLETE_GANG: "nodes that waited for the others that their job needs at once",
 }
 

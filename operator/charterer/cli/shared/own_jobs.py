@@ -9,7 +9,8 @@ import click
 from pydantic import ValidationError
 
 from charterer.api import decode
-from charterer.api.models.base import Condition, ConditionStatus, ConditionType
+from charterer.api.condition_types import ConditionType
+from charterer.api.models.base import Condition, ConditionStatus
 from charterer.api.models.compared_option import ComparedOption
 from charterer.api.models.trainingjob_status import JobState, TrainingJobView
 from charterer.cli.shared import formatting

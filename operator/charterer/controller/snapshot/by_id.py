@@ -10,11 +10,12 @@ from charterer.domain.ids import BudgetId, PoolId, PoolSetId, RentalId
 from charterer.domain.nodes.pool_set import PoolSet
 from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental
+from charterer.domain.spending.amount_shares import with_shares
 
 
 def budgets_by_id(budgets: Mapping[ObjectKey, Budget]) -> Mapping[BudgetId, Budget]:
-    """The budgets."""
-    return {budget.id: budget for budget in budgets.values()}
+    """The budgets, each with its share of its parent's amount."""
+    return with_shares({budget.id: budget for budget in budgets.values()})
 
 
 def rentals_by_id(rentals: Mapping[ObjectKey, Rental]) -> Mapping[RentalId, Rental]:

@@ -9,6 +9,7 @@ from charterer.api.decode import DecodedNamespace
 from charterer.cluster.store import ObjectKey
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.ids import BudgetId
+from charterer.domain.spending.budget_tree import budget_tree
 from charterer.domain.time import Instant
 from charterer.sentences import is_or_are, names
 
@@ -45,10 +46,13 @@ class Overlap:
 def budgets_by_namespace(
     budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, DecodedNamespace]
 ) -> Mapping[str, Sequence[Budget]]:
-    """The budgets that select each namespace, the one that pays first."""
+    """The budgets that select each namespace, the one that pays first; without those that are above another of them."""
     in_order = sorted(budgets.values(), key=_precedence)
+    tree = budget_tree({budget.id: budget for budget in in_order})
     return {
-        namespace.name: [budget for budget in in_order if budget.selector.matches(namespace.labels)]
+        namespace.name: tree.without_parents_among(
+            [budget for budget in in_order if budget.selector.matches(namespace.labels)]
+        )
         for namespace in namespaces.values()
     }
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from charterer.api.models.base import Condition, ConditionType
+from charterer.api.condition_types import ConditionType
+from charterer.api.models.base import Condition
 from charterer.controller.status.conditions import condition
 from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.money import Price

@@ -6,35 +6,37 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from charterer.api.models.base import Condition, ConditionType
-from charterer.api.models.budgets.currency import InCurrency
+from charterer.api.condition_types import ConditionType
+from charterer.api.models.base import Condition
 from charterer.api.models.gpubudget_status import (
     ATTRIBUTIONS_SHOWN,
     ArrivalsStatus,
     BudgetState,
+    DescendantsStatus,
     GPUBudgetView,
     SpentOn,
 )
 from charterer.api.models.gpupool import GPUPoolView, PoolState
 from charterer.api.models.statistics.pool_statistics import InterruptionsStatus, LaunchesStatus
+from charterer.controller.status.budget_amounts import overspent, why_penniless, within_budget
+from charterer.controller.status.budget_currency import in_currency, rate_current
 from charterer.controller.status.commitments import budget_commitments, pool_commitment
 from charterer.controller.status.conditions import condition, preflight, price_held, stopped
 from charterer.controller.status.tally import Tally
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.errors import Problem
 from charterer.domain.ids import PoolId
-from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.money import Money, Price
 from charterer.domain.nodes.partition import no_such_slice
-from charterer.domain.plan import Allocate, BudgetVerdict, ForecastVerdict, Plan, ReasonCode, Rent
+from charterer.domain.plan import Allocate, BudgetVerdict, Plan, ReasonCode, Rent
 from charterer.domain.pool import InstanceState, Pool, acting_pool
 from charterer.domain.reasons.sentences import sentence
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.spending.currency import DAYS_CURRENT, Currency
 from charterer.domain.time import Instant, format_instant, format_minute, seconds_between
 from charterer.ledger.attribution import attribute
 from charterer.ledger.balance import current_rate
-from charterer.policy.budgets.reasons import no_history
+from charterer.policy.budgets.reasons import of_share
 from charterer.policy.options.pool_selection import no_pool
 from charterer.providers.errors import ProviderError
 from charterer.providers.provider import PreflightFinding
@@ -55,6 +57,7 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
     set (``dated``)."""
     verdict = plan.budgets.get(budget.id)
     forecast = None if verdict is None else verdict.forecast
+    family = None if verdict is None else verdict.with_descendants
     rentals, waiting = tally.rentals_of_budget.get(budget.id, ()), tally.waiting.get(budget.id, 0)
     return GPUBudgetView(
         observed_generation=budget.generation,
@@ -67,20 +70,15 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
         forecast=None if forecast is None else forecast.expected,
         forecast_low=None if forecast is None else forecast.low,
         forecast_high=None if forecast is None else forecast.high,
+        with_descendants=None if family is None else DescendantsStatus.from_domain(family),
+        effective_amount=None if budget.share is None else budget.share.in_all,
         remaining=None if verdict is None else budget.aim - verdict.spent,
         hourly=current_rate(budget.id, rentals),
         pays_per_hour_saved=None if verdict is None or verdict.rate is None else Money.of(verdict.rate * 3600),
-        in_currency=None if verdict is None else _in_currency(budget, verdict),
+        in_currency=None if verdict is None else in_currency(budget, verdict),
         attribution=(),
         conditions=_budget_conditions(budget, snapshot, plan, rentals, waiting),
     )
-
-
-def _in_currency(budget: Budget, verdict: BudgetVerdict) -> InCurrency | None:
-    if budget.currency is None:
-        return None
-    forecast = None if verdict.forecast is None else verdict.forecast.expected
-    return InCurrency.of(budget.currency, verdict.spent, budget.aim - verdict.spent, forecast)
 
 
 def attributed(view: GPUBudgetView, budget: Budget, snapshot: Snapshot) -> GPUBudgetView:
@@ -94,13 +92,15 @@ def _budget_state(budget: Budget, snapshot: Snapshot, verdict: BudgetVerdict | N
         return BudgetState.DELETING
     if budget.begins_after(snapshot.now):
         return BudgetState.CLOCK_BEHIND
+    if verdict is not None and verdict.parent_fault is not None:
+        return BudgetState.INVALID
     if no_pool(budget, snapshot.pools):
         return BudgetState.NO_POOL
     if budget.mode is Mode.OBSERVE:
         return BudgetState.OBSERVING
-    if budget.amount <= ZERO or (verdict is not None and not verdict.feasible) or _hourly_too_low(budget, snapshot):
+    if budget.penniless or (verdict is not None and not verdict.feasible) or _hourly_too_low(budget, snapshot):
         return BudgetState.TOO_SMALL
-    if verdict is not None and verdict.spent > budget.aim:
+    if verdict is not None and overspent(budget, verdict):
         return BudgetState.OVERSPENT
     return BudgetState.LIMITED if waiting else BudgetState.READY
 
@@ -112,12 +112,12 @@ def _budget_conditions(
     observed = partial(condition, now=snapshot.now, generation=budget.generation)
     conditions = [observed(ConditionType.READY, *_budget_ready(budget, snapshot, plan, len(rentals), waiting))]
     if verdict is not None:
-        conditions.append(observed(ConditionType.WITHIN_BUDGET, *_within_budget(budget, verdict)))
+        conditions.append(observed(ConditionType.WITHIN_BUDGET, *within_budget(budget, verdict)))
     overlap = snapshot.overlaps.get(budget.id)
     if overlap is not None:
         conditions.append(observed(ConditionType.OVERLAPS, True, "NamespaceShared", overlap))
     if budget.currency is not None:
-        observed_rate = _rate_current(budget.currency, snapshot.now)
+        observed_rate = rate_current(budget.currency, snapshot.now)
         conditions.append(observed(ConditionType.CURRENCY_RATE_CURRENT, *observed_rate))
     if left := _left_running(budget, rentals):
         conditions.append(observed(ConditionType.LEFT_RUNNING, True, "NoLimitHolds", left))
@@ -147,10 +147,12 @@ def _budget_ready(budget: Budget, snapshot: Snapshot, plan: Plan, rentals: int, 
         return False, "ClockBehind", message
     if (fault := _fault("GPUBudget", budget.id, plan)) is not None:
         return False, fault.reason, fault.message
+    if verdict is not None and verdict.parent_fault is not None:
+        return False, "ParentUnknown", f"{sentence(verdict.parent_fault)}; what runs goes on"
     if (lacking := no_pool(budget, snapshot.pools)) is not None:
         return False, "NoPool", sentence(lacking)
-    if budget.amount <= ZERO:
-        return False, "ZeroAmount", 'spec.amount is "0": nothing can be rented; set the dollars to spend in a month'
+    if budget.penniless:
+        return False, "ZeroAmount", why_penniless(budget)
     if too_low := _hourly_too_low(budget, snapshot):
         return False, "HourlyLimitTooLow", too_low
     if verdict is not None and not verdict.feasible:
@@ -165,18 +167,7 @@ def _budget_ready(budget: Budget, snapshot: Snapshot, plan: Plan, rentals: int, 
     if budget.unreadable:
         message = f"costs of classes are learned anew, because what was learned cannot be read: {budget.unreadable}"
         return True, "StatisticsUnreadable", message
-    return True, "Enforcing", ""
-
-
-def _rate_current(currency: Currency, now: Instant) -> tuple[bool, str, str]:
-    """Whether the rate is current, the reason and the message."""
-    days = currency.days_old(now)
-    if days < -1:
-        return False, "RateOfTheFuture", f"spec.currencyRate is {currency}, a day still to come: correct asOf"
-    if days > DAYS_CURRENT:
-        message = f"spec.currencyRate is {currency}: {days} days old; set what a dollar costs now, and the day"
-        return False, "RateStale", message
-    return True, "RateCurrent", str(currency)
+    return True, "Enforcing", of_share(budget)
 
 
 def _waits_for_rentals(rentals: int) -> str:
@@ -203,21 +194,6 @@ def _hourly_too_low(budget: Budget, snapshot: Snapshot) -> str:
 def _fault(kind: str, name: str, plan: Plan) -> Problem | None:
     """The problem that planning had with the object; None without one."""
     return next((problem for problem in plan.problems if (problem.kind, problem.name) == (kind, name)), None)
-
-
-def _within_budget(budget: Budget, verdict: BudgetVerdict) -> tuple[bool | None, str, str]:
-    """Whether the period can end within the amount, the reason and the message."""
-    if verdict.forecast is None:
-        message = f"{no_history(verdict)} of {budget.aim}"
-        return (False, "ForecastExceedsAmount", message) if verdict.spent > budget.aim else (None, "NoHistory", message)
-    forecast = verdict.forecast
-    message = f"forecast {forecast.expected} of {budget.aim}{_interval(forecast)}"
-    return (True, "OnCourse", message) if forecast.low <= budget.aim else (False, "ForecastExceedsAmount", message)
-
-
-def _interval(forecast: ForecastVerdict) -> str:
-    low, high = forecast.low, forecast.high
-    return "" if low == high else f"; nine months in ten like this one end between {low} and {high}"
 
 
 def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:

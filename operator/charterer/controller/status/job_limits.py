@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from charterer.api.models.base import Condition, ConditionType
+from charterer.api.condition_types import ConditionType
+from charterer.api.models.base import Condition
 from charterer.controller.status.conditions import condition
 from charterer.domain.job import Job
 from charterer.domain.jobs.finish import Finish, FinishKind

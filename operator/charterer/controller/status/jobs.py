@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from charterer.api.models.base import Condition, ConditionType
+from charterer.api.condition_types import ConditionType
+from charterer.api.models.base import Condition
 from charterer.api.models.trainingjob_status import INVALID_TEMPLATE, JobState, TrainingJobView
 from charterer.controller.snapshot.problems import PROFILE_NAME
 from charterer.controller.status.bottlenecks import bottleneck_conditions

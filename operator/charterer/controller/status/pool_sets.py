@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, assert_never
 
-from charterer.api.models.base import Condition, ConditionType
+from charterer.api.condition_types import ConditionType
+from charterer.api.models.base import Condition
 from charterer.api.models.clouds.choice import cloud_fields
 from charterer.api.models.gpupool import PoolState
 from charterer.api.models.gpupoolset import GPUPoolSetStatus, PoolSetState

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from charterer.api.models.base import Condition, ConditionType, InvalidObjectView
+from charterer.api.condition_types import ConditionType
+from charterer.api.models.base import Condition, InvalidObjectView
 from charterer.api.models.speedupprofile import ProfileState, SpeedupProfileView
 from charterer.api.models.trainingjob_status import TrainingJobView
 from charterer.cluster import kinds

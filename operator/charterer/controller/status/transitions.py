@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from charterer.api.condition_types import ConditionType
 from charterer.api.manifests import EventSubject
-from charterer.api.models.base import BOTTLENECKS, ConditionType
+from charterer.api.models.base import BOTTLENECKS
 from charterer.api.models.gpubudget_status import BudgetState
 from charterer.api.models.gpupool import PoolState
 from charterer.api.models.trainingjob_status import MISLEADING_VARIABLES, JobState

@@ -148,19 +148,21 @@ class PoolClosed:
 
 @dataclass(frozen=True, slots=True)
 class HardLimitNear:
-    """Its budget has all but reached the hard limit."""
+    """Its budget, or the ``parent`` above it with all below that, has all but reached the hard limit."""
 
     spent: Money
     committed: Money
     limit: Money | None
+    parent: BudgetId | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class HourlyLimitPassed:
-    """Its budget's nodes cost more an hour than they may."""
+    """The nodes of its budget, or of the ``parent`` above it and all below that, cost more an hour than they may."""
 
     hourly: Price
     limit: Price
+    parent: BudgetId | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from charterer.domain.money import Money, Price
 from charterer.domain.nodes.waits import ExpectedWait
 from charterer.domain.option import Option
 from charterer.domain.order import CoolDown
+from charterer.domain.reasons.facts_of_parents import ParentFact
 from charterer.domain.time import Instant
 
 # --- its nodes come ---------------------------------------------------------------------------------------------------
@@ -86,28 +87,31 @@ class SpendsTooMuch:
 
 @dataclass(frozen=True, slots=True)
 class AboveHourlyLimit:
-    """One node costs more an hour than all may."""
+    """One node costs more an hour than all may. ``parent``: the budget above whose limit it is, None for its own."""
 
     node: Price
     limit: Price
+    parent: BudgetId | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class HourlyLimitUsed:
-    """Nodes for ``hourly`` are rented, so that one more would pass the limit."""
+    """Nodes for ``hourly`` are rented, so that one more would pass the limit. ``parent``: as above."""
 
     node: Price
     hourly: Price
     limit: Price
+    parent: BudgetId | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class HardLimitUsed:
-    """One more node may cost ``needed``, and ``left`` of the hard limit is not committed."""
+    """One more node may cost ``needed``, and ``left`` of the hard limit is not committed. ``parent``: as above."""
 
     needed: Money
     left: Money
     limit: Money | None
+    parent: BudgetId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +203,7 @@ BlockedFact = (
     | RentalUnreadable
     | BudgetEnds
     | ClockBehind
+    | ParentFact
     | PoolEnds
     | CloudSilent
     | NoNodeNow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from charterer.domain.ids import BudgetId
 from charterer.domain.money import Money
 from charterer.domain.option import Option
 from charterer.gpu_types import is_shared
@@ -47,6 +48,11 @@ def all_nodes(nodes: int, by_group: bool) -> str:
     """The most nodes of a pool, with what sets it: the size of its group, or its maxNodes."""
     whole = "the only node" if nodes == 1 else f"all {nodes} nodes"
     return f"{whole} that {'its group takes' if by_group else 'spec.maxNodes allows'}"
+
+
+def of_parent(parent: BudgetId | None) -> str:
+    """Whose limit it is, where it is that of a budget above."""
+    return "" if parent is None else f" of GPUBudget {parent}"
 
 
 def after_colon(words: str) -> str:

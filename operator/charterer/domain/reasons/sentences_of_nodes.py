@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from charterer.domain.reasons import facts_of_nodes as of
-from charterer.domain.reasons.phrases import after_colon, name
+from charterer.domain.reasons.phrases import after_colon, name, of_parent
 from charterer.domain.reasons.room import tell
 from charterer.domain.time import format_minute
 
@@ -101,14 +101,15 @@ def _(node: of.PoolClosed) -> str:
 @tell.register
 def _(node: of.HardLimitNear) -> str:
     return (
-        f"{node.spent} are spent and {node.committed} committed of a hard limit of {node.limit}: all nodes are ended "
-        "before it is reached"
+        f"{node.spent} are spent and {node.committed} committed of a hard limit{of_parent(node.parent)} of "
+        f"{node.limit}: all nodes are ended before it is reached"
     )
 
 
 @tell.register
 def _(node: of.HourlyLimitPassed) -> str:
-    return f"its budget's nodes cost up to {node.hourly}, more than spec.maxHourlyRate ({node.limit})"
+    whose = "its budget's nodes" if node.parent is None else f"the nodes of GPUBudget {node.parent} and all below it"
+    return f"{whose} cost up to {node.hourly}, more than spec.maxHourlyRate ({node.limit})"
 
 
 @tell.register

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from charterer.domain.reasons import facts_of_parents as parents
 from charterer.domain.reasons import facts_of_waits as of
-from charterer.domain.reasons.phrases import all_nodes, format_duration, name
+from charterer.domain.reasons.phrases import all_nodes, format_duration, name, of_parent
 from charterer.domain.reasons.room import tell
 from charterer.domain.time import Instant, format_minute, format_second
 from charterer.gpu_types import is_shared
@@ -78,14 +79,14 @@ def _(job: of.SpendsTooMuch) -> str:
 
 @tell.register
 def _(limit: of.AboveHourlyLimit) -> str:
-    return f"a node costs {limit.node}, more than spec.maxHourlyRate ({limit.limit}): raise it"
+    return f"a node costs {limit.node}, more than spec.maxHourlyRate{of_parent(limit.parent)} ({limit.limit}): raise it"
 
 
 @tell.register
 def _(limit: of.HourlyLimitUsed) -> str:
     return (
         f"a node costs {limit.node}, and the nodes that are rented cost {limit.hourly} of the {limit.limit} that "
-        "spec.maxHourlyRate allows"
+        f"spec.maxHourlyRate{of_parent(limit.parent)} allows"
     )
 
 
@@ -93,7 +94,7 @@ def _(limit: of.HourlyLimitUsed) -> str:
 def _(limit: of.HardLimitUsed) -> str:
     return (
         f"a node may cost {limit.needed} until it can be given back, and only {limit.left} of "
-        f"spec.hardLimit ({limit.limit}) is not committed yet"
+        f"spec.hardLimit{of_parent(limit.parent)} ({limit.limit}) is not committed yet"
     )
 
 
@@ -139,6 +140,30 @@ def _(_: of.BudgetEnds) -> str:
 @tell.register
 def _(_: of.ClockBehind) -> str:
     return "its budget's period has not begun by the operator's clock"
+
+
+@tell.register
+def _(lost: parents.ParentMissing) -> str:
+    return (
+        f"GPUBudget {lost.parent}, which spec.parent of GPUBudget {lost.budget} names, does not exist or cannot be "
+        "read, so that its limits are not known: nothing new is rented"
+    )
+
+
+@tell.register
+def _(circle: parents.ParentsInCircle) -> str:
+    return (
+        f"spec.parent of GPUBudgets goes in a circle ({' below '.join([*circle.budgets, circle.budgets[0]])}), so that "
+        "nothing new is rented: correct one of them"
+    )
+
+
+@tell.register
+def _(unread: parents.RelativeUnreadable) -> str:
+    return (
+        f"GPUBudget {unread.budget} cannot be read, and may count against the same limits of a parent: nothing new is "
+        "rented until it is corrected"
+    )
 
 
 @tell.register

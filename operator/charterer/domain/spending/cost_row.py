@@ -15,11 +15,11 @@ from charterer.domain.time import Instant
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class BilledMachine:
     """The machine of a rental, as its bill names it.
 
     ``cloud``: the key of its pool's spec, as ``aws``. ``account``: what identifies the account or project there, empty
-    if the pool does not say. ``instance``: the cloud's id, empty if none ever came. ``gpus``: of the whole machine.
+    if the pool does not say. ``instance``: its id on the bill, empty if none ever came. ``gpus``: of the whole machine.
     """
 
     cloud: str
@@ -70,7 +70,7 @@ class CostRow:
     rental: str
     rental_uid: str
     pool: str
-    machine: Machine
+    machine: BilledMachine
     start: Instant
     end: Instant
     cause: Cause

@@ -27,13 +27,13 @@ class Use:
     until: Instant | None = None
 
     @property
-    def key(self) -> tuple[str, int, Instant]:
-        """What tells it from the rental's other uses: the job's uid, the run, and since when it had this width."""
-        return self.payer.job_uid, self.payer.run, self.since
+    def key(self) -> tuple[str, int]:
+        """The run: its job's uid and its number. It has several uses of a rental if it was resized in place."""
+        return self.payer.job_uid, self.payer.run
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedCost:
     """How much of a rental is in the record of costs: ``parts`` parts, which cost ``cost`` up to ``through``."""
 
     through: Instant

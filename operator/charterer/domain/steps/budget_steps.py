@@ -8,7 +8,7 @@ from charterer.domain.budget import Costs
 from charterer.domain.ids import BudgetId, ClassId, RentalId
 from charterer.domain.money import ZERO, Money
 from charterer.domain.spending.cost_row import CostRow
-from charterer.domain.spending.use import Recorded
+from charterer.domain.spending.use import RecordedCost
 from charterer.domain.time import Instant
 
 
@@ -58,11 +58,15 @@ class CountJobs:
 
 @dataclass(frozen=True, slots=True)
 class AddCosts:
-    """One conditional write: add what was spent from ``since`` to ``added.through`` (``ledger.costs.apply_costs``)."""
+    """One conditional write: add what was spent from ``since`` to ``added.through`` (``ledger.costs.apply_costs``).
+
+    ``day``: when the day of that began in the budget's time zone.
+    """
 
     budget: BudgetId
     since: Instant | None
     added: Costs
+    day: Instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,7 @@ class RecordedPart:
     rental: RentalId
     version: str
     rows: tuple[CostRow, ...]
-    after: Recorded
+    after: RecordedCost
 
 
 @dataclass(frozen=True, slots=True)

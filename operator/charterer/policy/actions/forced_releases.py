@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from charterer.domain.ids import RentalId
+from charterer.domain.budget import Mode
+from charterer.domain.ids import BudgetId, RentalId
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.reasons import facts_of_nodes as of
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Stop
+from charterer.domain.spending.budget_tree import BudgetTree
 from charterer.domain.time import Instant
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.predicates import reason
+from charterer.policy.nodes.hard_limit import Purse
 from charterer.policy.nodes.lost_nodes import NodeDoubt, lost, never_ready, stuck_terminating
 from charterer.policy.outlook.placer import Placer
 
@@ -24,21 +27,41 @@ class ForcedReleases:
         self.solution = solution
         self.placer = placer
         self._snapshot = solution.inputs.snapshot
-        self.ending: Mapping[RentalId, Reason] = self._draining_too_long() | self._of_staying()
+        self.ending: dict[RentalId, Reason] = self._draining_too_long() | self._of_staying()
+
+    @property
+    def staying(self) -> Sequence[Rental]:
+        """The budget's rentals that were not told to end before."""
+        return [rental for nodes in self.solution.nodes.values() for rental in nodes.rentals.staying.values()]
+
+    @property
+    def leaving(self) -> Sequence[RentalId]:
+        """The budget's rentals that drain, and those that must end now."""
+        return [*self._draining, *self.ending]
+
+    @property
+    def _draining(self) -> Sequence[RentalId]:
+        return [
+            rental.id
+            for nodes in self.solution.nodes.values()
+            for rental in nodes.rentals.live
+            if rental.id not in nodes.rentals.staying
+        ]
 
     def _draining_too_long(self) -> dict[RentalId, Reason]:
         """Near the hard limit: rentals released for another reason, which pods of others may keep for an hour."""
-        if not self.placer.purse.must_release:
+        purse = self.placer.purse.must_release
+        if purse is None:
             return {}
         return {
-            rental.id: self._hard_limit()
+            rental.id: _hard_limit(purse)
             for nodes in self.solution.nodes.values()
             for rental in nodes.rentals.live
             if rental.phase is RentalPhase.DRAINING and rental.released_because != ReasonCode.HARD_LIMIT
         }
 
     def _of_staying(self) -> dict[RentalId, Reason]:
-        staying = [rental for nodes in self.solution.nodes.values() for rental in nodes.rentals.staying.values()]
+        staying = self.staying
         why_all = self._why_all()
         if why_all is not None:
             return {rental.id: why_all for rental in staying}
@@ -64,11 +87,8 @@ class ForcedReleases:
             return reason(ReasonCode.STOPPED, of.NodesDrained())
         if budget.deleting:
             return reason(ReasonCode.BUDGET_DELETED, of.BudgetGoes(budget.id))
-        return self._hard_limit() if self.placer.purse.must_release else None
-
-    def _hard_limit(self) -> Reason:
-        limit, purse = self.solution.budget.hard_limit, self.placer.purse
-        return reason(ReasonCode.HARD_LIMIT, of.HardLimitNear(purse.spent, purse.committed, limit))
+        purse = self.placer.purse.must_release
+        return None if purse is None else _hard_limit(purse)
 
     def _by_pool(self) -> dict[RentalId, Reason]:
         """The rentals of pools that are deleted, and those whose Nodes are lost or never came."""
@@ -97,24 +117,43 @@ class ForcedReleases:
     def _over_hourly_limit(
         self, staying: Sequence[Rental], ending: Mapping[RentalId, Reason]
     ) -> dict[RentalId, Reason]:
-        """The rentals by which the budget passes its hourly limit beside those that are ``ending``.
+        """The rentals by which the budget passes its own hourly limit beside those that are ``ending``."""
+        return _over_hourly_limit(self.placer.purse, staying, [*self._draining, *ending], self.placer.capacity.used)
 
-        Unused ones first, then the newest.
-        """
-        limit, purse = self.solution.budget.max_hourly_rate, self.placer.purse
-        if limit is None:
-            return {}
-        draining = [
-            rental.id
-            for nodes in self.solution.nodes.values()
-            for rental in nodes.rentals.live
-            if rental.id not in nodes.rentals.staying
-        ]
-        found: dict[RentalId, Reason] = {}
-        used = self.placer.capacity.used
-        for rental in sorted(staying, key=lambda rental: (used.get(rental.id, 0) > 0, -rental.created, rental.id)):
-            if not purse.over_hourly([*draining, *ending, *found]):
-                break
-            if rental.id not in ending:
-                found[rental.id] = reason(ReasonCode.HOURLY_LIMIT, of.HourlyLimitPassed(purse.hourly, limit))
+
+def end_over_parents_hourly_limits(
+    releases: Sequence[ForcedReleases], purses: Mapping[BudgetId, Purse], tree: BudgetTree
+) -> None:
+    """End the rentals by which budgets that are above others pass their hourly limits, the lowest of them first."""
+    for name in sorted(purses, key=lambda parent: (-len(tree.with_parents(parent)), parent)):
+        family = [each for each in releases if name in tree.with_parents(each.solution.budget.id)]
+        leaving = [rental for each in family for rental in each.leaving]
+        acting = [each for each in family if each.solution.budget.mode is Mode.ENFORCE]
+        staying = [rental for each in acting for rental in each.staying]
+        over = _over_hourly_limit(purses[name], staying, leaving, family[0].placer.capacity.used) if family else {}
+        for each in acting:
+            each.ending |= {rental.id: over[rental.id] for rental in each.staying if rental.id in over}
+
+
+def _hard_limit(purse: Purse) -> Reason:
+    facts = of.HardLimitNear(purse.spent, purse.committed, purse.hard_limit, purse.parent)
+    return reason(ReasonCode.HARD_LIMIT, facts)
+
+
+def _over_hourly_limit(
+    purse: Purse, staying: Sequence[Rental], leaving: Sequence[RentalId], used: Mapping[RentalId, int]
+) -> dict[RentalId, Reason]:
+    """The staying rentals by which a purse passes its own hourly limit beside those that are ``leaving``.
+
+    Unused ones first, then the newest.
+    """
+    found: dict[RentalId, Reason] = {}
+    if purse.max_hourly is None:
         return found
+    facts = of.HourlyLimitPassed(purse.hourly, purse.max_hourly, purse.parent)
+    for rental in sorted(staying, key=lambda rental: (used.get(rental.id, 0) > 0, -rental.created, rental.id)):
+        if not purse.over_hourly([*leaving, *found]):
+            break
+        if rental.id not in leaving:
+            found[rental.id] = reason(ReasonCode.HOURLY_LIMIT, facts)
+    return found

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import inf
+from math import hypot, inf
 
 from charterer.domain.budget import Balance
+from charterer.domain.money import Money, total
+from charterer.domain.plan import ForecastVerdict
 from charterer.policy.budgets.arrivals import Arrivals
 from charterer.policy.budgets.cost_calibration import CostCalibration
 from charterer.policy.budgets.pacing import PacingState
@@ -45,3 +47,14 @@ def forecast_at_fixed_rate(pacing: PacingState, streams: Sequence[JobStream], ca
     """The forecast at an exchange rate that is kept whatever is spent."""
     rate = sum(stream.spends for stream in streams)
     return forecast(pacing, streams, SpendBounds(rate, rate), calibration.spread)
+
+
+def sum_of_forecasts(forecasts: Sequence[ForecastVerdict], most: Money | None) -> ForecastVerdict:
+    """The forecast of several budgets together, at most ``most``: half an interval is the root of the sum of squares of
+    theirs, as if what they spend were independent.
+    """
+    expected = total(each.expected for each in forecasts)
+    below = Money(round(hypot(*(each.expected.micros - each.low.micros for each in forecasts))))
+    above = Money(round(hypot(*(each.high.micros - each.expected.micros for each in forecasts))))
+    three = (expected, expected - below, expected + above)
+    return ForecastVerdict(*(each if most is None else min(each, most) for each in three))

@@ -10,6 +10,7 @@ from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId
 from charterer.domain.period import period_bounds
 from charterer.domain.plan import Reason
 from charterer.domain.snapshot import Snapshot
+from charterer.domain.spending.budget_tree import NO_TREE, BudgetTree, budget_tree
 from charterer.incremental import Memo
 from charterer.policy.jobs.exploration_budget import may_explore
 from charterer.policy.jobs.group_key import GroupKey
@@ -32,7 +33,8 @@ class PlanInputs:
     """The facts from which all budgets of a snapshot are solved.
 
     ``menus``: by budget, of the pools that its money may rent. ``market``: what all pools offer. ``ends``: the known
-    ones of nodes. ``unprofitable``: by budget, pools of slices that it leaves alone (``budgets.layouts``).
+    ones of nodes. ``tree``: the parents of budgets. ``unprofitable``: by budget, pools of slices that it leaves alone
+    (``budgets.layouts``).
     """
 
     snapshot: Snapshot
@@ -45,6 +47,7 @@ class PlanInputs:
     holdings: Holdings
     nodes: Mapping[BudgetPool, PoolNodes]
     ends: KnownEnds
+    tree: BudgetTree = NO_TREE
     unprofitable: Mapping[BudgetId, frozenset[PoolId]] = field(default_factory=dict)
 
     def without_layouts(self, unprofitable: Mapping[BudgetId, frozenset[PoolId]]) -> PlanInputs:
@@ -76,6 +79,7 @@ def plan_inputs(snapshot: Snapshot, memo: Memo) -> PlanInputs:
         holdings=held,
         nodes=pool_nodes(rentals, held, snapshot, memo),
         ends=known_ends(rentals, snapshot.surveys, snapshot.now),
+        tree=budget_tree(snapshot.known_budgets, snapshot.problems),
     )
 
 

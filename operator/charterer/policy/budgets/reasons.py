@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from charterer.domain.budget import Budget
 from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO, Money
 from charterer.domain.option import Option
@@ -28,6 +29,17 @@ def no_history(verdict: BudgetVerdict) -> str:
     return (
         f"assumed: {count(came.jobs, 'job')} in sight, {batches}; no history. If nothing else comes, the month ends at "
         f"{ends}"
+    )
+
+
+def of_share(budget: Budget) -> str:
+    """``its amount is $800.00 of the $1,000.00 of spec.amount: ...``; empty where it has all of it."""
+    share = budget.share
+    if share is None or share.given is None or not share.scaled:
+        return ""
+    return (
+        f"its amount is {share.in_all} of the {share.declared} of spec.amount: the budgets below GPUBudget "
+        f"{budget.parent} ask for {share.siblings} together, of {share.given}"
     )
 
 

@@ -230,13 +230,28 @@ class BudgetSolution:
         """
         seconds = max(seconds_between(self.now, self.period_end), 0.0)
         end = min(Money.of(self.pacing.opening + dollars), self.spent + Money.of(most * seconds))
-        limit = self.budget.hard_limit
+        limit = self._hard_limit
         return end if limit is None else min(end, max(limit, self.spent))
+
+    @property
+    def _hard_limit(self) -> Money | None:
+        """The lowest hard limit of the budget and those above it."""
+        return min([limit for each in self._with_parents if (limit := each.hard_limit) is not None], default=None)
+
+    @property
+    def _hourly_limit(self) -> Price | None:
+        """The lowest hourly limit of the budget and those above it."""
+        return min([limit for each in self._with_parents if (limit := each.max_hourly_rate) is not None], default=None)
+
+    @property
+    def _with_parents(self) -> Sequence[Budget]:
+        budgets = self.inputs.snapshot.known_budgets
+        return [self.budget, *(budgets[name] for name in self.inputs.tree.above.get(self.budget.id, ()))]
 
     @property
     def payable(self) -> Price:
         """The dollars an hour that it may spend on all of its nodes."""
-        allowed, limit = Price.per_second(self.allowed), self.budget.max_hourly_rate
+        allowed, limit = Price.per_second(self.allowed), self._hourly_limit
         return allowed if limit is None else min(allowed, limit)
 
     def _most_rate(self) -> float:
@@ -255,7 +270,7 @@ class BudgetSolution:
         for worst, nodes in sorted(more, reverse=True):
             micros += min(nodes, left) * worst
             left -= min(nodes, left)
-        for hourly in (self.budget.max_hourly_rate, limits.hourly):
+        for hourly in (self._hourly_limit, limits.hourly):
             if hourly is not None:
                 micros = min(micros, max(hourly.micros_per_hour, sum(there)))
         return Price(micros).dollars_per_second

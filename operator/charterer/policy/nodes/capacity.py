@@ -6,7 +6,7 @@ A job only ever runs on rentals of its own budget.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container, Mapping
 from math import inf
 
 from charterer.domain.ids import BudgetId, InstanceId, PoolId, RentalId
@@ -22,8 +22,6 @@ from charterer.policy.nodes.rental_index import BudgetPool
 
 FreeGpus = Mapping[RentalId, int]
 """Free GPUs by rental."""
-NodeRank = Callable[[RentalId], float | None]
-"""How good a node is for a job, the more the better; None where the job is not to go there."""
 EMPTY: FreeGpus = {}
 UNKNOWN: Mapping[RentalId, float] = {}
 
@@ -51,19 +49,6 @@ class NodesByFreeGpus:
             del places[bisect_left(places, place)]
         self.free[rental] = free
         insort(self._by_free.setdefault(free, []), place)
-
-    def best(self, gpus: int, rank: NodeRank | None) -> RentalId | None:
-        """The best node that has ``gpus`` free; without ``rank``, and among equals, the fullest."""
-        if rank is None:
-            return self.fullest(gpus)
-        ranked = [
-            (-value, free, place)
-            for free, places in self._by_free.items()
-            if free >= gpus
-            for place in places
-            if (value := rank(place[1])) is not None
-        ]
-        return min(ranked)[2][1] if ranked else None
 
     def fullest(self, gpus: int) -> RentalId | None:
         """The node with the least free GPUs that still has ``gpus``."""

@@ -5,16 +5,19 @@ most it can still cost if its release is ordered at the next look: its worst pri
 takes (grace of the jobs on it, and a margin for the operator and the cloud), and for a node that still boots at least
 what is left of the reserve it was rented with. Spending eats the slack between the two sides no faster than the sum of
 worst prices, so the instant when everything must be released is known in advance (docs/theory/policy.md, section 4).
+
+A budget that is above others has the same limits for itself and all of these together: one purse that all their
+purses draw on (``Purse.draws_on``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
 from charterer.domain.billing import accrued
-from charterer.domain.ids import RentalId
+from charterer.domain.ids import BudgetId, RentalId
 from charterer.domain.money import ZERO, Money, Price, total
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Pool
@@ -70,12 +73,19 @@ class Exposed:
 
 
 class Purse:
-    """The room under one budget's limits while a plan is being made; renting and hosting use it up."""
+    """The room under one budget's limits while a plan is being made; renting and hosting use it up.
 
-    def __init__(self, hard_limit: Money | None, max_hourly: Price | None, spent: Money) -> None:
+    ``parent``: the budget whose limits these are, where they hold for all budgets below it together.
+    """
+
+    def __init__(
+        self, hard_limit: Money | None, max_hourly: Price | None, spent: Money, parent: BudgetId | None = None
+    ) -> None:
         self.spent = spent
-        self._hard_limit = hard_limit
-        self._max_hourly = max_hourly
+        self.hard_limit = hard_limit
+        self.max_hourly = max_hourly
+        self.parent = parent
+        self._above: Sequence[Purse] = ()
         self._exposed: dict[RentalId, Money] = {}
         self._worst: dict[RentalId, Price] = {}
         self._exposed_micros = 0
@@ -87,6 +97,12 @@ class Purse:
         self._worst_micros += worst.micros_per_hour - self._worst.get(rental, Price(0)).micros_per_hour
         self._exposed[rental] = exposed
         self._worst[rental] = worst
+        for purse in self._above:
+            purse.hold(rental, worst, exposed)
+
+    def draws_on(self, above: Sequence[Purse]) -> None:
+        """From now on what is held here is held there too; what is held already is counted there."""
+        self._above = above
 
     def hold_all(self, exposed: Exposed) -> None:
         """Count rentals that were not counted before."""
@@ -107,44 +123,68 @@ class Purse:
 
     @property
     def slack(self) -> Money | None:
-        """Dollars left under the hard limit; None without one."""
-        return None if self._hard_limit is None else self._hard_limit - self.committed
+        """Dollars left under its own hard limit; None without one."""
+        return None if self.hard_limit is None else self.hard_limit - self.committed
 
     @property
-    def must_release(self) -> bool:
-        """Whether everything has to be released now for the hard limit to hold."""
+    def tightest(self) -> Purse | None:
+        """The purse with the least slack, here or above; None where none has a hard limit."""
+        limited = [purse for purse in (self, *self._above) if purse.hard_limit is not None]
+        return min(limited, key=lambda purse: purse.slack or ZERO, default=None)
+
+    @property
+    def tightest_hourly(self) -> Purse | None:
+        """The purse with the least room an hour, here or above; None where none has an hourly limit."""
+        limited = [
+            (purse.max_hourly.micros_per_hour - purse.hourly.micros_per_hour, level, purse)
+            for level, purse in enumerate((self, *self._above))
+            if purse.max_hourly is not None
+        ]
+        return min(limited)[2] if limited else None
+
+    @property
+    def must_release(self) -> Purse | None:
+        """The purse for whose hard limit to hold everything has to be released now; None where nothing has."""
+        return next((purse for purse in (self, *self._above) if purse._is_used_up), None)
+
+    @property
+    def _is_used_up(self) -> bool:
         slack = self.slack
         return slack is not None and bool(self._exposed) and slack < self.hourly.cost(LOOK_AHEAD_SECONDS)
 
     def release_at(self, now: Instant) -> Instant | None:
         """When that will be at the earliest, if nothing else changes; None if never."""
-        slack = self.slack
-        if slack is None or not self._worst_micros:
-            return None
-        seconds = slack.micros * 3600 / self._worst_micros - LOOK_AHEAD_SECONDS
-        return after(now, max(seconds, 1.0))
+        seconds = [
+            slack.micros * 3600 / purse._worst_micros - LOOK_AHEAD_SECONDS
+            for purse in (self, *self._above)
+            if (slack := purse.slack) is not None and purse._worst_micros
+        ]
+        return after(now, max(min(seconds), 1.0)) if seconds else None
 
     def over_hourly(self, leaving: Iterable[RentalId] = ()) -> bool:
-        """Whether the rentals that are not leaving exceed the hourly limit (it was lowered)."""
+        """Whether the rentals that are not leaving exceed its own hourly limit (it was lowered)."""
         gone = sum(self._worst[rental].micros_per_hour for rental in leaving if rental in self._worst)
-        return self._max_hourly is not None and self._worst_micros - gone > self._max_hourly.micros_per_hour
+        return self.max_hourly is not None and self._worst_micros - gone > self.max_hourly.micros_per_hour
 
     def refusal(self, worst: Price, reserved: Money, nodes: int) -> ReasonCode | None:
         """Which limit forbids ``nodes`` more rentals of a worst price and a reserve each; None when none does."""
         hourly = self._worst_micros + nodes * worst.micros_per_hour
-        if self._max_hourly is not None and hourly > self._max_hourly.micros_per_hour:
+        if self.max_hourly is not None and hourly > self.max_hourly.micros_per_hour:
             return ReasonCode.HOURLY_LIMIT
         slack = self.slack
         needed = nodes * reserved.micros + Price(hourly).cost(LOOK_AHEAD_SECONDS + USEFUL_SECONDS).micros
-        return ReasonCode.HARD_LIMIT if slack is not None and needed > slack.micros else None
+        if slack is not None and needed > slack.micros:
+            return ReasonCode.HARD_LIMIT
+        return next(filter(None, [purse.refusal(worst, reserved, nodes) for purse in self._above]), None)
 
     def host(self, rentals: Iterable[tuple[RentalId, Money]]) -> bool:
         """Let rentals have at least these exposures (a job with a long grace comes), if the hard limit allows it."""
         raised = [(name, exposed) for name, exposed in rentals if exposed > self._exposed.get(name, ZERO)]
-        slack = self.slack
         more = total(exposed - self._exposed.get(name, ZERO) for name, exposed in raised)
-        if slack is not None and more + self.hourly.cost(LOOK_AHEAD_SECONDS) > slack:
-            return not raised
+        for purse in (self, *self._above):
+            slack = purse.slack
+            if slack is not None and more + purse.hourly.cost(LOOK_AHEAD_SECONDS) > slack:
+                return not raised
         for name, exposed in raised:
             self.hold(name, self._worst[name], exposed)
         return True

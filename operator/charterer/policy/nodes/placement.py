@@ -1,6 +1,6 @@
 """Where a job of some width goes: onto ready nodes now, onto nodes that boot, or onto nodes still to be rented.
 
-Below a node it goes into the fullest node that fits, or the best one where nodes have a ``rank``; whole nodes get a pod
+Below a node it goes into the fullest node that fits, or the one that its ``choice`` names; whole nodes get a pod
 each, all of one pool (one zone). Nobody owns a booting node: each plan offers ready GPUs first to the job that comes
 first, and rents only what is missing.
 A job that must wait keeps the ready nodes it counts on from those behind it, or wide jobs would starve.
@@ -15,10 +15,12 @@ from charterer.domain.ids import RentalId
 from charterer.domain.job import Placement
 from charterer.domain.option import Option
 from charterer.domain.plan import ReasonCode
-from charterer.policy.nodes.capacity import FreeNodes, NodeRank
+from charterer.policy.nodes.capacity import FreeNodes, NodesByFreeGpus
 from charterer.policy.nodes.holdings import HeldGpus, by_rental
 
 RentNodes = Callable[[int, int], list[RentalId]]
+NodeChoice = Callable[[NodesByFreeGpus], RentalId | None]
+"""Names the node that a job takes of some, None for none of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +58,16 @@ class PoolAllocator:
         hosts: Callable[[tuple[RentalId, ...]], bool],
         *,
         only_ready: bool = False,
-        rank: NodeRank | None = None,
+        choice: NodeChoice | None = None,
     ) -> GpuClaim:
         """Take GPUs for an option. ``own``: what the job holds already, which its next run may use again.
 
-        ``rank``: of nodes, below a node; without it the fullest is taken. ``hosts`` says whether the limits allow the
-        job on these ready nodes. With ``only_ready`` nothing is waited for. Nothing is taken when the claim is blocked.
+        ``choice``: of a node, below a whole one; without it the fullest is taken. ``hosts`` says whether the limits
+        allow the job on these ready nodes. With ``only_ready`` nothing is waited for. Nothing is taken when the claim
+        is blocked.
         """
         self._lend(own)
-        claim = self._claim(option.gpus, hosts, only_ready, rank)
+        claim = self._claim(option.gpus, hosts, only_ready, choice)
         taken = by_rental(claim.placements or ())
         for rental, gpus in own.items():
             if rental in self._nodes.ready.free:
@@ -77,28 +80,28 @@ class PoolAllocator:
             self._nodes.booting.put(name, self._size)
 
     def look(
-        self, option: Option, own: HeldGpus, rank: NodeRank | None = None
+        self, option: Option, own: HeldGpus, choice: NodeChoice | None = None
     ) -> tuple[list[RentalId], list[RentalId], int]:
         """Ready nodes, booting nodes and the number of nodes to be rented that a claim would take."""
         self._lend(own)
-        found = self._find(option.gpus, rank)
+        found = self._find(option.gpus, choice)
         for rental, gpus in own.items():
             if rental in self._nodes.ready.free:
                 self._nodes.ready.take(rental, gpus)
         return found
 
-    def waits(self, option: Option, own: HeldGpus, rank: NodeRank | None = None) -> list[float] | None:
+    def waits(self, option: Option, own: HeldGpus, choice: NodeChoice | None = None) -> list[float] | None:
         """Seconds until each booting node that a claim would take is ready; None where nodes must be rented."""
-        _, booting, missing = self.look(option, own, rank)
+        _, booting, missing = self.look(option, own, choice)
         seconds = self._nodes.booting.seconds
         if missing or any(name not in seconds for name in booting):
             return None
         return [seconds[name] for name in booting]
 
-    def missing(self, option: Option, own: HeldGpus, rank: NodeRank | None = None) -> int:
+    def missing(self, option: Option, own: HeldGpus, choice: NodeChoice | None = None) -> int:
         """How many nodes would have to be rented for a claim."""
-        if rank is not None:
-            return self.look(option, own, rank)[2]
+        if choice is not None:
+            return self.look(option, own, choice)[2]
         ready, booting, gpus, size = self._nodes.ready, self._nodes.booting, option.gpus, self._size
         least = min(gpus, size)
         freed = [free for name, held in own.items() if (free := ready.free.get(name, least)) < least <= free + held]
@@ -110,13 +113,13 @@ class PoolAllocator:
             if rental in self._nodes.ready.free:
                 self._nodes.ready.take(rental, -gpus)
 
-    def _find(self, gpus: int, rank: NodeRank | None) -> tuple[list[RentalId], list[RentalId], int]:
+    def _find(self, gpus: int, choice: NodeChoice | None) -> tuple[list[RentalId], list[RentalId], int]:
         """Ready nodes, booting nodes and the number of missing ones for a width."""
         if gpus < self._size:
-            ready = self._nodes.ready.best(gpus, rank)
+            ready = self._nodes.ready.fullest(gpus) if choice is None else choice(self._nodes.ready)
             if ready is not None:
                 return [ready], [], 0
-            booting = self._nodes.booting.best(gpus, rank)
+            booting = self._nodes.booting.fullest(gpus) if choice is None else choice(self._nodes.booting)
             return [], [booting] if booting is not None else [], 0 if booting is not None else 1
         nodes = gpus // self._size
         whole = self._nodes.ready.whole(self._size, nodes)
@@ -124,9 +127,9 @@ class PoolAllocator:
         return whole, coming, nodes - len(whole) - len(coming)
 
     def _claim(
-        self, gpus: int, hosts: Callable[[tuple[RentalId, ...]], bool], only_ready: bool, rank: NodeRank | None
+        self, gpus: int, hosts: Callable[[tuple[RentalId, ...]], bool], only_ready: bool, choice: NodeChoice | None
     ) -> GpuClaim:
-        ready, booting, missing = self._find(gpus, rank)
+        ready, booting, missing = self._find(gpus, choice)
         each = min(gpus, self._size)
         if booting or missing:
             if only_ready:

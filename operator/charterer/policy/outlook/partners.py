@@ -15,10 +15,12 @@ of the two ends. Nobody is moved to be put together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
+from typing import NamedTuple
 
 from charterer.domain.ids import ClassId, JobId, PoolId, RentalId
 from charterer.domain.job import Job
@@ -26,8 +28,9 @@ from charterer.domain.option import Option
 from charterer.domain.pool import Pool
 from charterer.gpu_types import sharers, slice_profile, whole_type
 from charterer.policy.budgets.solution import BudgetSolution
-from charterer.policy.nodes.capacity import NodeRank
+from charterer.policy.nodes.capacity import NodesByFreeGpus
 from charterer.policy.nodes.occupants import Occupant
+from charterer.policy.nodes.placement import NodeChoice
 from charterer.policy.options.pair_speeds import ExpectedPart, PairSpeeds, pair_speeds
 from charterer.policy.options.speedup import speed
 
@@ -35,49 +38,64 @@ LEAST_SAVING = 0.02
 """Part of what two jobs cost apart that they must save together: less is lost in what nobody foresees."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sharer:
-    """A job as one of two on a GPU. Dollars are of a second.
+class Terms(NamedTuple):
+    """What a job as one of two on a GPU has in common with others of its group. Dollars are of a second.
 
-    ``worth``: of its life; ``alone``: what as much work as it does alone there costs at best; ``left``: seconds of that
-    work; ``usual``: what it keeps beside others on average; ``least``: what it must keep.
+    ``worth``: of its life; ``alone``: what as much work as it does alone there costs at best; ``usual``: what it keeps
+    beside others on average; ``least``: what it must keep.
     """
 
-    job: JobId
     class_id: ClassId
     worth: float
     alone: float
-    left: float
     usual: float
     least: float
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two jobs on a GPU: what the one that comes and its partner keep, and the dollars that they save together.
+class Sharer(NamedTuple):
+    """A job as one of two on a GPU. ``left``: seconds of its work, alone there."""
 
-    ``saved`` is None where they are not put together.
+    job: JobId
+    left: float
+    terms: Terms
+
+
+@dataclass(frozen=True, slots=True)
+class PartnerMatch:
+    """Two jobs on a GPU: what the first and its partner keep, and the dollars a second that they save together while
+    both train; None where they are not put together.
     """
 
-    partner: JobId
     kept: ExpectedPart
     partner_kept: ExpectedPart
-    saved: float | None
+    saving: float | None
+
+    def saved(self, own: Sharer, partner: Sharer) -> float:
+        """Dollars that they save until the first of them ends."""
+        both = min(own.left / self.kept.kept, partner.left / self.partner_kept.kept)
+        return 0.0 if self.saving is None else self.saving * both
 
 
-def pair_of(own: Sharer, other: Sharer, speeds: PairSpeeds, price: float) -> Pair:
-    """The pair that a job would make. ``price``: of the GPU, dollars a second."""
+class Pair(NamedTuple):
+    """A job's partner, with what both keep; ``saved``: dollars until the first of them ends."""
+
+    partner: JobId
+    match: PartnerMatch
+    saved: float
+
+
+def match_of(own: Terms, other: Terms, speeds: PairSpeeds, price: float) -> PartnerMatch:
+    """What two jobs would be on a GPU of that ``price``, dollars a second."""
     kept = speeds.kept(own.class_id, other.class_id, own.usual)
     others = speeds.kept(other.class_id, own.class_id, other.usual)
     both = kept.kept + others.kept
     apart = own.alone * kept.kept + other.alone * others.kept
-    saved = apart - own.worth - other.worth - price
-    for each, part in ((own, kept.kept), (other, others.kept)):
-        if part < each.least or each.worth + price * part / both >= each.alone * part:
-            return Pair(other.job, kept, others, None)
-    if saved < LEAST_SAVING * apart:
-        return Pair(other.job, kept, others, None)
-    return Pair(other.job, kept, others, saved * min(own.left / kept.kept, other.left / others.kept))
+    saving = apart - own.worth - other.worth - price
+    each_gains = all(
+        part >= each.least and each.worth + price * part / both < each.alone * part
+        for each, part in ((own, kept.kept), (other, others.kept))
+    )
+    return PartnerMatch(kept, others, saving if each_gains and saving >= LEAST_SAVING * apart else None)
 
 
 def chooses_partner(pool: Pool) -> bool:
@@ -86,85 +104,114 @@ def chooses_partner(pool: Pool) -> bool:
     return offering is not None and offering.gpus_per_node == 2 == sharers(slice_profile(offering.gpu_type))
 
 
+class _Hosts:
+    """The jobs of one pool that are alone on their nodes, by terms, those with the most left first."""
+
+    def __init__(self) -> None:
+        self.by_terms: dict[Terms, list[tuple[float, RentalId, Sharer]]] = {}
+        self._on: dict[RentalId, Sharer] = {}
+
+    def come(self, rental: RentalId, sharer: Sharer) -> None:
+        """A job comes to a node: it is alone there, or nobody is any more."""
+        other = self._on.pop(rental, None)
+        if other is not None and other.job != sharer.job:
+            self.by_terms[other.terms].remove((-other.left, rental, other))
+        elif other is None:
+            self._on[rental] = sharer
+            insort(self.by_terms.setdefault(sharer.terms, []), (-sharer.left, rental, sharer))
+
+
 class Partners:
     """The jobs of one budget on nodes of one shared GPU, as they are and as the plan has placed them so far."""
 
     def __init__(self, solution: BudgetSolution) -> None:
         self._solution = solution
         self._snapshot = solution.inputs.snapshot
-        self._came: dict[RentalId, list[Sharer]] = {}
+        self._hosts: dict[PoolId, _Hosts] = {}
         self._speeds: dict[str, PairSpeeds] = {}
-        self._pairs: dict[tuple[JobId, JobId], Pair] = {}
+        self._matches: dict[tuple[PoolId, Terms, Terms], PartnerMatch] = {}
         self._sharers: dict[tuple[JobId, PoolId, str], Sharer | None] = {}
 
     def chosen(self, option: Option) -> bool:
         """Whether the option's partner follows from the node."""
-        return option.shares_gpu and chooses_partner(self._snapshot.pools[option.pool])
+        return bool(option.slice) and option.shares_gpu and chooses_partner(self._snapshot.pools[option.pool])
 
-    def rank(self, job: Job, option: Option) -> NodeRank | None:
-        """How good each node with a free place is for the job; None where it does not matter, or nobody knows.
+    def choice(self, job: Job, option: Option) -> NodeChoice | None:
+        """How the job chooses one of some nodes with a free place; None where it does not matter, or nobody knows.
 
-        One to itself is worth nothing and costs nothing more than a new one; beside a job of which nothing is known, or
-        with which it would lose, it does not go.
+        It joins the job with which it saves most. If there is none, it takes a node to itself. Beside a job of which
+        nothing is known, or with which one of them would lose, it does not go.
         """
         own = self._sharer(job, option) if self.chosen(option) else None
         if own is None:
             return None
 
-        def ranked(rental: RentalId) -> float | None:
-            if not self._used(job, rental):
-                return 0.0
-            pair = self.pair(job, option, rental)
-            return None if pair is None else pair.saved
+        def chosen(nodes: NodesByFreeGpus) -> RentalId | None:
+            best = max(self._joins(job, own, option.pool, nodes), default=None)
+            return nodes.fullest(2) if best is None else best[1]
 
-        return ranked
+        return chosen
 
     def come(self, job: Job, option: Option, rental: RentalId) -> None:
         """The job goes there in this plan, at once or when the node is ready."""
         own = self._sharer(job, option) if self.chosen(option) else None
         if own is not None:
-            self._came.setdefault(rental, []).append(own)
-
-    def pair(self, job: Job, option: Option, rental: RentalId) -> Pair | None:
-        """The pair that the job would be one of on a node; None where nobody else is there, or nothing is known."""
-        own, others = self._sharer(job, option), self._on(rental, option.pool, job)
-        if own is None or len(others) != 1:
-            return None
-        other = others[0]
-        found = self._pairs.get((own.job, other.job))
-        if found is None:
-            found = pair_of(own, other, self._speeds_on(option.pool), self._price(option.pool))
-            self._pairs[own.job, other.job] = found
-        return found
+            self._hosts_of(option.pool).come(rental, own)
 
     def best(self, job: Job, option: Option) -> Pair | None:
         """The pair that a running job is one of; of a job without GPUs the best that it could make now, or if none
         saves, one that does not. None where there is none, or where partners are not chosen.
         """
-        if not self.chosen(option):
+        own = self._sharer(job, option) if self.chosen(option) else None
+        if own is None:
             return None
-        own = [] if job.allocation is None else [place.rental for place in job.allocation.placements]
-        found = [self.pair(job, option, rental) for rental in own or self._occupants]
-        pairs = [pair for pair in found if pair is not None]
-        return max(pairs, key=lambda pair: -inf if pair.saved is None else pair.saved, default=None)
+        if job.allocation is not None:
+            there = [each for place in job.allocation.placements for each in self._beside(job, place.rental)]
+        else:
+            there = [each for hosts in self._hosts_of(option.pool).by_terms.values() for _, _, each in hosts[:1]]
+        matches = [(each, self._match(option.pool, own, each)) for each in there]
+        pairs = [Pair(each.job, match, match.saved(own, each)) for each, match in matches]
+        return max(pairs, key=lambda pair: (pair.match.saving is not None, pair.saved), default=None)
 
-    def _used(self, job: Job, rental: RentalId) -> bool:
-        there = self._solution.inputs.holdings.used.get(rental, 0) - self._held(job, rental)
-        return there > 0 or any(each.job != job.id for each in self._came.get(rental, ()))
+    def _joins(self, job: Job, own: Sharer, pool: PoolId, nodes: NodesByFreeGpus) -> Iterator[tuple[float, RentalId]]:
+        """Dollars saved and the node: the best of each kind of partner, and the partner that the job has."""
+        for hosts in self._hosts_of(pool).by_terms.values():
+            if hosts and (match := self._match(pool, own, hosts[0][2])).saving is not None:
+                for _, rental, other in hosts:
+                    if other.job != job.id and nodes.free.get(rental) == 1:
+                        yield match.saved(own, other), rental
+                        break
+        for rental in self._solution.inputs.holdings.held(job):
+            for other in self._beside(job, rental):
+                if nodes.free.get(rental) == 1 and (match := self._match(pool, own, other)).saving is not None:
+                    yield match.saved(own, other), rental
 
-    def _held(self, job: Job, rental: RentalId) -> int:
-        return self._solution.inputs.holdings.held(job).get(rental, 0)
+    def _match(self, pool: PoolId, own: Sharer, other: Sharer) -> PartnerMatch:
+        key = pool, own.terms, other.terms
+        if key not in self._matches:
+            self._matches[key] = match_of(own.terms, other.terms, self._speeds_on(pool), self._price(pool))
+        return self._matches[key]
 
-    def _on(self, rental: RentalId, pool: PoolId, job: Job) -> list[Sharer]:
-        found = {each.job: each for each in self._came.get(rental, ())}
-        for occupant in self._occupants.get(rental, ()):
-            other = occupant.facts.job
-            here = None if other.allocation is None else other.allocation.option
-            there = self._sharer(other, here) if here is not None and here.pool == pool else None
-            if there is not None:
-                found.setdefault(other.id, there)
-        found.pop(job.id, None)
-        return list(found.values())
+    def _hosts_of(self, pool: PoolId) -> _Hosts:
+        hosts = self._hosts.get(pool)
+        if hosts is None:
+            hosts = self._hosts[pool] = _Hosts()
+            for rental, occupants in self._occupants.items():
+                if len(occupants) == 1 and self._snapshot.rentals[rental].pool == pool:
+                    for sharer in self._known(occupants):
+                        hosts.come(rental, sharer)
+        return hosts
+
+    def _beside(self, job: Job, rental: RentalId) -> Iterator[Sharer]:
+        """The other jobs on a node of which something is known."""
+        return self._known([each for each in self._occupants.get(rental, ()) if each.facts.job.id != job.id])
+
+    def _known(self, occupants: Iterable[Occupant]) -> Iterator[Sharer]:
+        for occupant in occupants:
+            job = occupant.facts.job
+            sharer = None if job.allocation is None else self._sharer(job, job.allocation.option)
+            if sharer is not None:
+                yield sharer
 
     @cached_property
     def _occupants(self) -> Mapping[RentalId, Sequence[Occupant]]:
@@ -212,12 +259,5 @@ class Partners:
             default=inf,
         )
         at_best = min(best * alone, worth + self._price(option.pool))
-        return Sharer(
-            job.id,
-            profile.id,
-            worth,
-            at_best,
-            position.left / alone,
-            min(beside / whole, 1.0),
-            job.widths.least_kept,
-        )
+        terms = Terms(profile.id, worth, at_best, min(beside / whole, 1.0), job.widths.least_kept)
+        return Sharer(job.id, position.left / alone, terms)

@@ -9,23 +9,24 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from charterer.domain.ids import PoolId, RentalId
+from charterer.domain.ids import BudgetId, PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.reasons.facts_of_nodes import GangGone, JobDemand, PaidForAnyway
 from charterer.domain.reasons.facts_of_waits import OperatorFact
-from charterer.domain.rental import Gang, Rental, has_machine
+from charterer.domain.rental import Gang, has_machine
 from charterer.policy.budgets.inputs import PlanInputs
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.capacity import Capacity, FreeNodes
-from charterer.policy.nodes.hard_limit import Purse, exposure, reserve
+from charterer.policy.nodes.hard_limit import Purse, reserve
 from charterer.policy.nodes.holdings import HeldGpus, by_rental
 from charterer.policy.nodes.placement import GpuClaim, PoolAllocator
 from charterer.policy.nodes.pool_quota import LaunchWait, PoolQuota, PoolRoom
 from charterer.policy.outlook.gang_marks import GangMarks
+from charterer.policy.outlook.parent_purses import hold_rentals, parent_purses, rental_exposure
 from charterer.policy.outlook.partners import Partners
 
 
@@ -36,13 +37,15 @@ class SharedNodes:
     capacity: Capacity
     quota: PoolQuota
     gangs: GangMarks
+    purses: Mapping[BudgetId, Purse]
 
     @classmethod
     def of(cls, inputs: PlanInputs) -> SharedNodes:
-        """As a plan finds them."""
+        """As a plan finds them. ``purses``: of budgets that are above others."""
         snapshot, rentals = inputs.snapshot, inputs.rentals
         capacity = Capacity(snapshot, inputs.holdings, inputs.nodes, inputs.ends)
-        return cls(capacity, PoolQuota(snapshot, rentals), GangMarks(rentals.by_pool.values(), snapshot))
+        gangs = GangMarks(rentals.by_pool.values(), snapshot)
+        return cls(capacity, PoolQuota(snapshot, rentals), gangs, parent_purses(inputs, capacity))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +74,11 @@ class Placer:
         self._blocked: dict[tuple[PoolId, int], ReasonCode] = {}
         self._client: _Client | None = None
         self._behind = budget.begins_after(snapshot.now)
+        tree = solution.inputs.tree
+        self._parent_unknown = budget.id in tree.faults
         self.purse = Purse(budget.hard_limit, budget.max_hourly_rate, solution.spent)
-        for here in solution.nodes.values():
-            self.purse.hold_all(here.exposed)
-            for rental in here.rentals.booting:
-                self.purse.hold(
-                    rental.id, rental.dearest, self._exposure(rental, self.capacity.grace.get(rental.id, 0))
-                )
+        hold_rentals(self.purse, solution.nodes.values(), self.capacity, snapshot)
+        self.purse.draws_on([shared.purses[name] for name in tree.with_parents(budget.id) if name in shared.purses])
 
     # --- taking -------------------------------------------------------------------------------------------------------
 
@@ -93,8 +94,8 @@ class Placer:
             return GpuClaim(None, blocked=ReasonCode.CLOCK_BEHIND)
         own = self._own(job, without)
         place = (option.pool, option.gpus)
-        rank = self.partners.rank(job, option)
-        if not own and rank is None and place in self._blocked:
+        choice = self.partners.choice(job, option)
+        if not own and choice is None and place in self._blocked:
             return GpuClaim(None, blocked=self._blocked[place])
         self._client = _Client(job, option, fewest)
         claim = self._allocator(option.pool).claim(
@@ -102,9 +103,9 @@ class Placer:
             own,
             lambda rentals: self.hosts(dict.fromkeys(rentals, job.grace_seconds)),
             only_ready=only_ready,
-            rank=rank,
+            choice=choice,
         )
-        if rank is not None:
+        if choice is not None:
             for rental in (*by_rental(claim.placements or ()), *claim.nodes):
                 self.partners.come(job, option, rental)
         elif claim.blocked is not None and claim.blocked is not ReasonCode.HARD_LIMIT and not only_ready and not own:
@@ -135,7 +136,9 @@ class Placer:
         if self._behind:
             return False
         rentals = self._snapshot.rentals
-        return self.purse.host([(name, self._exposure(rentals[name], grace)) for name, grace in graces.items()])
+        return self.purse.host(
+            [(name, rental_exposure(rentals[name], grace, self._snapshot)) for name, grace in graces.items()]
+        )
 
     # --- what there is ------------------------------------------------------------------------------------------------
 
@@ -155,13 +158,13 @@ class Placer:
     def has_room_without(self, job: Job, option: Option, without: RentalId) -> bool:
         """Whether it could go on at once if it had that node no more."""
         _, booting, missing = self._allocator(option.pool).look(
-            option, self._own(job, without), self.partners.rank(job, option)
+            option, self._own(job, without), self.partners.choice(job, option)
         )
         return not booting and not missing
 
     def must_rent(self, job: Job, option: Option) -> bool:
         """Whether nodes would have to be rented for it."""
-        return self._allocator(option.pool).missing(option, self._own(job), self.partners.rank(job, option)) > 0
+        return self._allocator(option.pool).missing(option, self._own(job), self.partners.choice(job, option)) > 0
 
     def idle_beside(self, job: Job, option: Option) -> int:
         """GPUs of a node that the job would have to itself, though it is wider than the job; 0 where others use it."""
@@ -184,7 +187,7 @@ class Placer:
         left them. What ready ones have cost is over only for a job that waits ``alone``: otherwise the job that takes
         one leaves another job to rent one.
         """
-        waits = self._allocator(option.pool).waits(option, self._own(job), self.partners.rank(job, option))
+        waits = self._allocator(option.pool).waits(option, self._own(job), self.partners.choice(job, option))
         if waits is None:
             return 0.0, 0.0
         start = self.start_up(option)
@@ -195,7 +198,7 @@ class Placer:
 
     def start_up_left(self, job: Job, option: Option) -> tuple[float, float]:
         """Seconds and dollars of the option's start-up that are still to come; none where all nodes are ready."""
-        waits = self._allocator(option.pool).waits(option, self._own(job), self.partners.rank(job, option))
+        waits = self._allocator(option.pool).waits(option, self._own(job), self.partners.choice(job, option))
         left = [self.start_up(option)] * self.pods(option) if waits is None else waits
         return max(left, default=0.0), sum(left) * option.price.dollars_per_second / self.pods(option)
 
@@ -204,7 +207,7 @@ class Placer:
     def refusal(self, job: Job, option: Option) -> ReasonCode | None:
         """Why the nodes that would have to be rented for it cannot be had now; None where they can, or none are."""
         allocator = self._allocator(option.pool)
-        missing = allocator.missing(option, self._own(job), self.partners.rank(job, option))
+        missing = allocator.missing(option, self._own(job), self.partners.choice(job, option))
         return allocator.refusal(missing) if missing else None
 
     def may_rent(self, pool: PoolId) -> bool:
@@ -251,7 +254,7 @@ class Placer:
 
     def _look(self, job: Job, option: Option) -> tuple[list[RentalId], list[RentalId], int]:
         """Ready nodes, booting nodes and the number of nodes to be rented that a claim would take."""
-        return self._allocator(option.pool).look(option, self._own(job), self.partners.rank(job, option))
+        return self._allocator(option.pool).look(option, self._own(job), self.partners.choice(job, option))
 
     def _lacks_machines(self, job: Job, option: Option) -> bool:
         """Whether a claim would take nodes that have no machine yet."""
@@ -279,6 +282,8 @@ class Placer:
                     return ReasonCode.BUDGET_DELETED
                 if self._behind:
                     return ReasonCode.CLOCK_BEHIND
+                if self._parent_unknown:
+                    return ReasonCode.PARENT_UNKNOWN
                 return self._quota.refusal(pool, nodes) or self.purse.refusal(worst, reserved, nodes)
 
             def rent(nodes: int, there: int) -> list[RentalId]:
@@ -300,11 +305,3 @@ class Placer:
             why = Reason(ReasonCode.DEMAND, start_seconds, reserved, facts)
         self.rented.append(Rent(rental, pool, self._budget.id, reserved, worst, why, gang))
         return rental
-
-    def _exposure(self, rental: Rental, grace_seconds: int) -> Money:
-        return exposure(rental, grace_seconds, self._lag(rental.pool), self._snapshot.now)
-
-    def _lag(self, pool: PoolId) -> float:
-        """Seconds by which the cloud's list may lag behind."""
-        survey = self._snapshot.surveys.get(pool)
-        return survey.traits.lag_seconds if survey is not None else 0.0

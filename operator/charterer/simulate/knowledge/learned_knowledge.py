@@ -14,6 +14,7 @@ from charterer.domain.time import Instant
 from charterer.estimate.learned import MOST_WIDTHS, Learned
 from charterer.estimate.observation import Observation
 from charterer.estimate.plannable_widths import curve_widths, plannable_widths
+from charterer.gpu_types import sharers, slice_profile
 from charterer.simulate.model.ground_truth import Application, with_variants
 from charterer.simulate.model.scenario import Scenario
 from charterer.simulate.model.sim_job import SimJob
@@ -133,7 +134,7 @@ class LearnedKnowledge:
         )
         if measured_type:
             self.learner.report(observation)
-            if len(job.partners) == 1 and self.node_gpus[measured_type] == 2:  # a node of one GPU, full
+            if len(job.partners) == 1 and sharers(slice_profile(measured_type)) == 2 == self.node_gpus[measured_type]:
                 self._learn_pair(observation, job.partners[0])
         if job.submission.name not in self._jobs_of_known_size and job.done >= self.size_known_from:
             self._jobs_of_known_size.add(job.submission.name)
@@ -141,6 +142,7 @@ class LearnedKnowledge:
             self._class_work.clear()
 
     def _learn_pair(self, observation: Observation, beside: ClassId) -> None:
+        """What it keeps beside its partner, which is known on nodes of one GPU that two jobs share."""
         from charterer.estimate.pairs.pair_reports import learn_pair  # loads numpy, too
 
         learn_pair(self.learner, observation, beside)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.profile import PairSpeed, Phase, Profile
 from charterer.policy.options.pair_speeds import pair_speeds
-from charterer.policy.outlook.partners import LEAST_SAVING, Sharer, pair_of
+from charterer.policy.outlook.partners import LEAST_SAVING, Sharer, Terms, match_of
 
 A, B = ClassId("team", "a"), ClassId("team", "b")
 PLACE = "V100-mps-2"
 PARTS = st.floats(0.01, 1.0)
-DOLLARS = st.floats(0.0, 100.0)
 
 
 def profile(own: ClassId, beside: ClassId, kept: float | None) -> Profile:
@@ -25,10 +24,18 @@ def profile(own: ClassId, beside: ClassId, kept: float | None) -> Profile:
 def sharer(class_id: ClassId, worth: float, price: float, elsewhere: float, least: float) -> Sharer:
     """``elsewhere``: what its work costs on whole GPUs as a part of what it costs on this one, alone."""
     alone = (worth + price) * elsewhere
-    return Sharer(JobId(class_id.name), class_id, worth, alone, 3600.0, 0.7, least)
+    return Sharer(JobId(class_id.name), 3600.0, Terms(class_id, worth, alone, 0.7, least))
 
 
-@given(PARTS, st.none() | PARTS, st.tuples(DOLLARS, DOLLARS), st.floats(0.01, 100.0), st.tuples(PARTS, PARTS), PARTS)
+@example(0.3, 1.0, (0.12, 0.12), 1.0, (1.0, 1.0), 0.0)
+@given(
+    PARTS,
+    st.none() | PARTS,
+    st.tuples(st.floats(0.0, 2.0), st.floats(0.0, 2.0)),
+    st.floats(0.01, 100.0),
+    st.tuples(st.floats(0.5, 1.0), st.floats(0.5, 1.0)),
+    st.floats(0.0, 0.6),
+)
 def test_each_of_a_pair_gains_and_keeps_what_it_must(
     kept: float,
     other: float | None,
@@ -41,19 +48,19 @@ def test_each_of_a_pair_gains_and_keeps_what_it_must(
     first, second = (
         sharer(name, worth, price, part, least) for name, worth, part in zip((A, B), worths, elsewhere, strict=True)
     )
-    pair = pair_of(first, second, speeds, price)
-    if pair.saved is None:
+    pair = match_of(first.terms, second.terms, speeds, price)
+    if pair.saving is None:
         return
     parts = pair.kept.kept, pair.partner_kept.kept
-    for each, part in zip((first, second), parts, strict=True):
+    for each, part in zip((first.terms, second.terms), parts, strict=True):
         paid = each.worth + price * part / sum(parts)
         assert paid / part < each.alone  # for an hour of what it does alone there
         assert part >= least
-    apart = sum(each.alone * part for each, part in zip((first, second), parts, strict=True))
+    apart = sum(each.alone * part for each, part in zip((first.terms, second.terms), parts, strict=True))
     together = sum(worths) + price
     assert together <= apart * (1.0 - LEAST_SAVING) + 1e-9
     seconds = min(3600.0 / part for part in parts)
-    assert pair.saved == pytest.approx((apart - together) * seconds, rel=1e-6, abs=1e-6)
+    assert pair.saved(first, second) == pytest.approx((apart - together) * seconds, rel=1e-6, abs=1e-6)
 
 
 @given(PARTS, st.floats(0.0, 20.0))
@@ -63,4 +70,4 @@ def test_two_jobs_of_one_gpu_are_a_pair_where_both_keep_more_than_the_break_even
     one = sharer(A, rate, 1.0, 1.0, 0.0)
     saves = 2.0 * kept * (1.0 - LEAST_SAVING) * (rate + 1.0) - (2.0 * rate + 1.0)
     if abs(saves) > 1e-9:
-        assert (pair_of(one, one, speeds, 1.0).saved is not None) == (saves > 0.0)
+        assert (match_of(one.terms, one.terms, speeds, 1.0).saving is not None) == (saves > 0.0)

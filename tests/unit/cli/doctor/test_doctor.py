@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from charterer.api.condition_types import ConditionType
 from charterer.api.decode import DecodedNamespace
-from charterer.api.models.base import Condition, ConditionStatus, ConditionType
+from charterer.api.models.base import Condition, ConditionStatus
 from charterer.api.models.trainingjob_status import JobState, TrainingJobView
 from charterer.cli.doctor.checks import Right
 from charterer.cli.doctor.command import DoctorReading, doctor_document, examine, read_for_doctor
@@ -21,7 +22,7 @@ from charterer.cli.shared.leader import LeaderSeen
 from charterer.cli.shared.own_jobs import OwnJob, OwnJobs
 from charterer.cluster.client import Listing, RawObject
 from charterer.cluster.store import ObjectKey
-from charterer.domain.budget import Selector
+from charterer.domain.budget import NOTHING, Selector
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import ZERO, Price
@@ -206,6 +207,17 @@ def test_old_prices_are_told_once_in_the_operators_words() -> None:
     assert (finding.check, finding.text) == ("prices", "lack prices: no fresh price of a100")
 
 
+def test_a_record_of_costs_that_takes_nothing_is_told_once_with_the_cause_and_one_that_does_is_right() -> None:
+    _, reading = healthy()
+    full = {"status": "False", "message": "rentals stay: the volume is full"}
+    budgets = (raw("research", "CostsRecorded", **full), raw("nlp", "CostsRecorded", **full))
+    (finding,) = wrong(replace(reading, budgets=budgets))
+    assert (finding.check, finding.text) == ("costs", "takes nothing: rentals stay: the volume is full")
+    taken = replace(reading, budgets=(raw("research", "CostsRecorded"),))
+    assert not wrong(taken)
+    assert "takes what rentals cost" in [finding.text for finding in examine(taken) if finding.check == "costs"]
+
+
 def test_two_budgets_of_one_namespace_are_told_with_the_one_that_pays() -> None:
     world, reading = healthy()
     world.budget("ai-org", amount="10")
@@ -270,6 +282,32 @@ def test_budgets_that_cannot_pay_are_told() -> None:
     ):
         world.budgets[BudgetId("research")] = broken
         assert [finding.text for finding in wrong(replace(reading, state=seen_of(world)))] == [text]
+
+
+def told_of_budgets(world: World, reading: DoctorReading) -> dict[str, str]:
+    findings = examine(replace(reading, state=seen_of(world)))
+    return {finding.subject: finding.text for finding in findings if finding.check == "budgets"}
+
+
+def test_a_budget_above_others_is_told_with_them_and_overlaps_with_none() -> None:
+    world, reading = healthy()
+    world.budget("org", amount="50000")
+    world.budget("research", amount="60000", parent="org")
+    world.budgets[BudgetId("org")] = replace(world.budgets[BudgetId("org")], selector=NOTHING)
+    told = told_of_budgets(world, reading)
+    assert told["GPUBudget org"] == (
+        "is above 1 GPUBudget (research): $50,000.00 a month for all of them, who ask for $60,000.00: each has its part"
+    )
+    assert told["GPUBudget research"].startswith("pays, $50,000.00 a month (its amount is $50,000.00 of the $60,000.00")
+    assert wrong(replace(reading, state=seen_of(world))) == []
+
+
+def test_a_parent_that_does_not_exist_is_told_with_what_to_do() -> None:
+    world, reading = healthy()
+    world.budget("research", amount="60000", parent="gone")
+    (finding,) = wrong(replace(reading, state=seen_of(world)))
+    assert finding.text.startswith("GPUBudget gone, which spec.parent of GPUBudget research names, does not exist")
+    assert finding.remedy.startswith("set spec.parent to a GPUBudget that exists")
 
 
 def test_a_namespace_with_jobs_that_nobody_pays_for_is_told() -> None:

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from charterer.domain.budget import NOTHING, Selector
+from charterer.domain.ids import BudgetId
 from charterer.domain.spending.currency import Currency
 from charterer.domain.time import moment
 from tests.unit.cli.worlds import charterer_over
@@ -65,3 +67,39 @@ def test_a_budget_in_euros_is_told_in_both(monkeypatch: pytest.MonkeyPatch) -> N
     assert (shown["amount"], shown["inCurrency"]["amount"]) == ("20000.00", "18400.00")
     asked = charterer("plan", "--amount", "research=9200").stdout
     assert "budget research is $10,000.00 a month instead of $20,000.00" in " ".join(asked.split())
+
+
+def test_budgets_are_a_tree_with_the_limits_that_hold_for_all_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.budget("org", amount="1000", hard_limit="2000", max_hourly="40")
+    world.budget("vision", amount="900", parent="org", spent="12")
+    world.budget("alone", amount="500")
+    world.budget("speech", amount="600", parent="org", spent="3")
+    org = world.budgets[BudgetId("org")]
+    world.budgets[org.id] = replace(org, selector=NOTHING)
+    for team in ("alone", "speech"):
+        world.budgets[BudgetId(team)] = replace(world.budgets[BudgetId(team)], selector=Selector((("team", team),), ()))
+    world.pool(gpus=8, price="16")
+    world.rental(budget="vision", age=0.0)
+    world.job("one", gpus=8, budget="vision")
+    charterer = charterer_over(world, monkeypatch)
+    said = charterer("plan").stdout
+    table = said[said.index("BUDGET") :]
+    rows = [line for line in table.splitlines() if line.split()[:1] in (["org"], ["vision"], ["alone"], ["speech"])][:4]
+    assert [line.split()[0] for line in rows] == ["alone", "org", "speech", "vision"]
+    assert [len(line) - len(line.lstrip()) for line in rows] == [0, 0, 2, 2]
+    assert "those below ask for $1,500.00, and each has its part" in " ".join(table.split())
+    plain = {each["name"]: each for each in json.loads(charterer("plan", "-o", "json").stdout)["budgets"]}
+    assert (plain["vision"]["parent"], plain["vision"]["amount"]) == ("org", "600.00")
+    family = plain["org"]["withDescendants"]
+    assert (family["amount"], family["spent"], family["hourlyAtMost"]) == ("1000.00", "15.00", "16.00")
+    assert plain["alone"]["withDescendants"] is None
+
+
+def test_a_budget_whose_parent_is_missing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.budget("vision", parent="org")
+    world.pool(gpus=8, price="16")
+    world.job("one", gpus=8, budget="vision")
+    said = " ".join(charterer_over(world, monkeypatch)("plan").stdout.split())
+    assert "GPUBudget org, which spec.parent of GPUBudget vision names, does not exist or cannot be read" in said

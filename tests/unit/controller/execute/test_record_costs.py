@@ -19,12 +19,12 @@ from charterer.cost_record.files import CostRecord
 from charterer.domain.ids import RentalId
 from charterer.domain.money import Money
 from charterer.domain.rental import Rental
-from charterer.domain.spending.use import CostRecording, Recorded
+from charterer.domain.spending.use import CostRecording, RecordedCost
 from charterer.domain.steps import RecordCosts, RecordedPart
 from tests import factory as make
 from tests.factory.cost_rows import cost_row
 
-AFTER = Recorded(make.at(60), Money(5), 1)
+AFTER = RecordedCost(make.at(60), Money(5), 1)
 RENTALS = [make.rental(f"a100-{number}", resource_version=str(number)) for number in range(1, 4)]
 
 
@@ -41,7 +41,7 @@ class Books:
 
     def __init__(self, place: Path) -> None:
         self.writer = CostWriter(CostRecording(str(place)), lambda: make.at(100))
-        self.marked: dict[RentalId, Recorded | None] = {}
+        self.marked: dict[RentalId, RecordedCost | None] = {}
         self.raises: Exception | None = None
 
     async def record(self, rental: Rental) -> None:

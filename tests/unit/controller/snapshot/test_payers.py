@@ -73,3 +73,22 @@ def test_namespaces_that_the_same_budgets_select_are_told_together() -> None:
 def test_budgets_that_share_no_namespace_are_told_nothing() -> None:
     apart = budgets(vision=Selector((TEAM,), ()), ops=Selector((("team", "ops"),), ()))
     assert overlaps_of(apart, NAMESPACES) == {}
+
+
+def test_the_lower_of_a_budget_and_its_parent_pays_and_that_is_no_overlap() -> None:
+    apart = budgets(company=Selector((), ()), vision=Selector((TEAM,), ()))
+    vision = ObjectKey("", "vision")
+    tree = {**apart, vision: replace(apart[vision], parent=BudgetId("company"))}
+    payers = payers_of(tree, NAMESPACES)
+    assert {name: payer.id for name, payer in payers.items()} == {"ai": "vision", "ops": "company"}
+    assert overlaps_of(tree, NAMESPACES) == {}
+
+
+def test_siblings_that_select_one_namespace_still_overlap_without_their_parent() -> None:
+    there = budgets(company=Selector((), ()), vision=Selector((TEAM,), ()), nlp=Selector((TEAM,), ()))
+    tree = {
+        key: budget if budget.id == "company" else replace(budget, parent=BudgetId("company"))
+        for key, budget in there.items()
+    }
+    assert payers_of(tree, NAMESPACES)["ai"].id == "vision"
+    assert overlaps_of(tree, NAMESPACES).keys() == {"vision", "nlp"}

@@ -120,6 +120,13 @@ def test_a_price_that_is_held_and_an_operator_that_is_stopped_are_warnings_once(
     assert told(left, status("Observing", LeftRunning=("True", "NoLimitHolds", "1 node costs $1.50/h"))) == []
 
 
+def test_a_record_of_costs_that_takes_nothing_any_more_is_a_warning_once() -> None:
+    takes = status("Ready", CostsRecorded=("True", "RecordWritten", "all is well"))
+    full = status("Ready", CostsRecorded=("False", "RecordRefuses", "the volume is full"))
+    assert told(takes, full) == [("RecordRefuses", "the volume is full", True)]
+    assert told(full, full) == told(full, takes) == []
+
+
 def test_what_goes_back_and_forth_is_told_every_ten_minutes_at_most() -> None:
     heard: list[tuple[EventSubject, str]] = []
     now = 0.0

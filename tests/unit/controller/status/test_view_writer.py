@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from charterer.api.models.base import ConditionType, InvalidObjectView
+from charterer.api.condition_types import ConditionType
+from charterer.api.models.base import InvalidObjectView
 from charterer.api.models.compared_option import ComparedOption
 from charterer.api.models.trainingjob_status import TrainingJobView
 from charterer.cluster import kinds

@@ -25,6 +25,7 @@ from charterer.domain.jobs.interactive import Interactive
 from charterer.domain.money import Money, Price
 from charterer.domain.pool import Pool, Quote
 from charterer.domain.snapshot import Snapshot
+from charterer.domain.spending.amount_shares import with_shares
 from charterer.domain.time import Instant, format_instant
 from charterer.sentences import similar_names
 
@@ -337,8 +338,8 @@ def apply_figures(snapshot: Snapshot, what_if: WhatIf) -> Snapshot:
         budget = budgets.get(budget_name)
         if budget is None:
             raise click.ClickException(f"--amount: no GPUBudget {budget_name!r}; {similar_names(budget_name, budgets)}")
-        budgets[budget_name] = replace(budget, amount=budget.dollars(amount))
-    return replace(snapshot, pools=pools, budgets=budgets)
+        budgets[budget_name] = replace(budget, amount=budget.dollars(amount), share=None)
+    return replace(snapshot, pools=pools, budgets=with_shares(budgets))
 
 
 def what_if_sentences(what_if: WhatIf, snapshot: Snapshot, namespace: str) -> list[str]:
@@ -355,5 +356,6 @@ def what_if_sentences(what_if: WhatIf, snapshot: Snapshot, namespace: str) -> li
     for budget, amount in what_if.amounts:
         before = snapshot.budgets.get(budget)
         dollars = amount if before is None else before.dollars(amount)
-        sentences.append(f"budget {budget} is {dollars} a month" + (f" instead of {before.amount}" if before else ""))
+        instead = f" instead of {before.declared_amount}" if before else ""
+        sentences.append(f"budget {budget} is {dollars} a month{instead}")
     return sentences

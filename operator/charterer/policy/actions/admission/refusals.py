@@ -29,7 +29,6 @@ class Refusals:
 
     def __init__(self, plan: BudgetPlan, allotment: RoomAllotment | None) -> None:
         self._plan = plan
-        self._budget = plan.solution.budget
         self._allotment = allotment
 
     def why_not(self, block: ReasonCode, job: Job, option: Option) -> Facts:
@@ -47,16 +46,20 @@ class Refusals:
 
     def _limit(self, block: ReasonCode, job: Job, option: Option) -> Facts | None:
         """The limit that forbids a node; None where it is none."""
-        budget, purse = self._budget, self._plan.placer.purse
-        pool = self._plan.snapshot.pools[option.pool]
+        purse, pool = self._plan.placer.purse, self._plan.snapshot.pools[option.pool]
         worst = pool.quote.worst if pool.quote is not None else Price(0)
-        if block is ReasonCode.HOURLY_LIMIT and budget.max_hourly_rate is not None:
-            if worst > budget.max_hourly_rate:
-                return of.AboveHourlyLimit(worst, budget.max_hourly_rate)
-            return of.HourlyLimitUsed(worst, purse.hourly, budget.max_hourly_rate)
-        if block is ReasonCode.HARD_LIMIT and purse.slack is not None:
+        if block is ReasonCode.HOURLY_LIMIT and (least := purse.tightest_hourly) is not None:
+            limit = least.max_hourly
+            assert limit is not None
+            if worst > limit:
+                return of.AboveHourlyLimit(worst, limit, least.parent)
+            return of.HourlyLimitUsed(worst, least.hourly, limit, least.parent)
+        if block is ReasonCode.HARD_LIMIT and (tightest := purse.tightest) is not None:
             needed = reserve(pool, job.grace_seconds) if pool.quote is not None else ZERO
-            return of.HardLimitUsed(needed, max(purse.slack, ZERO), budget.hard_limit)
+            left = max(tightest.slack or ZERO, ZERO)
+            return of.HardLimitUsed(needed, left, tightest.hard_limit, tightest.parent)
+        if block is ReasonCode.PARENT_UNKNOWN:
+            return self._plan.solution.inputs.tree.faults.get(self._plan.solution.budget.id)
         return self._plan.placer.operator_limit(option) if block is ReasonCode.OPERATOR_LIMIT else None
 
     def room_is_made(self, job: Job, option: Option) -> Facts:

@@ -190,8 +190,8 @@ class _Shortage:
 
     def _may_start(self, waiting: Sequence[RoomCandidate]) -> bool:
         """Whether the hard limit allows jobs on as many nodes as those that wait want: else room is made in vain."""
-        plan, slack = self._plan, self._plan.placer.purse.slack
-        if slack is None:
+        plan, tightest = self._plan, self._plan.placer.purse.tightest
+        if tightest is None or (slack := tightest.slack) is None:
             return True
         nodes = Counter[PoolId]()
         for option in (candidate.projections[0].option for candidate in waiting):

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from collections.abc import Sequence
+from typing import Annotated, Final, Self
 
 from pydantic import Field
 
 from charterer.api.models.allocation_status import RunNumber
-from charterer.api.models.base import Amount, ApiModel, ObjectName, Time
+from charterer.api.models.base import Amount, ApiModel, ObjectName, Time, dump
 from charterer.api.models.labels import Labels
-from charterer.api.stored_size import cut
+from charterer.api.stored_size import cut, stored_bytes
 from charterer.domain.spending.cost_row import Payer
-from charterer.domain.spending.use import Recorded, Use
+from charterer.domain.spending.use import RecordedCost, Use
+from charterer.domain.time import LAST, Instant
 
-_USER_BYTES = 253
+_USER_BYTES: Final = 253
+USES_BYTES: Final = 384 * 1024
+"""Most bytes of the uses in a status."""
 
 
 class UseStatus(ApiModel):
@@ -63,6 +67,20 @@ class UseStatus(ApiModel):
         return Use(payer, self.gpus, self.since, self.until)
 
 
+def kept_uses(uses: Sequence[Use], since: Instant | None) -> tuple[tuple[UseStatus, ...], Instant | None]:
+    """The uses within ``USES_BYTES``, without the oldest that ended, and since when these are all."""
+    made = [(use, UseStatus.from_domain(use)) for use in uses]
+    sizes = [stored_bytes(dump(status)) for _, status in made]
+    excess = sum(sizes) - USES_BYTES
+    dropped: set[int] = set()
+    for place in sorted(range(len(made)), key=lambda place: uses[place].until or LAST):
+        if excess <= 0 or (until := uses[place].until) is None:
+            break
+        dropped.add(place)
+        since, excess = until, excess - sizes[place]
+    return tuple([status for place, (_, status) in enumerate(made) if place not in dropped]), since
+
+
 class RecordedStatus(ApiModel):
     """How much of what the node cost is in the record of costs."""
 
@@ -74,10 +92,10 @@ class RecordedStatus(ApiModel):
     """Number of parts that are on record."""
 
     @classmethod
-    def from_domain(cls, recorded: Recorded) -> Self:
+    def from_domain(cls, recorded: RecordedCost) -> Self:
         """The sums as they are recorded."""
         return cls(through=recorded.through, cost=recorded.cost, parts=recorded.parts)
 
-    def to_domain(self) -> Recorded:
+    def to_domain(self) -> RecordedCost:
         """The sums as they were recorded."""
-        return Recorded(self.through, self.cost, self.parts)
+        return RecordedCost(self.through, self.cost, self.parts)

@@ -1,0 +1,1 @@
+"""``charterer costs``: who spent what, in tables, CSV, JSON and FOCUS."""

@@ -1,0 +1,1 @@
+"""Reads the files in which clouds export their bills. Only this package imports DuckDB (the extra ``bill``)."""

@@ -1,0 +1,161 @@
+"""The formats of bills: which columns each has, and what these are called in a line that all formats share.
+
+FOCUS 1.0 to 1.2 (https://focus.finops.org/focus-specification, columns of the Cost and Usage dataset) as they write it:
+
+- AWS Data Exports (docs.aws.amazon.com/cur/latest/userguide/table-dictionary-focus-1-0-aws-columns.html and
+  …-focus-1-2-aws-columns.html): ResourceId is an ARN or a bare id; Tags a JSON object; costs are doubles in Parquet.
+  With a savings plan or reservation BilledCost is 0 and EffectiveCost what the use took of it.
+- Google Cloud's export to BigQuery
+  (docs.cloud.google.com/billing/docs/how-to/export-data-bigquery-tables/focus-export): ResourceId is the full resource
+  name ``//compute.googleapis.com/projects/NUMBER/zones/ZONE/instances/ID``; labels are x_Labels, or Tags in the older
+  view, an array of {Key, Value}; x_Credits an array of {Amount, Type}, negative. BilledCost equals ContractedCost
+  where it leaves credits out. There are neither CommitmentDiscountId nor ServiceCategory. Machines are billed as cores,
+  memory and GPUs.
+- Azure Cost Management (learn.microsoft.com/cloud-computing/finops/focus/metadata): ResourceId is a path in any case;
+  x_SkuDetails a JSON object in which VMName tells the VM of a scale set; a price that is not known is 0.
+
+AWS CUR 2.0 (docs.aws.amazon.com/cur/latest/userguide/table-dictionary-cur2.html): line_item_line_item_type says what a
+line is. A line SavingsPlanCoveredUsage carries the on-demand cost, which a line SavingsPlanNegation takes back;
+lines EdpDiscount, PrivateRateDiscount and the like lower the price of others; resource_tags is a map whose keys are
+like ``user_charterer_dev_pool``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from charterer.cloud_bills.errors import UnreadableBill
+
+AMOUNTS: Final = ("billed", "effective", "contracted", "listed")
+"""Decimals: dollars."""
+TIMES: Final = ("started", "ended")
+CURRENCY: Final = "currency"
+
+
+@dataclass(frozen=True, slots=True)
+class BillFormat:
+    """A format. ``needed`` and ``optional``: column of the file by its name here; without a needed one nothing works.
+
+    Expressions are of DuckDB's SQL over columns named as here, all text. ``charge``: usage, purchase, discount (of what
+    was used at another price), credit, adjustment, tax or skipped. ``amounts``: as in ``AMOUNTS``, of decimals with
+    these names.
+    """
+
+    name: str
+    needed: Mapping[str, str]
+    optional: Mapping[str, str]
+    vendor: str
+    charge: str
+    committed: str
+    amounts: Mapping[str, str]
+    hint: str
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """Column of the file by its name here, needed ones first."""
+        return {**self.needed, **self.optional}
+
+
+FOCUS: Final = BillFormat(
+    name="FOCUS",
+    needed={
+        "resource": "ResourceId",
+        "started": "ChargePeriodStart",
+        "ended": "ChargePeriodEnd",
+        "currency": "BillingCurrency",
+        "category": "ChargeCategory",
+        "billed": "BilledCost",
+    },
+    optional={
+        "resource_name": "ResourceName",
+        "provider": "ProviderName",
+        "tags": "Tags",
+        "labels": "x_Labels",
+        "credits": "x_Credits",
+        "details": "x_SkuDetails",
+        "effective": "EffectiveCost",
+        "contracted": "ContractedCost",
+        "listed": "ListCost",
+        "commitment": "CommitmentDiscountId",
+        "quantity": "ConsumedQuantity",
+        "unit": "ConsumedUnit",
+        "priced_quantity": "PricingQuantity",
+        "priced_unit": "PricingUnit",
+        "meter": "SkuMeter",
+        "usage_type": "x_UsageType",
+        "operation": "x_Operation",
+        "meter_category": "x_SkuMeterCategory",
+        "description": "ChargeDescription",
+    },
+    vendor="""CASE WHEN lower(provider) LIKE '%google%' THEN 'google' WHEN lower(provider) LIKE '%microsoft%'
+        OR lower(provider) LIKE '%azure%' THEN 'microsoft' WHEN lower(provider) LIKE '%aws%'
+        OR lower(provider) LIKE '%amazon%' THEN 'aws' ELSE lower(coalesce(provider, '')) END""",
+    charge="""CASE lower(category) WHEN 'usage' THEN 'usage' WHEN 'purchase' THEN 'purchase' WHEN 'credit' THEN 'credit'
+        WHEN 'tax' THEN 'tax' ELSE 'adjustment' END""",
+    committed="coalesce(commitment, '') <> ''",
+    amounts={"billed": "billed", "effective": "effective", "contracted": "contracted", "listed": "listed"},
+    hint="export it with resources (ResourceId) and all cost columns",
+)
+
+_COVERED = "line_type = 'SavingsPlanCoveredUsage'"
+_RESERVED = "line_type = 'DiscountedUsage'"
+
+CUR: Final = BillFormat(
+    name="CUR 2.0",
+    needed={
+        "resource": "line_item_resource_id",
+        "started": "line_item_usage_start_date",
+        "ended": "line_item_usage_end_date",
+        "currency": "line_item_currency_code",
+        "line_type": "line_item_line_item_type",
+        "billed": "line_item_unblended_cost",
+    },
+    optional={
+        "tags": "resource_tags",
+        "effective": "savings_plan_savings_plan_effective_cost",
+        "reserved": "reservation_effective_cost",
+        "listed": "pricing_public_on_demand_cost",
+        "quantity": "line_item_usage_amount",
+        "unit": "pricing_unit",
+        "usage_type": "line_item_usage_type",
+        "operation": "line_item_operation",
+        "meter_category": "product_product_family",
+        "description": "line_item_line_item_description",
+    },
+    vendor="'aws'",
+    charge="""CASE WHEN line_type IN ('Usage', 'SavingsPlanCoveredUsage', 'DiscountedUsage', 'Fee') THEN 'usage'
+        WHEN line_type = 'SavingsPlanNegation' THEN 'skipped' WHEN line_type = 'Tax' THEN 'tax'
+        WHEN line_type LIKE '%Discount' THEN 'discount' WHEN line_type = 'Credit' THEN 'credit'
+        ELSE 'adjustment' END""",
+    committed=f"{_COVERED} OR {_RESERVED}",
+    amounts={
+        "billed": f"CASE WHEN {_COVERED} THEN 0 ELSE billed END",
+        "effective": f"CASE WHEN {_COVERED} THEN effective WHEN {_RESERVED} THEN reserved ELSE billed END",
+        "contracted": f"CASE WHEN {_RESERVED} THEN listed ELSE billed END",
+        "listed": "CASE WHEN charge = 'discount' THEN 0 ELSE listed END",
+    },
+    hint="export it with INCLUDE_RESOURCES = TRUE and all of these columns",
+)
+
+FORMATS: Final[Sequence[BillFormat]] = (FOCUS, CUR)
+DECIMALS: Final = frozenset({*AMOUNTS, "reserved", "quantity", "priced_quantity"})
+"""Names here of columns that hold numbers."""
+
+
+def format_of(path: Path, columns: Collection[str]) -> BillFormat:
+    """The format with these columns. UnreadableBill where there is none, with what is lacking."""
+    for each in FORMATS:
+        lacking = [column for column in each.needed.values() if column not in columns]
+        if not lacking:
+            return each
+        if len(lacking) < len(each.needed) - 1:
+            raise UnreadableBill(path, f"this {each.name} file has no column {', '.join(lacking)}: {each.hint}")
+    if "lineItem/UsageStartDate" in columns or "line_item_usage_start_date" in columns:
+        raise UnreadableBill(path, "this is a legacy CUR: export CUR 2.0 or FOCUS with AWS Data Exports")
+    shown = ", ".join(sorted(columns)[:5])
+    raise UnreadableBill(
+        path, f"neither FOCUS 1.0 to 1.2 nor AWS CUR 2.0: its columns are {shown}… Give the cloud's own export"
+    )

@@ -1,0 +1,72 @@
+"""Budgets above budgets: whose limits hold for whom, and which budgets have parents that nobody knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from charterer.domain.budget import Budget
+from charterer.domain.errors import Problem
+from charterer.domain.ids import BudgetId
+from charterer.domain.reasons.facts_of_parents import ParentFact, ParentMissing, ParentsInCircle, RelativeUnreadable
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetTree:
+    """The parents of budgets as far as they are known.
+
+    ``above``: of each budget that has any, the nearest first; none where they go in a circle. ``below``: of each budget
+    that has any, all descendants. ``faults``: of budgets whose parents are not all known: they rent nothing new.
+    """
+
+    above: Mapping[BudgetId, tuple[BudgetId, ...]] = field(default_factory=dict)
+    below: Mapping[BudgetId, tuple[BudgetId, ...]] = field(default_factory=dict)
+    faults: Mapping[BudgetId, ParentFact] = field(default_factory=dict)
+
+    def with_parents(self, budget: BudgetId) -> tuple[BudgetId, ...]:
+        """The budgets whose limits hold for this one: itself and its parents, the nearest first."""
+        return (budget, *self.above.get(budget, ()))
+
+    def without_parents_among(self, budgets: list[Budget]) -> list[Budget]:
+        """Those of the budgets, in their order, that are above none of the others."""
+        parents = {parent for budget in budgets for parent in self.above.get(budget.id, ())} if self.above else set()
+        return [budget for budget in budgets if budget.id not in parents] if parents else budgets
+
+
+NO_TREE = BudgetTree()
+
+
+def budget_tree(budgets: Mapping[BudgetId, Budget], problems: Iterable[Problem] = ()) -> BudgetTree:
+    """The tree of the budgets. ``problems``: of objects; while a GPUBudget cannot be read, nobody knows whose child it
+    is and what it spent, so all budgets that have a parent or a child are at fault.
+    """
+    if all(budget.parent is None for budget in budgets.values()):
+        return NO_TREE
+    above: dict[BudgetId, tuple[BudgetId, ...]] = {}
+    below: dict[BudgetId, list[BudgetId]] = {}
+    faults: dict[BudgetId, ParentFact] = {}
+    for name in budgets:
+        chain, fault = _parents(name, budgets)
+        if fault is not None:
+            faults[name] = fault
+        if chain:
+            above[name] = chain
+        for parent in chain:
+            below.setdefault(parent, []).append(name)
+    unread = min([problem.name for problem in problems if problem.kind == "GPUBudget"], default=None)
+    if unread is not None:
+        related = {name for name in (*above, *below) if name not in faults}
+        faults |= dict.fromkeys(related, RelativeUnreadable(BudgetId(unread)))
+    return BudgetTree(above, {name: tuple(those) for name, those in below.items()}, faults)
+
+
+def _parents(name: BudgetId, budgets: Mapping[BudgetId, Budget]) -> tuple[tuple[BudgetId, ...], ParentFact | None]:
+    """A budget's parents, the nearest first, as far as they are known; and what is wrong with them."""
+    line = [name]
+    while (parent := budgets[line[-1]].parent) is not None:
+        if parent in line:
+            return (), ParentsInCircle(tuple(line[line.index(parent) :]))
+        if parent not in budgets:
+            return tuple(line[1:]), ParentMissing(line[-1], parent)
+        line.append(parent)
+    return tuple(line[1:]), None

@@ -1,0 +1,1 @@
+"""What rentals cost, by whom: on the rentals themselves, and in the record of costs."""
