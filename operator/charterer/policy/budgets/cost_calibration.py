@@ -173,3 +173,11 @@ def calibrate(
 def _overhead(paid: float, held: float, prior: float) -> float:
     """Dollars paid per dollar held, drawn to 1 by ``prior`` dollars paid without overhead."""
     return min(max((paid + prior) / (held + prior), 1.0), _MOST_OVERHEAD) if held + prior > 0 else 1.0
+
+
+def unavoidable_cost(groups: Iterable[JobGroup], seconds: float) -> float:
+    """Dollars that running jobs will spend in that time whatever is planned, if no hard limit stops them."""
+    lefts = [
+        (facts.reported or 0.0, facts.price) for group in groups for facts in group.unchanging if not facts.prepaid
+    ]
+    return sum([min(left, price * seconds) for left, price in lefts])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -26,7 +26,7 @@ from charterer.domain.time import Instant, seconds_between
 from charterer.policy.budgets import forecast_inputs
 from charterer.policy.budgets.arrivals import Arrivals
 from charterer.policy.budgets.assignment import GroupAssignment, assign, assign_at_rate
-from charterer.policy.budgets.cost_calibration import CostCalibration, calibrate
+from charterer.policy.budgets.cost_calibration import CostCalibration, calibrate, unavoidable_cost
 from charterer.policy.budgets.deadline import DeadlineNeed, beyond_given, deadline_needs
 from charterer.policy.budgets.demand import budget_load
 from charterer.policy.budgets.inputs import PlanInputs
@@ -326,20 +326,12 @@ def _pacing_and_calibration(
     steady = max([Price.per_second(idle.target_rate), *node_prices])
     others = [here.rentals for pool, here in nodes.items() if pool not in snapshot.committed_pools]
     calibration = calibrate(budget, groups, others, ever, steady, now, snapshot.ever_committed)
-    unavoidable = _unavoidable(groups, max(idle.seconds - idle.elapsed, 0.0))
+    unavoidable = unavoidable_cost(groups, max(idle.seconds - idle.elapsed, 0.0))
     commitments = commitments_of(snapshot.committed_to(budget).values(), now)
     running = replace(
         idle, rate=calibration.rate, left=calibration.left, unavoidable=unavoidable, commitments=commitments
     )
     return running, calibration, in_period
-
-
-def _unavoidable(groups: Iterable[JobGroup], seconds: float) -> float:
-    """Dollars that running jobs will spend in that time whatever is planned, if no hard limit stops them."""
-    lefts = [
-        (facts.reported or 0.0, facts.price) for group in groups for facts in group.unchanging if not facts.prepaid
-    ]
-    return sum([min(left, price * seconds) for left, price in lefts])
 
 
 def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:

@@ -308,25 +308,3 @@ def test_a_set_is_a_line_with_its_pools_or_with_what_to_do() -> None:
     assert line.remedy.startswith("delete that GPUPool, or rename a value")
     (line,) = wrong(replace(reading, pool_sets=({"metadata": {"name": "gpu"}},)))
     assert line.text == "no operator has looked at it yet"
-
-
-def test_a_commitment_that_nobody_pays_or_that_money_does_not_cover_is_a_line_with_what_to_do() -> None:
-    _, reading = healthy()
-    unpaid = raw("a100")
-    unpaid["status"]["conditions"] += raw(
-        "a100", "CommitmentKept", "False", reason="NoSuchBudget", message="there is no GPUBudget reserch"
-    )["status"]["conditions"]
-    short = raw("research", "CommitmentsCovered", "False", reason="AmountBelowCommitments", message="they cost $20")
-    found = wrong(replace(reading, pools=(unpaid,), budgets=(*reading.budgets, short)))
-    assert [(line.subject, line.text, line.remedy) for line in found] == [
-        (
-            "GPUPool a100",
-            "is committed: there is no GPUBudget reserch",
-            "correct `spec.price.committed.budget`, or create that GPUBudget",
-        ),
-        (
-            "GPUBudget research",
-            "is committed: they cost $20",
-            "raise `spec.amount`, or let another budget pay for a commitment",
-        ),
-    ]
