@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from charterer.api.models.base import Condition, ConditionType
+from charterer.api.models.budgets.descendants_status import DescendantsStatus
 from charterer.api.models.gpubudget_status import (
     ATTRIBUTIONS_SHOWN,
     ArrivalsStatus,
     BudgetState,
-    DescendantsStatus,
     GPUBudgetView,
     SpentOn,
 )
