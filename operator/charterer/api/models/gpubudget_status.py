@@ -20,6 +20,7 @@ from charterer.api.models.base import (
 )
 from charterer.api.models.budgets.costs import BudgetCosts
 from charterer.api.models.budgets.currency import InCurrency
+from charterer.api.models.budgets.descendants_status import DescendantsStatus
 from charterer.api.models.statistics.budget_statistics import BudgetStatistics, ClassCostStatistics
 from charterer.api.models.statistics.machine_state import PackedStatistics, packed
 from charterer.domain.budget import (
@@ -32,7 +33,7 @@ from charterer.domain.budget import (
 )
 from charterer.domain.ids import ClassId
 from charterer.domain.money import ZERO
-from charterer.domain.plan import ArrivalsBasis, ArrivalsVerdict, SpendVerdict
+from charterer.domain.plan import ArrivalsBasis, ArrivalsVerdict
 from charterer.domain.time import after
 from charterer.ledger.class_history import UIDS_KEPT_SECONDS
 
@@ -226,34 +227,6 @@ class ArrivalsStatus(ApiModel):
     def from_domain(cls, arrivals: ArrivalsVerdict) -> Self:
         """The arrivals as they are shown."""
         return cls(per_hour=f"{arrivals.per_hour:.3g}", basis=arrivals.basis, batches=arrivals.batches)
-
-
-class DescendantsStatus(ApiModel):
-    """The dollars of a budget and all budgets below it, in the current month of each."""
-
-    spent: Cents
-    """Dollars spent, running nodes included. While the month has begun for some of them only: those of the month in
-    which they spent more."""
-    committed: Cents
-    """Dollars that the period will cost at most if nothing more is rented."""
-    forecast: Cents | None = None
-    """Dollars expected to be spent by the end of the period. Absent while the forecast of one of them is."""
-    forecast_low: Cents | None = None
-    """Lower end of the 90 % interval of forecast, as if what they spend were independent."""
-    forecast_high: Cents | None = None
-    """Upper end of the 90 % interval of forecast."""
-
-    @classmethod
-    def from_domain(cls, verdict: SpendVerdict) -> Self:
-        """The dollars as they are shown."""
-        forecast = verdict.forecast
-        return cls(
-            spent=verdict.spent,
-            committed=verdict.committed,
-            forecast=None if forecast is None else forecast.expected,
-            forecast_low=None if forecast is None else forecast.low,
-            forecast_high=None if forecast is None else forecast.high,
-        )
 
 
 class GPUBudgetView(ApiModel):

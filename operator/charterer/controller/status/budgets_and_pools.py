@@ -8,11 +8,11 @@ from functools import partial
 
 from charterer.api.condition_types import ConditionType
 from charterer.api.models.base import Condition
+from charterer.api.models.budgets.descendants_status import DescendantsStatus
 from charterer.api.models.gpubudget_status import (
     ATTRIBUTIONS_SHOWN,
     ArrivalsStatus,
     BudgetState,
-    DescendantsStatus,
     GPUBudgetView,
     SpentOn,
 )
