@@ -226,11 +226,18 @@ def _knowledge(
         {
             own: replace(
                 profile,
-                pairs=tuple([PairSpeed(PLACE, other, kinds.kept[names[own], names[other]], 1) for other in names]),
+                pairs=tuple(
+                    [PairSpeed(PLACE, other, _seen_as(kinds.kept[names[own], names[other]]), 1) for other in names]
+                ),
             )
             for own, profile in profiles.items()
         }
     )
+
+
+def _seen_as(kept: float) -> float:
+    """As reports would tell it: two that do not fit beside each other keep next to nothing."""
+    return max(kept, 1e-4)
 
 
 def _as_seen(application: Application, kept: float) -> Application:
