@@ -97,13 +97,13 @@ def _equilibrium(kinds: Kinds, rate: float) -> Mapping[str, float]:
     while True:
         kept = dict.fromkeys(kinds.hours, 1.0)
         for _ in range(50):
-            weights = {kind: kinds.hours[kind] / kept[kind] for kind in there}
+            weights = {kind: kinds.hours[kind] / _seen_as(kept[kind]) for kind in there}
             total = sum(weights.values())
             kept = {
                 kind: sum(weight * kinds.kept[kind, other] for other, weight in weights.items()) / total
                 for kind in kinds.hours
             }
-        loses = {kind: (rate + DOLLARS / 2.0) / kept[kind] / best[kind] for kind in there}
+        loses = {kind: (rate + DOLLARS / 2.0) / _seen_as(kept[kind]) / best[kind] for kind in there}
         worst = max(there, key=lambda kind: loses[kind])
         if loses[worst] <= 1.0 or len(there) == 1:
             return kept
@@ -118,7 +118,7 @@ def bounds(kinds: Kinds, rate: float) -> tuple[float, float]:
     best = _best_alone(kinds, rate)
     alone = sum(hours * best[kind] for kind, hours in kinds.hours.items())
     kept = _equilibrium(kinds, rate)
-    met = sum(hours * min(best[kind], (rate + DOLLARS / 2.0) / kept[kind]) for kind, hours in kinds.hours.items())
+    met = sum(hours * min(best[kind], (rate + DOLLARS / 2.0) / _seen_as(kept[kind])) for kind, hours in kinds.hours.items())
     return met / alone, _best_pairs(kinds, rate)[0] / alone
 
 
@@ -243,7 +243,7 @@ def _seen_as(kept: float) -> float:
 def _as_seen(application: Application, kept: float) -> Application:
     """The application, as slow on shared GPUs as it is there on average."""
     ((rates,), (place,)) = application.rates[V100], application.rates[PLACE]
-    return Application(application.name, (1.0,), {V100: (rates,), PLACE: ({1: place[1] * kept},)})
+    return Application(application.name, (1.0,), {V100: (rates,), PLACE: ({1: place[1] * _seen_as(kept)},)})
 
 
 def cost(result: SimulationResult, rate: float) -> float:
