@@ -246,7 +246,7 @@ async def test_the_past_of_charterer_and_of_others_is_simulated_saved_and_simula
 async def test_a_young_cluster_under_observe_is_told_what_is_missing(bed: Bed) -> None:
     await bed.pool()
     await bed.budget(mode="Observe")
-    planned = await charterer(person(bed), "plan", "-o", "json")
-    assert (planned.code, planned.err) == (0, "")
-    (saved,) = planned.json["saved"]
-    assert "0 jobs of the last 30 days can be simulated, and with fewer than 32" in saved["noNumberBecause"]
+    told = await charterer(person(bed), "report", "-o", "json")
+    assert (told.code, told.err) == (0, "")
+    (budget,) = told.json["budgets"]
+    assert "0 jobs of the last 30 days can be simulated, and with fewer than 32" in budget["noNumberBecause"]
