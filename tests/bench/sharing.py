@@ -118,7 +118,9 @@ def bounds(kinds: Kinds, rate: float) -> tuple[float, float]:
     best = _best_alone(kinds, rate)
     alone = sum(hours * best[kind] for kind, hours in kinds.hours.items())
     kept = _equilibrium(kinds, rate)
-    met = sum(hours * min(best[kind], (rate + DOLLARS / 2.0) / _seen_as(kept[kind])) for kind, hours in kinds.hours.items())
+    met = sum(
+        hours * min(best[kind], (rate + DOLLARS / 2.0) / _seen_as(kept[kind])) for kind, hours in kinds.hours.items()
+    )
     return met / alone, _best_pairs(kinds, rate)[0] / alone
 
 
