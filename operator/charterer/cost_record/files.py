@@ -30,8 +30,6 @@ _MONTH: Final = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
 _BUDGET: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 """Names of GPUBudgets: a volume may have other folders, as lost+found."""
 _SUFFIX: Final = ".jsonl"
-_AT_ONCE: Final = 32
-"""Packets of files that are fetched at a time: a bucket takes tens of milliseconds to answer, whatever is asked."""
 _PACKET: Final = 16
 """Files of a packet, since a thread's answer costs as much as reading some files of a disk."""
 _KEPT_BYTES: Final = 64 * 1024 * 1024
@@ -99,16 +97,16 @@ class CostRecord:
         counts: dict[PartKey, tuple[int, str]] = {}
         kept: dict[str, bytes] = {}
         room = _KEPT_BYTES
-        for name, content in self._contents(names, kept):
+        for name, content, digest in self._contents(names, kept):
             for _, part, version in self._parts(name, content):
                 if version > counts.get(part, _NONE)[0]:
                     counts[part] = version, name
-            if _digest(content) != name.rpartition("/")[2].removesuffix(_SUFFIX):
+            if digest != _named(name):
                 raise self._changed(name, content)
             if len(content) <= room:
                 kept[name] = content
                 room -= len(content)
-        for name, content in self._contents(names, kept):
+        for name, content, _ in self._contents(names, kept):
             lines = content.splitlines()
             for number, part, version in self._parts(name, content):
                 if counts[part] == (version, name):
@@ -117,24 +115,28 @@ class CostRecord:
                     except UnreadableLine as error:
                         raise self._damaged(name, number, str(error)) from error
 
-    def _contents(self, names: Sequence[str], kept: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
-        """The files with their contents, in order; those that are not ``kept`` are fetched many at a time."""
+    def _contents(self, names: Sequence[str], kept: Mapping[str, bytes]) -> Iterator[tuple[str, bytes, str]]:
+        """The files with their contents and digests, in order; those that are not ``kept`` are fetched many at a time.
+
+        Digests are made where files are fetched: a thread that makes one lets others go on, and would wait for them.
+        """
         missing = [name for name in names if name not in kept]
         packets = iter([missing[at : at + _PACKET] for at in range(0, len(missing), _PACKET)])
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            coming = deque(pool.submit(self._fetched, packet) for packet in islice(packets, _AT_ONCE))
-            here: deque[bytes] = deque()
+        with ThreadPoolExecutor(self._files.at_once) as pool:
+            coming = deque(pool.submit(self._fetched, packet) for packet in islice(packets, self._files.at_once))
+            here: deque[tuple[bytes, str]] = deque()
             for name in names:
                 if name in kept:
-                    yield name, kept[name]
+                    yield name, kept[name], _named(name)
                     continue
                 if not here:
                     here.extend(coming.popleft().result())
                     coming.extend(pool.submit(self._fetched, packet) for packet in islice(packets, 1))
-                yield name, here.popleft()
+                yield name, *here.popleft()
 
-    def _fetched(self, names: Sequence[str]) -> list[bytes]:
-        return [self._files.read(name) for name in names]
+    def _fetched(self, names: Sequence[str]) -> list[tuple[bytes, str]]:
+        contents = [self._files.read(name) for name in names]
+        return [(content, _digest(content)) for content in contents]
 
     def _parts(self, name: str, content: bytes) -> Iterator[tuple[int, PartKey, int]]:
         """The number of each line, its part, and the version of that."""
@@ -163,6 +165,11 @@ class CostRecord:
 
 _NONE: Final = (-1, "")
 """The version of a part that was not seen."""
+
+
+def _named(name: str) -> str:
+    """The digest that the name of a file says."""
+    return name.rpartition("/")[2].removesuffix(_SUFFIX)
 
 
 def _digest(content: bytes) -> str:

@@ -11,7 +11,12 @@ class RecordUnavailable(Exception):
 
 
 class RecordPlace(Protocol):
-    """Files below a place, by names with slashes. All methods block, and raise RecordUnavailable."""
+    """Files below a place, by names with slashes. All methods block, and raise RecordUnavailable.
+
+    ``at_once``: threads that may read at a time.
+    """
+
+    at_once: int
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file, which nobody ever sees in part. What a file of that name has is the same content."""

@@ -67,7 +67,7 @@ async def test_a_part_in_several_batches_counts_once_and_in_its_highest_version(
 async def test_a_month_of_more_files_than_are_kept_or_fetched_at_once_is_read_whole(
     tmp_path: Path, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {"_KEPT_BYTES": kept, "_PACKET": 2, "_AT_ONCE": 2}.items():
+    for name, value in {"_KEPT_BYTES": kept, "_PACKET": 2}.items():
         monkeypatch.setattr(f"charterer.cost_record.files.{name}", value)
     rows = [cost_row(f"{number}", rental_uid=f"uid-{number}") for number in range(1, 12)]
     for row in rows:
