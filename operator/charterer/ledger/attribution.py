@@ -69,6 +69,14 @@ def by_purpose(
     return shares(rental, gpus, begin, end, amount, in_vain=in_vain)
 
 
+def listed_by_purpose(
+    rental: Rental, snapshot: Snapshot, start: Instant, *, in_vain: bool = False
+) -> Mapping[Purpose, Share]:
+    """The same from ``start`` to now, as far as the rental's object lists its uses."""
+    listed = max(start, rental.uses_since or start)
+    return by_purpose(rental, gpus_of(rental, snapshot), listed, snapshot.now, in_vain=in_vain)
+
+
 def attribute(budget: Budget, snapshot: Snapshot) -> list[tuple[str, Money]]:
     """The budget's spending of the current period by purpose, the largest first; it adds up to ``spent`` exactly.
 
@@ -80,9 +88,7 @@ def attribute(budget: Budget, snapshot: Snapshot) -> list[tuple[str, Money]]:
     vain = in_vain(rentals, snapshot)
     sums: dict[str, int] = defaultdict(int)
     for rental in rentals:
-        listed = max(start, rental.uses_since or start)
-        parts = by_purpose(rental, gpus_of(rental, snapshot), listed, now, in_vain=rental.id in vain)
-        for purpose, share in parts.items():
+        for purpose, share in listed_by_purpose(rental, snapshot, start, in_vain=rental.id in vain).items():
             name = _NAMES.get(purpose.cause) or f"{purpose.namespace}/{purpose.job}"
             sums[name] += share.cost.micros
     opening = opening_in(budget, start)

@@ -19,7 +19,7 @@ from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
-from charterer.ledger.attribution import by_purpose, gpus_of
+from charterer.ledger.attribution import listed_by_purpose
 from charterer.ledger.shares import Share
 
 _HOUR = 3600e6
@@ -55,9 +55,7 @@ def _use(pool: Pool, own: Sequence[Rental], start: Instant, snapshot: Snapshot) 
     nodes = [rental for rental in own if rental.pool == pool.id]
     shares: list[tuple[Cause, Share]] = []
     for rental in nodes:
-        begin = max(start, rental.uses_since or start)
-        parts = by_purpose(rental, gpus_of(rental, snapshot), begin, snapshot.now)
-        shares += [(purpose.cause, share) for purpose, share in parts.items()]
+        shares += [(purpose.cause, share) for purpose, share in listed_by_purpose(rental, snapshot, start).items()]
     held = [share for cause, share in shares if cause is Cause.JOB]
     others = [share for cause, share in shares if cause is not Cause.JOB]
     committed = pool.price_override.dollars_per_hour if pool.price_override is not None else 0.0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from charterer.domain.money import Money
 from charterer.policy.explain.frontier import Frontier, FrontierPoint
-from charterer.report.pictures import BLUE, DASHES, GREY, VERMILION, drawing, encoded
+from charterer.report.pictures import BLUE, DASHES, GREY, VERMILION, drawing, encoded, time_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +22,6 @@ _TITLE_CHARACTERS = 38
 _MOST_TICKS = 7
 """Amounts that can be written beside each other."""
 _ROUNDING = 1e-9
-_UNITS = (("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +152,7 @@ def _unit(curve: FrontierCurve) -> tuple[str, float]:
     """The unit in which the longest finite time is at least 2, and its seconds; hours where there is none."""
     frontiers = (curve.of,) if curve.before is None else (curve.of, curve.before)
     times = [point.mean_seconds or 0.0 for frontier in frontiers for point in _sampled(frontier, curve.span)]
-    longest = max(times) or 2.0 * 3600.0
-    return next((unit for unit in _UNITS if longest >= 2.0 * unit[1]), _UNITS[-1])
+    return time_unit(max(times) or 2.0 * 3600.0)
 
 
 def _draw_amount(

@@ -6,10 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from charterer.report.pictures import BLUE, MARKERS, VERMILION, drawing, encoded, label_points
+from charterer.report.pictures import BLUE, MARKERS, VERMILION, drawing, encoded, label_points, time_unit
 from charterer.simulate.history.savings import LowerEnvelope
-
-_UNITS = (("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +26,7 @@ class MonthPoints:
 def draw_month(month: MonthPoints) -> bytes:
     """An SVG. CannotDraw: no matplotlib."""
     kept = LowerEnvelope.of(month.charterer).points
-    unit, seconds = next(each for each in _UNITS if month.asked[1] >= 2.0 * each[1] or each[1] == 1.0)
+    unit, seconds = time_unit(month.asked[1])
 
     def scaled(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
         return [dollars for dollars, _ in points], [time / seconds for _, time in points]

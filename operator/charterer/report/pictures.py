@@ -34,6 +34,7 @@ _SIDES: Final = ((4, 5), (4, -11), (-4, 5), (-4, -11), (12, 12), (12, -18))
 """Offsets of a label from its point in points of type, the preferred one first."""
 
 FORMATS: Final = ("svg", "png")
+_UNITS: Final = (("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
 
 
 class CannotDraw(Exception):
@@ -46,6 +47,11 @@ def file_format(file: PurePath) -> str:
     if suffix not in FORMATS:
         raise CannotDraw(f"{file}: a picture is written as .svg or .png; end the file's name in one of them")
     return suffix
+
+
+def time_unit(longest: float) -> tuple[str, float]:
+    """The unit of which ``longest`` (seconds) is at least 2, and its seconds; the second below that."""
+    return next((unit for unit in _UNITS if longest >= 2.0 * unit[1]), _UNITS[-1])
 
 
 def find_matplotlib() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +13,7 @@ from charterer.cli.bill.bill_report import BillReport, bill_report, machine_keys
 from charterer.cli.bill.document import bill_csv, bill_document, bill_json
 from charterer.cli.shared.months import MonthType
 from charterer.cli.shared.output import announce_when_slow, emit
+from charterer.cli.shared.record_option import record_option
 from charterer.cloud_bills.errors import UnreadableBill
 from charterer.cloud_bills.reader import open_bills
 from charterer.cost_record.files import CostRecord
@@ -32,13 +34,7 @@ def _groupings(context: click.Context, parameter: click.Parameter, value: str) -
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option(
-    "--record",
-    required=True,
-    metavar="PLACE",
-    envvar="CHARTERER_COST_RECORD",
-    help="The record of costs: a folder, s3://BUCKET/PREFIX, gs:// or az://. Default: $CHARTERER_COST_RECORD.",
-)
+@record_option(required=True)
 @click.option("--month", "months", multiple=True, type=MonthType(), help="Only this one, as 2026-10. Repeatable.")
 @click.option("--by", default=_DEFAULT, show_default=True, callback=_groupings, help="Also rental, in any order.")
 @click.option("-o", "--output", type=click.Choice(("table", "csv", "json")), default="table", show_default=True)
@@ -60,7 +56,7 @@ def bill(files: tuple[Path, ...], record: str, months: tuple[str, ...], by: Sequ
     """
     report = _report(files, record, months, by)
     if output == "csv":
-        click.echo(bill_csv(report), nl=False)
+        bill_csv(report, sys.stdout)
     else:
         emit(bill_document(report, by), bill_json(report), output)
 

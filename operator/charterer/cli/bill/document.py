@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
-from io import StringIO
-from typing import Final
+from typing import Final, TextIO
 
 from charterer.cli.bill.bill_report import BillReport
-from charterer.cli.shared.csv_cells import harmless
+from charterer.cli.shared.csv_cells import harmless, write_csv
 from charterer.cli.shared.output import JsonValue
-from charterer.domain.money import Money
+from charterer.domain.money import ZERO, Money
 from charterer.domain.time import format_second
 from charterer.ledger.reconciliation.causes import DifferenceCause
 from charterer.ledger.reconciliation.comparison import Difference, Grouping
@@ -62,23 +60,17 @@ def _signed(amount: Money) -> str:
     return f"{'+' if amount.micros > 0 else ''}{_shown(amount)}"
 
 
-def bill_csv(report: BillReport) -> str:
+def bill_csv(report: BillReport, file: TextIO) -> None:
     """A row for each group, a column for each cause, to the micro-dollar. No text can be taken for a formula."""
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*_TEXTS, *_COUNTS, *_MONEY, *(cause.value.replace(" ", "_") for cause in DifferenceCause)])
-    for each in report.groups:
-        zero = Money(0)
-        amounts = [
-            each.ledger,
-            each.outside,
-            each.billed,
-            each.amount,
-            *(each.causes.get(c, zero) for c in DifferenceCause),
-        ]
-        names = [harmless(str(getattr(each, name))) for name in _TEXTS]
-        writer.writerow([*names, each.rentals, each.lines, *(amount.decimal() for amount in amounts)])
-    return text.getvalue()
+    causes = [cause.value.replace(" ", "_") for cause in DifferenceCause]
+    write_csv([*_TEXTS, *_COUNTS, *_MONEY, *causes], map(_csv_line, report.groups), file)
+
+
+def _csv_line(each: Difference) -> list[str]:
+    causes = [each.causes.get(cause, ZERO) for cause in DifferenceCause]
+    amounts = [each.ledger, each.outside, each.billed, each.amount, *causes]
+    names = [harmless(str(getattr(each, name))) for name in _TEXTS]
+    return [*names, str(each.rentals), str(each.lines), *(amount.decimal() for amount in amounts)]
 
 
 _TEXTS: Final = ("month", "budget", "pool", "rental", "machine", "cloud")

@@ -21,9 +21,11 @@ from charterer.cli.shared.cluster import ClusterOptions, cluster_options, read, 
 from charterer.cli.shared.months import MonthType, bounds
 from charterer.cli.shared.option_groups import option_group
 from charterer.cli.shared.output import announce_when_slow, emit
+from charterer.cli.shared.record_option import record_option
 from charterer.controller.snapshot.offline import snapshot_of
 from charterer.cost_record.files import CostRecord
 from charterer.cost_record.places import RecordUnavailable
+from charterer.domain.ids import BudgetId
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.spending.cost_row import CostRow
 from charterer.domain.time import Instant, moment
@@ -48,13 +50,7 @@ question_options = option_group(
     "question",
     CostQuestion,
     click.option("--month", type=MonthType(), help="Such as 2026-11, in each budget's time zone. Default: this one."),
-    click.option(
-        "--record",
-        metavar="PLACE",
-        envvar="CHARTERER_COST_RECORD",
-        default="",
-        help="The record of costs: a folder, s3://BUCKET/PREFIX, gs:// or az://. Default: $CHARTERER_COST_RECORD.",
-    ),
+    record_option(default=""),
     click.option("--budget", "budgets", multiple=True, help="Only this GPUBudget; may be repeated."),
     click.option(
         "--by",
@@ -188,10 +184,9 @@ def _open(snapshot: Snapshot | None, budgets: Sequence[str]) -> list[CostRow]:
 
 
 def _ledger(name: str, month: str, snapshot: Snapshot | None) -> LedgerMonth | None:
-    budgets = {} if snapshot is None else {str(key): budget for key, budget in snapshot.budgets.items()}
-    if snapshot is None or name not in budgets:
+    budget = None if snapshot is None else snapshot.budgets.get(BudgetId(name))
+    if snapshot is None or budget is None:
         return None
-    budget = budgets[name]
     rentals = [rental for rental in snapshot.rentals.values() if rental.budget == budget.id]
     return ledger_month(budget, rentals, bounds(month, budget.time_zone), snapshot.now)
 

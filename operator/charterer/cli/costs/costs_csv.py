@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from charterer.cli.costs.answer import CostsAnswer
 from charterer.cli.costs.cost_sums import PURPOSE, purpose
 from charterer.cli.costs.costs_document import exact
-from charterer.cli.shared.csv_cells import harmless
+from charterer.cli.shared.csv_cells import harmless, write_csv
 from charterer.domain.money import Money
 
 
 def dollars(amount: Money) -> str:
     """A number with six decimals."""
     return exact(amount).replace(",", "")
-
-
-def write_csv(header: Sequence[str], lines: Iterable[Sequence[str]], file: TextIO) -> None:
-    """The lines below a header, as RFC 4180 with line feeds."""
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(lines)
 
 
 def costs_csv(answer: CostsAnswer, file: TextIO) -> None:

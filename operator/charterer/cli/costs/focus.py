@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Final, TextIO
 
 from charterer.cli.costs.cost_sums import purpose
-from charterer.cli.costs.costs_csv import dollars, write_csv
-from charterer.cli.shared.csv_cells import harmless
+from charterer.cli.costs.costs_csv import dollars
+from charterer.cli.shared.csv_cells import harmless, write_csv
 from charterer.cli.shared.months import bounds
 from charterer.domain.pool import CapacityType
 from charterer.domain.spending.cost_row import BilledMachine, CostRow

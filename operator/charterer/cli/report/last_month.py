@@ -64,10 +64,10 @@ def _findings(estimate: MonthEstimate, savings: Savings) -> list[str]:
     spent, mean = savings.asked
     ways = []
     if savings.dollars is not None:
-        ways.append(f"cost {_less(savings.dollars.value, spent, format_money)} in the same time")
+        ways.append(f"cost {_less(savings.dollars.value, spent)} in the same time")
     if savings.at_money is not None:
         sooner = mean - savings.at_money[1]
-        ways.append(f"end {_sooner(sooner, formatting.duration)} on average for the same money")
+        ways.append(f"end {_sooner(sooner)} on average for the same money")
     saves = f"With Charterer they {', or '.join(ways)}." if ways else "Charterer saves nothing on them."
     asked = (
         f"As their owners asked for them, they cost {format_money(spent)} and take {formatting.duration(mean)} each."
@@ -75,13 +75,13 @@ def _findings(estimate: MonthEstimate, savings: Savings) -> list[str]:
     return [f"{asked} {saves}", *[_brings(each, estimate) for each in savings.more]]
 
 
-def _less(saved: float, of: float, formatted: Callable[[float], str]) -> str:
-    word = "less" if saved >= 0.0 else "more"
-    return f"{formatted(abs(saved))} ({abs(saved) / of:.0%}) {word}" if of else f"{formatted(abs(saved))} {word}"
+def _less(saved: float, of: float) -> str:
+    part = f" ({abs(saved) / of:.0%})" if of else ""
+    return f"{format_money(abs(saved))}{part} {'less' if saved >= 0.0 else 'more'}"
 
 
-def _sooner(saved: float, formatted: Callable[[float], str]) -> str:
-    return f"{formatted(abs(saved))} {'sooner' if saved >= 0.0 else 'later'}"
+def _sooner(saved: float) -> str:
+    return f"{formatting.duration(abs(saved))} {'sooner' if saved >= 0.0 else 'later'}"
 
 
 def _brings(more: MoreMoney, estimate: MonthEstimate) -> str:

@@ -1,8 +1,10 @@
-"""Cells of CSV that no spreadsheet executes."""
+"""CSV with cells that no spreadsheet executes."""
 
 from __future__ import annotations
 
-from typing import Final
+import csv
+from collections.abc import Iterable, Sequence
+from typing import Final, TextIO
 
 _EXECUTED: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 """First characters of what spreadsheets take for a formula (OWASP, "CSV Injection")."""
@@ -11,3 +13,10 @@ _EXECUTED: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 def harmless(text: str) -> str:
     """The text with an apostrophe before it, where a spreadsheet would execute it; it shows the text then."""
     return f"'{text}" if text.startswith(_EXECUTED) else text
+
+
+def write_csv(header: Sequence[str], lines: Iterable[Sequence[str]], file: TextIO) -> None:
+    """The lines below a header, as RFC 4180 with line feeds."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(lines)

@@ -19,6 +19,7 @@ from functools import partial
 from itertools import accumulate, pairwise
 from math import exp, log, sqrt
 from statistics import NormalDist
+from typing import NamedTuple
 
 from charterer.simulate.history.history import History
 
@@ -155,8 +156,18 @@ def next_rates(
     return tuple(sorted(rates))
 
 
-_Points = Sequence[tuple[float, float]]
-"""Dollars and mean seconds of what is compared with, of what is paid today, and of Charterer at each rate."""
+class _Outcome(NamedTuple):
+    """Dollars and mean seconds of what is compared with and of what is paid today, and what Charterer can reach."""
+
+    asked: tuple[float, float]
+    today: tuple[float, float]
+    envelope: LowerEnvelope
+
+    @classmethod
+    def of(cls, points: Sequence[tuple[float, float]]) -> _Outcome:
+        """``points``: as asked, of today, and of Charterer at each rate."""
+        asked, today, *paying = points
+        return cls(asked, today, LowerEnvelope.of(paying))
 
 
 def savings(
@@ -175,49 +186,47 @@ def savings(
     if count < LEAST_JOBS:
         return None
     policies = [asked, asked if today is None else today, *paying]
-    points = [policy.point for policy in policies]
-    envelope = LowerEnvelope.of(points[2:])
+    whole = _Outcome.of([policy.point for policy in policies])
     block = round(count ** (1.0 / 3.0))
     tail = _tail(-(-count // block))
-    resampled = list(_resampled(policies, block, draw, resamples))
+    resampled = [_Outcome.of(points) for points in _resampled(policies, block, draw, resamples)]
 
-    def estimate(statistic: Callable[[_Points], float | None]) -> IntervalEstimate | None:
-        value = statistic(points)
+    def estimate(statistic: Callable[[_Outcome], float | None]) -> IntervalEstimate | None:
+        value = statistic(whole)
         return None if value is None else _estimate(value, [statistic(drawn) for drawn in resampled], tail)
 
     more = []
     for factor in factors:
-        now, then = (envelope.at_dollars(points[1][0] * times) for times in (1.0, factor))
+        now, then = (whole.envelope.at_dollars(whole.today[0] * times) for times in (1.0, factor))
         sooner = estimate(partial(_sooner, factor=factor))
         if now is not None and then is not None and sooner is not None:
             more.append(MoreMoney(factor, now, then, sooner))
     return Savings(
         count,
         block,
-        asked.point,
+        whole.asked,
         estimate(partial(_hours_saved, count=count)),
         estimate(_dollars_saved),
-        envelope.at_dollars(asked.point[0]),
-        envelope.at_seconds(asked.point[1]),
+        whole.envelope.at_dollars(whole.asked[0]),
+        whole.envelope.at_seconds(whole.asked[1]),
         tuple(more),
     )
 
 
-def _hours_saved(points: _Points, count: int) -> float | None:
+def _hours_saved(outcome: _Outcome, count: int) -> float | None:
     """Job-hours of all jobs, for the dollars of what is compared with."""
-    reached = LowerEnvelope.of(points[2:]).at_dollars(points[0][0])
-    return None if reached is None else (points[0][1] - reached[1]) * count / 3600.0
+    reached = outcome.envelope.at_dollars(outcome.asked[0])
+    return None if reached is None else (outcome.asked[1] - reached[1]) * count / 3600.0
 
 
-def _dollars_saved(points: _Points) -> float | None:
-    reached = LowerEnvelope.of(points[2:]).at_seconds(points[0][1])
-    return None if reached is None else points[0][0] - reached[0]
+def _dollars_saved(outcome: _Outcome) -> float | None:
+    reached = outcome.envelope.at_seconds(outcome.asked[1])
+    return None if reached is None else outcome.asked[0] - reached[0]
 
 
-def _sooner(points: _Points, factor: float) -> float | None:
+def _sooner(outcome: _Outcome, factor: float) -> float | None:
     """The part of the mean completion time that ``factor`` times the dollars of today save."""
-    envelope = LowerEnvelope.of(points[2:])
-    now, then = envelope.at_dollars(points[1][0]), envelope.at_dollars(points[1][0] * factor)
+    now, then = (outcome.envelope.at_dollars(outcome.today[0] * times) for times in (1.0, factor))
     return None if now is None or then is None or not now[1] else 1.0 - then[1] / now[1]
 
 
@@ -241,7 +250,7 @@ def _estimate(value: float, resampled: Sequence[float | None], tail: float) -> I
 
 def _resampled(
     policies: Sequence[SavingsReplay], block: int, draw: Callable[[], float], resamples: int
-) -> Iterator[_Points]:
+) -> Iterator[list[tuple[float, float]]]:
     """The point of each policy, resample by resample."""
     count = len(policies[0].seconds)
     blocks = -(-count // block)
