@@ -23,6 +23,10 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "charterer.cli.report.command:report",
         "Show what Charterer saves on the last month's jobs, and what more money would bring.",
     ),
+    "dashboard": (
+        "charterer.cli.dashboard.command:dashboard",
+        "Show budgets, jobs, decisions and costs on a live page in your browser.",
+    ),
     "explain": ("charterer.cli.explain.command:explain", "Explain why a job has this many GPUs of this pool now."),
     "predict": (
         "charterer.cli.predict.command:predict",

@@ -123,24 +123,33 @@ def _answer(question: CostQuestion, output: str, focus: bool, cluster: ClusterOp
     if not question.recorded_only:
         reading = read(cluster)
         snapshot, now = snapshot_of(reading.state, reading.now), reading.now
+    if focus:
+        record = CostRecord(question.record)
+        budgets, _, month = _asked(question, snapshot, record, now)
+        focus_csv(month, month_rows(month, record.read([month], budgets), _open(snapshot, budgets)), sys.stdout)
+        return
+    answer = costs_answer(question, snapshot, now)
+    if output == "csv":
+        costs_csv(answer, sys.stdout)
+    else:
+        emit(costs_document(answer), costs_json(answer), output)
+
+
+def costs_answer(question: CostQuestion, snapshot: Snapshot | None, now: Instant) -> CostsAnswer:
+    """The sums of the month at ``now``. ``snapshot``: of the cluster, None if that is not read. ClickException for
+    what is neither there nor on record; RecordUnavailable."""
     record = CostRecord(question.record) if question.record else None
-    budgets = _budgets(question, snapshot, {} if record is None else record.months())
-    zones = {} if snapshot is None else {str(name): each.time_zone for name, each in snapshot.budgets.items()}
-    month = question.month or _this_month(zones.values(), now)
+    budgets, zones, month = _asked(question, snapshot, record, now)
     sums = CostSums(question.by)
     if record is None:
         _add_days(sums, month, budgets, snapshot)
     else:
-        rows = month_rows(month, record.read([month], budgets), _open(snapshot, budgets))
-        if focus:
-            focus_csv(month, rows, sys.stdout)
-            return
-        sums.add(rows)
+        sums.add(month_rows(month, record.read([month], budgets), _open(snapshot, budgets)))
         _check_labels(question.by, sums)
     if question.share_waste:
         sums.share_waste()
     found = sums.sums()
-    answer = CostsAnswer(
+    return CostsAnswer(
         month,
         question.by,
         sums.with_cause,
@@ -156,10 +165,15 @@ def _answer(question: CostQuestion, output: str, focus: bool, cluster: ClusterOp
             for name in budgets
         ],
     )
-    if output == "csv":
-        costs_csv(answer, sys.stdout)
-    else:
-        emit(costs_document(answer), costs_json(answer), output)
+
+
+def _asked(
+    question: CostQuestion, snapshot: Snapshot | None, record: CostRecord | None, now: Instant
+) -> tuple[list[str], Mapping[str, str], str]:
+    """The budgets, their time zones and the month."""
+    budgets = _budgets(question, snapshot, {} if record is None else record.months())
+    zones = {} if snapshot is None else {str(name): each.time_zone for name, each in snapshot.budgets.items()}
+    return budgets, zones, question.month or _this_month(zones.values(), now)
 
 
 def _this_month(zones: Collection[str], now: Instant) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
@@ -83,11 +84,12 @@ def read(cluster: ClusterOptions) -> ClusterReading:
     """Read everything that a plan needs, once. ClickException with one line where that is impossible; MayNotRead where
     a right is missing."""
     access = cluster.access()
-    state, trouble = read_with(cluster, _read_all)
+    state, trouble = read_with(cluster, read_all)
     return ClusterReading(state, wall_clock(), access.namespace, trouble)
 
 
-async def _read_all(client: Client) -> tuple[ClusterState, str]:
+async def read_all(client: Client) -> tuple[ClusterState, str]:
+    """What ``read`` returns as ``state`` and ``trouble``, with a client. Raises ApiError."""
     state, leader = await asyncio.gather(read_cluster(client), leader_if_known(client, wall_clock))
     return as_operated(state, leader), leader.trouble
 
@@ -110,8 +112,15 @@ def call(cluster: ClusterOptions, use: Callable[[Client], Awaitable[_T]]) -> _T:
         async with Client(access) as client:
             return await use(client)
 
-    try:
+    with explained(access):
         return asyncio.run(with_client())
+
+
+@contextmanager
+def explained(access: Access) -> Iterator[None]:
+    """An ApiError inside is raised as ``read`` raises it."""
+    try:
+        yield
     except Forbidden as error:
         raise MayNotRead(_forbidden(error)) from error
     except ApiError as error:

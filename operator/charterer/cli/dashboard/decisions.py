@@ -1,0 +1,86 @@
+"""What was decided and what happened, newest first: the operator's Events, and the ends of runs from the jobs' records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from charterer.api.names import GROUP
+from charterer.cli.shared.output import JsonValue
+from charterer.cluster.client import Client, RawObject
+from charterer.cluster.errors import ApiError
+from charterer.cluster.paths import Resource
+from charterer.domain.job import Job
+from charterer.domain.time import Instant, format_second, parse_instant, seconds_between
+
+SHOWN: Final = 500
+"""Decisions that the page gets: what a person scrolls through. Events are kept for an hour, as a rule."""
+_EVENTS: Final = Resource("", "v1", "events", namespaced=True)
+"""The form of Events that ClusterRole view lets people read."""
+_OPERATOR: Final = f"reportingComponent={GROUP}/operator"
+
+
+async def read_events(client: Client, namespace: str | None) -> tuple[Sequence[RawObject], str]:
+    """The operator's Events, of one namespace or all; and a sentence on why they are not there, empty if they are."""
+    try:
+        return (await client.list(_EVENTS.all(namespace), fields=_OPERATOR)).items, ""
+    except ApiError as error:
+        return (), f"decisions of jobs that run are not shown, because Events cannot be read: {error.message}"
+
+
+def decisions_json(events: Iterable[RawObject], jobs: Iterable[Job], budget_namespaces: bool) -> JsonValue:
+    """At most ``SHOWN`` of them. Dollars and seconds of an ended run are what it cost and how long it lasted.
+
+    ``budget_namespaces``: whether only what is about the jobs is wanted.
+    """
+    jobs = tuple(jobs)
+    known = {str(job.id) for job in jobs}
+    found = [
+        (_at(event), _event_json(event))
+        for event in events
+        if not _is_recorded(event, known) and (not budget_namespaces or event["involvedObject"].get("uid") in known)
+    ]
+    for job in jobs:
+        for run in job.records:
+            said: JsonValue = {
+                "at": format_second(run.until),
+                "kind": "TrainingJob",
+                "namespace": job.namespace,
+                "name": job.name,
+                "reason": f"Run{run.outcome}",
+                "message": f"run {run.number} on {run.option.gpus} GPUs of {run.option.pool}: {run.message}",
+                "warning": run.outcome.counts_as_restart or str(run.outcome) in ("Failed", "NotStarted"),
+                "count": 1,
+                "dollars": None if run.cost is None else run.cost.decimal(),
+                "seconds": round(seconds_between(run.since, run.until)),
+            }
+            found.append((run.until, said))
+    found.sort(key=lambda each: -each[0])
+    return [said for _, said in found[:SHOWN]]
+
+
+def _is_recorded(event: RawObject, known: set[str]) -> bool:
+    """Whether a job's record tells the same, with its cost."""
+    return event.get("action") == "RecordRun" and event["involvedObject"].get("uid") in known
+
+
+def _at(event: RawObject) -> Instant:
+    series = event.get("series") or {}
+    at = series.get("lastObservedTime") or event.get("eventTime") or event["metadata"]["creationTimestamp"]
+    return parse_instant(at)
+
+
+def _event_json(event: RawObject) -> JsonValue:
+    about = event["involvedObject"]
+    return {
+        "at": format_second(_at(event)),
+        "kind": about.get("kind", ""),
+        "namespace": about.get("namespace", ""),
+        "name": about.get("name", ""),
+        "reason": event.get("reason", ""),
+        "message": event.get("message", ""),
+        "warning": event.get("type") == "Warning",
+        "count": (event.get("series") or {}).get("count", 1),
+        "dollars": None,
+        "seconds": None,
+    }

@@ -1,0 +1,164 @@
+"""The parts of the page: the documents of ``plan`` and ``costs`` as they print them, and what both leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import click
+
+from charterer.cli.costs.command import CostQuestion, costs_answer
+from charterer.cli.costs.costs_json import costs_json
+from charterer.cli.dashboard.decisions import decisions_json
+from charterer.cli.dashboard.lanes import lane_json
+from charterer.cli.plan.own_plan import own_plan_json
+from charterer.cli.plan.plan_answer import PlanAnswer
+from charterer.cli.plan.plan_json import plan_json
+from charterer.cli.shared.leader import stopped_until_resumed
+from charterer.cli.shared.output import JsonValue
+from charterer.cli.shared.own_jobs import OwnJobs
+from charterer.cli.shared.plan_report import plan_report
+from charterer.cluster.client import RawObject
+from charterer.controller.snapshot.cluster_state import ClusterState
+from charterer.controller.snapshot.offline import snapshot_of
+from charterer.controller.status.jobs import job_state
+from charterer.cost_record.places import RecordUnavailable
+from charterer.domain.billing import opening_in
+from charterer.domain.budget import Budget
+from charterer.domain.job import Job
+from charterer.domain.jobs.job_cost import job_cost
+from charterer.domain.period import period_bounds, period_end
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import Instant, format_instant
+from charterer.ledger.balance import current_rate
+from charterer.sentences import similar_names
+
+Parts = Mapping[str, JsonValue]
+"""The parts of the page by name. A lane is a part of its own, ``lane:<uid>``; ``lanes`` has their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageQuestion:
+    """What is shown: ``budget``, None for all; ``record`` of costs, empty for none; ``by`` what costs are summed."""
+
+    budget: str | None = None
+    record: str = ""
+    by: tuple[str, ...] = ("namespace",)
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """The cluster as it was read. ``trouble``: why nobody acts on it; ``warnings``: what else a person should know."""
+
+    state: ClusterState
+    now: Instant
+    trouble: str = ""
+    events: Sequence[RawObject] = ()
+    warnings: Sequence[str] = field(default=())
+
+
+def cluster_parts(seen: Sighting, question: PageQuestion) -> Parts:
+    """The parts for somebody who may read the whole cluster. ClickException for a budget that does not exist."""
+    snapshot, now = snapshot_of(seen.state, seen.now), seen.now
+    budgets = _chosen(snapshot, question)
+    report = plan_report(snapshot)
+    plain = plan_json(PlanAnswer(report))
+    jobs = [job for job in snapshot.jobs.values() if question.budget in (None, job.budget)]
+    if question.budget is not None:
+        plain |= {key: _of_budget(plain[key], key, question.budget) for key in ("budgets", "classes", "jobs")}
+    lanes = {
+        f"lane:{job.id}": lane_json(job, str(job_state(job)), job_cost(job, snapshot.rentals, now).decimal(), now)
+        for job in _by_age(jobs)
+    }
+    costs, lacking = _costs(question, snapshot, now)
+    stopped = stopped_until_resumed(seen.state.stop)
+    return {
+        "reading": {
+            "at": format_instant(now),
+            "namespace": None,
+            "nobodyActs": seen.trouble or None,
+            "warnings": [*([stopped] if stopped else []), *seen.warnings, *lacking],
+        },
+        "plan": plain,
+        "budgets": [_budget_json(budget, snapshot, now) for budget in budgets],
+        "costs": costs,
+        "decisions": decisions_json(seen.events, jobs, question.budget is not None),
+        "lanes": list(lanes),
+        **lanes,
+    }
+
+
+def own_parts(own: OwnJobs, events: Sequence[RawObject], warnings: Sequence[str]) -> Parts:
+    """The parts for somebody who may read one namespace: its jobs, from what the operator wrote there."""
+    views = {each.job.id: each.view for each in own.jobs if each.job is not None}
+    jobs = _by_age([each.job for each in own.jobs if each.job is not None])
+    lanes = {}
+    for job in jobs:
+        view = views[job.id]
+        cost = None if view.cost is None else view.cost.decimal()
+        lanes[f"lane:{job.id}"] = lane_json(job, str(view.state or "new"), cost, own.now)
+    unread = [f"TrainingJob {each.namespace}/{each.name} cannot be read" for each in own.jobs if each.job is None]
+    return {
+        "reading": {
+            "at": format_instant(own.now),
+            "namespace": own.namespace,
+            "nobodyActs": None,
+            "warnings": [*warnings, *unread],
+        },
+        "plan": own_plan_json(own),
+        "budgets": [],
+        "costs": None,
+        "decisions": decisions_json(events, jobs, False),
+        "lanes": list(lanes),
+        **lanes,
+    }
+
+
+def _chosen(snapshot: Snapshot, question: PageQuestion) -> list[Budget]:
+    if question.budget is not None and question.budget not in snapshot.budgets:
+        raise click.UsageError(f"no GPUBudget {question.budget}: {similar_names(question.budget, snapshot.budgets)}")
+    return [budget for name, budget in sorted(snapshot.budgets.items()) if question.budget in (None, name)]
+
+
+def _by_age(jobs: Sequence[Job]) -> list[Job]:
+    return sorted(jobs, key=lambda job: (-job.created, job.namespace, job.name))
+
+
+def _of_budget(rows: JsonValue, key: str, budget: str) -> JsonValue:
+    assert isinstance(rows, list)
+    return [row for row in rows if row["name" if key == "budgets" else "budget"] == budget]
+
+
+def _costs(question: PageQuestion, snapshot: Snapshot, now: Instant) -> tuple[JsonValue, list[str]]:
+    """This month's costs as ``charterer costs`` has them; and a sentence where they cannot be had."""
+    budgets = () if question.budget is None else (question.budget,)
+    asked = CostQuestion(None, question.record, budgets, question.by, share_waste=False, recorded_only=False)
+    try:
+        return costs_json(costs_answer(asked, snapshot, now)), []
+    except (click.ClickException, RecordUnavailable) as error:
+        return None, [str(error) if isinstance(error, RecordUnavailable) else error.message]
+
+
+def _budget_json(budget: Budget, snapshot: Snapshot, now: Instant) -> JsonValue:
+    """The budget's period, what its nodes cost now, and the days that its status keeps."""
+    balance = budget.balance
+    start, end = period_bounds(budget.time_zone, now)
+    if balance is not None:
+        start, end = balance.period_start, period_end(budget.time_zone, balance.period_start)
+    return {
+        "name": budget.id,
+        "timeZone": budget.time_zone,
+        "start": format_instant(start),
+        "end": format_instant(end),
+        "aim": budget.aim.decimal(),
+        "opening": opening_in(budget, start).decimal(),
+        "hourlyNow": current_rate(budget.id, snapshot.rentals.values()).decimal(),
+        "days": [
+            {
+                "start": format_instant(day.start),
+                "spentFor": {cause.value: amount.decimal() for cause, amount in day.by_cause.items()},
+                "namespaces": {name: amount.decimal() for name, amount in day.by_namespace.items()},
+            }
+            for day in (() if balance is None else balance.costs.days)
+        ],
+    }

@@ -1,0 +1,311 @@
+// The page: parts of the server's stream in, tables, charts and lanes out. Text is only ever set as text.
+
+import { Chart, daysChart, dollars, frontierChart, palette, rateChart, seconds, spendChart, spentPoints } from "./charts.js";
+import { Lanes } from "./lanes.js";
+
+const $ = (id) => document.getElementById(id);
+const parts = {}, lanes = new Map(), charts = {};
+let dirty = false, shown = 25, page = 0, broken = false, theme = 0, selected = null;
+const PAGE = 50;
+const CAUSES = [["job", "training"], ["starting", "starting"], ["idle", "idle"], ["ending", "ending"], ["incomplete_gang", "incomplete gang"]];
+
+const el = (tag, properties = {}, ...children) => {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...children.filter((child) => child != null));
+  return made;
+};
+const duration = (value) => {
+  if (value == null) return "–";
+  if (value < 60) return `${Math.round(value)} s`;
+  if (value < 5400) return `${Math.round(value / 60)} min`;
+  return value < 172800 ? `${(value / 3600).toFixed(1)} h` : `${(value / 86400).toFixed(1)} d`;
+};
+const clock = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hour12: false });
+const when = (at) => at == null ? "–" : clock.format(at);
+const gpusOf = (lane) => lane.finished == null ? lane.runs.findLast((run) => run.until == null)?.gpus ?? 0 : 0;
+const percent = (part) => `${(part * 100).toFixed(part < 0.1 ? 1 : 0)}%`;
+
+// Columns are [heading, number?]; a row is a list of cells, of text or of elements. The first cell of a row heads it.
+function table(caption, columns, rows, here = -1) {
+  return el("table", {}, el("caption", { textContent: caption }),
+    el("thead", {}, el("tr", {}, ...columns.map(([heading, number]) => el("th", { scope: "col", className: number ? "number" : "", textContent: heading })))),
+    el("tbody", {}, ...rows.map((row, at) => el("tr", { className: at === here ? "here" : "" }, ...row.map((cell, index) =>
+      el(index ? "td" : "th", { ...(index ? {} : { scope: "row" }), className: columns[index][1] ? "number" : "" }, cell))))));
+}
+const chart = (id) => charts[id] ??= new Chart($(id));
+
+// --- the stream ------------------------------------------------------------------------------------------------------
+
+let source = null, resting = 0;
+function connect() {
+  source = new EventSource("parts");
+  source.onmessage = (message) => {
+    for (const [name, part] of Object.entries(JSON.parse(message.data))) {
+      if (name.startsWith("lane:")) lanes.set(name, { ...part, id: name });
+      else parts[name] = part;
+    }
+    if (broken) { broken = false; notices(); }
+    changed();
+  };
+  source.onerror = () => {
+    if (!broken) { broken = true; notices(); }
+  };
+}
+function changed() {
+  if (dirty) return;
+  dirty = true;
+  requestAnimationFrame(() => { dirty = false; render(); });
+}
+document.addEventListener("visibilitychange", () => { // a page that nobody looks at asks nothing of the cluster
+  clearTimeout(resting);
+  if (document.hidden) resting = setTimeout(() => { source.close(); source = null; }, 60_000);
+  else if (!source) connect();
+});
+
+// --- what is shown ---------------------------------------------------------------------------------------------------
+
+const chosenBudget = () => parts.budgets?.find((budget) => budget.name === $("budget").value) ?? parts.budgets?.[0];
+const verdictOf = () => {
+  const namespace = parts.plan?.namespace;
+  return new Map((parts.plan?.jobs ?? []).map((job) => [`${job.namespace ?? namespace}/${job.name}`, job]));
+};
+let verdicts = new Map();
+
+function render() {
+  if (!parts.reading || !parts.lanes.every((id) => lanes.has(id))) return notices(); // more is on its way
+  const began = performance.now();
+  const there = new Set(parts.lanes);
+  for (const id of lanes.keys()) if (!there.has(id)) lanes.delete(id);
+  verdicts = verdictOf();
+  notices();
+  choice();
+  money();
+  jobs();
+  decisions();
+  frontier();
+  costs();
+  performance.measure("charterer render", { start: began, end: performance.now() });
+  performance.clearMeasures("charterer render");
+}
+
+function notices() {
+  const reading = parts.reading;
+  const said = [broken ? "The connection to charterer dashboard is lost. It is tried again; if the command was ended, start it anew." : null,
+    parts.problem && `The cluster cannot be read now, and what is shown is older: ${parts.problem}`,
+    reading?.nobodyActs, ...(reading?.warnings ?? []), parts.history?.problem].filter(Boolean);
+  const box = $("notices");
+  if (said.join("\n") !== [...box.children].map((line) => line.textContent).join("\n")) {
+    box.replaceChildren(...said.map((textContent) => el("p", { textContent })));
+  }
+  if (reading) $("read-at").textContent = `as of ${when(Date.parse(reading.at))}:${reading.at.slice(17, 19)}`;
+}
+
+function choice() {
+  const names = (parts.budgets ?? []).map((budget) => budget.name), select = $("budget");
+  $("budget-choice").hidden = names.length < 2;
+  if (names.join("\n") === [...select.options].map((option) => option.value).join("\n")) return;
+  const before = select.value;
+  select.replaceChildren(...names.map((name) => el("option", { value: name, textContent: name })));
+  if (names.includes(before)) select.value = before;
+}
+
+function money() {
+  const budget = chosenBudget(), plan = parts.plan?.budgets?.find((each) => each.name === budget?.name);
+  $("money-section").hidden = $("frontier-section").hidden = $("costs-section").hidden = !budget;
+  if (!budget) return;
+  $("money").textContent = `Budget ${budget.name}`;
+  const spent = +(plan?.spent ?? 0), aim = +budget.aim, now = seconds(parts.reading.at);
+  const passed = (now - seconds(budget.start)) / (seconds(budget.end) - seconds(budget.start));
+  const waste = plan ? ["starting", "idle", "ending", "incompleteGang"].reduce((sum, cause) => sum + +(plan.spentFor[cause] ?? 0), 0) : 0;
+  const foreign = plan?.inCurrency;
+  const figures = [
+    ["Spent this month", dollars(spent), `of ${dollars(aim)}, ${aim ? percent(spent / aim) : "–"}; ${percent(passed)} of the month is over${foreign ? `; ${foreign.spent} of ${foreign.amount} ${foreign.currency}` : ""}`, spent > aim],
+    ["Forecast for the month", plan?.forecast == null ? "–" : dollars(+plan.forecast), plan?.forecast == null ? "too few jobs were seen yet" : `9 of 10 times ${dollars(+plan.forecastLow)} to ${dollars(+plan.forecastHigh)}`, +plan?.forecast > aim],
+    ["Nodes cost now", `${dollars(+budget.hourlyNow, 2)}/h`, plan ? `planned ${dollars(+plan.plannedPerHour, 2)}/h, allowed ${dollars(+plan.allowedPerHour, 2)}/h` : ""],
+    ["Pays for an hour saved", plan?.paysPerHourSaved == null ? "–" : dollars(+plan.paysPerHourSaved), "the most for finishing a job an hour earlier"],
+    ["Mean time of a job", duration(plan?.meanCompletionSeconds), "from submitting to completion, in the long run"],
+    ["Not used by jobs", dollars(waste), spent ? `${percent(waste / spent)} of what was spent` : ""],
+  ];
+  $("figures").replaceChildren(...figures.map(([name, value, about, over]) => el("div", {}, el("dt", { textContent: name }),
+    el("dd", {}, el("span", { textContent: value, className: over ? "over" : "" }), el("small", { textContent: about })))));
+  const history = parts.history?.budgets?.[budget.name];
+  const points = spentPoints(budget, spent, now, history?.spent), key = `${theme} ${budget.name}`;
+  if (plan) spendChart(chart("spend-chart"), points, budget, plan, key);
+  const line = (at) => aim * (at - seconds(budget.start)) / (seconds(budget.end) - seconds(budget.start));
+  $("spend-table").replaceChildren(table("Spent, and the straight line", [["Until"], ["Spent", 1], ["Straight line", 1]],
+    points.slice(-62).map(([at, sum]) => [when(at * 1000), dollars(sum), dollars(line(at))]).reverse()));
+  const causes = CAUSES.filter(([cause]) => budget.days.some((day) => +day.spentFor[cause]));
+  $("past-caption").textContent = budget.days.length ? "Dollars a day, by what they were for" : "Dollars a day: no day is on record yet";
+  if (budget.days.length) daysChart(chart("past-chart"), budget.days, causes, `${key} ${causes.map(([cause]) => cause)}`);
+  else chart("past-chart").clear();
+  $("past-table").replaceChildren(table("Dollars by day and cause", [["Day"], ...causes.map(([, label]) => [label, 1])],
+    budget.days.map((day) => [new Date(Date.parse(day.start)).toLocaleDateString(undefined, { timeZone: budget.timeZone }), ...causes.map(([cause]) => dollars(+(day.spentFor[cause] ?? 0)))]).reverse()));
+  const rates = [["nodes, $/h", history?.hourly], ["$ per job-hour saved", history?.paysPerHourSaved]].filter(([, points]) => points?.length);
+  $("rates").hidden = !rates.length;
+  if (rates.length) {
+    rateChart(chart("rate-chart"), rates, `${key} ${rates.length}`);
+    const known = rates.map(([, points]) => new Map(points)), times = [...new Set(rates.flatMap(([, points]) => points.map(([at]) => at)))].sort((a, b) => b - a);
+    $("rate-table").replaceChildren(table("Rates by hour, the latest 100", [["Time"], ...rates.map(([label]) => [label, 1])],
+      times.slice(0, 100).map((at) => [when(at * 1000), ...known.map((series) => dollars(series.get(at) ?? null))])));
+  }
+}
+
+// --- jobs ------------------------------------------------------------------------------------------------------------
+
+const about = (lane) => {
+  const gpus = gpusOf(lane);
+  return [lane.state, gpus ? `${gpus} GPU${gpus > 1 ? "s" : ""}` : null, lane.cost == null ? null : dollars(+lane.cost), lane.namespace].filter(Boolean).join(" · ");
+};
+const view = new Lanes({ axis: $("axis"), box: $("lane-box"), space: $("lane-space"), canvas: $("lane-canvas"), names: $("lane-names"), tip: $("tip"), told }, choose, about);
+
+function told(lane, run) {
+  const until = run.until ?? Date.parse(parts.reading.at);
+  const why = run.message || (run.until == null ? verdicts.get(`${lane.namespace}/${lane.name}`)?.message : null);
+  return [`${lane.namespace}/${lane.name}, run ${run.run}: ${run.slice ?? `${run.gpus} GPUs`} of ${run.pool}`,
+    `${when(run.since)} for ${duration((until - run.since) / 1000)}${run.cost == null ? "" : `, ${dollars(+run.cost)}`}${run.outcome ? `, ${run.outcome}` : ""}`, why].filter(Boolean).join("\n");
+}
+
+function wanted() {
+  const budget = chosenBudget()?.name, find = $("find").value.trim().toLowerCase(), which = $("which").value;
+  const rows = parts.lanes.map((id) => lanes.get(id)).filter((lane) => lane
+    && (budget == null || lane.budget == null || lane.budget === budget)
+    && (which === "all" || (which === "ended") === (lane.finished != null) && (which !== "waiting" || !gpusOf(lane)))
+    && (!find || `${lane.namespace}/${lane.name} ${lane.state} ${lane.user ?? ""}`.toLowerCase().includes(find)));
+  const orders = { gpus: (lane) => -gpusOf(lane), cost: (lane) => -(lane.cost ?? 0), created: () => 0 };
+  const order = $("order").value;
+  if (order === "name") return rows.sort((a, b) => `${a.namespace}/${a.name}`.localeCompare(`${b.namespace}/${b.name}`));
+  return rows.map((lane) => [orders[order](lane), lane]).sort((a, b) => a[0] - b[0]).map(([, lane]) => lane);
+}
+
+function jobs() {
+  const rows = wanted(), all = parts.lanes.length;
+  $("job-count").value = `${rows.length} of ${all} job${all === 1 ? "" : "s"}`;
+  $("no-jobs").hidden = rows.length > 0;
+  $("no-jobs").textContent = all ? "No job is like that." : "There is no TrainingJob.";
+  const pools = new Set();
+  for (const id of [...parts.lanes].reverse()) for (const run of lanes.get(id)?.runs ?? []) pools.add(run.pool);
+  const colours = palette().pools;
+  for (const pool of [...pools].sort()) view.colourOf(pool);
+  const legend = [...pools].sort().map((pool) => [pool, colours[view.colourOf(pool)]]);
+  const known = JSON.stringify(legend);
+  if ($("pools").dataset.known !== known) {
+    $("pools").dataset.known = known;
+    $("pools").replaceChildren(...legend.map(([pool, colour]) => {
+      const square = el("i");
+      square.style.background = colour;
+      return el("li", {}, square, pool);
+    }), ...(legend.length ? [el("li", { textContent: "height: GPUs, one step for each doubling · ▼ a move · ✕ it failed or was interrupted · ✓ complete" })] : []));
+  }
+  view.show(rows, Date.parse(parts.reading.at), Number($("span").value));
+  if ($("job-list").open) list(rows);
+  if (selected) details(lanes.get(selected));
+}
+
+function list(rows) {
+  const pages = Math.max(Math.ceil(rows.length / PAGE), 1);
+  page = Math.min(Math.max(page, 0), pages - 1);
+  $("previous").disabled = page === 0;
+  $("next").disabled = page === pages - 1;
+  $("page-of").value = `page ${page + 1} of ${pages}`;
+  $("job-table").replaceChildren(table("Jobs", [["Job"], ["State"], ["GPUs", 1], ["Pool"], ["Submitted"], ["Ended"], ["Runs", 1], ["Cost", 1], ["Why"]],
+    rows.slice(page * PAGE, page * PAGE + PAGE).map((lane) => {
+      const run = lane.runs.at(-1);
+      return [`${lane.namespace}/${lane.name}`, lane.state, String(gpusOf(lane) || "–"), run?.until == null ? run?.pool ?? "–" : "–", when(lane.created), when(lane.finished),
+        String(lane.runs.length), dollars(lane.cost == null ? null : +lane.cost), lane.finish ?? verdicts.get(`${lane.namespace}/${lane.name}`)?.message ?? ""];
+    })));
+}
+
+function choose(lane) {
+  selected = lane?.id ?? null;
+  details(lane);
+}
+
+function details(lane) {
+  $("job").hidden = !lane;
+  if (!lane) { selected = null; return; }
+  const verdict = verdicts.get(`${lane.namespace}/${lane.name}`), title = `${lane.namespace}/${lane.name}: ${lane.state}`;
+  if ($("job-title").textContent !== title) $("job-title").textContent = title;
+  const ends = verdict?.endsAbout ?? verdict?.eta, why = lane.finish ?? verdict?.message;
+  $("job-body").replaceChildren(
+    el("p", { textContent: [`submitted ${when(lane.created)}`, lane.finished ? `ended ${when(lane.finished)}` : ends ? `ends about ${when(Date.parse(ends))}` : null,
+      lane.cost == null ? null : `${dollars(+lane.cost)} so far`, lane.budget ? `paid by ${lane.budget}` : null, lane.user ? `by ${lane.user}` : null].filter(Boolean).join(" · ") }),
+    ...(why ? [el("p", { textContent: why })] : []),
+    ...(lane.inPlace.length ? [el("p", { textContent: `Before resizes in place it also had ${lane.inPlace.map((each) => `${each.gpus} GPUs of ${each.pool} for ${duration(each.seconds)}`).join(", ")}.` })] : []),
+    el("p", {}, "More: ", el("code", { textContent: `charterer explain tj/${lane.name} -n ${lane.namespace}` })),
+    table("Runs, the latest first", [["Run"], ["From"], ["Lasted", 1], ["GPUs", 1], ["Pool"], ["Cost", 1], ["How and why it ended"]],
+      [...lane.runs].reverse().map((run) => [String(run.run), when(run.since), duration(((run.until ?? Date.parse(parts.reading.at)) - run.since) / 1000), run.slice ?? String(run.gpus), run.pool,
+        dollars(run.cost == null ? null : +run.cost), [run.outcome, run.message].filter(Boolean).join(": ") || "it runs"])));
+}
+
+// --- decisions, frontier, costs --------------------------------------------------------------------------------------
+
+function decisions() {
+  const budget = chosenBudget()?.name, only = $("only-warnings").checked;
+  const byName = new Map([...lanes.values()].map((lane) => [`${lane.namespace}/${lane.name}`, lane]));
+  const actions = parts.plan?.actions ?? [];
+  $("actions").replaceChildren(...(actions.length ? [el("h3", { textContent: "To be done now" }), el("ul", {}, ...actions.slice(0, 5).map((action) =>
+    el("li", { textContent: `${action.action} ${action.subject} ${action.how}: ${action.why}${action.onlyObserved ? " (only observed)" : ""}` })),
+    ...(actions.length > 5 ? [el("li", {}, `and ${actions.length - 5} more: `, el("code", { textContent: "charterer plan" }))] : []))] : []));
+  const rows = (parts.decisions ?? []).filter((each) => {
+    const of = each.kind === "TrainingJob" ? byName.get(`${each.namespace}/${each.name}`)?.budget : null;
+    return (!only || each.warning) && (budget == null || of == null || of === budget);
+  });
+  const key = JSON.stringify([rows.slice(0, shown), rows.length, shown]);
+  if ($("decision-list").dataset.key === key) return;
+  $("decision-list").dataset.key = key;
+  $("decision-list").replaceChildren(...(rows.length ? [] : [el("li", { textContent: "None is on record." })]), ...rows.slice(0, shown).map((each) => {
+    const lane = each.kind === "TrainingJob" ? byName.get(`${each.namespace}/${each.name}`) : null;
+    const name = `${each.namespace && each.kind === "TrainingJob" ? `${each.namespace}/` : ""}${each.name}`;
+    const extra = [each.count > 1 ? `${each.count} times` : null, each.dollars == null ? null : dollars(+each.dollars), each.seconds == null ? null : duration(each.seconds)].filter(Boolean).join(", ");
+    return el("li", { className: each.warning ? "warning" : "" }, el("time", { dateTime: each.at, textContent: when(Date.parse(each.at)) }), " ",
+      el("strong", { textContent: each.reason }), " ",
+      lane ? el("button", { type: "button", textContent: name, onclick: () => { view.choose(lane); $("job").scrollIntoView({ block: "nearest" }); } }) : `${each.kind} ${name}`,
+      ` ${each.message}`, ...(extra ? [el("span", { className: "extra", textContent: ` (${extra})` })] : []));
+  }));
+  $("more").hidden = rows.length <= shown;
+}
+
+function frontier() {
+  const budget = chosenBudget(), plan = parts.plan?.budgets?.find((each) => each.name === budget?.name), points = plan?.moreOrLess?.amounts;
+  if (!budget) return;
+  $("frontier-note").textContent = points ? `You are here: ${dollars(+budget.aim, 0)} a month. The least that is enough for all jobs is ${dollars(+plan.moreOrLess.smallestSufficient, 0)}; above ${dollars(+plan.moreOrLess.largestUseful, 0)} nothing gets faster.`
+    : "There is no job, and none is expected: nothing tells yet what money would buy.";
+  if (!points) { chart("frontier-chart").clear(); $("frontier-table").replaceChildren(); return; }
+  frontierChart(chart("frontier-chart"), points, `${theme} ${budget.name}`);
+  $("frontier-table").replaceChildren(table("What a month's amount buys, in the long run", [["A month"], ["Spends", 1], ["Mean time", 1], ["Pays per hour saved", 1], ["Load served", 1]],
+    points.map((point) => [`${dollars(+point.amount, 0)}${point.times === 1 ? " (you are here)" : ""}`, dollars(+point.spends, 0),
+      point.meanCompletionSeconds == null ? "jobs queue" : duration(point.meanCompletionSeconds), point.paysPerHourSaved == null ? "–" : dollars(+point.paysPerHourSaved), percent(point.partOfLoadServed)]),
+    points.findIndex((point) => point.times === 1)));
+}
+
+function costs() {
+  const budget = chosenBudget(), found = parts.costs, plan = parts.plan?.budgets?.find((each) => each.name === budget?.name);
+  if (!budget) return;
+  const rows = (found?.costs ?? []).filter((row) => row.budget === budget.name && (row.purpose == null || row.purpose === "job" || found.by.includes("purpose")));
+  const most = Math.max(...rows.map((row) => +row.dollars), 0.01);
+  const bar = (amount) => {
+    const made = el("div", { className: "bar" });
+    made.style.width = `${Math.max(amount / most * 100, 0)}%`;
+    return made;
+  };
+  $("costs-note").textContent = !found ? "The costs cannot be shown." : found.record ? `In ${found.month}, from the record of costs at ${found.record}.` : `In ${found.month}, from the budget's status.`;
+  $("costs-table").replaceChildren(table(`By ${(found?.by ?? []).join(" and ")}`, [...(found?.by ?? []).map((key) => [key]), ["Dollars", 1], ...(found?.record ? [["GPU-hours", 1]] : []), ["Compared"]],
+    rows.map((row) => [...found.by.map((key) => row[key] == null ? "–" : String(row[key])), dollars(+row.dollars), ...(found.record ? [row.gpuHours == null ? "–" : row.gpuHours.toFixed(1)] : []), bar(+row.dollars)])));
+  const words = { job: "training", training: "training", starting: "nodes that start", idle: "idle GPUs", ending: "nodes that end", incompleteGang: "incomplete gangs", opening: "spent before (openingSpend)", uncounted: "not sorted yet" };
+  const spent = Object.entries(plan?.spentFor ?? {}).filter(([, amount]) => +amount);
+  const whole = spent.reduce((sum, [, amount]) => sum + +amount, 0);
+  $("waste-table").replaceChildren(table("This month, by what a node's time was paid for", [["For"], ["Dollars", 1], ["Share", 1]],
+    spent.map(([cause, amount]) => [words[cause] ?? cause, dollars(+amount), percent(+amount / whole)])));
+}
+
+// --- controls --------------------------------------------------------------------------------------------------------
+
+for (const id of ["find", "which", "order", "span", "budget", "only-warnings"]) $(id).addEventListener("input", () => { page = 0; changed(); });
+for (const form of document.forms) form.addEventListener("submit", (event) => event.preventDefault());
+$("more").addEventListener("click", () => { shown += 100; changed(); });
+$("previous").addEventListener("click", () => { page -= 1; changed(); });
+$("next").addEventListener("click", () => { page += 1; changed(); });
+$("job-list").addEventListener("toggle", changed);
+$("job-close").addEventListener("click", () => { view.choose(null); view.names.querySelector("button[tabindex='0']")?.focus(); });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { theme += 1; changed(); });
+connect();
