@@ -52,13 +52,19 @@ class Browser:
         return answer["result"]
 
     async def open(self, url: str, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
-        """Load a page in a window of that size."""
-        for domain in ("Page", "Runtime", "Log"):
-            await self.send(f"{domain}.enable")
+        """Load a page in a window of that size, in place of the one before, whose problems are forgotten."""
+        await self._go("about:blank")
+        self.problems.clear()
+        for command in ("Runtime.enable", "Log.clear", "Log.enable"):
+            await self.send(command)
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         await self.send("Emulation.setEmulatedMedia", features=scheme)
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         await self.send("Emulation.setDeviceMetricsOverride", **size)
+        await self._go(url)
+
+    async def _go(self, url: str) -> None:
+        await self.send("Page.enable")
         self._loaded.clear()
         await self.send("Page.navigate", url=url)
         async with asyncio.timeout(60):
@@ -75,7 +81,7 @@ class Browser:
         """The value of an expression as soon as it is true. AssertionError if it does not become so in time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while not (value := await self.run(script)):
+                while not (value := await self.run(script)):  # noqa: ASYNC110 - a page tells nobody
                     await asyncio.sleep(0.02)
                 return value
         raise AssertionError(f"not within {seconds} s: {script}; the page complains about {self.problems}")
@@ -148,10 +154,14 @@ async def open_browser() -> AsyncIterator[Browser]:
             await process.wait()
 
 
+def _content(file: Path) -> str:
+    return file.read_text() if file.exists() else ""
+
+
 async def _port(file: Path, process: asyncio.subprocess.Process) -> int:
     """The port on which Chromium listens, once it says so."""
     async with asyncio.timeout(60):
-        while not (file.exists() and (text := file.read_text())):
+        while not (text := await asyncio.to_thread(_content, file)):
             if process.returncode is not None:
                 raise RuntimeError(f"{CHROMIUM} ended with {process.returncode} before it listened")
             await asyncio.sleep(0.02)

@@ -20,7 +20,7 @@ import click
 from charterer.cli.costs.cost_sums import NAMESPACE, PURPOSE, KeysType
 from charterer.cli.dashboard.board import Board, encode
 from charterer.cli.dashboard.documents import PageQuestion
-from charterer.cli.dashboard.history import History
+from charterer.cli.dashboard.prometheus import PrometheusHistory
 from charterer.cli.dashboard.reader import ClusterSource, Source, read_on
 from charterer.cli.dashboard.server import HOST, PageServer
 from charterer.cli.shared.cluster import ClusterOptions, cluster_options
@@ -118,7 +118,7 @@ async def _serve(options: PageOptions, cluster: ClusterOptions) -> None:
         history = None
         if options.prometheus is not None:
             session = await stack.enter_async_context(aiohttp.ClientSession())
-            history = History(options.prometheus, session)
+            history = PrometheusHistory(options.prometheus, session)
         source = ClusterSource(cluster, client, question, options.namespace, history)
         await serve_page(source, options)
 

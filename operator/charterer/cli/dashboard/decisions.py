@@ -1,4 +1,4 @@
-"""What was decided and what happened, newest first: the operator's Events, and the ends of runs from the jobs' records."""
+"""What was decided and what happened, newest first: the operator's Events, and the ends of runs as jobs record them."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ async def read_events(client: Client, namespace: str | None) -> tuple[Sequence[R
         return (), f"decisions of jobs that run are not shown, because Events cannot be read: {error.message}"
 
 
-def decisions_json(events: Iterable[RawObject], jobs: Iterable[Job], budget_namespaces: bool) -> JsonValue:
+def decisions_json(events: Iterable[RawObject], jobs: Iterable[Job], *, only_jobs: bool) -> JsonValue:
     """At most ``SHOWN`` of them. Dollars and seconds of an ended run are what it cost and how long it lasted.
 
-    ``budget_namespaces``: whether only what is about the jobs is wanted.
+    ``only_jobs``: leave out what is about other objects than these jobs.
     """
     jobs = tuple(jobs)
     known = {str(job.id) for job in jobs}
     found = [
         (_at(event), _event_json(event))
         for event in events
-        if not _is_recorded(event, known) and (not budget_namespaces or event["involvedObject"].get("uid") in known)
+        if not _is_recorded(event, known) and (not only_jobs or event["involvedObject"].get("uid") in known)
     ]
     for job in jobs:
         for run in job.records:

@@ -82,7 +82,7 @@ def cluster_parts(seen: Sighting, question: PageQuestion) -> Parts:
         "plan": plain,
         "budgets": [_budget_json(budget, snapshot, now) for budget in budgets],
         "costs": costs,
-        "decisions": decisions_json(seen.events, jobs, question.budget is not None),
+        "decisions": decisions_json(seen.events, jobs, only_jobs=question.budget is not None),
         "lanes": list(lanes),
         **lanes,
     }
@@ -108,7 +108,7 @@ def own_parts(own: OwnJobs, events: Sequence[RawObject], warnings: Sequence[str]
         "plan": own_plan_json(own),
         "budgets": [],
         "costs": None,
-        "decisions": decisions_json(events, jobs, False),
+        "decisions": decisions_json(events, jobs, only_jobs=False),
         "lanes": list(lanes),
         **lanes,
     }

@@ -11,8 +11,8 @@ from charterer.domain.time import Instant
 def lane_json(job: Job, state: str, cost: str | None, now: Instant) -> JsonValue:
     """The job's runs in order, at the widths that their GPUs were held with; times are milliseconds since 1970.
 
-    ``cost``: dollars of all its runs. ``widthFrom`` of a run that was resized in place: since when it has its width. How
-    long such runs had others is in ``inPlace``, in all: their order is not on record.
+    ``cost``: dollars of all its runs. ``widthFrom`` of a run that was resized in place: since when it has its width.
+    How long such runs had others is in ``inPlace``, in all: their order is not on record.
     """
     return {
         "namespace": job.namespace,

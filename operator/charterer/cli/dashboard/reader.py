@@ -13,7 +13,7 @@ import click
 from charterer.cli.dashboard.board import Board, encode
 from charterer.cli.dashboard.decisions import read_events
 from charterer.cli.dashboard.documents import PageQuestion, Parts, Sighting, cluster_parts, own_parts
-from charterer.cli.dashboard.history import History
+from charterer.cli.dashboard.prometheus import PrometheusHistory
 from charterer.cli.shared.cluster import ROLE, ClusterOptions, explained, read_all, wall_clock
 from charterer.cli.shared.own_jobs import read_own_jobs
 from charterer.cli.shared.template_trials import with_trials
@@ -80,7 +80,7 @@ class ClusterSource:
         client: Client,
         question: PageQuestion,
         namespace: str | None,
-        history: History | None,
+        history: PrometheusHistory | None,
     ) -> None:
         self._cluster = cluster
         self._client = client

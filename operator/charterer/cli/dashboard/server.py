@@ -50,7 +50,7 @@ HEADERS: Final = MappingProxyType(
         "Cache-Control": "no-store",
     }
 )
-"""Of every answer: no script, style or picture but the page's own files, which no other page may frame or read."""
+"""The headers of every answer: nothing is loaded but the page's own files, and no other page may frame or read it."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -25,7 +25,7 @@ _SERIES: Final = {
 }
 
 
-class History:
+class PrometheusHistory:
     """Series of each budget from the Prometheus at ``url``, asked again when they are five minutes old."""
 
     def __init__(self, url: str, session: aiohttp.ClientSession, clock: Callable[[], float] = time.monotonic) -> None:

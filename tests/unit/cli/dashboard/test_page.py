@@ -1,0 +1,228 @@
+"""The page in a real browser: what a person sees and can do, with any number of jobs and any text in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from charterer.cli.dashboard.board import Board, encode
+from charterer.cli.dashboard.documents import PageQuestion, Parts, Sighting, cluster_parts
+from charterer.cli.dashboard.server import PageServer
+from charterer.domain.ids import JobId
+from tests.browser import Browser
+from tests.dashboard_worlds import busy_cluster
+from tests.unit.cli.worlds import seen_of
+from tests.worlds import World
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+NOTHING_MORE: Mapping[str, Any] = {"history": None, "problem": None}
+LAST_ROW = "[...document.querySelectorAll('#lane-names li')].filter(li => !li.hidden).at(-1)?.ariaPosInSet"
+DRAWN = "document.getElementById('lane-canvas').getContext('2d').getImageData(236, 0, 900, 30).data.some(v => v)"
+HEADED = "[...document.querySelectorAll('.scroll table')].every(it => it.caption && it.querySelector('th[scope=col]'))"
+READY = "document.querySelectorAll('#lane-names button').length > 0 && document.querySelectorAll('#figures dd').length"
+
+
+def parts_of(seen: Sighting) -> dict[str, Any]:
+    return {**cluster_parts(seen, PageQuestion()), **NOTHING_MORE}
+
+
+@asynccontextmanager
+async def serving(parts: Parts) -> AsyncIterator[tuple[str, Board]]:
+    """The address of a page that shows these parts, and its board."""
+    board = Board()
+    board.show(encode(parts))
+    server = PageServer(board)
+    await server.start(0)
+    try:
+        yield server.url, board
+    finally:
+        await server.close()
+
+
+async def text(browser: Browser, selector: str) -> str:
+    """What a person reads in an element."""
+    return str(await browser.run(f"document.querySelector({json.dumps(selector)}).innerText"))
+
+
+async def choose(browser: Browser, control: str, value: str) -> None:
+    """Set a control, as a person does."""
+    await browser.run(
+        f"(() => {{ const it = document.getElementById('{control}'); it.value = {json.dumps(value)};"
+        "it.dispatchEvent(new Event('input', {bubbles: true})); })()"
+    )
+
+
+@pytest.mark.parametrize("jobs", [1, 100, 2_000])
+async def test_the_page_shows_any_number_of_jobs_and_draws_those_in_view(browser: Browser, jobs: int) -> None:
+    async with serving(parts_of(busy_cluster(jobs))) as (url, _):
+        await browser.open(url)
+        await browser.until(READY)
+        await choose(browser, "which", "all")
+        await browser.until(f"document.getElementById('job-count').value.startsWith('{jobs} of {jobs} job')")
+        assert await browser.run("document.querySelectorAll('#lane-names li').length") <= 40
+        await browser.run("document.getElementById('lane-box').scrollTop = 1e9")
+        await browser.until(f"{LAST_ROW} === '{jobs}'")
+        assert await browser.run(DRAWN)
+        assert browser.problems == []
+
+
+async def test_the_numbers_are_those_of_the_plan_and_every_picture_has_a_table(browser: Browser) -> None:
+    parts = parts_of(busy_cluster(20))
+    async with serving(parts) as (url, _):
+        await browser.open(url)
+        await browser.until(READY)
+        (budget,) = parts["plan"]["budgets"]
+        figures = await text(browser, "#figures")
+        assert f"${round(float(budget['spent'])):,}" in figures
+        assert f"${float(budget['paysPerHourSaved']):,.2f}" in figures
+        assert "$60,000" in figures
+        assert await browser.run("document.querySelectorAll('#spend-chart canvas, #past-chart canvas').length") == 2
+        assert await browser.run(HEADED)
+        assert await browser.run("document.querySelectorAll('#frontier-table tr.here').length") == 1
+        assert "vision" in await text(browser, "#costs-table")
+        assert browser.problems == []
+
+
+NASTY = '<img onerror="document.title=1" src=x>'
+
+
+def nasty_parts() -> dict[str, Any]:
+    """Names and sentences that would be markup, scripts or links if anything took them for that."""
+    world = World()
+    world.budget("research")
+    world.pool("a100")
+    for name in ("xn--a.b-c", "constructor", "toString", "0-" + "a" * 60):
+        made = world.job(name)
+        world.jobs[made.id] = replace(made, user=NASTY, invalid=f"{NASTY}<script>document.title=2</script>")
+    parts = parts_of(Sighting(seen_of(world), world.now, trouble=NASTY, warnings=[f"{NASTY}&lt;b&gt;"]))
+    lane = dict(parts[f"lane:{JobId('constructor')}"], runs=[], state=NASTY, finish=f"{NASTY}'\"`javascript:1")
+    lane["runs"] = [
+        {"run": 1, "since": lane["created"] - 9e6, "until": lane["created"] - 10, "gpus": 8, "slice": None}
+        | {"pool": NASTY, "outcome": "Failed", "message": NASTY, "cost": "1.00"}
+    ]
+    told = {"at": "2026-06-15T00:00:00Z", "kind": "TrainingJob", "namespace": "team", "name": "constructor"}
+    told |= {"reason": NASTY, "message": NASTY, "warning": True, "count": 1, "dollars": None, "seconds": None}
+    costs = dict(parts["costs"], costs=[{"budget": "research", "namespace": NASTY, "dollars": "5", "gpuHours": None}])
+    history = {"budgets": {}, "problem": NASTY}
+    decisions = [told, dict(told, kind=NASTY, name="__proto__")]
+    return parts | {"lane:constructor": lane, "decisions": decisions, "costs": costs, "history": history}
+
+
+async def test_names_and_messages_that_contain_markup_are_text(browser: Browser) -> None:
+    async with serving(nasty_parts()) as (url, _):
+        await browser.open(url)
+        await browser.until(READY)
+        await browser.run("document.getElementById('job-list').open = true")
+        row = "[...document.querySelectorAll('#lane-names button')].find(b => b.title === 'team/constructor')"
+        await browser.until(f"{row} != null")
+        await browser.run(f"{row}.click()")
+        await browser.until("!document.getElementById('job').hidden")
+        for place in ("#notices", "#job", "#decision-list", "#costs-table", "#pools", "#lane-names"):
+            assert NASTY in await text(browser, place), place
+        assert await browser.run("document.querySelectorAll('img, main script, b > *').length") == 0
+        assert await browser.run("document.title") == "Charterer"
+        assert browser.problems == []
+
+
+async def test_the_policy_stops_code_that_is_not_the_pages_own(browser: Browser) -> None:
+    """That the tests above would notice: what the policy forbids is a complaint."""
+    async with serving(parts_of(busy_cluster(1))) as (url, _):
+        await browser.open(url)
+        await browser.until(READY)
+        before = list(browser.problems)
+        stopped = "(() => { try { document.body.innerHTML = '<b>x'; return 'done'; } catch (e) { return e.name; } })()"
+        assert await browser.run(stopped) == "TypeError"
+        await browser.run(
+            "(() => { const s = document.createElement('div'); s.setAttribute('style', 'color: red');"
+            "document.body.append(s); })()"
+        )
+        await browser.until("true")
+        assert await browser.run("document.body.lastChild.style.color") == ""
+        assert browser.problems != before
+        browser.problems.clear()
+
+
+async def test_a_page_follows_what_changes_and_says_when_it_cannot(browser: Browser) -> None:
+    parts = parts_of(busy_cluster(5))
+    async with serving(parts) as (url, board):
+        await browser.open(url)
+        await browser.until(READY)
+        gone = parts["lanes"][0]
+        left = {name: part for name, part in parts.items() if name != gone} | {"lanes": parts["lanes"][1:]}
+        board.show(encode(left))
+        await browser.until("document.getElementById('job-count').value.includes('of 4 jobs')")
+        board.show(encode({"problem": "cannot reach the API server"}), whole=False)
+        said = "document.getElementById('notices').innerText"
+        await browser.until(f"{said}.includes('cannot reach the API server')")
+        board.show(encode(left))
+        await browser.until(f"!{said}.includes('cannot reach')")
+    await browser.until(f"{said}.includes('connection to charterer dashboard is lost')")
+    assert await browser.run("document.getElementById('notices').ariaLive") == "polite"
+    browser.problems.clear()
+
+
+async def test_jobs_can_be_found_and_read_with_the_keyboard_alone(browser: Browser) -> None:
+    async with serving(parts_of(busy_cluster(300))) as (url, _):
+        await browser.open(url)
+        await browser.until(READY)
+        await choose(browser, "which", "all")
+        await browser.until("document.getElementById('job-count').value.startsWith('300')")
+        await browser.run("document.querySelector('.skip').focus()")
+        await browser.press("Enter")
+        await browser.until("document.activeElement.id === 'jobs'")
+        for control in ("find", "which", "order", "span"):
+            await browser.press("Tab")
+            assert await browser.run("document.activeElement.id") == control
+        place = "document.activeElement.closest('li')?.ariaPosInSet"
+        for _ in range(2):  # a browser may stop at the box that scrolls
+            await browser.press("Tab")
+            if await browser.run(place):
+                break
+        assert await browser.run(place) == "1"
+        await browser.press("ArrowDown")
+        await browser.until(f"{place} === '2'")
+        await browser.press("End")
+        await browser.until(f"{place} === '300'")
+        name = await browser.run("document.activeElement.title")
+        await browser.press("Enter")
+        await browser.until("!document.getElementById('job').hidden")
+        assert (await text(browser, "#job-title")).startswith(name)
+        assert "charterer explain tj/" in await text(browser, "#job-body")
+        await browser.run("document.getElementById('job-close').focus()")
+        await browser.press("Enter")
+        await browser.until(f"document.getElementById('job').hidden && {place} != null")
+        await choose(browser, "find", name.split("/")[1])
+        await browser.until("document.getElementById('job-count').value.startsWith('1')")
+        assert browser.problems == []
+
+
+CONTRAST = """(() => {
+  const bright = (text) => {
+    const [r, g, b] = text.match(/[\\d.]+/g).map((v) => v / 255)
+      .map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const card = bright(getComputedStyle(document.querySelector("section")).backgroundColor), seen = {};
+  for (const it of document.querySelectorAll("h2, dt, dd span, figcaption, th, td, small, summary, li span, button")) {
+    const colour = getComputedStyle(it).color, one = bright(colour);
+    seen[colour] = (Math.max(one, card) + 0.05) / (Math.min(one, card) + 0.05);
+  }
+  return seen;
+})()"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+async def test_text_has_contrast_in_light_and_dark(browser: Browser, dark: bool) -> None:
+    """At least 4.5 to 1 (WCAG 2.2, success criterion 1.4.3)."""
+    async with serving(parts_of(busy_cluster(3))) as (url, _):
+        await browser.open(url, dark=dark)
+        await browser.until(READY)
+        ratios = await browser.run(CONTRAST)
+        assert len(ratios) >= 2
+        assert {colour: ratio for colour, ratio in ratios.items() if ratio < 4.5} == {}
