@@ -48,7 +48,8 @@ async def test_many_parts_come_in_messages_of_bounded_size() -> None:
     lanes = {f"lane:{number}": number for number in range(600)}
     board.show(encode(lanes))
     client = board.messages(FOREVER)
-    sizes, seen = [], {}
+    sizes: list[int] = []
+    seen: dict[str, int] = {}
     while len(seen) < 600:
         message = await following(client)
         sizes.append(len(message))

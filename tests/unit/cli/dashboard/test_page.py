@@ -83,6 +83,9 @@ async def test_the_numbers_are_those_of_the_plan_and_every_picture_has_a_table(b
         assert f"${float(budget['paysPerHourSaved']):,.2f}" in figures
         assert "$60,000" in figures
         assert await browser.run("document.querySelectorAll('#spend-chart canvas, #past-chart canvas').length") == 2
+        await browser.run("document.querySelectorAll('details').forEach(it => it.open = true)")
+        for table in ("spend", "past", "frontier", "costs", "waste", "job"):
+            await browser.until(f"document.querySelectorAll('#{table}-table tbody tr').length > 0")
         assert await browser.run(HEADED)
         assert await browser.run("document.querySelectorAll('#frontier-table tr.here').length") == 1
         assert "vision" in await text(browser, "#costs-table")
@@ -106,7 +109,12 @@ def nasty_parts() -> dict[str, Any]:
         {"run": 1, "since": lane["created"] - 9e6, "until": lane["created"] - 10, "gpus": 8, "slice": None}
         | {"pool": NASTY, "outcome": "Failed", "message": NASTY, "cost": "1.00"}
     ]
-    told = {"at": "2026-06-15T00:00:00Z", "kind": "TrainingJob", "namespace": "team", "name": "constructor"}
+    told: dict[str, Any] = {
+        "at": "2026-06-15T00:00:00Z",
+        "kind": "TrainingJob",
+        "namespace": "team",
+        "name": "constructor",
+    }
     told |= {"reason": NASTY, "message": NASTY, "warning": True, "count": 1, "dollars": None, "seconds": None}
     costs = dict(parts["costs"], costs=[{"budget": "research", "namespace": NASTY, "dollars": "5", "gpuHours": None}])
     history = {"budgets": {}, "problem": NASTY}

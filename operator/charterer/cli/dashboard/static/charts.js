@@ -1,11 +1,14 @@
 // Charts by uPlot, in the colours of the page; each keeps the width of its place.
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-export const palette = () => ({
-  ink: css("--ink"), faint: css("--faint"), line: css("--line"), grid: css("--grid"), bad: css("--bad"), good: css("--good"),
-  accent: css("--accent"), band: css("--band"), onColour: css("--on-colour"), card: css("--card"),
-  pools: [0, 1, 2, 3, 4, 5, 6, 7].map((index) => css(`--c${index}`)),
-});
+const names = { ink: "--ink", faint: "--faint", line: "--line", grid: "--grid", bad: "--bad", good: "--good", band: "--band", onColour: "--on-colour" };
+let colours = null;
+export function palette() {
+  return colours ??= { ...Object.fromEntries(Object.entries(names).map(([name, variable]) => [name, css(variable)])),
+    pools: [0, 1, 2, 3, 4, 5, 6, 7].map((index) => css(`--c${index}`)) };
+}
+export const darkness = matchMedia("(prefers-color-scheme: dark)");
+darkness.addEventListener("change", () => { colours = null; });
 
 const axes = (colours, x, y) => [x, y].map((more) => ({
   stroke: colours.faint, grid: { stroke: colours.grid, width: 1 }, ticks: { stroke: colours.line, width: 1 },

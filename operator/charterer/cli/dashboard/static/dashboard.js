@@ -1,6 +1,6 @@
 // The page: parts of the server's stream in, tables, charts and lanes out. Text is only ever set as text.
 
-import { Chart, daysChart, dollars, frontierChart, palette, rateChart, seconds, spendChart, spentPoints } from "./charts.js";
+import { Chart, darkness, daysChart, dollars, frontierChart, palette, rateChart, seconds, spendChart, spentPoints } from "./charts.js";
 import { Lanes } from "./lanes.js";
 
 const $ = (id) => document.getElementById(id);
@@ -32,6 +32,8 @@ function table(caption, columns, rows, here = -1) {
     el("tbody", {}, ...rows.map((row, at) => el("tr", { className: at === here ? "here" : "" }, ...row.map((cell, index) =>
       el(index ? "td" : "th", { ...(index ? {} : { scope: "row" }), className: columns[index][1] ? "number" : "" }, cell))))));
 }
+// A table that is folded away is made when it is opened.
+const folded = (id, made) => { if ($(id).parentElement.open) $(id).replaceChildren(made()); };
 const chart = (id) => charts[id] ??= new Chart($(id));
 
 // --- the stream ------------------------------------------------------------------------------------------------------
@@ -132,20 +134,20 @@ function money() {
   const points = spentPoints(budget, spent, now, history?.spent), key = `${theme} ${budget.name}`;
   if (plan) spendChart(chart("spend-chart"), points, budget, plan, key);
   const line = (at) => aim * (at - seconds(budget.start)) / (seconds(budget.end) - seconds(budget.start));
-  $("spend-table").replaceChildren(table("Spent, and the straight line", [["Until"], ["Spent", 1], ["Straight line", 1]],
+  folded("spend-table", () => table("Spent, and the straight line", [["Until"], ["Spent", 1], ["Straight line", 1]],
     points.slice(-62).map(([at, sum]) => [when(at * 1000), dollars(sum), dollars(line(at))]).reverse()));
   const causes = CAUSES.filter(([cause]) => budget.days.some((day) => +day.spentFor[cause]));
   $("past-caption").textContent = budget.days.length ? "Dollars a day, by what they were for" : "Dollars a day: no day is on record yet";
   if (budget.days.length) daysChart(chart("past-chart"), budget.days, causes, `${key} ${causes.map(([cause]) => cause)}`);
   else chart("past-chart").clear();
-  $("past-table").replaceChildren(table("Dollars by day and cause", [["Day"], ...causes.map(([, label]) => [label, 1])],
+  folded("past-table", () => table("Dollars by day and cause", [["Day"], ...causes.map(([, label]) => [label, 1])],
     budget.days.map((day) => [new Date(Date.parse(day.start)).toLocaleDateString(undefined, { timeZone: budget.timeZone }), ...causes.map(([cause]) => dollars(+(day.spentFor[cause] ?? 0)))]).reverse()));
   const rates = [["nodes, $/h", history?.hourly], ["$ per job-hour saved", history?.paysPerHourSaved]].filter(([, points]) => points?.length);
   $("rates").hidden = !rates.length;
   if (rates.length) {
     rateChart(chart("rate-chart"), rates, `${key} ${rates.length}`);
     const known = rates.map(([, points]) => new Map(points)), times = [...new Set(rates.flatMap(([, points]) => points.map(([at]) => at)))].sort((a, b) => b - a);
-    $("rate-table").replaceChildren(table("Rates by hour, the latest 100", [["Time"], ...rates.map(([label]) => [label, 1])],
+    folded("rate-table", () => table("Rates by hour, the latest 100", [["Time"], ...rates.map(([label]) => [label, 1])],
       times.slice(0, 100).map((at) => [when(at * 1000), ...known.map((series) => dollars(series.get(at) ?? null))])));
   }
 }
@@ -305,7 +307,7 @@ for (const form of document.forms) form.addEventListener("submit", (event) => ev
 $("more").addEventListener("click", () => { shown += 100; changed(); });
 $("previous").addEventListener("click", () => { page -= 1; changed(); });
 $("next").addEventListener("click", () => { page += 1; changed(); });
-$("job-list").addEventListener("toggle", changed);
+for (const fold of document.querySelectorAll("details")) fold.addEventListener("toggle", changed);
 $("job-close").addEventListener("click", () => { view.choose(null); view.names.querySelector("button[tabindex='0']")?.focus(); });
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { theme += 1; changed(); });
+darkness.addEventListener("change", () => { theme += 1; changed(); });
 connect();
