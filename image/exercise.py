@@ -183,15 +183,18 @@ def think() -> None:
 
 
 def command_line() -> None:
-    """The help of every command, and the CustomResourceDefinitions."""
+    """The help of every command, the CustomResourceDefinitions, and the files of the live page."""
     import click
     from click.testing import CliRunner
 
+    from charterer.cli.dashboard.board import Board
+    from charterer.cli.dashboard.server import PageServer
     from charterer.cli.main import main
 
     for name in main.list_commands(click.Context(main)):
         assert CliRunner().invoke(main, [name, "--help"], catch_exceptions=False).exit_code == 0, name
     assert CliRunner().invoke(main, ["crds"], catch_exceptions=False).exit_code == 0
+    PageServer(Board())
 
 
 def reach_the_cluster() -> None:

@@ -10,6 +10,7 @@ _COMMANDS = (
     "plan",
     "report",
     "explain",
+    "dashboard",
     "doctor",
     "drain",
     "stop",

@@ -11,6 +11,7 @@ from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError
 from charterer.cluster.paths import Resource
 from charterer.domain.job import Job
+from charterer.domain.reasons.phrases import name as option_name
 from charterer.domain.time import Instant, format_second, parse_instant, seconds_between
 
 SHOWN: Final = 500
@@ -48,7 +49,8 @@ def decisions_json(events: Iterable[RawObject], jobs: Iterable[Job], *, only_job
                 "namespace": job.namespace,
                 "name": job.name,
                 "reason": f"Run{run.outcome}",
-                "message": f"run {run.number} on {run.option.gpus} GPUs of {run.option.pool}: {run.message}",
+                "message": f"run {run.number} on {option_name(run.option)}"
+                + (f": {run.message}" if run.message else ""),
                 "warning": run.outcome.counts_as_restart or str(run.outcome) in ("Failed", "NotStarted"),
                 "count": 1,
                 "dollars": None if run.cost is None else run.cost.decimal(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import click
 
@@ -29,9 +30,12 @@ from charterer.domain.job import Job
 from charterer.domain.jobs.job_cost import job_cost
 from charterer.domain.period import period_bounds, period_end
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant, format_instant
+from charterer.domain.time import Instant, format_instant, seconds_between
 from charterer.ledger.balance import current_rate
 from charterer.sentences import similar_names
+
+_RECORD_FRESH_SECONDS: Final = 300.0
+"""Seconds after which a record of costs, which may be of thousands of files, is read again."""
 
 Parts = Mapping[str, JsonValue]
 """The parts of the page by name. A lane is a part of its own, ``lane:<uid>``; ``lanes`` has their order."""
@@ -57,8 +61,34 @@ class Sighting:
     warnings: Sequence[str] = field(default=())
 
 
-def cluster_parts(seen: Sighting, question: PageQuestion) -> Parts:
-    """The parts for somebody who may read the whole cluster. ClickException for a budget that does not exist."""
+class MonthCosts:
+    """This month's costs, as ``charterer costs`` has them. A record of costs is read again after five minutes."""
+
+    def __init__(self, question: PageQuestion) -> None:
+        budgets = () if question.budget is None else (question.budget,)
+        self._asked = CostQuestion(None, question.record, budgets, question.by, share_waste=False, recorded_only=False)
+        self._read: Instant | None = None
+        self._known: tuple[JsonValue, str] = None, ""
+
+    def at(self, snapshot: Snapshot, now: Instant) -> tuple[JsonValue, str]:
+        """The document, None where it cannot be had; and a sentence on why, empty if it can."""
+        fresh = self._read is not None and seconds_between(self._read, now) < _RECORD_FRESH_SECONDS
+        if not fresh or not self._asked.record:
+            self._read = now
+            try:
+                self._known = costs_json(costs_answer(self._asked, snapshot, now)), ""
+            except click.ClickException as error:
+                self._known = None, error.message
+            except RecordUnavailable as error:
+                self._known = None, str(error)
+        return self._known
+
+
+def cluster_parts(seen: Sighting, question: PageQuestion, month: MonthCosts | None = None) -> Parts:
+    """The parts for somebody who may read the whole cluster. ClickException for a budget that does not exist.
+
+    ``month``: what the same question was told of costs before.
+    """
     snapshot, now = snapshot_of(seen.state, seen.now), seen.now
     budgets = _chosen(snapshot, question)
     report = plan_report(snapshot)
@@ -70,14 +100,14 @@ def cluster_parts(seen: Sighting, question: PageQuestion) -> Parts:
         f"lane:{job.id}": lane_json(job, str(job_state(job)), job_cost(job, snapshot.rentals, now).decimal(), now)
         for job in _by_age(jobs)
     }
-    costs, lacking = _costs(question, snapshot, now)
-    stopped = stopped_until_resumed(seen.state.stop)
+    costs, lacking = (month or MonthCosts(question)).at(snapshot, now)
+    said = [stopped_until_resumed(seen.state.stop), *seen.warnings, lacking]
     return {
         "reading": {
             "at": format_instant(now),
             "namespace": None,
             "nobodyActs": seen.trouble or None,
-            "warnings": [*([stopped] if stopped else []), *seen.warnings, *lacking],
+            "warnings": [sentence for sentence in said if sentence],
         },
         "plan": plain,
         "budgets": [_budget_json(budget, snapshot, now) for budget in budgets],
@@ -127,16 +157,6 @@ def _by_age(jobs: Sequence[Job]) -> list[Job]:
 def _of_budget(rows: JsonValue, key: str, budget: str) -> JsonValue:
     assert isinstance(rows, list)
     return [row for row in rows if row["name" if key == "budgets" else "budget"] == budget]
-
-
-def _costs(question: PageQuestion, snapshot: Snapshot, now: Instant) -> tuple[JsonValue, list[str]]:
-    """This month's costs as ``charterer costs`` has them; and a sentence where they cannot be had."""
-    budgets = () if question.budget is None else (question.budget,)
-    asked = CostQuestion(None, question.record, budgets, question.by, share_waste=False, recorded_only=False)
-    try:
-        return costs_json(costs_answer(asked, snapshot, now)), []
-    except (click.ClickException, RecordUnavailable) as error:
-        return None, [str(error) if isinstance(error, RecordUnavailable) else error.message]
 
 
 def _budget_json(budget: Budget, snapshot: Snapshot, now: Instant) -> JsonValue:

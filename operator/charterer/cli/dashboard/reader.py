@@ -12,7 +12,7 @@ import click
 
 from charterer.cli.dashboard.board import Board, encode
 from charterer.cli.dashboard.decisions import read_events
-from charterer.cli.dashboard.documents import PageQuestion, Parts, Sighting, cluster_parts, own_parts
+from charterer.cli.dashboard.documents import MonthCosts, PageQuestion, Parts, Sighting, cluster_parts, own_parts
 from charterer.cli.dashboard.prometheus import PrometheusHistory
 from charterer.cli.shared.cluster import ROLE, ClusterOptions, explained, read_all, wall_clock
 from charterer.cli.shared.own_jobs import read_own_jobs
@@ -87,6 +87,7 @@ class ClusterSource:
         self._question = question
         self._namespace = namespace or client.access.namespace
         self._history = history
+        self._month = MonthCosts(question)
         self._own = False
         self._refusals: dict[tuple[JobId, int], str] = {}
 
@@ -119,9 +120,8 @@ class ClusterSource:
             for job, refusal in tried.state.refusals.items()
             if refusal is not None and job in generations
         }
-        return cluster_parts(
-            replace(seen, state=tried.state, warnings=[*seen.warnings, *tried.warnings]), self._question
-        )
+        warned = replace(seen, state=tried.state, warnings=[*seen.warnings, *tried.warnings])
+        return cluster_parts(warned, self._question, self._month)
 
     def _with_known(self, state: ClusterState) -> ClusterState:
         """The state with what earlier dry runs told, so that no template is tried at every reading."""

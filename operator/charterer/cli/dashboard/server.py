@@ -63,6 +63,7 @@ class PageServer:
         self._pulse_seconds = pulse_seconds
         self._token = secrets.token_urlsafe(32)
         self._files = {name: _file(name) for name in _TYPES}
+        self._address = ""
         self._hosts: frozenset[str] = frozenset()
         app = web.Application(middlewares=[self._guarded])
         app.router.add_get("/{token}/", self._page, allow_head=False)
@@ -79,8 +80,9 @@ class PageServer:
         site = web.TCPSite(self._runner, HOST, port)
         await site.start()
         bound = int(self._runner.addresses[0][1])
-        self._hosts = frozenset({f"{HOST}:{bound}", f"localhost:{bound}"})
-        self.url = f"http://{HOST}:{bound}/{self._token}/"
+        self._address = f"{HOST}:{bound}"
+        self._hosts = frozenset({self._address, f"localhost:{bound}"})
+        self.url = f"http://{self._address}/{self._token}/"
 
     async def close(self) -> None:
         """Close all connections, streams too."""
@@ -91,7 +93,7 @@ class PageServer:
         """Refuse another name of this host, which a foreign page may have given it (DNS rebinding), other methods than
         GET, and whoever lacks the token."""
         if request.headers.get("Host", "").lower() not in self._hosts:
-            return _refusal(403, "this page is at 127.0.0.1 only")
+            return _refusal(403, f"this page is at {self._address} only; by SSH, take the same port on both sides")
         if request.method != "GET":
             return _refusal(405, "this page can only be read", Allow="GET")
         given = request.path.split("/")[1]

@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 from charterer.cli.dashboard.board import Board, encode
-from charterer.cli.dashboard.documents import PageQuestion, Parts, Sighting, cluster_parts
+from charterer.cli.dashboard.documents import PageQuestion, Parts, Sighting, cluster_parts, own_parts
 from charterer.cli.dashboard.server import PageServer
+from charterer.cli.shared.own_jobs import OwnJobs, seen_job
 from charterer.domain.ids import JobId
+from charterer.domain.time import parse_instant
 from tests.browser import Browser
 from tests.dashboard_worlds import busy_cluster
+from tests.unit.cli.shared.test_own_jobs import raw
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import World
 
@@ -89,6 +92,41 @@ async def test_the_numbers_are_those_of_the_plan_and_every_picture_has_a_table(b
         assert await browser.run(HEADED)
         assert await browser.run("document.querySelectorAll('#frontier-table tr.here').length") == 1
         assert "vision" in await text(browser, "#costs-table")
+        assert browser.problems == []
+
+
+async def test_each_budget_has_its_numbers_and_jobs(browser: Browser) -> None:
+    parts = parts_of(busy_cluster(4))
+    for name in ("plan", "costs"):
+        parts[name] = json.loads(json.dumps(parts[name]))
+    parts["budgets"] = [*parts["budgets"], dict(parts["budgets"][0], name="vision", aim="1234.00", days=[])]
+    parts["plan"]["budgets"].append(dict(parts["plan"]["budgets"][0], name="vision", moreOrLess=None))
+    mine = parts["lanes"][0]
+    parts[mine] = dict(parts[mine], budget="vision")
+    async with serving(parts) as (url, _):
+        await browser.open(url)
+        await browser.until(READY)
+        assert await text(browser, "#money") == "Budget research"
+        await choose(browser, "which", "all")
+        await choose(browser, "budget", "vision")
+        await browser.until("document.getElementById('money').innerText === 'Budget vision'")
+        assert "of $1,234" in await text(browser, "#figures")
+        assert (await browser.run("document.getElementById('job-count').value")).startswith("1 of 4")
+        assert "nothing tells yet what money would buy" in await text(browser, "#frontier-note")
+        assert browser.problems == []
+
+
+async def test_somebody_who_may_read_one_namespace_sees_jobs_and_no_empty_budget(browser: Browser) -> None:
+    now = parse_instant("2026-06-15T08:00:12Z")
+    job = seen_job(raw("train", state="Running", gpus=8, cost="4.20"))
+    parts = {**own_parts(OwnJobs("vision", (job,), now), (), ["your account may not read it all"]), **NOTHING_MORE}
+    async with serving(parts) as (url, _):
+        await browser.open(url)
+        await browser.until("document.querySelectorAll('#lane-names button').length > 0")
+        assert "your account may not read it all" in await text(browser, "#notices")
+        hidden = "['money', 'frontier', 'costs'].every(it => document.getElementById(it + '-section').hidden)"
+        assert await browser.run(hidden)
+        assert "train" in await text(browser, "#lane-names")
         assert browser.problems == []
 
 

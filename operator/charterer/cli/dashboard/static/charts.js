@@ -95,8 +95,9 @@ export function daysChart(chart, days, causes, key) {
   const amounts = causes.map(([cause]) => days.map((day) => +(day.spentFor[cause] ?? 0)));
   const stacked = amounts.map((_, top) => xs.map((_, at) => amounts.slice(0, top + 1).reduce((sum, series) => sum + series[at], 0)));
   chart.amounts = amounts;
+  chart.range = [Math.min(xs[0], xs.at(-1) - 13 * 86400) - 43200, xs.at(-1) + 43200]; // two weeks at least
   chart.show(key, (colours) => ({
-    scales: { x: { time: true, range: (_, low, high) => [low - 43200, high + 43200] }, y: { range: (_, low, high) => [0, Math.max(high * 1.05, 1)] } },
+    scales: { x: { time: true, range: () => chart.range }, y: { range: (_, low, high) => [0, Math.max(high * 1.05, 1)] } },
     axes: axes(colours, {}, y),
     series: [{}, ...causes.map(([, label], index) => ({
       label, stroke: colours.pools[index], fill: colours.pools[index], width: 0, points: { show: false },
@@ -115,16 +116,20 @@ export function rateChart(chart, series, key) {
   }), [xs, ...series.map(([, points]) => { const known = new Map(points); return xs.map((x) => known.get(x) ?? null); })]);
 }
 
-// Mean hours for amounts of money. `here`: the index of the budget's own amount.
+const unitOf = (seconds) => seconds >= 172800 ? [86400, "d"] : seconds >= 5400 ? [3600, "h"] : seconds >= 90 ? [60, "min"] : [1, "s"];
+
+// Mean time of a job for amounts of money.
 export function frontierChart(chart, points, key) {
   const xs = points.map((point) => +point.amount);
-  const hours = points.map((point) => point.meanCompletionSeconds == null ? null : point.meanCompletionSeconds / 3600);
-  const here = points.map((point, index) => point.times === 1 ? hours[index] : null);
-  chart.show(key, (colours) => ({
+  const [unit, word] = unitOf(Math.max(...points.map((point) => point.meanCompletionSeconds ?? 0)));
+  const values = points.map((point) => point.meanCompletionSeconds == null ? null : point.meanCompletionSeconds / unit);
+  const told = (_, number) => number == null ? "–" : `${number.toFixed(1)} ${word}`;
+  const here = points.map((point, index) => point.times === 1 ? values[index] : null);
+  chart.show(`${key} ${word}`, (colours) => ({
     scales: { x: { time: false }, y: { range: (_, low, high) => [0, Math.max(high * 1.1, 0.1)] } },
-    axes: axes(colours, { values: (_, ticks) => ticks.map(short), space: 60 }, { size: 52, values: (_, ticks) => ticks.map((tick) => `${+tick.toFixed(2)} h`) }),
+    axes: axes(colours, { values: (_, ticks) => ticks.map(short), space: 60 }, { size: 52, values: (_, ticks) => ticks.map((tick) => `${+tick.toFixed(2)} ${word}`) }),
     series: [{ label: "a month", value: (_, number) => number == null ? "–" : dollars(number, 0) },
-      { label: "mean time", stroke: colours.pools[0], width: 2, value: (_, number) => number == null ? "–" : `${number.toFixed(1)} h`, points: { show: true, size: 6 } },
-      { label: "you are here", stroke: colours.pools[1], width: 0, value: (_, number) => number == null ? "–" : `${number.toFixed(1)} h`, points: { show: true, size: 14, fill: colours.pools[1] } }],
-  }), [xs, hours, here]);
+      { label: "mean time", stroke: colours.pools[0], width: 2, value: told, points: { show: true, size: 6 } },
+      { label: "you are here", stroke: colours.pools[1], width: 0, value: told, points: { show: true, size: 14, fill: colours.pools[1] } }],
+  }), [xs, values, here]);
 }

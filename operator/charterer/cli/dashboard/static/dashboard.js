@@ -119,14 +119,14 @@ function money() {
   const spent = +(plan?.spent ?? 0), aim = +budget.aim, now = seconds(parts.reading.at);
   const passed = (now - seconds(budget.start)) / (seconds(budget.end) - seconds(budget.start));
   const waste = plan ? ["starting", "idle", "ending", "incompleteGang"].reduce((sum, cause) => sum + +(plan.spentFor[cause] ?? 0), 0) : 0;
-  const foreign = plan?.inCurrency;
+  const counted = spent - +budget.opening, foreign = plan?.inCurrency;
   const figures = [
     ["Spent this month", dollars(spent), `of ${dollars(aim)}, ${aim ? percent(spent / aim) : "–"}; ${percent(passed)} of the month is over${foreign ? `; ${foreign.spent} of ${foreign.amount} ${foreign.currency}` : ""}`, spent > aim],
     ["Forecast for the month", plan?.forecast == null ? "–" : dollars(+plan.forecast), plan?.forecast == null ? "too few jobs were seen yet" : `9 of 10 times ${dollars(+plan.forecastLow)} to ${dollars(+plan.forecastHigh)}`, +plan?.forecast > aim],
     ["Nodes cost now", `${dollars(+budget.hourlyNow, 2)}/h`, plan ? `planned ${dollars(+plan.plannedPerHour, 2)}/h, allowed ${dollars(+plan.allowedPerHour, 2)}/h` : ""],
     ["Pays for an hour saved", plan?.paysPerHourSaved == null ? "–" : dollars(+plan.paysPerHourSaved), "the most for finishing a job an hour earlier"],
     ["Mean time of a job", duration(plan?.meanCompletionSeconds), "from submitting to completion, in the long run"],
-    ["Not used by jobs", dollars(waste), spent ? `${percent(waste / spent)} of what was spent` : ""],
+    ["Not used by jobs", dollars(waste), counted ? `${percent(waste / counted)} of what nodes cost` : ""],
   ];
   $("figures").replaceChildren(...figures.map(([name, value, about, over]) => el("div", {}, el("dt", { textContent: name }),
     el("dd", {}, el("span", { textContent: value, className: over ? "over" : "" }), el("small", { textContent: about })))));

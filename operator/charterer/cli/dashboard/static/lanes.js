@@ -130,9 +130,9 @@ export class Lanes {
         c.fillRect(x, base - 3, Math.max(known - x, 0), 3);
         c.fillRect(known, base - tall, Math.max(x + width - known, 1), tall);
       } else c.fillRect(x, base - tall, width, tall);
-      if (width > 26 && tall > 12) {
+      if (width > 26 && tall > 10) {
         c.fillStyle = colours.onColour;
-        c.font = "11px system-ui, sans-serif";
+        c.font = `${tall > 12 ? 11 : 10}px system-ui, sans-serif`;
         c.fillText(run.slice ?? String(run.gpus), x + 7, base - Math.max(tall / 2 - 4, 3));
       }
       if (index && start >= LEFT) this.mark(c, start, top + 3, colours.ink);
