@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from charterer.api.names import GROUP
+from charterer.cli.dashboard.lanes import Reasons
 from charterer.cli.shared.output import JsonValue
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError
@@ -59,6 +60,15 @@ def decisions_json(events: Iterable[RawObject], jobs: Iterable[Job], *, only_job
             found.append((run.until, said))
     found.sort(key=lambda each: -each[0])
     return [said for _, said in found[:SHOWN]]
+
+
+def reasons_by_job(events: Iterable[RawObject]) -> Mapping[str, Reasons]:
+    """What the Events say of why jobs were given what they were given, by the job's uid."""
+    found: dict[str, list[tuple[Instant, str]]] = {}
+    for event in events:
+        if event.get("action") == "Allocate":
+            found.setdefault(event["involvedObject"].get("uid", ""), []).append((_at(event), event.get("message", "")))
+    return {uid: sorted(told) for uid, told in found.items()}
 
 
 def _is_recorded(event: RawObject, known: set[str]) -> bool:

@@ -23,7 +23,7 @@ from charterer.domain.job import Job, RunOutcome, RunRecord
 from charterer.domain.jobs.group import Stretch
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
-from charterer.domain.time import after, parse_instant
+from charterer.domain.time import after, format_instant, parse_instant
 from tests import factory
 from tests.dashboard_worlds import busy_cluster
 from tests.factory.pools import POOL
@@ -67,12 +67,12 @@ def a_run(number: int, since: float, until: float, gpus: int, **changes: Any) ->
     return replace(made, **changes)
 
 
-def lane_of(job: Job) -> Any:
+def lane_of(job: Job, *events: Any) -> Any:
     world = World(now=after(T0, 7200.0))
     world.budget("research")
     world.pool("a100")
     world.jobs[job.id] = job
-    return parts_of(Sighting(seen_of(world), world.now))[f"lane:{job.id}"]
+    return parts_of(Sighting(seen_of(world), world.now, events=events))[f"lane:{job.id}"]
 
 
 def test_a_lane_has_the_widths_times_and_costs_of_the_runs() -> None:
@@ -96,6 +96,27 @@ def test_a_lane_has_the_widths_times_and_costs_of_the_runs() -> None:
     assert float(lane["cost"]) > 3.0
 
 
+def test_each_run_has_the_reason_that_was_told_when_it_was_decided_on() -> None:
+    records = (a_run(1, 60, 600, 4), a_run(2, 590, 1200, 16))
+    job = factory.job(created=T0, namespace=NAMESPACE, records=records, last_run=2)
+    told = [(60.4, "wants 4"), (590.9, "16 save time"), (1199.0, "16 still do")]
+    lane = lane_of(job, *[allocated(job, seconds, said) for seconds, said in told])
+    assert [run["why"] for run in lane["runs"]] == ["wants 4", "16 still do"]
+    assert [run["why"] for run in lane_of(job)["runs"]] == [None, None]
+
+
+def allocated(job: Job, seconds: float, said: str) -> dict[str, Any]:
+    """An Event on what the job was given."""
+    return {
+        "metadata": {"name": "e", "namespace": job.namespace},
+        "involvedObject": {"kind": "TrainingJob", "namespace": job.namespace, "name": job.name, "uid": job.id},
+        "eventTime": format_instant(after(T0, seconds)),
+        "reason": "Allocated",
+        "action": "Allocate",
+        "message": said,
+    }
+
+
 def test_a_run_that_was_resized_in_place_says_since_when_it_has_its_width() -> None:
     run = factory.run(1, created=after(T0, 100))
     job = factory.job(
@@ -116,14 +137,7 @@ def test_decisions_are_newest_first_and_an_ended_run_is_told_once_with_its_dolla
     seen = busy_cluster(3)
     jobs = [decoded.job for decoded in seen.state.jobs.values()]
     job = next(each for each in jobs if each.records)
-    told = {
-        "metadata": {"name": "e", "namespace": job.namespace},
-        "involvedObject": {"kind": "TrainingJob", "namespace": job.namespace, "name": job.name, "uid": job.id},
-        "eventTime": "2026-06-15T23:59:00.000000Z",
-        "reason": "RunStopped",
-        "action": "RecordRun",
-        "message": "told twice",
-    }
+    told = allocated(job, 0.0, "told twice") | {"reason": "RunStopped", "action": "RecordRun"}
     found = parts_of(replace(seen, events=[*seen.events, told]))["decisions"]
     assert [each["at"] for each in found] == sorted((each["at"] for each in found), reverse=True)
     assert "told twice" not in [each["message"] for each in found]

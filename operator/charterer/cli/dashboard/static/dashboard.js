@@ -162,9 +162,9 @@ const view = new Lanes({ axis: $("axis"), box: $("lane-box"), space: $("lane-spa
 
 function told(lane, run) {
   const until = run.until ?? Date.parse(parts.reading.at);
-  const why = run.message || (run.until == null ? verdicts.get(`${lane.namespace}/${lane.name}`)?.message : null);
+  const why = run.why ?? (run.until == null ? verdicts.get(`${lane.namespace}/${lane.name}`)?.message : null);
   return [`${lane.namespace}/${lane.name}, run ${run.run}: ${run.slice ?? `${run.gpus} GPUs`} of ${run.pool}`,
-    `${when(run.since)} for ${duration((until - run.since) / 1000)}${run.cost == null ? "" : `, ${dollars(+run.cost)}`}${run.outcome ? `, ${run.outcome}` : ""}`, why].filter(Boolean).join("\n");
+    `${when(run.since)} for ${duration((until - run.since) / 1000)}${run.cost == null ? "" : `, ${dollars(+run.cost)}`}${run.outcome ? `, ${run.outcome}` : ""}`, why, run.message && `It ended: ${run.message}`].filter(Boolean).join("\n");
 }
 
 function wanted() {
@@ -230,13 +230,13 @@ function details(lane) {
   const ends = verdict?.endsAbout ?? verdict?.eta, why = lane.finish ?? verdict?.message;
   $("job-body").replaceChildren(
     el("p", { textContent: [`submitted ${when(lane.created)}`, lane.finished ? `ended ${when(lane.finished)}` : ends ? `ends about ${when(Date.parse(ends))}` : null,
-      lane.cost == null ? null : `${dollars(+lane.cost)} so far`, lane.budget ? `paid by ${lane.budget}` : null, lane.user ? `by ${lane.user}` : null].filter(Boolean).join(" · ") }),
+      lane.cost == null ? null : `${dollars(+lane.cost)} ${lane.finished ? "in all" : "so far"}`, lane.budget ? `paid by ${lane.budget}` : null, lane.user ? `by ${lane.user}` : null].filter(Boolean).join(" · ") }),
     ...(why ? [el("p", { textContent: why })] : []),
     ...(lane.inPlace.length ? [el("p", { textContent: `Before resizes in place it also had ${lane.inPlace.map((each) => `${each.gpus} GPUs of ${each.pool} for ${duration(each.seconds)}`).join(", ")}.` })] : []),
     el("p", {}, "More: ", el("code", { textContent: `charterer explain tj/${lane.name} -n ${lane.namespace}` })),
-    table("Runs, the latest first", [["Run"], ["From"], ["Lasted", 1], ["GPUs", 1], ["Pool"], ["Cost", 1], ["How and why it ended"]],
+    table("Runs, the latest first", [["Run"], ["From"], ["Lasted", 1], ["GPUs", 1], ["Pool"], ["Cost", 1], ["Why it had them"], ["How it ended"]],
       [...lane.runs].reverse().map((run) => [String(run.run), when(run.since), duration(((run.until ?? Date.parse(parts.reading.at)) - run.since) / 1000), run.slice ?? String(run.gpus), run.pool,
-        dollars(run.cost == null ? null : +run.cost), [run.outcome, run.message].filter(Boolean).join(": ") || "it runs"])));
+        dollars(run.cost == null ? null : +run.cost), run.why ?? "–", [run.outcome, run.message].filter(Boolean).join(": ") || "it runs"])));
 }
 
 // --- decisions, frontier, costs --------------------------------------------------------------------------------------

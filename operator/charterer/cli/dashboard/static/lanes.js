@@ -32,12 +32,14 @@ export class Lanes {
   show(rows, now, span) {
     this.rows = rows;
     this.now = now;
-    let first = now - 60_000, widest = 1; // span 0: from the first job on; without one three days at most
+    let first = now - 60_000, last = 0, widest = 1; // span 0: from the first job on; without one three days at most
     for (const lane of rows) {
+      last = Math.max(last, lane.finished ?? now);
       first = Math.min(first, lane.created);
       for (const run of lane.runs) widest = Math.max(widest, run.gpus);
     }
-    this.from = span > 0 ? now - span * 1000 : span === 0 ? first : Math.max(first, now - 3 * 86_400_000);
+    this.until = last || now;
+    this.from = span > 0 ? this.until - span * 1000 : span === 0 ? first : Math.max(first, this.until - 3 * 86_400_000);
     this.widest = widest;
     this.current = Math.min(this.current, Math.max(rows.length - 1, 0));
     this.space.style.height = `${rows.length * ROW}px`;
@@ -50,7 +52,7 @@ export class Lanes {
     requestAnimationFrame(() => { this.waiting = false; this.draw(); });
   }
 
-  x(at) { return LEFT + (at - this.from) / Math.max(this.now - this.from, 1) * (this.wide - LEFT - RIGHT); }
+  x(at) { return LEFT + (at - this.from) / Math.max(this.until - this.from, 1) * (this.wide - LEFT - RIGHT); }
 
   height(gpus) { return Math.max(3, BAR * (1 + Math.log2(Math.max(gpus, 1))) / (1 + Math.log2(this.widest))); }
 
@@ -87,17 +89,17 @@ export class Lanes {
   }
 
   drawAxis(colours) {
-    const c = this.axisContext, seconds = Math.max(this.now - this.from, 60_000) / 1000;
+    const c = this.axisContext, seconds = Math.max(this.until - this.from, 60_000) / 1000;
     const steps = [10, 30, 60, 300, 900, 1800, 3600, 10800, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000];
     const most = Math.max((this.wide - LEFT) / 110, 2);
     const step = (steps.find((each) => seconds / each <= most) ?? 2592000 * Math.ceil(seconds / 2592000 / most)) * 1000;
-    const shift = new Date(this.now).getTimezoneOffset() * 60_000;
+    const shift = new Date(this.until).getTimezoneOffset() * 60_000;
     const form = step >= 86_400_000 ? { month: "short", day: "numeric" } : step >= 10_800_000
       ? { weekday: "short", hour: "2-digit", minute: "2-digit", hour12: false }
       : { hour: "2-digit", minute: "2-digit", ...(step < 60_000 ? { second: "2-digit" } : {}), hour12: false };
     const words = new Intl.DateTimeFormat(undefined, form);
     this.ticks = [];
-    for (let at = Math.ceil((this.from - shift) / step) * step + shift; at <= this.now; at += step) this.ticks.push({ at, text: words.format(at) });
+    for (let at = Math.ceil((this.from - shift) / step) * step + shift; at <= this.until; at += step) this.ticks.push({ at, text: words.format(at) });
     c.clearRect(0, 0, this.wide, 20);
     c.font = "11px system-ui, sans-serif";
     c.fillStyle = colours.faint;
@@ -225,7 +227,7 @@ export class Lanes {
 
   hover(event) {
     const row = this.rows[Math.floor((event.offsetY + this.box.scrollTop) / ROW)];
-    const at = this.from + (event.offsetX - LEFT) / Math.max(this.wide - LEFT - RIGHT, 1) * (this.now - this.from);
+    const at = this.from + (event.offsetX - LEFT) / Math.max(this.wide - LEFT - RIGHT, 1) * (this.until - this.from);
     const run = event.offsetX < LEFT ? null : row?.runs.findLast((each) => each.since <= at && at <= (each.until ?? this.now));
     this.tip.hidden = !run;
     if (!run) return;
