@@ -102,7 +102,8 @@ def cluster_parts(seen: Sighting, question: PageQuestion, month: MonthCosts | No
         cost = job_cost(job, snapshot.rentals, now).decimal()
         lanes[f"lane:{job.id}"] = lane_json(job, str(job_state(job)), cost, now, reasons.get(job.id, ()))
     costs, lacking = (month or MonthCosts(question)).at(snapshot, now)
-    said = [stopped_until_resumed(seen.state.stop), *seen.warnings, lacking]
+    none = "" if snapshot.budgets else "no GPUBudget is in this cluster that can be used, so nothing is rented"
+    said = [none, stopped_until_resumed(seen.state.stop), *seen.warnings, lacking]
     return {
         "reading": {
             "at": format_instant(now),

@@ -181,6 +181,7 @@ def test_a_cluster_without_a_budget_has_a_page() -> None:
     world = World()
     parts = parts_of(Sighting(seen_of(world), world.now))
     assert (parts["budgets"], parts["lanes"]) == ([], [])
+    assert parts["reading"]["warnings"] == ["no GPUBudget is in this cluster that can be used, so nothing is rented"]
 
 
 def test_who_may_read_one_namespace_sees_its_jobs_from_their_status() -> None:

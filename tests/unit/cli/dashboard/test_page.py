@@ -213,6 +213,32 @@ async def test_a_page_follows_what_changes_and_says_when_it_cannot(browser: Brow
     browser.problems.clear()
 
 
+async def test_a_decision_keeps_the_focus_while_others_come(browser: Browser) -> None:
+    parts = parts_of(busy_cluster(20))
+    async with serving(parts) as (url, board):
+        await browser.open(url)
+        await browser.until(READY)
+        await browser.run("document.querySelector('#decision-list button').focus()")
+        place = "[...document.querySelectorAll('#decision-list li')].indexOf(document.activeElement.closest('li'))"
+        before = await browser.run(place)
+        told = dict(parts["decisions"][0], reason="News", at="2026-06-16T00:00:09Z")
+        board.show(encode({"decisions": [told, *parts["decisions"]]}), whole=False)
+        await browser.until("document.querySelector('#decision-list').innerText.includes('News')")
+        assert await browser.run(place) == before + 1
+
+
+async def test_objects_that_cannot_be_used_are_named(browser: Browser) -> None:
+    parts = parts_of(busy_cluster(1))
+    problem = {"kind": "GPUPool", "namespace": "", "name": "broken", "field": "spec.price", "message": "is no price"}
+    parts["plan"] = dict(parts["plan"], problems=[problem] * 7)
+    async with serving(parts) as (url, _):
+        await browser.open(url)
+        await browser.until(READY)
+        said = await text(browser, "#actions")
+        assert "GPUPool broken: spec.price: is no price" in said
+        assert "and 2 more: charterer plan" in said
+
+
 async def test_jobs_can_be_found_and_read_with_the_keyboard_alone(browser: Browser) -> None:
     async with serving(parts_of(busy_cluster(300))) as (url, _):
         await browser.open(url)

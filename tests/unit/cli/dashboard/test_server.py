@@ -130,6 +130,28 @@ async def test_the_stream_of_a_client_that_goes_is_over(
     await nobody(board)
 
 
+async def test_a_client_that_does_not_read_holds_up_nobody_and_is_sent_only_the_latest(board: Board) -> None:
+    server = PageServer(board)
+    await server.start(0)
+    address = urlsplit(server.url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    writer.write(f"GET {address.path}parts HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode())
+    await reader.readuntil(b"data: ")
+    size, times = 200_000, 500
+    for number in range(times):
+        board.show(encode({"plan": f"{number:06}" * (size // 6)}))
+        for _ in range(4):
+            await asyncio.sleep(0)
+    board.show(encode({"plan": "the end"}))
+    received = 0
+    async with asyncio.timeout(30):
+        while not (text := await reader.read(2**20)).endswith(b'"the end"}\n\n\r\n'):
+            received += len(text)
+    assert received < size * times / 4
+    writer.close()
+    await server.close()
+
+
 async def test_too_many_pages_are_refused_and_a_closed_one_makes_room(
     server: PageServer, session: aiohttp.ClientSession, board: Board
 ) -> None:

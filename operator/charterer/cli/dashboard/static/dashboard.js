@@ -22,6 +22,7 @@ const duration = (value) => {
 };
 const clock = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hour12: false });
 const when = (at) => at == null ? "–" : clock.format(at);
+const byName = new Intl.Collator(undefined, { numeric: true });
 const gpusOf = (lane) => lane.finished == null ? lane.runs.findLast((run) => run.until == null)?.gpus ?? 0 : 0;
 const percent = (part) => `${(part * 100).toFixed(part < 0.1 ? 1 : 0)}%`;
 
@@ -175,7 +176,7 @@ function wanted() {
     && (!find || `${lane.namespace}/${lane.name} ${lane.state} ${lane.user ?? ""}`.toLowerCase().includes(find)));
   const orders = { gpus: (lane) => -gpusOf(lane), cost: (lane) => -(lane.cost ?? 0), created: () => 0 };
   const order = $("order").value;
-  if (order === "name") return rows.sort((a, b) => `${a.namespace}/${a.name}`.localeCompare(`${b.namespace}/${b.name}`));
+  if (order === "name") return rows.sort((a, b) => byName.compare(`${a.namespace}/${a.name}`, `${b.namespace}/${b.name}`));
   return rows.map((lane) => [orders[order](lane), lane]).sort((a, b) => a[0] - b[0]).map(([, lane]) => lane);
 }
 
@@ -241,29 +242,40 @@ function details(lane) {
 
 // --- decisions, frontier, costs --------------------------------------------------------------------------------------
 
+// A heading and the first sentences of a list that `charterer plan` shows whole; nothing where it is empty.
+function few(heading, items, sentence) {
+  if (!items.length) return [];
+  const more = items.length > 5 ? [el("li", {}, `and ${items.length - 5} more: `, el("code", { textContent: "charterer plan" }))] : [];
+  return [el("h3", { textContent: heading }), el("ul", {}, ...items.slice(0, 5).map((each) => el("li", { textContent: sentence(each) })), ...more)];
+}
+
 function decisions() {
   const budget = chosenBudget()?.name, only = $("only-warnings").checked;
-  const byName = new Map([...lanes.values()].map((lane) => [`${lane.namespace}/${lane.name}`, lane]));
-  const actions = parts.plan?.actions ?? [];
-  $("actions").replaceChildren(...(actions.length ? [el("h3", { textContent: "To be done now" }), el("ul", {}, ...actions.slice(0, 5).map((action) =>
-    el("li", { textContent: `${action.action} ${action.subject} ${action.how}: ${action.why}${action.onlyObserved ? " (only observed)" : ""}` })),
-    ...(actions.length > 5 ? [el("li", {}, `and ${actions.length - 5} more: `, el("code", { textContent: "charterer plan" }))] : []))] : []));
+  const known = new Map([...lanes.values()].map((lane) => [`${lane.namespace}/${lane.name}`, lane]));
+  const actions = parts.plan?.actions ?? [], problems = parts.plan?.problems ?? [];
+  $("actions").replaceChildren(
+    ...few("Objects that cannot be used as they are", problems, (each) => `${each.kind} ${each.namespace ? `${each.namespace}/` : ""}${each.name}: ${each.field}: ${each.message}`),
+    ...few("To be done now", actions, (each) => `${each.action} ${each.subject} ${each.how}: ${each.why}${each.onlyObserved ? " (only observed)" : ""}`));
   const rows = (parts.decisions ?? []).filter((each) => {
-    const of = each.kind === "TrainingJob" ? byName.get(`${each.namespace}/${each.name}`)?.budget : null;
+    const of = each.kind === "TrainingJob" ? known.get(`${each.namespace}/${each.name}`)?.budget : null;
     return (!only || each.warning) && (budget == null || of == null || of === budget);
   });
   const key = JSON.stringify([rows.slice(0, shown), rows.length, shown]);
   if ($("decision-list").dataset.key === key) return;
   $("decision-list").dataset.key = key;
+  const focused = document.activeElement?.closest?.("#decision-list li")?.dataset.of;
   $("decision-list").replaceChildren(...(rows.length ? [] : [el("li", { textContent: "None is on record." })]), ...rows.slice(0, shown).map((each) => {
-    const lane = each.kind === "TrainingJob" ? byName.get(`${each.namespace}/${each.name}`) : null;
+    const lane = each.kind === "TrainingJob" ? known.get(`${each.namespace}/${each.name}`) : null;
     const name = `${each.namespace && each.kind === "TrainingJob" ? `${each.namespace}/` : ""}${each.name}`;
     const extra = [each.count > 1 ? `${each.count} times` : null, each.dollars == null ? null : dollars(+each.dollars), each.seconds == null ? null : duration(each.seconds)].filter(Boolean).join(", ");
-    return el("li", { className: each.warning ? "warning" : "" }, el("time", { dateTime: each.at, textContent: when(Date.parse(each.at)) }), " ",
+    const item = el("li", { className: each.warning ? "warning" : "" }, el("time", { dateTime: each.at, textContent: when(Date.parse(each.at)) }), " ",
       el("strong", { textContent: each.reason }), " ",
       lane ? el("button", { type: "button", textContent: name, onclick: () => { view.choose(lane); $("job").scrollIntoView({ block: "nearest" }); } }) : `${each.kind} ${name}`,
       ` ${each.message}`, ...(extra ? [el("span", { className: "extra", textContent: ` (${extra})` })] : []));
+    item.dataset.of = `${each.at} ${each.reason} ${name}`;
+    return item;
   }));
+  if (focused) [...$("decision-list").children].find((item) => item.dataset.of === focused)?.querySelector("button")?.focus({ preventScroll: true });
   $("more").hidden = rows.length <= shown;
 }
 
