@@ -18,7 +18,7 @@ from charterer.cli.dashboard.board import Board
 HOST: Final = "127.0.0.1"
 MOST_CLIENTS: Final = 16
 """Pages that may be connected at a time."""
-PULSE_SECONDS: Final = 15.0
+_PULSE_SECONDS: Final = 15.0
 """Seconds after which something is sent, so that a client that has gone is noticed."""
 _SLOW_SECONDS: Final = 60.0
 """Seconds that a client may take for one message."""
@@ -58,9 +58,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class PageServer:
     """Serves the page and its stream of parts below ``/<token>/`` until closed."""
 
-    def __init__(self, board: Board, *, pulse_seconds: float = PULSE_SECONDS) -> None:
+    def __init__(self, board: Board) -> None:
         self._board = board
-        self._pulse_seconds = pulse_seconds
         self._token = secrets.token_urlsafe(32)
         self._files = {name: _file(name) for name in _TYPES}
         self._address = ""
@@ -90,12 +89,10 @@ class PageServer:
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse another name of this host, which a foreign page may have given it (DNS rebinding), other methods than
-        GET, and whoever lacks the token."""
+        """Refuse another name of this host, which a foreign page may have given it (DNS rebinding), and whoever lacks
+        the token. The router refuses other methods than GET."""
         if request.headers.get("Host", "").lower() not in self._hosts:
             return _refusal(403, f"this page is at {self._address} only; by SSH, take the same port on both sides")
-        if request.method != "GET":
-            return _refusal(405, "this page can only be read", Allow="GET")
         given = request.path.split("/")[1]
         if not hmac.compare_digest(given.encode(), self._token.encode()):
             return _refusal(403, "open the address that charterer dashboard has printed: it ends with a token")
@@ -122,7 +119,7 @@ class PageServer:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         await response.prepare(request)
         with self._board.client(), suppress(ConnectionError, TimeoutError):
-            async for text in self._board.messages(self._pulse_seconds):
+            async for text in self._board.messages(_PULSE_SECONDS):
                 async with asyncio.timeout(_SLOW_SECONDS):
                     await response.write(f"data: {text}\n\n".encode() if text else b": \n\n")
         return response
@@ -132,8 +129,8 @@ async def _with_headers(_: web.Request, response: web.StreamResponse) -> None:
     response.headers.update(HEADERS)
 
 
-def _refusal(status: int, sentence: str, **headers: str) -> web.Response:
-    return web.Response(status=status, text=f"{sentence}\n", headers=headers)
+def _refusal(status: int, sentence: str) -> web.Response:
+    return web.Response(status=status, text=f"{sentence}\n")
 
 
 def _file(name: str) -> bytes:

@@ -23,7 +23,7 @@ async def board() -> Board:
 
 @pytest.fixture
 async def server(board: Board) -> AsyncIterator[PageServer]:
-    made = PageServer(board, pulse_seconds=0.05)
+    made = PageServer(board)
     await made.start(0)
     yield made
     await made.close()
@@ -92,6 +92,7 @@ async def test_localhost_is_this_machine(server: PageServer, session: aiohttp.Cl
 async def test_nothing_but_get_is_answered(server: PageServer, session: aiohttp.ClientSession, method: str) -> None:
     async with session.request(method, server.url) as answer:
         assert (answer.status, answer.headers["Allow"]) == (405, "GET")
+        assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
 
 
 @pytest.mark.parametrize("file", ["server.py", "..%2fserver.py", "%2e%2e/server.py", "nothing"])
