@@ -188,7 +188,7 @@ def _environment(job: Job, allocation: Allocation, environment: RunEnvironment) 
     return [{"name": _RANK, "valueFrom": index}, *variables]
 
 
-def _trainer_status(job: Job, environment: RunEnvironment) -> Mapping[str, str]:
+def _trainer_status(job: Job, environment: RunEnvironment) -> dict[str, str]:
     """Where Hugging Face's Trainer and Kubeflow's SDK report by themselves, in the variables of Kubeflow Trainer.
 
     The kubelet puts the pod's index into the URL. Not in an interactive job, whose cells train one thing after another,
