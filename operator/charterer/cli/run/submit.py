@@ -63,7 +63,6 @@ def _no_image(namespace: str, why: str) -> str:
 
 async def create(client: Client, namespace: str, training_job: Json, code_map: Json | None) -> Mapping[str, Any]:
     """Create the job and what it needs, both or nothing. The answer is the job. ClickException says why not."""
-    await unless_paid_for(client, namespace)
     try:
         made = await client.post(TRAINING_JOBS.all(namespace), training_job, strict=True)
     except AlreadyExists as error:
@@ -76,6 +75,10 @@ async def create(client: Client, namespace: str, training_job: Json, code_map: J
         if f'namespaces "{namespace}"' in error.message:
             raise click.ClickException(_no_namespace(namespace)) from error
         raise
+    except Forbidden as error:
+        raise click.ClickException(
+            f"you may not create the job in namespace {namespace}: {error.message}; the role edit there allows it"
+        ) from error
     except Invalid as error:
         raise click.ClickException(
             f"the API server refuses the job: {'; '.join(error.fields) or error.message}"
