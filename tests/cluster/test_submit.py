@@ -20,7 +20,7 @@ from tests.unit.cli.run.repository import repository, write
 @pytest.fixture
 def code(tmp_path: Path) -> Path:
     """A repository with a script."""
-    return repository(tmp_path / "code", train_py="print(1)")
+    return repository(tmp_path / "code", {"train.py": "print(1)"})
 
 
 async def submit(code: Path, kubeconfig: Path, bed: Bed, *arguments: str) -> Ran:

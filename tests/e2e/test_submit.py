@@ -70,7 +70,7 @@ async def test_the_code_of_a_directory_runs_on_a_node_is_heard_and_reports(real_
     await real_bed.pool()
     await real_bed.budget()
     await real_bed.apply_yaml(POLICY.replace("NAMESPACE", real_bed.namespace))
-    here = repository(tmp_path / "code", train_py=TRAIN_PY, sft____init___py="word = 'imported'")
+    here = repository(tmp_path / "code", {"train.py": TRAIN_PY, "sft/__init__.py": "word = 'imported'"})
     follow = ("--follow", "--gpus", "1", "--image", TRAIN, "--name", "sft", "--env", "GREETING=hello")
     asked = ("-n", real_bed.namespace, *follow, "--", "python3", "train.py", "--lr", "1e-3")
     ran = await charterer_run(real_bed.plane.kubeconfig, here, *asked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 _WHO = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "protocol.file.allow=always")
@@ -14,13 +15,12 @@ def git(folder: Path, *arguments: str) -> str:
     return ran.stdout.strip()
 
 
-def repository(folder: Path, **files: str) -> Path:
-    """One commit with these files; ``__`` in a name is a slash, and ``_`` before the last part a dot."""
+def repository(folder: Path, files: Mapping[str, str]) -> Path:
+    """One commit with these files, by their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     git(folder, "init", "--quiet", "--initial-branch=main")
-    for name, text in files.items():
-        stem, _, extension = name.replace("__", "/").rpartition("_")
-        write(folder / f"{stem}.{extension}", text)
+    for path, text in files.items():
+        write(folder / path, text)
     git(folder, "add", ".")
     git(folder, "commit", "--quiet", "--message", "first")
     return folder

@@ -24,7 +24,7 @@ def contents(packed: bytes) -> dict[str, bytes]:
 
 
 def test_it_has_the_tracked_files_and_nothing_else(tmp_path: Path) -> None:
-    here = repository(tmp_path, train_py="print(1)", sft__model_py="x = 1")
+    here = repository(tmp_path, {"train.py": "print(1)", "sft/model.py": "x = 1"})
     write(here / "notes.txt", "mine")
     archive = archive_of(here)
     assert contents(archive.content) == {"sft/model.py": b"x = 1", "train.py": b"print(1)"}
@@ -32,7 +32,7 @@ def test_it_has_the_tracked_files_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_it_is_the_same_bytes_wherever_and_whenever_it_is_made(tmp_path: Path) -> None:
-    first, second = (repository(tmp_path / name, train_py="print(1)", sft__model_py="x = 1") for name in "ab")
+    first, second = (repository(tmp_path / name, {"train.py": "print(1)", "sft/model.py": "x = 1"}) for name in "ab")
     os.utime(second / "train.py", (1, 1))
     (second / "sft" / "model.py").chmod(0o600)
     assert archive_of(first).content == archive_of(second).content
@@ -41,7 +41,7 @@ def test_it_is_the_same_bytes_wherever_and_whenever_it_is_made(tmp_path: Path) -
 
 
 def test_files_go_along_as_they_are_now_and_that_is_said(tmp_path: Path) -> None:
-    here = repository(tmp_path, train_py="print(1)", old_py="")
+    here = repository(tmp_path, {"train.py": "print(1)", "old.py": ""})
     write(here / "train.py", "print(2)")
     (here / "old.py").unlink()
     archive = archive_of(here)
@@ -51,7 +51,7 @@ def test_files_go_along_as_they_are_now_and_that_is_said(tmp_path: Path) -> None
 
 
 def test_below_the_top_of_a_repository_only_what_is_there_goes_along(tmp_path: Path) -> None:
-    here = repository(tmp_path, train_py="", sft__train_py="print(1)")
+    here = repository(tmp_path, {"train.py": "", "sft/train.py": "print(1)"})
     write(here / "train.py", "changed")
     archive = archive_of(here / "sft")
     assert (contents(archive.content), archive.warnings) == ({"train.py": b"print(1)"}, ())
@@ -67,7 +67,7 @@ def test_a_repository_without_a_commit_has_code_too(tmp_path: Path) -> None:
 
 
 def test_the_pods_unpack_links_and_odd_names_but_no_link_that_leads_out(tmp_path: Path) -> None:
-    here = repository(tmp_path / "code", train_py="print(1)")
+    here = repository(tmp_path / "code", {"train.py": "print(1)"})
     write(here / "Ärger mit\n'Namen'.py", "print(2)")
     (here / "inside").symlink_to("train.py")
     (here / "outside").symlink_to("/etc/passwd")
@@ -86,8 +86,8 @@ def test_the_pods_unpack_links_and_odd_names_but_no_link_that_leads_out(tmp_path
 
 
 def test_a_submodule_goes_along_if_it_is_there(tmp_path: Path) -> None:
-    module = repository(tmp_path / "module", model_py="x = 1")
-    here = repository(tmp_path / "code", train_py="")
+    module = repository(tmp_path / "module", {"model.py": "x = 1"})
+    here = repository(tmp_path / "code", {"train.py": ""})
     git(here, "submodule", "--quiet", "add", str(module), "lib")
     git(here, "commit", "--quiet", "--message", "with module")
     assert contents(archive_of(here).content)["lib/model.py"] == b"x = 1"
@@ -98,7 +98,7 @@ def test_a_submodule_goes_along_if_it_is_there(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_refused_with_the_largest_files(tmp_path: Path) -> None:
-    here = repository(tmp_path, train_py="print(1)")
+    here = repository(tmp_path, {"train.py": "print(1)"})
     (here / "data.bin").write_bytes(Random(1).randbytes(MOST_BYTES))
     (here / "text.txt").write_bytes(b"0" * 3 * MOST_BYTES)
     git(here, "add", ".")

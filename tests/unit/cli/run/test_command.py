@@ -19,7 +19,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository with a script, no cluster, and nothing that leads to one."""
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.chdir(repository(tmp_path / "code", train_py="print(1)"))
+    monkeypatch.chdir(repository(tmp_path / "code", {"train.py": "print(1)"}))
     return tmp_path / "code"
 
 

@@ -20,7 +20,7 @@ def test_a_commit_of_another_repository_is_named_by_its_full_id(tmp_path: Path) 
 
 
 def test_a_commit_of_this_repository_is_fetched_from_its_origin(tmp_path: Path) -> None:
-    here = repository(tmp_path, sft__train_py="")
+    here = repository(tmp_path, {"sft/train.py": ""})
     git(here, "remote", "add", "origin", "https://github.com/acme/sft.git")
     commit = git(here, "rev-parse", "HEAD")
     source = git_source(here / "sft", "HEAD@{0}")
@@ -45,7 +45,7 @@ def test_a_commit_of_this_repository_is_fetched_from_its_origin(tmp_path: Path) 
 )
 def test_what_no_pod_can_fetch_is_refused_with_what_to_do(tmp_path: Path, given: str, wanted: str) -> None:
     with pytest.raises(click.ClickException) as refused:
-        git_source(repository(tmp_path, train_py=""), given)
+        git_source(repository(tmp_path, {"train.py": ""}), given)
     assert wanted in refused.value.message
     assert "secret" not in refused.value.message
 
