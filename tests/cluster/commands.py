@@ -30,9 +30,14 @@ async def charterer(kubeconfig: Path, *arguments: str) -> Ran:
     return await asyncio.to_thread(_run, *arguments, "--kubeconfig", str(kubeconfig))
 
 
-def _run(*arguments: str) -> Ran:
-    with TemporaryDirectory() as folder:
-        out, err = Path(folder, "out"), Path(folder, "err")
-        process = fork_charterer(*arguments, out=out, err=err)
+async def charterer_run(kubeconfig: Path, folder: Path, *arguments: str) -> Ran:
+    """Run ``charterer run`` in a folder: what comes after its options is the job's command."""
+    return await asyncio.to_thread(_run, "run", "--kubeconfig", str(kubeconfig), *arguments, folder=folder)
+
+
+def _run(*arguments: str, folder: Path | None = None) -> Ran:
+    with TemporaryDirectory() as written:
+        out, err = Path(written, "out"), Path(written, "err")
+        process = fork_charterer(*arguments, out=out, err=err, folder=folder)
         process.join()
         return Ran(process.exitcode or 0, out.read_text(), err.read_text())

@@ -25,6 +25,7 @@ _FORKS.set_forkserver_preload(
         "charterer.providers.gcp.cloud",
         "charterer.providers.karpenter.provider",
         *(f"charterer.cli.{command}" for command in ("doctor", "explain", "plan", "predict", "preflight")),
+        "charterer.cli.run.command",
         "tests.testbed.operators",
     ]
 )
@@ -40,14 +41,16 @@ def fork(target: Callable[..., None], *arguments: object, out: Path, err: Path) 
     return process
 
 
-def fork_charterer(*arguments: str, out: Path, err: Path) -> BaseProcess:
-    """``charterer`` with these arguments."""
-    return fork(_charterer, arguments, out=out, err=err)
+def fork_charterer(*arguments: str, out: Path, err: Path, folder: Path | None = None) -> BaseProcess:
+    """``charterer`` with these arguments, in this folder."""
+    return fork(_charterer, arguments, folder, out=out, err=err)
 
 
-def _charterer(arguments: tuple[str, ...]) -> None:
+def _charterer(arguments: tuple[str, ...], folder: Path | None) -> None:
     from charterer.cli import main
 
+    if folder is not None:
+        os.chdir(folder)
     sys.argv = ["charterer", *arguments]
     main()
 

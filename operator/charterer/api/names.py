@@ -29,6 +29,8 @@ LABEL_LEARNED: Final = f"{GROUP}/learned"
 """On a SpeedupProfile that nobody wrote: Charterer made it to remember a class that jobs name."""
 
 ANNOTATION_ALLOCATION: Final = f"{GROUP}/allocation"
+ANNOTATION_CA: Final = f"{GROUP}/ca"
+"""On pods: the certificate by which they know the progress endpoint, which they have as a file from here."""
 
 ANNOTATION_TEMPLATE: Final = f"{GROUP}/template"
 """On a run's object: the digest of the template that it was made of."""
@@ -65,6 +67,9 @@ COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 MOUNT_PATH: Final = f"/var/run/secrets/{GROUP}"
 TOKEN_FILE: Final = f"{MOUNT_PATH}/token"
 ALLOCATION_FILE: Final = f"{MOUNT_PATH}/allocation"
+CA_FILE: Final = f"{MOUNT_PATH}/ca.crt"
+TRAINER_STATUS_PATH: Final = "/v1/trainer-status"
+"""Of the progress endpoint: reports in Kubeflow Trainer's protocol."""
 RENDEZVOUS_PORT: Final = 29500
 
 

@@ -37,10 +37,13 @@ _IMAGE: Final = re.compile(
 )
 """Names of images. Source: the grammar in github.com/distribution/reference, by which the kubelet reads them."""
 _OWN_VARIABLES: Final = frozenset(
-    {"PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"}
+    {"PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"}
     | {"JAX_COORDINATOR_ADDRESS", "CHARTERER_PROGRESS_URL", "CHARTERER_TOKEN_FILE"}
 )
-"""Variables that Charterer sets (``workloads.pod_template``); in a job that is resized in place not ``PET_NNODES``."""
+_NOT_IN_PLACE: Final = frozenset(
+    {"PET_NNODES", "KUBEFLOW_TRAINER_SERVER_URL", "KUBEFLOW_TRAINER_SERVER_TOKEN", "KUBEFLOW_TRAINER_SERVER_CA_CERT"}
+)
+"""Variables that Charterer sets (``workloads.pod_template``): in every job, and in one that is not resized in place."""
 _OF_EACH_RANK: Final = frozenset(
     {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "NNODES", "CUDA_VISIBLE_DEVICES"}
 )
@@ -154,7 +157,8 @@ def misleading_variables(template: Mapping[str, Any], *, in_place: bool) -> str:
     entries = containers[0].get("env") if isinstance(containers[0], Mapping) else None
     listed = [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
     literal = [str(entry.get("name")) for entry in listed if "$(" not in str(entry.get("value") or "$(")]
-    replaced = [name for name in literal if name in _OWN_VARIABLES and not (in_place and name == "PET_NNODES")]
+    own = _OWN_VARIABLES if in_place else _OWN_VARIABLES | _NOT_IN_PLACE
+    replaced = [name for name in literal if name in own]
     fixed = [name for name in literal if name in _OF_EACH_RANK]
     said = [f"{names(replaced)} of the template {_is(replaced)} replaced by Charterer's own"] if replaced else []
     if fixed:

@@ -17,7 +17,7 @@ from charterer.cli.shared.job_name import job_name
 from charterer.cluster.client import Client
 from charterer.cluster.errors import ApiError, BadRequest, NotFound
 from charterer.cluster.paths import PODS, TRAINING_JOBS
-from charterer.domain.job import Job, RunRecord
+from charterer.domain.job import Job, PodPhase, RunRecord
 from charterer.domain.jobs.run_names import run_name
 from charterer.sentences import count, visible
 from charterer.workloads import INDEXED_JOB
@@ -33,12 +33,14 @@ class LogOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class _PodLog:
-    """A pod of a run, and the container that trains in it."""
+class PodLog:
+    """A pod of a run, and the container that trains in it. ``started``: whether it has printed, or could have."""
 
     name: str
+    uid: str
     index: int
     container: str
+    started: bool
 
 
 @click.command()
@@ -75,11 +77,11 @@ async def print_logs(client: Client, name: str, namespace: str, options: LogOpti
     except NotFound as error:
         raise click.ClickException(f"no TrainingJob {name!r} in namespace {namespace}; -n names another") from error
     job = decode.training_job(raw).job
-    runs = await _pods_by_run(client, job)
+    runs = await pods_by_run(client, job)
     number = options.run or max(runs, default=job.last_run)
     if number in runs:
         pods = sorted(runs[number], key=lambda pod: pod.index)
-        _note(f"{run_name(name, number)}: {count(len(pods), 'pod')}")
+        note(f"{run_name(name, number)}: {count(len(pods), 'pod')}")
         await _print_pods(client, namespace, pods, options)
         return
     record = next((record for record in job.records if record.number == number), None)
@@ -89,52 +91,59 @@ async def print_logs(client: Client, name: str, namespace: str, options: LogOpti
         known = ", ".join(str(record.number) for record in job.records) or "none"
         raise click.ClickException(f"{namespace}/{name} has no run {options.run}; those on record are: {known}")
     else:
-        _note(f"{namespace}/{name} has no pods: {_waits(job, raw)}")
+        note(f"{namespace}/{name} has no pods: {waits(job, raw)}")
 
 
-async def _pods_by_run(client: Client, job: Job) -> Mapping[int, Sequence[_PodLog]]:
+async def pods_by_run(client: Client, job: Job) -> Mapping[int, Sequence[PodLog]]:
     """The pods that a run of the job controls, by uid: whoever may create pods may write any label into them."""
     labels = f"{LABEL_JOB_UID}={job.id}"
     listed = (await client.list(INDEXED_JOB.kind.resource.all(job.namespace), labels=labels)).items
     runs = [found for raw in listed if (found := INDEXED_JOB.kind.decode(raw)) is not None]
     numbers = {run.uid: run.number for owner, run in runs if owner == job.id and run.owned}
-    pods: dict[int, list[_PodLog]] = {}
+    pods: dict[int, list[PodLog]] = {}
     for raw in (await client.list(PODS.all(job.namespace), labels=labels)).items:
         read = decode.pod(raw)
         if isinstance(read, decode.JobPod) and read.controller_uid in numbers:
-            pod = _PodLog(read.pod.name, read.pod.index, raw["spec"]["containers"][0]["name"])
+            started = read.pod.phase in (PodPhase.RUNNING, PodPhase.SUCCEEDED, PodPhase.FAILED)
+            container = raw["spec"]["containers"][0]["name"]
+            pod = PodLog(read.pod.name, read.pod.uid, read.pod.index, container, started)
             pods.setdefault(numbers[read.controller_uid], []).append(pod)
     return pods
 
 
-async def _print_pods(client: Client, namespace: str, pods: Sequence[_PodLog], options: LogOptions) -> None:
+async def _print_pods(client: Client, namespace: str, pods: Sequence[PodLog], options: LogOptions) -> None:
     query = {"follow": "true"} if options.follow else {}
     query |= {} if options.tail is None else {"tailLines": str(options.tail)}
-
-    async def print_pod(pod: _PodLog) -> None:
-        prefix = f"[{pod.index}] " if len(pods) > 1 else ""
-        wanted = query | {"container": pod.container}
-        try:
-            async for line in client.lines(f"{PODS.one(pod.name, namespace)}/log", query=wanted):
-                _print(line, prefix)
-        except (BadRequest, NotFound) as error:
-            _note(f"{prefix}{pod.name}: {error.message}")
-        except ApiError as error:
-            _note(f"{prefix}{pod.name}: its node does not answer: {error.message}")
-
+    prints = [
+        print_pod(client, namespace, pod, query, prefix=f"[{pod.index}] " if len(pods) > 1 else "") for pod in pods
+    ]
     if options.follow:
-        await asyncio.gather(*map(print_pod, pods))
+        await asyncio.gather(*prints)
     else:
-        for pod in pods:
-            await print_pod(pod)
+        for one in prints:
+            await one
+
+
+async def print_pod(client: Client, namespace: str, pod: PodLog, query: Mapping[str, str], prefix: str) -> None:
+    """Print a pod's log, each line with the prefix, and why there is none where that is so."""
+    try:
+        async for line in client.lines(
+            f"{PODS.one(pod.name, namespace)}/log", query={**query, "container": pod.container}
+        ):
+            _print(line, prefix)
+    except (BadRequest, NotFound) as error:
+        note(f"{prefix}{pod.name}: {error.message}")
+    except ApiError as error:
+        note(f"{prefix}{pod.name}: its node does not answer: {error.message}")
 
 
 def _print_record(name: str, record: RunRecord) -> None:
-    _note(f"{run_name(name, record.number)} has ended ({record.outcome.value}), and its pods are gone. What is kept:")
+    note(f"{run_name(name, record.number)} has ended ({record.outcome.value}), and its pods are gone. What is kept:")
     _print(record.message or "nothing: it printed no error")
 
 
-def _waits(job: Job, raw: Mapping[str, Any]) -> str:
+def waits(job: Job, raw: Mapping[str, Any]) -> str:
+    """Why a job has no pods."""
     if job.finish is not None:
         return f"it has ended: {job.finish.message or job.finish.reason}"
     status = raw.get("status") or {}
@@ -152,6 +161,6 @@ def _print(text: str, prefix: str = "") -> None:
     click.echo(prefix + text, color=True)
 
 
-def _note(text: str) -> None:
+def note(text: str) -> None:
     """A message that is not a line of a log goes to stderr."""
     click.echo(visible(text), file=sys.stderr)

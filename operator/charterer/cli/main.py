@@ -15,6 +15,7 @@ from charterer.cli.shared.output import FAILED
 from charterer.sentences import similar_names
 
 _COMMANDS: Mapping[str, tuple[str, str]] = {
+    "run": ("charterer.cli.run.command:run", "Submit a job: a command, and the code of this directory."),
     "plan": (
         "charterer.cli.plan.command:plan",
         "Show what Charterer would do now and why, and what more or less money would buy.",

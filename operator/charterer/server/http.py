@@ -14,6 +14,7 @@ from traceback import extract_tb
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from charterer.api.names import TRAINER_STATUS_PATH
 from charterer.domain.ids import JobId
 from charterer.domain.time import Instant
 from charterer.policy.options.interruptions import advised_checkpoint_interval
@@ -24,7 +25,8 @@ from charterer.server.held_answers import HeldAnswers
 from charterer.server.listener import Listener
 from charterer.server.progress import ProgressBoard, ProgressReport
 from charterer.server.rate_limiter import RateLimiter
-from charterer.server.tokens import Authenticator
+from charterer.server.tokens import Authenticator, Caller
+from charterer.server.trainer_status import parse_trainer_status
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +34,8 @@ Check = Callable[[], tuple[bool, str]]
 """Returns whether a part of the process works, and a sentence about it."""
 
 _EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_MAX_BODY_BYTES = 4_096
+_MAX_BODY_BYTES = 65_536
+"""As much as Kubeflow Trainer takes: its clients send up to 256 metrics."""
 _AGAIN_SECONDS = 10
 """Seconds between two reports of a pod. A pod hears of a coming stop within this time, before SIGTERM."""
 
@@ -136,6 +139,7 @@ def progress_app(
 ) -> web.Application:
     """POST /v1/progress: a pod reports its progress and learns its allocation, and whether its run is to stop.
 
+    POST /v1/trainer-status/<index of the pod>: the same in Kubeflow Trainer's protocol (``trainer_status``).
     The answer is ``{"allocation": {"run", "gpus", "pods", "gpusPerPod"}, "stopping": bool, "againSeconds": int}``, and
     ``"batch"``, samples per step, where ``counsel`` has one; ``"checkpointEverySeconds"`` where nodes are taken back;
     ``"members"``, the pods that should train together, where that changes in place. ``held``: answers that wait for it.
@@ -145,12 +149,24 @@ def progress_app(
     pods = pace if pace is not None else RateLimiter()
     body_seconds = (limits or ServerLimits()).request_seconds
 
-    async def post(request: web.Request) -> web.StreamResponse:
+    async def admitted(request: web.Request) -> tuple[Caller, bytes]:
         caller = await authenticator.authenticate(request.headers.get("Authorization"), request.remote or "")
         wait = pods.wait_seconds(caller.pod_uid)
         if wait:
             raise Refused(429, "TooManyReports", f"pod {caller.pod} reports too often", retry_after=math.ceil(wait))
-        report = ProgressReport.parse(await _body(request, body_seconds))
+        return caller, await _body(request, body_seconds)
+
+    async def post(request: web.Request) -> web.StreamResponse:
+        caller, body = await admitted(request)
+        return await answered(caller, ProgressReport.parse(body))
+
+    async def post_trainer_status(request: web.Request) -> web.StreamResponse:
+        caller, body = await admitted(request)
+        run = _current_run(directory, caller.job, ProgressReport())
+        index = int(request.match_info["index"])
+        return await answered(caller, parse_trainer_status(body, index, stopping=run.stopping))
+
+    async def answered(caller: Caller, report: ProgressReport) -> web.StreamResponse:
         run = _current_run(directory, caller.job, report)
         board.report(caller.job, run.number, report, now(), leader=run.leader, session=run.session)
         batch = counsel.handle_report(caller.job, run.number, report, now())
@@ -170,6 +186,7 @@ def progress_app(
 
     app = web.Application(client_max_size=_MAX_BODY_BYTES, middlewares=[_refusals])
     app.router.add_post("/v1/progress", post)
+    app.router.add_post(TRAINER_STATUS_PATH + r"/{index:\d{1,9}}", post_trainer_status)
     return app
 
 

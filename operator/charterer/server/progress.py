@@ -7,7 +7,6 @@ A new leader starts with an empty board; until a pod reports again, what status 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
@@ -16,12 +15,11 @@ from charterer.domain.ids import JobId
 from charterer.domain.reports.progress import Progress
 from charterer.domain.time import Instant, seconds_between
 from charterer.server.directory import SessionOfRun
-from charterer.server.errors import Refused
+from charterer.server.report_fields import LARGEST, bad_field, json_object, number_in, whole_in
 from charterer.server.session_usage import seen_from, with_usage
 
 _NOTICEABLE_FRACTION = 0.01
 _NOTICEABLE_RATIO = 0.1
-_LARGEST = 10**15
 _LARGEST_BATCH = 10**9
 _LONGEST_STEP_SECONDS = 86_400.0
 _SHORTEST_STEP_SECONDS = 1e-6
@@ -31,72 +29,44 @@ _LAST_GENERATION = 999_999_999
 _LONGEST_RESIZE_SECONDS = 86_400.0
 
 
-def _bad(name: str, value: object, wanted: str) -> Refused:
-    try:
-        shown = repr(value)
-    except RecursionError:
-        shown = "a list of lists"
-    return Refused(400, "InvalidReport", f"{name}: {shown[:40]} is not {wanted}")
-
-
-def _number(body: Mapping[str, object], name: str, largest: float, wanted: str, *, least: float = 0.0) -> float | None:
-    value = body.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _bad(name, value, wanted)
-    if not least <= value <= largest:  # nor if it is not a number; an integer may be too large for a float
-        raise _bad(name, value, wanted)
-    return float(value)
-
-
-def _whole(body: Mapping[str, object], name: str, least: int = 0, largest: int = _LARGEST) -> int | None:
-    value = body.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= largest:
-        raise _bad(name, value, f"a whole number from {least} to {largest}")
-    return value
-
-
 def _step_seconds(body: Mapping[str, object]) -> float | None:
     wanted = f"a number of seconds from {_SHORTEST_STEP_SECONDS:g} to {_LONGEST_STEP_SECONDS:g}: the mean of a step"
-    value = _number(body, "stepSeconds", _LONGEST_STEP_SECONDS, wanted)
+    value = number_in(body, "stepSeconds", _LONGEST_STEP_SECONDS, wanted)
     if value is not None and value < _SHORTEST_STEP_SECONDS:
-        raise _bad("stepSeconds", value, wanted)
+        raise bad_field("stepSeconds", value, wanted)
     return value
 
 
 def _checkpoint_seconds(body: Mapping[str, object]) -> float | None:
     wanted = f"a number of seconds from 0 to {_LONGEST_CHECKPOINT_SECONDS:g}: how long the last checkpoint took"
-    return _number(body, "checkpointSeconds", _LONGEST_CHECKPOINT_SECONDS, wanted)
+    return number_in(body, "checkpointSeconds", _LONGEST_CHECKPOINT_SECONDS, wanted)
 
 
 def _part_of_step(body: Mapping[str, object], name: str) -> float | None:
-    return _number(body, name, _LONGEST_STEP_SECONDS, f"a number of seconds from 0 to {_LONGEST_STEP_SECONDS:g}")
+    return number_in(body, name, _LONGEST_STEP_SECONDS, f"a number of seconds from 0 to {_LONGEST_STEP_SECONDS:g}")
 
 
 def _resize_seconds(body: Mapping[str, object]) -> float | None:
     wanted = f"a number of seconds from 0 to {_LONGEST_RESIZE_SECONDS:g}: the standstill of the last change in place"
-    return _number(body, "resizeSeconds", _LONGEST_RESIZE_SECONDS, wanted)
+    return number_in(body, "resizeSeconds", _LONGEST_RESIZE_SECONDS, wanted)
 
 
 def _busy(body: Mapping[str, object]) -> bool | None:
     value = body.get("busy")
     if value is None or isinstance(value, bool):
         return value
-    raise _bad("busy", value, "true or false: whether a cell runs")
+    raise bad_field("busy", value, "true or false: whether a cell runs")
 
 
 def _gradient_square(body: Mapping[str, object]) -> float | None:
     wanted = (
         f"a number from {-_LARGEST_GRADIENT:g} to {_LARGEST_GRADIENT:g}"  # an estimate without bias may be negative
     )
-    return _number(body, "gradSqr", _LARGEST_GRADIENT, wanted, least=-_LARGEST_GRADIENT)
+    return number_in(body, "gradSqr", _LARGEST_GRADIENT, wanted, least=-_LARGEST_GRADIENT)
 
 
 def _gradient_variance(body: Mapping[str, object]) -> float | None:
-    return _number(body, "gradVar", _LARGEST_GRADIENT, f"a number from 0 to {_LARGEST_GRADIENT:g}")
+    return number_in(body, "gradVar", _LARGEST_GRADIENT, f"a number from 0 to {_LARGEST_GRADIENT:g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,20 +105,15 @@ class ProgressReport:
     @classmethod
     def parse(cls, body: bytes) -> ProgressReport:
         """A report from the JSON of a request; unknown fields are ignored. Refused (400) names the field and value."""
-        try:
-            content = json.loads(body)
-        except (ValueError, RecursionError):
-            raise Refused(400, "InvalidReport", "the body is not JSON") from None
-        if not isinstance(content, dict):
-            raise Refused(400, "InvalidReport", 'the body is not a JSON object like {"index": 0, "fraction": 0.5}')
+        content = json_object(body, '{"index": 0, "fraction": 0.5}')
         return cls(
-            run=_whole(content, "run"),
-            index=_whole(content, "index") or 0,
-            fraction=_number(content, "fraction", 1, "a number from 0 to 1"),
-            step=_whole(content, "step"),
-            total_steps=_whole(content, "totalSteps"),
-            throughput=_number(content, "throughput", _LARGEST, f"a number from 0 to {_LARGEST}"),
-            batch=_whole(content, "batch", 1, _LARGEST_BATCH),
+            run=whole_in(content, "run"),
+            index=whole_in(content, "index") or 0,
+            fraction=number_in(content, "fraction", 1, "a number from 0 to 1"),
+            step=whole_in(content, "step"),
+            total_steps=whole_in(content, "totalSteps"),
+            throughput=number_in(content, "throughput", LARGEST, f"a number from 0 to {LARGEST}"),
+            batch=whole_in(content, "batch", 1, _LARGEST_BATCH),
             step_seconds=_step_seconds(content),
             grad_sqr=_gradient_square(content),
             grad_var=_gradient_variance(content),
@@ -156,8 +121,8 @@ class ProgressReport:
             compute_seconds=_part_of_step(content, "computeSeconds"),
             sync_seconds=_part_of_step(content, "syncSeconds"),
             load_seconds=_part_of_step(content, "loadSeconds"),
-            generation=_whole(content, "generation", 1, _LAST_GENERATION),
-            wait_generation=_whole(content, "waitGeneration", 0, _LAST_GENERATION),
+            generation=whole_in(content, "generation", 1, _LAST_GENERATION),
+            wait_generation=whole_in(content, "waitGeneration", 0, _LAST_GENERATION),
             resize_seconds=_resize_seconds(content),
             busy=_busy(content),
         )

@@ -13,11 +13,14 @@ from charterer.api.models.base import Json
 from charterer.api.names import (
     ALLOCATION_FILE,
     ANNOTATION_ALLOCATION,
+    ANNOTATION_CA,
+    CA_FILE,
     COMPLETION_INDEX,
     GPU_RESOURCE,
     MOUNT_PATH,
     RENDEZVOUS_PORT,
     TOKEN_FILE,
+    TRAINER_STATUS_PATH,
     token_audience,
 )
 from charterer.domain.job import Allocation, Job, ResizePolicy
@@ -29,6 +32,7 @@ from charterer.workloads.workload import NotATemplate, RunEnvironment
 _FOREIGN_QUEUES: Final = "kueue.x-k8s.io/"
 """Prefix of the labels and annotations by which Kueue would take the pods over."""
 _VOLUME: Final = "charterer"
+_RANK: Final = "PET_NODE_RANK"
 _LAST_WORDS: Final = {"terminationMessagePolicy": "FallbackToLogsOnError"}
 """The last lines of a container that fails are its message, unless the template says otherwise: its pod goes away."""
 _LOST_NODE_SECONDS: Final = 30
@@ -73,6 +77,7 @@ def _with_own_values(
     spec["containers"] = [_LAST_WORDS | container for container in containers]
     annotations = {
         ANNOTATION_ALLOCATION: allocation.annotation,
+        ANNOTATION_CA: environment.ca_pem,
         "karpenter.sh/do-not-disrupt": "true",
         "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
     }
@@ -105,15 +110,15 @@ def _tolerations() -> list[Json]:
 
 
 def _volume(job: Job) -> Json:
-    """The token for progress reports and the allocation as a file."""
+    """The token for progress reports, the certificate of who receives them, and the allocation, as files."""
     token = {"audience": token_audience(job.id), "expirationSeconds": _TOKEN_SECONDS, "path": _file(TOKEN_FILE)}
-    allocation = {
-        "path": _file(ALLOCATION_FILE),
-        "fieldRef": {"fieldPath": f"metadata.annotations['{ANNOTATION_ALLOCATION}']"},
-    }
+    annotations = [
+        {"path": _file(path), "fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}
+        for path, annotation in ((ALLOCATION_FILE, ANNOTATION_ALLOCATION), (CA_FILE, ANNOTATION_CA))
+    ]
     return {
         "name": _VOLUME,
-        "projected": {"sources": [{"serviceAccountToken": token}, {"downwardAPI": {"items": [allocation]}}]},
+        "projected": {"sources": [{"serviceAccountToken": token}, {"downwardAPI": {"items": annotations}}]},
     }
 
 
@@ -177,7 +182,22 @@ def _environment(job: Job, allocation: Allocation, environment: RunEnvironment) 
     if job.resize is ResizePolicy.IN_PLACE:
         values["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     else:
-        values["PET_NNODES"] = str(len(allocation.placements))
+        values |= {"PET_NNODES": str(len(allocation.placements))} | _trainer_status(job, environment)
     index = {"fieldRef": {"fieldPath": f"metadata.annotations['{COMPLETION_INDEX}']"}}
     variables: list[Json] = [{"name": name, "value": value} for name, value in values.items()]
-    return [*variables, {"name": "PET_NODE_RANK", "valueFrom": index}]
+    return [{"name": _RANK, "valueFrom": index}, *variables]
+
+
+def _trainer_status(job: Job, environment: RunEnvironment) -> dict[str, str]:
+    """Where Hugging Face's Trainer and Kubeflow's SDK report by themselves, in the variables of Kubeflow Trainer.
+
+    The kubelet puts the pod's index into the URL. Not in an interactive job, whose cells train one thing after another,
+    and not where the width changes in place: these reports name no group.
+    """
+    if job.interactive is not None:
+        return {}
+    return {
+        "KUBEFLOW_TRAINER_SERVER_URL": f"{environment.progress_url}{TRAINER_STATUS_PATH}/$({_RANK})",
+        "KUBEFLOW_TRAINER_SERVER_TOKEN": TOKEN_FILE,
+        "KUBEFLOW_TRAINER_SERVER_CA_CERT": CA_FILE,
+    }

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 _COMMANDS = (
+    "run",
     "bill",
     "plan",
     "report",

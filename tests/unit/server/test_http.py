@@ -107,10 +107,10 @@ class Endpoint:
         self.site = await serve(app, "127.0.0.1", 0, limits=_SOON)
 
     async def post(
-        self, body: bytes, header: str | None = None, **more: str
+        self, body: bytes, header: str | None = None, path: str = "/v1/progress", **more: str
     ) -> tuple[int, dict[str, Any], dict[str, str]]:
         assert self.site is not None
-        url = f"http://127.0.0.1:{self.site.port}/v1/progress"
+        url = f"http://127.0.0.1:{self.site.port}{path}"
         headers = {"Authorization": bearer(token()) if header is None else header, **more}
         async with aiohttp.ClientSession() as session, session.post(url, data=body, headers=headers) as answer:
             return answer.status, await answer.json(), dict(answer.headers)
@@ -165,6 +165,40 @@ async def test_a_report_without_a_token_is_401_and_says_how(endpoint: Endpoint) 
     assert "Bearer" in answer["error"]["message"]
 
 
+_TRAINER_STATUS = b'{"trainerStatus": {"progressPercentage": 42, "lastUpdatedTime": "2026-11-26T20:00:00Z"}}'
+
+
+async def test_a_report_in_kubeflows_protocol_is_progress_as_well(endpoint: Endpoint) -> None:
+    status, answer, _ = await endpoint.post(_TRAINER_STATUS, path="/v1/trainer-status/0")
+    assert (status, answer["allocation"]) == (200, ALLOCATION)
+    assert endpoint.board.latest(JOB) == Progress(run=2, fraction=0.42, step=None, throughput=None, at=NOW)
+
+
+async def test_of_several_pods_only_the_first_reports_progress_in_kubeflows_protocol(endpoint: Endpoint) -> None:
+    assert (await endpoint.post(_TRAINER_STATUS, path="/v1/trainer-status/1"))[0] == 200
+    assert endpoint.board.latest(JOB) is None
+
+
+async def test_a_loop_that_was_left_because_of_a_stop_is_not_done(endpoint: Endpoint) -> None:
+    endpoint.directory.runs[JOB] = CurrentRun(2, frozenset({POD_UID}), ALLOCATION, stopping=True)
+    await endpoint.post(_TRAINER_STATUS, path="/v1/trainer-status/0")
+    status, answer, _ = await endpoint.post(_TRAINER_STATUS.replace(b"42", b"100"), path="/v1/trainer-status/0")
+    assert (status, answer["stopping"]) == (200, True)
+    latest = endpoint.board.latest(JOB)
+    assert latest is not None
+    assert latest.fraction == 0.42
+
+
+async def test_a_wrong_report_in_kubeflows_protocol_is_400_with_the_field(endpoint: Endpoint) -> None:
+    status, answer, _ = await endpoint.post(_TRAINER_STATUS.replace(b"42", b"142"), path="/v1/trainer-status/0")
+    wanted = "progressPercentage: 142 is not a number from 0 to 100: percent of the work that is done"
+    assert (status, answer["error"]["message"]) == (400, wanted)
+
+
+async def test_a_report_in_kubeflows_protocol_needs_a_token(endpoint: Endpoint) -> None:
+    assert (await endpoint.post(_TRAINER_STATUS, header="none", path="/v1/trainer-status/0"))[0] == 401
+
+
 async def test_a_report_of_another_run_is_409(endpoint: Endpoint) -> None:
     status, answer, _ = await endpoint.post(b'{"run": 1, "fraction": 0.4}')
     assert (status, answer["error"]["code"]) == (409, "RunIsOver")
@@ -178,7 +212,7 @@ async def test_a_wrong_report_is_400_with_the_field(endpoint: Endpoint) -> None:
 
 
 async def test_a_body_without_end_is_413(endpoint: Endpoint) -> None:
-    status, answer, _ = await endpoint.post(b'{"new": "' + b"x" * 5000 + b'"}')
+    status, answer, _ = await endpoint.post(b'{"new": "' + b"x" * 70_000 + b'"}')
     assert (status, answer["error"]["code"]) == (413, "TooLarge")
 
 

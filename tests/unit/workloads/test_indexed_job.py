@@ -161,6 +161,7 @@ class TestARunsPods:
     def test_carry_their_allocation_and_are_not_moved_by_autoscalers(self) -> None:
         assert _pod(_run())["metadata"]["annotations"] == {
             "charterer.dev/allocation": '{"run":2,"gpus":8,"pods":2,"gpusPerPod":4}',
+            "charterer.dev/ca": ENVIRONMENT.ca_pem,
             "karpenter.sh/do-not-disrupt": "true",
             "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
         }
@@ -191,7 +192,15 @@ class TestARunsPods:
             "CHARTERER_PROGRESS_URL": ENVIRONMENT.progress_url,
             "CHARTERER_CA": ENVIRONMENT.ca_pem,
             "CHARTERER_TOKEN_FILE": "/var/run/secrets/charterer.dev/token",
+            "KUBEFLOW_TRAINER_SERVER_URL": f"{ENVIRONMENT.progress_url}/v1/trainer-status/$(PET_NODE_RANK)",
+            "KUBEFLOW_TRAINER_SERVER_TOKEN": "/var/run/secrets/charterer.dev/token",
+            "KUBEFLOW_TRAINER_SERVER_CA_CERT": "/var/run/secrets/charterer.dev/ca.crt",
         }
+
+    def test_have_their_index_before_the_variable_that_contains_it(self) -> None:
+        """Kubernetes replaces $(NAME) only by variables that come before."""
+        order = list(_environment(_run()))
+        assert order.index("PET_NODE_RANK") < order.index("KUBEFLOW_TRAINER_SERVER_URL")
 
     def test_keep_the_users_variables_except_where_charterer_must_know_better(self) -> None:
         theirs = [{"name": "WANDB_MODE", "value": "offline"}, {"name": "PET_NNODES", "value": "64"}]
@@ -200,7 +209,7 @@ class TestARunsPods:
 
     def test_that_come_and_go_are_not_told_a_number_of_pods_that_changes(self) -> None:
         variables = _environment(_run(resizePolicy="InPlace"))
-        assert "PET_NNODES" not in variables
+        assert not [name for name in variables if name == "PET_NNODES" or name.startswith("KUBEFLOW_")]
         assert variables["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] == "1"
 
     def test_have_a_token_of_their_own_and_their_allocation_as_files(self) -> None:
@@ -209,11 +218,10 @@ class TestARunsPods:
         token, downward = volume["projected"]["sources"]
         assert token["serviceAccountToken"]["audience"] == f"charterer.dev/tj/{values.UID}"
         assert token["serviceAccountToken"]["path"] == "token"
-        (item,) = downward["downwardAPI"]["items"]
-        assert (item["path"], item["fieldRef"]["fieldPath"]) == (
-            "allocation",
-            "metadata.annotations['charterer.dev/allocation']",
-        )
+        assert {item["path"]: item["fieldRef"]["fieldPath"] for item in downward["downwardAPI"]["items"]} == {
+            "allocation": "metadata.annotations['charterer.dev/allocation']",
+            "ca.crt": "metadata.annotations['charterer.dev/ca']",
+        }
         (mount,) = spec["containers"][0]["volumeMounts"]
         assert mount == {"name": volume["name"], "mountPath": "/var/run/secrets/charterer.dev", "readOnly": True}
 

@@ -1,0 +1,1 @@
+"""``charterer run``: a TrainingJob of a command line."""
