@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
@@ -80,13 +80,14 @@ def _budgets(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
     waits = _longest_waits(view)
     for name, budget in view.snapshot.budgets.items():
         collected[catalogue.BUDGET_AMOUNT.name].add(budget.amount.dollars, budget=name)
-        collected[catalogue.BUDGET_AIM.name].add(budget.aim.dollars, budget=name)
         collected[catalogue.BUDGET_RENTED_RATE.name].add(rented[name] / 1_000_000, budget=name)
         collected[catalogue.LONGEST_WAIT.name].add(waits.get(name, 0.0), budget=name)
         _costs(budget, collected)
         if budget.hard_limit is not None:
             collected[catalogue.BUDGET_HARD_LIMIT.name].add(budget.hard_limit.dollars, budget=name)
         verdict = view.plan.budgets.get(name)
+        loans = () if verdict is None else verdict.loans
+        collected[catalogue.BUDGET_AIM.name].add(replace(budget, loans=loans).aim.dollars, budget=name)
         if verdict is None:
             continue
         for spec, value in (

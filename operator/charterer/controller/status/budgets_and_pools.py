@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from charterer.api.condition_types import ConditionType
@@ -18,7 +19,7 @@ from charterer.api.models.gpubudget_status import (
 )
 from charterer.api.models.gpupool import GPUPoolView, PoolState
 from charterer.api.models.statistics.pool_statistics import InterruptionsStatus, LaunchesStatus
-from charterer.controller.status.budget_amounts import overspent, why_penniless, within_budget
+from charterer.controller.status.budget_amounts import overspent, shown_loans, why_penniless, within_budget
 from charterer.controller.status.budget_currency import in_currency, rate_current
 from charterer.controller.status.commitments import budget_commitments, pool_commitment
 from charterer.controller.status.conditions import condition, preflight, price_held, stopped
@@ -56,6 +57,7 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
     """The view of a budget as of now, without its attribution; the transition times of its conditions are still to be
     set (``dated``)."""
     verdict = plan.budgets.get(budget.id)
+    budget = budget if verdict is None else replace(budget, loans=verdict.loans)
     forecast = None if verdict is None else verdict.forecast
     family = None if verdict is None else verdict.with_descendants
     rentals, waiting = tally.rentals_of_budget.get(budget.id, ()), tally.waiting.get(budget.id, 0)
@@ -70,6 +72,7 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
         forecast=None if forecast is None else forecast.expected,
         forecast_low=None if forecast is None else forecast.low,
         forecast_high=None if forecast is None else forecast.high,
+        loans=() if verdict is None else shown_loans(verdict.loans),
         with_descendants=None if family is None else DescendantsStatus.from_domain(family),
         effective_amount=None if budget.share is None else budget.share.in_all,
         remaining=None if verdict is None else budget.aim - verdict.spent,

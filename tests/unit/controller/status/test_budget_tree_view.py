@@ -91,3 +91,16 @@ def test_a_budget_without_its_parent_is_invalid_and_says_why() -> None:
     assert (condition, reason) == ("False", "ParentUnknown")
     assert message.startswith("GPUBudget gone, which spec.parent of GPUBudget vision names, does not exist")
     assert message.endswith("nothing new is rented; what runs goes on")
+
+
+def test_who_lends_whom_is_in_the_status_of_both_and_counts_as_what_remains() -> None:
+    world = World()
+    world.budget("org", amount="90000", lends=True)
+    world.budgets[BudgetId("org")] = replace(world.budgets[BudgetId("org")], selector=NOTHING)
+    world.budget("speech", amount="60000", parent="org", spent="61000")
+    world.job("train", gpus=8, budget="speech")
+    world.pool(gpus=8, price="16")
+    status = shown(world)
+    loan = {"lender": "org", "borrower": "speech", "amount": "30000.00"}
+    assert (status["org"]["loans"], status["speech"]["loans"]) == ([loan], [loan])
+    assert (status["org"]["remaining"], status["speech"]["remaining"]) == ("0.00", "29000.00")
