@@ -12,7 +12,7 @@ from charterer.domain.budget import Budget
 from charterer.domain.ids import BudgetId, PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.jobs.sessions import SessionState, session_state
-from charterer.domain.plan import Plan
+from charterer.domain.plan import Plan, SpendVerdict
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
@@ -101,10 +101,26 @@ def _budgets(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
             (catalogue.BUDGET_FEASIBLE, float(verdict.feasible)),
         ):
             collected[spec.name].add(value, budget=name)
+        if verdict.with_descendants is not None:
+            _together(budget, verdict.with_descendants, collected)
         if verdict.forecast is not None:
             collected[catalogue.BUDGET_FORECAST.name].add(verdict.forecast.expected.dollars, budget=name)
             collected[catalogue.BUDGET_FORECAST_LOW.name].add(verdict.forecast.low.dollars, budget=name)
             collected[catalogue.BUDGET_FORECAST_HIGH.name].add(verdict.forecast.high.dollars, budget=name)
+
+
+def _together(budget: Budget, family: SpendVerdict, collected: Mapping[str, _Family]) -> None:
+    """A budget with all below it."""
+    amount = budget.amount if budget.share is None else budget.share.in_all
+    together = [
+        (catalogue.BUDGET_TREE_AMOUNT, amount),
+        (catalogue.BUDGET_TREE_SPENT, family.spent),
+        (catalogue.BUDGET_TREE_COMMITTED, family.committed),
+    ]
+    if family.forecast is not None:
+        together.append((catalogue.BUDGET_TREE_FORECAST, family.forecast.expected))
+    for spec, dollars in together:
+        collected[spec.name].add(dollars.dollars, budget=budget.id)
 
 
 def _costs(budget: Budget, collected: Mapping[str, _Family]) -> None:

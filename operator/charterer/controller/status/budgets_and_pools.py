@@ -34,6 +34,7 @@ from charterer.domain.pool import InstanceState, Pool, acting_pool
 from charterer.domain.reasons.sentences import sentence
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
+from charterer.domain.spending.budget_tree import budget_tree
 from charterer.domain.time import Instant, format_instant, format_minute, seconds_between
 from charterer.ledger.attribution import attribute
 from charterer.ledger.balance import current_rate
@@ -183,13 +184,19 @@ def _ended(rentals: int) -> str:
 
 
 def _hourly_too_low(budget: Budget, snapshot: Snapshot) -> str:
-    """That not one node of the pools with a price fits under ``maxHourlyRate``; empty where one does."""
+    """That not one node of the pools with a price fits under ``maxHourlyRate``, its own and those of budgets above it;
+    empty where one does."""
     worst = {name: pool.quote.worst for name, pool in snapshot.pools_of(budget).items() if pool.quote is not None}
-    if budget.max_hourly_rate is None or not worst or min(worst.values()) <= budget.max_hourly_rate:
+    known = snapshot.known_budgets
+    line = (budget.id,) if budget.parent is None else budget_tree(known).with_parents(budget.id)
+    limits = {name: limit for name in line if (limit := known[name].max_hourly_rate) is not None}
+    lowest = min(limits, key=lambda each: limits[each], default=None)
+    if lowest is None or not worst or min(worst.values()) <= limits[lowest]:
         return ""
+    whose = "" if lowest == budget.id else f" of GPUBudget {lowest}"
     name = min(worst, key=lambda each: worst[each])
     return (
-        f"spec.maxHourlyRate is {budget.max_hourly_rate}, and a node of the cheapest GPUPool, {name}, may cost "
+        f"spec.maxHourlyRate{whose} is {limits[lowest]}, and a node of the cheapest GPUPool, {name}, may cost "
         f"{worst[name]}: nothing can be rented until it is raised"
     )
 
