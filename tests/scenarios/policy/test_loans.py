@@ -64,7 +64,9 @@ def test_budgets_lend_only_to_those_with_the_same_months_and_carry_over(differs:
 
 
 def test_nothing_is_lent_while_nobody_knows_what_all_below_a_parent_spent() -> None:
-    snapshot = without(teams().snapshot(), [PlannedObject(PlannedKind.BUDGET, BudgetId("vision"))])
+    world = teams()
+    world.budgets[BudgetId("org")] = replace(world.budgets[BudgetId("org")], amount=Money.parse("75000"))
+    snapshot = without(world.snapshot(), [PlannedObject(PlannedKind.BUDGET, BudgetId("vision"))])
     assert lent(plan(snapshot)) == {}
 
 
