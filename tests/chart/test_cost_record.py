@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import click
 import pytest
 
+from charterer.cli.shared.record_option import record_option
 from tests.chart.support import CHART, HelmRefused, helm, only, render
 
 
@@ -15,6 +17,27 @@ def test_costs_are_recorded_in_a_bucket_without_a_volume_and_nowhere_by_default(
     for some in (objects, default):
         assert not [o for o in some if o["metadata"]["name"] in ("charterer-costs", "charterer-created-by")]
     assert "cost-record" not in str(only(default, "Deployment", "charterer"))
+
+
+@pytest.mark.parametrize(
+    ("values", "place"),
+    [
+        ("costRecord: {place: s3://finance/charterer}", "s3://finance/charterer"),
+        ("costRecord: {volume: {enabled: true}}", "/var/lib/charterer/costs"),
+        ("{}", None),
+    ],
+)
+def test_commands_in_the_operators_pod_find_the_record_by_themselves(
+    values: str, place: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (container,) = only(render(values), "Deployment", "charterer")["spec"]["template"]["spec"]["containers"]
+    given = {each["name"]: each["value"] for each in container["env"] if "value" in each}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    found: list[str | None] = []
+    command = record_option()(click.Command("costs", callback=lambda record: found.append(record)))
+    command.main([], standalone_mode=False)
+    assert found == [place]
 
 
 def test_a_volume_of_one_pod_is_left_before_the_next_pod_takes_it() -> None:

@@ -50,6 +50,7 @@ class Declared:
         time_zone: str = "UTC",
         pools: Selector = EVERYTHING,
         parent: str | None = None,
+        lends: bool = False,
     ) -> Budget:
         """A budget made just now whose period is open and of which ``spent`` is settled; ``pools`` that it may rent."""
         start = period_bounds(time_zone, self.now)[0]
@@ -67,6 +68,7 @@ class Declared:
             guarded=False,
             pool_selector=pools,
             parent=None if parent is None else BudgetId(parent),
+            lends=lends,
         )
         self.budgets[made.id] = made
         return made

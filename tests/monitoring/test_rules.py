@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,13 @@ def test_nothing_fires_while_all_is_well(promtool: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize("alert", FAULTS)
 def test_a_fault_fires_its_alert_and_no_other(alert: str, promtool: Path, tmp_path: Path) -> None:
     assert _check(promtool, tmp_path, _test_of(alert, FAULTS[alert], {alert: 1})) == ""
+
+
+def test_a_hard_limit_above_counts_what_all_below_it_have_spent(promtool: Path, tmp_path: Path) -> None:
+    firing = {"ChartererHardLimitExceeded": 1}
+    exceeded = _test_of("exceeded", replace(WELL, spent="400", below="1600.01"), firing)
+    reached = _test_of("reached", replace(WELL, spent="400", below="1600"), {})
+    assert _check(promtool, tmp_path, exceeded, reached) == ""
 
 
 def test_a_loop_that_makes_no_plan_is_told_although_its_process_is_restarted_again_and_again(

@@ -22,6 +22,7 @@ from charterer.domain.plan import (
     Limit,
     Plan,
     PoolVerdict,
+    SpendVerdict,
 )
 from charterer.domain.pool import Quote
 from charterer.domain.rental import Rental, RentalPhase
@@ -39,9 +40,10 @@ _DAY = 86_400.0
 class Scene:
     """What is the case in one look. The amount of the budget is $1,000 and its hard limit $2,000.
 
-    ``plan_seconds``: of each plan made. ``dollars``: spent since the last look, by cause. ``failed`` and
-    ``interrupted``: runs that ended so since the last look. ``waited``: seconds that a queued job has waited.
-    ``slow``: phases of rentals that were asked for at the first look and never move on. ``gone``: the pool's object is.
+    ``below``: what budgets below it have spent, empty without any. ``plan_seconds``: of each plan made.
+    ``dollars``: spent since the last look, by cause. ``failed`` and ``interrupted``: runs that ended so since the
+    last look. ``waited``: seconds that a queued job has waited. ``slow``: phases of rentals that were asked for at
+    the first look and never move on. ``gone``: the pool's object is.
     """
 
     leader: bool = True
@@ -51,6 +53,7 @@ class Scene:
     failed_steps: int = 0
     refused_calls: int = 0
     spent: str = "400"
+    below: str = ""
     forecast_low: str = "800"
     feasible: bool = True
     dollars: Mapping[Cause, str] = field(default_factory=lambda: {Cause.JOB: "2", Cause.IDLE: "0.1"})
@@ -66,7 +69,7 @@ class Scene:
 
 
 WELL = Scene()
-BUSY = replace(WELL, cooling=True, scarcity="1.50", failed=1, interrupted=1, slow=(RentalPhase.STARTING,))
+BUSY = replace(WELL, below="100", cooling=True, scarcity="1.50", failed=1, interrupted=1, slow=(RentalPhase.STARTING,))
 """All is well enough, and everything that a dashboard asks for happens."""
 
 FAULTS: Mapping[str, Scene] = {
@@ -207,12 +210,18 @@ def _plan(scene: Scene) -> Plan:
         to_come=Money.parse("200"),
         arrivals=ArrivalsVerdict(0.5, ArrivalsBasis.COUNTED, 3, 20),
         forecast=ForecastVerdict(low, low, low),
+        with_descendants=_together(scene, ForecastVerdict(low, low, low)) if scene.below else None,
     )
     worth = Price.parse(scene.scarcity)
     pools = {POOL: PoolVerdict(Limit.MAX_NODES, 6, worth, worth, short=False, payable=Price.parse("100"))}
     return Plan(
         commands=(), budgets={TEAM: verdict}, pools=pools, classes=(), jobs={}, observed_commands=(), again_at=None
     )
+
+
+def _together(scene: Scene, forecast: ForecastVerdict) -> SpendVerdict:
+    spent = Money.parse(scene.spent) + Money.parse(scene.below)
+    return SpendVerdict(spent, spent, Price.parse("40"), forecast)
 
 
 def _state(job: Job) -> str:

@@ -121,22 +121,27 @@ class CostRecord:
         Digests are made where files are fetched: a thread that makes one lets others go on, and would wait for them.
         """
         missing = [name for name in names if name not in kept]
-        packets = iter([missing[at : at + _PACKET] for at in range(0, len(missing), _PACKET)])
-        with ThreadPoolExecutor(self._files.at_once) as pool:
-            coming = deque(pool.submit(self._fetched, packet) for packet in islice(packets, self._files.at_once))
-            here: deque[tuple[bytes, str]] = deque()
-            for name in names:
-                if name in kept:
-                    yield name, kept[name], _named(name)
-                    continue
-                if not here:
-                    here.extend(coming.popleft().result())
-                    coming.extend(pool.submit(self._fetched, packet) for packet in islice(packets, 1))
-                yield name, *here.popleft()
+        fetched = map(self._fetched, missing) if self._files.at_once == 1 else self._fetched_at_once(missing)
+        for name in names:
+            if name in kept:
+                yield name, kept[name], _named(name)
+            else:
+                yield name, *next(fetched)
 
-    def _fetched(self, names: Sequence[str]) -> list[tuple[bytes, str]]:
-        contents = [self._files.read(name) for name in names]
-        return [(content, _digest(content)) for content in contents]
+    def _fetched_at_once(self, names: Sequence[str]) -> Iterator[tuple[bytes, str]]:
+        packets = iter([names[at : at + _PACKET] for at in range(0, len(names), _PACKET)])
+        with ThreadPoolExecutor(self._files.at_once) as pool:
+            coming = deque(pool.submit(self._packet, packet) for packet in islice(packets, self._files.at_once))
+            while coming:
+                yield from coming.popleft().result()
+                coming.extend(pool.submit(self._packet, packet) for packet in islice(packets, 1))
+
+    def _packet(self, names: Sequence[str]) -> list[tuple[bytes, str]]:
+        return [self._fetched(name) for name in names]
+
+    def _fetched(self, name: str) -> tuple[bytes, str]:
+        content = self._files.read(name)
+        return content, _digest(content)
 
     def _parts(self, name: str, content: bytes) -> Iterator[tuple[int, PartKey, int]]:
         """The number of each line, its part, and the version of that."""

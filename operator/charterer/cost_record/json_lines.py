@@ -12,6 +12,8 @@ from dataclasses import astuple
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from pydantic_core import from_json
+
 from charterer.domain.budget import Cause
 from charterer.domain.money import Money
 from charterer.domain.spending.cost_row import BilledMachine, CostRow, Payer
@@ -85,7 +87,7 @@ def part_of(line: bytes) -> tuple[PartKey, int]:
 def _complaint(line: bytes) -> str:
     """Why a line is none of this format."""
     try:
-        fields = json.loads(line)
+        fields = from_json(line, allow_inf_nan=False)
     except ValueError as error:
         return f"it is no JSON ({error})"
     if not isinstance(fields, dict):
@@ -98,7 +100,7 @@ def _complaint(line: bytes) -> str:
 def decoded(line: bytes) -> CostRow:
     """The row; UnreadableLine says what is missing or wrong."""
     try:
-        fields = json.loads(line)
+        fields = from_json(line, allow_inf_nan=False)
     except ValueError as error:
         raise UnreadableLine(f"it is no JSON ({error})") from error
     try:

@@ -11,6 +11,7 @@ from charterer.domain.ids import BudgetId, ClassId, PoolId, Rate
 from charterer.domain.money import ZERO, Money, Price, total
 from charterer.domain.period import QuietHours
 from charterer.domain.spending.currency import Currency
+from charterer.domain.spending.loans import Loan, net_loan
 from charterer.domain.time import Instant, seconds_between
 
 
@@ -83,6 +84,10 @@ WEEK_SECONDS = 7 * 86_400.0
 
 PERIODS_KEPT = 120
 """Past periods that a balance keeps: ten years of months."""
+LENDERS_KEPT = 10
+"""Lenders that a past period keeps, those of most."""
+LENDING_KEPT = 12
+"""Past periods that keep their lenders: a year of months."""
 FOLDED_KEPT = 10_000
 """Most rentals whose cost is in a balance and whose uid it keeps, because their objects may still exist: the ledger's
 size is bounded, and none is left out. Further ones are folded as soon as others are gone."""
@@ -130,16 +135,22 @@ class ClassHistory:
 
 @dataclass(frozen=True, slots=True)
 class PastPeriod:
-    """A period that is over: its start, what was spent, and the ``aim`` (None in records from before it was kept)."""
+    """A period that is over: its start, what was spent, and the ``aim`` (None in records from before it was kept).
+
+    ``borrowed``: what of the spent dollars others lent, beyond the aim, by lender.
+    """
 
     start: Instant
     spent: Money
     aim: Money | None = None
+    borrowed: Mapping[BudgetId, Money] = field(default_factory=dict)
 
     @property
     def spent_fraction(self) -> float | None:
-        """Spent ÷ aim; None without an aim or with one of zero."""
-        return self.spent.micros / self.aim.micros if self.aim is not None and self.aim.micros > 0 else None
+        """Spent ÷ aim, with what was borrowed; None without an aim or with one of zero."""
+        if self.aim is None or self.aim.micros <= 0:
+            return None
+        return self.spent.micros / (self.aim + total(self.borrowed.values())).micros
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +301,8 @@ class Budget:
     for a multiple of what its cheapest option costs. ``unreadable``: what is wrong with the statistics in its status,
     empty if nothing; they are learned anew then. ``currency``: in which its owner writes amounts, None for dollars;
     all amounts here are dollars. ``parent``: the budget whose limits hold for this one too. ``share``: where ``amount``
-    comes from, if the budget has a parent or is one.
+    comes from, if the budget has a parent or is one. ``lends``: it and those directly below it lend each other what
+    they are not forecast to need. ``loans``: those of this month, while a plan is made.
     """
 
     id: BudgetId
@@ -319,6 +331,8 @@ class Budget:
     currency: Currency | None = None
     parent: BudgetId | None = None
     share: AmountShare | None = None
+    lends: bool = False
+    loans: tuple[Loan, ...] = ()
 
     @property
     def penniless(self) -> bool:
@@ -344,7 +358,12 @@ class Budget:
 
     @property
     def aim(self) -> Money:
-        """The target of the current period's spending: the amount plus what was carried over, at least zero.
+        """The target of the current period's spending: its own, more by what it borrows, less by what it lends."""
+        return self.own_aim + net_loan(self.id, self.loans) if self.loans else self.own_aim
+
+    @property
+    def own_aim(self) -> Money:
+        """The target without loans: the amount plus what was carried over, at least zero.
 
         A surplus carried over never lifts it above the hard limit, which is the same in every period.
         """
@@ -354,6 +373,6 @@ class Budget:
 
     def carries(self, used: Money) -> Money:
         """The amount carried into the next period when ``used`` was spent in this one (negative: a deficit)."""
-        left = self.aim.micros - used.micros
+        left = self.own_aim.micros - used.micros
         carried = abs(left) * self.carry_over_percent // 100
         return Money(carried if left > 0 else -carried)

@@ -16,6 +16,7 @@ from charterer.domain.reasons.facts import Both, Facts
 from charterer.domain.reasons.facts_of_parents import ParentFact
 from charterer.domain.reasons.sentences import sentence
 from charterer.domain.rental import Gang
+from charterer.domain.spending.loans import Loan
 from charterer.domain.time import Instant, after
 
 
@@ -239,6 +240,7 @@ class BudgetVerdict:
     (``policy.budgets.spend_forecast``), to which ``spent``, ``in_sight``, ``to_come`` and ``commitments`` add up; None
     while the arrivals are assumed. ``with_descendants``: of it and the budgets below; None without any.
     ``parent_fault``: why nobody knows what the budgets above it allow, so that it rents nothing new.
+    ``loans``: those in which it lends or borrows.
     """
 
     rate: Rate | None
@@ -254,6 +256,7 @@ class BudgetVerdict:
     with_descendants: SpendVerdict | None = None
     parent_fault: ParentFact | None = None
     commitments: Money = ZERO
+    loans: tuple[Loan, ...] = ()
 
     @property
     def expected(self) -> Money:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from charterer.domain.budget import PERIODS_KEPT, Balance, PastPeriod
+from charterer.domain.budget import LENDING_KEPT, PERIODS_KEPT, Balance, PastPeriod
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import ZERO, Price
 from charterer.domain.rental import Rental
@@ -46,9 +46,19 @@ def apply_open_period(balance: Balance | None, step: OpenPeriod) -> Balance:
             f"the period of GPUBudget {step.budget} that was to end began at {step.last_start}, but the balance is in "
             f"the one that began at {balance.period_start}: plan again"
         )
-    history = (*balance.history, PastPeriod(balance.period_start, step.last_spent, step.last_aim))[-PERIODS_KEPT:]
+    past = PastPeriod(balance.period_start, step.last_spent, step.last_aim, step.borrowed)
+    history = (*_without_old_lenders(balance.history), past)[-PERIODS_KEPT:]
     costs = replace(balance.costs, before=balance.costs.by_cause)
     return replace(balance, period_start=step.start, settled=ZERO, history=history, carried=step.carried, costs=costs)
+
+
+def _without_old_lenders(history: Sequence[PastPeriod]) -> Iterable[PastPeriod]:
+    """The periods, of which only the last ones keep their lenders: one more is to come."""
+    first_kept = len(history) - LENDING_KEPT + 1
+    return (
+        replace(past, borrowed={}) if number < first_kept and past.borrowed else past
+        for number, past in enumerate(history)
+    )
 
 
 def apply_prune_folded(balance: Balance, step: PruneFolded) -> Balance:

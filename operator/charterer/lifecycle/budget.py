@@ -14,6 +14,7 @@ from charterer.domain.steps import AddCosts, BudgetStep, CountedJob, CountJobs, 
 from charterer.domain.time import Instant, after
 from charterer.ledger.costs import next_costs
 from charterer.lifecycle.rental import cloud_update
+from charterer.lifecycle.spending.borrowed import borrowed_by
 from charterer.lifecycle.view import LifecycleView, must_show
 from charterer.sentences import count, names
 
@@ -66,7 +67,8 @@ def _next_period(budget: Budget, balance: Balance, end: Instant, view: Lifecycle
         return Wait(f"the clouds to say what {names(unsurveyed)} had cost by its end", until=deadline)
     before = [rental for rental in rentals if rental.launched is not None and rental.launched < end]
     used = spent(budget, before, end)
-    return OpenPeriod(budget.id, end, used, balance.period_start, budget.carries(used), budget.aim)
+    borrowed = borrowed_by(budget, balance.period_start, end, view)
+    return OpenPeriod(budget.id, end, used, balance.period_start, budget.carries(used), budget.own_aim, borrowed)
 
 
 def _costs(budget: Budget, balance: Balance, view: LifecycleView) -> AddCosts | None:

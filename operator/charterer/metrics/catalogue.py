@@ -38,7 +38,9 @@ BUDGET_AMOUNT = _gauge("charterer_budget_amount_dollars", _BUDGET, "Amount of th
 BUDGET_HARD_LIMIT = _gauge(
     "charterer_budget_hard_limit_dollars", _BUDGET, "Hard limit of the budget's period; absent where none is set."
 )
-BUDGET_AIM = _gauge("charterer_budget_aim_dollars", _BUDGET, "The amount and what the last period carried over.")
+BUDGET_AIM = _gauge(
+    "charterer_budget_aim_dollars", _BUDGET, "The amount, what the last period carried over, and loans."
+)
 BUDGET_SPENT = _gauge(
     "charterer_budget_spent_dollars",
     _BUDGET,
@@ -48,6 +50,26 @@ BUDGET_COMMITTED = _gauge(
     "charterer_budget_committed_dollars",
     _BUDGET,
     "Spent in the period so far, and the worst case still to be spent on what is rented.",
+)
+BUDGET_TREE_AMOUNT = _gauge(
+    "charterer_budget_with_descendants_amount_dollars",
+    _BUDGET,
+    "Of a budget that is above others: what it and all below it may aim at together.",
+)
+BUDGET_TREE_SPENT = _gauge(
+    "charterer_budget_with_descendants_spent_dollars",
+    _BUDGET,
+    "Spent in the period so far by a budget that is above others and all below it.",
+)
+BUDGET_TREE_COMMITTED = _gauge(
+    "charterer_budget_with_descendants_committed_dollars",
+    _BUDGET,
+    "The same with the worst case still to be spent on what is rented: its hard limit bounds it.",
+)
+BUDGET_TREE_FORECAST = _gauge(
+    "charterer_budget_with_descendants_forecast_dollars",
+    _BUDGET,
+    "The same at the end of the period; absent until it is known of all of them.",
 )
 BUDGET_IN_SIGHT = _gauge(
     "charterer_budget_in_sight_dollars",
@@ -256,6 +278,10 @@ FROM_SNAPSHOT = (
     BUDGET_AIM,
     BUDGET_SPENT,
     BUDGET_COMMITTED,
+    BUDGET_TREE_AMOUNT,
+    BUDGET_TREE_SPENT,
+    BUDGET_TREE_COMMITTED,
+    BUDGET_TREE_FORECAST,
     BUDGET_IN_SIGHT,
     BUDGET_TO_COME,
     BUDGET_FORECAST,

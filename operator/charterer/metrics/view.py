@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
@@ -12,7 +12,7 @@ from charterer.domain.budget import Budget
 from charterer.domain.ids import BudgetId, PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.jobs.sessions import SessionState, session_state
-from charterer.domain.plan import Plan
+from charterer.domain.plan import Plan, SpendVerdict
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
@@ -80,13 +80,14 @@ def _budgets(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
     waits = _longest_waits(view)
     for name, budget in view.snapshot.budgets.items():
         collected[catalogue.BUDGET_AMOUNT.name].add(budget.amount.dollars, budget=name)
-        collected[catalogue.BUDGET_AIM.name].add(budget.aim.dollars, budget=name)
         collected[catalogue.BUDGET_RENTED_RATE.name].add(rented[name] / 1_000_000, budget=name)
         collected[catalogue.LONGEST_WAIT.name].add(waits.get(name, 0.0), budget=name)
         _costs(budget, collected)
         if budget.hard_limit is not None:
             collected[catalogue.BUDGET_HARD_LIMIT.name].add(budget.hard_limit.dollars, budget=name)
         verdict = view.plan.budgets.get(name)
+        loans = () if verdict is None else verdict.loans
+        collected[catalogue.BUDGET_AIM.name].add(replace(budget, loans=loans).aim.dollars, budget=name)
         if verdict is None:
             continue
         for spec, value in (
@@ -100,10 +101,26 @@ def _budgets(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
             (catalogue.BUDGET_FEASIBLE, float(verdict.feasible)),
         ):
             collected[spec.name].add(value, budget=name)
+        if verdict.with_descendants is not None:
+            _together(budget, verdict.with_descendants, collected)
         if verdict.forecast is not None:
             collected[catalogue.BUDGET_FORECAST.name].add(verdict.forecast.expected.dollars, budget=name)
             collected[catalogue.BUDGET_FORECAST_LOW.name].add(verdict.forecast.low.dollars, budget=name)
             collected[catalogue.BUDGET_FORECAST_HIGH.name].add(verdict.forecast.high.dollars, budget=name)
+
+
+def _together(budget: Budget, family: SpendVerdict, collected: Mapping[str, _Family]) -> None:
+    """A budget with all below it."""
+    amount = budget.amount if budget.share is None else budget.share.in_all
+    together = [
+        (catalogue.BUDGET_TREE_AMOUNT, amount),
+        (catalogue.BUDGET_TREE_SPENT, family.spent),
+        (catalogue.BUDGET_TREE_COMMITTED, family.committed),
+    ]
+    if family.forecast is not None:
+        together.append((catalogue.BUDGET_TREE_FORECAST, family.forecast.expected))
+    for spec, dollars in together:
+        collected[spec.name].add(dollars.dollars, budget=budget.id)
 
 
 def _costs(budget: Budget, collected: Mapping[str, _Family]) -> None:

@@ -1,6 +1,6 @@
 """``plan``: one snapshot in, one plan out. The same snapshot always gives the same plan.
 
-Every budget is solved first.
+Every budget is solved first, and those that lend each other money again.
 If jobs must leave their places, all are solved again without those runs: what a plan frees is used by it.
 Then budgets act one after the other, the one that pays most for a second first, because they share the pools' nodes;
 those that only observe come last, so that what they would do takes nothing from the others.
@@ -28,6 +28,7 @@ from charterer.policy.budgets.layouts import unprofitable_layouts
 from charterer.policy.budgets.solution import BudgetSolution, solve_budget
 from charterer.policy.jobs.groups import JobGroup, job_group
 from charterer.policy.jobs.job_facts import JobFacts, job_facts
+from charterer.policy.lending import with_loans
 from charterer.policy.outlook.placer import Placer, SharedNodes
 
 
@@ -61,7 +62,7 @@ def solve_budgets(snapshot: Snapshot) -> list[BudgetSolution]:
 
 
 def _solve_budgets(inputs: PlanInputs) -> list[BudgetSolution]:
-    solutions = [solve_budget(budget, inputs) for budget in inputs.snapshot.budgets.values()]
+    solutions = with_loans([solve_budget(budget, inputs) for budget in inputs.snapshot.budgets.values()], inputs)
     unprofitable = {each.budget.id: pools for each in solutions if (pools := unprofitable_layouts(each))}
     if unprofitable:
         left = inputs.without_layouts(unprofitable)

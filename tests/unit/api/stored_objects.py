@@ -22,7 +22,7 @@ from charterer.api.models.gpupool import GPUPoolRecord
 from charterer.api.models.gpurental import GPURentalRecord
 from charterer.api.models.trainingjob_status import TrainingJobRecord
 from charterer.domain.budget import Balance, Cause, ClassHistory, Costs, DayCosts, PastPeriod
-from charterer.domain.ids import ClassId, InstanceId, NodeName, PoolId
+from charterer.domain.ids import BudgetId, ClassId, InstanceId, NodeName, PoolId
 from charterer.domain.job import Job, RunOutcome, RunRecord
 from charterer.domain.jobs.finish import Finish, FinishKind
 from charterer.domain.money import Money, Price
@@ -112,6 +112,10 @@ def rentals() -> dict[str, Rental]:
     }
 
 
+LENT = {BudgetId("vision"): Money(5_000_000), BudgetId("speech"): Money(1)}
+"""What others lent in a month that is over."""
+
+
 def balance() -> Balance:
     """A ledger with all that it can hold."""
     start = parse_instant("2026-06-01T00:00:00Z")
@@ -123,7 +127,7 @@ def balance() -> Balance:
         settled=Money(123_456_789),
         lifetime=Money(987_654_321),
         folded=frozenset({"uid-1", "uid-2"}),
-        history=(PastPeriod(parse_instant("2026-05-01T00:00:00Z"), Money(55_000_001), Money(60_000_000)),),
+        history=(PastPeriod(parse_instant("2026-05-01T00:00:00Z"), Money(65_000_001), Money(60_000_000), LENT),),
         carried=Money(-5_000_001),
         class_history={ClassId("team", "sft"): history},
         jobs_cost=Money(100_000_001),

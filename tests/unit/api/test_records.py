@@ -24,6 +24,8 @@ from charterer.controller.snapshot.offers import price_source
 from charterer.domain.budget import (
     DAYS_KEPT,
     FOLDED_KEPT,
+    LENDERS_KEPT,
+    LENDING_KEPT,
     PERIODS_KEPT,
     Balance,
     Cause,
@@ -32,7 +34,7 @@ from charterer.domain.budget import (
     DayCosts,
     PastPeriod,
 )
-from charterer.domain.ids import NO_PROFILE, ClassId, PoolId, RentalId
+from charterer.domain.ids import NO_PROFILE, BudgetId, ClassId, PoolId, RentalId
 from charterer.domain.job import Placement, RunOutcome, RunRecord
 from charterer.domain.jobs.interactive import Interactive, Usage
 from charterer.domain.money import Money, Price
@@ -158,7 +160,9 @@ def test_the_largest_ledger_there_can_be_is_written_and_counts_no_job_twice() ->
     draw = Random(1)
     day = {str(UUID(int=draw.getrandbits(128))): Instant(number * 4_000_000) for number in range(20_000)}
     folded = frozenset(str(UUID(int=number)) for number in range(FOLDED_KEPT))
-    history = tuple(PastPeriod(Instant(month), Money(10**17), Money(10**17)) for month in range(PERIODS_KEPT))
+    lent = {BudgetId(f"{number:063}"): Money(10**17) for number in range(LENDERS_KEPT)}
+    month = PastPeriod(Instant(0), Money(10**17), Money(10**17))
+    history = (*[month] * (PERIODS_KEPT - LENDING_KEPT), *[replace(month, borrowed=lent)] * LENDING_KEPT)
     balance = Balance(Instant(0), Money(10**17), Money(10**17), folded, history, class_history=classes, counted=day)
     pools = {(PoolId(f"{number:063}"), cause): Money(10**17) for number in range(NAMES_KEPT) for cause in Cause}
     by_day = dict.fromkeys([f"{number:063}" for number in range(DAY_NAMES_KEPT + 1)], Money(10**17))

@@ -1,13 +1,15 @@
-"""What does not plan starts without numpy, scipy and HiGHS, which take seconds to load."""
+"""What does not plan starts without numpy, scipy and HiGHS, and what reads no cluster without Kubernetes' client."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 _COMMANDS = (
     "run",
     "bill",
+    "costs",
     "plan",
     "report",
     "explain",
@@ -50,3 +52,18 @@ for module in {_MODULES!r}:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     told = [line for line in done.stdout.splitlines() if line.startswith("loaded by ")]
     assert told == [f"loaded by {what}" for what in (*map(" ".join, _ARGUMENTS), *_MODULES)]
+
+
+def test_costs_that_are_on_record_are_shown_without_what_reads_a_cluster(tmp_path: Path) -> None:
+    code = f"""
+import sys
+from charterer.cli import main
+
+try:
+    main(["costs", "--recorded-only", "--record", {str(tmp_path)!r}])
+except SystemExit as end:
+    print("ended with", end.code)
+print("loaded", *{{name.partition(".")[0] for name in sys.modules}} & {{"kubernetes", "aiohttp", "pydantic", "kopf"}})
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-2:] == ["ended with 0", "loaded"]

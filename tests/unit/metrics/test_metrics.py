@@ -12,20 +12,22 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from charterer import __version__
-from charterer.domain.ids import PoolId, RentalId
+from charterer.domain.budget import AmountShare
+from charterer.domain.ids import BudgetId, PoolId, RentalId
 from charterer.domain.job import Job, PodPhase
 from charterer.domain.jobs.interactive import Interactive, Usage
-from charterer.domain.money import Price
-from charterer.domain.plan import Limit, PoolVerdict
+from charterer.domain.money import Money, Price
+from charterer.domain.plan import Limit, PoolVerdict, SpendVerdict
 from charterer.domain.rental import RentalPhase
 from charterer.domain.reports.bottleneck import Bottleneck, BottleneckKind
 from charterer.domain.reports.progress import Progress
+from charterer.domain.spending.loans import Loan
 from charterer.domain.steps import Forget
 from charterer.domain.time import after
 from charterer.metrics import catalogue
 from charterer.metrics.instruments import Metrics
 from tests.factory import cooled
-from tests.unit.metrics.support import NOW, PRICE, job, plan, pod, pool, rental, snapshot
+from tests.unit.metrics.support import NOW, PRICE, TEAM, budget, job, plan, pod, pool, rental, snapshot
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
 Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
@@ -90,6 +92,28 @@ def test_a_budget_shows_its_money_in_dollars(metrics: Metrics) -> None:
         "feasible": 1.0,
         "hard_limit_dollars": None,
     }
+
+
+def test_a_budget_above_others_shows_what_all_of_them_have_and_no_other_does(metrics: Metrics) -> None:
+    names = ("amount", "spent", "committed", "forecast")
+
+    def shown() -> list[float | None]:
+        return [value(metrics, f"charterer_budget_with_descendants_{name}_dollars", budget="team") for name in names]
+
+    metrics.observe(snapshot(), plan(), state)
+    assert shown() == [None] * 4
+    made = plan()
+    family = SpendVerdict(Money.parse("5000"), Money.parse("6000"), PRICE, None)
+    above = replace(made.budgets[TEAM], with_descendants=family)
+    scaled = AmountShare(Money.parse("60000"), Money.parse("50000"), Money.parse("40000"), Money(0), None)
+    metrics.observe(snapshot(budgets=(replace(budget(), share=scaled),)), replace(made, budgets={TEAM: above}), state)
+    assert shown() == [50000.0, 5000.0, 6000.0, None]
+
+
+def test_a_budgets_aim_has_its_loans(metrics: Metrics) -> None:
+    made, lent = plan(), (Loan(BudgetId("other"), TEAM, Money.parse("500")),)
+    metrics.observe(snapshot(), replace(made, budgets={TEAM: replace(made.budgets[TEAM], loans=lent)}), state)
+    assert value(metrics, "charterer_budget_aim_dollars", budget="team") == 60500.0
 
 
 def test_rented_gpus_are_starting_used_or_idle(metrics: Metrics) -> None:

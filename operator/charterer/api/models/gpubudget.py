@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Literal, Self
 from zoneinfo import ZoneInfo
 
@@ -127,6 +128,13 @@ class Moves(ApiModel):
         return MoveLimits(self.max_per_job_per_day, tuple(hours.to_domain() for hours in self.quiet_hours))
 
 
+class Loans(StrEnum):
+    """Whether budgets with one parent lend each other money."""
+
+    NEVER = "Never"
+    ALLOWED = "Allowed"
+
+
 class GPUBudgetSpec(ApiModel):
     """The amount that may be spent, and the namespaces that it is for."""
 
@@ -179,6 +187,9 @@ class GPUBudgetSpec(ApiModel):
     parent: ObjectName | None = None
     """Another GPUBudget whose hardLimit, maxHourlyRate and amount hold for this one too, together with all others below
     it. While it does not exist, nothing new is rented."""
+    loans: Loans = Loans.NEVER
+    """Allowed: this budget and those directly below it lend each other what they are not forecast to need in this
+    month. Limits stay as they are. Only budgets with the same timeZone and carryOverPercent take part."""
     mode: Mode = Mode.ENFORCE
     """Enforce: rent nodes and run jobs. Observe: only plan, and report what would be done."""
     hard_limit: SpecAmount | None = None
@@ -250,6 +261,7 @@ class GPUBudgetSpec(ApiModel):
             pool_selector=EVERYTHING if self.pool_selector is None else self.pool_selector.to_domain(),
             currency=currency,
             parent=None if self.parent is None else BudgetId(self.parent),
+            lends=self.loans is Loans.ALLOWED,
         )
 
     def to_currency(self) -> Currency | None:

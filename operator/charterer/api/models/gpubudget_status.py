@@ -21,17 +21,19 @@ from charterer.api.models.base import (
 from charterer.api.models.budgets.costs import BudgetCosts
 from charterer.api.models.budgets.currency import InCurrency
 from charterer.api.models.budgets.descendants_status import DescendantsStatus
+from charterer.api.models.budgets.loan_status import LOANS_SHOWN, BorrowedStatus, LoanStatus
 from charterer.api.models.statistics.budget_statistics import BudgetStatistics, ClassCostStatistics
 from charterer.api.models.statistics.machine_state import PackedStatistics, packed
 from charterer.domain.budget import (
     FOLDED_KEPT,
+    LENDERS_KEPT,
     PERIODS_KEPT,
     Balance,
     ClassHistory,
     Costs,
     PastPeriod,
 )
-from charterer.domain.ids import ClassId
+from charterer.domain.ids import BudgetId, ClassId
 from charterer.domain.money import ZERO
 from charterer.domain.plan import ArrivalsBasis, ArrivalsVerdict
 from charterer.domain.time import after
@@ -50,15 +52,19 @@ class PeriodSpent(ApiModel):
     """Dollars spent in the period."""
     aim: Amount | None = None
     """Dollars that were to be spent in the period: the amount and what was carried over."""
+    borrowed: Annotated[tuple[BorrowedStatus, ...], Field(max_length=LENDERS_KEPT, json_schema_extra=ATOMIC)] = ()
+    """What was spent beyond aim and lent by other budgets, which spent less than their aims. Kept for 12 months."""
 
     @classmethod
     def from_domain(cls, period: PastPeriod) -> Self:
         """The period as it is recorded."""
-        return cls.copy_of(period)
+        lent = tuple(BorrowedStatus(lender=name, amount=amount) for name, amount in period.borrowed.items())
+        return cls(start=period.start, spent=period.spent, aim=period.aim, borrowed=lent)
 
     def to_domain(self) -> PastPeriod:
         """The period as it was recorded."""
-        return PastPeriod(**dict(self))
+        lent = {BudgetId(each.lender): each.amount for each in self.borrowed}
+        return PastPeriod(self.start, self.spent, self.aim, lent)
 
 
 _NO_PROFILE: Final = "(none)"
@@ -258,7 +264,9 @@ class GPUBudgetView(ApiModel):
     """Dollars of spec.amount that this budget may aim at with all below it: less than spec.amount where budgets with
     one parent ask for more than it has, each in proportion. Absent without parent and children."""
     remaining: SignedCents | None = None
-    """Dollars of the amount, and of what was carried over, that are not spent; negative if overspent."""
+    """Dollars of the amount, of what was carried over and of loans, that are not spent; negative if overspent."""
+    loans: Annotated[tuple[LoanStatus, ...], Field(max_length=LOANS_SHOWN, json_schema_extra=ATOMIC)] = ()
+    """Loans of this month between this budget and others, largest first. Each plan decides them anew."""
     with_descendants: DescendantsStatus | None = None
     """The same of this budget and all below it. Absent where no budget names this one as its parent."""
     hourly: Hourly | None = None

@@ -265,7 +265,8 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     ),
     "Stale": Meaning("A price is older than 15 minutes.", "See the condition `Ready` of the pool that is named."),
     "HourlyLimitTooLow": Meaning(
-        "Not one node of the budget's pools fits under `spec.maxHourlyRate`.", "Raise it, or add a cheaper pool."
+        "Not one node of the budget's pools fits under `spec.maxHourlyRate`, its own or that of a budget above it.",
+        "Raise the one that is named, or add a cheaper pool.",
     ),
     "ParentUnknown": Meaning(
         "The limits of the budgets above this one are not known, so nothing new is rented.",

@@ -22,7 +22,6 @@ from charterer.cli.shared.months import MonthType, bounds
 from charterer.cli.shared.option_groups import option_group
 from charterer.cli.shared.output import announce_when_slow, emit
 from charterer.cli.shared.record_option import record_option
-from charterer.controller.snapshot.offline import snapshot_of
 from charterer.cost_record.files import CostRecord
 from charterer.cost_record.places import RecordUnavailable
 from charterer.domain.ids import BudgetId
@@ -121,6 +120,8 @@ def _check(ctx: click.Context, question: CostQuestion, focus: bool) -> None:
 def _answer(question: CostQuestion, output: str, focus: bool, cluster: ClusterOptions) -> None:
     snapshot, now = None, wall_clock()
     if not question.recorded_only:
+        from charterer.controller.snapshot.offline import snapshot_of  # as slow to load as what it reads
+
         reading = read(cluster)
         snapshot, now = snapshot_of(reading.state, reading.now), reading.now
     if focus:

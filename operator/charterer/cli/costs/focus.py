@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
+from operator import itemgetter
 from typing import Final, TextIO
 
 from charterer.cli.costs.cost_sums import purpose
@@ -34,6 +35,7 @@ _NAMES: Final = """
 """
 COLUMNS: Final = tuple(_NAMES.split())
 """Those of the specification by name, and then our own. The status of commitments is empty: none is known."""
+_cells: Final = itemgetter(*COLUMNS)
 _PROVIDERS: Final = {"aws": "Amazon Web Services", "azure": "Microsoft Azure", "gcp": "Google Cloud"}
 
 
@@ -44,8 +46,7 @@ def focus_csv(month: str, rows: Iterable[tuple[CostRow, bool]], file: TextIO) ->
 
 def _lines(month: str, rows: Iterable[tuple[CostRow, bool]]) -> Iterator[Sequence[str]]:
     for row, is_open in rows:
-        charge = _charge(month, row, is_open)
-        yield [charge[column] for column in COLUMNS]
+        yield _cells(_charge(month, row, is_open))
 
 
 def _charge(month: str, row: CostRow, is_open: bool) -> Mapping[str, str]:

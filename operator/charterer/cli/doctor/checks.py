@@ -17,6 +17,7 @@ from charterer.controller.snapshot.payers import budgets_by_namespace, overlaps_
 from charterer.controller.status.budget_amounts import why_penniless
 from charterer.controller.status.conditions import stop_in_words
 from charterer.domain.budget import Budget, Mode
+from charterer.domain.money import Money
 from charterer.domain.pool import Pool
 from charterer.domain.reasons.facts_of_waits import NoPoolSelected
 from charterer.domain.reasons.sentences import sentence
@@ -231,7 +232,19 @@ def _parent(budget: Budget, tree: BudgetTree) -> Finding:
         text += f": {share.in_all} a month for all of them"
         if share.below > share.in_all:
             text += f", who ask for {share.below}: each has its part"
+        if budget.lends:
+            text += "; they lend each other what they are not forecast to need"
     return Finding("budgets", f"GPUBudget {budget.id}", text)
+
+
+def _loan(budget: Budget, shown: RawObject) -> str:
+    """A loan of the budget's status, as a part of a sentence."""
+    amount = Money.parse(shown["amount"])
+    return (
+        f", with {amount} of {shown['lender']}"
+        if shown["borrower"] == budget.id
+        else (f", without {amount} lent to {shown['borrower']}")
+    )
 
 
 def _budget(
@@ -262,6 +275,7 @@ def _budget(
         if budget.currency is not None:
             amount += f" ({budget.currency.amount(budget.amount)})"
         part = f" ({why})" if (why := of_share(budget)) else ""
+        part += "".join(_loan(budget, loan) for loan in (item.get("status") or {}).get("loans") or ())
         yield Finding("budgets", subject, f"{mode}, {amount} a month{part}, for {_namespaces(paid)}")
     rate = condition_of(item, "CurrencyRateCurrent")
     if rate is not None and rate.get("status") == "False":

@@ -125,9 +125,15 @@ def _budgets(report: PlanReport) -> list[Block]:
         if (rate := report.plan.budgets[solution.budget.id].rate) is not None
     ]
     lines = [Paragraph("; ".join(sentences) + ".")] if sentences else []
+    loans = [
+        Paragraph(f"{loan.lender} lends {loan.borrower} {loan.amount} this month, which it is not forecast to need.")
+        for name, verdict in report.plan.budgets.items()
+        for loan in verdict.loans
+        if loan.borrower == name
+    ]
     currencies = [Paragraph(words) for solution in report.solutions if (words := _in_currency(solution, report))]
     table = DocumentTable(columns, tuple(rows))
-    return [Heading("Budgets"), *lines, table, *_meaning(rows), *_sums(report), *currencies]
+    return [Heading("Budgets"), *lines, table, *_meaning(rows), *_sums(report), *loans, *currencies]
 
 
 def _in_currency(solution: BudgetSolution, report: PlanReport) -> str:

@@ -84,6 +84,19 @@ def _row(budget: BudgetId, point: FrontierPoint, assumed: bool) -> tuple[TableCe
         formatting.duration(point.mean_seconds),
         formatting.rate(point.rate),
         formatting.minutes_per_dollar(point.seconds_per_dollar),
-        "" if assumed else formatting.note(point.fit, point.served, room=point.room),
+        "" if assumed else note(point.fit, point.served, room=point.room),
     )
     return tuple(TableCell(text, tone) for text in texts)
+
+
+def note(fit: BudgetFit, served: float, *, room: bool) -> str:
+    """A remark on how an amount, and the pools' room, fit the load; empty where there is none."""
+    if fit is not BudgetFit.INFEASIBLE and not room:
+        return "pools are too small for that: jobs would have other options, or wait"
+    match fit:
+        case BudgetFit.INFEASIBLE:
+            return f"too small if jobs keep coming at this rate: it pays for {formatting.percent(served)} of them"
+        case BudgetFit.SURPLUS:
+            return "more than can be used: nothing faster is worth its price"
+        case _:
+            return ""

@@ -93,6 +93,10 @@ def _budget(solution: BudgetSolution, report: PlanReport) -> JsonValue:
         "inCurrency": _in_currency(budget, verdict.spent),
         "parent": budget.parent,
         "withDescendants": None if verdict.with_descendants is None else _family(budget, verdict.with_descendants),
+        "loans": [
+            {"lender": loan.lender, "borrower": loan.borrower, "amount": loan.amount.decimal()}
+            for loan in verdict.loans
+        ],
         "spent": verdict.spent.decimal(),
         "spentFor": spent_json(budget, report),
         "committed": verdict.committed.decimal(),

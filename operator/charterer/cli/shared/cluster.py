@@ -1,4 +1,7 @@
-"""Reads the cluster once for a command; errors are one line that says what is wrong and what to do."""
+"""Reads the cluster once for a command; errors are one line that says what is wrong and what to do.
+
+What reads it is imported when it is read: that takes a second, and a command that only shows its help needs none of it.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +12,22 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
 from charterer.api.names import GROUP
-from charterer.cli.shared.leader import as_operated, leader_if_known
 from charterer.cli.shared.option_groups import option_group
 from charterer.cli.shared.output import announce_when_slow
-from charterer.cluster import credentials
-from charterer.cluster.client import Client
-from charterer.cluster.credentials import Access, Impersonation, NoAccess
 from charterer.cluster.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable
-from charterer.controller.snapshot.cluster_state import ClusterState
-from charterer.controller.snapshot.offline import OtherJobs, read_cluster, read_other_jobs
 from charterer.domain.time import Instant
 from charterer.sentences import visible
+
+if TYPE_CHECKING:
+    from charterer.cluster.client import Client
+    from charterer.cluster.credentials import Access
+    from charterer.controller.snapshot.cluster_state import ClusterState
+    from charterer.controller.snapshot.offline import OtherJobs
 
 ROLE: Final = "charterer-view"
 
@@ -59,9 +62,12 @@ class ClusterOptions:
 
     def access(self) -> Access:
         """Address and credentials. ClickException where there are none."""
+        from charterer.cluster import credentials
+
+        identity = credentials.Impersonation(self.as_user, self.as_groups)
         try:
-            return credentials.load(self.kubeconfig, self.context, Impersonation(self.as_user, self.as_groups))
-        except NoAccess as error:
+            return credentials.load(self.kubeconfig, self.context, identity)
+        except credentials.NoAccess as error:
             raise click.ClickException(str(error)) from error
 
 
@@ -90,6 +96,9 @@ def read(cluster: ClusterOptions) -> ClusterReading:
 
 async def read_all(client: Client) -> tuple[ClusterState, str]:
     """What ``read`` returns as ``state`` and ``trouble``, with a client. Raises ApiError."""
+    from charterer.cli.shared.leader import as_operated, leader_if_known
+    from charterer.controller.snapshot.offline import read_cluster
+
     state, leader = await asyncio.gather(read_cluster(client), leader_if_known(client, wall_clock))
     return as_operated(state, leader), leader.trouble
 
@@ -101,11 +110,15 @@ def wall_clock() -> Instant:
 
 def read_others(cluster: ClusterOptions) -> OtherJobs:
     """Read the jobs that train in the cluster without Charterer. ClickException like ``read``."""
+    from charterer.controller.snapshot.offline import read_other_jobs
+
     return read_with(cluster, read_other_jobs)
 
 
 def call(cluster: ClusterOptions, use: Callable[[Client], Awaitable[_T]]) -> _T:
     """Use a client of the cluster. ClickException like ``read``."""
+    from charterer.cluster.client import Client
+
     access = cluster.access()
 
     async def with_client() -> _T:

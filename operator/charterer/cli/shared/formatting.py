@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from charterer.domain.ids import Rate
 from charterer.domain.money import Money, Price
-from charterer.domain.plan import PathVerdict, Stage
 from charterer.domain.reasons.phrases import format_duration, format_money, name
 from charterer.domain.time import Instant, moment
-from charterer.policy.solve.exchange_rate import BudgetFit
+
+if TYPE_CHECKING:
+    from charterer.domain.plan import PathVerdict, Stage
 
 
 def rate(value: Rate | None) -> str:
@@ -63,16 +65,3 @@ def minutes_per_dollar(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     return "nothing" if not seconds else f"{seconds / 60:.3g} min"
-
-
-def note(fit: BudgetFit, served: float, *, room: bool) -> str:
-    """A remark on how an amount, and the pools' room, fit the load; empty where there is none."""
-    if fit is not BudgetFit.INFEASIBLE and not room:
-        return "pools are too small for that: jobs would have other options, or wait"
-    match fit:
-        case BudgetFit.INFEASIBLE:
-            return f"too small if jobs keep coming at this rate: it pays for {percent(served)} of them"
-        case BudgetFit.SURPLUS:
-            return "more than can be used: nothing faster is worth its price"
-        case _:
-            return ""

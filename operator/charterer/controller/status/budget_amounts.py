@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from charterer.api.models.budgets.loan_status import LOANS_SHOWN, LoanStatus
 from charterer.domain.budget import Budget
 from charterer.domain.money import Money
 from charterer.domain.plan import BudgetVerdict, ForecastVerdict, SpendVerdict
+from charterer.domain.spending.loans import Loan
 from charterer.policy.budgets.reasons import no_history, of_share
+
+_CENT = Money(10_000)
 
 
 def overspent(budget: Budget, verdict: BudgetVerdict) -> bool:
@@ -52,3 +58,9 @@ def _together(family: SpendVerdict, amount: Money) -> tuple[bool | None, str, st
 def _interval(forecast: ForecastVerdict) -> str:
     low, high = forecast.low, forecast.high
     return "" if low == high else f"; nine months in ten like this one end between {low} and {high}"
+
+
+def shown_loans(loans: Sequence[Loan]) -> tuple[LoanStatus, ...]:
+    """The largest loans, without those of less than a cent."""
+    largest = sorted(loans, key=lambda loan: (-loan.amount.micros, loan.lender, loan.borrower))
+    return tuple([LoanStatus.from_domain(loan) for loan in largest if loan.amount >= _CENT][:LOANS_SHOWN])

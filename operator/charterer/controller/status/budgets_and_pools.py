@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from charterer.api.condition_types import ConditionType
@@ -18,7 +19,7 @@ from charterer.api.models.gpubudget_status import (
 )
 from charterer.api.models.gpupool import GPUPoolView, PoolState
 from charterer.api.models.statistics.pool_statistics import InterruptionsStatus, LaunchesStatus
-from charterer.controller.status.budget_amounts import overspent, why_penniless, within_budget
+from charterer.controller.status.budget_amounts import overspent, shown_loans, why_penniless, within_budget
 from charterer.controller.status.budget_currency import in_currency, rate_current
 from charterer.controller.status.commitments import budget_commitments, pool_commitment
 from charterer.controller.status.conditions import condition, preflight, price_held, stopped
@@ -33,6 +34,7 @@ from charterer.domain.pool import InstanceState, Pool, acting_pool
 from charterer.domain.reasons.sentences import sentence
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
+from charterer.domain.spending.budget_tree import budget_tree
 from charterer.domain.time import Instant, format_instant, format_minute, seconds_between
 from charterer.ledger.attribution import attribute
 from charterer.ledger.balance import current_rate
@@ -56,6 +58,7 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
     """The view of a budget as of now, without its attribution; the transition times of its conditions are still to be
     set (``dated``)."""
     verdict = plan.budgets.get(budget.id)
+    budget = budget if verdict is None else replace(budget, loans=verdict.loans)
     forecast = None if verdict is None else verdict.forecast
     family = None if verdict is None else verdict.with_descendants
     rentals, waiting = tally.rentals_of_budget.get(budget.id, ()), tally.waiting.get(budget.id, 0)
@@ -70,6 +73,7 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
         forecast=None if forecast is None else forecast.expected,
         forecast_low=None if forecast is None else forecast.low,
         forecast_high=None if forecast is None else forecast.high,
+        loans=() if verdict is None else shown_loans(verdict.loans),
         with_descendants=None if family is None else DescendantsStatus.from_domain(family),
         effective_amount=None if budget.share is None else budget.share.in_all,
         remaining=None if verdict is None else budget.aim - verdict.spent,
@@ -180,13 +184,19 @@ def _ended(rentals: int) -> str:
 
 
 def _hourly_too_low(budget: Budget, snapshot: Snapshot) -> str:
-    """That not one node of the pools with a price fits under ``maxHourlyRate``; empty where one does."""
+    """That not one node of the pools with a price fits under ``maxHourlyRate``, its own and those of budgets above it;
+    empty where one does."""
     worst = {name: pool.quote.worst for name, pool in snapshot.pools_of(budget).items() if pool.quote is not None}
-    if budget.max_hourly_rate is None or not worst or min(worst.values()) <= budget.max_hourly_rate:
+    known = snapshot.known_budgets
+    line = (budget.id,) if budget.parent is None else budget_tree(known).with_parents(budget.id)
+    limits = {name: limit for name in line if (limit := known[name].max_hourly_rate) is not None}
+    lowest = min(limits, key=lambda each: limits[each], default=None)
+    if lowest is None or not worst or min(worst.values()) <= limits[lowest]:
         return ""
+    whose = "" if lowest == budget.id else f" of GPUBudget {lowest}"
     name = min(worst, key=lambda each: worst[each])
     return (
-        f"spec.maxHourlyRate is {budget.max_hourly_rate}, and a node of the cheapest GPUPool, {name}, may cost "
+        f"spec.maxHourlyRate{whose} is {limits[lowest]}, and a node of the cheapest GPUPool, {name}, may cost "
         f"{worst[name]}: nothing can be rented until it is raised"
     )
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from charterer.domain.budget import Budget
+from charterer.domain.budget import Budget, Mode
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId
 from charterer.domain.reasons.facts_of_parents import ParentFact, ParentMissing, ParentsInCircle, RelativeUnreadable
@@ -70,3 +70,17 @@ def _parents(name: BudgetId, budgets: Mapping[BudgetId, Budget]) -> tuple[tuple[
             return tuple(line[1:]), ParentMissing(line[-1], parent)
         line.append(parent)
     return tuple(line[1:]), None
+
+
+def lending_families(parent: Budget, budgets: Iterable[Budget]) -> Sequence[Sequence[Budget]]:
+    """The budgets that lend each other money under a parent: itself and those directly below it, each in one family.
+
+    A family has one time zone, so that its months are the same, and one percentage of carry-over: what one has lent
+    and carries over is then a deficit of the same amount that the other carries over. Budgets that only observe, or
+    whose exchange rate is fixed, take no part.
+    """
+    alike: dict[tuple[str, int], list[Budget]] = {}
+    for each in budgets:
+        if parent.id in (each.id, each.parent) and each.mode is Mode.ENFORCE and each.fixed_rate is None:
+            alike.setdefault((each.time_zone, each.carry_over_percent), []).append(each)
+    return list(alike.values())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from charterer.domain.budget import Costs
 from charterer.domain.ids import BudgetId, ClassId, RentalId
@@ -18,7 +19,7 @@ class OpenPeriod:
 
     ``last_start``: when the period that ends here began (None for the first), so that repeating changes nothing.
     ``last_spent`` and ``last_aim``: what that period spent and aimed at. ``carried``: how much of its surplus
-    (negative: deficit) goes into the new one.
+    (negative: deficit) goes into the new one. ``borrowed``: what others lent it in the period that ends, by lender.
     """
 
     budget: BudgetId
@@ -27,6 +28,7 @@ class OpenPeriod:
     last_start: Instant | None
     carried: Money = ZERO
     last_aim: Money | None = None
+    borrowed: Mapping[BudgetId, Money] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

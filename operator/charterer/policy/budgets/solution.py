@@ -185,6 +185,7 @@ class BudgetSolution:
             arrivals=arrivals,
             forecast=forecast,
             commitments=commitments,
+            loans=self.budget.loans,
         )
 
     def forecast_verdict(self) -> ForecastVerdict:

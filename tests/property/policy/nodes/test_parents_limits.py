@@ -43,6 +43,8 @@ def families(world: World) -> Iterable[tuple[Budget, list[BudgetId]]]:
     hourly=st.lists(HOURLY, min_size=5, max_size=5),
     settled=st.lists(st.sampled_from(["0", "5"]), min_size=5, max_size=5),
     payers=st.lists(st.sampled_from(NAMES), min_size=2, max_size=6),
+    amount=st.sampled_from(["4", "90000"]),
+    lends=st.booleans(),
 )
 def test_no_tree_of_budgets_breaks_a_limit_at_any_depth(
     seed: int,
@@ -51,10 +53,13 @@ def test_no_tree_of_budgets_breaks_a_limit_at_any_depth(
     hourly: list[str | None],
     settled: list[str],
     payers: list[str],
+    amount: str,
+    lends: bool,
 ) -> None:
     world = World()
     for name, parent, limit, rate, before in zip(NAMES, parents, hard, hourly, settled, strict=True):
-        world.budget(name, amount="90000", spent=before, hard_limit=limit, max_hourly=rate, parent=parent)
+        made = world.budget(name, amount=amount, spent=before, hard_limit=limit, max_hourly=rate, parent=parent)
+        world.budgets[made.id] = replace(made, lends=lends)
     world.pool("a100", price="20", worst="50", start_seconds=200)
     world.profile("sft", Amdahl(0.98, 1.0), work_hours=30)
     slow = Slow(world, seed)

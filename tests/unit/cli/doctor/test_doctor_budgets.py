@@ -92,6 +92,21 @@ def test_a_budget_above_others_is_told_with_them_and_overlaps_with_none() -> Non
     assert wrong(replace(reading, state=seen_of(world))) == []
 
 
+def test_who_lends_whom_is_told_of_both() -> None:
+    world, reading = healthy()
+    world.budget("org", amount="200000", lends=True)
+    world.budget("research", amount="60000", parent="org")
+    loan = {"lender": "org", "borrower": "research", "amount": "1000.00"}
+    statuses = tuple({"metadata": {"name": name}, "status": {"loans": [loan]}} for name in ("org", "research"))
+    told = told_of_budgets(world, replace(reading, budgets=statuses))
+    assert told["GPUBudget research"] == "pays, $60,000.00 a month, with $1,000.00 of org, for namespace team"
+    world.budgets[BudgetId("research")] = replace(world.budgets[BudgetId("research")], selector=NOTHING)
+    found = examine(replace(reading, state=seen_of(world), budgets=statuses))
+    org = [finding.text for finding in found if finding.subject == "GPUBudget org"]
+    assert org[0].endswith("; they lend each other what they are not forecast to need")
+    assert "without $1,000.00 lent to research" in org[1]
+
+
 def test_a_parent_that_does_not_exist_is_told_with_what_to_do() -> None:
     world, reading = healthy()
     world.budget("research", amount="60000", parent="gone")

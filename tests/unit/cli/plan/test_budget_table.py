@@ -103,3 +103,18 @@ def test_a_budget_whose_parent_is_missing_says_so(monkeypatch: pytest.MonkeyPatc
     world.job("one", gpus=8, budget="vision")
     said = " ".join(charterer_over(world, monkeypatch)("plan").stdout.split())
     assert "GPUBudget org, which spec.parent of GPUBudget vision names, does not exist or cannot be read" in said
+
+
+def test_who_lends_whom_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.budget("org", amount="90000", lends=True)
+    world.budgets[BudgetId("org")] = replace(world.budgets[BudgetId("org")], selector=NOTHING)
+    world.budget("research", amount="60000", parent="org", spent="61000")
+    world.pool(gpus=8, price="16")
+    charterer = charterer_over(world, monkeypatch)
+    assert "org lends research $1,000.00 this month" in " ".join(charterer("plan").stdout.split())
+    shown = {
+        budget["name"]: budget["loans"] for budget in json.loads(charterer("plan", "-o", "json").stdout)["budgets"]
+    }
+    loan = {"lender": "org", "borrower": "research", "amount": "1000.00"}
+    assert shown == {"org": [loan], "research": [loan]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from charterer.cli.plan.money_table import telling
+from charterer.cli.plan.money_table import note, telling
 from charterer.domain.ids import Rate
 from charterer.domain.money import Money
 from charterer.policy.explain.frontier import FACTORS, FrontierPoint
@@ -33,3 +33,11 @@ def test_the_budgets_own_amount_is_always_shown() -> None:
 
 def test_a_table_without_either_is_whole() -> None:
     assert shown(0, 0) == list(FACTORS)
+
+
+def test_where_pools_are_too_small_no_amount_is_said_to_be_more_than_can_be_used() -> None:
+    assert note(BudgetFit.SURPLUS, 1.0, room=True) == "more than can be used: nothing faster is worth its price"
+    told = "pools are too small for that: jobs would have other options, or wait"
+    assert note(BudgetFit.SURPLUS, 1.0, room=False) == note(BudgetFit.MET, 1.0, room=False) == told
+    said = "too small if jobs keep coming at this rate: it pays for 60%"
+    assert note(BudgetFit.INFEASIBLE, 0.6, room=True).startswith(said)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.cli.shared.formatting import note, percent
-from charterer.policy.solve.exchange_rate import BudgetFit
+from charterer.cli.shared.formatting import percent
 
 
 @pytest.mark.parametrize(
@@ -14,11 +13,3 @@ from charterer.policy.solve.exchange_rate import BudgetFit
 )
 def test_a_part_is_never_said_to_be_none_or_all_where_it_is_not(fraction: float, text: str) -> None:
     assert percent(fraction) == text
-
-
-def test_where_pools_are_too_small_no_amount_is_said_to_be_more_than_can_be_used() -> None:
-    assert note(BudgetFit.SURPLUS, 1.0, room=True) == "more than can be used: nothing faster is worth its price"
-    told = "pools are too small for that: jobs would have other options, or wait"
-    assert note(BudgetFit.SURPLUS, 1.0, room=False) == note(BudgetFit.MET, 1.0, room=False) == told
-    said = "too small if jobs keep coming at this rate: it pays for 60%"
-    assert note(BudgetFit.INFEASIBLE, 0.6, room=True).startswith(said)

@@ -91,3 +91,36 @@ def test_a_budget_without_its_parent_is_invalid_and_says_why() -> None:
     assert (condition, reason) == ("False", "ParentUnknown")
     assert message.startswith("GPUBudget gone, which spec.parent of GPUBudget vision names, does not exist")
     assert message.endswith("nothing new is rented; what runs goes on")
+
+
+def test_who_lends_whom_is_in_the_status_of_both_and_counts_as_what_remains() -> None:
+    world = World()
+    world.budget("org", amount="90000", lends=True)
+    world.budgets[BudgetId("org")] = replace(world.budgets[BudgetId("org")], selector=NOTHING)
+    world.budget("speech", amount="60000", parent="org", spent="61000")
+    world.job("train", gpus=8, budget="speech")
+    world.pool(gpus=8, price="16")
+    status = shown(world)
+    loan = {"lender": "org", "borrower": "speech", "amount": "30000.00"}
+    assert (status["org"]["loans"], status["speech"]["loans"]) == ([loan], [loan])
+    assert (status["org"]["remaining"], status["speech"]["remaining"]) == ("0.00", "29000.00")
+
+
+def test_an_hourly_limit_above_that_no_node_fits_under_is_told_to_all_below_it() -> None:
+    world = organisation("200000")
+    world.budget("org", amount="200000", max_hourly="15")
+    world.budget("vision", amount="90000", parent="org", max_hourly="15.50")
+    world.budget("alone")
+    status = shown(world)
+    said = "is $15.00/h, and a node of the cheapest GPUPool, a100, may cost $16.00/h: nothing can be rented"
+    for name, whose in (("org", ""), ("vision", " of GPUBudget org"), ("speech", " of GPUBudget org")):
+        assert ready(status[name])[:2] == ("False", "HourlyLimitTooLow")
+        assert ready(status[name])[2].startswith(f"spec.maxHourlyRate{whose} {said}")
+    assert ready(status["alone"])[0] == "True"
+
+
+def test_the_lowest_hourly_limit_is_the_one_that_is_told() -> None:
+    world = organisation("200000")
+    world.budget("org", amount="200000", max_hourly="15")
+    world.budget("vision", amount="90000", parent="org", max_hourly="14")
+    assert ready(shown(world)["vision"])[2].startswith("spec.maxHourlyRate is $14.00/h, ")
