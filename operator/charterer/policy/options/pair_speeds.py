@@ -1,10 +1,14 @@
 """What two jobs are expected to keep of their speeds on one GPU: what was measured of their classes, or what these have
-in common with others.
+in common with others. And what a class is expected to keep where a job's node decides with whom it shares its GPU.
 
 Before a pair of classes was measured, a class keeps what it keeps on average, times how much more or less than usual
 others keep beside that partner: effects of the own and of the partner's class on the logarithm, the latter shrunk as if
 one more partner had no effect. This is multiplied by ``OPTIMISM``, so that pairs are tried of which nobody knows, and
 the first reports replace it.
+
+Where partners are chosen, a job joins the one with which it saves most. So a class counts on the partners that it has
+met as far as they are worth it: the mean of what it keeps beside each, weighted by k_a + k_b − 1, the GPU-hours that an
+hour of the pair saves. Beside partners that do no more together with it than one of the two alone, it will not be put.
 """
 
 from __future__ import annotations
@@ -15,10 +19,16 @@ from math import exp, log
 from typing import NamedTuple
 
 from charterer.domain.ids import ClassId
+from charterer.domain.pool import Pool
 from charterer.domain.profile import Profile
+from charterer.gpu_types import sharers, slice_profile
+from charterer.incremental import Remember
 
 OPTIMISM = 1.25
 """Factor on what pairs are expected to keep that were never measured (``tests.bench.sharing --learned``)."""
+
+Parts = tuple[tuple[str, float], ...]
+"""Types of shared GPUs, each with the part that a class is expected to keep there where partners are chosen."""
 
 
 class ExpectedPart(NamedTuple):
@@ -46,6 +56,16 @@ class PairSpeeds:
         mean = self.own.get(own, log(usual))
         return ExpectedPart(min(OPTIMISM * exp(mean + self.partner.get(beside, 0.0)), 1.0), 0)
 
+    def with_chosen_partners(self) -> Mapping[ClassId, float]:
+        """By class, what it is expected to keep where partners are chosen; without classes for which none was good."""
+        sums: dict[ClassId, tuple[float, float]] = {}
+        for (own, beside), (kept, _) in self.measured.items():
+            saved = kept + self.kept(beside, own, 1.0).kept - 1.0
+            if saved > 0.0:
+                weights, parts = sums.get(own, (0.0, 0.0))
+                sums[own] = weights + saved, parts + saved * kept
+        return {own: parts / weights for own, (weights, parts) in sums.items()}
+
 
 def pair_speeds(gpu_type: str, profiles: Iterable[Profile]) -> PairSpeeds:
     """What the profiles say of pairs on a type of shared GPUs."""
@@ -61,3 +81,26 @@ def pair_speeds(gpu_type: str, profiles: Iterable[Profile]) -> PairSpeeds:
             measured[profile.id, pair.beside] = ExpectedPart(min(pair.kept, 1.0), pair.reports)
             off.setdefault(pair.beside, []).append(log(pair.kept) - mean)
     return PairSpeeds(measured, own, {name: sum(each) / (len(each) + 1.0) for name, each in off.items()})
+
+
+def chooses_partner(pool: Pool) -> bool:
+    """Whether a job's node decides with whom it shares its GPU: nodes of one GPU for two jobs."""
+    offering = pool.offering
+    return offering is not None and offering.gpus_per_node == 2 == sharers(slice_profile(offering.gpu_type))
+
+
+def chosen_parts(
+    profiles: Mapping[ClassId, Profile], pools: Iterable[Pool], remember: Remember
+) -> Mapping[ClassId, Mapping[str, float]]:
+    """By class and type of shared GPUs, the part that it is expected to keep where all pools of the type choose."""
+    chooses: dict[str, bool] = {}
+    for pool in pools:
+        if pool.offering is not None:
+            gpu_type = pool.offering.gpu_type
+            chooses[gpu_type] = chooses.get(gpu_type, True) and chooses_partner(pool)
+    found: dict[ClassId, dict[str, float]] = {}
+    for gpu_type in sorted(gpu_type for gpu_type, each in chooses.items() if each):
+        speeds = remember(pair_speeds, gpu_type, tuple(profiles.values()))
+        for name, part in remember(PairSpeeds.with_chosen_partners, speeds).items():
+            found.setdefault(name, {})[gpu_type] = part
+    return found
