@@ -57,7 +57,10 @@ class PairSpeeds:
         return ExpectedPart(min(OPTIMISM * exp(mean + self.partner.get(beside, 0.0)), 1.0), 0)
 
     def with_chosen_partners(self) -> Mapping[ClassId, float]:
-        """By class, what it is expected to keep where partners are chosen; without classes for which none was good."""
+        """By class, what it is expected to keep where partners are chosen; without classes for which none was good.
+
+        A partner that has not reported is hoped to keep all of its speed.
+        """
         sums: dict[ClassId, tuple[float, float]] = {}
         for (own, beside), (kept, _) in self.measured.items():
             saved = kept + self.kept(beside, own, 1.0).kept - 1.0
