@@ -6,15 +6,16 @@ others keep beside that partner: effects of the own and of the partner's class o
 one more partner had no effect. This is multiplied by ``OPTIMISM``, so that pairs are tried of which nobody knows, and
 the first reports replace it.
 
-Where partners are chosen, a job joins the one with which it saves most. So a class counts on the partners that it has
-met as far as they are worth it: the mean of what it keeps beside each, weighted by k_a + k_b − 1, the GPU-hours that an
-hour of the pair saves. Beside partners that do no more together with it than one of the two alone, it will not be put.
+Where partners are chosen, a job joins the one with which it saves most. So a class counts on each of the classes that
+share GPUs as far as the pair is worth it: the mean of what it keeps or is hoped to keep beside each, weighted by
+k_a + k_b − 1, the GPU-hours that an hour of the pair saves. Where none are saved it will not be put.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 from math import exp, log
 from typing import NamedTuple
 
@@ -40,8 +41,8 @@ class ExpectedPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairSpeeds:
-    """What was measured of pairs on one type of shared GPUs. ``own``: mean logarithm of what each class kept;
-    ``partner``: by how much the logarithm is more than that beside each class.
+    """What was measured of pairs on one type of shared GPUs. ``own``: geometric mean of what each class kept;
+    ``partner``: how many times that others kept beside each class.
     """
 
     measured: Mapping[tuple[ClassId, ClassId], ExpectedPart]
@@ -49,25 +50,23 @@ class PairSpeeds:
     partner: Mapping[ClassId, float]
 
     def kept(self, own: ClassId, beside: ClassId, usual: float) -> ExpectedPart:
-        """What ``own`` keeps beside the other class. ``usual``: on average, where no pair of it is known."""
+        """What ``own`` keeps beside the other class. ``usual``: on average; it counts where no pair of it is known."""
         found = self.measured.get((own, beside))
         if found is not None:
             return found
-        mean = self.own.get(own, log(usual))
-        return ExpectedPart(min(OPTIMISM * exp(mean + self.partner.get(beside, 0.0)), 1.0), 0)
+        return ExpectedPart(min(OPTIMISM * self.own.get(own, usual) * self.partner.get(beside, 1.0), 1.0), 0)
 
     def with_chosen_partners(self) -> Mapping[ClassId, float]:
-        """By class, what it is expected to keep where partners are chosen; without classes for which none was good.
-
-        A partner that has not reported is hoped to keep all of its speed.
-        """
+        """By class with a pair, what it is expected to keep where partners are chosen; none where no pair saves."""
         sums: dict[ClassId, tuple[float, float]] = {}
-        for (own, beside), (kept, _) in self.measured.items():
-            saved = kept + self.kept(beside, own, 1.0).kept - 1.0
+        for one, other in combinations_with_replacement(self.own, 2):
+            kept, others = self.kept(one, other, 1.0).kept, self.kept(other, one, 1.0).kept
+            saved = kept + others - 1.0
             if saved > 0.0:
-                weights, parts = sums.get(own, (0.0, 0.0))
-                sums[own] = weights + saved, parts + saved * kept
-        return {own: parts / weights for own, (weights, parts) in sums.items()}
+                for name, part in {one: kept, other: others}.items():
+                    weights, parts = sums.get(name, (0.0, 0.0))
+                    sums[name] = weights + saved, parts + saved * part
+        return {name: parts / weights for name, (weights, parts) in sums.items()}
 
 
 def pair_speeds(gpu_type: str, profiles: Iterable[Profile]) -> PairSpeeds:
@@ -79,11 +78,12 @@ def pair_speeds(gpu_type: str, profiles: Iterable[Profile]) -> PairSpeeds:
         here = [pair for pair in profile.pairs if pair.gpu_type == gpu_type]
         if not here:
             continue
-        mean = own[profile.id] = sum([log(pair.kept) for pair in here]) / len(here)
+        mean = sum([log(pair.kept) for pair in here]) / len(here)
+        own[profile.id] = exp(mean)
         for pair in here:
             measured[profile.id, pair.beside] = ExpectedPart(min(pair.kept, 1.0), pair.reports)
             off.setdefault(pair.beside, []).append(log(pair.kept) - mean)
-    return PairSpeeds(measured, own, {name: sum(each) / (len(each) + 1.0) for name, each in off.items()})
+    return PairSpeeds(measured, own, {name: exp(sum(each) / (len(each) + 1.0)) for name, each in off.items()})
 
 
 def chooses_partner(pool: Pool) -> bool:
