@@ -7,8 +7,7 @@ that Gavel measured on V100 GPUs under MPS (``usual``), or of three classes of j
 means of Lucid's measurements). A GPU-hour costs $2.48 on nodes of whole GPUs and of shared ones; nodes have one GPU and
 start in 120 s, a restart takes 30 s. The load is the mean number of GPUs in use without sharing. A rate is θ in dollars
 for an hour of a job's life; cost is θ times the hours of the jobs' lives, and the dollars of the nodes. ``--learned``:
-nothing is known at first, with sharing and without. Otherwise all pairs are known, and a class's speed on a shared GPU
-is the mean over the partners that are best for all (``_kept_beside_chosen``).
+nothing is known at first, with sharing and without. Otherwise all pairs are known.
 """
 
 from __future__ import annotations
@@ -121,14 +120,13 @@ def bounds(kinds: Kinds, rate: float) -> tuple[float, float]:
     met = sum(
         hours * min(best[kind], (rate + DOLLARS / 2.0) / _seen_as(kept[kind])) for kind, hours in kinds.hours.items()
     )
-    return met / alone, _best_pairs(kinds, rate)[0] / alone
+    return met / alone, _best_pairs(kinds, rate) / alone
 
 
-def _best_pairs(kinds: Kinds, rate: float) -> tuple[float, Sequence[tuple[str, str, float]]]:
-    """The least cost of a job of each kind, and the pairs in it, with their hours.
+def _best_pairs(kinds: Kinds, rate: float) -> float:
+    """The least cost of a job of each kind, of a linear program.
 
-    Of a linear program: its activities are a job alone on each width and each two kinds on one GPU, its rows the work
-    of each kind.
+    Its activities are a job alone on each width and each two kinds on one GPU, its rows the work of each kind.
     """
     names = list(kinds.hours)
     row = {kind: number for number, kind in enumerate(names)}
@@ -142,22 +140,8 @@ def _best_pairs(kinds: Kinds, rate: float) -> tuple[float, Sequence[tuple[str, s
         rates[row[other]] = rates.get(row[other], 0.0) + kinds.kept[other, one]
         columns.append(rates)
         costs.append(2.0 * rate + DOLLARS)
-    pairs = list(combinations_with_replacement(names, 2))
     work = [[column.get(number, 0.0) for column in columns] for number in range(len(names))]
-    found = linprog(costs, A_eq=work, b_eq=[kinds.hours[kind] for kind in names], method="highs")
-    hours = found.x[len(columns) - len(pairs) :]
-    return float(found.fun), [(one, other, float(each)) for (one, other), each in zip(pairs, hours, strict=True)]
-
-
-def _kept_beside_chosen(kinds: Kinds, rate: float) -> Mapping[str, float]:
-    """What each kind keeps in the best pairs, on average; a kind that is in none, beside partners met at random."""
-    sums = dict.fromkeys(kinds.hours, (0.0, 0.0))
-    for one, other, hours in _best_pairs(kinds, rate)[1]:
-        for own, beside in ((one, other), (other, one)):
-            together, kept = sums[own]
-            sums[own] = together + hours, kept + hours * kinds.kept[own, beside]
-    at_random = _equilibrium(kinds, rate)
-    return {kind: kept / hours if hours > 1e-6 else at_random[kind] for kind, (hours, kept) in sums.items()}
+    return float(linprog(costs, A_eq=work, b_eq=[kinds.hours[kind] for kind in names], method="highs").fun)
 
 
 def _best_alone(kinds: Kinds, rate: float) -> Mapping[str, float]:
@@ -220,7 +204,7 @@ def _knowledge(
         noise = random.Random(1)
         reporting = ReportModel(lambda: noise.gauss(0.0, 1.0))
         return LearnedKnowledge(classes, {V100: 1, PLACE: 2}, RESTART_SECONDS, world.budget.id, reporting)
-    kept = _kept_beside_chosen(kinds, rate)
+    kept = _equilibrium(kinds, rate)
     seen = {class_id: _as_seen(each, kept[each.name]) for class_id, each in classes.items()}
     profiles = exact_profiles(seen, RESTART_SECONDS)
     names = {class_id: each.name for class_id, each in classes.items()}

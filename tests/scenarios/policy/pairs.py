@@ -22,10 +22,10 @@ KEPT: Mapping[tuple[str, str], float] = {
 }
 
 
-def world_of_pairs(kept: Mapping[tuple[str, str], float] = KEPT, gpus: int = 1) -> World:
+def world_of_pairs(kept: Mapping[tuple[str, str], float] = KEPT, gpus: int = 1, average: float = 0.8) -> World:
     """Nodes of V100s, whole or shared by two jobs, at $2.48 a GPU; an hour of a job is worth $0.30.
 
-    ``kept``: what a class keeps beside another one.
+    ``kept``: what a class keeps beside another one; ``average``: what the curve of each class says of shared GPUs.
     """
     world = World()
     world.budget()
@@ -33,7 +33,7 @@ def world_of_pairs(kept: Mapping[tuple[str, str], float] = KEPT, gpus: int = 1) 
     price = f"{2.48 * gpus:.2f}"
     world.pool("whole", gpus=gpus, price=price, gpu_type=V100)
     world.pool("shared", gpus=gpus, price=price, gpu_type=V100, cut="mps-2")
-    one, place = ThroughputTable(((1, 1.0),)), ThroughputTable(((1, 0.8),))
+    one, place = ThroughputTable(((1, 1.0),)), ThroughputTable(((1, average),))
     for name in sorted({own for own, _ in kept} | {"light", "heavy"}):
         made = world.profile(name, one, gpu_type=V100, work_hours=4, others=(SpeedCurve(PLACE, place),))
         pairs = [

@@ -10,6 +10,7 @@ from charterer.domain.ids import JobId
 from charterer.incremental import Memo
 from charterer.policy import plan
 from charterer.policy.budgets.inputs import plan_inputs
+from charterer.policy.outlook.partners import Partners
 from charterer.policy.outlook.placer import Placer, SharedNodes
 from charterer.policy.planner import solve_budgets
 from tests.scenarios.policy.pairs import KEPT, come, world_of_pairs
@@ -83,6 +84,43 @@ def test_a_pair_of_which_nobody_knows_is_tried_and_one_that_lost_is_not_tried_ag
     world = world_of_pairs({("light", "heavy"): 0.4, ("heavy", "light"): 0.5})
     come(world, ("light1", "light"), ("heavy1", "heavy"))
     assert beside(world) == [{"heavy1"}, {"light1"}]
+
+
+@pytest.mark.parametrize(("gpus", "pool"), [(1, "shared"), (4, "whole")])
+def test_a_class_comes_for_the_partners_that_it_would_join_where_it_chooses_them(gpus: int, pool: str) -> None:
+    """It had bad ones, so that its average is too low to come."""
+    world = world_of_pairs(gpus=gpus, average=0.45)
+    come(world, ("heavy1", "heavy"))
+    (job,) = world.jobs.values()
+    assert job.allocation is not None
+    assert job.allocation.option.pool.startswith(pool)
+
+
+def test_a_class_that_had_no_good_partner_stays_away() -> None:
+    world = world_of_pairs(dict.fromkeys(KEPT, 0.45), average=0.45)
+    come(world, ("heavy1", "heavy"))
+    (job,) = world.jobs.values()
+    assert job.allocation is not None
+    assert job.allocation.option.pool == "whole"
+
+
+def test_what_a_pair_saves_does_not_follow_from_what_a_place_is_worth() -> None:
+    world = world_of_pairs()
+    come(world, ("light1", "light"), ("heavy1", "heavy"))
+    saved = []
+    for factor in (1.0, 1.3):
+        for name, job in list(world.jobs.items()):
+            assert job.allocation is not None
+            option = job.allocation.option
+            hoped = replace(job.allocation, option=replace(option, speed=option.speed * factor))
+            world.jobs[name] = replace(job, allocation=hoped)
+        (solution,) = solve_budgets(world.snapshot())
+        job = world.jobs[JobId("light1")]
+        assert job.allocation is not None
+        pair = Partners(solution).best(job, job.allocation.option)
+        assert pair is not None
+        saved.append((pair.match, pair.saved))
+    assert saved[0] == saved[1]
 
 
 def test_where_a_node_has_several_gpus_nobody_chooses_a_partner() -> None:

@@ -13,7 +13,7 @@ from charterer.domain.reasons.phrases import parts
 from charterer.domain.snapshot import Snapshot
 from charterer.gpu_types import is_shared, may_use, slice_profile, whole_type
 from charterer.policy.explain.ruled_out import parts_not_taken
-from charterer.policy.options.pair_speeds import ExpectedPart
+from charterer.policy.options.pair_speeds import ExpectedPart, chooses_partner
 from charterer.policy.outlook.partners import Pair, Partners
 
 
@@ -76,5 +76,6 @@ def _part(pool: Pool) -> str:
     if is_shared(profile):
         whole = whole_type(offering.gpu_type)
         told = f"Up to {slices} jobs share a {whole} on {pool.id}. Each pays its part of it"
-        return f"{told}, and its speed is that which its class has beside others."
+        others = "those that it would join" if chooses_partner(pool) else "others"
+        return f"{told}, and its speed is that which its class has beside {others}."
     return f"A {profile} slice is one of {slices} of a {whole_type(offering.gpu_type)}."

@@ -35,8 +35,8 @@ from charterer.policy.nodes.capacity import FreeNodes
 from charterer.policy.nodes.node_fit import kind
 from charterer.policy.nodes.occupants import Occupant
 from charterer.policy.options.option_value import Projection
+from charterer.policy.options.pair_speeds import chooses_partner
 from charterer.policy.outlook.move_gate import Hold
-from charterer.policy.outlook.partners import chooses_partner
 from charterer.policy.solve.phase_dp import key_of
 
 _FACTOR = 2.0

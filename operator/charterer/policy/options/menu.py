@@ -16,6 +16,7 @@ from charterer.incremental import Remember, directly
 from charterer.policy.options.ceiling import default_ceiling, usual_dollars
 from charterer.policy.options.market import Market, market_of
 from charterer.policy.options.menu_key import MenuKey
+from charterer.policy.options.pair_speeds import Parts, chosen_parts
 from charterer.policy.options.sources import Curves, OptionSource, WholeWidths, curves_of
 from charterer.policy.options.variants import (
     ClassKnowledge,
@@ -77,8 +78,10 @@ def build_menu(
     quarantined: QuarantinedWidths = _NONE,
     source: OptionSource = SOURCE,
     others: tuple[ClassKnowledge, ...] = (),
+    parts: Parts = (),
 ) -> Menu:
-    """The options of the jobs with one key. ``others``: what is known of the classes of their variants.
+    """The options of the jobs with one key. ``others``: what is known of the classes of their variants; ``parts``: what
+    the own class keeps on shared GPUs where partners are chosen.
 
     Where no class has a curve for any of the GPU types, the menu is the preferred width alone (or the widest below it
     that is offered): never wider before something is known of it, and never wider than ``TRIAL_STEP`` times that before
@@ -87,14 +90,14 @@ def build_menu(
     those on which the jobs failed themselves, are left out unless nothing else is left.
     """
     measure = measuring_profile([profile, *[other.profile for other in others]])
-    curves = curves_of(profile, explore)
+    curves = curves_of(profile, explore, parts)
     avoided = quarantined | _failed(key, "", profile, market)
     everything = list(source.candidates(key, market, curves))
     candidates = [candidate for candidate in everything if (candidate.gpu_type, candidate.gpus) not in avoided]
     restart = curves.restart_seconds
     for variant, other in zip(key.variants, others, strict=True):
         if measure is not None and other.profile is not None and has_curve(other.profile):
-            of_variant = _variant_curves(variant.name, other.profile, other.explore, measure, profile)
+            of_variant = _variant_curves(variant.name, other, measure, profile)
             restart = max(restart, of_variant.restart_seconds)
             avoided = other.quarantined | _failed(key, variant.name, other.profile, market)
             found = [each for each in source.candidates(key.of(variant), market, of_variant) if each.known]
@@ -124,15 +127,16 @@ def build_menu(
     return Menu((chosen,), (1.0,), narrower, False, rigid, table, ceiling, usual)
 
 
-def _variant_curves(name: str, profile: Profile, explore: bool, measure: Profile, template: Profile | None) -> Curves:
+def _variant_curves(name: str, known: ClassKnowledge, measure: Profile, template: Profile | None) -> Curves:
     """The curves of a variant in the phases of the class that measures; none where its unit is another one."""
-    if units_differ(profile, measure):
+    profile = known.profile
+    if profile is None or units_differ(profile, measure):
         return Curves(None, {}, variant=name)
-    curves = curves_of(profile, explore)
+    curves = curves_of(profile, known.explore, known.parts)
     hoped = profile if curves.profile is None else curves.profile
     work = None if template is None else template.mean_work
     in_phases = replace(paced(hoped, [phase.until for phase in measure.phases]), mean_work=work)
-    return Curves(in_phases, curves.trials, reference_in(profile, measure), name)
+    return Curves(in_phases, curves.trials, reference_in(profile, measure), name, curves.parts)
 
 
 def _to_try(
@@ -183,6 +187,7 @@ class Menus:
     ) -> None:
         self._market = market_of(pools, remember)
         self._profiles = profiles
+        self._parts = chosen_parts(profiles, pools.values(), remember)
         self._exploring = exploring
         self._quarantined = quarantined
         self._remember = remember
@@ -205,13 +210,16 @@ class Menus:
         if key.variants and not self._variants:
             key = key._replace(variants=())
         class_id = key.class_id
-        profile, explore, quarantined = ClassKnowledge(None) if class_id is None else self._known(class_id)
+        own = ClassKnowledge(None) if class_id is None else self._known(class_id)
         others = tuple([self._known(variant.class_id) for variant in key.variants])
-        return self._remember(build_menu, key, profile, self._market, explore, quarantined, SOURCE, others)
+        return self._remember(
+            build_menu, key, own.profile, self._market, own.explore, own.quarantined, SOURCE, others, own.parts
+        )
 
     def _known(self, class_id: ClassId) -> ClassKnowledge:
         quarantined = self._quarantined.get(class_id, _NONE)
-        return ClassKnowledge(self._profiles.get(class_id), class_id in self._exploring, quarantined)
+        parts = tuple(self._parts.get(class_id, {}).items())
+        return ClassKnowledge(self._profiles.get(class_id), class_id in self._exploring, quarantined, parts)
 
     def hull(self, key: MenuKey, work: float, weight: float, ceiling: Rate | None) -> Hull:
         """The hull of that menu for jobs of ``work`` seconds of the reference option, up to a ceiling.

@@ -1,24 +1,35 @@
 """What two jobs are expected to keep of their speeds on one GPU: what was measured of their classes, or what these have
-in common with others.
+in common with others. And what a class is expected to keep where a job's node decides with whom it shares its GPU.
 
 Before a pair of classes was measured, a class keeps what it keeps on average, times how much more or less than usual
 others keep beside that partner: effects of the own and of the partner's class on the logarithm, the latter shrunk as if
 one more partner had no effect. This is multiplied by ``OPTIMISM``, so that pairs are tried of which nobody knows, and
 the first reports replace it.
+
+Where partners are chosen, a job joins the one with which it saves most. So a class counts on each of the classes that
+share GPUs as far as the pair is worth it: the mean of what it keeps or is hoped to keep beside each, weighted by
+k_a + k_b − 1, the GPU-hours that an hour of the pair saves. Where none are saved it will not be put.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 from math import exp, log
 from typing import NamedTuple
 
 from charterer.domain.ids import ClassId
+from charterer.domain.pool import Pool
 from charterer.domain.profile import Profile
+from charterer.gpu_types import sharers, slice_profile
+from charterer.incremental import Remember
 
 OPTIMISM = 1.25
 """Factor on what pairs are expected to keep that were never measured (``tests.bench.sharing --learned``)."""
+
+Parts = tuple[tuple[str, float], ...]
+"""Types of shared GPUs, each with the part that a class is expected to keep there where partners are chosen."""
 
 
 class ExpectedPart(NamedTuple):
@@ -30,8 +41,8 @@ class ExpectedPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairSpeeds:
-    """What was measured of pairs on one type of shared GPUs. ``own``: mean logarithm of what each class kept;
-    ``partner``: by how much the logarithm is more than that beside each class.
+    """What was measured of pairs on one type of shared GPUs. ``own``: geometric mean of what each class kept;
+    ``partner``: how many times that others kept beside each class.
     """
 
     measured: Mapping[tuple[ClassId, ClassId], ExpectedPart]
@@ -39,12 +50,23 @@ class PairSpeeds:
     partner: Mapping[ClassId, float]
 
     def kept(self, own: ClassId, beside: ClassId, usual: float) -> ExpectedPart:
-        """What ``own`` keeps beside the other class. ``usual``: on average, where no pair of it is known."""
+        """What ``own`` keeps beside the other class. ``usual``: on average; it counts where no pair of it is known."""
         found = self.measured.get((own, beside))
         if found is not None:
             return found
-        mean = self.own.get(own, log(usual))
-        return ExpectedPart(min(OPTIMISM * exp(mean + self.partner.get(beside, 0.0)), 1.0), 0)
+        return ExpectedPart(min(OPTIMISM * self.own.get(own, usual) * self.partner.get(beside, 1.0), 1.0), 0)
+
+    def with_chosen_partners(self) -> Mapping[ClassId, float]:
+        """By class with a pair, what it is expected to keep where partners are chosen; none where no pair saves."""
+        sums: dict[ClassId, tuple[float, float]] = {}
+        for one, other in combinations_with_replacement(self.own, 2):
+            kept, others = self.kept(one, other, 1.0).kept, self.kept(other, one, 1.0).kept
+            saved = kept + others - 1.0
+            if saved > 0.0:
+                for name, part in {one: kept, other: others}.items():
+                    weights, parts = sums.get(name, (0.0, 0.0))
+                    sums[name] = weights + saved, parts + saved * part
+        return {name: parts / weights for name, (weights, parts) in sums.items()}
 
 
 def pair_speeds(gpu_type: str, profiles: Iterable[Profile]) -> PairSpeeds:
@@ -56,8 +78,32 @@ def pair_speeds(gpu_type: str, profiles: Iterable[Profile]) -> PairSpeeds:
         here = [pair for pair in profile.pairs if pair.gpu_type == gpu_type]
         if not here:
             continue
-        mean = own[profile.id] = sum([log(pair.kept) for pair in here]) / len(here)
+        mean = sum([log(pair.kept) for pair in here]) / len(here)
+        own[profile.id] = exp(mean)
         for pair in here:
             measured[profile.id, pair.beside] = ExpectedPart(min(pair.kept, 1.0), pair.reports)
             off.setdefault(pair.beside, []).append(log(pair.kept) - mean)
-    return PairSpeeds(measured, own, {name: sum(each) / (len(each) + 1.0) for name, each in off.items()})
+    return PairSpeeds(measured, own, {name: exp(sum(each) / (len(each) + 1.0)) for name, each in off.items()})
+
+
+def chooses_partner(pool: Pool) -> bool:
+    """Whether a job's node decides with whom it shares its GPU: nodes of one GPU for two jobs."""
+    offering = pool.offering
+    return offering is not None and offering.gpus_per_node == 2 == sharers(slice_profile(offering.gpu_type))
+
+
+def chosen_parts(
+    profiles: Mapping[ClassId, Profile], pools: Iterable[Pool], remember: Remember
+) -> Mapping[ClassId, Mapping[str, float]]:
+    """By class and type of shared GPUs, the part that it is expected to keep where all pools of the type choose."""
+    chooses: dict[str, bool] = {}
+    for pool in pools:
+        if pool.offering is not None:
+            gpu_type = pool.offering.gpu_type
+            chooses[gpu_type] = chooses.get(gpu_type, True) and chooses_partner(pool)
+    found: dict[ClassId, dict[str, float]] = {}
+    for gpu_type in sorted(gpu_type for gpu_type, each in chooses.items() if each):
+        speeds = remember(pair_speeds, gpu_type, tuple(profiles.values()))
+        for name, part in remember(PairSpeeds.with_chosen_partners, speeds).items():
+            found.setdefault(name, {})[gpu_type] = part
+    return found

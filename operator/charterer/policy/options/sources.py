@@ -7,19 +7,20 @@ yields is weighed alike.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Price
 from charterer.domain.option import MOST_PODS, Interruptions, Option
 from charterer.domain.profile import DEFAULT_RESTART_SECONDS, TRIAL_STEP, Profile
-from charterer.gpu_types import relative_speeds, slice_profile
+from charterer.gpu_types import relative_speeds, slice_profile, whole_type
 from charterer.policy.options.checkpoint_time import checkpoint_seconds
 from charterer.policy.options.interruptions import RunTimes, interruptions
 from charterer.policy.options.market import Market, PoolOffer
 from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.options.optimism import exploration_candidates, optimistic_speed
+from charterer.policy.options.pair_speeds import Parts
 from charterer.policy.options.speedup import reference_throughput, speed
 
 _FINE_NODES = 128
@@ -31,13 +32,15 @@ class Curves:
     """How fast a class of jobs is. ``profile``: None where nothing is known, otherwise as fast as may be hoped on the
     widths in ``trials`` (numbers of GPUs by GPU type), which are worth a trial. ``reference``: the expected throughput
     of the class's reference option, which work is measured by; None where nothing is known.
-    ``variant``: the name of the job's, for which they hold.
+    ``variant``: the name of the job's, for which they hold. ``parts``: by type of shared GPUs where partners are
+    chosen, what the class is expected to keep there of its speed on a whole one; of other types a curve says it.
     """
 
     profile: Profile | None
     trials: Mapping[str, frozenset[int]]
     reference: float | None = None
     variant: str = ""
+    parts: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def restart_seconds(self) -> float:
@@ -59,6 +62,11 @@ class Curves:
 
     def speeds(self, gpu_type: str, gpus: int) -> Sequence[float]:
         """The speed in each phase; empty where one is not known."""
+        part = self.parts.get(gpu_type)
+        alone = () if part is None else self._on_curve(whole_type(gpu_type), gpus)
+        return [part * value for value in alone] if part and alone else self._on_curve(gpu_type, gpus)
+
+    def _on_curve(self, gpu_type: str, gpus: int) -> Sequence[float]:
         if self.profile is None:
             return ()
         phases = range(len(self.profile.phases))
@@ -67,12 +75,12 @@ class Curves:
         return speeds if len(speeds) == len(known) else ()
 
 
-def curves_of(profile: Profile | None, explore: bool) -> Curves:
+def curves_of(profile: Profile | None, explore: bool, parts: Parts = ()) -> Curves:
     """The curves of a class; ``explore``: whether its budget pays for trials of widths that were never measured."""
     if profile is None:
         return Curves(None, {})
     trials = exploration_candidates(profile) if explore else {}
-    return Curves(optimistic_speed(profile, trials), trials, reference_throughput(profile))
+    return Curves(optimistic_speed(profile, trials), trials, reference_throughput(profile), parts=dict(parts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from charterer.domain.jobs.variant import Variant
 from charterer.domain.profile import Phase, Profile, SpeedCurve, ThroughputTable
+from charterer.policy.options.pair_speeds import Parts
 from charterer.policy.options.speedup import reference_throughput, reference_width, throughput
 from charterer.policy.options.width_backoff import QuarantinedWidths
 
@@ -24,12 +25,14 @@ GPUs on one (MariusGNN), 64; a step of 128 samples or more that is taken for a s
 class ClassKnowledge(NamedTuple):
     """The facts of one class from which a menu follows.
 
-    ``explore``: whether its budget pays for trials; ``quarantined``: widths that are not to be chosen now.
+    ``explore``: whether its budget pays for trials; ``quarantined``: widths that are not to be chosen now; ``parts``:
+    what it keeps on shared GPUs where partners are chosen.
     """
 
     profile: Profile | None
     explore: bool = False
     quarantined: QuarantinedWidths = frozenset()
+    parts: Parts = ()
 
 
 def has_curve(profile: Profile | None) -> bool:

@@ -25,14 +25,14 @@ from typing import NamedTuple
 from charterer.domain.ids import ClassId, JobId, PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.option import Option
-from charterer.domain.pool import Pool
-from charterer.gpu_types import sharers, slice_profile, whole_type
+from charterer.gpu_types import whole_type
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.nodes.capacity import NodesByFreeGpus
 from charterer.policy.nodes.occupants import Occupant
 from charterer.policy.nodes.placement import NodeChoice
-from charterer.policy.options.pair_speeds import ExpectedPart, PairSpeeds, pair_speeds
+from charterer.policy.options.pair_speeds import ExpectedPart, PairSpeeds, chooses_partner, pair_speeds
 from charterer.policy.options.speedup import speed
+from charterer.policy.options.variants import measuring_profile, reference_in
 
 LEAST_SAVING = 0.02
 """Part of what two jobs cost apart that they must save together: less is lost in what nobody foresees."""
@@ -96,12 +96,6 @@ def match_of(own: Terms, other: Terms, speeds: PairSpeeds, price: float) -> Part
         for each, part in ((own, kept.kept), (other, others.kept))
     )
     return PartnerMatch(kept, others, saving if each_gains and saving >= LEAST_SAVING * apart else None)
-
-
-def chooses_partner(pool: Pool) -> bool:
-    """Whether a job's node decides with whom it shares its GPU: nodes of one GPU for two jobs."""
-    offering = pool.offering
-    return offering is not None and offering.gpus_per_node == 2 == sharers(slice_profile(offering.gpu_type))
 
 
 class _Hosts:
@@ -237,7 +231,10 @@ class Partners:
         return self._sharers[key]
 
     def _found(self, job: Job, option: Option) -> Sharer | None:
-        """None where the speed of the job's class is not known alone and beside others."""
+        """None where the speed of the job's class is not known alone and beside others.
+
+        What it does alone is what whole GPUs say: a place's speed holds for partners that a job may not meet.
+        """
         variant, assignment = job.variant(option.variant), self._solution.assignment(job)
         profile = None if variant is None else self._snapshot.profiles.get(variant.class_id)
         offering = self._snapshot.pools[option.pool].offering
@@ -246,10 +243,13 @@ class Partners:
         position, menu = assignment.position(job), assignment.group.menu
         phase = min(menu.phase(position.done), len(profile.phases) - 1)
         gpu_type = offering.gpu_type
-        beside, whole = (speed(profile, phase, each, 1) for each in (gpu_type, whole_type(gpu_type)))
-        if not beside or not whole or not option.speed:
+        measure = measuring_profile([self._snapshot.profiles.get(way.class_id) for way in job.ways])
+        reference = None if measure is None else reference_in(profile, measure)
+        beside, whole = (speed(profile, phase, each, 1, reference) for each in (gpu_type, whole_type(gpu_type)))
+        if not beside or not whole:
             return None
-        alone, worth = option.speed * whole / beside, self._solution.worth(job, assignment)
+        alone = whole if option.interruptions is None else whole * option.interruptions.kept
+        worth = self._solution.worth(job, assignment)
         best = min(
             [
                 (worth + each.price.dollars_per_second) / each.speed
