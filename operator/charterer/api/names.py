@@ -34,6 +34,8 @@ ANNOTATION_ALLOCATION: Final = f"{GROUP}/allocation"
 
 ANNOTATION_HELD: Final = f"{GROUP}/held"
 """On an adopted object: the chart's admission policy suspended it, and not its author."""
+ANNOTATION_ORIGINAL: Final = f"{GROUP}/original"
+"""On an adopted object that was placed: JSON of what its author wrote where Charterer writes."""
 ANNOTATION_GPUS: Final = f"{GROUP}/gpus"
 ANNOTATION_RESIZE: Final = f"{GROUP}/resize"
 ANNOTATION_SPOT: Final = f"{GROUP}/spot"
