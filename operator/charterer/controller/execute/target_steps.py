@@ -26,7 +26,10 @@ _ENDED = ("Succeeded", "Failed")
 
 
 async def adopt(context: ExecutionContext, step: AdoptTarget) -> ActionOutcome:
-    """Make the object's TrainingJob. One that runs is stopped first, if an uncached list shows no pod that has begun."""
+    """Make the object's TrainingJob.
+
+    An object that runs is stopped first, if an uncached list shows no pod that has begun.
+    """
     target = step.target
     kind, raw = await _look(context, target.ref, target.namespace)
     if raw is None or not is_labelled(raw) or kind.read(raw) != target:
@@ -200,7 +203,7 @@ async def _has_live_pods(context: ExecutionContext, kind: TargetKind, raw: Raw) 
 
 
 async def _write(context: ExecutionContext, kind: TargetKind, writes: Sequence[Write]) -> RawObject | None:
-    """Carry the writes out; the object after the last of its own. A refusal is no fault: its kind may not be open for it yet."""
+    """Carry the writes out; the object after the last of its own. A refusal is no fault: it may be too early."""
     answer = None
     for write in writes:
         try:
