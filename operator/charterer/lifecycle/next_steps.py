@@ -17,6 +17,7 @@ from charterer.lifecycle.pool import pool_step
 from charterer.lifecycle.pool_set import Obstacle, pool_set_steps
 from charterer.lifecycle.rental import rental_step
 from charterer.lifecycle.run import Placed, active, goes_on, misplaced, run_step
+from charterer.lifecycle.runs.adopted import adopt_step
 from charterer.lifecycle.spending.cost_record import cost_record_step
 from charterer.lifecycle.view import LifecycleView
 
@@ -65,6 +66,8 @@ def _all(view: LifecycleView, memo: Memo) -> Iterator[tuple[StepKind, str, Step 
     for orphan in snapshot.orphans:
         if active(orphan.run) and not orphan.run.deleting and not view.observes(orphan.budget):
             yield StepKind.JOB, orphan.run.uid, StopOrphan(orphan)  # not orphan.job, which anybody may have written
+    for candidate in snapshot.candidates:
+        yield StepKind.JOB, candidate.target.ref.uid, adopt_step(candidate, view)
     yield from _abandoned_labels(view, memo(_labels, placed))
 
 

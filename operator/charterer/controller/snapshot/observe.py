@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from charterer.api.decode import DecodedJob, ForeignPod, JobPod, with_published
+from charterer.api.decode import DecodedJob, JobPod, with_published
 from charterer.cluster.store import ObjectKey
 from charterer.controller.known_pools import first_come, known_pools
 from charterer.controller.snapshot.by_id import budgets_by_id, pool_sets_by_id, pools_by_id, rentals_by_id
@@ -27,10 +27,27 @@ from charterer.controller.snapshot.problems import (
     without_weight,
 )
 from charterer.controller.snapshot.refusal_scope import with_refusals_in_scope
+from charterer.controller.snapshot.runs import (
+    OwnedRun,
+    PodController,
+    PodsOfController,
+    adoption_problems,
+    candidates,
+    controller_of_pod,
+    is_there,
+    job_of,
+    not_for_runs,
+    own_runs,
+    pod_order,
+    run_order,
+    targets_by_job,
+    with_pods,
+)
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId
-from charterer.domain.job import Job, Pod, Run
+from charterer.domain.job import Job, Run
+from charterer.domain.jobs.target import Target
 from charterer.domain.pool import Pool, Survey
 from charterer.domain.profile import Profile
 from charterer.domain.reports.bottleneck import Bottleneck, of_run
@@ -41,18 +58,6 @@ from charterer.incremental import Memo
 
 _ENDLESS = Instant(2**63)
 """Later than every time on record."""
-
-
-class _Controller(NamedTuple):
-    """The controller of a pod, as the pod says: a batch/v1 Job of this uid in the pod's own namespace."""
-
-    namespace: str
-    uid: str
-
-
-_OwnedRun = tuple[JobId, Run]  # a run with the uid of its TrainingJob, as it says
-_Pods = tuple[JobPod | ForeignPod, ...]
-"""The pods of one controller, by their indices; or those that are of no run."""
 
 
 def observe(state: ClusterState, now: Instant, memo: Memo | None = None) -> Snapshot:
@@ -70,17 +75,18 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     pools = memo.stable(_pools(state, now, memo), "pools")
     profiles = memo.stable(memo(_paid, state.profiles, payers), "profiles")
     decoded = memo(_by_id, state.jobs)
-    own = memo(_own_runs, state.runs, decoded, state.warnings, state.departed)
-    pods = memo.grouped(_controller_of, _pod_order, state.pods)
-    runs = memo.grouped(_job_of, _run_order, memo.each(_with_pods, (own, pods)))
+    adopted = memo(targets_by_job, decoded, *state.targets)
+    own = memo(own_runs, state.runs, decoded, adopted, state.warnings, state.departed)
+    pods = memo.grouped(controller_of_pod, pod_order, state.pods)
+    runs = memo.grouped(job_of, run_order, memo.each(with_pods, (own, pods)))
     trials, services = memo(_trials, state.refusals), memo(_with_service, state.services, decoded)
     clocks = {job.id: now for job in _ahead(state, now)} or _NO_CLOCKS
     nodes = memo.stable(memo(rented_nodes, state.rentals, state.budgets, pools), "rented")
     suspected = memo.each(suspicions, (decoded, clocks), payers, nodes)
-    joined = decoded, runs, state.progress, trials, services, clocks, suspected, state.findings.by_job
+    joined = decoded, runs, state.progress, trials, services, clocks, suspected, state.findings.by_job, adopted
     parts = memo.stable(memo.each(_job_parts, joined, memo(_weights, payers), profiles), "jobs")
     jobs = memo.each(_joined, parts, _gpu_types(pools))
-    foreign = memo(_sum_by_node, memo.each(_not_for_runs, (pods, own)))
+    foreign = memo(_sum_by_node, memo.each(not_for_runs, (pods, own)))
     return Snapshot(
         now=now,
         budgets=memo(budgets_by_id, state.budgets),
@@ -97,6 +103,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
             *memo(with_misleading_variables, state.jobs),
             *memo(with_contradicting_variants, jobs, profiles),
             *memo(not_believed, jobs),
+            *memo(adoption_problems, jobs),
         ),
         orphans=memo(_orphans, state.runs, decoded, state.problems, payers),
         overlaps=memo(overlaps_of, state.budgets, state.namespaces),
@@ -107,6 +114,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         declared_pools=memo(pools_by_id, state.pools),
         slow_nodes=state.findings.slow_nodes,
         cost_recording=state.cost_recording,
+        candidates=memo(candidates, adopted, payers, *state.targets),
     )
 
 
@@ -131,6 +139,7 @@ class _JobParts(NamedTuple):
     clock: Instant | None
     suspected: tuple[Suspicion, ...]
     bottlenecks: tuple[Bottleneck, ...]
+    adopted: Target | None
 
 
 _NO_CLOCKS: Mapping[JobId, Instant] = {}
@@ -154,19 +163,9 @@ def _by_id(jobs: Mapping[ObjectKey, DecodedJob]) -> Mapping[JobId, DecodedJob]:
     return {decoded.job.id: decoded for decoded in jobs.values()}
 
 
-def _is_there(job: JobId, namespace: str, decoded: Mapping[JobId, DecodedJob]) -> bool:
-    """Whether this namespace has a TrainingJob of that uid.
-
-    Whoever may create objects in a namespace may write any uid as their owner into them: one of another namespace is
-    none.
-    """
-    found = decoded.get(job)
-    return found is not None and found.job.namespace == namespace
-
-
 def _with_service(services: Mapping[ObjectKey, JobId], decoded: Mapping[JobId, DecodedJob]) -> Mapping[JobId, bool]:
     """The jobs that have their Service: one in another namespace is not theirs, whatever it says."""
-    return {job: True for key, job in services.items() if _is_there(job, key.namespace, decoded)}
+    return {job: True for key, job in services.items() if is_there(job, key.namespace, decoded)}
 
 
 def _trials(refusals: Mapping[JobId, str | None]) -> Mapping[JobId, tuple[str | None]]:
@@ -181,13 +180,14 @@ def _weights(payers: Mapping[str, Budget]) -> Mapping[str, tuple[BudgetId, Mappi
 
 def _job_parts(
     decoded: DecodedJob,
-    runs: tuple[_OwnedRun, ...] | None,
+    runs: tuple[OwnedRun, ...] | None,
     progress: Progress | None,
     trial: tuple[str | None] | None,
     has_service: bool | None,
     clock: Instant | None,
     suspected: tuple[Suspicion, ...] | None,
     bottlenecks: tuple[Bottleneck, ...] | None,
+    adopted: Target | None,
     payers: Mapping[str, tuple[BudgetId, Mapping[str, float]]],
     profiles: Mapping[ClassId, Profile],
 ) -> _JobParts:
@@ -206,6 +206,7 @@ def _job_parts(
         clock,
         suspected or (),
         bottlenecks or (),
+        adopted,
     )
 
 
@@ -227,6 +228,7 @@ def _joined(parts: _JobParts, gpu_types: tuple[tuple[PoolId, str], ...]) -> Job:
         checking=parts.refusal is None,
         doubts=doubts(job, parts.runs, parts.suspected) if parts.suspected else (),
         bottlenecks=of_run(parts.bottlenecks, 0 if job.allocation is None else job.allocation.run),
+        adopted=parts.adopted,
     )
 
 
@@ -274,54 +276,8 @@ def _paid(profiles: Mapping[ObjectKey, Profile], payers: Mapping[str, Budget]) -
 # --- runs and pods --------------------------------------------------------------------------------------------------
 
 
-def _own_runs(
-    runs: Mapping[ObjectKey, _OwnedRun],
-    decoded: Mapping[JobId, DecodedJob],
-    warnings: Mapping[str, str],
-    departed: Mapping[str, JobPod | ForeignPod],
-) -> Mapping[_Controller, _OwnedRun]:
-    """The runs whose jobs are there and own them, as what controls pods; each with the last warning about it, and with
-    its pods that are gone although they say something."""
-    gone: dict[_Controller | None, list[Pod]] = {}
-    for pod in departed.values():
-        if isinstance(pod, JobPod):
-            gone.setdefault(_controller_of(pod), []).append(pod.pod)
-    own = {}
-    for key, owned in runs.items():
-        job, run = owned
-        if run.owned and _is_there(job, key.namespace, decoded):
-            controller = _Controller(key.namespace, run.uid)
-            if run.uid in warnings or controller in gone:
-                pods = tuple(gone.get(controller, ()))
-                owned = job, replace(run, warning=warnings.get(run.uid, ""), departed=pods)
-            own[controller] = owned
-    return own
-
-
-def _job_of(owned: _OwnedRun) -> JobId:
-    return owned[0]
-
-
-def _run_order(owned: _OwnedRun) -> tuple[JobId, int, str]:
-    return owned[0], owned[1].number, owned[1].name
-
-
-def _controller_of(pod: JobPod | ForeignPod) -> _Controller | None:
-    return _Controller(pod.namespace, pod.controller_uid) if isinstance(pod, JobPod) else None
-
-
-def _pod_order(pod: JobPod | ForeignPod) -> tuple[str, int, str]:
-    return (pod.controller_uid, pod.pod.index, pod.pod.uid) if isinstance(pod, JobPod) else ("", 0, pod.node)
-
-
-def _with_pods(owned: _OwnedRun, pods: _Pods | None) -> _OwnedRun:
-    """The run with its pods in order."""
-    job, run = owned
-    return job, replace(run, pods=tuple([pod.pod for pod in pods or () if isinstance(pod, JobPod)]))
-
-
 def _orphans(
-    runs: Mapping[ObjectKey, _OwnedRun],
+    runs: Mapping[ObjectKey, OwnedRun],
     decoded: Mapping[JobId, DecodedJob],
     problems: Sequence[Problem],
     payers: Mapping[str, Budget],
@@ -330,7 +286,7 @@ def _orphans(
     unread = {(problem.namespace, problem.name) for problem in problems if problem.kind == "TrainingJob"}
     orphans = []
     for key, (job, run) in runs.items():
-        if not _is_there(job, key.namespace, decoded):
+        if not is_there(job, key.namespace, decoded):
             payer = payers.get(key.namespace)
             orphan = Orphan(job, key.namespace, None if payer is None else payer.id, run)
             if (key.namespace, run.job_name) not in unread:
@@ -339,8 +295,8 @@ def _orphans(
 
 
 def _unread_nodes(
-    runs: Mapping[ObjectKey, _OwnedRun],
-    pods: Mapping[_Controller | None, _Pods],
+    runs: Mapping[ObjectKey, OwnedRun],
+    pods: Mapping[PodController | None, PodsOfController],
     problems: Sequence[Problem],
 ) -> frozenset[NodeName]:
     """Nodes with live pods of runs of TrainingJobs that are there and cannot be read."""
@@ -351,7 +307,7 @@ def _unread_nodes(
         pod.pod
         for key, (_, run) in runs.items()
         if run.owned and (key.namespace, run.job_name) in unread
-        for pod in pods.get(_Controller(key.namespace, run.uid), ())
+        for pod in pods.get(PodController(key.namespace, run.uid), ())
         if isinstance(pod, JobPod)
     ]
     return frozenset([pod.node for pod in theirs if pod.live and pod.node is not None])
@@ -360,22 +316,7 @@ def _unread_nodes(
 # --- nodes ----------------------------------------------------------------------------------------------------------
 
 
-def _not_for_runs(pods: _Pods, owned: _OwnedRun | None) -> tuple[tuple[NodeName, int], ...]:
-    """The GPUs of nodes that are not free for runs, because of these pods of one controller, or of no run.
-
-    ``owned``: the run that controls them. None where its object or its TrainingJob is not there: deleting a run's
-    object in the background removes it at once, and its pods live on until the garbage collector comes to them.
-    """
-    held = []
-    for pod in pods:
-        if isinstance(pod, ForeignPod):
-            held.append((pod.node, pod.gpus))
-        elif owned is None and pod.pod.live and pod.pod.node is not None:
-            held.append((pod.pod.node, pod.pod.gpus))
-    return tuple(held)
-
-
-def _sum_by_node(held: Mapping[_Controller | None, tuple[tuple[NodeName, int], ...]]) -> Mapping[NodeName, int]:
+def _sum_by_node(held: Mapping[PodController | None, tuple[tuple[NodeName, int], ...]]) -> Mapping[NodeName, int]:
     foreign: dict[NodeName, int] = defaultdict(int)
     for gpus_of_nodes in held.values():
         for node, gpus in gpus_of_nodes:

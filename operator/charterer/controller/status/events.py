@@ -6,8 +6,10 @@ from charterer.api.manifests import EventSubject
 from charterer.api.names import API_VERSION
 from charterer.cluster.events import Recorder
 from charterer.domain.billing import spent
+from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, JobId, PoolId, PoolSetId, RentalId
 from charterer.domain.job import RunOutcome
+from charterer.domain.jobs.target import TargetRef
 from charterer.domain.money import ZERO, Money
 from charterer.domain.plan import Allocate, Command, ReasonCode, Release, Rent
 from charterer.domain.snapshot import Snapshot
@@ -26,6 +28,7 @@ from charterer.domain.steps import (
     Step,
 )
 from charterer.domain.time import Instant
+from charterer.lifecycle.runs.adopted import not_adopted_because
 from charterer.sentences import count
 
 _BAD = frozenset({RunOutcome.FAILED, RunOutcome.INTERRUPTED, RunOutcome.NOT_STARTED, RunOutcome.STALLED})
@@ -56,6 +59,7 @@ class Events:
         self._recorder = recorder
         self._deleted: dict[BudgetId, tuple[Instant, Money]] = {}
         """Budgets that this process let go, when, and what they had spent in their period."""
+        self._told: dict[TargetRef, tuple[str, str]] = {}
 
     def done(self, action: Command | Step, snapshot: Snapshot) -> None:
         """A command or step took effect."""
@@ -96,6 +100,25 @@ class Events:
                 self._budget_came_or_went(action, snapshot)
             case _:
                 return
+
+    def not_adopted(self, snapshot: Snapshot) -> None:
+        """Labelled objects for which no TrainingJob is made, and those whose annotations cannot be granted: once each.
+
+        Where nobody spends money nothing is written, and no Event either.
+        """
+        said = {}
+        for each in snapshot.candidates:
+            budget = None if each.budget is None else snapshot.budgets.get(each.budget)
+            if each.target.ended is None and (budget is None or budget.mode is Mode.ENFORCE):
+                said[each.target.ref] = each.target.namespace, not_adopted_because(each, snapshot)
+        for job in snapshot.jobs.values():
+            if job.adopted is not None and job.finish is None:
+                said[job.adopted.ref] = job.namespace, job.adopted.problem or job.adopted.warning
+        for ref, (namespace, text) in said.items():
+            if text and self._told.get(ref) != (namespace, text):
+                subject = EventSubject(ref.api_version, ref.kind, namespace, ref.name, ref.uid)
+                self._say(subject, "NotAdopted", text, "Adopt", warning=True)
+        self._told = said
 
     def held(self, action: Command | Step, message: str, snapshot: Snapshot) -> None:
         """Others keep a step from being carried out."""

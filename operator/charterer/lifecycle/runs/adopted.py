@@ -1,0 +1,116 @@
+"""Objects that teams already had: when a TrainingJob is made for one, and when the object is given back.
+
+The object holds one run at a time, and is stopped where a run would be deleted (docs/development/adr/0078-adoption.md).
+"""
+
+from __future__ import annotations
+
+from charterer.domain.budget import Mode
+from charterer.domain.ids import BudgetId
+from charterer.domain.job import Allocation, Job, Run
+from charterer.domain.jobs.finish import Finish, FinishKind
+from charterer.domain.jobs.target import Asked, Target
+from charterer.domain.snapshot import AdoptionCandidate, Snapshot, Stop
+from charterer.domain.steps import AdoptTarget, EditJob, FinishJob, GiveBack, LetGo, RecordRun, RunStep, StopRun, Wait
+from charterer.lifecycle.verdict import judge
+from charterer.lifecycle.view import LifecycleView
+
+
+def adopt_step(candidate: AdoptionCandidate, view: LifecycleView) -> AdoptTarget | LetGo | None:
+    """Make the TrainingJob of an object that can be adopted, and let go of what nobody will start."""
+    target, snapshot = candidate.target, view.snapshot
+    if not not_adopted_because(candidate, snapshot):
+        return AdoptTarget(target)
+    unpaid = _nobody_pays(candidate.budget, snapshot)
+    return LetGo(target) if unpaid and target.held and not target.deleting and target.ended is None else None
+
+
+def not_adopted_because(candidate: AdoptionCandidate, snapshot: Snapshot) -> str:
+    """Why no TrainingJob is made for the object; empty where one is."""
+    target = candidate.target
+    if target.deleting or target.ended is not None:
+        return "it has ended"
+    if target.problem:
+        return target.problem
+    if target.begun and not target.suspended and not target.held:
+        return "it runs already, and would lose what it did: suspend it, and it is adopted"
+    if candidate.budget is None:
+        return f"no GPUBudget selects namespace {target.namespace}"
+    return _nobody_pays(candidate.budget, snapshot)
+
+
+def _nobody_pays(budget: BudgetId | None, snapshot: Snapshot) -> str:
+    """Why no money will be spent on the objects of this budget's namespaces; empty where some may be."""
+    if snapshot.stop is Stop.DRAIN:
+        return "all that is rented is being ended (charterer stop --drain)"
+    if budget is None:
+        unread = any(problem.kind == "GPUBudget" for problem in snapshot.problems)
+        return "" if unread else "no GPUBudget selects its namespace"
+    observed = snapshot.budgets.get(budget)
+    return f"GPUBudget {budget} only observes" if observed is not None and observed.mode is Mode.OBSERVE else ""
+
+
+def adopted_step(job: Job, view: LifecycleView) -> RunStep | Wait | None:
+    """What the job's object needs before its runs are looked at; None where they decide."""
+    target, why = job.adopted, _given_back_because(job, view)
+    if why:
+        return _give_back(job, why, view)
+    if target is None or job.finish is not None:
+        return None
+    if target.asked is not None and target.asked != _asked(job):
+        return EditJob(job.id)
+    ended = target.ended
+    if ended is not None and job.allocation is None and not job.replaced:
+        return FinishJob(job.id, finish_of(target.complete is not None, target.failed_message, view))
+    if ended is None and not target.suspended and target.job != job.id:
+        return StopRun(job.id, target.run)
+    return None
+
+
+def _asked(job: Job) -> Asked:
+    widths, profile = job.widths, job.class_id.name if job.class_id.has_profile else ""
+    numbers = widths.min, widths.preferred, widths.max
+    return Asked(*numbers, job.resize, job.spot, job.max_cost, job.target_completion, profile)
+
+
+def finish_of(complete: bool, message: str, view: LifecycleView) -> Finish:
+    """The end of a job whose object has ended by its own word."""
+    if complete:
+        return Finish(FinishKind.COMPLETE, view.snapshot.now, "Completed", "its object is complete")
+    reason = message.partition(":")[0]
+    return Finish(FinishKind.FAILED, view.snapshot.now, reason or "Failed", f"its object has failed: {message}")
+
+
+def not_placeable_because(target: Target) -> str:
+    """What the object's next run waits for before it can be placed or started; empty where it can."""
+    if target.problem:
+        return f"its author: {target.problem}"
+    return "" if target.placeable else f"the scheduling fields of {target.ref} to open"
+
+
+def _given_back_because(job: Job, view: LifecycleView) -> str:
+    """Why the object is given back; empty where the job keeps it."""
+    if job.adopted is None:
+        return f"{job.target} is gone, or has not the label any more"
+    return _nobody_pays(job.budget, view.snapshot)
+
+
+def _give_back(job: Job, why: str, view: LifecycleView) -> RunStep | Wait | None:
+    """Stop and record what runs first, so that what it cost is on record; an object that has ended is left alone."""
+    target, recorded = job.adopted, {record.number for record in job.records}
+    if job.finish is not None and (target is None or target.ended is not None):
+        return None
+    current: list[Allocation] = [] if job.allocation is None else [job.allocation]
+    for allocation in [each for each in (*job.replaced, *current) if each.run not in recorded]:
+        run: Run | None = next((run for run in job.runs if run.number == allocation.run), None)
+        if run is not None and not run.suspended and run.ended is None:
+            return StopRun(job.id, run.number)
+        step = judge(job, allocation, run, view, stopped=True)
+        return GiveBack(job.id, why, step) if run is None and isinstance(step, RecordRun) else step
+    if target is not None and not target.suspended and target.ended is None and target.job == job.id:
+        return StopRun(job.id, target.run)
+    used = [place.rental for record in job.records for place in record.placements]
+    untold = [rental for rental in used if view.settled.get(rental) is False]
+    if untold and not view.observes(job.budget):
+        return Wait(f"what GPURental {untold[0]} was used for to be on record")
+    return GiveBack(job.id, why)
