@@ -17,7 +17,7 @@ from charterer.cli.shared.job_name import job_name
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError, BadRequest, NotFound
 from charterer.cluster.paths import PODS, TRAINING_JOBS
-from charterer.domain.job import Job, PodPhase, RunRecord
+from charterer.domain.job import Job, Pod, PodPhase, RunRecord
 from charterer.domain.jobs.run_names import run_name
 from charterer.sentences import count, visible
 from charterer.workloads import INDEXED_JOB
@@ -107,10 +107,7 @@ async def pods_by_run(client: Client, job: Job) -> Mapping[int, Sequence[PodLog]
     for raw in (await client.list(PODS.all(job.namespace), labels=labels)).items:
         read = decode.pod(raw)
         if isinstance(read, decode.JobPod) and read.controller_uid in numbers:
-            started = read.pod.phase in (PodPhase.RUNNING, PodPhase.SUCCEEDED, PodPhase.FAILED)
-            container = raw["spec"]["containers"][0]["name"]
-            pod = PodLog(read.pod.name, read.pod.uid, read.pod.index, container, started)
-            pods.setdefault(numbers[read.controller_uid], []).append(pod)
+            pods.setdefault(numbers[read.controller_uid], []).append(_pod_log(read.pod, read.pod.index, raw))
     return pods
 
 
@@ -123,8 +120,13 @@ def _of_target(job: Job, listed: Iterable[RawObject]) -> Mapping[int, Sequence[P
             of_run = pods.setdefault(read.pod.run, [])
             numbered = COMPLETION_INDEX in (raw["metadata"].get("annotations") or {})
             index = read.pod.index if numbered else len(of_run)
-            of_run.append(PodLog(read.pod.name, index, raw["spec"]["containers"][0]["name"]))
+            of_run.append(_pod_log(read.pod, index, raw))
     return pods
+
+
+def _pod_log(pod: Pod, index: int, raw: RawObject) -> PodLog:
+    started = pod.phase in (PodPhase.RUNNING, PodPhase.SUCCEEDED, PodPhase.FAILED)
+    return PodLog(pod.name, pod.uid, index, raw["spec"]["containers"][0]["name"], started)
 
 
 async def _print_pods(client: Client, namespace: str, pods: Sequence[PodLog], options: LogOptions) -> None:
