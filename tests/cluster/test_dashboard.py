@@ -13,6 +13,7 @@ from typing import Any
 
 import aiohttp
 
+from charterer.cluster.paths import TRAINING_JOBS
 from tests.cluster.commands import charterer
 from tests.cluster.test_own_jobs import a_rival_runs, engineer
 from tests.testbed.bed import Bed
@@ -94,3 +95,5 @@ async def test_who_may_read_one_namespace_sees_a_page_of_its_jobs_and_nothing_of
         assert [each for each in parts["decisions"] if each["name"] == "mine"]
         said = json.dumps(parts)
         assert [secret for secret in secrets if re.search(rf"(?<![\w-]){re.escape(secret)}(?![\w-])", said)] == []
+    await bed.kube.delete(TRAINING_JOBS.one("moonshot", secrets[0]))
+    await bed.until(lambda: bed.mirror.one(TRAINING_JOBS, "moonshot", secrets[0]) is None)

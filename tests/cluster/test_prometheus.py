@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from pathlib import Path
 
 import aiohttp
 
+from charterer.cli.dashboard.prometheus import PrometheusHistory
 from tests.monitoring.support import RULES, alert_names, serving
 from tests.testbed.bed import Bed
 
@@ -28,5 +30,8 @@ async def test_prometheus_finds_dollars_by_cause_at_the_operator_and_no_alert_fi
             await running.data(session, 'charterer_spent_dollars_total{pool="a100", cause="starting"} > 0')
             await running.data(session, "charterer_job_waiting_seconds_count == 1")
             rules = await running.rules(session)
+            history = json.loads(json.dumps(await PrometheusHistory(running.url, session).latest()))
+    assert (history["problem"], list(history["budgets"])) == (None, ["team"])
+    assert history["budgets"]["team"]["spent"][-1][1] > 0.0
     assert {rule["name"] for rule in rules} == set(alert_names())
     assert not [rule["name"] for rule in rules if rule["state"] == "firing" or rule["health"] == "err"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from math import ceil, isfinite
 from typing import Any, Final
 
 import aiohttp
@@ -63,7 +64,7 @@ class PrometheusHistory:
 
     async def _range(self, metric: str) -> Mapping[str, JsonValue]:
         """A month of a metric by budget; ValueError for an answer that Prometheus does not give."""
-        end = int(time.time())
+        end = ceil(time.time())
         query = {
             "query": f"max by (budget) ({metric})",
             "start": str(end - _SPAN_SECONDS),
@@ -85,6 +86,8 @@ class PrometheusHistory:
             said = answer.get("error") if isinstance(answer, dict) else None
             raise ValueError(f"HTTP {response.status}: {said or 'no success'}")
         return {
-            str(found["metric"].get("budget", "")): [[int(at), float(value)] for at, value in found["values"]]
+            str(found["metric"].get("budget", "")): [
+                [int(at), float(value)] for at, value in found["values"] if isfinite(float(value))
+            ]
             for found in answer["data"]["result"]
         }

@@ -213,6 +213,22 @@ async def test_a_page_follows_what_changes_and_says_when_it_cannot(browser: Brow
     browser.problems.clear()
 
 
+async def test_pointing_at_a_run_tells_its_width_time_dollars_and_reason(browser: Browser) -> None:
+    parts = parts_of(busy_cluster(1))
+    (name,) = parts["lanes"]
+    lane = parts[name]
+    run = dict(lane["runs"][0], since=lane["created"], until=None, gpus=16, why="16 GPUs save 2 h", cost="12.50")
+    async with serving(parts | {name: dict(lane, runs=[run])}) as (url, _):
+        await browser.open(url)
+        await browser.until(READY)
+        await browser.run("document.getElementById('jobs').scrollIntoView()")
+        place = await browser.run("document.getElementById('lane-canvas').getBoundingClientRect().toJSON()")
+        await browser.send("Input.dispatchMouseEvent", type="mouseMoved", x=place["left"] + 600, y=place["top"] + 20)
+        await browser.until("!document.getElementById('tip').hidden")
+        said = await text(browser, "#tip")
+        assert all(part in said for part in ("16 GPUs", "$12.50", "16 GPUs save 2 h", lane["name"])), said
+
+
 async def test_a_decision_keeps_the_focus_while_others_come(browser: Browser) -> None:
     parts = parts_of(busy_cluster(20))
     async with serving(parts) as (url, board):

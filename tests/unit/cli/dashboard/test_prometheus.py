@@ -38,7 +38,10 @@ async def test_series_come_by_budget(session: aiohttp.ClientSession) -> None:
 
     def answer(request: web.Request) -> web.Response:
         asked.append(request.query["query"])
-        found = {"metric": {"budget": "research"}, "values": [[1750000000, "12.5"], [1750003600, "13"]]}
+        found = {
+            "metric": {"budget": "research"},
+            "values": [[1750000000, "12.5"], [1750003600, "13"], [1750007200, "NaN"]],
+        }
         return web.json_response({"status": "success", "data": {"resultType": "matrix", "result": [found]}})
 
     server = await serving(answer)
