@@ -185,7 +185,7 @@ async def _set(of: Scenario, kind: str, out: Path, steps: Steps, programs: Progr
     steps.say(f"applying demo/manifests, sped up {of.pace.factor} times (the applied ones: {out / 'applied'})")
     now = datetime.now(UTC)
     _apply(of, now, cluster, pools, out / "applied")
-    steps.say("starting the operator (charterer run)")
+    steps.say("starting the operator (charterer operator)")
     metrics_url = await _start_operator(cluster, session, programs)
     simulation = Simulation(of, now, measured(of) if of.cloud == "karpenter" else None)
     stack.callback(simulation.stop)
@@ -233,7 +233,7 @@ async def _start_operator(cluster: Cluster, session: aiohttp.ClientSession, prog
     programs.start(
         "operator",
         charterer(
-            "run",
+            "operator",
             f"--kubeconfig={kubeconfig}",
             "--host=127.0.0.1",
             f"--http-port={http}",

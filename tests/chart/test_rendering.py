@@ -68,7 +68,7 @@ def test_the_operator_is_started_as_its_command_line_wants_it(default: list[Obje
     (container,) = pod_specs(default)[0]["containers"]
     assert container["image"] == f"charterer:{yaml.safe_load((CHART / 'Chart.yaml').read_text())['appVersion']}"
     assert container["args"] == [
-        "run",
+        "operator",
         "--http-port=8080",
         "--progress-port=8443",
         f"--progress-url=https://charterer-progress.{NAMESPACE}.svc",

@@ -108,7 +108,7 @@ def _main(settings: app.Settings, killer: Around | None, adapters: Adapters, nam
 
 
 class OperatorProcess:
-    """One ``charterer run``. ``adapters`` is pickled into it. ``begins`` is called before each start."""
+    """One ``charterer operator``. ``adapters`` is pickled into it. ``begins`` is called before each start."""
 
     def __init__(
         self,

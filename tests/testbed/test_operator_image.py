@@ -35,7 +35,7 @@ def test_the_command_starts_as_any_user(image: operator_image.Unpacked, user: in
     assert image.entrypoint == ["charterer"]
     assert image.user == "65532:65532"
     assert __version__ in run(image, user, "charterer", "--version")
-    assert "kubeconfig" in run(image, user, "charterer", "run", "--help")
+    assert "kubeconfig" in run(image, user, "charterer", "operator", "--help")
 
 
 def test_there_is_no_other_program(image: operator_image.Unpacked) -> None:

@@ -40,7 +40,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "bill": ("charterer.cli.bill.command:bill", "Compare what clouds bill with the record of costs."),
     "stop": ("charterer.cli.stop:stop", "Rent nothing more, until `charterer resume`; end everything if asked to."),
     "resume": ("charterer.cli.stop:resume", "Rent again after `charterer stop`."),
-    "run": ("charterer.cli.run:run", "Run the operator until it is stopped."),
+    "operator": ("charterer.cli.operator:operator", "Run the operator until it is stopped."),
     "crds": ("charterer.cli.crds:crds", "Print the CustomResourceDefinitions of this version."),
     "completion": ("charterer.cli.completion:completion", "Print the script that completes commands in a shell."),
     "fakecloud": ("charterer.fakecloud.main:main", "Run a process that behaves like a cloud with GPU machines."),

@@ -17,7 +17,7 @@ _COMMANDS = (
     "logs",
     "completion",
     "simulate",
-    "run",
+    "operator",
     "fakecloud",
 )
 _ARGUMENTS = [["--help"], ["crds"], *([command, "--help"] for command in _COMMANDS)]

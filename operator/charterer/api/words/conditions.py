@@ -302,7 +302,7 @@ CLOUD_REASONS: Final[Mapping[str, Meaning]] = {
         "The cloud's group may not become smaller.", "Lower the group's minimum size: Charterer needs 0."
     ),
     "Busy": Meaning("Another caller is changing the group. It is tried again."),
-    "DryRun": Meaning("This operator only logs what it would do (`charterer run --dry-run`)."),
+    "DryRun": Meaning("This operator only logs what it would do (`charterer operator --dry-run`)."),
     "InsufficientCapacity": Meaning("The cloud has no such machine left.", "Add a pool in another zone."),
     "InvalidRequest": Meaning("The pool's spec does not fit the cloud.", "Correct what the message names."),
     "NeverReady": Meaning(

@@ -1,4 +1,4 @@
-"""``charterer run``: the operator."""
+"""``charterer operator``: the operator."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 @click.option("--dry-run", is_flag=True, help="Change nothing, in the cluster or a cloud: log what would be done.")
 @click.option("--job-metrics", is_flag=True, help="Metrics of each job: as many series as there are jobs.")
 @click.option("--log-level", type=click.Choice(_LEVELS, case_sensitive=False), default="INFO", show_default=True)
-def run(
+def operator(
     survey_seconds: float,
     moving_survey_seconds: float,
     log_level: str,
