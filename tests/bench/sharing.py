@@ -1,13 +1,14 @@
 """What GPUs that two jobs share save under the planner: cost with pools of shared GPUs beside that without.
 
-    python -m tests.bench.sharing [--kinds usual light] [--rates 0.15 0.3 0.6 1 2 4] [--learned] [--load 20]
+    python -m tests.bench.sharing [--kinds usual light] [--rates 0.15 0.3 0.6 1 2 4] [--learned [30]] [--load 20]
 
 Jobs come at random, each of one of Gavel's seven applications of the other benches, with the curves and the pairs
 that Gavel measured on V100 GPUs under MPS (``usual``), or of three classes of jobs that use little of a GPU (``light``:
 means of Lucid's measurements). A GPU-hour costs $2.48 on nodes of whole GPUs and of shared ones; nodes have one GPU and
 start in 120 s, a restart takes 30 s. The load is the mean number of GPUs in use without sharing. A rate is θ in dollars
 for an hour of a job's life; cost is θ times the hours of the jobs' lives, and the dollars of the nodes. ``--learned``:
-nothing is known at first, with sharing and without. Otherwise all pairs are known.
+nothing is known at first, with sharing and without, and jobs report every ten seconds, or every so many. Otherwise all
+pairs are known.
 """
 
 from __future__ import annotations
@@ -190,19 +191,19 @@ def scenario(kinds: Kinds, number: int, load: float, rate: float, seed: int, *, 
     )
 
 
-def simulate(kinds: Kinds, world: Scenario, rate: float, *, learned: bool) -> SimulationResult:
-    """The operator's planner."""
+def simulate(kinds: Kinds, world: Scenario, rate: float, *, learned: float | None) -> SimulationResult:
+    """The operator's planner. ``learned``: seconds between reports; None: all is known."""
     classes = {class_of(name): application for name, application in world.applications.items()}
     memo = Memo()
     return Simulation(world, partial(plan, memo=memo), _knowledge(kinds, classes, world, rate, learned)).run()
 
 
 def _knowledge(
-    kinds: Kinds, classes: Mapping[ClassId, Application], world: Scenario, rate: float, learned: bool
+    kinds: Kinds, classes: Mapping[ClassId, Application], world: Scenario, rate: float, learned: float | None
 ) -> Knowledge:
-    if learned:
+    if learned is not None:
         noise = random.Random(1)
-        reporting = ReportModel(lambda: noise.gauss(0.0, 1.0))
+        reporting = ReportModel(lambda: noise.gauss(0.0, 1.0), seconds=learned)
         return LearnedKnowledge(classes, {V100: 1, PLACE: 2}, RESTART_SECONDS, world.budget.id, reporting)
     kept = _equilibrium(kinds, rate)
     seen = {class_id: _as_seen(each, kept[each.name]) for class_id, each in classes.items()}
@@ -251,7 +252,7 @@ def main() -> None:
     parser.add_argument("--load", type=float, default=20.0)
     parser.add_argument("--number", type=int, default=400)
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
-    parser.add_argument("--learned", action="store_true")
+    parser.add_argument("--learned", nargs="?", type=float, const=10.0)
     told = parser.parse_args()
     measured.need_data()
     for name in told.kinds:
