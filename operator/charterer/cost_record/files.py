@@ -107,13 +107,13 @@ class CostRecord:
                 kept[name] = content
                 room -= len(content)
         for name, content, _ in self._contents(names, kept):
-            lines = content.splitlines()
-            for number, part, version in self._parts(name, content):
-                if counts[part] == (version, name):
-                    try:
-                        yield decoded(lines[number - 1])
-                    except UnreadableLine as error:
-                        raise self._damaged(name, number, str(error)) from error
+            for number, line in enumerate(content.splitlines(), 1):
+                try:
+                    row = decoded(line)
+                except UnreadableLine as error:
+                    raise self._damaged(name, number, str(error)) from error
+                if counts.get(PartKey(row.rental_uid, row.part)) == (row.version, name):
+                    yield row
 
     def _contents(self, names: Sequence[str], kept: Mapping[str, bytes]) -> Iterator[tuple[str, bytes, str]]:
         """The files with their contents and digests, in order; those that are not ``kept`` are fetched many at a time.
