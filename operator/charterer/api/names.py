@@ -82,7 +82,7 @@ TOKEN_FILE: Final = f"{MOUNT_PATH}/token"
 ALLOCATION_FILE: Final = f"{MOUNT_PATH}/allocation"
 CA_FILE: Final = f"{MOUNT_PATH}/ca.crt"
 TRAINER_STATUS_PATH: Final = "/v1/trainer-status"
-"""Of the progress endpoint: reports in Kubeflow Trainer's protocol."""
+"""Path of the progress endpoint for reports in Kubeflow Trainer's protocol."""
 RENDEZVOUS_PORT: Final = 29500
 
 

@@ -17,7 +17,7 @@ from charterer.cli.run.git import git_output, git_paths
 from charterer.sentences import count, names
 
 MOST_BYTES: Final = 900_000
-"""Of the tarball. A ConfigMap takes 1 MiB, and etcd 1.5 MiB of a request, in which it is a third larger (base64)."""
+"""Size of the tarball. A ConfigMap takes 1 MiB, and etcd a request of 1.5 MiB, where it is a third larger (base64)."""
 _TIME: Final = 946_684_800
 """Modification time of each file, in seconds: 2000-01-01. Some programs warn of one in 1970."""
 _SHOWN_FILES: Final = 5

@@ -15,7 +15,7 @@ from charterer.cli.logs import note
 from charterer.cli.run.code_archive import archive_of
 from charterer.cli.run.follow import Follower
 from charterer.cli.run.git import GitSource, git_source
-from charterer.cli.run.manifest import Submission, Volume, as_yaml, manifests
+from charterer.cli.run.manifest import SubmittedJob, Volume, as_yaml, manifests
 from charterer.cli.run.submit import Images, create, first_word, images, next_line, unless_paid_for, without_defaults
 from charterer.cli.shared.cluster import ClusterOptions, call, cluster_options
 from charterer.cli.shared.option_groups import option_group
@@ -28,7 +28,7 @@ from charterer.domain.time import Instant, parse_instant
 
 _LONGEST_NAME: Final = 45
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""Of random parts of names, as Kubernetes has them: no vowels, so that no words come out."""
+"""Letters for random parts of names, as Kubernetes has them: no vowels, so that no words come out."""
 
 
 class _Gpus(click.ParamType[Widths]):
@@ -44,7 +44,7 @@ class _Gpus(click.ParamType[Widths]):
         return Widths(least, least, most)
 
 
-class _Pair(click.ParamType[tuple[str, str]]):
+class _PairOf(click.ParamType[tuple[str, str]]):
     """Two texts with a sign between them."""
 
     def __init__(self, name: str, sign: str, left: str, what: str) -> None:
@@ -124,14 +124,14 @@ _asked = option_group(
     click.option("--complete-by", type=_Time(), help="When it should be complete: 2026-12-01T18:00:00Z."),
     click.option(
         "--env",
-        type=_Pair("NAME=VALUE", "=", "[A-Za-z_][A-Za-z0-9_]*", "a variable of its environment"),
+        type=_PairOf("NAME=VALUE", "=", "[A-Za-z_][A-Za-z0-9_]*", "a variable of its environment"),
         multiple=True,
         help="Environment variable; may be repeated.",
     ),
     click.option(
         "--volume",
         "volumes",
-        type=_Pair(
+        type=_PairOf(
             "CLAIM:/PATH", ":", "[a-z0-9]([-a-z0-9.]*[a-z0-9])?", "a PersistentVolumeClaim and where it is seen"
         ),
         multiple=True,
@@ -195,8 +195,8 @@ def run(
 
 def _submission(
     asked: _Asked, namespace: str | None, command: Sequence[str], code: bytes | GitSource | None
-) -> Submission:
-    return Submission(
+) -> SubmittedJob:
+    return SubmittedJob(
         name=asked.name or _name_for(command),
         namespace=namespace,
         image=asked.image,
@@ -227,7 +227,7 @@ def _defaults(cluster: ClusterOptions, namespace: str | None, image: str) -> Ima
     return call(cluster, lambda client: images(client, namespace or client.access.namespace, image))
 
 
-async def _submit(client: Client, told: Submission, follow: bool) -> bool:
+async def _submit(client: Client, told: SubmittedJob, follow: bool) -> bool:
     """Whether all is well: the job is created, and complete if it is followed."""
     namespace = told.namespace or client.access.namespace
     await unless_paid_for(client, namespace)

@@ -23,8 +23,12 @@ WORKSPACE: Final = "/workspace"
 _PACKED: Final = "/var/run/charterer-code"
 _TARBALL: Final = "code.tar.gz"
 _GRACE_SECONDS: Final = 120
-"""Of a job that may be moved: its time to save a checkpoint."""
-UNPACK: Final = "import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])"
+"""Time to save a checkpoint for a job that may be moved."""
+UNPACK: Final = (
+    *("-I", "-W", "ignore", "-c"),
+    "import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])",
+)
+"""What Python gets before the tarball and the directory: the library may warn of what it will do differently."""
 _FETCH: Final = """\
 set -e
 git init --quiet .
@@ -46,7 +50,7 @@ class Volume:
 
 
 @dataclass(frozen=True, slots=True)
-class Submission:
+class SubmittedJob:
     """What a command line asks for. ``namespace``: None for that of whoever applies the manifest.
 
     ``code``: a tarball, or where to fetch it from, or None where the image has it. ``git_image``: has git.
@@ -69,7 +73,7 @@ class Submission:
     complete_by: Instant | None = None
 
 
-def manifests(of: Submission) -> tuple[Json, Json | None]:
+def manifests(of: SubmittedJob) -> tuple[Json, Json | None]:
     """The TrainingJob, and the ConfigMap that it needs, if it needs one."""
     code_map = _code_map(of, of.code) if isinstance(of.code, bytes) else None
     return _training_job(of, code_map), code_map
@@ -111,11 +115,11 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def _metadata(of: Submission, name: str) -> Json:
+def _metadata(of: SubmittedJob, name: str) -> Json:
     return {"name": name, **({} if of.namespace is None else {"namespace": of.namespace})}
 
 
-def _code_map(of: Submission, tarball: bytes) -> Json:
+def _code_map(of: SubmittedJob, tarball: bytes) -> Json:
     """Its name contains what is in it: the same code applied again is the same object."""
     digest = hashlib.sha256(tarball).hexdigest()[:10]
     return {
@@ -127,7 +131,7 @@ def _code_map(of: Submission, tarball: bytes) -> Json:
     }
 
 
-def _training_job(of: Submission, code_map: Json | None) -> Json:
+def _training_job(of: SubmittedJob, code_map: Json | None) -> Json:
     spec: Json = {"gpus": {"min": of.gpus.min, "max": of.gpus.max}}
     if of.resize is not ResizePolicy.NEVER:
         spec["resizePolicy"] = of.resize.value
@@ -145,7 +149,7 @@ def _training_job(of: Submission, code_map: Json | None) -> Json:
     return {"apiVersion": API_VERSION, "kind": "TrainingJob", "metadata": _metadata(of, of.name), "spec": spec}
 
 
-def _pod(of: Submission, code_map: Json | None) -> Json:
+def _pod(of: SubmittedJob, code_map: Json | None) -> Json:
     """Shared memory is the node's, as far as the container may use memory: loaders of data pass samples through it."""
     volumes: list[Json] = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
     mounts: list[Json] = [{"name": "shm", "mountPath": "/dev/shm"}]
@@ -170,17 +174,17 @@ def _pod(of: Submission, code_map: Json | None) -> Json:
     return pod | {"containers": [container | {"volumeMounts": mounts}], "volumes": volumes}
 
 
-def _unpacker(of: Submission, workspace: Json) -> Json:
+def _unpacker(of: SubmittedJob, workspace: Json) -> Json:
     """By the image's own Python, since what trains in Python has one, and not each has tar."""
     return {
         "name": "code",
         "image": of.image,
-        "command": ["python3", "-I", "-W", "ignore", "-c", UNPACK, f"{_PACKED}/{_TARBALL}", WORKSPACE],
+        "command": ["python3", *UNPACK, f"{_PACKED}/{_TARBALL}", WORKSPACE],
         "volumeMounts": [{"name": "code", "mountPath": _PACKED, "readOnly": True}, workspace],
     }
 
 
-def _fetcher(of: Submission, source: object, workspace: Json) -> Json:
+def _fetcher(of: SubmittedJob, source: object, workspace: Json) -> Json:
     assert isinstance(source, GitSource)
     return {
         "name": "code",

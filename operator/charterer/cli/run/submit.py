@@ -63,8 +63,24 @@ def _no_image(namespace: str, why: str) -> str:
 
 async def create(client: Client, namespace: str, training_job: Json, code_map: Json | None) -> Mapping[str, Any]:
     """Create the job and what it needs, both or nothing. The answer is the job. ClickException says why not."""
+    if code_map is None:
+        return await _create_job(client, namespace, training_job)
+    await _create_job(client, namespace, training_job, dry_run=True)
+    await _create_code(client, namespace, code_map, dry_run=True)
+    made = await _create_job(client, namespace, training_job)
     try:
-        made = await client.post(TRAINING_JOBS.all(namespace), training_job, strict=True)
+        await _create_code(client, namespace, owned_by(code_map, made))
+    except BaseException as error:
+        await _delete(client, namespace, made, error)
+        raise
+    return made
+
+
+async def _create_job(
+    client: Client, namespace: str, training_job: Json, *, dry_run: bool = False
+) -> Mapping[str, Any]:
+    try:
+        return await client.post(TRAINING_JOBS.all(namespace), training_job, dry_run=dry_run, strict=True)
     except AlreadyExists as error:
         name = training_job["metadata"]["name"]
         raise click.ClickException(
@@ -83,20 +99,27 @@ async def create(client: Client, namespace: str, training_job: Json, code_map: J
         raise click.ClickException(
             f"the API server refuses the job: {'; '.join(error.fields) or error.message}"
         ) from error
-    if code_map is not None:
-        try:
-            await _create_code(client, namespace, owned_by(code_map, made))
-        except BaseException:
-            await client.delete(TRAINING_JOBS.one(made["metadata"]["name"], namespace), uid=made["metadata"]["uid"])
-            raise
-    return made
 
 
-async def _create_code(client: Client, namespace: str, code_map: Json) -> None:
+async def _delete(client: Client, namespace: str, made: Mapping[str, Any], because: BaseException) -> None:
+    """Delete a job that would wait for its code for ever, on nodes that are paid for."""
+    name, uid = made["metadata"]["name"], made["metadata"]["uid"]
+    try:
+        await client.delete(TRAINING_JOBS.one(name, namespace), uid=uid)
+    except ApiError as error:
+        raise click.ClickException(
+            f"TrainingJob {namespace}/{name} is created, but its code is not ({because}), and it cannot be deleted "
+            f"({error.message}): kubectl delete trainingjob {name} -n {namespace}"
+        ) from because
+
+
+async def _create_code(client: Client, namespace: str, code_map: Json, *, dry_run: bool = False) -> None:
     """One of that name has the same content: it was left by a job of this name, and this job becomes an owner, too."""
     try:
-        await client.post(CONFIG_MAPS.all(namespace), code_map, strict=True)
+        await client.post(CONFIG_MAPS.all(namespace), code_map, dry_run=dry_run, strict=True)
     except AlreadyExists:
+        if dry_run:
+            return
         path = CONFIG_MAPS.one(code_map["metadata"]["name"], namespace)
         try:
             found = await client.get(path)

@@ -13,14 +13,14 @@ import yaml
 
 from charterer.api import decode
 from charterer.cli.run.git import GitSource
-from charterer.cli.run.manifest import Submission, Volume, as_yaml, manifests, owned_by
+from charterer.cli.run.manifest import SubmittedJob, Volume, as_yaml, manifests, owned_by
 from charterer.domain.job import ResizePolicy, SpotPolicy
 from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Money
 from charterer.domain.time import parse_instant
 from tests.unit.api import values
 
-ASKED = Submission(
+ASKED = SubmittedJob(
     name="sft",
     namespace="research",
     image="acme/sft:1",
@@ -36,7 +36,7 @@ WORDS += ["ä\u2028", "two\nlines\n", " x"]
 """Texts that readers of YAML take for something else, each in its own way."""
 
 
-def pod_of(asked: Submission) -> dict[str, Any]:
+def pod_of(asked: SubmittedJob) -> dict[str, Any]:
     pod: dict[str, Any] = manifests(asked)[0]["spec"]["template"]["spec"]
     return pod
 
