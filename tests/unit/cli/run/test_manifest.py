@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import io
+import subprocess
 import tarfile
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Money
 from charterer.domain.time import parse_instant
 from tests.unit.api import values
+from tests.unit.cli.run.repository import git, repository, write
 
 ASKED = SubmittedJob(
     name="sft",
@@ -119,6 +122,27 @@ def test_a_commit_is_fetched_by_an_init_container_with_git() -> None:
     assert fetcher["image"] == "acme/git:1"
     assert fetcher["command"][-2:] == [source.url, source.commit]
     assert trainer["workingDir"] == "/workspace/sft"
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_the_fetcher_brings_that_commit_and_no_later_one(tmp_path: Path, late: bool) -> None:
+    there = repository(tmp_path / "there", {"sft/train.py": "print(1)"})
+    commit = git(there, "rev-parse", "HEAD")
+    if late:
+        write(there / "sft/train.py", "print(2)")
+        git(there, "commit", "--quiet", "--all", "--message", "second")
+    (fetcher,) = pod_of(replace(ASKED, code=GitSource(str(there), commit)))["initContainers"]
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    subprocess.run(fetcher["command"], cwd=workspace, check=True)
+    assert (workspace / "sft/train.py").read_text() == "print(1)"
+    assert git(workspace, "rev-parse", "HEAD") == commit
+
+
+def test_a_commit_that_is_not_there_fails_the_fetcher(tmp_path: Path) -> None:
+    there = repository(tmp_path / "there", {"train.py": ""})
+    (fetcher,) = pod_of(replace(ASKED, code=GitSource(str(there), "1a2b" * 10)))["initContainers"]
+    assert subprocess.run(fetcher["command"], cwd=tmp_path, check=False, capture_output=True).returncode != 0
 
 
 @pytest.mark.parametrize("word", WORDS)
