@@ -48,7 +48,8 @@ def drain(check: bool, yes: bool, save: Path, wait: int, cluster: ClusterOptions
     are deleted first, because they would make their pools anew.
 
     Jobs are stopped with their grace period, so that they write a checkpoint, and wait. Those of teams that were
-    adopted are given back as their authors wrote them. Budgets, the ledger and the jobs themselves stay. `kubectl apply -f gpupools.yaml` undoes it: the pools return and jobs go on.
+    adopted are given back as their authors wrote them. Budgets, the ledger and the jobs themselves stay.
+    `kubectl apply -f gpupools.yaml` undoes it: the pools return and jobs go on.
 
     \b
       charterer drain --check      # is anything rented?
@@ -64,9 +65,9 @@ def drain(check: bool, yes: bool, save: Path, wait: int, cluster: ClusterOptions
     pools = call(cluster, pools_to_delete)
     adopted = call(cluster, adopted_objects)
     if (pools or adopted) and not yes:
-        given = f"{count(len(adopted), 'adopted object')} given back to their own controllers" if adopted else ""
-        ended = f"{_names(pools)} deleted, their jobs stopped and their machines ended" if pools else ""
-        click.confirm(f"Have {' and '.join(part for part in (given, ended) if part)}?", abort=True)
+        parts = [f"Delete {_names(pools)}, stop their jobs and end their machines"] if pools else []
+        parts += [f"Give {count(len(adopted), 'adopted object')} back to their own controllers"] if adopted else []
+        click.confirm(f"{'? '.join(parts)}?", abort=True)
     saved = _save(pools, save) if pools else save
     if adopted:
         name = call(cluster, lambda client: annotate(client, "", Stop.DRAIN))
@@ -141,7 +142,8 @@ async def delete_and_wait(client: Client, pools: Sequence[RawObject], seconds: f
 
 
 def _still_held(objects: Sequence[FoundObject]) -> str:
-    return f"{count(len(objects), 'object')} {is_or_are(len(objects))} adopted or held ({names(map(str, objects), _NAMED)})"
+    named = names([str(each) for each in objects], _NAMED)
+    return f"{count(len(objects), 'object')} {is_or_are(len(objects))} adopted or held ({named})"
 
 
 def _save(pools: Sequence[RawObject], file: Path) -> Path:

@@ -19,9 +19,8 @@ def check_adoption(snapshot: Snapshot, leader: LeaderSeen | None) -> Iterable[Fi
         text = target.problem or target.warning
         well += not text
         if text:
-            yield Finding(
-                "adoption", f"{target.ref.kind} {target.namespace}/{target.ref.name}", text, "edit the object"
-            )
+            subject = f"{target.ref.kind} {target.namespace}/{target.ref.name}"
+            yield Finding("adoption", subject, f"is not granted all that it asks: {text}", "edit the object")
     waiting = [each for each in snapshot.candidates if each.target.ended is None]
     for each in waiting:
         subject = f"{each.target.ref.kind} {each.target.namespace}/{each.target.ref.name}"

@@ -28,7 +28,7 @@ async def adopted_objects(client: Client) -> Sequence[FoundObject]:
     found: dict[FoundObject, None] = {}
     with suppress(NotFound, Forbidden):
         for raw in (await client.list(TRAINING_JOBS.all())).items:
-            target = raw["spec"].get("targetRef")
+            target = (raw.get("spec") or {}).get("targetRef")
             if target is not None and not (raw.get("status") or {}).get("finish"):
                 found[FoundObject(target["kind"], raw["metadata"]["namespace"], target["name"])] = None
     for kind in ADOPTED:

@@ -25,7 +25,7 @@ from charterer.controller.status.conditions import condition, preflight, price_h
 from charterer.controller.status.tally import Tally
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.errors import Problem
-from charterer.domain.ids import PoolId
+from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.money import Money, Price
 from charterer.domain.nodes.partition import no_such_slice
 from charterer.domain.plan import Allocate, BudgetVerdict, Plan, ReasonCode, Rent
@@ -84,9 +84,9 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
 
 def _adopted(budget: BudgetId, snapshot: Snapshot) -> int:
     """The objects that would stay held if nobody gave them back."""
-    jobs = sum(job.target is not None and job.finish is None and job.budget == budget for job in snapshot.jobs.values())
+    jobs = [job for job in snapshot.jobs.values() if job.target is not None and job.budget == budget]
     held = [each.target for each in snapshot.candidates if each.budget == budget and each.target.held]
-    return jobs + sum(target.ended is None for target in held)
+    return len([job for job in jobs if job.finish is None]) + len([each for each in held if each.ended is None])
 
 
 def attributed(view: GPUBudgetView, budget: Budget, snapshot: Snapshot) -> GPUBudgetView:

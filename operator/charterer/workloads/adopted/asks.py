@@ -21,7 +21,7 @@ from charterer.api.names import (
 from charterer.api.template import MOST_GPUS, template_problem, trainer_gpus
 from charterer.domain.job import ResizePolicy, SpotPolicy
 from charterer.domain.jobs.target import Asked
-from charterer.domain.money import Money
+from charterer.domain.money import ZERO, Money
 from charterer.domain.time import parse_instant
 from charterer.workloads.adopted.target_kind import NotAdoptable
 
@@ -69,7 +69,7 @@ def shadow_spec(meta: ObjectMeta, template: Json, pods: int, can: Elasticity, sp
     }
     if (cost := _value(meta, ANNOTATION_MAX_COST)) is not None:
         amount = _read(_AMOUNT, ANNOTATION_MAX_COST, cost, 'dollars, such as "250"')
-        if amount <= 0:
+        if amount <= ZERO:
             raise NotAdoptable(f"{ANNOTATION_MAX_COST} is {cost!r}: a job that may cost nothing can never run")
         spec["maxCost"] = cost
     if (by := _value(meta, ANNOTATION_COMPLETE_BY)) is not None:

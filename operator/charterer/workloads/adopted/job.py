@@ -105,7 +105,7 @@ class AdoptedJob:
         if _QUEUE in meta.labels:
             raise NotAdoptable(
                 f"the label {_QUEUE} gives it to Kueue, and two owners of suspend would undo each other: take one of "
-                "the labels off, and see docs/bring-what-you-have.md for queues"
+                "the labels off"
             )
         if spec.get("managedBy", _OWN_CONTROLLER) != _OWN_CONTROLLER:
             raise NotAdoptable(f"spec.managedBy is {spec['managedBy']!r}: another controller makes its pods")
