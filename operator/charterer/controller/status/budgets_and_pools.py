@@ -26,7 +26,7 @@ from charterer.controller.status.conditions import condition, preflight, price_h
 from charterer.controller.status.tally import Tally
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.errors import Problem
-from charterer.domain.ids import PoolId
+from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.money import Money, Price
 from charterer.domain.nodes.partition import no_such_slice
 from charterer.domain.plan import Allocate, BudgetVerdict, Plan, ReasonCode, Rent
@@ -67,6 +67,7 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
         state=_budget_state(budget, snapshot, verdict, waiting),
         spent=None if verdict is None else verdict.spent,
         committed=None if verdict is None else verdict.committed,
+        adopted=_adopted(budget.id, snapshot) or None,
         in_sight=None if verdict is None else verdict.in_sight,
         to_come=None if verdict is None else verdict.to_come,
         arrivals=None if verdict is None else ArrivalsStatus.from_domain(verdict.arrivals),
@@ -83,6 +84,13 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
         attribution=(),
         conditions=_budget_conditions(budget, snapshot, plan, rentals, waiting),
     )
+
+
+def _adopted(budget: BudgetId, snapshot: Snapshot) -> int:
+    """The objects that would stay held if nobody gave them back."""
+    jobs = [job for job in snapshot.jobs.values() if job.target is not None and job.budget == budget]
+    held = [each.target for each in snapshot.candidates if each.budget == budget and each.target.held]
+    return len([job for job in jobs if job.finish is None]) + len([each for each in held if each.ended is None])
 
 
 def attributed(view: GPUBudgetView, budget: Budget, snapshot: Snapshot) -> GPUBudgetView:

@@ -21,7 +21,7 @@ from charterer.api.names import (
 from charterer.api.template import MOST_GPUS, template_problem, trainer_gpus
 from charterer.domain.job import ResizePolicy, SpotPolicy
 from charterer.domain.jobs.target import Asked
-from charterer.domain.money import Money
+from charterer.domain.money import ZERO, Money
 from charterer.domain.time import parse_instant
 from charterer.workloads.adopted.target_kind import NotAdoptable
 
@@ -63,13 +63,13 @@ def shadow_spec(meta: ObjectMeta, template: Json, pods: int, can: Elasticity, sp
     least, most = _range(meta, each, pods * each, can)
     spec: Json = {
         "gpus": {"min": least, "preferred": min(max(pods * each, least), most), "max": most},
-        "resizePolicy": _resize(meta, can, fixed=least == most),
+        "resizePolicy": _resize(meta, can),
         "spotPolicy": SpotPolicy.NEVER if spot_refused else _word(meta, ANNOTATION_SPOT, SpotPolicy),
         "template": template,
     }
     if (cost := _value(meta, ANNOTATION_MAX_COST)) is not None:
         amount = _read(_AMOUNT, ANNOTATION_MAX_COST, cost, 'dollars, such as "250"')
-        if amount <= 0:
+        if amount <= ZERO:
             raise NotAdoptable(f"{ANNOTATION_MAX_COST} is {cost!r}: a job that may cost nothing can never run")
         spec["maxCost"] = cost
     if (by := _value(meta, ANNOTATION_COMPLETE_BY)) is not None:
@@ -123,14 +123,12 @@ def _range(meta: ObjectMeta, each: int, asked: int, can: Elasticity) -> tuple[in
     return least, most
 
 
-def _resize(meta: ObjectMeta, can: Elasticity, *, fixed: bool) -> ResizePolicy:
+def _resize(meta: ObjectMeta, can: Elasticity) -> ResizePolicy:
     policy: ResizePolicy = _word(meta, ANNOTATION_RESIZE, ResizePolicy)
     if policy is ResizePolicy.IN_PLACE and not can.in_place:
         raise NotAdoptable(
             f"{ANNOTATION_RESIZE} is {policy.value}, but this object cannot change while it runs: {can.because}"
         )
-    if policy is ResizePolicy.IN_PLACE and fixed:
-        return ResizePolicy.RESTART
     return policy
 
 

@@ -71,7 +71,7 @@ def _read(raw: Raw) -> Target:
         indexed=spec.get("completionMode") == "Indexed",
         controllers=frozenset([meta.name]),
         placeable=suspended and ("startTime" not in status or true_condition(status, "Suspended") is not None),
-        begun=any(status.get(kind) for kind in ("active", "ready", "succeeded", "failed", "terminating")),
+        begun=any(status.get(kind) for kind in ("ready", "succeeded", "failed", "terminating")),
         held=ANNOTATION_HELD in meta.annotations or bool(_original(raw)),
         started=optional_instant(status, "startTime"),
         complete=since(true_condition(status, "Complete")),
@@ -105,7 +105,7 @@ class AdoptedJob:
         if _QUEUE in meta.labels:
             raise NotAdoptable(
                 f"the label {_QUEUE} gives it to Kueue, and two owners of suspend would undo each other: take one of "
-                "the labels off, and see docs/bring-what-you-have.md for queues"
+                "the labels off"
             )
         if spec.get("managedBy", _OWN_CONTROLLER) != _OWN_CONTROLLER:
             raise NotAdoptable(f"spec.managedBy is {spec['managedBy']!r}: another controller makes its pods")
