@@ -19,7 +19,7 @@ from charterer.cluster.heartbeat import Heartbeat
 from charterer.cluster.paths import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, LEASES, PODS
 from charterer.cluster.resync import SETTLE, Resync
 from charterer.cluster.store import ObjectKey, Store, WatchedKind
-from charterer.cluster.watch import Watch
+from charterer.cluster.watch import LATER_SECONDS, Watch
 from charterer.workloads import ALL_KINDS
 from tests.cluster.support import (
     WIDGETS,
@@ -103,8 +103,18 @@ def watching(
     namespace: str,
     on_relist: Callable[[], object] = lambda: None,
     on_end: Callable[[], object] = lambda: None,
+    later: float = LATER_SECONDS,
 ) -> Iterator[Watch]:
-    watch = Watch(access, store, heartbeat, lease="charterer", namespace=namespace, on_relist=on_relist, on_end=on_end)
+    watch = Watch(
+        access,
+        store,
+        heartbeat,
+        lease="charterer",
+        namespace=namespace,
+        on_relist=on_relist,
+        on_end=on_end,
+        later=later,
+    )
     watch.start()
     try:
         yield watch
@@ -395,5 +405,32 @@ async def test_a_watch_that_is_older_than_its_crd_begins_when_that_is_served(
         body = {**widget(namespace, "w", size=7), "kind": "Gadget"}
         await client.post(late.all(namespace), body)
         await changes.until(lambda: store.get(kind, "w", namespace) == 7)
+        await asyncio.to_thread(watch.stop)
+    await client.delete(CUSTOM_RESOURCE_DEFINITIONS.one(crd["metadata"]["name"]))
+
+
+async def test_an_optional_kind_is_watched_once_its_crd_is_there(control_plane: ControlPlane, client: Client) -> None:
+    """The other kinds are watched before, and go on being watched."""
+    namespace = await make_namespace(client)
+    late = replace(WIDGETS, plural=fresh("gizmo").replace("-", ""))
+    kind: WatchedKind[int] = WatchedKind("Gizmo", late, lambda raw: int(raw["spec"]["size"]), optional=True)
+    store = Store([MAPS, kind])
+    changes = Changes(store)
+    relisted = threading.Event()
+    access = credentials.load(control_plane.kubeconfig)
+    with watching(access, store, Heartbeat(), namespace, relisted.set, later=0.1) as watch:
+        await client.post(CONFIG_MAPS.all(namespace), config_map(namespace, "a"))
+        await changes.until(lambda: store.get(MAPS, "a", namespace) is not None)
+        crd = crd_of(late, "Gizmo")
+        await client.post(CUSTOM_RESOURCE_DEFINITIONS.all(), crd)
+        await served(client, late)
+        for size in (7, 8):  # the first may be listed, the second is heard of
+            body = {**widget(namespace, f"w{size}", size=size), "kind": "Gizmo"}
+            await client.post(late.all(namespace), body)
+            await changes.until(lambda: store.get(kind, f"w{size}", namespace) == size)  # noqa: B023 - awaited here
+        await client.post(CONFIG_MAPS.all(namespace), config_map(namespace, "b"))
+        await changes.until(lambda: store.get(MAPS, "b", namespace) is not None)
+        await awaited(relisted)
+        assert watch.alive
         await asyncio.to_thread(watch.stop)
     await client.delete(CUSTOM_RESOURCE_DEFINITIONS.one(crd["metadata"]["name"]))
