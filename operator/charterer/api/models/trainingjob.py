@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
@@ -23,6 +23,7 @@ from charterer.api.models.base import (
 )
 from charterer.api.models.gpus.parts import SharedGpuSpec
 from charterer.api.models.jobs.interactive_spec import InteractiveSpec
+from charterer.api.models.jobs.target_ref_spec import TargetRefSpec
 from charterer.api.models.trainingjob_status import TrainingJobRecord, TrainingJobStatus
 from charterer.api.names import ANNOTATION_CREATED_BY, GPU_RESOURCE, MIG_PROFILE
 from charterer.api.template import (
@@ -170,7 +171,7 @@ class TrainingJobSpec(ApiModel):
             "say how many GPUs: set spec.gpus, or nvidia.com/gpu in the first container's resources.limits",
         ),
         Rule(
-            "!has(self.gpus) || !has(self.template.spec.containers[0].resources) || "
+            "has(self.targetRef) || !has(self.gpus) || !has(self.template.spec.containers[0].resources) || "
             "!has(self.template.spec.containers[0].resources.limits) || "
             "!('nvidia.com/gpu' in self.template.spec.containers[0].resources.limits) || (self.gpus.min == "
             "self.gpus.max && string(self.template.spec.containers[0].resources.limits['nvidia.com/gpu']) == "
@@ -195,6 +196,11 @@ class TrainingJobSpec(ApiModel):
             "!has(self.variants) || size(self.variants) == 0 || (has(self.profileName) && !has(self.interactive))",
             "variants need a profileName, under which their speeds are compared, and an interactive job has none: set "
             "profileName, or leave variants out",
+        ),
+        Rule(
+            "has(self.targetRef) == has(oldSelf.targetRef) && (!has(self.targetRef) || self.targetRef == "
+            "oldSelf.targetRef)",
+            "targetRef cannot be changed: Charterer makes a TrainingJob for each object that it adopts",
         ),
     )
 
@@ -258,6 +264,10 @@ class TrainingJobSpec(ApiModel):
     """Other ways to do the same training, of which Charterer chooses with the number of GPUs; the template as it stands
     is one of them. A job that changes to another one is restarted, and has to go on from the same checkpoint. Their
     speeds are compared in samples a second, and progress must be reported as a fraction of the job."""
+    target_ref: TargetRefSpec | None = None
+    """The object, such as a Job with the label charterer.dev/adopt, that is held, placed, started and stopped for this
+    job. Charterer makes such a TrainingJob itself, with the object's own pod template. Absent: runs are made of the
+    template."""
 
     def to_domain(self, meta: ObjectMeta, record: TrainingJobRecord) -> DecodedJob:
         """The job. What is wrong with its template makes ``Job.invalid``, so that its runs stay in sight."""
@@ -267,6 +277,8 @@ class TrainingJobSpec(ApiModel):
             refusal = record.invalid.message
         class_id = ClassId(meta.namespace, self.profile_name) if self.profile_name else ClassId.of_job(JobId(meta.uid))
         widths = Widths(least, least, least) if self.gpus is None else self.gpus.to_domain()
+        if self.target_ref is not None:
+            widths = replace(widths, each=pod_gpus)
         job = Job(
             id=JobId(meta.uid),
             namespace=meta.namespace,
@@ -316,9 +328,12 @@ class TrainingJobSpec(ApiModel):
             variants=tuple([variant.to_domain(class_id, widths) for variant in self.variants]),
             labels=meta.labels,
             user=meta.annotations.get(ANNOTATION_CREATED_BY, ""),
+            target=None if self.target_ref is None else self.target_ref.to_domain(),
         )
         variables = (
-            "" if problem else misleading_variables(self.template, in_place=self.resize_policy is ResizePolicy.IN_PLACE)
+            ""
+            if problem or self.target_ref is not None
+            else misleading_variables(self.template, in_place=self.resize_policy is ResizePolicy.IN_PLACE)
         )
         return DecodedJob(job, self.priority_class_name or "", self.profile_name or "", variables=variables)
 
@@ -329,6 +344,8 @@ class TrainingJobSpec(ApiModel):
         where = f"{GPU_RESOURCE} in the limits of spec.template.spec.containers[0]"
         if problem:
             return problem
+        if self.target_ref is not None and self.gpus is not None:
+            return "" if pod_gpus else f"no GPUs: {where} must be at least 1"
         if self.gpus is None:
             return "" if pod_gpus >= 1 else f"no GPUs: set spec.gpus, or {where}, to at least 1"
         if pod_gpus and not self.gpus.min == self.gpus.max == pod_gpus:
