@@ -15,6 +15,7 @@ from charterer.cluster.paths import PODS
 from charterer.controller.execute.context import ExecutionContext
 from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome, Held
+from charterer.controller.snapshot.adopted import numbered
 from charterer.domain.job import Allocation, Job, Pod
 from charterer.domain.jobs.target import Target, TargetRef
 from charterer.domain.steps import AdoptTarget, FinishJob, ResizeRun
@@ -93,7 +94,11 @@ async def resize(context: ExecutionContext, job: Job, step: ResizeRun) -> Action
     kind, raw, target = await _mine(context, job)
     if (target.job, target.run) != (job.id, step.run) or target.suspended:
         raise Stale
-    await _write(context, kind, kind.resize(raw, step.completions, step.retries))
+    leaving: list[str] = []
+    if not target.indexed:
+        pods = [pod for pod in await pods_of_target(context, job) if pod.run == step.run]
+        leaving = [pod.name for pod in numbered(pods)[step.completions :] if pod.live and not pod.deleting]
+    await _write(context, kind, kind.resize(raw, step.completions, step.retries, leaving))
     return ActionOutcome.DONE
 
 
