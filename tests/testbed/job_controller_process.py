@@ -88,7 +88,8 @@ class JobControllerProcesses:
     def _install(self, name: str, controller: JobController) -> None:
         files = [argument for crd in controller.crds for argument in ("-f", str(crd))]
         self._plane.kubectl("apply", "--server-side", *files)
-        self._plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *files)
+        for crd in controller.crds:
+            self._wait_until_served(yaml.safe_load(crd.read_text())["metadata"]["name"])
         folder = self._temporary(name) / "k8s-webhook-server" / "serving-certs"
         folder.mkdir(parents=True)
         authority = folder / "ca.crt"
@@ -98,6 +99,18 @@ class JobControllerProcesses:
         self._plane.kubectl(
             "apply", "-f", "-", input=json.dumps({"kind": "List", "apiVersion": "v1", "items": on_loopback})
         )
+
+    def _wait_until_served(self, definition: str) -> None:
+        """`kubectl wait` fails at a definition that nobody has looked at yet."""
+        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition}"
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            conditions = (self._plane.call("GET", path).get("status") or {}).get("conditions") or ()
+            if any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
+                return
+            if time.monotonic() > deadline:
+                raise JobControllerError(f"{definition} is not served: {conditions}")
+            time.sleep(_POLL_SECONDS)
 
     def _temporary(self, name: str) -> Path:
         """Its TMPDIR: controller-runtime looks for certificates of webhooks there, and Trainer names no other place."""

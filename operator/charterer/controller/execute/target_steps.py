@@ -10,7 +10,7 @@ from charterer.api.metadata import Raw
 from charterer.api.names import API_VERSION, GROUP
 from charterer.cluster import kinds
 from charterer.cluster.client import RawObject
-from charterer.cluster.errors import AlreadyExists, Invalid, NotFound
+from charterer.cluster.errors import AlreadyExists, Forbidden, Invalid, NotFound
 from charterer.cluster.paths import PODS
 from charterer.controller.execute.context import ExecutionContext
 from charterer.controller.execute.decided import Stale
@@ -24,10 +24,12 @@ from charterer.workloads.adopted.shadow_name import shadow_names
 from charterer.workloads.adopted.target_kind import is_labelled
 
 _ENDED = ("Succeeded", "Failed")
+_BY_WEBHOOK = "denied the request"
+"""In the API server's words about a refusal by a webhook."""
 
 
 async def adopt(context: ExecutionContext, step: AdoptTarget) -> ActionOutcome:
-    """Make the object's TrainingJob. One that runs is stopped first, if an uncached list shows no pod that has begun."""
+    """Make the object's TrainingJob. One that runs is stopped first, if an uncached list shows no begun pod of it."""
     target = step.target
     kind, raw = await _look(context, target.ref, target.namespace)
     if raw is None or not is_labelled(raw) or kind.read(raw) != target:
@@ -205,7 +207,10 @@ async def _has_live_pods(context: ExecutionContext, kind: TargetKind, raw: Raw) 
 
 
 async def _write(context: ExecutionContext, kind: TargetKind, writes: Sequence[Write]) -> RawObject | None:
-    """Carry the writes out; the object after the last of its own. A refusal is no fault: its kind may not be open for it yet."""
+    """Carry the writes out; the object after the last of its own.
+
+    A refusal is no fault, also one of the webhook of its kind: its fields may not be open for it yet.
+    """
     answer = None
     for write in writes:
         try:
@@ -213,7 +218,9 @@ async def _write(context: ExecutionContext, kind: TargetKind, writes: Sequence[W
                 answer = await context.objects.json_patch(kind.kind, write.path, write.operations)
             else:
                 await context.client.json_patch(write.path, write.operations)
-        except Invalid as error:
+        except (Invalid, Forbidden) as error:
+            if isinstance(error, Forbidden) and _BY_WEBHOOK not in error.message:
+                raise
             raise Held(f"it is refused for now: {error.message}") from error
     return answer
 
