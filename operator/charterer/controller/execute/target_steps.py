@@ -29,7 +29,10 @@ _BY_WEBHOOK = "denied the request"
 
 
 async def adopt(context: ExecutionContext, step: AdoptTarget) -> ActionOutcome:
-    """Make the object's TrainingJob. One that runs is stopped first, if an uncached list shows no begun pod of it."""
+    """Make the object's TrainingJob.
+
+    An object that runs is stopped first, if an uncached list shows no pod that has begun.
+    """
     target = step.target
     kind, raw = await _look(context, target.ref, target.namespace)
     if raw is None or not is_labelled(raw) or kind.read(raw) != target:
