@@ -21,6 +21,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from typing import Any
 
 from charterer.cluster.client import Client, RawObject
@@ -80,8 +81,15 @@ _JOB_SPEC = _object(
     submissionMode={**_TEXT, "default": "K8sJobMode"},
     rayClusterSpec=_CLUSTER_SPEC,
 )
+_TIME: Mapping[str, object] = {"type": "string", "format": "date-time"}
 _JOB_STATUS = _object(
-    jobDeploymentStatus=_TEXT, jobStatus=_TEXT, rayClusterName=_TEXT, reason=_TEXT, message=_TEXT, failed=_NUMBER
+    jobDeploymentStatus=_TEXT,
+    jobStatus=_TEXT,
+    rayClusterName=_TEXT,
+    reason=_TEXT,
+    message=_TEXT,
+    startTime=_TIME,
+    endTime=_TIME,
 )
 
 
@@ -188,12 +196,13 @@ class RayStandIn:
                 await self._says(job, jobDeploymentStatus="Suspended")
         elif now in ("", "Suspended"):
             name = await self._make_cluster(job)
-            await self._says(job, jobDeploymentStatus="Initializing", rayClusterName=name)
+            await self._says(job, jobDeploymentStatus="Initializing", rayClusterName=name, startTime=_now())
         elif (code := job["metadata"].get("annotations", {}).get(EXIT_CODE)) is not None:
             await self._delete_cluster(status)
             done = {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"}
             failed = {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED", "reason": "AppFailed"}
-            await self._says(job, **(done if code == "0" else {**failed, "message": f"exit code {code}"}))
+            said = done if code == "0" else {**failed, "message": f"exit code {code}"}
+            await self._says(job, **said, endTime=_now())
         elif now == "Initializing":
             cluster = await self._client.get(RAY_CLUSTERS.one(status["rayClusterName"], self._namespace))
             if (cluster.get("status") or {}).get("state") == "ready":
@@ -274,6 +283,10 @@ class RayStandIn:
             if "deletionTimestamp" not in pod["metadata"]:
                 with suppress(NotFound):
                     await self._client.delete(PODS.one(pod["metadata"]["name"], self._namespace))
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _invalid(spec: Mapping[str, Any]) -> str:
