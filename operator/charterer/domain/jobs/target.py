@@ -31,10 +31,11 @@ class Target:
     0 before the first. ``pods``: its width; ``indexed``: whether its pods are numbered from 0. ``controllers``: names
     of the objects that control its pods; ``controller_prefix``: how the names of those begin that have names of their
     own and may be gone, empty where there are none. ``placeable``: its scheduling fields can be written now. ``begun``:
-    it has pods that nobody placed, or had some. ``held``: the chart's policy suspended it, and not its author.
-    ``started``: since when it is not suspended. ``complete`` and ``failed``: since when it has that end, by its own
-    word. ``retries``: how many more pods may fail than its author allows, while it is resized in place. ``problem``:
-    why it cannot be adopted; empty if it can. ``warning``: what of its author's wishes is not granted.
+    it has pods that nobody placed, or had some. ``held``: the chart's policy suspended it, or a run of it was placed,
+    so that its author cannot run it. ``started``: since when it is not suspended. ``complete`` and ``failed``: since
+    when it has that end, by its own word. ``retries``: how many more pods may fail than its author allows, while it is
+    resized in place. ``problem``: why it cannot be adopted; empty if it can. ``warning``: what of its author's wishes
+    is not granted.
     """
 
     ref: TargetRef

@@ -1,0 +1,154 @@
+"""JobSets, TrainJobs and RayJobs that teams already have, with a whole operator and their own controllers.
+
+KubeRay is a stand-in (tests/testbed/ray_stand_in.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from charterer.cluster.client import RawObject
+from charterer.cluster.paths import NODES, PODS, Resource
+from charterer.workloads.adopted.job_set import JOB_SETS
+from charterer.workloads.adopted.ray_job import RAY_JOBS
+from charterer.workloads.adopted.train_job import TRAIN_JOBS
+from tests import outcome
+from tests.contract.adopted_objects import TRAINING_RUNTIMES, job_set, ray_job, train_job, training_runtime
+from tests.testbed.bed import EXIT_CODE, Bed, dismantle, group, parts_of_bed
+from tests.testbed.controlplane import NODE_ANNOTATION, ControlPlane
+from tests.testbed.job_controller_process import JobControllerProcesses
+from tests.testbed.ray_stand_in import RayStandIn
+
+pytestmark = pytest.mark.xdist_group("job_controllers")
+_MINE = "charterer.dev/"
+
+
+@dataclass(frozen=True, slots=True)
+class TeamObject:
+    """A kind of object, one of it as its author writes it, and the word with which it is complete."""
+
+    resource: Resource
+    body: Callable[[str], RawObject]
+
+
+KINDS = {
+    "JobSet": TeamObject(JOB_SETS, job_set),
+    "TrainJob": TeamObject(TRAIN_JOBS, train_job),
+    "RayJob": TeamObject(RAY_JOBS, ray_job),
+}
+
+
+@pytest.fixture
+async def kinds_bed(
+    installed: ControlPlane, job_controllers: JobControllerProcesses, tmp_path: Path, request: pytest.FixtureRequest
+) -> AsyncIterator[Bed]:
+    """A bed in which the objects' own controllers act; it has a node without GPUs for the heads of RayJobs."""
+    followed = (JOB_SETS, TRAIN_JOBS, RAY_JOBS)
+    groups = (group("first"), group("second"))
+    async with RayStandIn.acting_in_bed(installed) as stand_in:
+        bed = Bed(*await parts_of_bed(installed, tmp_path, groups, followed))
+        stand_in.namespace = bed.namespace
+        await bed.kube.post(NODES.all(), _without_gpus("heads"))
+        try:
+            yield bed
+            if not outcome.failed(request.node):
+                await bed.kube.delete(NODES.one("heads"))
+                await bed.close()
+        finally:
+            await dismantle(bed)
+
+
+def _without_gpus(name: str) -> RawObject:
+    size = {"cpu": "64", "memory": "1Ti", "pods": "110"}
+    metadata = {
+        "name": name,
+        "labels": {"kubernetes.io/hostname": name},
+        "annotations": {NODE_ANNOTATION: "fake"},
+    }
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"capacity": size, "allocatable": size}}
+
+
+async def _create(bed: Bed, kind: TeamObject, name: str) -> RawObject:
+    """The object as a team creates it, with the label and not suspended; as it was stored."""
+    await bed.kube.apply(
+        TRAINING_RUNTIMES.one("torch", bed.namespace),
+        _in(bed, training_runtime()),
+        "team",
+        may_create=True,
+    )
+    body = _in(bed, kind.body(name))
+    del body["spec"]["suspend"]
+    body["metadata"]["labels"] = {"charterer.dev/adopt": "true"}
+    return await bed.kube.post(kind.resource.all(bed.namespace), body)
+
+
+def _in(bed: Bed, body: RawObject) -> RawObject:
+    return {**body, "metadata": {**body["metadata"], "namespace": bed.namespace}}
+
+
+def _raw(bed: Bed, kind: TeamObject, name: str) -> Any:
+    return bed.mirror.one(kind.resource, name, bed.namespace) or {}
+
+
+def _running(bed: Bed, name: str, run: int) -> list[RawObject]:
+    """The pods of this run of the object that run."""
+    return [
+        pod
+        for pod in bed.pods(name)
+        if pod["metadata"]["labels"]["charterer.dev/run"] == str(run)
+        and pod["status"].get("phase") == "Running"
+        and "deletionTimestamp" not in pod["metadata"]
+    ]
+
+
+async def _end(bed: Bed, kind: TeamObject, name: str, run: int) -> None:
+    """Its training ends well."""
+    patch = {"metadata": {"annotations": {EXIT_CODE: "0"}}}
+    if kind.resource == RAY_JOBS:
+        await bed.kube.merge_patch(kind.resource.one(name, bed.namespace), patch)
+        return
+    for pod in _running(bed, name, run):
+        await bed.kube.merge_patch(PODS.one(pod["metadata"]["name"], bed.namespace), patch)
+
+
+@pytest.mark.parametrize("word", sorted(KINDS))
+async def test_it_is_held_placed_moved_and_complete_by_its_own_word(kinds_bed: Bed, word: str) -> None:
+    """What it cost is on record; it never has two runs' pods at a time."""
+    bed, kind = kinds_bed, KINDS[word]
+    await bed.budget()
+    held = await _create(bed, kind, "llm")
+    assert held["spec"]["suspend"] is True
+    bed.operator()
+    await bed.pool("first")
+    await bed.running("llm")
+    first = _running(bed, "llm", 1)
+    assert len(first) == 2
+    assert {raw["status"]["pool"] if "pool" in raw["status"] else raw["spec"]["pool"] for raw in bed.rentals()} == {
+        "first"
+    }
+    await bed.pool("second")
+    await bed.delete("GPUPool", "first")
+    await bed.until(lambda: len(_running(bed, "llm", 2)) == 2)
+    assert {pod["metadata"]["labels"]["charterer.dev/run"] for pod in bed.pods("llm")} == {"2"}
+    await _end(bed, kind, "llm", 2)
+    await bed.complete("llm")
+    raw = _raw(bed, kind, "llm")
+    assert raw["metadata"]["labels"] == {"charterer.dev/adopt": "true"}
+    assert [run["outcome"] for run in bed.tj("llm")["runs"]] == ["Stopped", "Complete"]
+
+
+async def test_all_are_given_back_as_they_were_written_when_everything_is_drained(kinds_bed: Bed) -> None:
+    bed = kinds_bed
+    await bed.budget()
+    for word, kind in KINDS.items():
+        await _create(bed, kind, word.lower())
+    operator = bed.operator()
+    await bed.pool("first")
+    await bed.running(*[word.lower() for word in KINDS])
+    bed.plane.kubectl("annotate", "gpubudget", "team", "x=y")
+    assert operator.alive
