@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from charterer.cluster.client import RawObject
-from charterer.cluster.paths import NODES, PODS, Resource
+from charterer.cli.stop import annotate
+from charterer.cluster.client import Client, RawObject
+from charterer.cluster.paths import NODES, PODS, TRAINING_JOBS, Resource
+from charterer.domain.snapshot import Stop
 from charterer.workloads.adopted.job_set import JOB_SETS
 from charterer.workloads.adopted.ray_job import RAY_JOBS
 from charterer.workloads.adopted.train_job import TRAIN_JOBS
@@ -22,7 +24,7 @@ from tests.contract.adopted_objects import TRAINING_RUNTIMES, job_set, ray_job, 
 from tests.testbed.bed import EXIT_CODE, Bed, dismantle, group, parts_of_bed
 from tests.testbed.controlplane import NODE_ANNOTATION, ControlPlane
 from tests.testbed.job_controller_process import JobControllerProcesses
-from tests.testbed.ray_stand_in import RayStandIn
+from tests.testbed.ray_stand_in import RayStandIn, install
 
 pytestmark = pytest.mark.xdist_group("job_controllers")
 _MINE = "charterer.dev/"
@@ -48,19 +50,18 @@ async def kinds_bed(
     installed: ControlPlane, job_controllers: JobControllerProcesses, tmp_path: Path, request: pytest.FixtureRequest
 ) -> AsyncIterator[Bed]:
     """A bed in which the objects' own controllers act; it has a node without GPUs for the heads of RayJobs."""
+    async with await Client.connect(installed.kubeconfig) as client:
+        await install(client)
     followed = (JOB_SETS, TRAIN_JOBS, RAY_JOBS)
-    groups = (group("first"), group("second"))
-    async with RayStandIn.acting_in_bed(installed) as stand_in:
-        bed = Bed(*await parts_of_bed(installed, tmp_path, groups, followed))
-        stand_in.namespace = bed.namespace
-        await bed.kube.post(NODES.all(), _without_gpus("heads"))
-        try:
+    bed = Bed(*await parts_of_bed(installed, tmp_path, (group("a100"),), followed))
+    try:
+        async with RayStandIn.acting(bed.kube, bed.namespace):
+            await bed.kube.post(NODES.all(), _without_gpus("heads"))
             yield bed
             if not outcome.failed(request.node):
-                await bed.kube.delete(NODES.one("heads"))
                 await bed.close()
-        finally:
-            await dismantle(bed)
+    finally:
+        await dismantle(bed)
 
 
 def _without_gpus(name: str) -> RawObject:
@@ -124,17 +125,14 @@ async def test_it_is_held_placed_moved_and_complete_by_its_own_word(kinds_bed: B
     held = await _create(bed, kind, "llm")
     assert held["spec"]["suspend"] is True
     bed.operator()
-    await bed.pool("first")
+    await bed.pool()
     await bed.running("llm")
-    first = _running(bed, "llm", 1)
-    assert len(first) == 2
-    assert {raw["status"]["pool"] if "pool" in raw["status"] else raw["spec"]["pool"] for raw in bed.rentals()} == {
-        "first"
-    }
-    await bed.pool("second")
-    await bed.delete("GPUPool", "first")
+    first = {pod["spec"]["nodeName"] for pod in _running(bed, "llm", 1)}
+    assert len(first) == 1
+    bed.plane.kubectl("delete", "gpurental", bed.rentals()[0]["metadata"]["name"], "--wait=false")
     await bed.until(lambda: len(_running(bed, "llm", 2)) == 2)
     assert {pod["metadata"]["labels"]["charterer.dev/run"] for pod in bed.pods("llm")} == {"2"}
+    assert not first & {pod["spec"]["nodeName"] for pod in bed.pods("llm")}
     await _end(bed, kind, "llm", 2)
     await bed.complete("llm")
     raw = _raw(bed, kind, "llm")
@@ -143,12 +141,18 @@ async def test_it_is_held_placed_moved_and_complete_by_its_own_word(kinds_bed: B
 
 
 async def test_all_are_given_back_as_they_were_written_when_everything_is_drained(kinds_bed: Bed) -> None:
+    """They stay stopped or run by their author's own word: here all of them run."""
     bed = kinds_bed
     await bed.budget()
-    for word, kind in KINDS.items():
-        await _create(bed, kind, word.lower())
-    operator = bed.operator()
-    await bed.pool("first")
+    written = {word: await _create(bed, kind, word.lower()) for word, kind in KINDS.items()}
+    bed.operator()
+    await bed.pool()
     await bed.running(*[word.lower() for word in KINDS])
-    bed.plane.kubectl("annotate", "gpubudget", "team", "x=y")
-    assert operator.alive
+    await annotate(bed.kube, "", Stop.DRAIN)
+    await bed.until(lambda: not bed.mirror.all(TRAINING_JOBS, bed.namespace) and not bed.rentals())
+    for word, kind in KINDS.items():
+        given = _raw(bed, kind, word.lower())
+        assert given["spec"] == {**written[word]["spec"], "suspend": False}
+        assert not [key for key in given["metadata"].get("annotations") or {} if key.startswith(_MINE)]
+        await bed.kube.delete(kind.resource.one(word.lower(), bed.namespace))
+    await annotate(bed.kube, "", None)

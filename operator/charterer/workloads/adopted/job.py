@@ -8,7 +8,7 @@ from typing import Any, Final
 from charterer.api.decode.core import optional_instant, sentence, since
 from charterer.api.metadata import ObjectMeta, Raw, true_condition
 from charterer.api.models.base import Json
-from charterer.api.names import ANNOTATION_HELD, LABEL_ADOPT
+from charterer.api.names import LABEL_ADOPT
 from charterer.cluster.patches import pointer
 from charterer.cluster.paths import JOBS
 from charterer.cluster.store import WatchedKind
@@ -17,6 +17,7 @@ from charterer.domain.jobs.target import Target, TargetRef
 from charterer.workloads.adopted.asks import Elasticity, shadow_spec, wants_spot
 from charterer.workloads.adopted.noted import (
     given_back,
+    is_held,
     note_original,
     original,
     placed_run,
@@ -73,7 +74,7 @@ def _read(raw: Raw) -> Target:
         controllers=frozenset([meta.name]),
         placeable=suspended and ("startTime" not in status or true_condition(status, "Suspended") is not None),
         begun=any(status.get(kind) for kind in ("active", "ready", "succeeded", "failed", "terminating")),
-        held=ANNOTATION_HELD in meta.annotations or bool(_original(raw)),
+        held=is_held(raw),
         started=optional_instant(status, "startTime"),
         complete=since(true_condition(status, "Complete")),
         failed=since(failed),

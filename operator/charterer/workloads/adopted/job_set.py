@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from charterer.api.decode.core import pod_gpus, sentence, since
 from charterer.api.metadata import ObjectMeta, Raw, true_condition
 from charterer.api.models.base import Json
-from charterer.api.names import ANNOTATION_HELD, LABEL_ADOPT
+from charterer.api.names import LABEL_ADOPT
 from charterer.cluster.paths import Resource
 from charterer.cluster.store import WatchedKind
 from charterer.domain.job import Allocation, Job
@@ -18,6 +18,7 @@ from charterer.workloads.adopted.asks import Elasticity, shadow_spec, wants_spot
 from charterer.workloads.adopted.job import spot_refused_by_job
 from charterer.workloads.adopted.noted import (
     given_back,
+    is_held,
     note_original,
     original,
     placed_run,
@@ -103,7 +104,7 @@ class AdoptedJobSet:
             controllers=frozenset(_controllers(meta.name, group)),
             placeable=suspended and true_condition(status, "Suspended") is not None,
             begun=bool(status.get("restarts")) or any(each.get(word) for each in groups for word in _BEGUN),
-            held=ANNOTATION_HELD in meta.annotations,
+            held=is_held(raw),
             started=None if suspended else since(_resumed(status)) or meta.created,
             complete=since(true_condition(status, "Completed")),
             failed=since(failed),

@@ -75,6 +75,11 @@ def given_back(raw: Raw) -> list[Json]:
     return [*operations, *forget_notes(raw)]
 
 
+def is_held(raw: Raw) -> bool:
+    """Whether the chart's policy suspended it, or a run of it was placed, so that its author cannot run it."""
+    return ANNOTATION_HELD in (raw["metadata"].get("annotations") or {}) or bool(original(raw))
+
+
 def placed_run(labels: Mapping[str, str]) -> tuple[str, int]:
     """The TrainingJob and the number of the run that a pod template carries; an empty uid and 0 before the first."""
     run = labels.get(LABEL_RUN, "")

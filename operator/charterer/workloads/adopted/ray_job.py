@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from charterer.api.decode.core import optional_instant, pod_gpus
 from charterer.api.metadata import ObjectMeta, Raw
 from charterer.api.models.base import Json
-from charterer.api.names import ANNOTATION_HELD, LABEL_ADOPT, LABEL_JOB_UID
+from charterer.api.names import LABEL_ADOPT, LABEL_JOB_UID
 from charterer.api.template import trainer_gpus
 from charterer.cluster.paths import Resource
 from charterer.cluster.store import WatchedKind
@@ -21,6 +21,7 @@ from charterer.sentences import names
 from charterer.workloads.adopted.asks import Elasticity, shadow_spec
 from charterer.workloads.adopted.noted import (
     given_back,
+    is_held,
     note_original,
     original,
     placed_run,
@@ -105,7 +106,7 @@ class AdoptedRayJob:
             controller_prefix=f"{meta.name}-",
             placeable=suspended and state == "Suspended",
             begun=bool(status.get("rayClusterName")) and not suspended,
-            held=ANNOTATION_HELD in meta.annotations,
+            held=is_held(raw),
             started=None if suspended else optional_instant(status, "startTime"),
             complete=ended if state == "Complete" else None,
             failed=ended if state == "Failed" else None,

@@ -12,7 +12,7 @@ from typing import Any, Final
 from charterer.api.decode.core import sentence, since
 from charterer.api.metadata import ObjectMeta, Raw, gpus_of, true_condition
 from charterer.api.models.base import Json
-from charterer.api.names import ANNOTATION_HELD, GPU_RESOURCE, GROUP, LABEL_ADOPT
+from charterer.api.names import GPU_RESOURCE, GROUP, LABEL_ADOPT
 from charterer.cluster.paths import Resource
 from charterer.cluster.store import WatchedKind
 from charterer.domain.job import Allocation, Job
@@ -20,6 +20,7 @@ from charterer.domain.jobs.target import Target, TargetRef
 from charterer.workloads.adopted.asks import Elasticity, shadow_spec, wants_spot
 from charterer.workloads.adopted.noted import (
     given_back,
+    is_held,
     note_original,
     original,
     placed_run,
@@ -84,7 +85,7 @@ class AdoptedTrainJob:
             controllers=frozenset([f"{meta.name}-{_GROUP}-0"]),
             placeable=suspended and true_condition(status, "Suspended") is not None,
             begun=any(each.get(word) for each in groups for word in _BEGUN),
-            held=ANNOTATION_HELD in meta.annotations,
+            held=is_held(raw),
             started=None if suspended else since(_resumed(status)) or meta.created,
             complete=since(true_condition(status, "Complete")),
             failed=since(failed),
