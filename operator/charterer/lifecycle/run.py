@@ -29,8 +29,8 @@ from charterer.domain.steps import (
     Wait,
 )
 from charterer.domain.time import after
-from charterer.lifecycle.adopted import adopted_step, not_placeable_because
-from charterer.lifecycle.group import group_step, steady
+from charterer.lifecycle.runs.adopted import adopted_step, not_placeable_because
+from charterer.lifecycle.runs.group import group_step, steady
 from charterer.lifecycle.verdict import judge
 from charterer.lifecycle.view import LifecycleView, NodeIndex, draining
 from charterer.sentences import count

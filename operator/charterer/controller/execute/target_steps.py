@@ -11,15 +11,16 @@ from charterer.api.names import API_VERSION, GROUP
 from charterer.cluster import kinds
 from charterer.cluster.client import RawObject
 from charterer.cluster.errors import AlreadyExists, Forbidden, Invalid, NotFound
-from charterer.cluster.paths import PODS
+from charterer.cluster.paths import PODS, TRAINING_JOBS
 from charterer.controller.execute.context import ExecutionContext
 from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome, Held
-from charterer.controller.snapshot.adopted import numbered
+from charterer.controller.snapshot.runs import numbered
 from charterer.domain.job import Allocation, Job, Pod
 from charterer.domain.jobs.target import Target, TargetRef
-from charterer.domain.steps import AdoptTarget, FinishJob, LetGo, ResizeRun
+from charterer.domain.steps import AdoptTarget, EditJob, FinishJob, LetGo, ResizeRun
 from charterer.workloads import ADOPTED, TargetKind, Write
+from charterer.workloads.adopted.asks import OPTIONAL_ASKS
 from charterer.workloads.adopted.shadow_name import shadow_names
 from charterer.workloads.adopted.target_kind import is_labelled
 
@@ -104,6 +105,17 @@ async def resize(context: ExecutionContext, job: Job, step: ResizeRun) -> Action
         pods = [pod for pod in await pods_of_target(context, job) if pod.run == step.run]
         leaving = [pod.name for pod in numbered(pods)[step.completions :] if pod.live and not pod.deleting]
     await _write(context, kind, kind.resize(raw, step.completions, step.retries, leaving))
+    return ActionOutcome.DONE
+
+
+async def edit(context: ExecutionContext, step: EditJob) -> ActionOutcome:
+    """Give the TrainingJob what its object's author asks for by now."""
+    job = context.decided.job(step.job)
+    kind, raw, _ = await _mine(context, job)
+    spec = {name: None for name in OPTIONAL_ASKS} | kind.shadow(raw)
+    del spec["template"]
+    path = TRAINING_JOBS.one(job.name, job.namespace)
+    await context.objects.merge_patch(kinds.TRAINING_JOBS, path, job.resource_version, {"spec": spec})
     return ActionOutcome.DONE
 
 

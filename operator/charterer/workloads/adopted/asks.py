@@ -20,12 +20,19 @@ from charterer.api.names import (
 )
 from charterer.api.template import MOST_GPUS, template_problem, trainer_gpus
 from charterer.domain.job import ResizePolicy, SpotPolicy
+from charterer.domain.jobs.target import Asked
+from charterer.domain.money import Money
+from charterer.domain.time import parse_instant
 from charterer.workloads.adopted.target_kind import NotAdoptable
 
 _RANGE: Final = re.compile(r"([1-9][0-9]{0,5})(?:\.\.([1-9][0-9]{0,5}))?", re.ASCII)
 _AMOUNT: Final[TypeAdapter[Any]] = TypeAdapter(SpecAmount)
 _TIME: Final[TypeAdapter[Any]] = TypeAdapter(Time)
 _PROFILE: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
+
+
+OPTIONAL_ASKS: Final = ("maxCost", "targetCompletionTime", "profileName")
+"""Fields of a TrainingJob that are not there where the object's author says nothing."""
 
 
 class Elasticity(NamedTuple):
@@ -73,6 +80,21 @@ def shadow_spec(meta: ObjectMeta, template: Json, pods: int, can: Elasticity, sp
             raise NotAdoptable(f"the label {LABEL_PROFILE} is {profile!r}: give the name of a SpeedupProfile")
         spec["profileName"] = profile
     return spec
+
+
+def asked(spec: Json) -> Asked:
+    """The same as a value."""
+    gpus, cost, by = spec["gpus"], spec.get("maxCost"), spec.get("targetCompletionTime")
+    return Asked(
+        gpus["min"],
+        gpus["preferred"],
+        gpus["max"],
+        spec["resizePolicy"],
+        spec["spotPolicy"],
+        None if cost is None else Money.parse(cost),
+        None if by is None else parse_instant(by),
+        spec.get("profileName", ""),
+    )
 
 
 def wants_spot(meta: ObjectMeta) -> bool:

@@ -14,7 +14,7 @@ from charterer.cluster.paths import JOBS
 from charterer.cluster.store import WatchedKind
 from charterer.domain.job import Allocation, Job
 from charterer.domain.jobs.target import Target, TargetRef
-from charterer.workloads.adopted.asks import Elasticity, shadow_spec, wants_spot
+from charterer.workloads.adopted.asks import Elasticity, asked, shadow_spec, wants_spot
 from charterer.workloads.adopted.noted import (
     given_back,
     is_held,
@@ -54,9 +54,9 @@ def _read(raw: Raw) -> Target:
     failed_pods = status.get("failed") or 0
     job, run = placed_run(labels)
     suspended = bool(spec.get("suspend"))
-    problem = ""
+    wanted, problem = None, ""
     try:
-        ADOPTED_JOB.shadow(raw)
+        wanted = asked(ADOPTED_JOB.shadow(raw))
     except NotAdoptable as error:
         problem = str(error)
     allowed = original(raw).get("backoffLimit", spec.get("backoffLimit", _RETRIES))
@@ -82,6 +82,7 @@ def _read(raw: Raw) -> Target:
         failed_by_disruption=_DISRUPTED in message,
         failed_pods=failed_pods,
         retries=max(spec.get("backoffLimit", _RETRIES) - max(allowed, failed_pods), 0),
+        asked=wanted,
         problem=problem,
         warning=spot_refused_by_job(spec) if not problem and wants_spot(meta) else "",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from charterer.api.decode.core import pod_gpus, sentence, since
+from charterer.api.decode.core import sentence, since
 from charterer.api.metadata import ObjectMeta, Raw, true_condition
 from charterer.api.models.base import Json
 from charterer.api.names import LABEL_ADOPT
@@ -14,9 +14,10 @@ from charterer.cluster.store import WatchedKind
 from charterer.domain.job import Allocation, Job
 from charterer.domain.jobs.target import Target, TargetRef
 from charterer.sentences import names
-from charterer.workloads.adopted.asks import Elasticity, shadow_spec, wants_spot
+from charterer.workloads.adopted.asks import Elasticity, asked, shadow_spec, wants_spot
 from charterer.workloads.adopted.job import spot_refused_by_job
 from charterer.workloads.adopted.noted import (
+    asks_for_gpus,
     given_back,
     is_held,
     note_original,
@@ -78,10 +79,10 @@ class AdoptedJobSet:
         """See ``TargetKind.read``."""
         meta = ObjectMeta.of(self.name, raw)
         spec, status = raw.get("spec") or {}, raw.get("status") or {}
-        problem, warning, group = "", "", None
+        wanted, problem, warning, group = None, "", "", None
         try:
             group = _group(spec)
-            self.shadow(raw)
+            wanted = asked(self.shadow(raw))
         except NotAdoptable as error:
             problem = str(error)
         else:
@@ -109,6 +110,7 @@ class AdoptedJobSet:
             complete=since(true_condition(status, "Completed")),
             failed=since(failed),
             failed_message="" if failed is None else sentence(failed),
+            asked=wanted,
             problem=problem,
             warning=warning,
         )
@@ -178,7 +180,7 @@ def _group(spec: Mapping[str, Any]) -> _Group:
     groups = [
         _Group(at, each["name"], each.get("replicas", 1), job.get("parallelism", 1), job)
         for at, each in enumerate(spec.get("replicatedJobs") or ())
-        if pod_gpus((job := each["template"]["spec"])["template"]["spec"])
+        if asks_for_gpus((job := each["template"]["spec"])["template"])
     ]
     if len(groups) == 1:
         return groups[0]

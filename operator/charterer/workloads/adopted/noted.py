@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from charterer.api.metadata import ObjectMeta, Raw
 from charterer.api.models.base import Json
-from charterer.api.names import ANNOTATION_HELD, ANNOTATION_ORIGINAL, LABEL_JOB_UID, LABEL_RUN
+from charterer.api.names import ANNOTATION_HELD, ANNOTATION_ORIGINAL, GPU_RESOURCE, LABEL_JOB_UID, LABEL_RUN
 from charterer.cluster.patches import pointer
 from charterer.workloads.adopted.target_kind import NotAdoptable
 
@@ -84,6 +84,13 @@ def placed_run(labels: Mapping[str, str]) -> tuple[str, int]:
     """The TrainingJob and the number of the run that a pod template carries; an empty uid and 0 before the first."""
     run = labels.get(LABEL_RUN, "")
     return labels.get(LABEL_JOB_UID, ""), int(run) if run.isascii() and run.isdecimal() and len(run) <= 9 else 0
+
+
+def asks_for_gpus(template: Mapping[str, Any]) -> bool:
+    """Whether a container of the template asks for GPUs, in whatever number."""
+    spec = template["spec"]
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    return any(GPU_RESOURCE in ((each.get("resources") or {}).get("limits") or {}) for each in containers)
 
 
 def refuse_other_owners(meta: ObjectMeta, spec: Mapping[str, Any], own_controller: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from charterer.api.decode.core import optional_instant, pod_gpus
+from charterer.api.decode.core import optional_instant
 from charterer.api.metadata import ObjectMeta, Raw
 from charterer.api.models.base import Json
 from charterer.api.names import LABEL_ADOPT, LABEL_JOB_UID
@@ -18,8 +18,9 @@ from charterer.cluster.store import WatchedKind
 from charterer.domain.job import Allocation, Job
 from charterer.domain.jobs.target import Target, TargetRef
 from charterer.sentences import names
-from charterer.workloads.adopted.asks import Elasticity, shadow_spec
+from charterer.workloads.adopted.asks import Elasticity, asked, shadow_spec
 from charterer.workloads.adopted.noted import (
+    asks_for_gpus,
     given_back,
     is_held,
     note_original,
@@ -81,10 +82,10 @@ class AdoptedRayJob:
         meta = ObjectMeta.of(self.name, raw)
         spec, status = raw.get("spec") or {}, raw.get("status") or {}
         state = status.get("jobDeploymentStatus") or ""
-        problem, group = "", None
+        wanted, problem, group = None, "", None
         try:
             group = _group(spec)
-            self.shadow(raw)
+            wanted = asked(self.shadow(raw))
         except NotAdoptable as error:
             problem = str(error)
         if state == "ValidationFailed":
@@ -111,6 +112,7 @@ class AdoptedRayJob:
             complete=ended if state == "Complete" else None,
             failed=ended if state == "Failed" else None,
             failed_message=why if state == "Failed" else "",
+            asked=wanted,
             problem=problem,
         )
 
@@ -219,7 +221,7 @@ def _refuse_what_cannot_be_held(spec: Mapping[str, Any]) -> None:
             "spec.rayClusterSpec.enableInTreeAutoscaling is true, and two owners of replicas would undo each other: "
             "leave it out, and give a range of GPUs by the annotation charterer.dev/gpus"
         )
-    if pod_gpus(spec["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]):
+    if asks_for_gpus(spec["rayClusterSpec"]["headGroupSpec"]["template"]):
         raise NotAdoptable(
             "spec.rayClusterSpec.headGroupSpec asks for GPUs: only workers get rented nodes; leave them to the workers"
         )
@@ -228,7 +230,7 @@ def _refuse_what_cannot_be_held(spec: Mapping[str, Any]) -> None:
 def _group(spec: Mapping[str, Any]) -> _Group:
     """The one worker group that asks for GPUs. Raises NotAdoptable where there is none, or several."""
     listed = (spec.get("rayClusterSpec") or {}).get("workerGroupSpecs") or ()
-    groups = [_Group(at, each) for at, each in enumerate(listed) if pod_gpus(each["template"]["spec"])]
+    groups = [_Group(at, each) for at, each in enumerate(listed) if asks_for_gpus(each["template"])]
     if len(groups) == 1:
         return groups[0]
     if not groups:

@@ -17,7 +17,7 @@ from charterer.cluster.paths import Resource
 from charterer.cluster.store import WatchedKind
 from charterer.domain.job import Allocation, Job
 from charterer.domain.jobs.target import Target, TargetRef
-from charterer.workloads.adopted.asks import Elasticity, shadow_spec, wants_spot
+from charterer.workloads.adopted.asks import Elasticity, asked, shadow_spec, wants_spot
 from charterer.workloads.adopted.noted import (
     given_back,
     is_held,
@@ -62,9 +62,9 @@ class AdoptedTrainJob:
         """See ``TargetKind.read``. Its runs are told by the labels of Charterer's own patch."""
         meta = ObjectMeta.of(self.name, raw)
         spec, status = raw.get("spec") or {}, raw.get("status") or {}
-        problem = ""
+        wanted, problem = None, ""
         try:
-            self.shadow(raw)
+            wanted = asked(self.shadow(raw))
         except NotAdoptable as error:
             problem = str(error)
         failed = true_condition(status, "Failed")
@@ -90,6 +90,7 @@ class AdoptedTrainJob:
             complete=since(true_condition(status, "Complete")),
             failed=since(failed),
             failed_message="" if failed is None else sentence(failed),
+            asked=wanted,
             problem=problem,
             warning=_SPOT_REFUSED if not problem and wants_spot(meta) else "",
         )
