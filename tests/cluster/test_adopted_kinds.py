@@ -14,6 +14,7 @@ import pytest
 
 from charterer.cli.stop import annotate
 from charterer.cluster.client import Client, RawObject
+from charterer.cluster.errors import ApiError
 from charterer.cluster.paths import NODES, PODS, TRAINING_JOBS, Resource
 from charterer.domain.snapshot import Stop
 from charterer.workloads.adopted.job_set import JOB_SETS
@@ -21,7 +22,7 @@ from charterer.workloads.adopted.ray_job import RAY_JOBS
 from charterer.workloads.adopted.train_job import TRAIN_JOBS
 from tests import outcome
 from tests.contract.adopted_objects import TRAINING_RUNTIMES, job_set, ray_job, train_job, training_runtime
-from tests.testbed.bed import EXIT_CODE, Bed, dismantle, group, parts_of_bed
+from tests.testbed.bed import EXIT_CODE, SYSTEM, Bed, dismantle, group, parts_of_bed
 from tests.testbed.controlplane import NODE_ANNOTATION, ControlPlane
 from tests.testbed.job_controller_process import JobControllerProcesses
 from tests.testbed.ray_stand_in import RayStandIn, install
@@ -74,7 +75,7 @@ def _without_gpus(name: str) -> RawObject:
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"capacity": size, "allocatable": size}}
 
 
-async def _create(bed: Bed, kind: TeamObject, name: str) -> RawObject:
+async def _create(bed: Bed, kind: TeamObject, name: str, **annotations: str) -> RawObject:
     """The object as a team creates it, with the label and not suspended; as it was stored."""
     await bed.kube.apply(
         TRAINING_RUNTIMES.one("torch", bed.namespace),
@@ -85,6 +86,7 @@ async def _create(bed: Bed, kind: TeamObject, name: str) -> RawObject:
     body = _in(bed, kind.body(name))
     del body["spec"]["suspend"]
     body["metadata"]["labels"] = {"charterer.dev/adopt": "true"}
+    body["metadata"]["annotations"] = {f"charterer.dev/{key}": value for key, value in annotations.items()}
     return await bed.kube.post(kind.resource.all(bed.namespace), body)
 
 
@@ -156,3 +158,67 @@ async def test_all_are_given_back_as_they_were_written_when_everything_is_draine
         assert not [key for key in given["metadata"].get("annotations") or {} if key.startswith(_MINE)]
         await bed.kube.delete(kind.resource.one(word.lower(), bed.namespace))
     await annotate(bed.kube, "", None)
+
+
+async def test_a_ray_job_is_widened_and_narrowed_while_it_runs(kinds_bed: Bed) -> None:
+    """Its author changes the range; the workers that stay never stop."""
+    bed, kind = kinds_bed, KINDS["RayJob"]
+    await bed.budget()
+    await _create(bed, kind, "llm", gpus="4..6", resize="InPlace")
+    bed.operator()
+    await bed.pool(maxNodes=4)
+    await bed.running("llm")
+    await bed.until(lambda: 2 <= len(_running(bed, "llm", 1)) <= 3)
+    first = {pod["metadata"]["uid"] for pod in _running(bed, "llm", 1)}
+    await _asks(bed, kind, "8..10")
+    await bed.until(lambda: len(_running(bed, "llm", 1)) >= 4)
+    assert first < {pod["metadata"]["uid"] for pod in _running(bed, "llm", 1)}
+    await bed.until(lambda: bed.tj("llm").get("gpus", 0) >= 8 and bed.state("llm") == "Running")
+    wide = {pod["metadata"]["uid"] for pod in _running(bed, "llm", 1)}
+    await _asks(bed, kind, "2..4")
+    await bed.until(lambda: 1 <= len(bed.pods("llm")) <= 2)
+    assert {pod["metadata"]["uid"] for pod in _running(bed, "llm", 1)} < wide
+    await bed.until(lambda: len(bed.rentals()) == 1)
+    await _end(bed, kind, "llm", 1)
+    await bed.complete("llm")
+    assert [run["outcome"] for run in bed.tj("llm")["runs"]] == ["Complete"]
+
+
+async def _asks(bed: Bed, kind: TeamObject, gpus: str) -> None:
+    change = {"metadata": {"annotations": {"charterer.dev/gpus": gpus}}}
+    await bed.kube.merge_patch(kind.resource.one("llm", bed.namespace), change)
+
+
+@pytest.mark.parametrize("word", sorted(KINDS))
+async def test_the_operators_account_cannot_change_what_it_runs(kinds_bed: Bed, word: str) -> None:
+    bed, kind = kinds_bed, KINDS[word]
+    await bed.budget()
+    await _create(bed, kind, "llm")
+    path = kind.resource.one("llm", bed.namespace)
+    operator = await Client.connect(bed.plane.service_account_kubeconfig(SYSTEM, "charterer"))
+    async with operator:
+        with pytest.raises(ApiError, match="and nothing else"):
+            await operator.json_patch(path, [_another_program(word)])
+        with pytest.raises(ApiError, match="no labels"):
+            await operator.merge_patch(path, {"metadata": {"labels": {"team": "other"}}})
+        await operator.merge_patch(path, {"spec": {"suspend": False}})
+        await bed.kube.merge_patch(path, {"metadata": {"labels": None, "annotations": None}})
+        with pytest.raises(ApiError, match="but those that are adopted"):
+            await operator.merge_patch(path, {"spec": {"suspend": True}})
+    await bed.kube.delete(path)
+
+
+def _another_program(word: str) -> RawObject:
+    """A patch with which it would run something else. A TrainJob's own fields are guarded by its CRD."""
+    program = ["/bin/sh", "-c", "true"]
+    if word == "JobSet":
+        path = "/spec/replicatedJobs/0/template/spec/template/spec/containers/0/command"
+        return {"op": "add", "path": path, "value": program}
+    if word == "RayJob":
+        path = "/spec/rayClusterSpec/workerGroupSpecs/0/template/spec/containers/0/command"
+        return {"op": "add", "path": path, "value": program}
+    pods = {"spec": {"volumes": [{"name": "secrets", "emptyDir": {}}]}}
+    job = {"name": "node", "template": {"spec": {"template": pods}}}
+    runtime = {"template": {"spec": {"replicatedJobs": [job]}}}
+    value = [{"manager": "charterer.dev/operator", "trainingRuntimeSpec": runtime}]
+    return {"op": "add", "path": "/spec/runtimePatches", "value": value}

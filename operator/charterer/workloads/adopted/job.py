@@ -73,7 +73,7 @@ def _read(raw: Raw) -> Target:
         indexed=spec.get("completionMode") == "Indexed",
         controllers=frozenset([meta.name]),
         placeable=suspended and ("startTime" not in status or true_condition(status, "Suspended") is not None),
-        begun=any(status.get(kind) for kind in ("active", "ready", "succeeded", "failed", "terminating")),
+        begun=any(status.get(kind) for kind in ("ready", "succeeded", "failed", "terminating")),
         held=is_held(raw),
         started=optional_instant(status, "startTime"),
         complete=since(true_condition(status, "Complete")),

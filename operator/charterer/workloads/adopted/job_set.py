@@ -39,7 +39,7 @@ from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Wr
 JOB_SETS: Final = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", namespaced=True)
 _OWN_CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"
 _EXCLUSIVE: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
-_BEGUN: Final = ("active", "ready", "succeeded", "failed")
+_BEGUN: Final = ("ready", "succeeded", "failed")
 _FIXED: Final = "JobSet refuses to change it; leave the annotation out"
 
 

@@ -106,7 +106,7 @@ class AdoptedRayJob:
             pods=1 if group is None else group.replicas,
             controller_prefix=f"{meta.name}-",
             placeable=suspended and state == "Suspended",
-            begun=bool(status.get("rayClusterName")) and not suspended,
+            begun=state == "Running",
             held=is_held(raw),
             started=None if suspended else optional_instant(status, "startTime"),
             complete=ended if state == "Complete" else None,

@@ -38,7 +38,7 @@ _OWN_CONTROLLER: Final = "trainer.kubeflow.org/trainjob-controller"
 _GROUP: Final = "node"
 """The replicatedJob of a runtime whose pods train, by Trainer's convention."""
 _PATCHES: Final = "/spec/runtimePatches"
-_BEGUN: Final = ("active", "ready", "succeeded", "failed")
+_BEGUN: Final = ("ready", "succeeded", "failed")
 _FIXED: Final = "Trainer refuses to change spec.trainer.numNodes; leave the annotation out"
 _SPOT_REFUSED: Final = (
     "what a lost node does to a TrainJob is up to its runtime, which is not read here and mostly ends it for good"
