@@ -109,3 +109,11 @@ def told(bed: Bed, name: str) -> list[str]:
     """What Events say of why the Job is not adopted, or not as its author asks."""
     events = bed.plane.call("GET", EVENTS.all(bed.namespace))["items"]
     return [event["note"] for event in events if event["reason"] == "NotAdopted" and event["regarding"]["name"] == name]
+
+
+async def delete_jobs(bed: Bed) -> None:
+    """Delete the test's Jobs, whose pods would wait for the nodes of other tests."""
+    await edit_budget(bed, mode="Enforce")
+    for raw in bed.mirror.all(JOBS, bed.namespace):
+        await bed.kube.delete(JOBS.one(raw["metadata"]["name"], bed.namespace))
+    await bed.until(lambda: not bed.mirror.all(JOBS, bed.namespace))

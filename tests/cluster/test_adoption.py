@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from copy import deepcopy
 
-from charterer.cluster.paths import TRAINING_JOBS
+import pytest
+
+from charterer.cluster.client import Client, RawObject
+from charterer.cluster.errors import ApiError, Invalid
+from charterer.cluster.paths import JOBS, TRAINING_JOBS
 from tests.cluster.adopted_jobs import (
     annotate,
     as_written,
     create,
+    delete_jobs,
     edit_budget,
     end_pods,
     ended,
@@ -19,7 +25,14 @@ from tests.cluster.adopted_jobs import (
     told,
     unlabel,
 )
-from tests.testbed.bed import Bed
+from tests.cluster.test_own_jobs import engineer
+from tests.testbed.bed import API, SYSTEM, Bed
+
+
+@pytest.fixture(autouse=True)
+async def _without_jobs_in_the_end(bed: Bed) -> AsyncIterator[None]:
+    yield
+    await delete_jobs(bed)
 
 
 async def test_a_labelled_job_is_held_placed_and_started_and_its_end_is_its_own(bed: Bed) -> None:
@@ -97,7 +110,7 @@ async def test_what_its_author_asks_for_later_moves_it_and_changes_its_width_in_
     assert before == {pod["metadata"]["uid"] for pod in running(bed, "whisper")}
     assert job(bed, "whisper")["spec"]["backoffLimit"] == 6
     await annotate(bed, "whisper", gpus="4..4", resize="Restart")
-    await bed.until(lambda: bed.run("whisper") == 2 and bed.state("whisper") == "Running", 60)
+    await bed.until(lambda: bed.run("whisper") == 2 and len(running(bed, "whisper")) == 1, 60)
     assert job(bed, "whisper")["spec"]["completions"] == 1
 
 
@@ -123,3 +136,32 @@ async def test_where_a_budget_only_observes_nothing_is_held_and_when_it_begins_t
     for name in names:
         assert as_written(job(bed, name))["annotations"] in (None, {"charterer.dev/gpus": "many"})
         assert job(bed, name)["spec"]["template"]["spec"].get("nodeSelector") is None
+
+
+async def test_who_may_only_edit_starts_no_held_job_and_the_operator_changes_nothing_else(bed: Bed) -> None:
+    await bed.budget()
+    await create(bed, plain_job("held"))
+    await create(bed, {**plain_job("other"), "metadata": {"name": "other"}})
+    suspend = {"spec": {"suspend": False}}
+    path = JOBS.one("held", bed.namespace)
+    async with await Client.connect(engineer(bed)) as editor:
+        with pytest.raises(Invalid, match="Charterer starts this Job when GPUBudget team has the money") as refused:
+            await editor.merge_patch(path, suspend)
+        assert "remove the label charterer.dev/adopt to run it yourself" in refused.value.message
+        with pytest.raises(ApiError, match=r"spec\.targetRef is the operator's"):
+            await editor.post(TRAINING_JOBS.all(bed.namespace), _shadow_by_hand(bed))
+        await unlabel(bed, "held")
+        await editor.merge_patch(path, suspend)
+    account = bed.plane.service_account_kubeconfig(SYSTEM, "charterer")
+    async with await Client.connect(account) as operator:
+        for name, spec in (("other", suspend), ("held", {"spec": {"activeDeadlineSeconds": 1}})):
+            with pytest.raises(ApiError, match="the operator changes"):
+                await operator.merge_patch(JOBS.one(name, bed.namespace), spec)
+        with pytest.raises(ApiError, match="deletes none but its own"):
+            await operator.delete(path)
+
+
+def _shadow_by_hand(bed: Bed) -> RawObject:
+    target = {"apiVersion": "batch/v1", "kind": "Job", "name": "held", "uid": job(bed, "held")["metadata"]["uid"]}
+    spec = {"gpus": {"min": 4, "max": 4}, "targetRef": target, "template": plain_job("held")["spec"]["template"]}
+    return {"apiVersion": API, "kind": "TrainingJob", "metadata": {"name": "mine"}, "spec": spec}

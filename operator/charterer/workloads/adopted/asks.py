@@ -63,7 +63,7 @@ def shadow_spec(meta: ObjectMeta, template: Json, pods: int, can: Elasticity, sp
     least, most = _range(meta, each, pods * each, can)
     spec: Json = {
         "gpus": {"min": least, "preferred": min(max(pods * each, least), most), "max": most},
-        "resizePolicy": _resize(meta, can, fixed=least == most),
+        "resizePolicy": _resize(meta, can),
         "spotPolicy": SpotPolicy.NEVER if spot_refused else _word(meta, ANNOTATION_SPOT, SpotPolicy),
         "template": template,
     }
@@ -123,14 +123,12 @@ def _range(meta: ObjectMeta, each: int, asked: int, can: Elasticity) -> tuple[in
     return least, most
 
 
-def _resize(meta: ObjectMeta, can: Elasticity, *, fixed: bool) -> ResizePolicy:
+def _resize(meta: ObjectMeta, can: Elasticity) -> ResizePolicy:
     policy: ResizePolicy = _word(meta, ANNOTATION_RESIZE, ResizePolicy)
     if policy is ResizePolicy.IN_PLACE and not can.in_place:
         raise NotAdoptable(
             f"{ANNOTATION_RESIZE} is {policy.value}, but this object cannot change while it runs: {can.because}"
         )
-    if policy is ResizePolicy.IN_PLACE and fixed:
-        return ResizePolicy.RESTART
     return policy
 
 
