@@ -161,24 +161,25 @@ async def test_all_are_given_back_as_they_were_written_when_everything_is_draine
 
 
 async def test_a_ray_job_is_widened_and_narrowed_while_it_runs(kinds_bed: Bed) -> None:
-    """Its author changes the range; the workers that stay never stop."""
-    bed, kind = kinds_bed, KINDS["RayJob"]
+    """Its author asks for another width; the workers that stay never stop."""
+    bed, kind = kinds_bed, TeamObject(RAY_JOBS, lambda name: ray_job(name, gpus=4))
     await bed.budget()
-    await _create(bed, kind, "llm", gpus="4..6", resize="InPlace")
+    await _create(bed, kind, "llm", gpus="8", resize="InPlace")
     bed.operator()
     await bed.pool(maxNodes=4)
+    await bed.until(lambda: len(_running(bed, "llm", 1)) == 2)
     await bed.running("llm")
-    await bed.until(lambda: 2 <= len(_running(bed, "llm", 1)) <= 3)
     first = {pod["metadata"]["uid"] for pod in _running(bed, "llm", 1)}
-    await _asks(bed, kind, "8..10")
-    await bed.until(lambda: len(_running(bed, "llm", 1)) >= 4)
-    assert first < {pod["metadata"]["uid"] for pod in _running(bed, "llm", 1)}
-    await bed.until(lambda: bed.tj("llm").get("gpus", 0) >= 8 and bed.state("llm") == "Running")
+    await _asks(bed, kind, "12")
+    await bed.until(lambda: len(_running(bed, "llm", 1)) == 3, 40)
     wide = {pod["metadata"]["uid"] for pod in _running(bed, "llm", 1)}
-    await _asks(bed, kind, "2..4")
-    await bed.until(lambda: 1 <= len(bed.pods("llm")) <= 2)
-    assert {pod["metadata"]["uid"] for pod in _running(bed, "llm", 1)} < wide
-    await bed.until(lambda: len(bed.rentals()) == 1)
+    assert first < wide
+    await bed.until(lambda: bed.tj("llm").get("gpus") == 12 and bed.state("llm") == "Running", 40)
+    await _asks(bed, kind, "8")
+    await bed.until(lambda: len(bed.pods("llm")) == 2 and len(bed.rentals()) == 2, 40)
+    left = _running(bed, "llm", 1)
+    assert {pod["metadata"]["uid"] for pod in left} < wide
+    assert {pod["spec"]["nodeName"] for pod in left} == {raw["status"]["node"] for raw in bed.rentals()}
     await _end(bed, kind, "llm", 1)
     await bed.complete("llm")
     assert [run["outcome"] for run in bed.tj("llm")["runs"]] == ["Complete"]

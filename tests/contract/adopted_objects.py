@@ -103,15 +103,15 @@ def train_job(name: str, width: int = 2, runtime: str = RUNTIME, **spec: object)
     }
 
 
-def ray_job(name: str, width: int = 2, **spec: object) -> RawObject:
-    """A suspended RayJob of workers with two GPUs each; its head has none."""
+def ray_job(name: str, width: int = 2, *, gpus: int = 2, **spec: object) -> RawObject:
+    """A suspended RayJob of workers with so many GPUs each; its head has none."""
     worker = {
         "groupName": "gpu",
         "replicas": width,
         "minReplicas": 0,
         "maxReplicas": 8,
         "rayStartParams": {},
-        "template": pod_template(),
+        "template": pod_template(gpus),
     }
     cluster = {
         "rayVersion": "2.50.0",
