@@ -43,7 +43,7 @@ _BEGUN: Final = ("ready", "succeeded", "failed")
 _FIXED: Final = "JobSet refuses to change it; leave the annotation out"
 
 
-class _Group(NamedTuple):
+class _ReplicatedGroup(NamedTuple):
     """The group with GPUs: its place among the replicatedJobs, its name, and how many Jobs of how many pods it has."""
 
     at: int
@@ -175,10 +175,10 @@ class AdoptedJobSet:
 ADOPTED_JOB_SET: Final[TargetKind] = AdoptedJobSet()
 
 
-def _group(spec: Mapping[str, Any]) -> _Group:
+def _group(spec: Mapping[str, Any]) -> _ReplicatedGroup:
     """The one group that asks for GPUs. Raises NotAdoptable where there is none, or several."""
     groups = [
-        _Group(at, each["name"], each.get("replicas", 1), job.get("parallelism", 1), job)
+        _ReplicatedGroup(at, each["name"], each.get("replicas", 1), job.get("parallelism", 1), job)
         for at, each in enumerate(spec.get("replicatedJobs") or ())
         if asks_for_gpus((job := each["template"]["spec"])["template"])
     ]
@@ -194,12 +194,12 @@ def _group(spec: Mapping[str, Any]) -> _Group:
     )
 
 
-def _controllers(name: str, group: _Group | None) -> list[str]:
+def _controllers(name: str, group: _ReplicatedGroup | None) -> list[str]:
     """Names of the Jobs that JobSet makes of the group."""
     return [] if group is None else [f"{name}-{group.name}-{at}" for at in range(group.jobs)]
 
 
-def _labels(group: _Group | None) -> Mapping[str, str]:
+def _labels(group: _ReplicatedGroup | None) -> Mapping[str, str]:
     return {} if group is None else (group.template.get("metadata") or {}).get("labels") or {}
 
 
@@ -213,7 +213,7 @@ def _refuse_exclusive(meta: ObjectMeta, spec: Mapping[str, Any]) -> None:
         )
 
 
-def _spot_refused(spec: Mapping[str, Any], group: _Group) -> str:
+def _spot_refused(spec: Mapping[str, Any], group: _ReplicatedGroup) -> str:
     """Why a pod that is lost with its node fails the JobSet for good; empty where it survives that."""
     by_job = spot_refused_by_job(group.spec)
     policy = spec.get("failurePolicy") or {}

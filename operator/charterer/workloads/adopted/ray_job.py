@@ -44,7 +44,7 @@ RAY_CLUSTERS: Final = Resource("ray.io", "v1", "rayclusters", namespaced=True)
 _OWN_CONTROLLER: Final = "ray.io/kuberay-operator"
 
 
-class _Group(NamedTuple):
+class _WorkerGroup(NamedTuple):
     """The worker group with GPUs, and its place among the groups."""
 
     at: int
@@ -227,10 +227,10 @@ def _refuse_what_cannot_be_held(spec: Mapping[str, Any]) -> None:
         )
 
 
-def _group(spec: Mapping[str, Any]) -> _Group:
+def _group(spec: Mapping[str, Any]) -> _WorkerGroup:
     """The one worker group that asks for GPUs. Raises NotAdoptable where there is none, or several."""
     listed = (spec.get("rayClusterSpec") or {}).get("workerGroupSpecs") or ()
-    groups = [_Group(at, each) for at, each in enumerate(listed) if asks_for_gpus(each["template"])]
+    groups = [_WorkerGroup(at, each) for at, each in enumerate(listed) if asks_for_gpus(each["template"])]
     if len(groups) == 1:
         return groups[0]
     if not groups:
@@ -244,7 +244,7 @@ def _group(spec: Mapping[str, Any]) -> _Group:
     )
 
 
-def _replicas(group: _Group, replicas: int) -> list[Json]:
+def _replicas(group: _WorkerGroup, replicas: int) -> list[Json]:
     return [] if group.replicas == replicas else [{"op": "add", "path": f"{group.path}/replicas", "value": replicas}]
 
 
