@@ -24,11 +24,11 @@ VALUES_PAGE := $(BIN)/python -m tests.chart.values_page
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
-.PHONY: help .venv testbed nodes training training-torch focus generated prometheus karpenter lint test test-unit test-torch e2e bench demo \
+.PHONY: help .venv testbed nodes training training-torch focus generated prometheus karpenter job-controllers lint test test-unit test-torch e2e bench demo \
 	kind-demo image sbom test-image requirements clean
 
 help: ## Tell the targets
-	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .venv: $(READY) ## Install Charterer and its tools into .venv (PYTHON=... chooses the interpreter)
 
@@ -70,6 +70,9 @@ prometheus: $(READY) ## Find Prometheus on PATH or build it, for the tests of al
 karpenter: $(READY) ## Build Karpenter for the tests that rent through it (once per machine, minutes)
 	@$(BIN)/python -m tests.testbed.karpenter
 
+job-controllers: $(READY) ## Build the controllers of JobSets and TrainJobs, for tests of adopted jobs (once per machine, minutes)
+	@$(BIN)/python -m tests.testbed.job_controllers
+
 training: $(READY) ## Install JAX and Jupyter for the tests that train in containers or run notebooks (once per machine, a minute)
 	@$(BIN)/python -m tests.testbed.frameworks jax jupyter
 
@@ -79,7 +82,7 @@ focus: $(READY) ## Install the validator of FOCUS, for the test of `charterer co
 training-torch: $(READY) ## Install torch, and what trains by it, for tests (once per machine, 2 GB)
 	@$(BIN)/python -m tests.testbed.frameworks torch torch-trainers
 
-test: lint testbed nodes prometheus karpenter training focus ## Everything CI does: lint and all tests (PYTEST_ARGS="-k spot", WORKERS=2)
+test: lint testbed nodes prometheus karpenter job-controllers training focus ## Everything CI does: lint and all tests (PYTEST_ARGS="-k spot", WORKERS=2)
 	@$(BIN)/python -m tests.testbed.operator_image --if-possible
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/bench \
 		--ignore=tests/torch_training --ignore=tests/e2e/test_torch.py $(PYTEST_ARGS)

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import outcome
+from tests.testbed import job_controllers as job_controller_files
 from tests.testbed import karpenter as karpenter_files
 from tests.testbed import prometheus as prometheus_programs
 from tests.testbed.build import MissingProgramsError
 from tests.testbed.controlplane import ControlPlane
+from tests.testbed.job_controller_process import JobControllerProcesses
 from tests.testbed.karpenter_process import KarpenterProcess
 
 settings.register_profile("any machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -75,6 +77,18 @@ def karpenter(karpenter_installed: KarpenterProcess) -> KarpenterProcess:
     if not karpenter_installed.running:
         karpenter_installed.restart()
     return karpenter_installed
+
+
+@pytest.fixture(scope="session")
+def job_controllers(
+    control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[JobControllerProcesses]:
+    """The real controllers of JobSets and TrainJobs; a test that wants them is skipped where they are not built."""
+    found = job_controller_files.find()
+    if found is None:
+        pytest.skip("the controllers of JobSets and TrainJobs have not been built: run `make job-controllers`")
+    with JobControllerProcesses.start(control_plane, found, tmp_path_factory.mktemp("job-controllers")) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
@@ -16,10 +15,10 @@ import pytest
 from charterer.cluster import credentials, kinds
 from charterer.cluster.client import Client
 from charterer.cluster.heartbeat import Heartbeat
-from charterer.cluster.paths import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, LEASES, PODS
+from charterer.cluster.paths import CONFIG_MAPS, LEASES, PODS
 from charterer.cluster.resync import SETTLE, Resync
 from charterer.cluster.store import ObjectKey, Store, WatchedKind
-from charterer.cluster.watch import Watch
+from charterer.cluster.watch import LATER_SECONDS, Watch
 from charterer.workloads import ALL_KINDS
 from tests.cluster.support import (
     WIDGETS,
@@ -27,12 +26,9 @@ from tests.cluster.support import (
     awaited,
     change_widgets,
     config_map,
-    crd_of,
     data_of,
-    fresh,
     install_widgets,
     make_namespace,
-    served,
     widget,
 )
 from tests.testbed.controlplane import ControlPlane
@@ -103,8 +99,18 @@ def watching(
     namespace: str,
     on_relist: Callable[[], object] = lambda: None,
     on_end: Callable[[], object] = lambda: None,
+    later: float = LATER_SECONDS,
 ) -> Iterator[Watch]:
-    watch = Watch(access, store, heartbeat, lease="charterer", namespace=namespace, on_relist=on_relist, on_end=on_end)
+    watch = Watch(
+        access,
+        store,
+        heartbeat,
+        lease="charterer",
+        namespace=namespace,
+        on_relist=on_relist,
+        on_end=on_end,
+        later=later,
+    )
     watch.start()
     try:
         yield watch
@@ -373,27 +379,3 @@ async def test_what_is_deleted_while_a_crd_is_changed_is_missed_for_a_moment_onl
             await changes.until(lambda: store.get(SIZES, "later", namespace) == 1)
             repairing.cancel()
             await asyncio.to_thread(watch.stop)
-
-
-async def test_a_watch_that_is_older_than_its_crd_begins_when_that_is_served(
-    control_plane: ControlPlane, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It says so meanwhile."""
-    said = threading.Event()
-    monkeypatch.setattr(logging.getLogger("charterer.cluster.discovery"), "warning", lambda *_: said.set())
-    namespace = await make_namespace(client)
-    late = replace(WIDGETS, plural=fresh("gadget").replace("-", ""))
-    kind: WatchedKind[int] = WatchedKind("Gadget", late, lambda raw: int(raw["spec"]["size"]))
-    store = Store([kind])
-    changes = Changes(store)
-    with watching(credentials.load(control_plane.kubeconfig), store, Heartbeat(), namespace) as watch:
-        await awaited(said)
-        assert not watch.ready.is_set()
-        crd = crd_of(late, "Gadget")
-        await client.post(CUSTOM_RESOURCE_DEFINITIONS.all(), crd)
-        await served(client, late)
-        body = {**widget(namespace, "w", size=7), "kind": "Gadget"}
-        await client.post(late.all(namespace), body)
-        await changes.until(lambda: store.get(kind, "w", namespace) == 7)
-        await asyncio.to_thread(watch.stop)
-    await client.delete(CUSTOM_RESOURCE_DEFINITIONS.one(crd["metadata"]["name"]))

@@ -185,6 +185,16 @@ def find_go(todo: Iterable[Target]) -> str:
     return go
 
 
+def fetched(wanted: tuple[Target, ...], path: str) -> Path:
+    """The folder of module ``path`` in Go's module cache, where a build of ``wanted`` has put it; BuildError."""
+    module = wanted[0].module
+    command = [find_go(wanted), "list", "-m", "-f", "{{.Dir}}", path]
+    done = subprocess.run(command, cwd=HERE / module, capture_output=True, text=True, env=go_environment())
+    if done.returncode != 0 or not done.stdout.strip():
+        raise BuildError(f"{' '.join(command)} in tests/testbed/{module}: {done.stderr.strip() or 'no such folder'}")
+    return Path(done.stdout.strip())
+
+
 _NETWORK = re.compile(
     r"dial tcp|no such host|i/o timeout|connection re(?:fused|set)|TLS handshake|proxyconnect|unexpected EOF"
     r"|: 40[37] |: 5\d\d |context deadline exceeded|module lookup disabled"

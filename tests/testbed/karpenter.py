@@ -7,7 +7,6 @@ Its CRDs are copied beside the program.
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,15 +55,12 @@ def make() -> None:
 
 def _copy_crds(into: Path) -> None:
     """The CRDs of the module's own folder in Go's module cache, where the build has put it."""
-    command = [build.find_go(targets()), "list", "-m", "-f", "{{.Dir}}", _PATH]
-    done = subprocess.run(command, cwd=build.HERE / _MODULE, capture_output=True, text=True, env=build.go_environment())
-    if done.returncode != 0:
-        raise BuildError(f"{' '.join(command)} in tests/testbed/{_MODULE}: {done.stderr.strip()}")
+    module = build.fetched(targets(), _PATH)
     partial = into / ".crds.partial"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     for folder in _CRDS:
-        for file in sorted((Path(done.stdout.strip()) / folder).glob("*.yaml")):
+        for file in sorted((module / folder).glob("*.yaml")):
             (partial / file.name).write_bytes(file.read_bytes())
     partial.replace(into / "crds")
 

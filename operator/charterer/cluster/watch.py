@@ -32,6 +32,8 @@ SERVER_TIMEOUT: Final = 290
 """Seconds after which the API server ends a watch, which is then resumed where it was."""
 INACTIVITY_TIMEOUT: Final = 70.0
 """Seconds without even a bookmark (they come every minute) after which a stream counts as dead."""
+LATER_SECONDS: Final = 30.0
+"""Seconds between two questions whether an optional kind is served by now."""
 _CONNECT_TIMEOUT: Final = 10.0
 _NEVER_SET: Final = "charterer.dev/never-set"
 _KOPF_TASKS: Final = "kopf._core.reactor."
@@ -42,6 +44,9 @@ _IDENTITY: Final[Any] = "charterer"
 
 class Watch:
     """Watches the store's kinds in the whole cluster, and one Lease as the heartbeat, until stopped.
+
+    kopf asks what is served only when it starts. When an optional kind is served later, kopf is started anew: asked
+    every ``later`` seconds.
 
     ``alive`` turns False when it ends by itself, which is fatal: the process should be restarted. Then ``on_end`` is
     called. ``on_relist`` is called when a kind was listed anew and deletions may have been missed. Both are called in
@@ -58,8 +63,10 @@ class Watch:
         namespace: str,
         on_relist: Callable[[], object] = lambda: None,
         on_end: Callable[[], object] = lambda: None,
+        later: float = LATER_SECONDS,
     ) -> None:
         self._access = access
+        self._later = later
         self._store = store
         self._heartbeat = heartbeat
         self._on_relist = on_relist
@@ -111,32 +118,51 @@ class Watch:
 
     async def _watch(self) -> None:
         """Until it is stopped. The flag is this loop's own: for a thread's, kopf would wait also after a failure."""
-        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+        self._kinds = await self._served()
+        while not self._stop.is_set():
+            stop = asyncio.Event()
 
-        def stop_kopf() -> None:
-            with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(stop.set)
+            def stop_kopf(stop: asyncio.Event = stop) -> None:
+                with suppress(RuntimeError):  # the loop has ended
+                    loop.call_soon_threadsafe(stop.set)
 
-        self._stop_kopf = stop_kopf
-        await self._until_served()
-        if self._stop.is_set():
-            return
-        await kopf.operator(
-            registry=self._registry(),
-            settings=self._settings(),
-            clusterwide=True,
-            standalone=True,
-            identity=_IDENTITY,
-            stop_flag=stop,
-            ready_flag=self.ready,
-        )
+            self._stop_kopf = stop_kopf
+            if self._stop.is_set():
+                return
+            more = asyncio.create_task(self._when_more_are_served(stop))
+            await kopf.operator(
+                registry=self._registry(),
+                settings=self._settings(),
+                clusterwide=True,
+                standalone=True,
+                identity=_IDENTITY,
+                stop_flag=stop,
+                ready_flag=self.ready,
+            )
+            more.cancel()
+            if not stop.is_set():
+                return
 
-    async def _until_served(self) -> None:
+    async def _served(self) -> Sequence[WatchedKind[Any]]:
+        """The kinds to watch, once all that are needed are served."""
         needed = [kind.resource for kind in self._store.kinds if not kind.optional]
         optional = [kind.resource for kind in self._store.kinds if kind.optional]
         async with self._access.session() as session:
             served = await all_served(session, self._access.server, needed, optional, self._stop.is_set)
-        self._kinds = [kind for kind in self._store.kinds if kind.resource in served]
+        return [kind for kind in self._store.kinds if kind.resource in served]
+
+    async def _when_more_are_served(self, stop: asyncio.Event) -> None:
+        """Stop kopf when an optional kind that was not served is served, which is to be watched from then on."""
+        while len(self._kinds) < len(self._store.kinds):
+            await asyncio.sleep(self._later)
+            served = await self._served()
+            if len(served) > len(self._kinds):
+                names = ", ".join(str(kind.resource) for kind in served if kind not in self._kinds)
+                log.info("%s are served now: watching them too", names)
+                self._kinds = served
+                stop.set()
+                return
 
     async def _on_answer(self, _: object, __: object, params: aiohttp.TraceRequestEndParams) -> None:
         """Notice the first page of a list."""

@@ -10,11 +10,12 @@ from charterer.api.metadata import Raw
 from charterer.api.names import API_VERSION, GROUP
 from charterer.cluster import kinds
 from charterer.cluster.client import RawObject
-from charterer.cluster.errors import AlreadyExists, Invalid, NotFound
+from charterer.cluster.errors import AlreadyExists, Forbidden, Invalid, NotFound
 from charterer.cluster.paths import PODS, TRAINING_JOBS
 from charterer.controller.execute.context import ExecutionContext
 from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome, Held
+from charterer.controller.snapshot.runs import numbered
 from charterer.domain.job import Allocation, Job, Pod
 from charterer.domain.jobs.target import Target, TargetRef
 from charterer.domain.steps import AdoptTarget, EditJob, FinishJob, LetGo, ResizeRun
@@ -24,6 +25,8 @@ from charterer.workloads.adopted.shadow_name import shadow_names
 from charterer.workloads.adopted.target_kind import is_labelled
 
 _ENDED = ("Succeeded", "Failed")
+_BY_WEBHOOK = "denied the request"
+"""In the API server's words about a refusal by a webhook."""
 
 
 async def adopt(context: ExecutionContext, step: AdoptTarget) -> ActionOutcome:
@@ -97,7 +100,11 @@ async def resize(context: ExecutionContext, job: Job, step: ResizeRun) -> Action
     kind, raw, target = await _mine(context, job)
     if (target.job, target.run) != (job.id, step.run) or target.suspended:
         raise Stale
-    await _write(context, kind, kind.resize(raw, step.completions, step.retries))
+    leaving: list[str] = []
+    if not target.indexed:
+        pods = [pod for pod in await pods_of_target(context, job) if pod.run == step.run]
+        leaving = [pod.name for pod in numbered(pods)[step.completions :] if pod.live and not pod.deleting]
+    await _write(context, kind, kind.resize(raw, step.completions, step.retries, leaving))
     return ActionOutcome.DONE
 
 
@@ -232,7 +239,10 @@ async def _has_live_pods(context: ExecutionContext, kind: TargetKind, raw: Raw) 
 
 
 async def _write(context: ExecutionContext, kind: TargetKind, writes: Sequence[Write]) -> RawObject | None:
-    """Carry the writes out; the object after the last of its own. A refusal is no fault: it may be too early."""
+    """Carry the writes out; the object after the last of its own.
+
+    A refusal is no fault, also one of the webhook of its kind: its fields may not be open for it yet.
+    """
     answer = None
     for write in writes:
         try:
@@ -240,7 +250,9 @@ async def _write(context: ExecutionContext, kind: TargetKind, writes: Sequence[W
                 answer = await context.objects.json_patch(kind.kind, write.path, write.operations)
             else:
                 await context.client.json_patch(write.path, write.operations)
-        except Invalid as error:
+        except (Invalid, Forbidden) as error:
+            if isinstance(error, Forbidden) and _BY_WEBHOOK not in error.message:
+                raise
             raise Held(f"it is refused for now: {error.message}") from error
     return answer
 

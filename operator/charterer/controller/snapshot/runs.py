@@ -95,10 +95,13 @@ def run_of(job: JobId, target: Target) -> Run | None:
 
 def pods_of(run: Run, target: Target, pods: Iterable[JobPod]) -> tuple[Pod, ...]:
     """The run's pods among those that carry its job's uid. Where they have no numbers, those that live come first."""
-    own = [pod.pod for pod in pods if pod.pod.run == run.number and pod.controller in target.controllers]
-    if target.indexed:
-        return tuple(own)
-    ordered = sorted(own, key=lambda pod: (not pod.live or pod.deleting, pod.name))
+    own = [pod.pod for pod in pods if pod.pod.run == run.number and target.controls(pod.controller)]
+    return tuple(own) if target.indexed else numbered(own)
+
+
+def numbered(pods: Iterable[Pod]) -> tuple[Pod, ...]:
+    """Pods without numbers of their own, with one each: those that live come first."""
+    ordered = sorted(pods, key=lambda pod: (not pod.live or pod.deleting, pod.name))
     return tuple([replace(pod, index=index) for index, pod in enumerate(ordered)])
 
 

@@ -43,12 +43,13 @@ class Target:
 
     ``job``: uid of the TrainingJob whose run its template carries, empty before the first; ``run``: that run's number,
     0 before the first. ``pods``: its width; ``indexed``: whether its pods are numbered from 0. ``controllers``: names
-    of the objects that control its pods. ``placeable``: its scheduling fields can be written now. ``begun``: it has
-    pods that nobody placed, or had some. ``held``: the chart's policy suspended it, or a run of it was placed, so that
-    its author cannot run it. ``started``: since when it is not suspended. ``complete`` and ``failed``: since when it
-    has that end, by its own word. ``retries``: how many more pods may fail than its author allows, while it is resized
-    in place. ``asked``: by its author; None where that cannot be read. ``problem``: why it cannot be adopted; empty if
-    it can. ``warning``: what its author is not granted.
+    of the objects that control its pods; ``controller_prefix``: how the names of those begin that have names of their
+    own and may be gone, empty where there are none. ``placeable``: its scheduling fields can be written now. ``begun``:
+    it has pods that nobody placed, or had some. ``held``: the chart's policy suspended it, or a run of it was placed,
+    so that its author cannot run it. ``started``: since when it is not suspended. ``complete`` and ``failed``: since
+    when it has that end, by its own word. ``retries``: how many more pods may fail than its author allows, while it is
+    resized in place. ``asked``: by its author; None where that cannot be read. ``problem``: why it cannot be adopted;
+    empty if it can. ``warning``: what its author is not granted.
     """
 
     ref: TargetRef
@@ -62,6 +63,7 @@ class Target:
     pods: int = 1
     indexed: bool = False
     controllers: frozenset[str] = frozenset()
+    controller_prefix: str = ""
     placeable: bool = False
     begun: bool = False
     held: bool = False
@@ -75,6 +77,11 @@ class Target:
     asked: Asked | None = None
     problem: str = ""
     warning: str = ""
+
+    def controls(self, controller: str) -> bool:
+        """Whether the object of that name controls pods of this one."""
+        prefix = self.controller_prefix
+        return controller in self.controllers or (bool(prefix) and controller.startswith(prefix))
 
     @property
     def ended(self) -> Instant | None:

@@ -65,3 +65,8 @@ def template_changes(path: str, before: Mapping[str, Any], after: Mapping[str, A
             {"op": "remove", "path": at} if wanted[name] is None else {"op": "add", "path": at, "value": wanted[name]}
         )
     return operations
+
+
+def bare_again(path: str, noted: Mapping[str, Any]) -> list[Json]:
+    """The operation that takes the metadata off the template at ``path`` that its author left out."""
+    return [] if noted.get("metadata", True) else [{"op": "remove", "path": f"{path}/metadata"}]

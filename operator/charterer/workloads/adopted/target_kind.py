@@ -78,9 +78,10 @@ class TargetKind(Protocol):
         """Stop it: its pods get SIGTERM and their grace period. None where it is stopped."""
         ...
 
-    def resize(self, raw: Raw, pods: int, retries: int) -> Sequence[Write]:
+    def resize(self, raw: Raw, pods: int, retries: int, leaving: Sequence[str] = ()) -> Sequence[Write]:
         """Change the width of what runs: the lowest indices stay. ``retries``: see ``Workload.resize``.
 
+        ``leaving``: names of the pods that end, where they have no indices of their own.
         Asked only for objects whose ``shadow`` says InPlace.
         """
         ...

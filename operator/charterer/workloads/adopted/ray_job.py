@@ -1,0 +1,253 @@
+"""A team's own RayJob, carried out in place: the one worker group of it that asks for GPUs.
+
+Its head, its submitter and workers without GPUs stay as they are, on nodes that are not Charterer's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from charterer.api.decode.core import optional_instant
+from charterer.api.metadata import ObjectMeta, Raw
+from charterer.api.models.base import Json
+from charterer.api.names import LABEL_ADOPT, LABEL_JOB_UID
+from charterer.api.template import trainer_gpus
+from charterer.cluster.paths import Resource
+from charterer.cluster.store import WatchedKind
+from charterer.domain.job import Allocation, Job
+from charterer.domain.jobs.target import Target, TargetRef
+from charterer.sentences import names
+from charterer.workloads.adopted.asks import Elasticity, asked, shadow_spec
+from charterer.workloads.adopted.noted import (
+    asks_for_gpus,
+    given_back,
+    is_held,
+    note_original,
+    original,
+    placed_run,
+    refuse_other_owners,
+    stop_operations,
+    suspend_changes,
+)
+from charterer.workloads.adopted.placed_template import (
+    authors_parts,
+    authors_template,
+    bare_again,
+    placed_template,
+    template_changes,
+)
+from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write, is_labelled, patch_of
+
+RAY_JOBS: Final = Resource("ray.io", "v1", "rayjobs", namespaced=True)
+RAY_CLUSTERS: Final = Resource("ray.io", "v1", "rayclusters", namespaced=True)
+_OWN_CONTROLLER: Final = "ray.io/kuberay-operator"
+
+
+class _WorkerGroup(NamedTuple):
+    """The worker group with GPUs, and its place among the groups."""
+
+    at: int
+    spec: Mapping[str, Any]
+
+    @property
+    def template(self) -> Mapping[str, Any]:
+        template: Mapping[str, Any] = self.spec["template"]
+        return template
+
+    @property
+    def replicas(self) -> int:
+        return int(self.spec.get("replicas") or 0)
+
+    @property
+    def path(self) -> str:
+        return f"/spec/rayClusterSpec/workerGroupSpecs/{self.at}"
+
+
+def labelled_ray_job(raw: Raw) -> Target | None:
+    """A RayJob with the label; None for any other."""
+    return ADOPTED_RAY_JOB.read(raw) if is_labelled(raw) else None
+
+
+class AdoptedRayJob:
+    """See ``TargetKind``. While it runs its width is that of the RayCluster that KubeRay made of it."""
+
+    name: Final = "RayJob"
+    kind: Final[WatchedKind[Target]] = WatchedKind(
+        "RayJob", RAY_JOBS, labelled_ray_job, labels=f"{LABEL_ADOPT}=true", optional=True
+    )
+
+    def read(self, raw: Raw) -> Target:
+        """See ``TargetKind.read``. It has no conditions: ``jobDeploymentStatus`` is a word."""
+        meta = ObjectMeta.of(self.name, raw)
+        spec, status = raw.get("spec") or {}, raw.get("status") or {}
+        state = status.get("jobDeploymentStatus") or ""
+        wanted, problem, group = None, "", None
+        try:
+            group = _group(spec)
+            wanted = asked(self.shadow(raw))
+        except NotAdoptable as error:
+            problem = str(error)
+        if state == "ValidationFailed":
+            problem = problem or f"KubeRay refuses it: {status.get('message') or 'it does not say why'}"
+        job, run = placed_run({} if group is None else (group.template.get("metadata") or {}).get("labels") or {})
+        suspended = bool(spec.get("suspend"))
+        ended = optional_instant(status, "endTime") or optional_instant(status, "startTime") or meta.created
+        why = ": ".join(word for word in (status.get("reason"), status.get("message")) if word)
+        return Target(
+            ref=TargetRef(f"{RAY_JOBS.group}/{RAY_JOBS.version}", self.name, meta.name, meta.uid),
+            namespace=meta.namespace,
+            resource_version=meta.resource_version,
+            created=meta.created,
+            suspended=suspended,
+            deleting=meta.deleting,
+            job=job,
+            run=run,
+            pods=1 if group is None else group.replicas,
+            controller_prefix=f"{meta.name}-",
+            placeable=suspended and state == "Suspended",
+            begun=state == "Running",
+            held=is_held(raw),
+            started=None if suspended else optional_instant(status, "startTime"),
+            complete=ended if state == "Complete" else None,
+            failed=ended if state == "Failed" else None,
+            failed_message=why if state == "Failed" else "",
+            asked=wanted,
+            problem=problem,
+        )
+
+    def shadow(self, raw: Raw) -> Json:
+        """See ``TargetKind.shadow``."""
+        meta, spec = ObjectMeta.of(self.name, raw), raw["spec"]
+        refuse_other_owners(meta, spec, _OWN_CONTROLLER)
+        _refuse_what_cannot_be_held(spec)
+        group, noted = _group(spec), original(raw)
+        replicas = noted.get("replicas", group.replicas)
+        if replicas < 1 or group.spec.get("numOfHosts", 1) != 1:
+            raise NotAdoptable(
+                f"worker group {group.spec['groupName']} has replicas {replicas} and numOfHosts "
+                f"{group.spec.get('numOfHosts', 1)}: give it at least one replica, each of one host"
+            )
+        template = authors_template(group.template, noted)
+        shadow = shadow_spec(meta, template, replicas, Elasticity(width=True, in_place=True), "")
+        least, most = group.spec.get("minReplicas", 0), group.spec.get("maxReplicas", replicas)
+        each = trainer_gpus(template)
+        if not least * each <= shadow["gpus"]["min"] <= shadow["gpus"]["max"] <= most * each:
+            raise NotAdoptable(
+                f"it may have {shadow['gpus']['min']} to {shadow['gpus']['max']} GPUs, and worker group "
+                f"{group.spec['groupName']} {least} to {most} workers of {each}, by which KubeRay holds it: change "
+                "minReplicas and maxReplicas, or the annotation"
+            )
+        return shadow
+
+    def selector(self, raw: Raw) -> str:
+        """See ``TargetKind.selector``. Placed workers are told by their label: their RayCluster goes before them."""
+        job, _ = placed_run((_group(raw["spec"]).template.get("metadata") or {}).get("labels") or {})
+        if job:
+            return f"{LABEL_JOB_UID}={job}"
+        return f"ray.io/cluster={(raw.get('status') or {}).get('rayClusterName') or 'none'}"
+
+    def place(self, raw: Raw, job: Job, allocation: Allocation) -> Sequence[Write]:
+        """See ``TargetKind.place``."""
+        group, noted = _group(raw["spec"]), original(raw)
+        operations: list[Json] = []
+        if not noted:
+            noted = {
+                **authors_parts(group.template),
+                "replicas": group.replicas,
+                "metadata": "metadata" in group.template,
+            }
+            operations += note_original(raw, noted)
+        template = placed_template(authors_template(group.template, noted), job, allocation)
+        operations += template_changes(f"{group.path}/template", group.template, template)
+        return _patched(raw, [*operations, *_replicas(group, len(allocation.placements))])
+
+    def start(self, raw: Raw) -> Sequence[Write]:
+        """See ``TargetKind.start``."""
+        return _patched(raw, suspend_changes(raw, False))
+
+    def stop(self, raw: Raw) -> Sequence[Write]:
+        """See ``TargetKind.stop``. KubeRay deletes the RayCluster."""
+        return _patched(raw, stop_operations(raw))
+
+    def resize(self, raw: Raw, pods: int, retries: int, leaving: Sequence[str] = ()) -> Sequence[Write]:
+        """See ``TargetKind.resize``. KubeRay follows the RayCluster, and disregards the RayJob's own spec meanwhile.
+
+        The RayJob is written second: until then it says that the change is to be made.
+        """
+        group, cluster = _group(raw["spec"]), (raw.get("status") or {}).get("rayClusterName")
+        if not cluster:
+            return ()
+        at = f"/spec/workerGroupSpecs/{group.at}"
+        operations = (
+            {"op": "test", "path": f"{at}/groupName", "value": group.spec["groupName"]},
+            {"op": "add", "path": f"{at}/replicas", "value": pods},
+            {"op": "add", "path": f"{at}/scaleStrategy", "value": {"workersToDelete": list(leaving)}},
+        )
+        running = Write(RAY_CLUSTERS.one(cluster, raw["metadata"]["namespace"]), operations, own=False)
+        return (running, *_patched(raw, _replicas(group, pods)))
+
+    def restore(self, raw: Raw) -> Sequence[Write]:
+        """See ``TargetKind.restore``."""
+        noted = original(raw)
+        if not noted:
+            return _patched(raw, given_back(raw))
+        group = _group(raw["spec"])
+        path, wanted = f"{group.path}/template", authors_template(group.template, noted)
+        operations = [
+            *template_changes(path, group.template, wanted),
+            *bare_again(path, noted),
+            *_replicas(group, noted["replicas"]),
+        ]
+        return _patched(raw, [*operations, *given_back(raw)])
+
+
+ADOPTED_RAY_JOB: Final[TargetKind] = AdoptedRayJob()
+
+
+def _refuse_what_cannot_be_held(spec: Mapping[str, Any]) -> None:
+    if not spec.get("shutdownAfterJobFinishes"):
+        raise NotAdoptable(
+            "spec.shutdownAfterJobFinishes is not true: KubeRay suspends only RayJobs whose RayCluster ends with them; "
+            "set it"
+        )
+    if spec.get("clusterSelector") or not spec.get("rayClusterSpec"):
+        raise NotAdoptable(
+            "spec.clusterSelector uses a RayCluster that is there already, whose nodes are not this job's: give "
+            "spec.rayClusterSpec instead"
+        )
+    if spec["rayClusterSpec"].get("enableInTreeAutoscaling"):
+        raise NotAdoptable(
+            "spec.rayClusterSpec.enableInTreeAutoscaling is true, and two owners of replicas would undo each other: "
+            "leave it out, and give a range of GPUs by the annotation charterer.dev/gpus"
+        )
+    if asks_for_gpus(spec["rayClusterSpec"]["headGroupSpec"]["template"]):
+        raise NotAdoptable(
+            "spec.rayClusterSpec.headGroupSpec asks for GPUs: only workers get rented nodes; leave them to the workers"
+        )
+
+
+def _group(spec: Mapping[str, Any]) -> _WorkerGroup:
+    """The one worker group that asks for GPUs. Raises NotAdoptable where there is none, or several."""
+    listed = (spec.get("rayClusterSpec") or {}).get("workerGroupSpecs") or ()
+    groups = [_WorkerGroup(at, each) for at, each in enumerate(listed) if asks_for_gpus(each["template"])]
+    if len(groups) == 1:
+        return groups[0]
+    if not groups:
+        raise NotAdoptable(
+            "none of spec.rayClusterSpec.workerGroupSpecs asks for GPUs, and Charterer pays for jobs with GPUs only: "
+            "take the label off"
+        )
+    raise NotAdoptable(
+        f"worker groups {names([str(group.spec['groupName']) for group in groups])} ask for GPUs: only one group may; "
+        "make one of them, or a RayJob of each"
+    )
+
+
+def _replicas(group: _WorkerGroup, replicas: int) -> list[Json]:
+    return [] if group.replicas == replicas else [{"op": "add", "path": f"{group.path}/replicas", "value": replicas}]
+
+
+def _patched(raw: Raw, operations: Sequence[Mapping[str, Any]]) -> tuple[Write, ...]:
+    meta = raw["metadata"]
+    return patch_of(RAY_JOBS.one(meta["name"], meta["namespace"]), raw, operations)

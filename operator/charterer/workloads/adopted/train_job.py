@@ -1,0 +1,192 @@
+"""A team's own TrainJob of Kubeflow Trainer 2, carried out in place at its own width.
+
+Its pods' template is its runtime's, which Trainer copies. What Charterer writes over it is one entry of
+``spec.runtimePatches``, under a manager of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from charterer.api.decode.core import sentence, since
+from charterer.api.metadata import ObjectMeta, Raw, gpus_of, true_condition
+from charterer.api.models.base import Json
+from charterer.api.names import GPU_RESOURCE, GROUP, LABEL_ADOPT
+from charterer.cluster.paths import Resource
+from charterer.cluster.store import WatchedKind
+from charterer.domain.job import Allocation, Job
+from charterer.domain.jobs.target import Target, TargetRef
+from charterer.workloads.adopted.asks import Elasticity, asked, shadow_spec, wants_spot
+from charterer.workloads.adopted.noted import (
+    given_back,
+    is_held,
+    note_original,
+    original,
+    placed_run,
+    refuse_other_owners,
+    stop_operations,
+    suspend_changes,
+)
+from charterer.workloads.adopted.placed_template import placed_template
+from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write, is_labelled, patch_of
+
+TRAIN_JOBS: Final = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", namespaced=True)
+MANAGER: Final = f"{GROUP}/operator"
+"""Under whose name Charterer's entry of ``runtimePatches`` is. Trainer wants a path with a domain."""
+_OWN_CONTROLLER: Final = "trainer.kubeflow.org/trainjob-controller"
+_GROUP: Final = "node"
+"""The replicatedJob of a runtime whose pods train, by Trainer's convention."""
+_PATCHES: Final = "/spec/runtimePatches"
+_BEGUN: Final = ("ready", "succeeded", "failed")
+_FIXED: Final = "Trainer refuses to change spec.trainer.numNodes; leave the annotation out"
+_SPOT_REFUSED: Final = (
+    "what a lost node does to a TrainJob is up to its runtime, which is not read here and mostly ends it for good"
+)
+
+
+def labelled_train_job(raw: Raw) -> Target | None:
+    """A TrainJob with the label; None for any other."""
+    return ADOPTED_TRAIN_JOB.read(raw) if is_labelled(raw) else None
+
+
+class AdoptedTrainJob:
+    """See ``TargetKind``. Its width is fixed, and it never gets spot nodes."""
+
+    name: Final = "TrainJob"
+    kind: Final[WatchedKind[Target]] = WatchedKind(
+        "TrainJob", TRAIN_JOBS, labelled_train_job, labels=f"{LABEL_ADOPT}=true", optional=True
+    )
+
+    def read(self, raw: Raw) -> Target:
+        """See ``TargetKind.read``. Its runs are told by the labels of Charterer's own patch."""
+        meta = ObjectMeta.of(self.name, raw)
+        spec, status = raw.get("spec") or {}, raw.get("status") or {}
+        wanted, problem = None, ""
+        try:
+            wanted = asked(self.shadow(raw))
+        except NotAdoptable as error:
+            problem = str(error)
+        failed = true_condition(status, "Failed")
+        job, run = placed_run(_labels(raw))
+        suspended = bool(spec.get("suspend"))
+        groups = status.get("jobsStatus") or ()
+        return Target(
+            ref=TargetRef(f"{TRAIN_JOBS.group}/{TRAIN_JOBS.version}", self.name, meta.name, meta.uid),
+            namespace=meta.namespace,
+            resource_version=meta.resource_version,
+            created=meta.created,
+            suspended=suspended,
+            deleting=meta.deleting,
+            job=job,
+            run=run,
+            pods=(spec.get("trainer") or {}).get("numNodes") or 1,
+            indexed=True,
+            controllers=frozenset([f"{meta.name}-{_GROUP}-0"]),
+            placeable=suspended and true_condition(status, "Suspended") is not None,
+            begun=any(each.get(word) for each in groups for word in _BEGUN),
+            held=is_held(raw),
+            started=None if suspended else since(_resumed(status)) or meta.created,
+            complete=since(true_condition(status, "Complete")),
+            failed=since(failed),
+            failed_message="" if failed is None else sentence(failed),
+            asked=wanted,
+            problem=problem,
+            warning=_SPOT_REFUSED if not problem and wants_spot(meta) else "",
+        )
+
+    def shadow(self, raw: Raw) -> Json:
+        """See ``TargetKind.shadow``. The template says only what the TrainJob itself says of its pods."""
+        meta, spec = ObjectMeta.of(self.name, raw), raw["spec"]
+        refuse_other_owners(meta, spec, _OWN_CONTROLLER)
+        trainer = spec.get("trainer") or {}
+        resources, nodes = trainer.get("resourcesPerNode") or {}, trainer.get("numNodes")
+        try:
+            gpus = gpus_of({"resources": resources}, GPU_RESOURCE)
+        except ValueError as error:
+            raise NotAdoptable(f"spec.trainer.resourcesPerNode.limits[{GPU_RESOURCE}]: {error}") from None
+        if not gpus or not nodes:
+            raise NotAdoptable(
+                f"spec.trainer.numNodes is {nodes} and spec.trainer.resourcesPerNode.limits[{GPU_RESOURCE}] {gpus}: "
+                "write both into the TrainJob; what its runtime says is not looked at"
+            )
+        container = {
+            "name": _GROUP,
+            **({"image": trainer["image"]} if trainer.get("image") else {}),
+            "resources": resources,
+        }
+        return shadow_spec(
+            meta,
+            {"spec": {"containers": [container]}},
+            nodes,
+            Elasticity(width=False, in_place=False, because=_FIXED),
+            _SPOT_REFUSED,
+        )
+
+    def selector(self, raw: Raw) -> str:
+        """See ``TargetKind.selector``. Trainer's JobSet has the TrainJob's name."""
+        return f"jobset.sigs.k8s.io/jobset-name={raw['metadata']['name']}"
+
+    def place(self, raw: Raw, job: Job, allocation: Allocation) -> Sequence[Write]:
+        """See ``TargetKind.place``. The pods' own labels, annotations and selector stay; tolerations are replaced."""
+        patches = raw["spec"].get("runtimePatches")
+        notes = [] if original(raw) else note_original(raw, {"runtimePatches": patches is not None})
+        pods = placed_template({"spec": {}}, job, allocation)
+        group = {"name": _GROUP, "template": {"spec": {"template": pods}}}
+        own = {"manager": MANAGER, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [group]}}}}
+        wanted = [*_of_others(patches), own]
+        return _patched(raw, [*notes, {"op": "add", "path": _PATCHES, "value": wanted}])
+
+    def start(self, raw: Raw) -> Sequence[Write]:
+        """See ``TargetKind.start``."""
+        return _patched(raw, suspend_changes(raw, False))
+
+    def stop(self, raw: Raw) -> Sequence[Write]:
+        """See ``TargetKind.stop``."""
+        return _patched(raw, stop_operations(raw))
+
+    def resize(self, raw: Raw, pods: int, retries: int, leaving: Sequence[str] = ()) -> Sequence[Write]:
+        """See ``TargetKind.resize``. Never asked for: no TrainJob says InPlace."""
+        return ()
+
+    def restore(self, raw: Raw) -> Sequence[Write]:
+        """See ``TargetKind.restore``."""
+        patches = raw["spec"].get("runtimePatches")
+        operations: list[Json] = []
+        if original(raw) and patches is not None:
+            others = _of_others(patches)
+            keep = others or original(raw).get("runtimePatches")
+            operations = [
+                {"op": "add", "path": _PATCHES, "value": others} if keep else {"op": "remove", "path": _PATCHES}
+            ]
+        return _patched(raw, [*operations, *given_back(raw)])
+
+
+ADOPTED_TRAIN_JOB: Final[TargetKind] = AdoptedTrainJob()
+
+
+def _of_others(patches: Sequence[Mapping[str, Any]] | None) -> list[Mapping[str, Any]]:
+    return [patch for patch in patches or () if patch.get("manager") != MANAGER]
+
+
+def _labels(raw: Raw) -> Mapping[str, str]:
+    """The labels that Charterer's own patch gives the pods; empty where there is none."""
+    for patch in raw["spec"].get("runtimePatches") or ():
+        if patch.get("manager") == MANAGER:
+            template = (patch.get("trainingRuntimeSpec") or {}).get("template") or {}
+            for group in (template.get("spec") or {}).get("replicatedJobs") or ():
+                pods = (((group.get("template") or {}).get("spec") or {}).get("template")) or {}
+                labels: Mapping[str, str] = (pods.get("metadata") or {}).get("labels") or {}
+                return labels
+    return {}
+
+
+def _resumed(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The condition that says since when it is not suspended any more; None where it never was."""
+    conditions = status.get("conditions") or ()
+    return next((each for each in conditions if each["type"] == "Suspended" and each["status"] == "False"), None)
+
+
+def _patched(raw: Raw, operations: Sequence[Mapping[str, Any]]) -> tuple[Write, ...]:
+    meta = raw["metadata"]
+    return patch_of(TRAIN_JOBS.one(meta["name"], meta["namespace"]), raw, operations)

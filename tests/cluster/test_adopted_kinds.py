@@ -1,0 +1,225 @@
+"""JobSets, TrainJobs and RayJobs that teams already have, with a whole operator and their own controllers.
+
+KubeRay is a stand-in (tests/testbed/ray_stand_in.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from charterer.cli.stop import annotate
+from charterer.cluster.client import Client, RawObject
+from charterer.cluster.errors import ApiError
+from charterer.cluster.paths import NODES, PODS, TRAINING_JOBS, Resource
+from charterer.domain.snapshot import Stop
+from charterer.workloads.adopted.job_set import JOB_SETS
+from charterer.workloads.adopted.ray_job import RAY_JOBS
+from charterer.workloads.adopted.train_job import TRAIN_JOBS
+from tests import outcome
+from tests.contract.adopted_objects import TRAINING_RUNTIMES, job_set, ray_job, train_job, training_runtime
+from tests.testbed.bed import EXIT_CODE, SYSTEM, Bed, dismantle, group, parts_of_bed
+from tests.testbed.controlplane import NODE_ANNOTATION, ControlPlane
+from tests.testbed.job_controller_process import JobControllerProcesses
+from tests.testbed.ray_stand_in import RayStandIn, install
+
+pytestmark = pytest.mark.xdist_group("job_controllers")
+_MINE = "charterer.dev/"
+
+
+@dataclass(frozen=True, slots=True)
+class TeamObject:
+    """A kind of object, one of it as its author writes it, and the word with which it is complete."""
+
+    resource: Resource
+    body: Callable[[str], RawObject]
+
+
+KINDS = {
+    "JobSet": TeamObject(JOB_SETS, job_set),
+    "TrainJob": TeamObject(TRAIN_JOBS, train_job),
+    "RayJob": TeamObject(RAY_JOBS, ray_job),
+}
+
+
+@pytest.fixture
+async def kinds_bed(
+    installed: ControlPlane, job_controllers: JobControllerProcesses, tmp_path: Path, request: pytest.FixtureRequest
+) -> AsyncIterator[Bed]:
+    """A bed in which the objects' own controllers act; it has a node without GPUs for the heads of RayJobs."""
+    async with await Client.connect(installed.kubeconfig) as client:
+        await install(client)
+    followed = (JOB_SETS, TRAIN_JOBS, RAY_JOBS)
+    bed = Bed(*await parts_of_bed(installed, tmp_path, (group("a100"),), followed))
+    try:
+        async with RayStandIn.acting(bed.kube, bed.namespace):
+            await bed.kube.post(NODES.all(), _without_gpus("heads"))
+            yield bed
+            if not outcome.failed(request.node):
+                await bed.close()
+    finally:
+        await dismantle(bed)
+
+
+def _without_gpus(name: str) -> RawObject:
+    size = {"cpu": "64", "memory": "1Ti", "pods": "110"}
+    metadata = {
+        "name": name,
+        "labels": {"kubernetes.io/hostname": name},
+        "annotations": {NODE_ANNOTATION: "fake"},
+    }
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"capacity": size, "allocatable": size}}
+
+
+async def _create(bed: Bed, kind: TeamObject, name: str, **annotations: str) -> RawObject:
+    """The object as a team creates it, with the label and not suspended; as it was stored."""
+    await bed.kube.apply(
+        TRAINING_RUNTIMES.one("torch", bed.namespace),
+        _in(bed, training_runtime()),
+        "team",
+        may_create=True,
+    )
+    body = _in(bed, kind.body(name))
+    del body["spec"]["suspend"]
+    body["metadata"]["labels"] = {"charterer.dev/adopt": "true"}
+    body["metadata"]["annotations"] = {f"charterer.dev/{key}": value for key, value in annotations.items()}
+    return await bed.kube.post(kind.resource.all(bed.namespace), body)
+
+
+def _in(bed: Bed, body: RawObject) -> RawObject:
+    return {**body, "metadata": {**body["metadata"], "namespace": bed.namespace}}
+
+
+def _raw(bed: Bed, kind: TeamObject, name: str) -> Any:
+    return bed.mirror.one(kind.resource, name, bed.namespace) or {}
+
+
+def _running(bed: Bed, name: str, run: int) -> list[RawObject]:
+    """The pods of this run of the object that run."""
+    return [
+        pod
+        for pod in bed.pods(name)
+        if pod["metadata"]["labels"]["charterer.dev/run"] == str(run)
+        and pod["status"].get("phase") == "Running"
+        and "deletionTimestamp" not in pod["metadata"]
+    ]
+
+
+async def _end(bed: Bed, kind: TeamObject, name: str, run: int) -> None:
+    """Its training ends well."""
+    patch = {"metadata": {"annotations": {EXIT_CODE: "0"}}}
+    if kind.resource == RAY_JOBS:
+        await bed.kube.merge_patch(kind.resource.one(name, bed.namespace), patch)
+        return
+    for pod in _running(bed, name, run):
+        await bed.kube.merge_patch(PODS.one(pod["metadata"]["name"], bed.namespace), patch)
+
+
+@pytest.mark.parametrize("word", sorted(KINDS))
+async def test_it_is_held_placed_moved_and_complete_by_its_own_word(kinds_bed: Bed, word: str) -> None:
+    """What it cost is on record; it never has two runs' pods at a time."""
+    bed, kind = kinds_bed, KINDS[word]
+    await bed.budget()
+    held = await _create(bed, kind, "llm")
+    assert held["spec"]["suspend"] is True
+    bed.operator()
+    await bed.pool()
+    await bed.running("llm")
+    first = {pod["spec"]["nodeName"] for pod in _running(bed, "llm", 1)}
+    assert len(first) == 1
+    bed.plane.kubectl("delete", "gpurental", bed.rentals()[0]["metadata"]["name"], "--wait=false")
+    await bed.until(lambda: len(_running(bed, "llm", 2)) == 2)
+    assert {pod["metadata"]["labels"]["charterer.dev/run"] for pod in bed.pods("llm")} == {"2"}
+    assert not first & {pod["spec"]["nodeName"] for pod in bed.pods("llm")}
+    await _end(bed, kind, "llm", 2)
+    await bed.complete("llm")
+    raw = _raw(bed, kind, "llm")
+    assert raw["metadata"]["labels"] == {"charterer.dev/adopt": "true"}
+    assert [run["outcome"] for run in bed.tj("llm")["runs"]] == ["Stopped", "Complete"]
+
+
+async def test_all_are_given_back_as_they_were_written_when_everything_is_drained(kinds_bed: Bed) -> None:
+    """They stay stopped or run by their author's own word: here all of them run."""
+    bed = kinds_bed
+    await bed.budget()
+    written = {word: await _create(bed, kind, word.lower()) for word, kind in KINDS.items()}
+    bed.operator()
+    await bed.pool()
+    await bed.running(*[word.lower() for word in KINDS])
+    await annotate(bed.kube, "", Stop.DRAIN)
+    await bed.until(lambda: not bed.mirror.all(TRAINING_JOBS, bed.namespace) and not bed.rentals())
+    for word, kind in KINDS.items():
+        given = _raw(bed, kind, word.lower())
+        assert given["spec"] == {**written[word]["spec"], "suspend": False}
+        assert not [key for key in given["metadata"].get("annotations") or {} if key.startswith(_MINE)]
+        await bed.kube.delete(kind.resource.one(word.lower(), bed.namespace))
+    await annotate(bed.kube, "", None)
+
+
+async def test_a_ray_job_is_widened_and_narrowed_while_it_runs(kinds_bed: Bed) -> None:
+    """Its author asks for another width; the workers that stay never stop."""
+    bed, kind = kinds_bed, TeamObject(RAY_JOBS, lambda name: ray_job(name, gpus=4))
+    await bed.budget()
+    await _create(bed, kind, "llm", gpus="8", resize="InPlace")
+    bed.operator()
+    await bed.pool(maxNodes=4)
+    await bed.until(lambda: len(_running(bed, "llm", 1)) == 2)
+    await bed.running("llm")
+    first = {pod["metadata"]["uid"] for pod in _running(bed, "llm", 1)}
+    await _asks(bed, kind, "12")
+    await bed.until(lambda: len(_running(bed, "llm", 1)) == 3, 40)
+    wide = {pod["metadata"]["uid"] for pod in _running(bed, "llm", 1)}
+    assert first < wide
+    await bed.until(lambda: bed.tj("llm").get("gpus") == 12 and bed.state("llm") == "Running", 40)
+    await _asks(bed, kind, "8")
+    await bed.until(lambda: len(bed.pods("llm")) == 2 and len(bed.rentals()) == 2, 40)
+    left = _running(bed, "llm", 1)
+    assert {pod["metadata"]["uid"] for pod in left} < wide
+    assert {pod["spec"]["nodeName"] for pod in left} == {raw["status"]["node"] for raw in bed.rentals()}
+    await _end(bed, kind, "llm", 1)
+    await bed.complete("llm")
+    assert [run["outcome"] for run in bed.tj("llm")["runs"]] == ["Complete"]
+
+
+async def _asks(bed: Bed, kind: TeamObject, gpus: str) -> None:
+    change = {"metadata": {"annotations": {"charterer.dev/gpus": gpus}}}
+    await bed.kube.merge_patch(kind.resource.one("llm", bed.namespace), change)
+
+
+@pytest.mark.parametrize("word", sorted(KINDS))
+async def test_the_operators_account_cannot_change_what_it_runs(kinds_bed: Bed, word: str) -> None:
+    bed, kind = kinds_bed, KINDS[word]
+    await bed.budget()
+    await _create(bed, kind, "llm")
+    path = kind.resource.one("llm", bed.namespace)
+    operator = await Client.connect(bed.plane.service_account_kubeconfig(SYSTEM, "charterer"))
+    async with operator:
+        with pytest.raises(ApiError, match="and nothing else"):
+            await operator.json_patch(path, [_another_program(word)])
+        with pytest.raises(ApiError, match="no labels"):
+            await operator.merge_patch(path, {"metadata": {"labels": {"team": "other"}}})
+        await operator.merge_patch(path, {"spec": {"suspend": False}})
+        await bed.kube.merge_patch(path, {"metadata": {"labels": None, "annotations": None}})
+        with pytest.raises(ApiError, match="but those that are adopted"):
+            await operator.merge_patch(path, {"spec": {"suspend": True}})
+    await bed.kube.delete(path)
+
+
+def _another_program(word: str) -> RawObject:
+    """A patch with which it would run something else. A TrainJob's own fields are guarded by its CRD."""
+    program = ["/bin/sh", "-c", "true"]
+    if word == "JobSet":
+        path = "/spec/replicatedJobs/0/template/spec/template/spec/containers/0/command"
+        return {"op": "add", "path": path, "value": program}
+    if word == "RayJob":
+        path = "/spec/rayClusterSpec/workerGroupSpecs/0/template/spec/containers/0/command"
+        return {"op": "add", "path": path, "value": program}
+    pods = {"spec": {"volumes": [{"name": "secrets", "emptyDir": {}}]}}
+    job = {"name": "node", "template": {"spec": {"template": pods}}}
+    runtime = {"template": {"spec": {"replicatedJobs": [job]}}}
+    value = [{"manager": "charterer.dev/operator", "trainingRuntimeSpec": runtime}]
+    return {"op": "add", "path": "/spec/runtimePatches", "value": value}

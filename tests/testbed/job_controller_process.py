@@ -1,0 +1,190 @@
+"""The real controllers of JobSets and TrainJobs as processes of this machine, with their webhooks on loopback.
+
+A released manifest names a Service for its webhooks. Nothing here gives Services addresses, and the API server runs on
+this machine: so each webhook gets the URL of the process instead, and the authority that vouches for it.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+
+from tests.testbed import credentials
+from tests.testbed.controlplane import ControlPlane
+from tests.testbed.job_controllers import JobController
+from tests.testbed.supervise import Supervisor
+
+ELASTIC_GATE = "ElasticJobSet"
+"""JobSet's alpha gate, with which the width of a JobSet may change."""
+_PATIENCE_SECONDS = 60.0
+_POLL_SECONDS = 0.05
+_CONFIGURATIONS = {"jobset": "config.jobset.x-k8s.io/v1alpha1", "trainer": "config.trainer.kubeflow.org/v1alpha1"}
+_CERTIFICATES = {"jobset": "internalCertManagement", "trainer": "certManagement"}
+"""What each calls the setting by which it would make certificates for its Service."""
+
+
+class JobControllerError(Exception):
+    """A controller did not start; the message has the end of its log."""
+
+
+class JobControllerProcesses:
+    """JobSet's controller and Kubeflow Trainer's, acting on a control plane until ``stop``."""
+
+    def __init__(self, plane: ControlPlane, controllers: Sequence[JobController], directory: Path) -> None:
+        self._plane = plane
+        self._controllers = {controller.name: controller for controller in controllers}
+        self._directory = directory
+        self._supervisor = Supervisor()
+        self._ports = {name: tuple(_free_ports(2)) for name in self._controllers}
+
+    @classmethod
+    def start(
+        cls, plane: ControlPlane, controllers: Sequence[JobController], directory: Path, *, elastic: bool = False
+    ) -> JobControllerProcesses:
+        """Install their CRDs and webhooks and start them; they act when this returns. ``elastic``: ELASTIC_GATE."""
+        processes = cls(plane, controllers, directory)
+        try:
+            for name, controller in processes._controllers.items():
+                processes._install(name, controller)
+            for name in processes._controllers:
+                processes._launch(name, elastic)
+            for name in processes._controllers:
+                processes._wait_until_ready(name)
+        except BaseException:
+            processes.stop()
+            raise
+        return processes
+
+    def restart(self, name: str, *, elastic: bool = False) -> None:
+        """SIGKILL one, ``jobset`` or ``trainer``, and start it again; it acts when this returns."""
+        self._supervisor.kill(name)
+        self._launch(name, elastic)
+        self._wait_until_ready(name)
+
+    def stop(self) -> None:
+        """Kill both for good, and take their webhooks away: without their servers they would refuse everything."""
+        self._supervisor.stop()
+        for name in self._controllers:
+            for kind in ("mutatingwebhookconfiguration", "validatingwebhookconfiguration"):
+                self._plane.kubectl("delete", kind, f"testbed-{name}", "--ignore-not-found")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+    def _install(self, name: str, controller: JobController) -> None:
+        files = [argument for crd in controller.crds for argument in ("-f", str(crd))]
+        self._plane.kubectl("apply", "--server-side", *files)
+        for crd in controller.crds:
+            self._wait_until_served(yaml.safe_load(crd.read_text())["metadata"]["name"])
+        folder = self._temporary(name) / "k8s-webhook-server" / "serving-certs"
+        folder.mkdir(parents=True)
+        authority = folder / "ca.crt"
+        credentials.write_serving_certificate(authority, folder / "tls.crt", folder / "tls.key")
+        released = yaml.safe_load_all(self._plane.kubectl("kustomize", str(controller.webhooks)))
+        on_loopback = list(_on_loopback(released, name, self._ports[name][0], authority.read_bytes()))
+        self._plane.kubectl(
+            "apply", "-f", "-", input=json.dumps({"kind": "List", "apiVersion": "v1", "items": on_loopback})
+        )
+
+    def _wait_until_served(self, definition: str) -> None:
+        """`kubectl wait` fails at a definition that nobody has looked at yet."""
+        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition}"
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            conditions = (self._plane.call("GET", path).get("status") or {}).get("conditions") or ()
+            if any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
+                return
+            if time.monotonic() > deadline:
+                raise JobControllerError(f"{definition} is not served: {conditions}")
+            time.sleep(_POLL_SECONDS)
+
+    def _temporary(self, name: str) -> Path:
+        """Its TMPDIR: controller-runtime looks for certificates of webhooks there, and Trainer names no other place."""
+        return self._directory / name
+
+    def _launch(self, name: str, elastic: bool) -> None:
+        webhooks, health = self._ports[name]
+        configuration = {
+            "apiVersion": _CONFIGURATIONS[name],
+            "kind": "Configuration",
+            "webhook": {"host": "127.0.0.1", "port": webhooks},
+            "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
+            "metrics": {"bindAddress": "0"},
+            "leaderElection": {"leaderElect": False},
+            _CERTIFICATES[name]: {"enable": False},
+            **({"featureGates": {ELASTIC_GATE: elastic}} if name == "jobset" else {}),
+        }
+        file = self._temporary(name) / "configuration.yaml"
+        file.write_text(json.dumps(configuration))
+        self._supervisor.start(
+            name,
+            [str(self._controllers[name].program), f"--config={file}"],
+            log=self._log(name),
+            cwd=self._temporary(name),
+            env={
+                "PATH": os.defpath,
+                "KUBECONFIG": str(self._plane.kubeconfig),
+                "TMPDIR": str(self._temporary(name)),
+            },
+        )
+
+    def _wait_until_ready(self, name: str) -> None:
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while not _serves(self._ports[name][1]):
+            if name in self._supervisor.exited() or time.monotonic() > deadline:
+                tail = self._log(name).read_text(errors="replace")[-4000:]
+                raise JobControllerError(f"{name} does not get ready: {tail}")
+            time.sleep(_POLL_SECONDS)
+
+    def _log(self, name: str) -> Path:
+        return self._directory / f"{name}.log"
+
+
+def _on_loopback(
+    documents: Iterator[Mapping[str, Any] | None], name: str, port: int, authority: bytes
+) -> Iterator[Mapping[str, Any]]:
+    """The webhook configurations among manifests, reached at a port of this machine."""
+    for document in documents:
+        if document is None or not document["kind"].endswith("WebhookConfiguration"):
+            continue
+        webhooks = [
+            {
+                **webhook,
+                "clientConfig": {
+                    "url": f"https://127.0.0.1:{port}{webhook['clientConfig']['service']['path']}",
+                    "caBundle": base64.b64encode(authority).decode(),
+                },
+            }
+            for webhook in document["webhooks"]
+        ]
+        yield {**document, "metadata": {"name": f"testbed-{name}"}, "webhooks": webhooks}
+
+
+def _free_ports(count: int) -> Iterator[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    for found in sockets:
+        with found:
+            yield found.getsockname()[1]
+
+
+def _serves(port: int) -> bool:
+    try:
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=5)) as connection:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
