@@ -151,9 +151,12 @@ def test_what_somebody_else_owns_or_cannot_be_carried_out_is_refused() -> None:
     controlled["metadata"]["ownerReferences"] = [owner]
     assert "JobSet set controls this Job" in reason(controlled)
     assert "make the two equal" in reason(raw_job(completions=9))
-    plain = {"completionMode": "NonIndexed"}
-    assert "set spec.completionMode to Indexed" in reason(raw_job({"charterer.dev/gpus": "2..8"}, **plain))
-    assert "set spec.completionMode to Indexed" in reason(raw_job({"charterer.dev/resize": "InPlace"}, **plain))
+    assert "set spec.completionMode to Indexed" in reason(
+        raw_job({"charterer.dev/gpus": "2..8"}, completionMode="NonIndexed")
+    )
+    assert "set spec.completionMode to Indexed" in reason(
+        raw_job({"charterer.dev/resize": "InPlace"}, completionMode="NonIndexed")
+    )
     without, second = raw_job(), raw_job()
     del without["spec"]["template"]["spec"]["containers"][0]["resources"]
     assert "no GPUs" in reason(without)
