@@ -131,9 +131,9 @@ async def open_kueue_bed(
     """A bed in which the stand-in runs; the queue's objects are removed at the end."""
     async with await Client.connect(plane.kubeconfig) as kube, asyncio.timeout(_READY_SECONDS):
         await install(kube)
-        while not await served(kube):
-            await asyncio.sleep(0.05)
-        while not holds(await kube.post(JOBS.all("default"), probe("default"), dry_run=True)):
+        while True:
+            if await served(kube) and holds(await kube.post(JOBS.all("default"), probe("default"), dry_run=True)):
+                break
             await asyncio.sleep(0.05)
     bed = KueueBed(*await parts_of_bed(plane, directory, groups, KUEUE))
     loop = asyncio.create_task(Kueue(bed.kube, bed.mirror).run(), name="kueue")
