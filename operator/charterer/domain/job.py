@@ -12,6 +12,7 @@ from charterer.domain.jobs.finish import Finish
 from charterer.domain.jobs.group import Stretch, TrainingGroup
 from charterer.domain.jobs.interactive import Interactive
 from charterer.domain.jobs.run_names import RUN_LABEL_PREFIX
+from charterer.domain.jobs.target import Target, TargetRef
 from charterer.domain.jobs.variant import Variant
 from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import ZERO, Money
@@ -243,6 +244,8 @@ class Job:
     what holds its present run up. ``nodes_replaced``: how often it got another node because one did.
     ``stall_timeout_seconds``: see ``policy.jobs.stalls``; 0: never. ``interactive``: if it is. ``variants``: if any.
     ``labels``: its object's. ``user``: who created it, as an admission policy wrote down; empty if none did.
+    ``target``: the object that it stands for, if it does; ``adopted``: that object, None where it is not there, or has
+    not the label any more.
     """
 
     id: JobId
@@ -297,6 +300,8 @@ class Job:
     variants: tuple[Variant, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     user: str = ""
+    target: TargetRef | None = None
+    adopted: Target | None = None
 
     def variant(self, name: str) -> Variant | None:
         """The one of its ways with that name; None where there is none, as after it was removed."""

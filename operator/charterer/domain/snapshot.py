@@ -11,6 +11,7 @@ from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, PoolSetId, RentalId
 from charterer.domain.job import Job, Run
+from charterer.domain.jobs.target import Target
 from charterer.domain.money import Money, Price
 from charterer.domain.nodes.pool_set import PoolSet
 from charterer.domain.option import GPU
@@ -102,6 +103,14 @@ class Orphan:
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """A labelled object for which no TrainingJob stands. ``budget`` pays for its namespace; None if none does."""
+
+    target: Target
+    budget: BudgetId | None
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """One consistent view of everything; its mappings are never changed (``controller.snapshot.observe`` builds it).
 
@@ -113,7 +122,7 @@ class Snapshot:
     come follows from the real one in both. ``declared_pools``: the pools whose objects are there and can be read, as
     they were read. ``unplanned``: budgets that the plan is made without; their money counts under the limits of their
     parents. ``slow_nodes``: those that held a run up and have not been found well since. ``cost_recording``: the
-    record of costs.
+    record of costs. ``candidates``: labelled objects for which no TrainingJob stands.
     """
 
     now: Instant
@@ -136,6 +145,7 @@ class Snapshot:
     unplanned: Mapping[BudgetId, Budget] = field(default_factory=dict)
     slow_nodes: frozenset[RentalId] = frozenset()
     cost_recording: CostRecording = NO_RECORDING
+    candidates: tuple[Candidate, ...] = ()
 
     def unread_rental(self, pool: PoolId) -> Problem | None:
         """The problem of a GPURental of the pool, by its name, whose object is there and cannot be read.

@@ -19,6 +19,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.incremental import Memo
 from charterer.policy.actions.budget_actions import decide_budget, triage_budget
 from charterer.policy.actions.budget_plan import BudgetPlan
+from charterer.policy.actions.committed_nodes import rent_committed
 from charterer.policy.actions.forced_releases import ForcedReleases, end_over_parents_hourly_limits
 from charterer.policy.actions.triage import JobTriage, triage
 from charterer.policy.budgets.forecast_inputs import sum_of_forecasts
@@ -95,9 +96,14 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
         for solution, forced, jobs in zip(_solve_without_leaving(solutions, triages), releases, triages, strict=True)
     ]
     again_at = {at for forced in releases for at in forced.again_at}
-    for plan in plans:
+    held = [plan.placer.purse.committed for plan in plans]
+    for plan in plans:  # before any job takes the room under a limit
+        if plan.solution.budget.mode is Mode.ENFORCE:
+            rent_committed(plan)
+    for plan, committed in zip(plans, held, strict=True):
         budget = plan.solution.budget
-        committed = plan.placer.purse.committed
+        if budget.mode is Mode.OBSERVE:
+            rent_committed(plan)
         decide_budget(plan)
         budgets[budget.id] = plan.solution.verdict(committed, snapshot.now)
         again_at |= set(plan.decided.again_at)

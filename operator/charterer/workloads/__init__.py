@@ -1,4 +1,4 @@
-"""The kinds of Kubernetes object that carry out a run: the protocol ``Workload`` and its one implementation.
+"""The kinds of Kubernetes object that carry out a run: ``Workload`` makes them, ``TargetKind`` takes those of teams.
 
 What a run's object looks like, how it is read, stopped, started and resized belongs here; when that is done does not
 (``lifecycle`` decides it, ``controller.execute`` sends it).
@@ -8,10 +8,25 @@ from typing import Final
 
 from charterer.cluster import kinds
 from charterer.cluster.kinds import AnyKind
+from charterer.workloads.adopted.job import ADOPTED_JOB
+from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write
 from charterer.workloads.indexed_job import INDEXED_JOB
 from charterer.workloads.workload import NotATemplate, RunEnvironment, Workload
 
-ALL_KINDS: Final[tuple[AnyKind, ...]] = (*kinds.COMMON, INDEXED_JOB.kind)
+ADOPTED: Final[tuple[TargetKind, ...]] = (ADOPTED_JOB,)
+"""The kinds of object that are adopted."""
+
+ALL_KINDS: Final[tuple[AnyKind, ...]] = (*kinds.COMMON, INDEXED_JOB.kind, *[adopted.kind for adopted in ADOPTED])
 """Every kind that the operator watches."""
 
-__all__ = ["ALL_KINDS", "INDEXED_JOB", "NotATemplate", "RunEnvironment", "Workload"]
+__all__ = [
+    "ADOPTED",
+    "ALL_KINDS",
+    "INDEXED_JOB",
+    "NotATemplate",
+    "NotAdoptable",
+    "RunEnvironment",
+    "TargetKind",
+    "Workload",
+    "Write",
+]

@@ -8,7 +8,7 @@ import pytest
 
 from charterer.domain.budget import Mode
 from charterer.domain.errors import Problem
-from charterer.domain.ids import BudgetId, JobId
+from charterer.domain.ids import BudgetId, JobId, PoolId
 from charterer.domain.plan import Plan, ReasonCode, Rent
 from charterer.policy import plan
 from charterer.policy.set_aside import PlannedKind, PlannedObject, without
@@ -200,3 +200,13 @@ def test_a_parent_tells_what_all_below_it_spent_and_may_still_spend() -> None:
     assert family.committed > family.spent
     assert speech.with_descendants is None
     assert budgets[BudgetId("alone")].with_descendants is None
+
+
+def test_committed_nodes_of_a_team_are_rented_within_the_limits_above_it() -> None:
+    world = organisation(max_hourly="40")
+    world.pool("reserved", gpus=8, price="16", max_nodes=3, committed_hours=720.0, payer="vision")
+    world.job("speech0", gpus=8, budget="speech")
+    decided = plan(world.snapshot())
+    assert [command.budget for command in decided.commands if isinstance(command, Rent)] == ["vision", "vision"]
+    assert decided.not_rented == {PoolId("reserved"): ReasonCode.HOURLY_LIMIT}
+    assert why(decided, "speech0") is ReasonCode.HOURLY_LIMIT

@@ -17,7 +17,9 @@ from charterer.api.names import (
     COMPLETION_INDEX,
     GPU_RESOURCE,
     GROUP,
+    LABEL_JOB,
     LABEL_JOB_UID,
+    LABEL_RUN,
     MIG_PREFIX,
     SHARED_GPU,
 )
@@ -115,12 +117,15 @@ class JobPod:
     """A pod with the labels of a run, its namespace, and the name and uid of the batch/v1 Job that controls it.
 
     It is a pod of a run only if that Job is one, in the same namespace: the labels and the owner say what they like.
+    ``adopted_for``: the TrainingJob that its labels name, where its controller is no run's Job but an adopted object,
+    or of one; None otherwise.
     """
 
     namespace: str
     controller: str
     controller_uid: str
     pod: Pod
+    adopted_for: JobId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +144,8 @@ def pod(raw: Raw) -> JobPod | ForeignPod | None:
     gpus = pod_gpus(spec, slices=True)
     node_name = spec.get("nodeName")
     finished = phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
-    controller, number, index = meta.controller, _run_number(meta), _index(meta)
+    controller, made, index = meta.controller, _run_number(meta), _index(meta)
+    number = _run_label(meta) if made is None else made
     if LABEL_JOB_UID not in meta.labels or controller is None or number is None or index is None:
         return ForeignPod(NodeName(node_name), gpus) if node_name and gpus and not finished else None
     ends = _terminations(status)
@@ -167,7 +173,8 @@ def pod(raw: Raw) -> JobPod | ForeignPod | None:
         else after(meta.deleted, -(raw["metadata"].get("deletionGracePeriodSeconds") or 0)),
         hopeless=not finished and _hopeless(status),
     )
-    return JobPod(meta.namespace, controller.name, controller.uid, read)
+    adopted_for = JobId(meta.labels[LABEL_JOB_UID]) if made is None else None
+    return JobPod(meta.namespace, controller.name, controller.uid, read, adopted_for)
 
 
 def was_told_to_end(pod: JobPod | ForeignPod) -> bool:
@@ -245,11 +252,20 @@ def warning_event(raw: Raw) -> tuple[Instant, str]:
 
 
 def _run_number(meta: ObjectMeta) -> int | None:
-    """The run that a pod belongs to, by the name of the Job that controls it."""
+    """The run that a pod belongs to, by the name of the Job that controls it; None where that is no run's."""
     controller = meta.controller
     if controller is None or (controller.group, controller.kind) != ("batch", "Job"):
         return None
-    return run_number(controller.name)
+    number = run_number(controller.name)
+    job, run = meta.labels.get(LABEL_JOB), meta.labels.get(LABEL_RUN)
+    adopted = job is not None and run is not None and controller.name != f"{job}-r{run}"
+    return None if adopted else number
+
+
+def _run_label(meta: ObjectMeta) -> int | None:
+    """The run that a pod of an adopted object belongs to, by the label that was put into the object's template."""
+    text = meta.labels.get(LABEL_RUN, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else None
 
 
 def _index(meta: ObjectMeta) -> int | None:

@@ -23,6 +23,7 @@ from charterer.api.models.base import (
 )
 from charterer.api.models.gpus.parts import SharedGpuSpec
 from charterer.api.models.jobs.interactive_spec import InteractiveSpec
+from charterer.api.models.jobs.target_ref_spec import TargetRefSpec
 from charterer.api.models.trainingjob_status import TrainingJobRecord, TrainingJobStatus
 from charterer.api.names import ANNOTATION_CREATED_BY, GPU_RESOURCE, MIG_PROFILE
 from charterer.api.template import (
@@ -196,6 +197,11 @@ class TrainingJobSpec(ApiModel):
             "variants need a profileName, under which their speeds are compared, and an interactive job has none: set "
             "profileName, or leave variants out",
         ),
+        Rule(
+            "has(self.targetRef) == has(oldSelf.targetRef) && (!has(self.targetRef) || self.targetRef == "
+            "oldSelf.targetRef)",
+            "targetRef cannot be changed: Charterer makes a TrainingJob for each object that it adopts",
+        ),
     )
 
     gpus: GpuRange | None = None
@@ -258,6 +264,10 @@ class TrainingJobSpec(ApiModel):
     """Other ways to do the same training, of which Charterer chooses with the number of GPUs; the template as it stands
     is one of them. A job that changes to another one is restarted, and has to go on from the same checkpoint. Their
     speeds are compared in samples a second, and progress must be reported as a fraction of the job."""
+    target_ref: TargetRefSpec | None = None
+    """The object, such as a Job with the label charterer.dev/adopt, that is held, placed, started and stopped for this
+    job. Charterer makes such a TrainingJob itself, with the object's own pod template. Absent: runs are made of the
+    template."""
 
     def to_domain(self, meta: ObjectMeta, record: TrainingJobRecord) -> DecodedJob:
         """The job. What is wrong with its template makes ``Job.invalid``, so that its runs stay in sight."""
@@ -316,6 +326,7 @@ class TrainingJobSpec(ApiModel):
             variants=tuple([variant.to_domain(class_id, widths) for variant in self.variants]),
             labels=meta.labels,
             user=meta.annotations.get(ANNOTATION_CREATED_BY, ""),
+            target=None if self.target_ref is None else self.target_ref.to_domain(),
         )
         variables = (
             "" if problem else misleading_variables(self.template, in_place=self.resize_policy is ResizePolicy.IN_PLACE)

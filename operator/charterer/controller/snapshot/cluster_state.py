@@ -13,6 +13,7 @@ from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId, PoolId
 from charterer.domain.job import Run
+from charterer.domain.jobs.target import Target
 from charterer.domain.nodes.pool_set import PoolSet
 from charterer.domain.pool import Pool, Quote, Survey
 from charterer.domain.profile import Profile
@@ -21,7 +22,7 @@ from charterer.domain.reports.bottleneck import Findings
 from charterer.domain.reports.progress import Progress
 from charterer.domain.snapshot import NO_LIMITS, Node, OperatorLimits, Stop
 from charterer.domain.spending.use import NO_RECORDING, CostRecording
-from charterer.workloads import INDEXED_JOB
+from charterer.workloads import ADOPTED, INDEXED_JOB
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class ClusterState:
     ``findings``: what holds runs up. ``departed``: pods that had ended when they were told to, and are gone,
     by uid. ``warnings``: the last Warning Event about a run that takes long to start, by the uid of its object.
     ``stop``: how the operator is stopped; ``limits``: its own. ``published_gpus``: what DRA drivers publish of nodes.
-    ``cost_recording``: the record of costs.
+    ``cost_recording``: the record of costs. ``targets``: the objects that may be adopted, kind by kind.
     """
 
     jobs: Mapping[ObjectKey, DecodedJob]
@@ -59,6 +60,7 @@ class ClusterState:
     findings: Findings = field(default_factory=Findings)
     published_gpus: Mapping[ObjectKey, PublishedGpus] = field(default_factory=dict)
     cost_recording: CostRecording = NO_RECORDING
+    targets: tuple[Mapping[ObjectKey, Target], ...] = ()
 
 
 def cluster_state(
@@ -99,6 +101,7 @@ def cluster_state(
         findings=findings,
         published_gpus=view(kinds.RESOURCE_SLICES).objects,
         cost_recording=cost_recording,
+        targets=tuple([view(target.kind).objects for target in ADOPTED]),
     )
     return stopped_in(state, namespace)
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from charterer.api.decode import DecodedJob, ForeignPod, JobPod, with_published
 from charterer.cluster.store import ObjectKey
 from charterer.controller.known_pools import first_come, known_pools
+from charterer.controller.snapshot.adopted import candidates, pods_of, run_of, targets_by_job
 from charterer.controller.snapshot.by_id import budgets_by_id, pool_sets_by_id, pools_by_id, rentals_by_id
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.correlated_pools import with_correlated_launches
@@ -31,6 +32,7 @@ from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId
 from charterer.domain.job import Job, Pod, Run
+from charterer.domain.jobs.target import Target
 from charterer.domain.pool import Pool, Survey
 from charterer.domain.profile import Profile
 from charterer.domain.reports.bottleneck import Bottleneck, of_run
@@ -44,13 +46,26 @@ _ENDLESS = Instant(2**63)
 
 
 class _Controller(NamedTuple):
-    """The controller of a pod, as the pod says: a batch/v1 Job of this uid in the pod's own namespace."""
+    """The controller of a pod, as the pod says: a batch/v1 Job of this uid in the pod's own namespace.
+
+    For pods of an adopted object, whose controllers may be several, ``uid`` is that of the TrainingJob.
+    """
 
     namespace: str
     uid: str
 
 
 _OwnedRun = tuple[JobId, Run]  # a run with the uid of its TrainingJob, as it says
+
+
+class _Own(NamedTuple):
+    """A run of a job that is there; ``target``: the adopted object that carries it out, if one does."""
+
+    job: JobId
+    run: Run
+    target: Target | None = None
+
+
 _Pods = tuple[JobPod | ForeignPod, ...]
 """The pods of one controller, by their indices; or those that are of no run."""
 
@@ -70,14 +85,15 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     pools = memo.stable(_pools(state, now, memo), "pools")
     profiles = memo.stable(memo(_paid, state.profiles, payers), "profiles")
     decoded = memo(_by_id, state.jobs)
-    own = memo(_own_runs, state.runs, decoded, state.warnings, state.departed)
+    adopted = memo(targets_by_job, decoded, *state.targets)
+    own = memo(_own_runs, state.runs, decoded, adopted, state.warnings, state.departed)
     pods = memo.grouped(_controller_of, _pod_order, state.pods)
     runs = memo.grouped(_job_of, _run_order, memo.each(_with_pods, (own, pods)))
     trials, services = memo(_trials, state.refusals), memo(_with_service, state.services, decoded)
     clocks = {job.id: now for job in _ahead(state, now)} or _NO_CLOCKS
     nodes = memo.stable(memo(rented_nodes, state.rentals, state.budgets, pools), "rented")
     suspected = memo.each(suspicions, (decoded, clocks), payers, nodes)
-    joined = decoded, runs, state.progress, trials, services, clocks, suspected, state.findings.by_job
+    joined = decoded, runs, state.progress, trials, services, clocks, suspected, state.findings.by_job, adopted
     parts = memo.stable(memo.each(_job_parts, joined, memo(_weights, payers), profiles), "jobs")
     jobs = memo.each(_joined, parts, _gpu_types(pools))
     foreign = memo(_sum_by_node, memo.each(_not_for_runs, (pods, own)))
@@ -107,6 +123,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         declared_pools=memo(pools_by_id, state.pools),
         slow_nodes=state.findings.slow_nodes,
         cost_recording=state.cost_recording,
+        candidates=memo(candidates, adopted, payers, *state.targets),
     )
 
 
@@ -131,6 +148,7 @@ class _JobParts(NamedTuple):
     clock: Instant | None
     suspected: tuple[Suspicion, ...]
     bottlenecks: tuple[Bottleneck, ...]
+    adopted: Target | None
 
 
 _NO_CLOCKS: Mapping[JobId, Instant] = {}
@@ -188,6 +206,7 @@ def _job_parts(
     clock: Instant | None,
     suspected: tuple[Suspicion, ...] | None,
     bottlenecks: tuple[Bottleneck, ...] | None,
+    adopted: Target | None,
     payers: Mapping[str, tuple[BudgetId, Mapping[str, float]]],
     profiles: Mapping[ClassId, Profile],
 ) -> _JobParts:
@@ -206,6 +225,7 @@ def _job_parts(
         clock,
         suspected or (),
         bottlenecks or (),
+        adopted,
     )
 
 
@@ -227,6 +247,7 @@ def _joined(parts: _JobParts, gpu_types: tuple[tuple[PoolId, str], ...]) -> Job:
         checking=parts.refusal is None,
         doubts=doubts(job, parts.runs, parts.suspected) if parts.suspected else (),
         bottlenecks=of_run(parts.bottlenecks, 0 if job.allocation is None else job.allocation.run),
+        adopted=parts.adopted,
     )
 
 
@@ -277,24 +298,30 @@ def _paid(profiles: Mapping[ObjectKey, Profile], payers: Mapping[str, Budget]) -
 def _own_runs(
     runs: Mapping[ObjectKey, _OwnedRun],
     decoded: Mapping[JobId, DecodedJob],
+    adopted: Mapping[JobId, Target],
     warnings: Mapping[str, str],
     departed: Mapping[str, JobPod | ForeignPod],
-) -> Mapping[_Controller, _OwnedRun]:
-    """The runs whose jobs are there and own them, as what controls pods; each with the last warning about it, and with
-    its pods that are gone although they say something."""
-    gone: dict[_Controller | None, list[Pod]] = {}
+) -> Mapping[_Controller, _Own]:
+    """The runs whose jobs are there and own them, or their targets, as what controls pods; each with the last warning
+    about it, and with its pods that are gone although they say something."""
+    gone: dict[_Controller | None, list[JobPod]] = {}
     for pod in departed.values():
         if isinstance(pod, JobPod):
-            gone.setdefault(_controller_of(pod), []).append(pod.pod)
+            gone.setdefault(_controller_of(pod), []).append(pod)
     own = {}
+    for job, target in adopted.items():
+        if (carried := run_of(job, target)) is not None:
+            controller = _Controller(target.namespace, job)
+            late = pods_of(carried, target, gone.get(controller, ()))
+            own[controller] = _Own(job, replace(carried, warning=warnings.get(carried.uid, ""), departed=late), target)
     for key, owned in runs.items():
         job, run = owned
         if run.owned and _is_there(job, key.namespace, decoded):
             controller = _Controller(key.namespace, run.uid)
             if run.uid in warnings or controller in gone:
-                pods = tuple(gone.get(controller, ()))
-                owned = job, replace(run, warning=warnings.get(run.uid, ""), departed=pods)
-            own[controller] = owned
+                pods = tuple([item.pod for item in gone.get(controller, ())])
+                run = replace(run, warning=warnings.get(run.uid, ""), departed=pods)
+            own[controller] = _Own(job, run)
     return own
 
 
@@ -307,17 +334,19 @@ def _run_order(owned: _OwnedRun) -> tuple[JobId, int, str]:
 
 
 def _controller_of(pod: JobPod | ForeignPod) -> _Controller | None:
-    return _Controller(pod.namespace, pod.controller_uid) if isinstance(pod, JobPod) else None
+    return _Controller(pod.namespace, pod.adopted_for or pod.controller_uid) if isinstance(pod, JobPod) else None
 
 
 def _pod_order(pod: JobPod | ForeignPod) -> tuple[str, int, str]:
     return (pod.controller_uid, pod.pod.index, pod.pod.uid) if isinstance(pod, JobPod) else ("", 0, pod.node)
 
 
-def _with_pods(owned: _OwnedRun, pods: _Pods | None) -> _OwnedRun:
+def _with_pods(own: _Own, pods: _Pods | None) -> _OwnedRun:
     """The run with its pods in order."""
-    job, run = owned
-    return job, replace(run, pods=tuple([pod.pod for pod in pods or () if isinstance(pod, JobPod)]))
+    labelled = [pod for pod in pods or () if isinstance(pod, JobPod)]
+    if own.target is not None:
+        return own.job, replace(own.run, pods=pods_of(own.run, own.target, labelled))
+    return own.job, replace(own.run, pods=tuple([pod.pod for pod in labelled]))
 
 
 def _orphans(
@@ -360,18 +389,20 @@ def _unread_nodes(
 # --- nodes ----------------------------------------------------------------------------------------------------------
 
 
-def _not_for_runs(pods: _Pods, owned: _OwnedRun | None) -> tuple[tuple[NodeName, int], ...]:
+def _not_for_runs(pods: _Pods, own: _Own | None) -> tuple[tuple[NodeName, int], ...]:
     """The GPUs of nodes that are not free for runs, because of these pods of one controller, or of no run.
 
-    ``owned``: the run that controls them. None where its object or its TrainingJob is not there: deleting a run's
+    ``own``: the run that controls them. None where its object or its TrainingJob is not there: deleting a run's
     object in the background removes it at once, and its pods live on until the garbage collector comes to them.
     """
+    target = None if own is None else own.target
     held = []
     for pod in pods:
         if isinstance(pod, ForeignPod):
             held.append((pod.node, pod.gpus))
-        elif owned is None and pod.pod.live and pod.pod.node is not None:
-            held.append((pod.pod.node, pod.pod.gpus))
+        elif own is None or (target is not None and not pods_of(own.run, target, [pod])):
+            if pod.pod.live and pod.pod.node is not None:
+                held.append((pod.pod.node, pod.pod.gpus))
     return tuple(held)
 
 

@@ -1,5 +1,5 @@
-"""The rules by which one budget's plan is made, in the order of thinking: what must end, what is paid for anyway, who
-is placed or waits, which moves pay, which nodes are replaced or emptied, what is idle.
+"""The rules by which one budget's plan is made, in the order of thinking: what must end, who is placed or waits, which
+moves pay, which nodes are replaced or emptied, what is idle.
 
 Every rule reads the budget's plan as the rules before it have left it, and writes what it decides into it. A rule that
 moves runs asks ``plan.gate``. What a rule is worth is measured by ``tests.bench.rules``.
@@ -15,7 +15,6 @@ from charterer.domain.plan import Reason
 from charterer.domain.time import after
 from charterer.policy.actions.admission.queue import admit
 from charterer.policy.actions.budget_plan import BudgetPlan
-from charterer.policy.actions.committed_nodes import rent_committed
 from charterer.policy.actions.consolidation import consolidate
 from charterer.policy.actions.idle_sessions import give_back_idle
 from charterer.policy.actions.release_idle import release_idle
@@ -61,7 +60,6 @@ def _end_rentals(plan: BudgetPlan) -> None:
 RULES = (
     PlanRule("stop jobs", _stop),
     PlanRule("end rentals", _end_rentals),
-    PlanRule("committed nodes", rent_committed),
     PlanRule("admit jobs", admit),
     PlanRule("judge runs", judge_running),
     PlanRule("forced moves", force_moves),

@@ -13,8 +13,8 @@ from charterer.policy.actions.budget_plan import BudgetPlan
 def rent_committed(plan: BudgetPlan) -> None:
     """Rent the nodes of the budget's committed pools that are not there yet, as far as all limits allow it.
 
-    They are rented before any job asks for nodes, so that no job takes the room under a limit. The plan is made again
-    when a commitment ends.
+    All budgets' are rented before any job asks for nodes, so that no job takes the room under a limit, also of a budget
+    above. The plan is made again when a commitment ends.
     """
     for name, pool in plan.snapshot.committed_to(plan.solution.budget).items():
         if pool.committed is None or pool.offering is None or pool.quote is None:

@@ -1,0 +1,84 @@
+"""Joining adopted objects with the TrainingJobs that stand for them, and with the pods that their controllers made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from charterer.api.decode import DecodedJob, JobPod
+from charterer.cluster.store import ObjectKey
+from charterer.domain.budget import Budget
+from charterer.domain.ids import JobId
+from charterer.domain.job import Job, Pod, Run
+from charterer.domain.jobs.target import Target
+from charterer.domain.snapshot import Candidate
+
+_Targets = Mapping[ObjectKey, Target]
+
+
+def targets_by_job(decoded: Mapping[JobId, DecodedJob], *targets: _Targets) -> Mapping[JobId, Target]:
+    """The object that each TrainingJob stands for: of several that name the same object the first one created."""
+    by_uid = {target.ref.uid: target for target in _each(targets)}
+    jobs = [item.job for item in decoded.values() if item.job.target is not None]
+    adopted: dict[JobId, Target] = {}
+    taken: set[str] = set()
+    for job in sorted(jobs, key=lambda job: (job.created, job.name)):
+        target = None if job.target is None else by_uid.get(job.target.uid)
+        if target is not None and target.namespace == job.namespace and target.ref.uid not in taken:
+            taken.add(target.ref.uid)
+            adopted[job.id] = target
+    return adopted
+
+
+def candidates(
+    adopted: Mapping[JobId, Target], payers: Mapping[str, Budget], *targets: _Targets
+) -> tuple[Candidate, ...]:
+    """The objects for which no TrainingJob stands yet."""
+    taken = {target.ref.uid for target in adopted.values()}
+    free = [target for target in _each(targets) if target.ref.uid not in taken]
+    payer = {target.namespace: payers.get(target.namespace) for target in free}
+    return tuple([Candidate(target, None if (by := payer[target.namespace]) is None else by.id) for target in free])
+
+
+def run_of(job: JobId, target: Target) -> Run | None:
+    """The run that the object's template carries; None before the job's first one."""
+    if target.job != job or target.run == 0:
+        return None
+    return Run(
+        number=target.run,
+        name=target.ref.name,
+        uid=target.ref.uid,
+        resource_version=target.resource_version,
+        completions=target.pods,
+        suspended=target.suspended,
+        deleting=target.deleting,
+        created=target.created,
+        started=target.started,
+        complete=target.complete,
+        failed=target.failed,
+        failed_message=target.failed_message,
+        pods=(),
+        failed_by_disruption=target.failed_by_disruption,
+        retries=target.retries,
+        failed_pods=target.failed_pods,
+    )
+
+
+def pods_of(run: Run, target: Target, pods: Iterable[JobPod]) -> tuple[Pod, ...]:
+    """The run's pods among those that carry its job's uid. Where they have no numbers, those that live come first."""
+    own = [pod.pod for pod in pods if pod.pod.run == run.number and pod.controller in target.controllers]
+    if target.indexed:
+        return tuple(own)
+    ordered = sorted(own, key=lambda pod: (not pod.live or pod.deleting, pod.name))
+    return tuple([replace(pod, index=index) for index, pod in enumerate(ordered)])
+
+
+def shadowed_twice(decoded: Mapping[JobId, DecodedJob], adopted: Mapping[JobId, Target]) -> Mapping[JobId, Job]:
+    """For each TrainingJob whose object another one stands for already, that other one."""
+    holder = {target.ref.uid: decoded[job].job for job, target in adopted.items()}
+    named = [item.job for item in decoded.values() if item.job.target is not None and item.job.id not in adopted]
+    return {job.id: holder[job.target.uid] for job in named if job.target is not None and job.target.uid in holder}
+
+
+def _each(targets: Sequence[_Targets]) -> list[Target]:
+    return [target for of_kind in targets for target in of_kind.values()]

@@ -1,0 +1,64 @@
+"""An object that its team already had, such as a Job, and that is carried out in place for a TrainingJob.
+
+docs/development/adr/0078-adoption.md
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from charterer.domain.time import Instant
+
+
+class TargetRef(NamedTuple):
+    """Which object a TrainingJob stands for, in its own namespace. ``uid``: not one of the same name made later."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The object as far as Charterer looks at it.
+
+    ``job``: uid of the TrainingJob whose run its template carries, empty before the first; ``run``: that run's number,
+    0 before the first. ``pods``: its width; ``indexed``: whether its pods are numbered from 0. ``controllers``: names
+    of the objects that control its pods. ``placeable``: its scheduling fields can be written now. ``begun``: it has or
+    had pods that nobody placed. ``held``: the chart's policy suspended it, and not its author. ``started``: since when
+    it is not suspended. ``complete`` and ``failed``: since when it has that end, by its own word. ``retries``: how many
+    pods may fail before it does, after ``failed_pods``. ``problem``: why it cannot be adopted; empty if it can.
+    """
+
+    ref: TargetRef
+    namespace: str
+    resource_version: str
+    created: Instant
+    suspended: bool
+    deleting: bool = False
+    job: str = ""
+    run: int = 0
+    pods: int = 1
+    indexed: bool = False
+    controllers: frozenset[str] = frozenset()
+    placeable: bool = False
+    begun: bool = False
+    held: bool = False
+    started: Instant | None = None
+    complete: Instant | None = None
+    failed: Instant | None = None
+    failed_message: str = ""
+    failed_by_disruption: bool = False
+    failed_pods: int = 0
+    retries: int = 0
+    problem: str = ""
+
+    @property
+    def ended(self) -> Instant | None:
+        """Since when the object has an end, of either kind; None while it has none."""
+        return self.failed if self.complete is None else self.complete

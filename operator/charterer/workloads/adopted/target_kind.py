@@ -1,0 +1,79 @@
+"""The seam between a TrainingJob and the object that its team already had (docs/development/adr/0078-adoption.md).
+
+Rules that every implementation keeps, and that the code outside this package relies on:
+
+- Its methods are pure: they look at the raw object as the API server just gave it, and return what to write.
+- They write ``suspend``, the width, the scheduling fields of the pod template and Charterer's own annotations only.
+- Each write tests uid and resourceVersion, so that it meets the object that was looked at or nothing.
+- ``place`` and ``restore`` are asked for stopped objects only, and are refused while the last pods end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from charterer.api.metadata import Raw
+from charterer.api.models.base import Json
+from charterer.cluster.patches import uid_test
+from charterer.cluster.store import WatchedKind
+from charterer.domain.job import Allocation, Job
+from charterer.domain.jobs.target import Target
+
+
+class NotAdoptable(Exception):
+    """The object stays as it is; the text says why, naming field and value, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A JSON patch of the object at ``path``. No merge patch: that replaces the lists of JobSets and RayJobs."""
+
+    path: str
+    operations: tuple[Mapping[str, Any], ...]
+
+
+class TargetKind(Protocol):
+    """One kind of object that is adopted."""
+
+    @property
+    def kind(self) -> WatchedKind[Target]:
+        """Where the objects live, and how one is decoded: the labelled ones. ``optional`` where a CRD defines it."""
+        ...
+
+    def shadow(self, raw: Raw) -> Json:
+        """The spec of the object's TrainingJob, without its ``targetRef``. Raises NotAdoptable."""
+        ...
+
+    def place(self, raw: Raw, job: Job, allocation: Allocation) -> Sequence[Write]:
+        """Make the stopped object the allocation's run: labels, annotation, selector, tolerations and width."""
+        ...
+
+    def start(self, raw: Raw) -> Sequence[Write]:
+        """Let its pods start."""
+        ...
+
+    def stop(self, raw: Raw) -> Sequence[Write]:
+        """Stop it: its pods get SIGTERM and their grace period. None where it is stopped."""
+        ...
+
+    def resize(self, raw: Raw, pods: int, retries: int) -> Sequence[Write]:
+        """Change the width of what runs: the lowest indices stay. ``retries``: see ``Workload.resize``.
+
+        Asked only for objects whose ``shadow`` says InPlace.
+        """
+        ...
+
+    def restore(self, raw: Raw, spec: Mapping[str, Any]) -> Sequence[Write]:
+        """Give the stopped object back as its author wrote it. ``spec``: of its TrainingJob."""
+        ...
+
+
+def patch_of(path: str, raw: Raw, operations: Sequence[Mapping[str, Any]]) -> tuple[Write, ...]:
+    """One write of the operations onto the object as it was read; none where there are no operations."""
+    if not operations:
+        return ()
+    meta = raw["metadata"]
+    seen = {"op": "test", "path": "/metadata/resourceVersion", "value": meta["resourceVersion"]}
+    return (Write(path, (uid_test(meta["uid"]), seen, *operations)),)
