@@ -238,14 +238,19 @@ class TestPods:
             {"ownerReferences": [RUN | {"controller": False}]},
             {"ownerReferences": [RUN | {"kind": "ReplicaSet"}]},
             {"ownerReferences": [RUN | {"apiVersion": "evil.example/v1"}]},
-            {"ownerReferences": [RUN | {"name": "backup"}]},
-            {"ownerReferences": [RUN | {"name": "sft-r-2"}]},
             {"annotations": {"batch.kubernetes.io/job-completion-index": "first"}},
         ],
         ids=str,
     )
     def test_a_pod_with_a_runs_labels_that_no_run_can_control_is_foreign(self, changes: dict[str, Any]) -> None:
         assert decode.pod(_pod(OURS, {"phase": "Running"}, **changes)) == ForeignPod(NodeName("node-1"), 4)
+
+    @pytest.mark.parametrize("owner", [{"name": "backup"}, {"name": "sft-r-2"}, {"name": "ray", "kind": "RayCluster"}])
+    def test_a_pod_whose_controller_is_named_as_no_run_may_be_one_of_an_adopted_object(
+        self, owner: dict[str, Any]
+    ) -> None:
+        own = _own(_pod(OURS, {"phase": "Running"}, ownerReferences=[RUN | owner]))
+        assert (own.adopted_for, own.pod.run, own.controller) == ("uid-1", 2, owner["name"])
 
     def test_the_number_of_its_run_is_that_of_its_controller_whatever_its_label_says(self) -> None:
         assert _own(_pod({**OURS, "charterer.dev/run": "9"}, {})).pod.run == 2

@@ -145,7 +145,7 @@ def pod(raw: Raw) -> JobPod | ForeignPod | None:
     node_name = spec.get("nodeName")
     finished = phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
     controller, made, index = meta.controller, _run_number(meta), _index(meta)
-    number = _run_label(meta) if made is None else made
+    number = _adopted_number(meta) if made is None else made
     if LABEL_JOB_UID not in meta.labels or controller is None or number is None or index is None:
         return ForeignPod(NodeName(node_name), gpus) if node_name and gpus and not finished else None
     ends = _terminations(status)
@@ -256,15 +256,14 @@ def _run_number(meta: ObjectMeta) -> int | None:
     controller = meta.controller
     if controller is None or (controller.group, controller.kind) != ("batch", "Job"):
         return None
-    number = run_number(controller.name)
-    job, run = meta.labels.get(LABEL_JOB), meta.labels.get(LABEL_RUN)
-    adopted = job is not None and run is not None and controller.name != f"{job}-r{run}"
-    return None if adopted else number
+    return run_number(controller.name, meta.labels.get(LABEL_JOB))
 
 
-def _run_label(meta: ObjectMeta) -> int | None:
-    """The run that a pod of an adopted object belongs to, by the label that was put into the object's template."""
-    text = meta.labels.get(LABEL_RUN, "")
+def _adopted_number(meta: ObjectMeta) -> int | None:
+    """The run of a pod whose controller is named as no run of its labels' job, as that of an adopted object is."""
+    controller, text = meta.controller, meta.labels.get(LABEL_RUN, "")
+    if controller is None or run_number(controller.name, meta.labels.get(LABEL_JOB)) is not None:
+        return None
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else None
 
 

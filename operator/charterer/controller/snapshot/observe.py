@@ -31,7 +31,7 @@ from charterer.controller.snapshot.refusal_scope import with_refusals_in_scope
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId
-from charterer.domain.job import Job, Pod, Run
+from charterer.domain.job import Job, Run
 from charterer.domain.jobs.target import Target
 from charterer.domain.pool import Pool, Survey
 from charterer.domain.profile import Profile

@@ -9,8 +9,8 @@ from charterer.api.decode.core import optional_instant, sentence, since
 from charterer.api.metadata import ObjectMeta, Raw, true_condition
 from charterer.api.models.base import Json
 from charterer.api.names import ANNOTATION_HELD, LABEL_ADOPT, LABEL_JOB_UID, LABEL_RUN
-from charterer.cluster.paths import JOBS
 from charterer.cluster.patches import pointer
+from charterer.cluster.paths import JOBS
 from charterer.cluster.store import WatchedKind
 from charterer.domain.job import Allocation, Job
 from charterer.domain.jobs.target import Target, TargetRef
@@ -57,7 +57,7 @@ def decode_target(raw: Raw) -> Target:
 class AdoptedJob:
     """See ``TargetKind``."""
 
-    kind: Final[WatchedKind[Target]] = WatchedKind("Job", JOBS, decode_target, labels=f"{LABEL_ADOPT}=true")
+    kind: Final[WatchedKind[Target]] = WatchedKind("AdoptedJob", JOBS, decode_target, labels=f"{LABEL_ADOPT}=true")
 
     def shadow(self, raw: Raw) -> Json:
         """See ``TargetKind.shadow``."""
