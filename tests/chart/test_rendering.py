@@ -230,7 +230,7 @@ def test_only_who_wants_kueue_gets_a_check_and_the_rights_to_answer_it(
         },
         {"apiGroups": ["ray.io"], "resources": ["rayjobs"], "verbs": ["get"]},
     ]
-    assert only(everything, "AdmissionCheck", "money")["spec"] == {"controllerName": "charterer.dev/budget"}
+    assert only(everything, "AdmissionCheck", "charterer")["spec"] == {"controllerName": "charterer.dev/budget"}
     with pytest.raises(HelmRefused, match="/kueue/owners/0"):
         render("kueue: {owners: [RayJob]}")
 

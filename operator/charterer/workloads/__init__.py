@@ -9,11 +9,12 @@ from typing import Final
 from charterer.cluster import kinds
 from charterer.cluster.kinds import AnyKind
 from charterer.workloads.adopted.job import ADOPTED_JOB
+from charterer.workloads.adopted.kueue_workload import KUEUE_WORKLOAD
 from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write
 from charterer.workloads.indexed_job import INDEXED_JOB
 from charterer.workloads.workload import NotATemplate, RunEnvironment, Workload
 
-ADOPTED: Final[tuple[TargetKind, ...]] = (ADOPTED_JOB,)
+ADOPTED: Final[tuple[TargetKind, ...]] = (ADOPTED_JOB, KUEUE_WORKLOAD)
 """The kinds of object that are adopted."""
 
 ALL_KINDS: Final[tuple[AnyKind, ...]] = (*kinds.COMMON, INDEXED_JOB.kind, *[adopted.kind for adopted in ADOPTED])

@@ -65,7 +65,7 @@ def _with_own_values(
         "restartPolicy": "Never",
         "subdomain": job.name,
         "nodeSelector": (spec.get("nodeSelector") or {}) | {job.run_label: allocation.label_value},
-        "tolerations": [*(spec.get("tolerations") or []), *_tolerations()],
+        "tolerations": [*(spec.get("tolerations") or []), *tolerations()],
         "volumes": [*_without(spec.get("volumes"), _VOLUME), _volume(job)],
     }
     trainer, *sidecars = spec["containers"]
@@ -95,7 +95,8 @@ def _without(entries: Iterable[Json] | None, *names: str) -> list[Json]:
     return [entry for entry in entries or () if entry.get("name") not in names]
 
 
-def _tolerations() -> list[Json]:
+def tolerations() -> list[Json]:
+    """What lets pods onto GPU nodes, and off a lost one soon."""
     lost_node = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _LOST_NODE_SECONDS}
     return [
         {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"},

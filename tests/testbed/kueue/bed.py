@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from charterer.api.names import KUEUE_CHECK
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import AlreadyExists, ApiError, NotFound
 from charterer.cluster.paths import JOBS, PODS, Resource
-from tests.testbed.bed import Bed, dismantle, parts_of_bed
+from tests.testbed.bed import Bed, dismantle, install_charts, parts_of_bed
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.kueue.definitions import (
     ADMISSION_CHECKS,
@@ -28,8 +29,6 @@ from tests.testbed.kueue.definitions import (
 )
 from tests.testbed.kueue.stand_in import GPU, Kueue, created, owned_by
 
-CHECK = "charterer"
-CONTROLLER = "charterer.dev/budget"
 QUEUE = "research"
 KUEUE: Sequence[Resource] = (WORKLOADS, ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS)
 _READY_SECONDS = 30.0
@@ -46,11 +45,10 @@ class KueueBed(Bed):
         resources = [{"name": GPU, "nominalQuota": gpus}]
         spec = {
             "namespaceSelector": {},
-            "admissionChecksStrategy": {"admissionChecks": [{"name": CHECK}]},
+            "admissionChecksStrategy": {"admissionChecks": [{"name": KUEUE_CHECK}]},
             "resourceGroups": [{"coveredResources": [GPU], "flavors": [{"name": "rented", "resources": resources}]}],
         }
         await self._make(RESOURCE_FLAVORS, "ResourceFlavor", "rented", flavor)
-        await self._make(ADMISSION_CHECKS, "AdmissionCheck", CHECK, {"controllerName": CONTROLLER})
         await self._make(CLUSTER_QUEUES, "ClusterQueue", QUEUE, spec)
         await self._make(LOCAL_QUEUES, "LocalQueue", QUEUE, {"clusterQueue": QUEUE})
 
@@ -108,7 +106,7 @@ class KueueBed(Bed):
         """What Charterer's check says of the Job's newest Workload; empty while it was not asked."""
         for raw in reversed(self.workloads(name)):
             checks = (raw.get("status") or {}).get("admissionChecks") or ()
-            return next((check for check in checks if check["name"] == CHECK), {})
+            return next((check for check in checks if check["name"] == KUEUE_CHECK), {})
         return {}
 
     def job_pods(self, name: str) -> list[RawObject]:
@@ -124,17 +122,25 @@ class KueueBed(Bed):
                 await self.kube.delete(JOBS.one(raw["metadata"]["name"], self.namespace), propagation="Background")
 
 
-@asynccontextmanager
-async def open_kueue_bed(
-    plane: ControlPlane, directory: Path, groups: Sequence[Mapping[str, object]]
-) -> AsyncIterator[KueueBed]:
-    """A bed in which the stand-in runs; the queue's objects are removed at the end."""
+async def install_kueue(plane: ControlPlane) -> None:
+    """Kueue's kinds and its hold, and Charterer's chart with its check; may be repeated."""
     async with await Client.connect(plane.kubeconfig) as kube, asyncio.timeout(_READY_SECONDS):
         await install(kube)
         while True:
             if await served(kube) and holds(await kube.post(JOBS.all("default"), probe("default"), dry_run=True)):
                 break
             await asyncio.sleep(0.05)
+    await asyncio.to_thread(install_charts, plane, "kueue.enabled=true")
+
+
+@asynccontextmanager
+async def open_kueue_bed(
+    plane: ControlPlane, directory: Path, groups: Sequence[Mapping[str, object]]
+) -> AsyncIterator[KueueBed]:
+    """A bed in which the stand-in runs; the queue's objects are removed at the end.
+
+    ``plane``: after ``install_kueue``.
+    """
     bed = KueueBed(*await parts_of_bed(plane, directory, groups, KUEUE))
     loop = asyncio.create_task(Kueue(bed.kube, bed.mirror).run(), name="kueue")
     try:
@@ -143,8 +149,10 @@ async def open_kueue_bed(
         loop.cancel()
         await asyncio.gather(loop, return_exceptions=True)
         await bed.delete_jobs()
-        for resource in (WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, RESOURCE_FLAVORS, ADMISSION_CHECKS):
+        for resource in (WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, RESOURCE_FLAVORS):
             for raw in (await bed.kube.list(resource.all())).items:
                 with suppress(ApiError):
                     await bed.kube.delete(resource.one(raw["metadata"]["name"], raw["metadata"].get("namespace")))
+        nobody = {"status": {"conditions": []}}
+        await bed.kube.merge_patch(ADMISSION_CHECKS.status(KUEUE_CHECK), nobody)
         await dismantle(bed)

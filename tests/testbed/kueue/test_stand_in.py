@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from charterer.api.names import KUEUE_CHECK
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import JOBS
-from tests.testbed.bed import install_charts
 from tests.testbed.controlplane import ControlPlane
-from tests.testbed.kueue.bed import CHECK, KueueBed, open_kueue_bed
+from tests.testbed.kueue.bed import KueueBed, install_kueue, open_kueue_bed
 from tests.testbed.kueue.definitions import ADMISSION_CHECKS, API, CLUSTER_QUEUES, ELASTIC, WORKLOADS
 from tests.testbed.kueue.stand_in import REPLACES, holds, stamp
 
@@ -21,15 +22,15 @@ POOL = "charterer.dev/pool"
 
 
 @pytest.fixture(scope="module")
-def installed(control_plane: ControlPlane) -> ControlPlane:
-    install_charts(control_plane)
+def with_kueue(control_plane: ControlPlane) -> ControlPlane:
+    asyncio.run(install_kueue(control_plane))
     return control_plane
 
 
 @pytest.fixture
-async def queue(installed: ControlPlane, tmp_path: Path) -> AsyncIterator[KueueBed]:
+async def queue(with_kueue: ControlPlane, tmp_path: Path) -> AsyncIterator[KueueBed]:
     """A queue whose check nobody answers but the test."""
-    async with open_kueue_bed(installed, tmp_path, ()) as bed:
+    async with open_kueue_bed(with_kueue, tmp_path, ()) as bed:
         await bed.queue()
         yield bed
 
@@ -37,11 +38,17 @@ async def queue(installed: ControlPlane, tmp_path: Path) -> AsyncIterator[KueueB
 async def activate(bed: KueueBed) -> None:
     words = {"status": "True", "reason": "Active", "message": "", "lastTransitionTime": stamp()}
     body = {"status": {"conditions": [{"type": "Active", **words}]}}
-    await bed.kube.merge_patch(ADMISSION_CHECKS.status(CHECK), body)
+    await bed.kube.merge_patch(ADMISSION_CHECKS.status(KUEUE_CHECK), body)
 
 
 async def answer(bed: KueueBed, workload: RawObject, state: str, pool: str = "", **more: object) -> None:
-    entry: dict[str, Any] = {"name": CHECK, "state": state, "message": "so", "lastTransitionTime": stamp(), **more}
+    entry: dict[str, Any] = {
+        "name": KUEUE_CHECK,
+        "state": state,
+        "message": "so",
+        "lastTransitionTime": stamp(),
+        **more,
+    }
     if pool:
         entry["podSetUpdates"] = [{"name": "main", "labels": {"run": "1"}, "nodeSelector": {POOL: pool}}]
     metadata = {"name": workload["metadata"]["name"], "namespace": bed.namespace}

@@ -33,6 +33,11 @@ class Target:
     had pods that nobody placed. ``held``: the chart's policy suspended it, and not its author. ``started``: since when
     it is not suspended. ``complete`` and ``failed``: since when it has that end, by its own word. ``retries``: how many
     pods may fail before it does, after ``failed_pods``. ``problem``: why it cannot be adopted; empty if it can.
+
+    Of a Workload, by which Kueue starts and stops whatever waits in its queues: ``queued_for``: the name of that
+    object, empty of every other target. ``has_quota``: Kueue has reserved its quota. ``replaces``: the name of the
+    Workload before it, where the object grows while it runs; ``replaced``: another one has come after it. ``message``:
+    what Charterer last said of it there.
     """
 
     ref: TargetRef
@@ -57,6 +62,11 @@ class Target:
     failed_pods: int = 0
     retries: int = 0
     problem: str = ""
+    queued_for: str = ""
+    has_quota: bool = True
+    replaces: str = ""
+    replaced: bool = False
+    message: str = ""
 
     @property
     def ended(self) -> Instant | None:

@@ -1,0 +1,219 @@
+"""Whatever waits in a queue of Kueue, carried out through its Workload: Charterer answers one AdmissionCheck of it.
+
+Source: Kueue's API ``kueue.x-k8s.io/v1beta2``, and what Kueue 0.19.2 did with each answer (docs/kueue.md).
+
+- Quota is reserved first. The check stays Pending while the budget has nothing for the job. The placement that is being
+  prepared is kept in its ``podSetUpdates``, which Kueue reads once the check is Ready.
+- Ready starts it, with ``podSetUpdates`` merged into its template. A key that the template sets otherwise would end the
+  job for good, so that they hold keys of Charterer's alone.
+- Retry, always without a delay, stops it: a delay would delay the stop. Kueue then makes the check Pending again,
+  without what it held, and before the pods are gone.
+- Rejected is never said: a person would have to make the Workload active again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from charterer.api.decode.core import pod_gpus, sentence, since
+from charterer.api.metadata import ObjectMeta, Raw, true_condition
+from charterer.api.models.base import Json
+from charterer.api.names import (
+    ANNOTATION_ALLOCATION,
+    GROUP,
+    KUEUE_CHECK,
+    LABEL_JOB,
+    LABEL_JOB_UID,
+    LABEL_RUN,
+)
+from charterer.cluster.patches import pointer, uid_test
+from charterer.cluster.paths import WORKLOADS, Resource
+from charterer.cluster.store import WatchedKind
+from charterer.domain.job import Allocation, Job
+from charterer.domain.jobs.target import Target, TargetRef
+from charterer.domain.time import Instant, format_instant
+from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write, patch_of
+from charterer.workloads.pod_template import tolerations
+
+API_VERSION: Final = f"{WORKLOADS.group}/{WORKLOADS.version}"
+_REPLACES: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
+"""On a Workload by which an elastic job grows: the one before it, as namespace/name."""
+_REPLACED: Final = ("WorkloadSliceReplaced", "OutOfSync")
+"""Reasons of a Workload's end that are no end of its job."""
+_PENDING, _READY, _RETRY = "Pending", "Ready", "Retry"
+
+
+def check_of(raw: Raw) -> tuple[int, Json] | None:
+    """The index and the entry of Charterer's check in the Workload's status; None where its queue does not ask it."""
+    for index, check in enumerate((raw.get("status") or {}).get("admissionChecks") or ()):
+        if check.get("name") == KUEUE_CHECK:
+            return index, check
+    return None
+
+
+def gpu_pod_sets(raw: Raw) -> list[Json]:
+    """The podSets that ask for GPUs."""
+    return [item for item in raw["spec"].get("podSets") or () if pod_gpus(item["template"].get("spec") or {})]
+
+
+def decode_workload(raw: Raw) -> Target | None:
+    """A Workload whose queue asks Charterer's check, and that runs in this cluster; None for any other."""
+    meta = ObjectMeta.of("Workload", raw)
+    status, found, owner = raw.get("status") or {}, check_of(raw), meta.controller
+    if found is None or owner is None or status.get("clusterName") or status.get("nominatedClusterNames"):
+        return None
+    _, check = found
+    pod_sets = gpu_pod_sets(raw)
+    labels = next((update.get("labels") or {} for update in check.get("podSetUpdates") or ()), {})
+    run = str(labels.get(LABEL_RUN, ""))
+    finished = true_condition(status, "Finished")
+    reason = "" if finished is None else str(finished.get("reason"))
+    failed = finished if finished is not None and reason not in ("Succeeded", *_REPLACED) else None
+    reserved = true_condition(status, "QuotaReserved") is not None and bool(raw["spec"].get("active", True))
+    state = check.get("state")
+    _, _, replaces = meta.annotations.get(_REPLACES, "").rpartition("/")
+    return Target(
+        ref=TargetRef(API_VERSION, "Workload", meta.name, meta.uid),
+        namespace=meta.namespace,
+        resource_version=meta.resource_version,
+        created=meta.created,
+        suspended=state != _READY,
+        deleting=meta.deleting,
+        job=str(labels.get(LABEL_JOB_UID, "")),
+        run=int(run) if run.isascii() and run.isdecimal() and len(run) <= 9 else 0,
+        pods=sum(item.get("count", 1) for item in pod_sets),
+        indexed=owner.kind == "Job",
+        controllers=frozenset([owner.name]),
+        placeable=reserved and state == _PENDING and finished is None,
+        started=since(true_condition(status, "Admitted")),
+        complete=since(finished) if reason == "Succeeded" else None,
+        failed=since(failed),
+        failed_message="" if failed is None else sentence(failed),
+        problem=_problem(pod_sets),
+        queued_for=owner.name,
+        has_quota=reserved,
+        replaced=reason in _REPLACED,
+        replaces=replaces,
+        message=str(check.get("message") or ""),
+    )
+
+
+def _problem(pod_sets: Sequence[Json]) -> str:
+    widths = {pod_gpus(item["template"]["spec"]) for item in pod_sets}
+    if len(widths) > 1:
+        listed = ", ".join(f"{item['name']} {pod_gpus(item['template']['spec'])}" for item in pod_sets)
+        return (
+            f"its groups of pods ask for different numbers of GPUs a pod ({listed}), and Charterer gives each the same"
+        )
+    for item in pod_sets:
+        metadata, spec = item["template"].get("metadata") or {}, item["template"]["spec"]
+        for field, entries in (
+            ("labels", metadata.get("labels")),
+            ("annotations", metadata.get("annotations")),
+            ("nodeSelector", spec.get("nodeSelector")),
+        ):
+            for key in entries or {}:
+                if key.partition("/")[0] in (GROUP, f"run.{GROUP}"):
+                    return (
+                        f"the template of its pods ({item['name']}) sets {field}[{key}], which is Charterer's to set: "
+                        "with another value Kueue would end the job; take it out of the template"
+                    )
+    return ""
+
+
+class KueueWorkload:
+    """See ``TargetKind``. ``raw`` has, as ``owner``, the object that the Workload is of (``owner_path``)."""
+
+    kind: Final[WatchedKind[Target]] = WatchedKind("Workload", WORKLOADS, decode_workload, optional=True)
+
+    def owner_path(self, raw: Raw) -> str:
+        """See ``TargetKind.owner_path``."""
+        owner = ObjectMeta.of("Workload", raw).controller
+        if owner is None:
+            return ""
+        version = next(item["apiVersion"] for item in raw["metadata"]["ownerReferences"] if item.get("controller"))
+        resource = Resource(owner.group, version.rpartition("/")[2], f"{owner.kind.lower()}s", namespaced=True)
+        return resource.one(owner.name, raw["metadata"]["namespace"])
+
+    def shadow(self, raw: Raw) -> Json:
+        """See ``TargetKind.shadow``."""
+        pod_sets, owner = gpu_pod_sets(raw), raw["owner"]
+        if managed := (owner.get("spec") or {}).get("managedBy"):
+            raise NotAdoptable(
+                f"spec.managedBy is {managed}: another controller runs it, and Charterer leaves it alone"
+            )
+        return {"template": pod_sets[0]["template"]}
+
+    def place(self, raw: Raw, job: Job, allocation: Allocation) -> Sequence[Write]:
+        """See ``TargetKind.place``. After a change of the width Kueue takes the quota anew, and it is placed again."""
+        if pods_of(raw) != len(allocation.placements):
+            return self.resize(raw, len(allocation.placements), 0)
+        updates = [
+            {
+                "name": item["name"],
+                "labels": {LABEL_JOB_UID: job.id, LABEL_JOB: job.name, LABEL_RUN: str(allocation.run)},
+                "annotations": {ANNOTATION_ALLOCATION: allocation.annotation},
+                "nodeSelector": {job.run_label: allocation.label_value},
+                "tolerations": tolerations(),
+            }
+            for item in gpu_pod_sets(raw)
+        ]
+        return _answered(raw, {"podSetUpdates": updates})
+
+    def start(self, raw: Raw) -> Sequence[Write]:
+        """See ``TargetKind.start``."""
+        return _answered(raw, {"state": _READY})
+
+    def stop(self, raw: Raw) -> Sequence[Write]:
+        """See ``TargetKind.stop``."""
+        return _answered(raw, {"state": _RETRY}) if _state(raw) == _READY else ()
+
+    def resize(self, raw: Raw, pods: int, retries: int) -> Sequence[Write]:
+        """See ``TargetKind.resize``. The width is the owner's: its Workload follows."""
+        owner = raw["owner"]
+        test = uid_test(owner["metadata"]["uid"])
+        values = {"parallelism": pods, "completions": pods}
+        operations = [{"op": "add", "path": pointer("spec", key), "value": value} for key, value in values.items()]
+        return (Write(self.owner_path(raw), (test, *operations)),)
+
+    def restore(self, raw: Raw, spec: Mapping[str, Any]) -> Sequence[Write]:
+        """See ``TargetKind.restore``."""
+        return ()
+
+
+KUEUE_WORKLOAD: Final[TargetKind] = KueueWorkload()
+
+
+def answer(raw: Raw, message: str, at: Instant, *, ready: bool) -> Sequence[Write]:
+    """Say this of a Workload whose check is Pending; ``ready``: it may start where its queue wants."""
+    found = check_of(raw)
+    if found is None or found[1].get("state") != _PENDING:
+        return ()
+    changes: Json = {"message": message}
+    if ready:
+        changes |= {"state": _READY, "podSetUpdates": [], "lastTransitionTime": format_instant(at)}
+    return _answered(raw, changes)
+
+
+def pods_of(raw: Raw) -> int:
+    """How many pods with GPUs the Workload asks for."""
+    return sum(item.get("count", 1) for item in gpu_pod_sets(raw))
+
+
+def _state(raw: Raw) -> str:
+    found = check_of(raw)
+    return "" if found is None else str(found[1].get("state"))
+
+
+def _answered(raw: Raw, changes: Json) -> Sequence[Write]:
+    """The entry of the check with these changes, and a time of its own where its state changes."""
+    found = check_of(raw)
+    if found is None:
+        return ()
+    index, check = found
+    entry = {**check, **changes}
+    meta = raw["metadata"]
+    path = WORKLOADS.status(meta["name"], meta["namespace"])
+    where = pointer("status", "admissionChecks", str(index))
+    return patch_of(path, raw, [{"op": "replace", "path": where, "value": entry}])

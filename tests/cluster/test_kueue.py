@@ -1,0 +1,49 @@
+"""Kueue's AdmissionCheck: queued Jobs run on a budget, whatever Kueue does with each answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests import outcome
+from tests.testbed.bed import group
+from tests.testbed.controlplane import ControlPlane
+from tests.testbed.kueue.bed import KueueBed, install_kueue, open_kueue_bed
+
+
+@pytest.fixture(scope="module")
+def with_kueue(control_plane: ControlPlane) -> ControlPlane:
+    """The control plane with Kueue's kinds and Charterer's check."""
+    asyncio.run(install_kueue(control_plane))
+    return control_plane
+
+
+@pytest.fixture
+async def kueue_bed(
+    with_kueue: ControlPlane, tmp_path: Path, request: pytest.FixtureRequest
+) -> AsyncIterator[KueueBed]:
+    """A bed with the queue ``research``, whose check an operator answers."""
+    async with open_kueue_bed(with_kueue, tmp_path, [group("a100")]) as made:
+        await made.queue()
+        yield made
+        if not outcome.failed(request.node):
+            await made.close()
+
+
+async def test_what_no_budget_pays_for_is_told_and_what_needs_no_rented_node_is_let_through(
+    kueue_bed: KueueBed,
+) -> None:
+    bed = kueue_bed
+    bed.operator()
+    await bed.queued("unpaid", 1)
+    await bed.queued("plain", 1, gpus=0)
+    await bed.until(lambda: bed.job_pods("plain"))
+    await bed.until(lambda: f"no GPUBudget selects namespace {bed.namespace}" in bed.check("unpaid").get("message", ""))
+    assert bed.check("unpaid")["state"] == "Pending"
+    await bed.budget(mode="Observe")
+    await bed.until(lambda: bed.job_pods("unpaid"))
+    assert bed.check("unpaid")["message"] == "GPUBudget team observes, and holds nothing"
+    await bed.delete_jobs()
