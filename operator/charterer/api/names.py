@@ -41,6 +41,8 @@ KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
 
 ANNOTATION_HELD: Final = f"{GROUP}/held"
 """On an adopted object: the chart's admission policy suspended it, and not its author."""
+ANNOTATION_ORIGINAL: Final = f"{GROUP}/original"
+"""On an adopted object that was placed: JSON of what its author wrote where Charterer writes."""
 ANNOTATION_GPUS: Final = f"{GROUP}/gpus"
 ANNOTATION_RESIZE: Final = f"{GROUP}/resize"
 ANNOTATION_SPOT: Final = f"{GROUP}/spot"

@@ -400,9 +400,10 @@ def _not_for_runs(pods: _Pods, own: _Own | None) -> tuple[tuple[NodeName, int], 
     for pod in pods:
         if isinstance(pod, ForeignPod):
             held.append((pod.node, pod.gpus))
+        elif not pod.pod.live or pod.pod.node is None:
+            continue
         elif own is None or (target is not None and not pods_of(own.run, target, [pod])):
-            if pod.pod.live and pod.pod.node is not None:
-                held.append((pod.pod.node, pod.pod.gpus))
+            held.append((pod.pod.node, pod.pod.gpus))
     return tuple(held)
 
 

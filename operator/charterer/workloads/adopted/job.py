@@ -84,7 +84,7 @@ class AdoptedJob:
             raw, [{"op": "add", "path": pointer("spec", key), "value": value} for key, value in values.items()]
         )
 
-    def restore(self, raw: Raw, spec: Mapping[str, Any]) -> Sequence[Write]:
+    def restore(self, raw: Raw) -> Sequence[Write]:
         """See ``TargetKind.restore``."""
         raise NotImplementedError
 

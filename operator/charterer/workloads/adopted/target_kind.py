@@ -4,6 +4,8 @@ Rules that every implementation keeps, and that the code outside this package re
 
 - Its methods are pure: they look at the raw object as the API server just gave it, and return what to write.
 - They write ``suspend``, the width, the scheduling fields of the pod template and Charterer's own annotations only.
+- The first ``place`` notes in the annotation ``charterer.dev/original`` what it changes, so that an object can be given
+  back, or adopted anew, when its TrainingJob is gone.
 - Each write tests uid and resourceVersion, so that it meets the object that was looked at or nothing.
 - ``place`` and ``restore`` are asked for stopped objects only, and are refused while the last pods end.
 """
@@ -65,8 +67,8 @@ class TargetKind(Protocol):
         """
         ...
 
-    def restore(self, raw: Raw, spec: Mapping[str, Any]) -> Sequence[Write]:
-        """Give the stopped object back as its author wrote it. ``spec``: of its TrainingJob."""
+    def restore(self, raw: Raw) -> Sequence[Write]:
+        """Give the stopped object back as its author wrote it: the annotation of ``place`` says what that was."""
         ...
 
 
