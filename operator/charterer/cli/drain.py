@@ -12,8 +12,10 @@ import click
 import yaml
 
 from charterer.api.metadata import controller_of
+from charterer.api.names import KUEUE_CHECK
 from charterer.cli.shared.cluster import ClusterOptions, call, cluster_options, wall_clock
 from charterer.cli.shared.leader import find_leader, leader_if_known
+from charterer.cli.shared.queues import read_queues
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import Forbidden, NotFound
 from charterer.cluster.paths import GPU_POOL_SETS, GPU_POOLS, GPU_RENTALS
@@ -65,6 +67,12 @@ def drain(check: bool, yes: bool, save: Path, wait: int, cluster: ClusterOptions
     call(cluster, lambda client: delete_and_wait(client, pools, wait))
     again = f"; kubectl apply -f {saved} brings the pools back" if pools else ""
     click.echo(f"nothing is rented any more{again}")
+    queues = call(cluster, read_queues)
+    if queues is not None and queues.queues:
+        click.echo(
+            f"before you uninstall: take AdmissionCheck {KUEUE_CHECK} out of spec.admissionChecksStrategy of "
+            f"{names(queues.names, _NAMED)} (ClusterQueue), or their jobs wait for ever"
+        )
 
 
 async def check_nothing_rented(client: Client) -> None:

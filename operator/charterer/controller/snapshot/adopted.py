@@ -18,7 +18,7 @@ _Targets = Mapping[ObjectKey, Target]
 
 def targets_by_job(decoded: Mapping[JobId, DecodedJob], *targets: _Targets) -> Mapping[JobId, Target]:
     """The object that each TrainingJob stands for: of several that name the same object the first one created."""
-    by_uid = {target.ref.uid: target for target in _each(targets)}
+    by_uid = _current(targets)
     jobs = [item.job for item in decoded.values() if item.job.target is not None]
     adopted: dict[JobId, Target] = {}
     taken: set[str] = set()
@@ -35,17 +35,24 @@ def candidates(
 ) -> tuple[Candidate, ...]:
     """The objects for which no TrainingJob stands yet."""
     taken = {target.ref.uid for target in adopted.values()}
-    free = [target for target in _each(targets) if target.ref.uid not in taken]
+    current = {target.ref.uid: target for target in _current(targets).values()}
+    free = [target for uid, target in current.items() if uid not in taken]
     payer = {target.namespace: payers.get(target.namespace) for target in free}
     return tuple([Candidate(target, None if (by := payer[target.namespace]) is None else by.id) for target in free])
 
 
-def run_of(job: JobId, target: Target) -> Run | None:
-    """The run that the object's template carries; None before the job's first one."""
-    if target.job != job or target.run == 0:
+def run_of(job: Job, target: Target) -> Run | None:
+    """The run that the object's template carries; None before the job's first one.
+
+    Kueue forgets what it was told of a run as soon as that is stopped. Until it is recorded, it is the job's last one.
+    """
+    number = target.run if target.job == job.id else 0
+    if not number and target.queued_for and target.suspended and job.replaced:
+        number = job.replaced[-1].run
+    if not number:
         return None
     return Run(
-        number=target.run,
+        number=number,
         name=target.ref.name,
         uid=target.ref.uid,
         resource_version=target.resource_version,
@@ -66,7 +73,7 @@ def run_of(job: JobId, target: Target) -> Run | None:
 
 def pods_of(run: Run, target: Target, pods: Iterable[JobPod]) -> tuple[Pod, ...]:
     """The run's pods among those that carry its job's uid. Where they have no numbers, those that live come first."""
-    own = [pod.pod for pod in pods if pod.pod.run == run.number and pod.controller in target.controllers]
+    own = [pod.pod for pod in pods if pod.pod.run == run.number and _controls(target, pod.controller)]
     if target.indexed:
         return tuple(own)
     ordered = sorted(own, key=lambda pod: (not pod.live or pod.deleting, pod.name))
@@ -78,6 +85,34 @@ def shadowed_twice(decoded: Mapping[JobId, DecodedJob], adopted: Mapping[JobId, 
     holder = {target.ref.uid: decoded[job].job for job, target in adopted.items()}
     named = [item.job for item in decoded.values() if item.job.target is not None and item.job.id not in adopted]
     return {job.id: holder[job.target.uid] for job in named if job.target is not None and job.target.uid in holder}
+
+
+def _controls(target: Target, name: str) -> bool:
+    """Whether the object of that name makes pods for the target: what it has made itself is named after it."""
+    made = bool(target.queued_for) and name.startswith(f"{target.queued_for}-")
+    return made or name in target.controllers
+
+
+def _current(targets: Sequence[_Targets]) -> Mapping[str, Target]:
+    """The targets by uid. An elastic object in a queue that grows gets another Workload, which stands for the former.
+
+    Until that one has been answered, the run of the former goes on.
+    """
+    by_uid = {target.ref.uid: target for target in _each(targets)}
+    later = {(target.namespace, target.replaces): target for target in by_uid.values() if target.replaces}
+    if not later:
+        return by_uid
+    return {uid: _latest(target, later) for uid, target in by_uid.items()}
+
+
+def _latest(target: Target, later: Mapping[tuple[str, str], Target]) -> Target:
+    seen: set[str] = set()
+    while (after := later.get((target.namespace, target.ref.name))) is not None and after.ref.uid not in seen:
+        seen.add(after.ref.uid)
+        if not after.run and target.run and not target.suspended:
+            after = replace(after, job=target.job, run=target.run, suspended=False, started=target.started)
+        target = after
+    return target
 
 
 def _each(targets: Sequence[_Targets]) -> list[Target]:

@@ -235,6 +235,8 @@ def _joined(parts: _JobParts, gpu_types: tuple[tuple[PoolId, str], ...]) -> Job:
     progress = _latest(job.progress, parts.progress)
     if progress is not job.progress:
         job = replace(job, progress=progress)
+    if parts.adopted is not None and not parts.adopted.has_quota and job.allocation is None:
+        job = replace(job, suspend=True)  # Kueue has not reserved its quota yet
     now = _ENDLESS if parts.clock is None else parts.clock
     return replace(
         job,
@@ -310,7 +312,7 @@ def _own_runs(
             gone.setdefault(_controller_of(pod), []).append(pod)
     own = {}
     for job, target in adopted.items():
-        if (carried := run_of(job, target)) is not None:
+        if (carried := run_of(decoded[job].job, target)) is not None:
             controller = _Controller(target.namespace, job)
             late = pods_of(carried, target, gone.get(controller, ()))
             own[controller] = _Own(job, replace(carried, warning=warnings.get(carried.uid, ""), departed=late), target)
