@@ -65,7 +65,7 @@ def _with_own_values(
         "restartPolicy": "Never",
         "subdomain": job.name,
         "nodeSelector": (spec.get("nodeSelector") or {}) | {job.run_label: allocation.label_value},
-        "tolerations": [*(spec.get("tolerations") or []), *tolerations()],
+        "tolerations": [*(spec.get("tolerations") or []), *placing_tolerations()],
         "volumes": [*_without(spec.get("volumes"), _VOLUME), _volume(job)],
     }
     trainer, *sidecars = spec["containers"]
@@ -95,8 +95,8 @@ def _without(entries: Iterable[Json] | None, *names: str) -> list[Json]:
     return [entry for entry in entries or () if entry.get("name") not in names]
 
 
-def tolerations() -> list[Json]:
-    """What lets pods onto GPU nodes, and off a lost one soon."""
+def placing_tolerations() -> list[Json]:
+    """What lets a run's pods onto nodes with GPUs, and evicts them soon from a node that is lost."""
     lost_node = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _LOST_NODE_SECONDS}
     return [
         {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"},

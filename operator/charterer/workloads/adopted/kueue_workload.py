@@ -13,8 +13,8 @@ Source: Kueue's API ``kueue.x-k8s.io/v1beta2``, and what Kueue 0.19.2 did with e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from charterer.api.decode.core import pod_gpus, sentence, since
 from charterer.api.metadata import ObjectMeta, Raw, true_condition
@@ -27,20 +27,27 @@ from charterer.api.names import (
     LABEL_JOB_UID,
     LABEL_RUN,
 )
-from charterer.cluster.patches import pointer, uid_test
+from charterer.cluster.patches import pointer
 from charterer.cluster.paths import WORKLOADS, Resource
 from charterer.cluster.store import WatchedKind
 from charterer.domain.job import Allocation, Job
 from charterer.domain.jobs.target import Target, TargetRef
 from charterer.domain.time import Instant, format_instant
+from charterer.workloads.adopted.asks import Elasticity, shadow_spec
+from charterer.workloads.adopted.job import spot_refused
 from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write, patch_of
-from charterer.workloads.pod_template import tolerations
+from charterer.workloads.pod_template import placing_tolerations
 
 API_VERSION: Final = f"{WORKLOADS.group}/{WORKLOADS.version}"
 _REPLACES: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
 """On a Workload by which an elastic job grows: the one before it, as namespace/name."""
 _REPLACED: Final = ("WorkloadSliceReplaced", "OutOfSync")
 """Reasons of a Workload's end that are no end of its job."""
+_ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
+"""The annotation of an object that changes its width while it runs."""
+_OWN_CONTROLLER: Final = "kubernetes.io/job-controller"
+_ELSEWHERE: Final = "kueue.x-k8s.io/multikueue"
+"""``managedBy`` of what runs in another cluster."""
 _PENDING, _READY, _RETRY = "Pending", "Ready", "Retry"
 
 
@@ -138,12 +145,29 @@ class KueueWorkload:
 
     def shadow(self, raw: Raw) -> Json:
         """See ``TargetKind.shadow``."""
-        pod_sets, owner = gpu_pod_sets(raw), raw["owner"]
-        if managed := (owner.get("spec") or {}).get("managedBy"):
-            raise NotAdoptable(
-                f"spec.managedBy is {managed}: another controller runs it, and Charterer leaves it alone"
-            )
-        return {"template": pod_sets[0]["template"]}
+        owner = raw["owner"]
+        meta, spec = ObjectMeta.of(owner["kind"], owner), owner.get("spec") or {}
+        if problem := _problem(gpu_pod_sets(raw)):
+            raise NotAdoptable(problem)
+        managed = spec.get("managedBy") or _OWN_CONTROLLER
+        if managed == _ELSEWHERE or (owner["kind"] == "Job" and managed != _OWN_CONTROLLER):
+            raise NotAdoptable(f"spec.managedBy is {managed!r}: another controller runs it, and Charterer leaves it alone")
+        width = set(_width_paths(owner, gpu_pod_sets(raw)))
+        elastic = bool(width) and meta.annotations.get(_ELASTIC) == "true"
+        because = (
+            f'annotate it with {_ELASTIC}: "true", which lets Kueue change it while it runs'
+            if width
+            else "of what waits in a queue only Indexed Jobs and RayJobs of one group change their width"
+        )
+        spot = _spot_refused(owner)
+        return shadow_spec(meta, gpu_pod_sets(raw)[0]["template"], pods_of(raw), Elasticity(bool(width), elastic, because), spot)
+
+    def selector(self, raw: Raw) -> str:
+        """See ``TargetKind.selector``. Kueue starts no pod of it without this label."""
+        found = check_of(raw)
+        updates = () if found is None else found[1].get("podSetUpdates") or ()
+        uid = next((update["labels"][LABEL_JOB_UID] for update in updates if update.get("labels")), "")
+        return f"{LABEL_JOB_UID}={uid}"
 
     def place(self, raw: Raw, job: Job, allocation: Allocation) -> Sequence[Write]:
         """See ``TargetKind.place``. After a change of the width Kueue takes the quota anew, and it is placed again."""
@@ -155,7 +179,7 @@ class KueueWorkload:
                 "labels": {LABEL_JOB_UID: job.id, LABEL_JOB: job.name, LABEL_RUN: str(allocation.run)},
                 "annotations": {ANNOTATION_ALLOCATION: allocation.annotation},
                 "nodeSelector": {job.run_label: allocation.label_value},
-                "tolerations": tolerations(),
+                "tolerations": placing_tolerations(),
             }
             for item in gpu_pod_sets(raw)
         ]
@@ -170,19 +194,43 @@ class KueueWorkload:
         return _answered(raw, {"state": _RETRY}) if _state(raw) == _READY else ()
 
     def resize(self, raw: Raw, pods: int, retries: int) -> Sequence[Write]:
-        """See ``TargetKind.resize``. The width is the owner's: its Workload follows."""
+        """See ``TargetKind.resize``. The width is the owner's, and its Workload follows."""
         owner = raw["owner"]
-        test = uid_test(owner["metadata"]["uid"])
-        values = {"parallelism": pods, "completions": pods}
-        operations = [{"op": "add", "path": pointer("spec", key), "value": value} for key, value in values.items()]
-        return (Write(self.owner_path(raw), (test, *operations)),)
+        paths = _width_paths(owner, gpu_pod_sets(raw))
+        return patch_of(
+            self.owner_path(raw), owner, [{"op": "add", "path": path, "value": pods} for path in paths]
+        )
 
-    def restore(self, raw: Raw, spec: Mapping[str, Any]) -> Sequence[Write]:
-        """See ``TargetKind.restore``."""
+    def restore(self, raw: Raw) -> Sequence[Write]:
+        """See ``TargetKind.restore``. What was merged into it goes when Kueue stops it; it waits until it is answered."""
         return ()
 
 
 KUEUE_WORKLOAD: Final[TargetKind] = KueueWorkload()
+
+
+def _width_paths(owner: Raw, pod_sets: Sequence[Json]) -> list[str]:
+    """The fields that hold the width of the owner; none where that is fixed."""
+    spec = owner.get("spec") or {}
+    if owner["kind"] == "Job" and spec.get("completionMode") == "Indexed":
+        return [pointer("spec", "parallelism"), pointer("spec", "completions")]
+    if owner["kind"] == "RayJob" and len(pod_sets) == 1:
+        groups = (spec.get("rayClusterSpec") or {}).get("workerGroupSpecs") or ()
+        return [
+            pointer("spec", "rayClusterSpec", "workerGroupSpecs", str(index), "replicas")
+            for index, group in enumerate(groups)
+            if str(group.get("groupName", "")).lower() == pod_sets[0]["name"]
+        ]
+    return []
+
+
+def _spot_refused(owner: Raw) -> str:
+    """Why a lost node would end it for good; empty where it survives that."""
+    if owner["kind"] == "Job":
+        return spot_refused(owner["spec"])
+    if owner["kind"] == "RayJob":
+        return ""
+    return f"a {owner['kind']} may fail for good with a lost node"
 
 
 def answer(raw: Raw, message: str, at: Instant, *, ready: bool) -> Sequence[Write]:
