@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from charterer.api.decode.core import pod_gpus, sentence, since
-from charterer.api.metadata import ObjectMeta, Raw, true_condition
+from charterer.api.metadata import ObjectMeta, Raw, controller_of, true_condition
 from charterer.api.models.base import Json
 from charterer.api.names import (
     ANNOTATION_ALLOCATION,
@@ -30,6 +30,7 @@ from charterer.api.names import (
 from charterer.cluster.patches import pointer
 from charterer.cluster.paths import WORKLOADS, Resource
 from charterer.cluster.store import WatchedKind
+from charterer.domain.ids import JobId
 from charterer.domain.job import Allocation, Job
 from charterer.domain.jobs.target import Target, TargetRef
 from charterer.domain.time import Instant, format_instant
@@ -66,11 +67,13 @@ def gpu_pod_sets(raw: Raw) -> list[Json]:
 
 def decode_workload(raw: Raw) -> Target | None:
     """A Workload whose queue asks Charterer's check, and that runs in this cluster; None for any other."""
+    return KUEUE_WORKLOAD.read(raw) if KUEUE_WORKLOAD.is_wanted(raw) else None
+
+
+def _read(raw: Raw) -> Target:
     meta = ObjectMeta.of("Workload", raw)
     status, found, owner = raw.get("status") or {}, check_of(raw), meta.controller
-    if found is None or owner is None or status.get("clusterName") or status.get("nominatedClusterNames"):
-        return None
-    _, check = found
+    check: Json = {} if found is None else found[1]
     pod_sets = gpu_pod_sets(raw)
     labels = next((update.get("labels") or {} for update in check.get("podSetUpdates") or ()), {})
     run = str(labels.get(LABEL_RUN, ""))
@@ -90,15 +93,16 @@ def decode_workload(raw: Raw) -> Target | None:
         job=str(labels.get(LABEL_JOB_UID, "")),
         run=int(run) if run.isascii() and run.isdecimal() and len(run) <= 9 else 0,
         pods=sum(item.get("count", 1) for item in pod_sets),
-        indexed=owner.kind == "Job",
-        controllers=frozenset([owner.name]),
+        indexed=owner is not None and owner.kind == "Job",
+        controllers=frozenset([] if owner is None else [owner.name]),
         placeable=reserved and state == _PENDING and finished is None,
         started=since(true_condition(status, "Admitted")),
         complete=since(finished) if reason == "Succeeded" else None,
         failed=since(failed),
         failed_message="" if failed is None else sentence(failed),
         problem=_problem(pod_sets),
-        queued_for=owner.name,
+        begun=true_condition(status, "Admitted") is not None and not run,
+        queued_for="" if owner is None else owner.name,
         has_quota=reserved,
         replaced=reason in _REPLACED,
         replaces=replaces,
@@ -132,7 +136,18 @@ def _problem(pod_sets: Sequence[Json]) -> str:
 class KueueWorkload:
     """See ``TargetKind``. ``raw`` has, as ``owner``, the object that the Workload is of (``owner_path``)."""
 
+    name: Final = "Workload"
     kind: Final[WatchedKind[Target]] = WatchedKind("Workload", WORKLOADS, decode_workload, optional=True)
+
+    def read(self, raw: Raw) -> Target:
+        """See ``TargetKind.read``."""
+        return _read(raw)
+
+    def is_wanted(self, raw: Raw) -> bool:
+        """See ``TargetKind.is_wanted``: its queue asks, and it runs in this cluster."""
+        status = raw.get("status") or {}
+        elsewhere = status.get("clusterName") or status.get("nominatedClusterNames")
+        return check_of(raw) is not None and controller_of(raw) is not None and not elsewhere
 
     def owner_path(self, raw: Raw) -> str:
         """See ``TargetKind.owner_path``."""
@@ -162,12 +177,9 @@ class KueueWorkload:
         spot = _spot_refused(owner)
         return shadow_spec(meta, gpu_pod_sets(raw)[0]["template"], pods_of(raw), Elasticity(bool(width), elastic, because), spot)
 
-    def selector(self, raw: Raw) -> str:
-        """See ``TargetKind.selector``. Kueue starts no pod of it without this label."""
-        found = check_of(raw)
-        updates = () if found is None else found[1].get("podSetUpdates") or ()
-        uid = next((update["labels"][LABEL_JOB_UID] for update in updates if update.get("labels")), "")
-        return f"{LABEL_JOB_UID}={uid}"
+    def selector(self, raw: Raw, job: JobId) -> str:
+        """See ``TargetKind.selector``. Kueue starts no pod for a TrainingJob without this label."""
+        return f"{LABEL_JOB_UID}={job}"
 
     def place(self, raw: Raw, job: Job, allocation: Allocation) -> Sequence[Write]:
         """See ``TargetKind.place``. After a change of the width Kueue takes the quota anew, and it is placed again."""
