@@ -43,8 +43,11 @@ def may_run_again(job: Job) -> bool:
 
 
 def needs_trial(job: Job) -> bool:
-    """Whether the next run of the job is yet to be made, of a template that nobody has refused."""
-    return job.allocation is None and may_run_again(job)
+    """Whether the next run of the job is yet to be made, of a template that nobody has refused.
+
+    The template of an adopted object is in the object already.
+    """
+    return job.allocation is None and job.target is None and may_run_again(job)
 
 
 async def template_refusal(

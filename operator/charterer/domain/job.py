@@ -393,6 +393,11 @@ class Job:
     def wants_to_run(self) -> bool:
         """Whether the planner should find GPUs for it."""
         asked = self.interactive is None or self.interactive.wants_gpus
-        return asked and not (
-            self.suspend or self.deleting or self.finish or self.invalid or self.checking or self.budget is None
+        there = self.target is None or self.adopted is not None
+        return (
+            asked
+            and there
+            and not (
+                self.suspend or self.deleting or self.finish or self.invalid or self.checking or self.budget is None
+            )
         )

@@ -11,6 +11,7 @@ from charterer.domain.jobs.run_names import RUN_LABEL_PREFIX
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import LabelNode, Step, StopOrphan, Wait
 from charterer.incremental import Memo
+from charterer.lifecycle.adopted import adopt_step
 from charterer.lifecycle.budget import budget_step
 from charterer.lifecycle.guard import budget_guard, pool_guard
 from charterer.lifecycle.pool import pool_step
@@ -65,6 +66,8 @@ def _all(view: LifecycleView, memo: Memo) -> Iterator[tuple[StepKind, str, Step 
     for orphan in snapshot.orphans:
         if active(orphan.run) and not orphan.run.deleting and not view.observes(orphan.budget):
             yield StepKind.JOB, orphan.run.uid, StopOrphan(orphan)  # not orphan.job, which anybody may have written
+    for candidate in snapshot.candidates:
+        yield StepKind.JOB, candidate.target.ref.uid, adopt_step(candidate, view)
     yield from _abandoned_labels(view, memo(_labels, placed))
 
 

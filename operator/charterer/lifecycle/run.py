@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from charterer.domain.ids import JobId, NodeName, RentalId
 from charterer.domain.job import Allocation, Job, ResizePolicy, Run, RunOutcome
+from charterer.domain.jobs.target import Target
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node
 from charterer.domain.steps import (
@@ -28,6 +29,7 @@ from charterer.domain.steps import (
     Wait,
 )
 from charterer.domain.time import after
+from charterer.lifecycle.adopted import adopted_step, not_placeable_because
 from charterer.lifecycle.group import group_step, steady
 from charterer.lifecycle.verdict import judge
 from charterer.lifecycle.view import LifecycleView, NodeIndex, draining
@@ -37,8 +39,9 @@ from charterer.sentences import count
 def run_step(job_id: JobId, view: LifecycleView) -> RunStep | Wait | None:
     """The job's next step, what it waits for, or None: nothing runs, or what runs is as intended."""
     job = view.snapshot.jobs[job_id]
-    if view.observes(job.budget) or _has_no_runs(job, view):
-        return None
+    adopted = adopted_step(job, view) if job.target is not None else None
+    if adopted is not None or view.observes(job.budget) or _has_no_runs(job, view):
+        return adopted
     runs = _RunsOfJob.of(job, view)
     if job.deleting:  # its end may wait for a finalizer, and its runs for the garbage collector
         return _stop(runs, view)
@@ -138,6 +141,9 @@ class _RunsOfJob:
             former += [intended] if intended.run not in recorded else []
             intended = None
         current = None if intended is None else _find(job, intended.run)
+        if current is not None and job.adopted is not None and current.suspended:
+            fits = intended is None or current.completions == len(intended.placements)
+            current = current if fits else None  # it is placed anew
         return cls(job, intended, current, tuple(sorted(former, key=lambda item: item.run)), recorded)
 
     def strays(self) -> list[Run]:
@@ -170,6 +176,9 @@ def active(run: Run) -> bool:
 
 def _delete_strays(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
     strays = runs.strays()
+    if runs.job.adopted is not None:
+        active_ones = [run for run in strays if active(run)]
+        return StopRun(runs.job.id, active_ones[0].number) if active_ones else None
     for run in strays:
         if not run.deleting:
             return DeleteRun(runs.job.id, run.number, run.uid)
@@ -180,9 +189,21 @@ def _prepare(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
     """Make the next run's Service and suspended object first: a refused template is noticed before a run is stopped."""
     if runs.intended is None or runs.current is not None or not runs.job.wants_to_run:
         return None
+    if runs.job.adopted is not None:
+        return _place(runs, runs.intended, runs.job.adopted)
     if not runs.job.has_service:
         return CreateService(runs.job.id)
     return CreateRun(runs.job.id, runs.intended.run)
+
+
+def _place(runs: _RunsOfJob, intended: Allocation, target: Target) -> RunStep | Wait | None:
+    """Make the adopted object the next run, once it has no other: it holds one at a time."""
+    if runs.superseded:
+        return None  # stopped and recorded first
+    if not target.suspended:
+        return StopRun(runs.job.id, target.run)
+    obstacle = not_placeable_because(target)
+    return Wait(obstacle) if obstacle else CreateRun(runs.job.id, intended.run)
 
 
 def _stop(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
@@ -233,8 +254,10 @@ def _begin(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
     others = [other for other in runs.job.runs if other.number != run.number and any(pod.live for pod in other.pods)]
     if others:
         return Wait(f"the pods of {others[0].name} to end")
-    if runs.superseded or runs.strays():
+    if runs.superseded or (runs.strays() and runs.job.adopted is None):
         return Wait("the runs before it to be recorded")
+    if runs.job.adopted is not None and runs.job.adopted.problem:
+        return Wait(f"its author: {runs.job.adopted.problem}")
     obstacle = _obstacle(runs.intended, runs.job, view)
     return Wait(obstacle) if obstacle else Unsuspend(runs.job.id, run.number)
 
@@ -297,6 +320,8 @@ def _clean_up(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
     for node in view.nodes.labelled.get(runs.job.run_label, ()):
         if node.name not in needed and not node.deleting:
             return LabelNode(runs.job.id, node.name, node.uid, runs.job.run_label, None)
+    if runs.job.target is not None:
+        return None
     finished = runs.job.finish is not None
     kept = [record.number for record in runs.job.records if not (finished and record.outcome is RunOutcome.STOPPED)]
     begun = [runs.current.number] if runs.current is not None and not runs.current.suspended else []

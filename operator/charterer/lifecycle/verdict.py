@@ -87,7 +87,9 @@ def judge(
     live = [pod.name for pod in run.pods if pod.live]
     if live:
         return Wait(f"{count(len(live), 'pod')} of {run.name} to end ({names(live)})")
-    if run.complete is not None:
+    if job.target is not None and run.ended is not None:
+        verdict: _RunVerdict | Wait = _own_end(run)
+    elif run.complete is not None:
         verdict = _completion(job, allocation, run, run.complete, view, stopped=stopped)
     elif run.failed is not None and not run.suspended and (run.failed_by_disruption or not stopped):
         verdict = _failure(job, allocation, run, run.failed, view)
@@ -96,6 +98,13 @@ def judge(
     if isinstance(verdict, Wait):
         return verdict
     return _record(job, allocation, run, verdict if job.interactive is None else _of_session(run, verdict), view)
+
+
+def _own_end(run: Run) -> _RunVerdict:
+    """The end of an adopted object, which its own controller decides: it is the job's, whatever its pods say."""
+    if run.complete is not None:
+        return _RunVerdict(RunOutcome.COMPLETE, "")
+    return _RunVerdict(RunOutcome.FAILED, run.failed_message, finish=run.failed_message.partition(":")[0] or "Failed")
 
 
 def _of_session(run: Run, verdict: _RunVerdict) -> _RunVerdict:
@@ -367,6 +376,8 @@ def _finish(job: Job, record: RunRecord, completed: str, now: Instant) -> Finish
     if record.outcome is RunOutcome.COMPLETE:
         history = f"run {record.number} completed" + (f": {record.message}" if record.message else "")
         return Finish(FinishKind.COMPLETE, record.until, completed, history)
+    if record.outcome is RunOutcome.FAILED and job.target is not None:
+        return Finish(FinishKind.FAILED, record.until, completed, f"{job.target} has failed: {record.message}")
     if record.outcome is RunOutcome.FAILED and job.failures + 1 > job.backoff_limit:
         history = f"run {record.number} failed, as {job.failures} before it; backoffLimit is {job.backoff_limit}"
         return Finish(FinishKind.FAILED, now, "BackoffLimitExceeded", f"{history}: {record.message}")

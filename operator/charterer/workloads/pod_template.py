@@ -31,6 +31,11 @@ _FOREIGN_QUEUES: Final = "kueue.x-k8s.io/"
 _VOLUME: Final = "charterer"
 _LAST_WORDS: Final = {"terminationMessagePolicy": "FallbackToLogsOnError"}
 """The last lines of a container that fails are its message, unless the template says otherwise: its pod goes away."""
+KEEP_UNDISTURBED: Final = {
+    "karpenter.sh/do-not-disrupt": "true",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+}
+"""Annotations of pods that autoscalers are to leave alone."""
 _LOST_NODE_SECONDS: Final = 30
 """Seconds until the pods of a node that is not ready are evicted (Kubernetes' default is 300): GPUs wait meanwhile."""
 _TOKEN_SECONDS: Final = 3600
@@ -71,11 +76,7 @@ def _with_own_values(
     trainer, *sidecars = spec["containers"]
     containers = [_trainer(job, trainer, allocation, environment), *sidecars]
     spec["containers"] = [_LAST_WORDS | container for container in containers]
-    annotations = {
-        ANNOTATION_ALLOCATION: allocation.annotation,
-        "karpenter.sh/do-not-disrupt": "true",
-        "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
-    }
+    annotations = {ANNOTATION_ALLOCATION: allocation.annotation, **KEEP_UNDISTURBED}
     return {
         "metadata": {
             "labels": _without_other_queues(metadata.get("labels")) | labels,

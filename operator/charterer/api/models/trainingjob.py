@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
@@ -171,7 +171,7 @@ class TrainingJobSpec(ApiModel):
             "say how many GPUs: set spec.gpus, or nvidia.com/gpu in the first container's resources.limits",
         ),
         Rule(
-            "!has(self.gpus) || !has(self.template.spec.containers[0].resources) || "
+            "has(self.targetRef) || !has(self.gpus) || !has(self.template.spec.containers[0].resources) || "
             "!has(self.template.spec.containers[0].resources.limits) || "
             "!('nvidia.com/gpu' in self.template.spec.containers[0].resources.limits) || (self.gpus.min == "
             "self.gpus.max && string(self.template.spec.containers[0].resources.limits['nvidia.com/gpu']) == "
@@ -277,6 +277,8 @@ class TrainingJobSpec(ApiModel):
             refusal = record.invalid.message
         class_id = ClassId(meta.namespace, self.profile_name) if self.profile_name else ClassId.of_job(JobId(meta.uid))
         widths = Widths(least, least, least) if self.gpus is None else self.gpus.to_domain()
+        if self.target_ref is not None:
+            widths = replace(widths, each=pod_gpus)
         job = Job(
             id=JobId(meta.uid),
             namespace=meta.namespace,
@@ -329,7 +331,9 @@ class TrainingJobSpec(ApiModel):
             target=None if self.target_ref is None else self.target_ref.to_domain(),
         )
         variables = (
-            "" if problem else misleading_variables(self.template, in_place=self.resize_policy is ResizePolicy.IN_PLACE)
+            ""
+            if problem or self.target_ref is not None
+            else misleading_variables(self.template, in_place=self.resize_policy is ResizePolicy.IN_PLACE)
         )
         return DecodedJob(job, self.priority_class_name or "", self.profile_name or "", variables=variables)
 
@@ -340,6 +344,8 @@ class TrainingJobSpec(ApiModel):
         where = f"{GPU_RESOURCE} in the limits of spec.template.spec.containers[0]"
         if problem:
             return problem
+        if self.target_ref is not None and self.gpus is not None:
+            return "" if pod_gpus else f"no GPUs: {where} must be at least 1"
         if self.gpus is None:
             return "" if pod_gpus >= 1 else f"no GPUs: set spec.gpus, or {where}, to at least 1"
         if pod_gpus and not self.gpus.min == self.gpus.max == pod_gpus:

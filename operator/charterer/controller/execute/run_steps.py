@@ -15,6 +15,17 @@ from charterer.cluster.paths import PODS, TRAINING_JOBS
 from charterer.cluster.store import ObjectKey
 from charterer.controller.execute.context import ExecutionContext, Handler
 from charterer.controller.execute.decided import Stale
+from charterer.controller.execute.target_steps import (
+    adopt,
+    finish,
+    place,
+    pods_of_target,
+    resize,
+    restore,
+    start,
+    stop,
+    stop_target,
+)
 from charterer.controller.outcome import ActionOutcome
 from charterer.controller.template_trial import refusal
 from charterer.domain.ids import JobId
@@ -25,11 +36,14 @@ from charterer.domain.jobs.run_names import run_number
 from charterer.domain.jobs.sessions import ends_session, with_report, with_run_given, with_session_over
 from charterer.domain.plan import Allocate, ReasonCode, moves_with
 from charterer.domain.steps import (
+    AdoptTarget,
     AnnotatePod,
     CreateRun,
     CreateService,
     DeleteJob,
     DeleteRun,
+    FinishJob,
+    GiveBack,
     RecordGroup,
     RecordRun,
     ResizeRun,
@@ -114,6 +128,8 @@ async def create_run(context: ExecutionContext, step: CreateRun) -> ActionOutcom
     job = context.decided.job(step.job)
     if job.allocation is None or job.allocation.run != step.run:
         raise Stale
+    if job.target is not None:
+        return await place(context, job, job.allocation)
     raw = await context.client.get(TRAINING_JOBS.one(job.name, job.namespace))
     if raw["metadata"]["uid"] != job.id:
         raise Stale
@@ -153,6 +169,8 @@ def _goes_on(context: ExecutionContext, job: JobId, number: int) -> bool:
 async def unsuspend(context: ExecutionContext, step: Unsuspend) -> ActionOutcome:
     """Let the pods start, if an uncached list shows no live pod of another run."""
     job, run = context.decided.run(step.job, step.run)
+    if job.target is not None:
+        return await start(context, job, step.run)
     if any(pod.live and pod.run != step.run for pod in await _pods(context, job)):
         raise Stale
     await _patch_run(context, job.namespace, run, context.workload.resume())
@@ -161,6 +179,8 @@ async def unsuspend(context: ExecutionContext, step: Unsuspend) -> ActionOutcome
 
 async def stop_run(context: ExecutionContext, step: StopRun) -> ActionOutcome:
     """Stop the run: its pods get SIGTERM and their grace period to save a checkpoint."""
+    if (adopted := context.decided.decided_job(step.job)).target is not None:
+        return await stop(context, adopted)
     job, run = context.decided.run(step.job, step.run)
     await _patch_run(context, job.namespace, run, context.workload.suspend())
     return ActionOutcome.DONE
@@ -185,6 +205,8 @@ async def stop_orphan(context: ExecutionContext, step: StopOrphan) -> ActionOutc
 async def resize_run(context: ExecutionContext, step: ResizeRun) -> ActionOutcome:
     """Change the number of the run's pods in place."""
     job, run = context.decided.run(step.job, step.run)
+    if job.target is not None:
+        return await resize(context, job, step)
     await _patch_run(context, job.namespace, run, context.workload.resize(run, step.completions, step.retries))
     return ActionOutcome.DONE
 
@@ -220,7 +242,7 @@ async def record_run(context: ExecutionContext, step: RecordRun) -> ActionOutcom
     pods = [pod for pod in await _pods(context, job) if pod.run == number]
     if any(pod.live for pod in pods):
         raise Stale
-    if step.record.outcome is RunOutcome.COMPLETE:
+    if step.record.outcome is RunOutcome.COMPLETE and job.target is None:
         _, run = context.decided.run(step.job, number)
         if replace(run, pods=tuple(pods)).unproven:
             raise Stale
@@ -262,12 +284,31 @@ async def delete_job(context: ExecutionContext, step: DeleteJob) -> ActionOutcom
     return ActionOutcome.DONE
 
 
+async def give_back(context: ExecutionContext, step: GiveBack) -> ActionOutcome:
+    """Stop the adopted object, record what ran, restore what its author wrote, delete the TrainingJob: in this order.
+
+    A process that dies in between begins again, and finds what is done.
+    """
+    job = context.decided.job(step.job)
+    raw = await stop_target(context, job, unlabelled=context.decided.decided_job(step.job).adopted is None)
+    if step.record is not None:
+        return await record_run(context, step.record)
+    if any(pod.live for pod in await _pods(context, job)):
+        raise Stale
+    if raw is not None:
+        await restore(context, job, raw)
+    await context.objects.delete(kinds.TRAINING_JOBS, ObjectKey(job.namespace, job.name), job.id)
+    return ActionOutcome.DONE
+
+
 async def _pods(context: ExecutionContext, job: Job) -> list[Pod]:
     """All pods of all runs of the job, by an uncached list.
 
     A pod is one of them if its controller is a run of the job, or was: deleted in the background, a run is gone before
     its pods are. A pod whose controller is there and is no run of the job is foreign, whatever its labels.
     """
+    if job.target is not None:
+        return await pods_of_target(context, job)
     listing = await context.client.list(PODS.all(job.namespace), labels=f"{LABEL_JOB_UID}={job.id}")
     labelled = [pod for raw in listing.items if isinstance(pod := decode.pod(raw), decode.JobPod)]
     controllers = {(pod.controller, pod.controller_uid) for pod in labelled if run_number(pod.controller, job.name)}
@@ -301,4 +342,7 @@ RUN_HANDLERS: Mapping[type, Handler] = {
     RecordRun: record_run,
     DeleteRun: delete_run,
     DeleteJob: delete_job,
+    AdoptTarget: adopt,
+    FinishJob: finish,
+    GiveBack: give_back,
 }

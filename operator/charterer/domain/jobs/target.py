@@ -29,10 +29,11 @@ class Target:
 
     ``job``: uid of the TrainingJob whose run its template carries, empty before the first; ``run``: that run's number,
     0 before the first. ``pods``: its width; ``indexed``: whether its pods are numbered from 0. ``controllers``: names
-    of the objects that control its pods. ``placeable``: its scheduling fields can be written now. ``begun``: it has or
-    had pods that nobody placed. ``held``: the chart's policy suspended it, and not its author. ``started``: since when
-    it is not suspended. ``complete`` and ``failed``: since when it has that end, by its own word. ``retries``: how many
-    pods may fail before it does, after ``failed_pods``. ``problem``: why it cannot be adopted; empty if it can.
+    of the objects that control its pods. ``placeable``: its scheduling fields can be written now. ``begun``: it has
+    pods that nobody placed, or had some. ``held``: the chart's policy suspended it, and not its author. ``started``:
+    since when it is not suspended. ``complete`` and ``failed``: since when it has that end, by its own word.
+    ``retries``: how many more pods may fail than its author allows, while it is resized in place. ``problem``: why it
+    cannot be adopted; empty if it can. ``warning``: what of its author's wishes is not granted.
 
     Of a Workload, by which Kueue starts and stops whatever waits in its queues: ``queued_for``: the name of that
     object, empty of every other target. ``has_quota``: Kueue has reserved its quota. ``replaces``: the name of the
@@ -62,6 +63,7 @@ class Target:
     failed_pods: int = 0
     retries: int = 0
     problem: str = ""
+    warning: str = ""
     queued_for: str = ""
     has_quota: bool = True
     replaces: str = ""

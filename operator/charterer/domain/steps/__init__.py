@@ -49,11 +49,14 @@ from charterer.domain.steps.rental_steps import (
     Terminate,
 )
 from charterer.domain.steps.run_steps import (
+    AdoptTarget,
     AnnotatePod,
     CreateRun,
     CreateService,
     DeleteJob,
     DeleteRun,
+    FinishJob,
+    GiveBack,
     LabelNode,
     RecordGroup,
     RecordRun,
@@ -69,6 +72,7 @@ from charterer.domain.time import Instant
 __all__ = [
     "AddCosts",
     "Adopt",
+    "AdoptTarget",
     "AnnotatePod",
     "AskCloud",
     "BudgetStep",
@@ -89,8 +93,10 @@ __all__ = [
     "DeleteRun",
     "EditPool",
     "FailPod",
+    "FinishJob",
     "Fold",
     "Forget",
+    "GiveBack",
     "GuardStep",
     "LabelNode",
     "MarkDraining",

@@ -1,4 +1,4 @@
-"""Steps on runs: one Indexed Job each."""
+"""Steps on runs, each an Indexed Job or an adopted object, and on the adopted objects themselves."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from charterer.domain.ids import JobId, NodeName
 from charterer.domain.job import Pod, RunRecord
 from charterer.domain.jobs.finish import Finish
 from charterer.domain.jobs.group import TrainingGroup
+from charterer.domain.jobs.target import Target
 from charterer.domain.snapshot import Orphan
 
 
@@ -130,6 +131,33 @@ class DeleteRun:
 
 
 @dataclass(frozen=True, slots=True)
+class AdoptTarget:
+    """Make the TrainingJob of a labelled object; one that runs without a pod that has begun is stopped first."""
+
+    target: Target
+
+
+@dataclass(frozen=True, slots=True)
+class FinishJob:
+    """Record that the job has ended, as its adopted object says of itself, while it has no run."""
+
+    job: JobId
+    finish: Finish
+
+
+@dataclass(frozen=True, slots=True)
+class GiveBack:
+    """Stop the job's adopted object and give it back as its author wrote it, and then delete the TrainingJob.
+
+    ``record``: of a run that is recorded first, once its pods are gone.
+    """
+
+    job: JobId
+    because: str
+    record: RecordRun | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteJob:
     """Delete the finished TrainingJob whose ttlSecondsAfterFinished has passed."""
 
@@ -149,4 +177,7 @@ RunStep = (
     | RecordRun
     | DeleteRun
     | DeleteJob
+    | AdoptTarget
+    | FinishJob
+    | GiveBack
 )

@@ -41,7 +41,7 @@ class Decisions:
 
     def allocate(self, job: Job, option: Option, run: int, placements: tuple[Placement, ...], why: Reason) -> Allocate:
         """Give the job its place."""
-        allocation = Allocation(run, option.as_paid, placements, self.solution.now)
+        allocation = Allocation(run, option.as_paid, _of_pods(placements, job.widths.each), self.solution.now)
         given = self.places[job.id] = Allocate(job.id, allocation, why, self._predicted(job, option))
         return given
 
@@ -74,6 +74,13 @@ class Decisions:
             (projection.paid_dollars for projection in projections if key_of(projection.option) == key_of(option)), None
         )
         return None if dollars is None else Money.of(dollars)
+
+
+def _of_pods(placements: tuple[Placement, ...], each: int) -> tuple[Placement, ...]:
+    """The same places, one for each pod of ``each`` GPUs; 0: they are so already."""
+    if not each:
+        return placements
+    return tuple([Placement(place.rental, each) for place in placements for _ in range(place.gpus // each)])
 
 
 def verdict(job: Job, option: Option | None, why: Reason, target: TargetOutlook | None = None) -> Verdict:

@@ -31,6 +31,7 @@ def menu_key(job: Job, classes: frozenset[ClassId], tries: bool = False) -> Menu
         widths.shared_mib,
         job.variants,
         tries,
+        widths.each,
     )
 
 

@@ -17,7 +17,7 @@ class MenuKey(NamedTuple):
     how many pods it is resized in place, 0: never; ``failed``: pools, numbers of GPUs and variants with which runs
     of it failed. ``slices``: MIG profiles of the slices that it takes instead of a GPU; ``shared_mib``: GPU memory that
     it needs where it shares a GPU, 0: it shares none. ``variants``: beside the template; ``tries``: whether it may try
-    those without a curve.
+    those without a curve. ``each``: the GPUs of every pod, 0 where they follow from the node.
     """
 
     class_id: ClassId | None
@@ -32,11 +32,12 @@ class MenuKey(NamedTuple):
     shared_mib: int = 0
     variants: tuple[Variant, ...] = ()
     tries: bool = False
+    each: int = 0
 
     @property
     def widths(self) -> Widths:
         """Numbers of GPUs."""
-        return Widths(self.least, self.preferred, self.most, self.slices, self.shared_mib)
+        return Widths(self.least, self.preferred, self.most, self.slices, self.shared_mib, each=self.each)
 
     def of(self, variant: Variant) -> MenuKey:
         """The key with the class of a variant and what it runs on."""

@@ -155,7 +155,16 @@ def offered_widths(gpu_type: str, gpus_per_node: int, widths: Widths, max_nodes:
     offered = {*below, *(count * gpus_per_node for count in nodes)}
     if widths.preferred < gpus_per_node:
         offered.add(widths.preferred)
-    return sorted(gpus for gpus in offered if widths.min <= gpus <= widths.max)
+    if widths.each:
+        offered |= {width for width in (widths.min, widths.max) if width < gpus_per_node}
+    return sorted(
+        gpus for gpus in offered if widths.min <= gpus <= widths.max and _fits(gpus, gpus_per_node, widths.each)
+    )
+
+
+def _fits(gpus: int, gpus_per_node: int, each: int) -> bool:
+    """Whether pods of ``each`` GPUs fill that many exactly; 0: whatever a pod needs."""
+    return not each or (gpus % each == 0 and (gpus < gpus_per_node or gpus_per_node % each == 0))
 
 
 def _interruptions(offer: PoolOffer, gpus: int, curves: Curves, speeds: Sequence[float]) -> Interruptions | None:

@@ -30,7 +30,6 @@ from charterer.api.names import (
 from charterer.cluster.patches import pointer
 from charterer.cluster.paths import WORKLOADS, Resource
 from charterer.cluster.store import WatchedKind
-from charterer.domain.ids import JobId
 from charterer.domain.job import Allocation, Job
 from charterer.domain.jobs.target import Target, TargetRef
 from charterer.domain.time import Instant, format_instant
@@ -39,6 +38,10 @@ from charterer.workloads.adopted.job import spot_refused
 from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write, patch_of
 from charterer.workloads.pod_template import placing_tolerations
 
+OWNER: Final = "owner"
+"""Entry of a raw Workload: the object that it is of, as it is now."""
+SHADOW: Final = "shadow"
+"""Entry of a raw Workload: the uid of its TrainingJob; empty where it has none."""
 API_VERSION: Final = f"{WORKLOADS.group}/{WORKLOADS.version}"
 _REPLACES: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
 """On a Workload by which an elastic job grows: the one before it, as namespace/name."""
@@ -67,7 +70,9 @@ def gpu_pod_sets(raw: Raw) -> list[Json]:
 
 def decode_workload(raw: Raw) -> Target | None:
     """A Workload whose queue asks Charterer's check, and that runs in this cluster; None for any other."""
-    return KUEUE_WORKLOAD.read(raw) if KUEUE_WORKLOAD.is_wanted(raw) else None
+    status = raw.get("status") or {}
+    elsewhere = status.get("clusterName") or status.get("nominatedClusterNames")
+    return None if check_of(raw) is None or controller_of(raw) is None or elsewhere else _read(raw)
 
 
 def _read(raw: Raw) -> Target:
@@ -133,8 +138,18 @@ def _problem(pod_sets: Sequence[Json]) -> str:
     return ""
 
 
+def owner_path(raw: Raw) -> str:
+    """The path of the object that the Workload is of."""
+    owner = controller_of(raw)
+    if owner is None:
+        raise NotAdoptable("nothing controls it")
+    version = next(item["apiVersion"] for item in raw["metadata"]["ownerReferences"] if item.get("controller"))
+    resource = Resource(owner.group, version.rpartition("/")[2], f"{owner.kind.lower()}s", namespaced=True)
+    return resource.one(owner.name, raw["metadata"]["namespace"])
+
+
 class KueueWorkload:
-    """See ``TargetKind``. ``raw`` has, as ``owner``, the object that the Workload is of (``owner_path``)."""
+    """See ``TargetKind``. Where it is written to, ``raw`` has two more entries: ``OWNER`` and ``SHADOW``."""
 
     name: Final = "Workload"
     kind: Final[WatchedKind[Target]] = WatchedKind("Workload", WORKLOADS, decode_workload, optional=True)
@@ -143,30 +158,17 @@ class KueueWorkload:
         """See ``TargetKind.read``."""
         return _read(raw)
 
-    def is_wanted(self, raw: Raw) -> bool:
-        """See ``TargetKind.is_wanted``: its queue asks, and it runs in this cluster."""
-        status = raw.get("status") or {}
-        elsewhere = status.get("clusterName") or status.get("nominatedClusterNames")
-        return check_of(raw) is not None and controller_of(raw) is not None and not elsewhere
-
-    def owner_path(self, raw: Raw) -> str:
-        """See ``TargetKind.owner_path``."""
-        owner = ObjectMeta.of("Workload", raw).controller
-        if owner is None:
-            return ""
-        version = next(item["apiVersion"] for item in raw["metadata"]["ownerReferences"] if item.get("controller"))
-        resource = Resource(owner.group, version.rpartition("/")[2], f"{owner.kind.lower()}s", namespaced=True)
-        return resource.one(owner.name, raw["metadata"]["namespace"])
-
     def shadow(self, raw: Raw) -> Json:
         """See ``TargetKind.shadow``."""
-        owner = raw["owner"]
+        owner = raw[OWNER]
         meta, spec = ObjectMeta.of(owner["kind"], owner), owner.get("spec") or {}
         if problem := _problem(gpu_pod_sets(raw)):
             raise NotAdoptable(problem)
         managed = spec.get("managedBy") or _OWN_CONTROLLER
         if managed == _ELSEWHERE or (owner["kind"] == "Job" and managed != _OWN_CONTROLLER):
-            raise NotAdoptable(f"spec.managedBy is {managed!r}: another controller runs it, and Charterer leaves it alone")
+            raise NotAdoptable(
+                f"spec.managedBy is {managed!r}: another controller runs it, and Charterer leaves it alone"
+            )
         width = set(_width_paths(owner, gpu_pod_sets(raw)))
         elastic = bool(width) and meta.annotations.get(_ELASTIC) == "true"
         because = (
@@ -175,11 +177,13 @@ class KueueWorkload:
             else "of what waits in a queue only Indexed Jobs and RayJobs of one group change their width"
         )
         spot = _spot_refused(owner)
-        return shadow_spec(meta, gpu_pod_sets(raw)[0]["template"], pods_of(raw), Elasticity(bool(width), elastic, because), spot)
+        return shadow_spec(
+            meta, gpu_pod_sets(raw)[0]["template"], pods_of(raw), Elasticity(bool(width), elastic, because), spot
+        )
 
-    def selector(self, raw: Raw, job: JobId) -> str:
+    def selector(self, raw: Raw) -> str:
         """See ``TargetKind.selector``. Kueue starts no pod for a TrainingJob without this label."""
-        return f"{LABEL_JOB_UID}={job}"
+        return f"{LABEL_JOB_UID}={raw[SHADOW]}"
 
     def place(self, raw: Raw, job: Job, allocation: Allocation) -> Sequence[Write]:
         """See ``TargetKind.place``. After a change of the width Kueue takes the quota anew, and it is placed again."""
@@ -207,11 +211,9 @@ class KueueWorkload:
 
     def resize(self, raw: Raw, pods: int, retries: int) -> Sequence[Write]:
         """See ``TargetKind.resize``. The width is the owner's, and its Workload follows."""
-        owner = raw["owner"]
+        owner = raw[OWNER]
         paths = _width_paths(owner, gpu_pod_sets(raw))
-        return patch_of(
-            self.owner_path(raw), owner, [{"op": "add", "path": path, "value": pods} for path in paths]
-        )
+        return patch_of(owner_path(raw), owner, [{"op": "add", "path": path, "value": pods} for path in paths])
 
     def restore(self, raw: Raw) -> Sequence[Write]:
         """See ``TargetKind.restore``. What was merged into it goes when Kueue stops it; it waits until it is answered."""

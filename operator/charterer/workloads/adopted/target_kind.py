@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from charterer.api.metadata import Raw
 from charterer.api.models.base import Json
+from charterer.api.names import LABEL_ADOPT
 from charterer.cluster.patches import uid_test
 from charterer.cluster.store import WatchedKind
 from charterer.domain.job import Allocation, Job
@@ -30,22 +31,39 @@ class NotAdoptable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A JSON patch of the object at ``path``. No merge patch: that replaces the lists of JobSets and RayJobs."""
+    """A JSON patch of the object at ``path``. No merge patch: that replaces the lists of JobSets and RayJobs.
+
+    ``own``: the path is that of the adopted object, not of one that its controller made.
+    """
 
     path: str
     operations: tuple[Mapping[str, Any], ...]
+    own: bool = True
 
 
 class TargetKind(Protocol):
     """One kind of object that is adopted."""
 
     @property
+    def name(self) -> str:
+        """The kind as objects name it, such as Job."""
+        ...
+
+    @property
     def kind(self) -> WatchedKind[Target]:
         """Where the objects live, and how one is decoded: the labelled ones. ``optional`` where a CRD defines it."""
         ...
 
+    def read(self, raw: Raw) -> Target:
+        """The object as Charterer looks at it, whether it has the label or not."""
+        ...
+
     def shadow(self, raw: Raw) -> Json:
         """The spec of the object's TrainingJob, without its ``targetRef``. Raises NotAdoptable."""
+        ...
+
+    def selector(self, raw: Raw) -> str:
+        """The label selector of the pods that its controllers made for it, whatever their run."""
         ...
 
     def place(self, raw: Raw, job: Job, allocation: Allocation) -> Sequence[Write]:
@@ -70,6 +88,11 @@ class TargetKind(Protocol):
     def restore(self, raw: Raw) -> Sequence[Write]:
         """Give the stopped object back as its author wrote it: the annotation of ``place`` says what that was."""
         ...
+
+
+def is_labelled(raw: Raw) -> bool:
+    """Whether the object's author wants it adopted."""
+    return (raw["metadata"].get("labels") or {}).get(LABEL_ADOPT) == "true"
 
 
 def patch_of(path: str, raw: Raw, operations: Sequence[Mapping[str, Any]]) -> tuple[Write, ...]:

@@ -1,0 +1,237 @@
+"""Steps on adopted objects: each looks at the object as it is now, and writes what its kind says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from charterer.api import decode
+from charterer.api.metadata import Raw
+from charterer.api.names import API_VERSION, GROUP
+from charterer.cluster import kinds
+from charterer.cluster.client import RawObject
+from charterer.cluster.errors import AlreadyExists, Invalid, NotFound
+from charterer.cluster.paths import PODS
+from charterer.controller.execute.context import ExecutionContext
+from charterer.controller.execute.decided import Stale
+from charterer.controller.outcome import ActionOutcome, Held
+from charterer.domain.job import Allocation, Job, Pod
+from charterer.domain.jobs.target import Target, TargetRef
+from charterer.domain.steps import AdoptTarget, FinishJob, ResizeRun
+from charterer.workloads import ADOPTED, TargetKind, Write
+from charterer.workloads.adopted.kueue_workload import OWNER, SHADOW, owner_path
+from charterer.workloads.adopted.shadow_name import shadow_names
+
+_ENDED = ("Succeeded", "Failed")
+
+
+async def adopt(context: ExecutionContext, step: AdoptTarget) -> ActionOutcome:
+    """Make the object's TrainingJob. One that runs is stopped first, if an uncached list shows no pod that has begun."""
+    target = step.target
+    kind, raw = await _look(context, target.ref, target.namespace, "")
+    if raw is None or not _wanted(kind, raw) or kind.read(raw) != target:
+        raise Stale
+    if not target.suspended:
+        phases = [(pod.get("status") or {}).get("phase") for pod in await _raw_pods(context, kind, raw)]
+        if any(phase != "Pending" for phase in phases):
+            raise Stale
+        raw = await _write(context, kind, kind.stop(raw)) or raw
+    said = raw.get(OWNER, raw)["metadata"].get("labels") or {}
+    labels = {key: value for key, value in said.items() if not _ours(key)}
+    body = {
+        "apiVersion": API_VERSION,
+        "kind": "TrainingJob",
+        "metadata": {
+            "namespace": target.namespace,
+            "labels": labels,
+            "ownerReferences": [_owner(target.ref)],
+        },
+        "spec": {**kind.shadow(raw), "targetRef": _reference(target.ref)},
+    }
+    plain, hashed = shadow_names(target.ref)
+    if plain:
+        try:
+            return await context.objects.create(kinds.TRAINING_JOBS, _named(body, plain))
+        except AlreadyExists:
+            pass
+    return await context.objects.create(kinds.TRAINING_JOBS, _named(body, hashed))
+
+
+def _named(body: RawObject, name: str) -> RawObject:
+    return {**body, "metadata": {**body["metadata"], "name": name}}
+
+
+async def place(context: ExecutionContext, job: Job, allocation: Allocation) -> ActionOutcome:
+    """Make the stopped object the allocation's run, if an uncached list shows no live pod of it."""
+    kind, raw, target = await _mine(context, job)
+    if not target.placeable or await _has_live_pods(context, kind, raw):
+        raise Stale
+    await _write(context, kind, kind.place(raw, job, allocation))
+    return ActionOutcome.DONE
+
+
+async def start(context: ExecutionContext, job: Job, number: int) -> ActionOutcome:
+    """Let the pods of the placed run start, if an uncached list shows no live pod of the object."""
+    kind, raw, target = await _mine(context, job)
+    pods = None if job.allocation is None else len(job.allocation.placements)
+    if (target.job, target.run, target.pods) != (job.id, number, pods) or target.ended is not None:
+        raise Stale
+    if target.suspended and await _has_live_pods(context, kind, raw):
+        raise Stale
+    await _write(context, kind, kind.start(raw))
+    return ActionOutcome.DONE
+
+
+async def stop(context: ExecutionContext, job: Job) -> ActionOutcome:
+    """Stop the object: its pods get SIGTERM and their grace period."""
+    kind, raw, _ = await _mine(context, job)
+    await _write(context, kind, kind.stop(raw))
+    return ActionOutcome.DONE
+
+
+async def resize(context: ExecutionContext, job: Job, step: ResizeRun) -> ActionOutcome:
+    """Change the number of the object's pods while they run."""
+    kind, raw, target = await _mine(context, job)
+    if (target.job, target.run) != (job.id, step.run) or target.suspended:
+        raise Stale
+    await _write(context, kind, kind.resize(raw, step.completions, step.retries))
+    return ActionOutcome.DONE
+
+
+async def finish(context: ExecutionContext, step: FinishJob) -> ActionOutcome:
+    """Record the end of an object that ended while it had no run."""
+    job = context.decided.job(step.job)
+    await context.objects.record_job(replace(job, finish=step.finish))
+    return ActionOutcome.DONE
+
+
+async def stop_target(context: ExecutionContext, job: Job, *, unlabelled: bool) -> RawObject | None:
+    """The object that is to be given back, stopped if it runs as one of the job's runs; None where it is gone.
+
+    ``unlabelled``: it is given back because it has not the label any more. Stale where it has.
+    """
+    kind, raw = await _of_job(context, job)
+    if raw is None or _another_stands_for_it(context, job):
+        return None
+    if unlabelled and _wanted(kind, raw):
+        raise Stale
+    target = kind.read(raw)
+    if target.job == job.id and target.ended is None:
+        return await _write(context, kind, kind.stop(raw)) or raw
+    return raw
+
+
+async def restore(context: ExecutionContext, job: Job, raw: RawObject) -> None:
+    """Give the object back as its author wrote it. One that has ended stays as it is."""
+    kind = _kind_of(job.target)
+    target = kind.read(raw)
+    if target.ended is not None:
+        return
+    if target.job and (not target.placeable or await _has_live_pods(context, kind, raw)):
+        raise Stale
+    await _write(context, kind, kind.restore(raw))
+
+
+async def pods_of_target(context: ExecutionContext, job: Job) -> list[Pod]:
+    """The pods of the job's runs that its object's controllers made, by an uncached list."""
+    kind, raw = await _of_job(context, job)
+    if raw is None:
+        listing = await context.client.list(PODS.all(job.namespace), labels=f"{GROUP}/job-uid={job.id}")
+        found: Sequence[RawObject] = listing.items
+    else:
+        found = await _raw_pods(context, kind, raw)
+    decoded = [decode.pod(pod) for pod in found]
+    return [pod.pod for pod in decoded if isinstance(pod, decode.JobPod) and pod.adopted_for == job.id]
+
+
+# --- looking ----------------------------------------------------------------------------------------------------------
+
+
+def _kind_of(ref: TargetRef | None) -> TargetKind:
+    for kind in ADOPTED:
+        resource = kind.kind.resource
+        if ref is not None and kind.name == ref.kind and ref.api_version == f"{resource.group}/{resource.version}":
+            return kind
+    raise Held(f"{ref} is of a kind that this version does not adopt")
+
+
+async def _look(
+    context: ExecutionContext, ref: TargetRef, namespace: str, job: str
+) -> tuple[TargetKind, RawObject | None]:
+    """The object as it is now, with what it is of; None where it is gone, or another one has its name."""
+    kind = _kind_of(ref)
+    try:
+        raw = await context.client.get(kind.kind.resource.one(ref.name, namespace))
+        if raw["metadata"]["uid"] != ref.uid:
+            return kind, None
+        if kind.read(raw).queued_for:
+            raw |= {OWNER: await context.client.get(owner_path(raw)), SHADOW: job}
+    except NotFound:
+        return kind, None
+    return kind, raw
+
+
+def _wanted(kind: TargetKind, raw: RawObject) -> bool:
+    """Whether it is to be adopted: it has the label, or its queue asks."""
+    return kind.kind.decode(raw) is not None
+
+
+async def _of_job(context: ExecutionContext, job: Job) -> tuple[TargetKind, RawObject | None]:
+    if job.target is None:
+        raise Stale
+    return await _look(context, job.target if job.adopted is None else job.adopted.ref, job.namespace, job.id)
+
+
+async def _mine(context: ExecutionContext, job: Job) -> tuple[TargetKind, RawObject, Target]:
+    """The job's object as it is now.
+
+    Stale where it is gone, has not the label, or another TrainingJob stands for it.
+    """
+    kind, raw = await _of_job(context, job)
+    if raw is None or not _wanted(kind, raw) or _another_stands_for_it(context, job):
+        raise Stale
+    return kind, raw, kind.read(raw)
+
+
+def _another_stands_for_it(context: ExecutionContext, job: Job) -> bool:
+    jobs = context.decided.snapshot().jobs.values()
+    return any(
+        other.id != job.id and other.adopted is not None and job.target is not None and other.adopted.ref == job.target
+        for other in jobs
+    )
+
+
+async def _raw_pods(context: ExecutionContext, kind: TargetKind, raw: Raw) -> Sequence[RawObject]:
+    listing = await context.client.list(PODS.all(raw["metadata"]["namespace"]), labels=kind.selector(raw))
+    return listing.items
+
+
+async def _has_live_pods(context: ExecutionContext, kind: TargetKind, raw: Raw) -> bool:
+    pods = await _raw_pods(context, kind, raw)
+    return any((pod.get("status") or {}).get("phase") not in _ENDED for pod in pods)
+
+
+async def _write(context: ExecutionContext, kind: TargetKind, writes: Sequence[Write]) -> RawObject | None:
+    """Carry the writes out; the object after the last of its own. A refusal is no fault: its kind may not be open for it yet."""
+    answer = None
+    for write in writes:
+        try:
+            if write.own:
+                answer = await context.objects.json_patch(kind.kind, write.path, write.operations)
+            else:
+                await context.client.json_patch(write.path, write.operations)
+        except Invalid as error:
+            raise Held(f"it is refused for now: {error.message}") from error
+    return answer
+
+
+def _ours(key: str) -> bool:
+    return key.startswith(f"{GROUP}/")
+
+
+def _owner(ref: TargetRef) -> RawObject:
+    return {"apiVersion": ref.api_version, "kind": ref.kind, "name": ref.name, "uid": ref.uid, "controller": True}
+
+
+def _reference(ref: TargetRef) -> RawObject:
+    return {"apiVersion": ref.api_version, "kind": ref.kind, "name": ref.name, "uid": ref.uid}

@@ -1,0 +1,101 @@
+"""Objects that teams already had: when a TrainingJob is made for one, and when the object is given back.
+
+The object holds one run at a time, and is stopped where a run would be deleted (docs/development/adr/0078-adoption.md).
+"""
+
+from __future__ import annotations
+
+from charterer.domain.job import Allocation, Job, Run
+from charterer.domain.jobs.finish import Finish, FinishKind
+from charterer.domain.jobs.target import Target
+from charterer.domain.snapshot import Candidate, Stop
+from charterer.domain.steps import AdoptTarget, FinishJob, GiveBack, RecordRun, RunStep, StopRun, Wait
+from charterer.lifecycle.verdict import judge
+from charterer.lifecycle.view import LifecycleView
+
+
+def adopt_step(candidate: Candidate, view: LifecycleView) -> AdoptTarget | None:
+    """Make the TrainingJob of an object that can be adopted; None for any other."""
+    return None if not_adopted_because(candidate, view) else AdoptTarget(candidate.target)
+
+
+def not_adopted_because(candidate: Candidate, view: LifecycleView) -> str:
+    """Why no TrainingJob is made for the object; empty where one is."""
+    target = candidate.target
+    if candidate.budget is None:
+        return f"no GPUBudget selects namespace {target.namespace}"
+    if view.observes(candidate.budget):
+        return f"GPUBudget {candidate.budget} only observes"
+    if view.snapshot.stop is Stop.DRAIN:
+        return "all that is rented is being ended"
+    if target.deleting or target.ended is not None:
+        return "it has ended"
+    if target.problem:
+        return target.problem
+    if target.begun and not target.suspended:
+        return "it runs already, and would lose what it did: suspend it, and it is adopted"
+    return ""
+
+
+def adopted_step(job: Job, view: LifecycleView) -> RunStep | Wait | None:
+    """What the job's object needs before its runs are looked at; None where they decide."""
+    target, why = job.adopted, _given_back_because(job, view)
+    if why:
+        return _give_back(job, why, view)
+    if target is None or job.finish is not None:
+        return None
+    ended = target.ended
+    if ended is not None and job.allocation is None and not job.replaced:
+        return FinishJob(job.id, finish_of(target.complete is not None, target.failed_message, view))
+    if ended is None and not target.suspended and target.job != job.id:
+        return StopRun(job.id, target.run)
+    return None
+
+
+def finish_of(complete: bool, message: str, view: LifecycleView) -> Finish:
+    """The end of a job whose object has ended by its own word."""
+    if complete:
+        return Finish(FinishKind.COMPLETE, view.snapshot.now, "Completed", "its object is complete")
+    reason = message.partition(":")[0]
+    return Finish(FinishKind.FAILED, view.snapshot.now, reason or "Failed", f"its object has failed: {message}")
+
+
+def not_placeable_because(target: Target) -> str:
+    """What the object's next run waits for before it can be placed or started; empty where it can."""
+    if target.problem:
+        return f"its author: {target.problem}"
+    return "" if target.placeable else f"the scheduling fields of {target.ref} to open"
+
+
+def _given_back_because(job: Job, view: LifecycleView) -> str:
+    """Why the object is given back; empty where the job keeps it."""
+    snapshot = view.snapshot
+    if job.adopted is None:
+        return f"{job.target} is gone, or has not the label any more"
+    if snapshot.stop is Stop.DRAIN:
+        return "all that is rented is being ended"
+    if view.observes(job.budget):
+        return f"GPUBudget {job.budget} only observes"
+    unread = any(problem.kind == "GPUBudget" for problem in snapshot.problems)
+    return "" if job.budget is not None or unread else f"no GPUBudget selects namespace {job.namespace}"
+
+
+def _give_back(job: Job, why: str, view: LifecycleView) -> RunStep | Wait | None:
+    """Stop and record what runs first, so that what it cost is on record; an object that has ended is left alone."""
+    target, recorded = job.adopted, {record.number for record in job.records}
+    if job.finish is not None and (target is None or target.ended is not None):
+        return None
+    current: list[Allocation] = [] if job.allocation is None else [job.allocation]
+    for allocation in [each for each in (*job.replaced, *current) if each.run not in recorded]:
+        run: Run | None = next((run for run in job.runs if run.number == allocation.run), None)
+        if run is not None and not run.suspended and run.ended is None:
+            return StopRun(job.id, run.number)
+        step = judge(job, allocation, run, view, stopped=True)
+        return GiveBack(job.id, why, step) if run is None and isinstance(step, RecordRun) else step
+    if target is not None and not target.suspended and target.ended is None and target.job == job.id:
+        return StopRun(job.id, target.run)
+    used = [place.rental for record in job.records for place in record.placements]
+    untold = [rental for rental in used if view.settled.get(rental) is False]
+    if untold and not view.observes(job.budget):
+        return Wait(f"what GPURental {untold[0]} was used for to be on record")
+    return GiveBack(job.id, why)

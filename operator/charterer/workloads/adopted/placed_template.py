@@ -1,0 +1,67 @@
+"""The pod template of an adopted object: the author's, with what places its pods put over it, and back again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any, Final
+
+from charterer.api.models.base import Json
+from charterer.api.names import ANNOTATION_ALLOCATION, LABEL_JOB, LABEL_JOB_UID, LABEL_RUN
+from charterer.domain.job import Allocation, Job
+from charterer.workloads.pod_template import KEEP_UNDISTURBED, placing_tolerations
+
+_PARTS: Final = {
+    "labels": ("metadata", "labels"),
+    "annotations": ("metadata", "annotations"),
+    "nodeSelector": ("spec", "nodeSelector"),
+    "tolerations": ("spec", "tolerations"),
+}
+"""The scheduling fields: under which names an author's values are noted, and where they are in a template."""
+
+
+def authors_parts(template: Mapping[str, Any]) -> Json:
+    """The scheduling fields as they are, None for those that are not there."""
+    return {name: (template.get(part) or {}).get(field) for name, (part, field) in _PARTS.items()}
+
+
+def authors_template(template: Mapping[str, Any], original: Mapping[str, Any]) -> Json:
+    """The template with the scheduling fields that its author wrote; ``original``: empty where nothing was placed."""
+    given: Json = deepcopy(dict(template))
+    for name, (part, field) in _PARTS.items():
+        if name in original:
+            inside = given.setdefault(part, {})
+            inside.pop(field, None)
+            if original[name] is not None:
+                inside[field] = original[name]
+    return given
+
+
+def placed_template(template: Mapping[str, Any], job: Job, allocation: Allocation) -> Json:
+    """The author's template with what lets its pods onto the nodes of the allocation, and nowhere else."""
+    placed: Json = deepcopy(dict(template))
+    metadata, spec = placed.setdefault("metadata", {}), placed["spec"]
+    own = {LABEL_JOB_UID: str(job.id), LABEL_JOB: job.name, LABEL_RUN: str(allocation.run)}
+    metadata["labels"] = (metadata.get("labels") or {}) | own
+    noted = {ANNOTATION_ALLOCATION: allocation.annotation, **KEEP_UNDISTURBED}
+    metadata["annotations"] = (metadata.get("annotations") or {}) | noted
+    spec["nodeSelector"] = (spec.get("nodeSelector") or {}) | {job.run_label: allocation.label_value}
+    tolerations = spec.get("tolerations") or []
+    spec["tolerations"] = [*tolerations, *[each for each in placing_tolerations() if each not in tolerations]]
+    return placed
+
+
+def template_changes(path: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Json]:
+    """The JSON patch operations that give the template at ``path`` the scheduling fields of ``after``."""
+    was, wanted = authors_parts(before), authors_parts(after)
+    operations: list[Json] = []
+    if "metadata" not in before and (wanted["labels"] or wanted["annotations"]):
+        operations.append({"op": "add", "path": f"{path}/metadata", "value": {}})
+    for name, (part, field) in _PARTS.items():
+        if was[name] == wanted[name]:
+            continue
+        at = f"{path}/{part}/{field}"
+        operations.append(
+            {"op": "remove", "path": at} if wanted[name] is None else {"op": "add", "path": at, "value": wanted[name]}
+        )
+    return operations
