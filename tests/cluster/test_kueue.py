@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from charterer.cluster.paths import TRAINING_JOBS
 from tests import outcome
 from tests.testbed.bed import group
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.kueue.bed import KueueBed, install_kueue, open_kueue_bed
+from tests.testbed.kueue.stand_in import holds
 
 
 @pytest.fixture(scope="module")
@@ -46,4 +48,21 @@ async def test_what_no_budget_pays_for_is_told_and_what_needs_no_rented_node_is_
     await bed.budget(mode="Observe")
     await bed.until(lambda: bed.job_pods("unpaid"))
     assert bed.check("unpaid")["message"] == "GPUBudget team observes, and holds nothing"
+    await bed.delete_jobs()
+
+
+async def test_a_queued_job_runs_to_its_end_on_rented_nodes_and_its_ledger_is_the_bill(kueue_bed: KueueBed) -> None:
+    bed = kueue_bed
+    bed.operator()
+    await bed.budget()
+    await bed.pool()
+    await bed.queued("sft", 2)
+    await bed.until(lambda: bed.pods_run("sft", 2))
+    (shadow,) = bed.mirror.all(TRAINING_JOBS, bed.namespace)
+    assert shadow["spec"]["targetRef"]["kind"] == "Workload"
+    pod = bed.job_pods("sft")[0]
+    assert pod["metadata"]["labels"]["charterer.dev/run"] == "1"
+    await bed.end("sft")
+    await bed.until(lambda: holds(bed.queued_job("sft"), "Complete"))
+    await bed.until(lambda: bed.state(shadow["metadata"]["name"]) == "Complete")
     await bed.delete_jobs()

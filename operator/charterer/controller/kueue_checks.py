@@ -20,7 +20,7 @@ from charterer.cluster.paths import ADMISSION_CHECKS, WORKLOADS
 from charterer.cluster.store import Store
 from charterer.domain.budget import Mode
 from charterer.domain.jobs.target import Target
-from charterer.domain.snapshot import Candidate, Snapshot
+from charterer.domain.snapshot import Candidate, Snapshot, Stop
 from charterer.domain.time import Instant, format_instant
 from charterer.workloads.adopted.kueue_workload import API_VERSION, KUEUE_WORKLOAD, answer
 
@@ -114,7 +114,8 @@ def answers(snapshot: Snapshot, said: Mapping[str, str]) -> Iterator[Answer]:
     """What the checks of Workloads with quota that wait are to say."""
     for candidate in snapshot.candidates:
         if _asks(candidate.target):
-            yield _of_candidate(candidate, snapshot)
+            if (said_of_it := _of_candidate(candidate, snapshot)) is not None:
+                yield said_of_it
     for job in snapshot.jobs.values():
         target = job.adopted
         if target is not None and _asks(target) and said.get(job.id):
@@ -125,7 +126,8 @@ def _asks(target: Target) -> bool:
     return bool(target.queued_for) and target.has_quota and target.suspended and target.ended is None
 
 
-def _of_candidate(candidate: Candidate, snapshot: Snapshot) -> Answer:
+def _of_candidate(candidate: Candidate, snapshot: Snapshot) -> Answer | None:
+    """None where a TrainingJob is being made for it, which says what is wrong with it."""
     target = candidate.target
     if not target.pods:
         return Answer(target, ready=True, message="it asks for no GPUs")
@@ -135,4 +137,6 @@ def _of_candidate(candidate: Candidate, snapshot: Snapshot) -> Answer:
     budget = snapshot.budgets.get(candidate.budget)
     if budget is not None and budget.mode is Mode.OBSERVE:
         return Answer(target, ready=True, message=f"GPUBudget {budget.id} observes, and holds nothing")
-    return Answer(target, ready=False, message=target.problem or f"GPUBudget {candidate.budget} is asked")
+    if snapshot.stop is Stop.DRAIN:
+        return Answer(target, ready=False, message="all that is rented is being ended")
+    return Answer(target, ready=False, message=target.problem) if target.problem else None

@@ -12,7 +12,7 @@ from charterer.api.names import KUEUE_CHECK
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import AlreadyExists, ApiError, NotFound
 from charterer.cluster.paths import JOBS, PODS, Resource
-from tests.testbed.bed import Bed, dismantle, install_charts, parts_of_bed
+from tests.testbed.bed import EXIT_CODE, Bed, dismantle, install_charts, parts_of_bed
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.kueue.definitions import (
     ADMISSION_CHECKS,
@@ -114,6 +114,18 @@ class KueueBed(Bed):
         uid = self._uid(name)
         pods = self.mirror.all(PODS, self.namespace)
         return [pod for pod in pods if owned_by(pod, uid) and "deletionTimestamp" not in pod["metadata"]]
+
+    def pods_run(self, name: str, count: int) -> bool:
+        """Whether the Job has just so many pods, and they run."""
+        pods = self.job_pods(name)
+        return len(pods) == count and all(pod["status"].get("phase") == "Running" for pod in pods)
+
+    async def end(self, name: str, exit_code: int = 0) -> None:
+        """The processes of the Job's pods end with this code."""
+        for pod in self.job_pods(name):
+            patch = {"metadata": {"annotations": {EXIT_CODE: str(exit_code)}}}
+            with suppress(NotFound):
+                await self.kube.merge_patch(PODS.one(pod["metadata"]["name"], self.namespace), patch)
 
     async def delete_jobs(self) -> None:
         """Delete the queued Jobs with their pods."""

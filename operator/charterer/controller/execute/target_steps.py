@@ -18,15 +18,15 @@ from charterer.controller.outcome import ActionOutcome, Held
 from charterer.domain.job import Allocation, Job, Pod
 from charterer.domain.jobs.target import Target, TargetRef
 from charterer.domain.steps import AdoptTarget, FinishJob, ResizeRun
-from charterer.workloads import ADOPTED, TargetKind, Write
-from charterer.workloads.adopted.kueue_workload import OWNER, SHADOW, owner_path
+from charterer.workloads import ADOPTED, NotAdoptable, TargetKind, Write
+from charterer.workloads.adopted.kueue_workload import OWNER, SHADOW, answer, owner_path
 from charterer.workloads.adopted.shadow_name import shadow_names
 
 _ENDED = ("Succeeded", "Failed")
 
 
 async def adopt(context: ExecutionContext, step: AdoptTarget) -> ActionOutcome:
-    """Make the object's TrainingJob. One that runs is stopped first, if an uncached list shows no pod that has begun."""
+    """Make the object's TrainingJob. One that runs is stopped first, if an uncached list shows no pod that began."""
     target = step.target
     kind, raw = await _look(context, target.ref, target.namespace, "")
     if raw is None or not _wanted(kind, raw) or kind.read(raw) != target:
@@ -46,7 +46,7 @@ async def adopt(context: ExecutionContext, step: AdoptTarget) -> ActionOutcome:
             "labels": labels,
             "ownerReferences": [_owner(target.ref)],
         },
-        "spec": {**kind.shadow(raw), "targetRef": _reference(target.ref)},
+        "spec": {**await _shadow(context, kind, raw), "targetRef": _reference(target.ref)},
     }
     plain, hashed = shadow_names(target.ref)
     if plain:
@@ -55,6 +55,16 @@ async def adopt(context: ExecutionContext, step: AdoptTarget) -> ActionOutcome:
         except AlreadyExists:
             pass
     return await context.objects.create(kinds.TRAINING_JOBS, _named(body, hashed))
+
+
+async def _shadow(context: ExecutionContext, kind: TargetKind, raw: RawObject) -> RawObject:
+    """The spec of the object's TrainingJob. What is wrong with what a Workload is of is said in its check."""
+    try:
+        return dict(kind.shadow(raw))
+    except NotAdoptable as error:
+        if OWNER in raw:
+            await _write(context, kind, answer(raw, str(error), context.now(), ready=False))
+        raise Held(str(error)) from error
 
 
 def _named(body: RawObject, name: str) -> RawObject:
@@ -212,7 +222,10 @@ async def _has_live_pods(context: ExecutionContext, kind: TargetKind, raw: Raw) 
 
 
 async def _write(context: ExecutionContext, kind: TargetKind, writes: Sequence[Write]) -> RawObject | None:
-    """Carry the writes out; the object after the last of its own. A refusal is no fault: its kind may not be open for it yet."""
+    """Carry the writes out; the object after the last of its own.
+
+    A refusal is no fault: its kind may not be open for it yet.
+    """
     answer = None
     for write in writes:
         try:

@@ -13,7 +13,9 @@ Source: Kueue's API ``kueue.x-k8s.io/v1beta2``, and what Kueue 0.19.2 did with e
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from charterer.api.decode.core import pod_gpus, sentence, since
@@ -21,6 +23,7 @@ from charterer.api.metadata import ObjectMeta, Raw, controller_of, true_conditio
 from charterer.api.models.base import Json
 from charterer.api.names import (
     ANNOTATION_ALLOCATION,
+    ANNOTATION_ORIGINAL,
     GROUP,
     KUEUE_CHECK,
     LABEL_JOB,
@@ -52,6 +55,7 @@ _ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
 _OWN_CONTROLLER: Final = "kubernetes.io/job-controller"
 _ELSEWHERE: Final = "kueue.x-k8s.io/multikueue"
 """``managedBy`` of what runs in another cluster."""
+_NOTE: Final = pointer("metadata", "annotations", ANNOTATION_ORIGINAL)
 _PENDING, _READY, _RETRY = "Pending", "Ready", "Retry"
 
 
@@ -169,17 +173,15 @@ class KueueWorkload:
             raise NotAdoptable(
                 f"spec.managedBy is {managed!r}: another controller runs it, and Charterer leaves it alone"
             )
-        width = set(_width_paths(owner, gpu_pod_sets(raw)))
+        width = _width_fields(owner, gpu_pod_sets(raw))
         elastic = bool(width) and meta.annotations.get(_ELASTIC) == "true"
         because = (
             f'annotate it with {_ELASTIC}: "true", which lets Kueue change it while it runs'
             if width
             else "of what waits in a queue only Indexed Jobs and RayJobs of one group change their width"
         )
-        spot = _spot_refused(owner)
-        return shadow_spec(
-            meta, gpu_pod_sets(raw)[0]["template"], pods_of(raw), Elasticity(bool(width), elastic, because), spot
-        )
+        can = Elasticity(bool(width), elastic, because)
+        return shadow_spec(meta, gpu_pod_sets(raw)[0]["template"], pods_of(raw), can, _spot_refused(owner))
 
     def selector(self, raw: Raw) -> str:
         """See ``TargetKind.selector``. Kueue starts no pod for a TrainingJob without this label."""
@@ -210,32 +212,60 @@ class KueueWorkload:
         return _answered(raw, {"state": _RETRY}) if _state(raw) == _READY else ()
 
     def resize(self, raw: Raw, pods: int, retries: int) -> Sequence[Write]:
-        """See ``TargetKind.resize``. The width is the owner's, and its Workload follows."""
-        owner = raw[OWNER]
-        paths = _width_paths(owner, gpu_pod_sets(raw))
-        return patch_of(owner_path(raw), owner, [{"op": "add", "path": path, "value": pods} for path in paths])
+        """See ``TargetKind.resize``. The width is the owner's, and its Workload follows.
+
+        The first change notes on the owner what its author wrote.
+        """
+        owner, meta = raw[OWNER], raw[OWNER]["metadata"]
+        fields = _width_fields(owner, gpu_pod_sets(raw))
+        operations: list[Json] = [{"op": "add", "path": pointer(*field), "value": pods} for field in fields]
+        if not _noted(owner):
+            noted = json.dumps({"uid": meta["uid"], "pods": pods_of(raw)}, separators=(",", ":"))
+            if not meta.get("annotations"):
+                operations.append({"op": "add", "path": "/metadata/annotations", "value": {}})
+            operations.append({"op": "add", "path": _NOTE, "value": noted})
+        return _of_owner(raw, operations)
 
     def restore(self, raw: Raw) -> Sequence[Write]:
-        """See ``TargetKind.restore``. What was merged into it goes when Kueue stops it; it waits until it is answered."""
-        return ()
+        """See ``TargetKind.restore``. All but the width is taken out of the owner when Kueue stops it."""
+        owner = raw[OWNER]
+        pods = _noted(owner)
+        if not pods:
+            return ()
+        fields = _width_fields(owner, gpu_pod_sets(raw))
+        operations: list[Json] = [{"op": "add", "path": pointer(*field), "value": pods} for field in fields]
+        return _of_owner(raw, [*operations, {"op": "remove", "path": _NOTE}])
 
 
 KUEUE_WORKLOAD: Final[TargetKind] = KueueWorkload()
 
 
-def _width_paths(owner: Raw, pod_sets: Sequence[Json]) -> list[str]:
+def _width_fields(owner: Raw, pod_sets: Sequence[Json]) -> list[tuple[str, ...]]:
     """The fields that hold the width of the owner; none where that is fixed."""
     spec = owner.get("spec") or {}
     if owner["kind"] == "Job" and spec.get("completionMode") == "Indexed":
-        return [pointer("spec", "parallelism"), pointer("spec", "completions")]
+        return [("spec", "parallelism"), ("spec", "completions")]
     if owner["kind"] == "RayJob" and len(pod_sets) == 1:
         groups = (spec.get("rayClusterSpec") or {}).get("workerGroupSpecs") or ()
         return [
-            pointer("spec", "rayClusterSpec", "workerGroupSpecs", str(index), "replicas")
+            ("spec", "rayClusterSpec", "workerGroupSpecs", str(index), "replicas")
             for index, group in enumerate(groups)
             if str(group.get("groupName", "")).lower() == pod_sets[0]["name"]
         ]
     return []
+
+
+def _noted(owner: Raw) -> int:
+    """The width that the owner's author wrote, as noted on it; 0 where it was never changed."""
+    try:
+        noted = json.loads((owner["metadata"].get("annotations") or {}).get(ANNOTATION_ORIGINAL, "{}"))
+        return int(noted["pods"]) if noted["uid"] == owner["metadata"]["uid"] else 0
+    except (ValueError, TypeError, KeyError):
+        return 0
+
+
+def _of_owner(raw: Raw, operations: Sequence[Json]) -> list[Write]:
+    return [replace(write, own=False) for write in patch_of(owner_path(raw), raw[OWNER], operations)]
 
 
 def _spot_refused(owner: Raw) -> str:
