@@ -113,9 +113,8 @@ class KueueChecks:
 def answers(snapshot: Snapshot, said: Mapping[str, str]) -> Iterator[Answer]:
     """What the checks of Workloads with quota that wait are to say."""
     for candidate in snapshot.candidates:
-        if _asks(candidate.target):
-            if (said_of_it := _of_candidate(candidate, snapshot)) is not None:
-                yield said_of_it
+        if _asks(candidate.target) and (said_of_it := _of_candidate(candidate, snapshot)) is not None:
+            yield said_of_it
     for job in snapshot.jobs.values():
         target = job.adopted
         if target is not None and _asks(target) and said.get(job.id):
