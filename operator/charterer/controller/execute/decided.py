@@ -109,4 +109,5 @@ def _spec_and_record(job: Job) -> Job:
         checking=False,
         doubts=(),
         bottlenecks=(),
+        adopted=None,
     )

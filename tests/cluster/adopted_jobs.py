@@ -1,0 +1,94 @@
+"""Plain Jobs with the label that has them adopted, and what tests see of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+from charterer.cluster.client import RawObject
+from charterer.cluster.paths import JOBS, PODS
+from tests.testbed.bed import EXIT_CODE, Bed
+
+ADOPT = "charterer.dev/adopt"
+
+
+def plain_job(name: str, *, pods: int = 1, gpus: int = 4, indexed: bool = True, **spec: Any) -> RawObject:
+    """A Job as a team wrote it, with the label; its pods run until ``finish`` ends them."""
+    limits = {"limits": {"nvidia.com/gpu": gpus}} if gpus else {}
+    container = {"name": "train", "image": "train:1", "resources": limits}
+    template = {"spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 5, "containers": [container]}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "labels": {ADOPT: "true", "team": "speech"}},
+        "spec": {
+            "parallelism": pods,
+            "completions": pods,
+            **({"completionMode": "Indexed"} if indexed else {}),
+            "template": template,
+            **spec,
+        },
+    }
+
+
+async def create(bed: Bed, body: RawObject, annotations: Mapping[str, str] | None = None) -> RawObject:
+    """Create the Job in the test's namespace."""
+    if annotations:
+        named = {f"charterer.dev/{key}": value for key, value in annotations.items()}
+        body = {**body, "metadata": {**body["metadata"], "annotations": named}}
+    return await bed.kube.post(JOBS.all(bed.namespace), body)
+
+
+def job(bed: Bed, name: str) -> RawObject:
+    """The Job as it is now; empty where there is none."""
+    return bed.mirror.one(JOBS, name, bed.namespace) or {}
+
+
+def ended(bed: Bed, name: str) -> str:
+    """Complete or Failed, as the Job says of itself; empty before."""
+    conditions = (job(bed, name).get("status") or {}).get("conditions") or ()
+    done = [each["type"] for each in conditions if each["status"] == "True" and each["type"] in ("Complete", "Failed")]
+    return done[0] if done else ""
+
+
+def pods(bed: Bed, name: str) -> list[RawObject]:
+    """The pods that the Job controller made for the Job."""
+    found = bed.mirror.all(PODS, bed.namespace)
+    return [pod for pod in found if (pod["metadata"].get("labels") or {}).get("batch.kubernetes.io/job-name") == name]
+
+
+def running(bed: Bed, name: str) -> list[RawObject]:
+    """Those of them that run."""
+    return [
+        pod
+        for pod in pods(bed, name)
+        if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
+    ]
+
+
+async def end_pods(bed: Bed, name: str, exit_code: int = 0) -> None:
+    """The processes of its running pods end with this code."""
+    patch = {"metadata": {"annotations": {EXIT_CODE: str(exit_code)}}}
+    for pod in running(bed, name):
+        await bed.kube.merge_patch(PODS.one(pod["metadata"]["name"], bed.namespace), patch)
+
+
+async def unlabel(bed: Bed, name: str) -> None:
+    """Its author takes the label away."""
+    await bed.kube.merge_patch(JOBS.one(name, bed.namespace), {"metadata": {"labels": {ADOPT: None}}})
+
+
+def as_written(raw: RawObject) -> RawObject:
+    """What its author decides: the spec, the labels and the annotations, without what the API server adds to each Job."""
+    spec = {key: value for key, value in raw["spec"].items() if key != "selector"}
+    template = deepcopy(spec["template"])
+    generated = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
+    for name in generated:
+        template["metadata"].get("labels", {}).pop(name, None)
+    metadata = raw["metadata"]
+    return {
+        "spec": {**spec, "template": template},
+        "labels": {key: value for key, value in (metadata.get("labels") or {}).items() if key not in generated},
+        "annotations": metadata.get("annotations"),
+    }
