@@ -390,6 +390,12 @@ class Job:
         return run.completions == len(self.allocation.placements) and begun >= set(range(run.completions))
 
     @property
+    def held(self) -> bool:
+        """Whether its owner keeps it from running, or Kueue does, which has not reserved its quota yet."""
+        waits = self.adopted is not None and not self.adopted.has_quota and self.allocation is None
+        return self.suspend or waits
+
+    @property
     def wants_to_run(self) -> bool:
         """Whether the planner should find GPUs for it."""
         asked = self.interactive is None or self.interactive.wants_gpus
@@ -398,6 +404,6 @@ class Job:
             asked
             and there
             and not (
-                self.suspend or self.deleting or self.finish or self.invalid or self.checking or self.budget is None
+                self.held or self.deleting or self.finish or self.invalid or self.checking or self.budget is None
             )
         )

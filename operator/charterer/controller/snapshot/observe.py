@@ -235,8 +235,6 @@ def _joined(parts: _JobParts, gpu_types: tuple[tuple[PoolId, str], ...]) -> Job:
     progress = _latest(job.progress, parts.progress)
     if progress is not job.progress:
         job = replace(job, progress=progress)
-    if parts.adopted is not None and not parts.adopted.has_quota and job.allocation is None:
-        job = replace(job, suspend=True)  # Kueue has not reserved its quota yet
     now = _ENDLESS if parts.clock is None else parts.clock
     return replace(
         job,

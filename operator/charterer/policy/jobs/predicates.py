@@ -32,7 +32,7 @@ def not_wanted(job: Job) -> Reason | None:
         return reason(ReasonCode.DELETED, of.JobDeleted())
     if job.finish is not None:
         return reason(ReasonCode.FINISHED, of.JobEnded(job.finish.kind))
-    if job.suspend:
+    if job.held:
         return reason(ReasonCode.SUSPENDED, of.JobSuspended())
     if job.invalid:
         return reason(ReasonCode.INVALID, of.JobInvalid(job.invalid))
