@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from charterer.cluster.paths import TRAINING_JOBS
+from charterer.cluster.paths import GPU_POOLS, JOBS
 from tests import outcome
 from tests.testbed.bed import group
 from tests.testbed.controlplane import ControlPlane
@@ -51,18 +52,67 @@ async def test_what_no_budget_pays_for_is_told_and_what_needs_no_rented_node_is_
     await bed.delete_jobs()
 
 
-async def test_a_queued_job_runs_to_its_end_on_rented_nodes_and_its_ledger_is_the_bill(kueue_bed: KueueBed) -> None:
+async def test_a_queued_job_is_placed_at_its_width_and_its_end_is_its_own(kueue_bed: KueueBed) -> None:
+    """Its width is changed while its check is Pending; Kueue's own moves meanwhile do no harm; a conflict is refused."""
     bed = kueue_bed
+    await bed.budget()
+    await bed.queued("narrow", 3, annotations={"charterer.dev/gpus": "4"})
+    await bed.queued("clash", 1, pod_labels={"charterer.dev/run": "7"})
+    await bed.queued("wrong", 1, annotations={"charterer.dev/gpus": "many"})
+    bed.operator()
+    await bed.until(lambda: bed.check("narrow").get("state") == "Pending")
+    workload = bed.workloads("narrow")[-1]["metadata"]["uid"]
+    await bed.kube.merge_patch(JOBS.one("narrow", bed.namespace), {"spec": {"suspend": False}})
+    await bed.pool()
+    await bed.until(lambda: bed.pods_run("narrow", 1))
+    job = bed.queued_job("narrow")
+    assert (job["spec"]["parallelism"], job["spec"]["completions"]) == (1, 1)
+    assert [raw["metadata"]["uid"] for raw in bed.workloads("narrow")] == [workload]
+    (pod,) = bed.job_pods("narrow")
+    assert pod["metadata"]["labels"]["charterer.dev/run"] == "1"
+    shadow = bed.shadow("narrow")
+    assert shadow["spec"]["targetRef"]["uid"] == workload
+    assert bed.tj(shadow["metadata"]["name"])["gpus"] == 4
+    await bed.until(lambda: "sets labels[charterer.dev/run]" in bed.check("clash").get("message", ""))
+    await bed.until(lambda: "charterer.dev/gpus is 'many'" in bed.check("wrong").get("message", ""))
+    await bed.end("narrow")
+    await bed.until(lambda: holds(bed.queued_job("narrow"), "Complete"))
+    await bed.complete(shadow["metadata"]["name"])
+    assert [bed.check(name)["state"] for name in ("clash", "wrong")] == ["Pending", "Pending"]
+    assert not any(holds(raw, "Finished") for raw in bed.workloads("clash"))
+    await bed.delete_jobs()
+
+
+async def test_a_queued_job_is_stopped_and_runs_again_only_when_its_old_pods_are_gone(kueue_bed: KueueBed) -> None:
+    """Retry without a delay stops it; it waits with a sentence; Kueue asks again at once, and is answered later."""
+    bed = kueue_bed
+    slow = {"testbed.charterer.dev/stop-delay": "3s"}
     bed.operator()
     await bed.budget()
     await bed.pool()
-    await bed.queued("sft", 2)
-    await bed.until(lambda: bed.pods_run("sft", 2))
-    (shadow,) = bed.mirror.all(TRAINING_JOBS, bed.namespace)
-    assert shadow["spec"]["targetRef"]["kind"] == "Workload"
-    pod = bed.job_pods("sft")[0]
-    assert pod["metadata"]["labels"]["charterer.dev/run"] == "1"
-    await bed.end("sft")
-    await bed.until(lambda: holds(bed.queued_job("sft"), "Complete"))
-    await bed.until(lambda: bed.state(shadow["metadata"]["name"]) == "Complete")
+    await bed.queued("moves", 1, pod_annotations=slow)
+    await bed.until(lambda: bed.pods_run("moves", 1))
+    name = bed.shadow("moves")["metadata"]["name"]
+    await bed.delete("GPUPool", "a100")
+    began = time.monotonic()
+    await bed.until(lambda: bed.queued_job("moves")["spec"]["suspend"])
+    assert time.monotonic() - began < 20
+    await bed.until(lambda: bed.tj(name).get("lastRun") == 1 and not bed.tj(name).get("allocation"))
+    assert bed.tj(name)["runs"][0]["outcome"] == "Stopped"
+    await bed.until(lambda: bed.check("moves")["state"] == "Pending" and "GPUPool" in bed.check("moves")["message"])
+    await bed.until(lambda: not bed.mirror.all(GPU_POOLS))
+    await bed.pool()
+
+    def again() -> bool:
+        runs = {pod["metadata"]["labels"].get("charterer.dev/run") for pod in bed.all_pods("moves")}
+        assert runs != {"1", "2"}, "two runs of one job had pods at once"
+        return bed.pods_run("moves", 1) and runs == {"2"}
+
+    await bed.until(again)
+    # Whoever may edit it gives it another width while it runs: for Kueue a restart, with another Workload.
+    await bed.kube.merge_patch(JOBS.one("moves", bed.namespace), {"spec": {"parallelism": 2, "completions": 2}})
+    await bed.until(lambda: bed.pods_run("moves", 2))
+    assert bed.shadow("moves")["metadata"]["name"] != name or bed.tj(name)["gpus"] == 8
+    await bed.end("moves")
+    await bed.until(lambda: holds(bed.queued_job("moves"), "Complete"))
     await bed.delete_jobs()

@@ -403,7 +403,5 @@ class Job:
         return (
             asked
             and there
-            and not (
-                self.held or self.deleting or self.finish or self.invalid or self.checking or self.budget is None
-            )
+            and not (self.held or self.deleting or self.finish or self.invalid or self.checking or self.budget is None)
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 from charterer.api.names import KUEUE_CHECK
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import AlreadyExists, ApiError, NotFound
-from charterer.cluster.paths import JOBS, PODS, Resource
+from charterer.cluster.paths import JOBS, PODS, TRAINING_JOBS, Resource
 from tests.testbed.bed import EXIT_CODE, Bed, dismantle, install_charts, parts_of_bed
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.kueue.definitions import (
@@ -66,7 +66,8 @@ class KueueBed(Bed):
         gpus: int = 4,
         *,
         annotations: Mapping[str, str] | None = None,
-        labels: Mapping[str, str] | None = None,
+        pod_labels: Mapping[str, str] | None = None,
+        pod_annotations: Mapping[str, str] | None = None,
         **pod: object,
     ) -> RawObject:
         """An Indexed Job in the queue, sent running: ``width`` pods of ``gpus`` GPUs; ``pod``: of the pods' spec."""
@@ -76,7 +77,7 @@ class KueueBed(Bed):
         metadata = {
             "name": name,
             "namespace": self.namespace,
-            "labels": {QUEUE_NAME: QUEUE, **(labels or {})},
+            "labels": {QUEUE_NAME: QUEUE},
             "annotations": dict(annotations or {}),
         }
         job = {
@@ -84,7 +85,10 @@ class KueueBed(Bed):
             "parallelism": width,
             "completions": width,
             "backoffLimit": 0,
-            "template": {"spec": spec},
+            "template": {
+                "metadata": {"labels": dict(pod_labels or {}), "annotations": dict(pod_annotations or {})},
+                "spec": spec,
+            },
         }
         body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": job}
         return await self.kube.post(JOBS.all(self.namespace), body, strict=True)
@@ -102,6 +106,11 @@ class KueueBed(Bed):
         own = [raw for raw in self.mirror.all(WORKLOADS, self.namespace) if owned_by(raw, uid)]
         return sorted(own, key=created)
 
+    def shadow(self, name: str) -> RawObject:
+        """The TrainingJob of the Job's newest Workload."""
+        uid = self.workloads(name)[-1]["metadata"]["uid"]
+        return next(raw for raw in self.mirror.all(TRAINING_JOBS, self.namespace) if owned_by(raw, uid))
+
     def check(self, name: str) -> RawObject:
         """What Charterer's check says of the Job's newest Workload; empty while it was not asked."""
         for raw in reversed(self.workloads(name)):
@@ -109,11 +118,14 @@ class KueueBed(Bed):
             return next((check for check in checks if check["name"] == KUEUE_CHECK), {})
         return {}
 
-    def job_pods(self, name: str) -> list[RawObject]:
-        """The pods that the Job controls and that are not being deleted."""
+    def all_pods(self, name: str) -> list[RawObject]:
+        """The pods that the Job controls and that are there."""
         uid = self._uid(name)
-        pods = self.mirror.all(PODS, self.namespace)
-        return [pod for pod in pods if owned_by(pod, uid) and "deletionTimestamp" not in pod["metadata"]]
+        return [pod for pod in self.mirror.all(PODS, self.namespace) if owned_by(pod, uid)]
+
+    def job_pods(self, name: str) -> list[RawObject]:
+        """Those of them that are not being deleted."""
+        return [pod for pod in self.all_pods(name) if "deletionTimestamp" not in pod["metadata"]]
 
     def pods_run(self, name: str, count: int) -> bool:
         """Whether the Job has just so many pods, and they run."""

@@ -141,7 +141,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
     ReasonCode.NO_BUDGET: (jobs.NoBudgetSelects("research"),),
     ReasonCode.INVALID: (jobs.JobInvalid("(the words of who refuses it)"),),
     ReasonCode.CHECKING: (jobs.TemplateChecked(),),
-    ReasonCode.SUSPENDED: (jobs.JobSuspended(),),
+    ReasonCode.SUSPENDED: (jobs.JobSuspended(), jobs.JobSuspended(queued=True)),
     ReasonCode.NO_GPU_WANTED: (
         jobs.NoGpuWanted(0, None, None, None),
         jobs.NoGpuWanted(7, _AT, _hourly("2.48"), 150.0),

@@ -33,7 +33,7 @@ def not_wanted(job: Job) -> Reason | None:
     if job.finish is not None:
         return reason(ReasonCode.FINISHED, of.JobEnded(job.finish.kind))
     if job.held:
-        return reason(ReasonCode.SUSPENDED, of.JobSuspended())
+        return reason(ReasonCode.SUSPENDED, of.JobSuspended(queued=not job.suspend))
     if job.invalid:
         return reason(ReasonCode.INVALID, of.JobInvalid(job.invalid))
     if job.checking:
