@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from charterer.api.condition_types import ConditionType
 from charterer.api.names import KUEUE_CHECK, KUEUE_CONTROLLER, MANAGER_RECORD
 from charterer.cluster import kinds
 from charterer.cluster.client import Client, RawObject
@@ -26,6 +27,8 @@ from charterer.workloads.adopted.kueue_workload import API_VERSION, KUEUE_WORKLO
 
 _log = logging.getLogger(__name__)
 
+_WAITS_FOR: Final = (ConditionType.ADMITTED, ConditionType.CAPACITY_AVAILABLE, ConditionType.PODS_READY)
+"""The conditions of a TrainingJob that say what it waits for, the first one first."""
 _LOOK_SECONDS: Final = 1.0
 """Seconds between two looks at what the last snapshot shows."""
 _WRITES_A_LOOK: Final = 20
@@ -56,8 +59,9 @@ class KueueChecks:
     def told(self, kind: str, before: RawObject, status: Mapping[str, Any]) -> None:
         """A view was written: of a job that waits in a queue, its sentence is said there too."""
         if kind == "TrainingJob":
-            admitted = (item for item in status.get("conditions") or () if item["type"] == "Admitted")
-            self._said[before["metadata"]["uid"]] = next((item.get("message", "") for item in admitted), "")
+            said = {item["type"]: item for item in status.get("conditions") or ()}
+            waits = [said[kind] for kind in _WAITS_FOR if kind in said and said[kind].get("status") != "True"]
+            self._said[before["metadata"]["uid"]] = next((item["message"] for item in waits if item.get("message")), "")
 
     async def run(self) -> None:
         """Look again and again."""
