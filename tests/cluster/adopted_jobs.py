@@ -80,7 +80,7 @@ async def unlabel(bed: Bed, name: str) -> None:
 
 
 def as_written(raw: RawObject) -> RawObject:
-    """What its author decides: the spec, the labels and the annotations, without what the API server adds to each Job."""
+    """What its author decides: spec, labels and annotations, without what the API server adds to each Job."""
     spec = {key: value for key, value in raw["spec"].items() if key != "selector"}
     template = deepcopy(spec["template"])
     generated = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")

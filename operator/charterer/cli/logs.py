@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from charterer.api import decode
-from charterer.api.names import LABEL_JOB_UID
+from charterer.api.names import COMPLETION_INDEX, LABEL_JOB_UID
 from charterer.cli.shared.cluster import ClusterOptions, call, cluster_options
 from charterer.cli.shared.job_name import job_name
-from charterer.cluster.client import Client
+from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError, BadRequest, NotFound
 from charterer.cluster.paths import PODS, TRAINING_JOBS
 from charterer.domain.job import Job, RunRecord
@@ -79,7 +79,8 @@ async def print_logs(client: Client, name: str, namespace: str, options: LogOpti
     number = options.run or max(runs, default=job.last_run)
     if number in runs:
         pods = sorted(runs[number], key=lambda pod: pod.index)
-        _note(f"{run_name(name, number)}: {count(len(pods), 'pod')}")
+        title = run_name(name, number) if job.target is None else f"{job.target} (run {number})"
+        _note(f"{title}: {count(len(pods), 'pod')}")
         await _print_pods(client, namespace, pods, options)
         return
     record = next((record for record in job.records if record.number == number), None)
@@ -95,6 +96,8 @@ async def print_logs(client: Client, name: str, namespace: str, options: LogOpti
 async def _pods_by_run(client: Client, job: Job) -> Mapping[int, Sequence[_PodLog]]:
     """The pods that a run of the job controls, by uid: whoever may create pods may write any label into them."""
     labels = f"{LABEL_JOB_UID}={job.id}"
+    if job.target is not None:
+        return _of_target(job, (await client.list(PODS.all(job.namespace), labels=labels)).items)
     listed = (await client.list(INDEXED_JOB.kind.resource.all(job.namespace), labels=labels)).items
     runs = [found for raw in listed if (found := INDEXED_JOB.kind.decode(raw)) is not None]
     numbers = {run.uid: run.number for owner, run in runs if owner == job.id and run.owned}
@@ -104,6 +107,19 @@ async def _pods_by_run(client: Client, job: Job) -> Mapping[int, Sequence[_PodLo
         if isinstance(read, decode.JobPod) and read.controller_uid in numbers:
             pod = _PodLog(read.pod.name, read.pod.index, raw["spec"]["containers"][0]["name"])
             pods.setdefault(numbers[read.controller_uid], []).append(pod)
+    return pods
+
+
+def _of_target(job: Job, listed: Iterable[RawObject]) -> Mapping[int, Sequence[_PodLog]]:
+    """The pods of an adopted object, in order of their names where they have no numbers of their own."""
+    pods: dict[int, list[_PodLog]] = {}
+    for raw in sorted(listed, key=lambda raw: str(raw["metadata"]["name"])):
+        read = decode.pod(raw)
+        if isinstance(read, decode.JobPod) and read.adopted_for == job.id:
+            of_run = pods.setdefault(read.pod.run, [])
+            numbered = COMPLETION_INDEX in (raw["metadata"].get("annotations") or {})
+            index = read.pod.index if numbered else len(of_run)
+            of_run.append(_PodLog(read.pod.name, index, raw["spec"]["containers"][0]["name"]))
     return pods
 
 

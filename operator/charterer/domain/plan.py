@@ -49,6 +49,7 @@ class ReasonCode(StrEnum):
     CHECKING = "Checking"
     SUSPENDED = "Suspended"
     NO_GPU_WANTED = "NoGPUWanted"
+    NOT_ADOPTED = "NotAdopted"
     FINISHED = "Finished"
     DELETED = "Deleted"
     LOST_NODE = "LostNode"

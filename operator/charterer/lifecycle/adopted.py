@@ -5,36 +5,49 @@ The object holds one run at a time, and is stopped where a run would be deleted 
 
 from __future__ import annotations
 
+from charterer.domain.budget import Mode
+from charterer.domain.ids import BudgetId
 from charterer.domain.job import Allocation, Job, Run
 from charterer.domain.jobs.finish import Finish, FinishKind
 from charterer.domain.jobs.target import Target
-from charterer.domain.snapshot import Candidate, Stop
-from charterer.domain.steps import AdoptTarget, FinishJob, GiveBack, RecordRun, RunStep, StopRun, Wait
+from charterer.domain.snapshot import Candidate, Snapshot, Stop
+from charterer.domain.steps import AdoptTarget, FinishJob, GiveBack, LetGo, RecordRun, RunStep, StopRun, Wait
 from charterer.lifecycle.verdict import judge
 from charterer.lifecycle.view import LifecycleView
 
 
-def adopt_step(candidate: Candidate, view: LifecycleView) -> AdoptTarget | None:
-    """Make the TrainingJob of an object that can be adopted; None for any other."""
-    return None if not_adopted_because(candidate, view) else AdoptTarget(candidate.target)
+def adopt_step(candidate: Candidate, view: LifecycleView) -> AdoptTarget | LetGo | None:
+    """Make the TrainingJob of an object that can be adopted, and let go of what nobody will start."""
+    target, snapshot = candidate.target, view.snapshot
+    if not not_adopted_because(candidate, snapshot):
+        return AdoptTarget(target)
+    unpaid = _nobody_pays(candidate.budget, snapshot)
+    return LetGo(target) if unpaid and target.held and not target.deleting and target.ended is None else None
 
 
-def not_adopted_because(candidate: Candidate, view: LifecycleView) -> str:
+def not_adopted_because(candidate: Candidate, snapshot: Snapshot) -> str:
     """Why no TrainingJob is made for the object; empty where one is."""
     target = candidate.target
-    if candidate.budget is None:
-        return f"no GPUBudget selects namespace {target.namespace}"
-    if view.observes(candidate.budget):
-        return f"GPUBudget {candidate.budget} only observes"
-    if view.snapshot.stop is Stop.DRAIN:
-        return "all that is rented is being ended"
     if target.deleting or target.ended is not None:
         return "it has ended"
     if target.problem:
         return target.problem
-    if target.begun and not target.suspended:
+    if target.begun and not target.suspended and not target.held:
         return "it runs already, and would lose what it did: suspend it, and it is adopted"
-    return ""
+    if candidate.budget is None:
+        return f"no GPUBudget selects namespace {target.namespace}"
+    return _nobody_pays(candidate.budget, snapshot)
+
+
+def _nobody_pays(budget: BudgetId | None, snapshot: Snapshot) -> str:
+    """Why no money will be spent on the objects of this budget's namespaces; empty where some may be."""
+    if snapshot.stop is Stop.DRAIN:
+        return "all that is rented is being ended (charterer stop --drain)"
+    if budget is None:
+        unread = any(problem.kind == "GPUBudget" for problem in snapshot.problems)
+        return "" if unread else "no GPUBudget selects its namespace"
+    observed = snapshot.budgets.get(budget)
+    return f"GPUBudget {budget} only observes" if observed is not None and observed.mode is Mode.OBSERVE else ""
 
 
 def adopted_step(job: Job, view: LifecycleView) -> RunStep | Wait | None:
@@ -69,15 +82,9 @@ def not_placeable_because(target: Target) -> str:
 
 def _given_back_because(job: Job, view: LifecycleView) -> str:
     """Why the object is given back; empty where the job keeps it."""
-    snapshot = view.snapshot
     if job.adopted is None:
         return f"{job.target} is gone, or has not the label any more"
-    if snapshot.stop is Stop.DRAIN:
-        return "all that is rented is being ended"
-    if view.observes(job.budget):
-        return f"GPUBudget {job.budget} only observes"
-    unread = any(problem.kind == "GPUBudget" for problem in snapshot.problems)
-    return "" if job.budget is not None or unread else f"no GPUBudget selects namespace {job.namespace}"
+    return _nobody_pays(job.budget, view.snapshot)
 
 
 def _give_back(job: Job, why: str, view: LifecycleView) -> RunStep | Wait | None:

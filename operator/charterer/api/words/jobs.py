@@ -136,6 +136,11 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "long that it is given back now.",
         "To hold GPUs longer, set `spec.interactive.idleSeconds` or `hourly` (docs/capacity/interactive.md).",
     ),
+    ReasonCode.NOT_ADOPTED: Meaning(
+        "The object that the job stands for is gone, or its label `charterer.dev/adopt` is: it is given back as its "
+        "author wrote it, and the TrainingJob goes.",
+        "Put the label back to have it adopted again.",
+    ),
     ReasonCode.FINISHED: Meaning("The job has ended."),
     ReasonCode.DELETED: Meaning("The job is being deleted."),
     ReasonCode.LOST_NODE: Meaning("The machine died, or its node was not ready for too long. The job starts again."),

@@ -8,6 +8,7 @@ from typing import Final
 from charterer.domain.budget import Selector
 from charterer.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.jobs.finish import FinishKind
+from charterer.domain.jobs.target import TargetRef
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.nodes.waits import ExpectedWait
 from charterer.domain.option import Option
@@ -142,6 +143,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
     ReasonCode.INVALID: (jobs.JobInvalid("(the words of who refuses it)"),),
     ReasonCode.CHECKING: (jobs.TemplateChecked(),),
     ReasonCode.SUSPENDED: (jobs.JobSuspended(), jobs.JobSuspended(queued=True)),
+    ReasonCode.NOT_ADOPTED: (jobs.TargetWithdrawn(TargetRef("batch/v1", "Job", "whisper", "")),),
     ReasonCode.NO_GPU_WANTED: (
         jobs.NoGpuWanted(0, None, None, None),
         jobs.NoGpuWanted(7, _AT, _hourly("2.48"), 150.0),

@@ -18,6 +18,7 @@ from charterer.controller.execute.decided import Stale
 from charterer.controller.execute.target_steps import (
     adopt,
     finish,
+    let_go,
     place,
     pods_of_target,
     resize,
@@ -44,6 +45,7 @@ from charterer.domain.steps import (
     DeleteRun,
     FinishJob,
     GiveBack,
+    LetGo,
     RecordGroup,
     RecordRun,
     ResizeRun,
@@ -344,5 +346,6 @@ RUN_HANDLERS: Mapping[type, Handler] = {
     DeleteJob: delete_job,
     AdoptTarget: adopt,
     FinishJob: finish,
+    LetGo: let_go,
     GiveBack: give_back,
 }

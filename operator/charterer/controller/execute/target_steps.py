@@ -17,7 +17,7 @@ from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome, Held
 from charterer.domain.job import Allocation, Job, Pod
 from charterer.domain.jobs.target import Target, TargetRef
-from charterer.domain.steps import AdoptTarget, FinishJob, ResizeRun
+from charterer.domain.steps import AdoptTarget, FinishJob, LetGo, ResizeRun
 from charterer.workloads import ADOPTED, NotAdoptable, TargetKind, Write
 from charterer.workloads.adopted.kueue_workload import OWNER, SHADOW, answer, owner_path
 from charterer.workloads.adopted.shadow_name import shadow_names
@@ -26,14 +26,17 @@ _ENDED = ("Succeeded", "Failed")
 
 
 async def adopt(context: ExecutionContext, step: AdoptTarget) -> ActionOutcome:
-    """Make the object's TrainingJob. One that runs is stopped first, if an uncached list shows no pod that began."""
+    """Make the object's TrainingJob.
+
+    An object that runs is stopped first: one that lost its TrainingJob, or, by an uncached list, has no pod that began.
+    """
     target = step.target
     kind, raw = await _look(context, target.ref, target.namespace, "")
     if raw is None or not _wanted(kind, raw) or kind.read(raw) != target:
         raise Stale
     if not target.suspended:
         phases = [(pod.get("status") or {}).get("phase") for pod in await _raw_pods(context, kind, raw)]
-        if any(phase != "Pending" for phase in phases):
+        if not target.held and any(phase != "Pending" for phase in phases):
             raise Stale
         raw = await _write(context, kind, kind.stop(raw)) or raw
     said = raw.get(OWNER, raw)["metadata"].get("labels") or {}
@@ -108,6 +111,19 @@ async def resize(context: ExecutionContext, job: Job, step: ResizeRun) -> Action
     return ActionOutcome.DONE
 
 
+async def let_go(context: ExecutionContext, step: LetGo) -> ActionOutcome:
+    """Give the object back, stopped first if it runs where somebody placed it."""
+    kind, raw = await _look(context, step.target.ref, step.target.namespace, "")
+    if raw is None:
+        raise Stale
+    target = kind.read(raw)
+    if target.job and not target.suspended:
+        await _write(context, kind, kind.stop(raw))
+        raise Stale
+    await _restore(context, kind, raw)
+    return ActionOutcome.DONE
+
+
 async def finish(context: ExecutionContext, step: FinishJob) -> ActionOutcome:
     """Record the end of an object that ended while it had no run."""
     job = context.decided.job(step.job)
@@ -132,8 +148,12 @@ async def stop_target(context: ExecutionContext, job: Job, *, unlabelled: bool) 
 
 
 async def restore(context: ExecutionContext, job: Job, raw: RawObject) -> None:
-    """Give the object back as its author wrote it. One that has ended stays as it is."""
-    kind = _kind_of(job.target)
+    """Give the job's object back as its author wrote it."""
+    await _restore(context, _kind_of(job.target), raw)
+
+
+async def _restore(context: ExecutionContext, kind: TargetKind, raw: RawObject) -> None:
+    """One that has ended stays as it is."""
     target = kind.read(raw)
     if target.ended is not None:
         return
@@ -222,10 +242,7 @@ async def _has_live_pods(context: ExecutionContext, kind: TargetKind, raw: Raw) 
 
 
 async def _write(context: ExecutionContext, kind: TargetKind, writes: Sequence[Write]) -> RawObject | None:
-    """Carry the writes out; the object after the last of its own.
-
-    A refusal is no fault: its kind may not be open for it yet.
-    """
+    """Carry the writes out; the object after the last of its own. A refusal is no fault: it may be too early."""
     answer = None
     for write in writes:
         try:

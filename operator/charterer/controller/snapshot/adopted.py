@@ -8,6 +8,7 @@ from dataclasses import replace
 from charterer.api.decode import DecodedJob, JobPod
 from charterer.cluster.store import ObjectKey
 from charterer.domain.budget import Budget
+from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job, Pod, Run
 from charterer.domain.jobs.target import Target
@@ -80,11 +81,17 @@ def pods_of(run: Run, target: Target, pods: Iterable[JobPod]) -> tuple[Pod, ...]
     return tuple([replace(pod, index=index) for index, pod in enumerate(ordered)])
 
 
-def shadowed_twice(decoded: Mapping[JobId, DecodedJob], adopted: Mapping[JobId, Target]) -> Mapping[JobId, Job]:
-    """For each TrainingJob whose object another one stands for already, that other one."""
-    holder = {target.ref.uid: decoded[job].job for job, target in adopted.items()}
-    named = [item.job for item in decoded.values() if item.job.target is not None and item.job.id not in adopted]
-    return {job.id: holder[job.target.uid] for job in named if job.target is not None and job.target.uid in holder}
+def adoption_problems(jobs: Mapping[JobId, Job]) -> tuple[Problem, ...]:
+    """What the authors of adopted objects should know of them."""
+    found = []
+    for job in jobs.values():
+        target = job.adopted
+        for reason, text in (
+            () if target is None else (("NotAdoptable", target.problem), ("NotGranted", target.warning))
+        ):
+            if text:
+                found.append(Problem("TrainingJob", job.namespace, job.name, str(job.target), reason, text))
+    return tuple(found)
 
 
 def _controls(target: Target, name: str) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from charterer.api.decode import DecodedJob, ForeignPod, JobPod, with_published
 from charterer.cluster.store import ObjectKey
 from charterer.controller.known_pools import first_come, known_pools
-from charterer.controller.snapshot.adopted import candidates, pods_of, run_of, targets_by_job
+from charterer.controller.snapshot.adopted import adoption_problems, candidates, pods_of, run_of, targets_by_job
 from charterer.controller.snapshot.by_id import budgets_by_id, pool_sets_by_id, pools_by_id, rentals_by_id
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.correlated_pools import with_correlated_launches
@@ -113,6 +113,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
             *memo(with_misleading_variables, state.jobs),
             *memo(with_contradicting_variants, jobs, profiles),
             *memo(not_believed, jobs),
+            *memo(adoption_problems, jobs),
         ),
         orphans=memo(_orphans, state.runs, decoded, state.problems, payers),
         overlaps=memo(overlaps_of, state.budgets, state.namespaces),

@@ -6,11 +6,13 @@ from charterer.api.manifests import EventSubject
 from charterer.api.names import API_VERSION
 from charterer.cluster.events import Recorder
 from charterer.domain.billing import spent
+from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, JobId, PoolId, PoolSetId, RentalId
 from charterer.domain.job import RunOutcome
+from charterer.domain.jobs.target import TargetRef
 from charterer.domain.money import ZERO, Money
 from charterer.domain.plan import Allocate, Command, ReasonCode, Release, Rent
-from charterer.domain.snapshot import Snapshot
+from charterer.domain.snapshot import Candidate, Snapshot
 from charterer.domain.steps import (
     Cool,
     CreatePool,
@@ -26,6 +28,7 @@ from charterer.domain.steps import (
     Step,
 )
 from charterer.domain.time import Instant
+from charterer.lifecycle.adopted import not_adopted_because
 from charterer.sentences import count
 
 _BAD = frozenset({RunOutcome.FAILED, RunOutcome.INTERRUPTED, RunOutcome.NOT_STARTED, RunOutcome.STALLED})
@@ -56,6 +59,7 @@ class Events:
         self._recorder = recorder
         self._deleted: dict[BudgetId, tuple[Instant, Money]] = {}
         """Budgets that this process let go, when, and what they had spent in their period."""
+        self._told: dict[TargetRef, str] = {}
 
     def done(self, action: Command | Step, snapshot: Snapshot) -> None:
         """A command or step took effect."""
@@ -96,6 +100,26 @@ class Events:
                 self._budget_came_or_went(action, snapshot)
             case _:
                 return
+
+    def not_adopted(self, snapshot: Snapshot) -> None:
+        """Labelled objects for which no TrainingJob is made, and those whose annotations cannot be granted: once each.
+
+        Where nobody spends money nothing is written, and no Event either.
+        """
+        said = {
+            each.target.ref: not_adopted_because(each, snapshot)
+            for each in snapshot.candidates
+            if _pays(each, snapshot)
+        }
+        targets = {each.target.ref: each.target for each in snapshot.candidates}
+        for job in snapshot.jobs.values():
+            if job.adopted is not None and (text := job.adopted.problem or job.adopted.warning):
+                said[job.adopted.ref], targets[job.adopted.ref] = text, job.adopted
+        for ref, text in said.items():
+            if text and targets[ref].ended is None and self._told.get(ref) != text:
+                subject = EventSubject(ref.api_version, ref.kind, targets[ref].namespace, ref.name, ref.uid)
+                self._say(subject, "NotAdopted", text, "Adopt", warning=True)
+        self._told = said
 
     def held(self, action: Command | Step, message: str, snapshot: Snapshot) -> None:
         """Others keep a step from being carried out."""
@@ -157,6 +181,11 @@ class Events:
     def _say(self, subject: EventSubject | None, reason: str, note: str, action: str, *, warning: bool = False) -> None:
         if subject is not None:
             self._recorder.record(subject, reason, note or reason, action=action, warning=warning)
+
+
+def _pays(candidate: Candidate, snapshot: Snapshot) -> bool:
+    budget = None if candidate.budget is None else snapshot.budgets.get(candidate.budget)
+    return budget is None or budget.mode is Mode.ENFORCE
 
 
 def _subject(action: Command | Step, snapshot: Snapshot) -> EventSubject | None:

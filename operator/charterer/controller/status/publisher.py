@@ -71,6 +71,7 @@ class StatusPublisher:
     def planned(self, snapshot: Snapshot, decided: Plan, solutions: Sequence[BudgetSolution], seconds: float) -> None:
         """A plan was made: its numbers, and what each object looks like now."""
         self._metrics.plan_took(seconds)
+        self._events.not_adopted(snapshot)
         self._metrics.observe(snapshot, decided, job_state)
         self._options.planned(snapshot, solutions)
         self._failed_pool_steps.retain(snapshot)

@@ -30,15 +30,15 @@ class Target:
     ``job``: uid of the TrainingJob whose run its template carries, empty before the first; ``run``: that run's number,
     0 before the first. ``pods``: its width; ``indexed``: whether its pods are numbered from 0. ``controllers``: names
     of the objects that control its pods. ``placeable``: its scheduling fields can be written now. ``begun``: it has
-    pods that nobody placed, or had some. ``held``: the chart's policy suspended it, and not its author. ``started``:
-    since when it is not suspended. ``complete`` and ``failed``: since when it has that end, by its own word.
-    ``retries``: how many more pods may fail than its author allows, while it is resized in place. ``problem``: why it
-    cannot be adopted; empty if it can. ``warning``: what of its author's wishes is not granted.
+    pods that nobody placed, or had some. ``held``: the chart's policy suspended it, or a run of it was placed, so that
+    its author cannot run it. ``started``: since when it is not suspended. ``complete`` and ``failed``: since when it
+    has that end, by its own word. ``retries``: how many more pods may fail than its author allows, while it is resized
+    in place. ``problem``: why it cannot be adopted; empty if it can. ``warning``: what of its author's wishes is not
+    granted.
 
     Of a Workload, by which Kueue starts and stops whatever waits in its queues: ``queued_for``: the name of that
     object, empty of every other target. ``has_quota``: Kueue has reserved its quota. ``replaces``: the name of the
-    Workload before it, where the object grows while it runs; ``replaced``: another one has come after it. ``message``:
-    what Charterer last said of it there.
+    Workload before it, where the object grows while it runs. ``message``: what Charterer last said of it there.
     """
 
     ref: TargetRef
@@ -67,7 +67,6 @@ class Target:
     queued_for: str = ""
     has_quota: bool = True
     replaces: str = ""
-    replaced: bool = False
     message: str = ""
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from charterer.domain.jobs.finish import FinishKind
+from charterer.domain.jobs.target import TargetRef
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.time import Instant
@@ -75,6 +76,13 @@ class JobInvalid:
 @dataclass(frozen=True, slots=True)
 class TemplateChecked:
     """Its template is being tried at the API server."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetWithdrawn:
+    """The object that it stands for is gone, or has not the label any more."""
+
+    target: TargetRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,6 +330,7 @@ JobFact = (
     | JobInvalid
     | TemplateChecked
     | NoBudgetSelects
+    | TargetWithdrawn
     | BacksOffForRecord
     | BacksOff
     | MaxCostSpent

@@ -67,6 +67,11 @@ def _(_: of.TemplateChecked) -> str:
 
 
 @tell.register
+def _(job: of.TargetWithdrawn) -> str:
+    return f"{job.target}, which it stands for, is gone, or has not the label charterer.dev/adopt any more"
+
+
+@tell.register
 def _(job: of.NoBudgetSelects) -> str:
     return f"no GPUBudget selects namespace {job.namespace}"
 

@@ -138,6 +138,13 @@ class AdoptTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class LetGo:
+    """Give an object that is held back as its author wrote it, although no TrainingJob stands for it."""
+
+    target: Target
+
+
+@dataclass(frozen=True, slots=True)
 class FinishJob:
     """Record that the job has ended, as its adopted object says of itself, while it has no run."""
 
@@ -178,6 +185,7 @@ RunStep = (
     | DeleteRun
     | DeleteJob
     | AdoptTarget
+    | LetGo
     | FinishJob
     | GiveBack
 )

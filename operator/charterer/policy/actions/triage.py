@@ -274,7 +274,8 @@ def _displaced(facts: JobFacts, threats: _Threats, snapshot: Snapshot) -> Reason
     elsewhere: then it only grows no further.
 
     A run that was on a lost node is recorded as interrupted, which clears the allocation: that is not done here. Only
-    a run that never started, that has a pod without a node, or whose node lives and drains, is taken away by the plan.
+    a run that never started, that has a pod without a node, or whose node lives and drains, is taken away by the plan;
+    and that of an adopted object, which survives a lost pod.
     """
     job, allocation = facts.job, facts.job.allocation
     if allocation is None:
@@ -299,7 +300,7 @@ def _displaced(facts: JobFacts, threats: _Threats, snapshot: Snapshot) -> Reason
         if rental is not None and rental.phase not in (RentalPhase.DRAINING, RentalPhase.ENDED):
             continue
         alive = rental is not None and rental.phase is RentalPhase.DRAINING and _alive(rental.id, snapshot)
-        if alive or not started or homeless:
+        if alive or not started or homeless or job.target is not None:
             because = rental.released_because if rental is not None else ""
             return reason(ReasonCode.LOST_NODE, of_nodes.RentalGoesAway(place.rental, because))
     return None

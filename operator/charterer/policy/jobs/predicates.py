@@ -34,6 +34,8 @@ def not_wanted(job: Job) -> Reason | None:
         return reason(ReasonCode.FINISHED, of.JobEnded(job.finish.kind))
     if job.held:
         return reason(ReasonCode.SUSPENDED, of.JobSuspended(queued=not job.suspend))
+    if job.target is not None and job.adopted is None:
+        return reason(ReasonCode.NOT_ADOPTED, of.TargetWithdrawn(job.target))
     if job.invalid:
         return reason(ReasonCode.INVALID, of.JobInvalid(job.invalid))
     if job.checking:

@@ -72,7 +72,7 @@ def _read(raw: Raw) -> Target:
         controllers=frozenset([meta.name]),
         placeable=suspended and ("startTime" not in status or true_condition(status, "Suspended") is not None),
         begun=any(status.get(kind) for kind in ("active", "ready", "succeeded", "failed", "terminating")),
-        held=ANNOTATION_HELD in meta.annotations,
+        held=ANNOTATION_HELD in meta.annotations or bool(_original(raw)),
         started=optional_instant(status, "startTime"),
         complete=since(true_condition(status, "Complete")),
         failed=since(failed),

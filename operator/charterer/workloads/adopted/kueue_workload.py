@@ -98,7 +98,7 @@ def _read(raw: Raw) -> Target:
         resource_version=meta.resource_version,
         created=meta.created,
         suspended=state != _READY,
-        deleting=meta.deleting,
+        deleting=meta.deleting or reason in _REPLACED,
         job=str(labels.get(LABEL_JOB_UID, "")),
         run=int(run) if run.isascii() and run.isdecimal() and len(run) <= 9 else 0,
         pods=sum(item.get("count", 1) for item in pod_sets),
@@ -113,13 +113,14 @@ def _read(raw: Raw) -> Target:
         begun=true_condition(status, "Admitted") is not None and not run,
         queued_for="" if owner is None else owner.name,
         has_quota=reserved,
-        replaced=reason in _REPLACED,
         replaces=replaces,
         message=str(check.get("message") or ""),
     )
 
 
 def _problem(pod_sets: Sequence[Json]) -> str:
+    if not pod_sets:
+        return "it asks for no GPUs"
     widths = {pod_gpus(item["template"]["spec"]) for item in pod_sets}
     if len(widths) > 1:
         listed = ", ".join(f"{item['name']} {pod_gpus(item['template']['spec'])}" for item in pod_sets)
