@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from charterer.cluster.paths import GPU_POOLS, JOBS
+from charterer.cluster.paths import GPU_POOLS, JOBS, TRAINING_JOBS
 from tests import outcome
 from tests.testbed.bed import group
 from tests.testbed.controlplane import ControlPlane
@@ -115,4 +115,38 @@ async def test_a_queued_job_is_stopped_and_runs_again_only_when_its_old_pods_are
     assert bed.shadow("moves")["metadata"]["name"] != name or bed.tj(name)["gpus"] == 8
     await bed.end("moves")
     await bed.until(lambda: holds(bed.queued_job("moves"), "Complete"))
+    await bed.delete_jobs()
+
+
+async def test_a_budget_vetoes_the_growth_of_an_elastic_job_or_pays_for_it(
+    kueue_bed: KueueBed,
+) -> None:
+    """The pods that run go on while the new ones wait; narrower is at once."""
+    bed = kueue_bed
+    elastic = {"kueue.x-k8s.io/elastic-job": "true"}
+    bed.operator()
+    await bed.budget()
+    await bed.pool(maxNodes=1)
+    grows = elastic | {"charterer.dev/gpus": "4..8", "charterer.dev/resize": "InPlace"}
+    await bed.queued("grows", 1, annotations=grows)
+    await bed.until(lambda: bed.pods_run("grows", 1))
+    first = bed.job_pods("grows")[0]["metadata"]["uid"]
+    await bed.kube.merge_patch(JOBS.one("grows", bed.namespace), {"spec": {"parallelism": 2, "completions": 2}})
+    await bed.until(lambda: "GPUBudget team pays for 1 pod" in bed.check("grows").get("message", ""))
+    await bed.until(lambda: len(bed.job_pods("grows")) == 2)
+    assert sum(bool(pod["spec"].get("schedulingGates")) for pod in bed.job_pods("grows")) == 1
+    await bed.kube.merge_patch(JOBS.one("grows", bed.namespace), {"spec": {"parallelism": 1, "completions": 1}})
+    await bed.until(lambda: bed.pods_run("grows", 1) and bed.check("grows").get("state") == "Ready")
+    name = bed.mirror.all(TRAINING_JOBS, bed.namespace)[0]["metadata"]["name"]
+    await bed.kube.merge_patch(GPU_POOLS.one("a100"), {"spec": {"maxNodes": 2}})
+    wider = {"spec": {"gpus": {"min": 8, "preferred": 8, "max": 8}}}
+    await bed.kube.merge_patch(TRAINING_JOBS.one(name, bed.namespace), wider)
+    await bed.until(lambda: bed.pods_run("grows", 2))
+    pods = bed.job_pods("grows")
+    assert {pod["metadata"]["labels"]["charterer.dev/run"] for pod in pods} == {"1"}
+    assert first in {pod["metadata"]["uid"] for pod in pods}
+    assert bed.tj(name)["gpus"] == 8
+    await bed.end("grows")
+    await bed.until(lambda: holds(bed.queued_job("grows"), "Complete"))
+    await bed.complete(name)
     await bed.delete_jobs()

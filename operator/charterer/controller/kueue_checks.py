@@ -23,6 +23,7 @@ from charterer.domain.budget import Mode
 from charterer.domain.jobs.target import Target
 from charterer.domain.snapshot import Candidate, Snapshot, Stop
 from charterer.domain.time import Instant, format_instant
+from charterer.sentences import count
 from charterer.workloads.adopted.kueue_workload import API_VERSION, KUEUE_WORKLOAD, answer
 
 _log = logging.getLogger(__name__)
@@ -123,6 +124,10 @@ def answers(snapshot: Snapshot, said: Mapping[str, str]) -> Iterator[Answer]:
         target = job.adopted
         if target is not None and _asks(target) and said.get(job.id):
             yield Answer(target, ready=False, message=said[job.id])
+        elif target is not None and job.allocation is not None and target.grows_to > len(job.allocation.placements):
+            has = count(len(job.allocation.placements), "pod")
+            text = f"it asks for {target.grows_to} pods, and GPUBudget {job.budget} pays for {has}: those go on"
+            yield Answer(target, ready=False, message=text)
 
 
 def _asks(target: Target) -> bool:

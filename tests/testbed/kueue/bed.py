@@ -177,6 +177,6 @@ async def open_kueue_bed(
             for raw in (await bed.kube.list(resource.all())).items:
                 with suppress(ApiError):
                     await bed.kube.delete(resource.one(raw["metadata"]["name"], raw["metadata"].get("namespace")))
-        nobody = {"status": {"conditions": []}}
+        nobody: RawObject = {"status": {"conditions": []}}
         await bed.kube.merge_patch(ADMISSION_CHECKS.status(KUEUE_CHECK), nobody)
         await dismantle(bed)

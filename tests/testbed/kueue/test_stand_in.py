@@ -65,6 +65,12 @@ def asked(bed: KueueBed, name: str, width: int) -> RawObject | None:
     return found[-1] if counts == [width] == [item["count"] for item in found[-1]["spec"]["podSets"]] else None
 
 
+async def once_asked(bed: KueueBed, name: str, width: int) -> RawObject:
+    found = await bed.until(lambda: asked(bed, name, width))
+    assert found is not None
+    return found
+
+
 def selector(job: RawObject) -> object:
     return job["spec"]["template"]["spec"].get("nodeSelector")
 
@@ -81,7 +87,7 @@ async def test_nothing_is_asked_before_the_check_is_active(queue: KueueBed) -> N
     assert queue.queued_job("early")["spec"]["suspend"] is True
     assert not holds(queue.workloads("early")[0], "QuotaReserved")
     await activate(queue)
-    await queue.until(lambda: asked(queue, "early", 2))
+    await once_asked(queue, "early", 2)
     assert queue.job_pods("early") == []
 
 
@@ -90,31 +96,31 @@ async def test_the_same_workload_follows_a_width_changed_while_pending_and_a_job
 ) -> None:
     await activate(queue)
     await queue.queued("wide", 2)
-    first = await queue.until(lambda: asked(queue, "wide", 2))
+    first = await once_asked(queue, "wide", 2)
     await resize(queue, "wide", 3)
-    second = await queue.until(lambda: asked(queue, "wide", 3))
+    second = await once_asked(queue, "wide", 3)
     assert second["metadata"]["uid"] == first["metadata"]["uid"]
     await queue.kube.merge_patch(JOBS.one("wide", queue.namespace), {"spec": {"suspend": False}})
     await queue.until(lambda: queue.queued_job("wide")["spec"]["suspend"] is False)
-    await queue.until(lambda: queue.queued_job("wide")["spec"]["suspend"] is True and asked(queue, "wide", 3))
+    await queue.until(lambda: queue.queued_job("wide")["spec"]["suspend"] is True and bool(asked(queue, "wide", 3)))
     await answer(queue, second, "Ready", "b")
     await queue.until(lambda: [pod["spec"].get("nodeSelector") for pod in queue.job_pods("wide")] == [{POOL: "b"}] * 3)
     pod = queue.job_pods("wide")[0]
     assert pod["metadata"]["labels"]["run"] == "1"
     assert {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"} in pod["spec"]["tolerations"]
     await resize(queue, "wide", 1)  # not elastic: a restart at another width
-    await queue.until(lambda: queue.queued_job("wide")["spec"]["suspend"] and asked(queue, "wide", 1))
+    await queue.until(lambda: queue.queued_job("wide")["spec"]["suspend"] and bool(asked(queue, "wide", 1)))
     assert selector(queue.queued_job("wide")) is None
 
 
 async def test_retry_stops_at_once_or_after_its_delay_and_asks_again(queue: KueueBed) -> None:
     await activate(queue)
     await queue.queued("again", 1)
-    await answer(queue, await queue.until(lambda: asked(queue, "again", 1)), "Ready", "a")
+    await answer(queue, await once_asked(queue, "again", 1), "Ready", "a")
     await queue.until(lambda: queue.job_pods("again"))
     running = queue.workloads("again")[-1]
     await answer(queue, running, "Retry")
-    await queue.until(lambda: asked(queue, "again", 1) and queue.queued_job("again")["spec"]["suspend"])
+    await queue.until(lambda: bool(asked(queue, "again", 1)) and queue.queued_job("again")["spec"]["suspend"])
     assert selector(queue.queued_job("again")) is None
     assert queue.check("again")["retryCount"] == 1
     await answer(queue, running, "Ready", "b")
@@ -130,8 +136,8 @@ async def test_a_conflicting_selector_ends_the_job_and_rejected_deactivates_it(q
     await activate(queue)
     await queue.queued("lost", 1, nodeSelector={POOL: "a"})
     await queue.queued("never", 1)
-    await answer(queue, await queue.until(lambda: asked(queue, "lost", 1)), "Ready", "b")
-    await answer(queue, await queue.until(lambda: asked(queue, "never", 1)), "Rejected")
+    await answer(queue, await once_asked(queue, "lost", 1), "Ready", "b")
+    await answer(queue, await once_asked(queue, "never", 1), "Rejected")
     await queue.until(lambda: holds(queue.workloads("lost")[0], "Finished"))
     finished = queue.condition(queue.workloads("lost")[0], "Finished")
     assert finished["reason"] == "FailedToStart"
@@ -143,10 +149,10 @@ async def test_a_conflicting_selector_ends_the_job_and_rejected_deactivates_it(q
 async def test_an_elastic_job_that_grows_gets_a_slice_whose_pods_wait(queue: KueueBed) -> None:
     await activate(queue)
     await queue.queued("grow", 1, annotations={ELASTIC: "true"})
-    await answer(queue, await queue.until(lambda: asked(queue, "grow", 1)), "Ready", "a")
+    await answer(queue, await once_asked(queue, "grow", 1), "Ready", "a")
     await queue.until(lambda: any(not pod["spec"].get("schedulingGates") for pod in queue.job_pods("grow")))
     await resize(queue, "grow", 3)
-    second = await queue.until(lambda: asked(queue, "grow", 3))
+    second = await once_asked(queue, "grow", 3)
     assert REPLACES in second["metadata"]["annotations"]
     await queue.until(lambda: len(queue.job_pods("grow")) == 3)
     assert sum(bool(pod["spec"].get("schedulingGates")) for pod in queue.job_pods("grow")) == 2

@@ -19,7 +19,7 @@ from charterer.domain.job import Allocation, Job, Pod
 from charterer.domain.jobs.target import Target, TargetRef
 from charterer.domain.steps import AdoptTarget, FinishJob, LetGo, ResizeRun
 from charterer.workloads import ADOPTED, NotAdoptable, TargetKind, Write
-from charterer.workloads.adopted.kueue_workload import OWNER, SHADOW, answer, owner_path
+from charterer.workloads.adopted.kueue_workload import OWNER, SHADOW, answer, grown, owner_path
 from charterer.workloads.adopted.shadow_name import shadow_names
 
 _ENDED = ("Succeeded", "Failed")
@@ -84,8 +84,16 @@ async def place(context: ExecutionContext, job: Job, allocation: Allocation) -> 
 
 
 async def start(context: ExecutionContext, job: Job, number: int) -> ActionOutcome:
-    """Let the pods of the placed run start, if an uncached list shows no live pod of the object."""
+    """Let the pods of the placed run start, if an uncached list shows no live pod of the object.
+
+    Of a queued object that grows while it runs only the new ones start.
+    """
     kind, raw, target = await _mine(context, job)
+    if job.adopted is not None and job.adopted.grows_to:
+        if (target.pods, target.run, target.placeable) != (job.adopted.grows_to, 0, True):
+            raise Stale
+        await _write(context, kind, grown(raw, job, number))
+        return ActionOutcome.DONE
     pods = None if job.allocation is None else len(job.allocation.placements)
     if (target.job, target.run, target.pods) != (job.id, number, pods) or target.ended is not None:
         raise Stale

@@ -117,7 +117,9 @@ def _latest(target: Target, later: Mapping[tuple[str, str], Target]) -> Target:
     while (after := later.get((target.namespace, target.ref.name))) is not None and after.ref.uid not in seen:
         seen.add(after.ref.uid)
         if not after.run and target.run and not target.suspended:
-            after = replace(after, job=target.job, run=target.run, suspended=False, started=target.started)
+            grows_to = after.pods if after.placeable else 0
+            going_on = replace(after, job=target.job, run=target.run, pods=target.pods, started=target.started)
+            after = replace(going_on, suspended=False, placeable=False, grows_to=grows_to)
         target = after
     return target
 

@@ -38,7 +38,8 @@ class Target:
 
     Of a Workload, by which Kueue starts and stops whatever waits in its queues: ``queued_for``: the name of that
     object, empty of every other target. ``has_quota``: Kueue has reserved its quota. ``replaces``: the name of the
-    Workload before it, where the object grows while it runs. ``message``: what Charterer last said of it there.
+    Workload before it, where the object grows while it runs. ``grows_to``: how many pods it waits to grow to; 0: to
+    none. ``message``: what Charterer last said of it there.
     """
 
     ref: TargetRef
@@ -67,6 +68,7 @@ class Target:
     queued_for: str = ""
     has_quota: bool = True
     replaces: str = ""
+    grows_to: int = 0
     message: str = ""
 
     @property

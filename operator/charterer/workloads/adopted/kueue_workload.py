@@ -192,17 +192,8 @@ class KueueWorkload:
         """See ``TargetKind.place``. After a change of the width Kueue takes the quota anew, and it is placed again."""
         if pods_of(raw) != len(allocation.placements):
             return self.resize(raw, len(allocation.placements), 0)
-        updates = [
-            {
-                "name": item["name"],
-                "labels": {LABEL_JOB_UID: job.id, LABEL_JOB: job.name, LABEL_RUN: str(allocation.run)},
-                "annotations": {ANNOTATION_ALLOCATION: allocation.annotation},
-                "nodeSelector": {job.run_label: allocation.label_value},
-                "tolerations": placing_tolerations(),
-            }
-            for item in gpu_pod_sets(raw)
-        ]
-        return _answered(raw, {"podSetUpdates": updates})
+        noted = {"annotations": {ANNOTATION_ALLOCATION: allocation.annotation}}
+        return _answered(raw, {"podSetUpdates": [update | noted for update in _updates(raw, job, allocation.run)]})
 
     def start(self, raw: Raw) -> Sequence[Write]:
         """See ``TargetKind.start``."""
@@ -287,6 +278,24 @@ def answer(raw: Raw, message: str, at: Instant, *, ready: bool) -> Sequence[Writ
     if ready:
         changes |= {"state": _READY, "podSetUpdates": [], "lastTransitionTime": format_instant(at)}
     return _answered(raw, changes)
+
+
+def grown(raw: Raw, job: Job, run: int) -> Sequence[Write]:
+    """Let the run grow to the Workload's width. What is set is what its template has already, or Kueue would end it."""
+    return _answered(raw, {"state": _READY, "podSetUpdates": _updates(raw, job, run)})
+
+
+def _updates(raw: Raw, job: Job, run: int) -> list[Json]:
+    """What places the run's pods, of each group with GPUs."""
+    return [
+        {
+            "name": item["name"],
+            "labels": {LABEL_JOB_UID: job.id, LABEL_JOB: job.name, LABEL_RUN: str(run)},
+            "nodeSelector": {job.run_label: f"r{run}"},
+            "tolerations": placing_tolerations(),
+        }
+        for item in gpu_pod_sets(raw)
+    ]
 
 
 def pods_of(raw: Raw) -> int:
