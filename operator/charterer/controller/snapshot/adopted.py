@@ -103,25 +103,36 @@ def _controls(target: Target, name: str) -> bool:
 def _current(targets: Sequence[_Targets]) -> Mapping[str, Target]:
     """The targets by uid. An elastic object in a queue that grows gets another Workload, which stands for the former.
 
-    Until that one has been answered, the run of the former goes on.
+    Until that one was started, the run of the former goes on.
     """
-    by_uid = {target.ref.uid: target for target in _each(targets)}
-    later = {(target.namespace, target.replaces): target for target in by_uid.values() if target.replaces}
+    current = {target.ref.uid: target for target in _each(targets)}
+    later = {(target.namespace, target.replaces): target for target in current.values() if target.replaces}
     if not later:
-        return by_uid
-    return {uid: _latest(target, later) for uid, target in by_uid.items()}
+        return current
+    known = {(target.namespace, target.ref.name) for target in current.values()}
+    firsts = [target for target in current.values() if (target.namespace, target.replaces) not in known]
+    for first in firsts:
+        uids, now = [first.ref.uid], first
+        while (after := later.get((now.namespace, now.ref.name))) is not None:
+            uids.append(after.ref.uid)
+            now = _followed(now, after)
+        current.update(dict.fromkeys(uids, now))
+    return current
 
 
-def _latest(target: Target, later: Mapping[tuple[str, str], Target]) -> Target:
-    seen: set[str] = set()
-    while (after := later.get((target.namespace, target.ref.name))) is not None and after.ref.uid not in seen:
-        seen.add(after.ref.uid)
-        if not after.run and target.run and not target.suspended:
-            grows_to = after.pods if after.placeable else 0
-            going_on = replace(after, job=target.job, run=target.run, pods=target.pods, started=target.started)
-            after = replace(going_on, suspended=False, placeable=False, grows_to=grows_to)
-        target = after
-    return target
+def _followed(before: Target, after: Target) -> Target:
+    if after.admitted or after.run or not before.run or before.suspended:
+        return after
+    return replace(
+        after,
+        job=before.job,
+        run=before.run,
+        pods=before.pods,
+        started=before.started,
+        suspended=False,
+        placeable=False,
+        grows_to=after.pods if after.placeable else 0,
+    )
 
 
 def _each(targets: Sequence[_Targets]) -> list[Target]:

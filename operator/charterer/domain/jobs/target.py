@@ -38,8 +38,8 @@ class Target:
 
     Of a Workload, by which Kueue starts and stops whatever waits in its queues: ``queued_for``: the name of that
     object, empty of every other target. ``has_quota``: Kueue has reserved its quota. ``replaces``: the name of the
-    Workload before it, where the object grows while it runs. ``grows_to``: how many pods it waits to grow to; 0: to
-    none. ``message``: what Charterer last said of it there.
+    Workload before it, where the object grows while it runs; ``admitted``: it was started at least once. ``grows_to``:
+    how many pods it waits to grow to; 0: to none. ``message``: what Charterer last said of it there.
     """
 
     ref: TargetRef
@@ -68,6 +68,7 @@ class Target:
     queued_for: str = ""
     has_quota: bool = True
     replaces: str = ""
+    admitted: bool = False
     grows_to: int = 0
     message: str = ""
 

@@ -114,6 +114,7 @@ def _read(raw: Raw) -> Target:
         queued_for="" if owner is None else owner.name,
         has_quota=reserved,
         replaces=replaces,
+        admitted=any(item.get("type") == "Admitted" for item in status.get("conditions") or ()),
         message=str(check.get("message") or ""),
     )
 
