@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 from charterer.cluster.client import RawObject
-from charterer.cluster.paths import JOBS, PODS
+from charterer.cluster.paths import EVENTS, GPU_BUDGETS, JOBS, PODS
 from tests.testbed.bed import EXIT_CODE, Bed
 
 ADOPT = "charterer.dev/adopt"
@@ -92,3 +92,28 @@ def as_written(raw: RawObject) -> RawObject:
         "labels": {key: value for key, value in (metadata.get("labels") or {}).items() if key not in generated},
         "annotations": metadata.get("annotations"),
     }
+
+
+async def annotate(bed: Bed, name: str, **values: str) -> None:
+    """Its author asks for something else."""
+    named = {f"charterer.dev/{key}": value for key, value in values.items()}
+    await bed.kube.merge_patch(JOBS.one(name, bed.namespace), {"metadata": {"annotations": named}})
+
+
+async def edit_budget(bed: Bed, **spec: object) -> None:
+    """Change the spec of the budget ``team``."""
+    await bed.kube.merge_patch(GPU_BUDGETS.one("team"), {"spec": spec})
+
+
+def told(bed: Bed, name: str) -> list[str]:
+    """What Events say of why the Job is not adopted, or not as its author asks."""
+    events = bed.plane.call("GET", EVENTS.all(bed.namespace))["items"]
+    return [event["note"] for event in events if event["reason"] == "NotAdopted" and event["regarding"]["name"] == name]
+
+
+async def delete_jobs(bed: Bed) -> None:
+    """Delete the test's Jobs, whose pods would wait for the nodes of other tests."""
+    await edit_budget(bed, mode="Enforce")
+    for raw in bed.mirror.all(JOBS, bed.namespace):
+        await bed.kube.delete(JOBS.one(raw["metadata"]["name"], bed.namespace))
+    await bed.until(lambda: not bed.mirror.all(JOBS, bed.namespace))

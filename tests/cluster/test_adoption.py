@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from copy import deepcopy
 
-from charterer.cluster.paths import TRAINING_JOBS
+import pytest
+
+from charterer.cluster.client import Client, RawObject
+from charterer.cluster.errors import ApiError, Invalid
+from charterer.cluster.paths import JOBS, TRAINING_JOBS
 from tests.cluster.adopted_jobs import (
+    annotate,
     as_written,
     create,
+    delete_jobs,
+    edit_budget,
     end_pods,
     ended,
     job,
     plain_job,
     pods,
     running,
+    told,
     unlabel,
 )
-from tests.testbed.bed import Bed
+from tests.cluster.test_own_jobs import engineer
+from tests.testbed.bed import API, SYSTEM, Bed
+
+
+@pytest.fixture(autouse=True)
+async def _without_jobs_in_the_end(bed: Bed) -> AsyncIterator[None]:
+    yield
+    await delete_jobs(bed)
 
 
 async def test_a_labelled_job_is_held_placed_and_started_and_its_end_is_its_own(bed: Bed) -> None:
@@ -54,3 +70,98 @@ async def test_a_job_is_given_back_as_its_author_wrote_it_when_the_label_is_take
     await bed.until(lambda: bed.mirror.one(TRAINING_JOBS, "whisper", bed.namespace) is None, 30)
     given = job(bed, "whisper")
     assert as_written(given) == as_written(twin)
+
+
+async def test_a_lost_node_moves_the_job_and_its_own_failures_are_its_controllers_matter(bed: Bed) -> None:
+    await bed.budget()
+    bed.operator()
+    await bed.pool()
+    await create(bed, plain_job("whisper", backoffLimit=3))
+    await bed.running("whisper")
+    await end_pods(bed, "whisper", exit_code=1)
+    await bed.until(lambda: (job(bed, "whisper")["status"].get("failed"), len(running(bed, "whisper"))) == (1, 1), 60)
+    assert (bed.run("whisper"), bed.tj("whisper").get("runs")) == (1, None)
+    (pod,) = running(bed, "whisper")
+    await bed.cloud.admin("POST", f"/instances/{pod['spec']['nodeName']}/kill", {"nodeObject": "silent"})
+    await bed.until(lambda: bed.run("whisper") == 2 and running(bed, "whisper"), 60)
+    assert [record["outcome"] for record in bed.tj("whisper")["runs"]] == ["Interrupted"]
+    (moved,) = running(bed, "whisper")
+    assert moved["spec"]["nodeName"] != pod["spec"]["nodeName"]
+    assert moved["metadata"]["labels"]["charterer.dev/run"] == "2"
+    await end_pods(bed, "whisper")
+    await bed.until(lambda: ended(bed, "whisper") == "Complete")
+    await bed.complete("whisper")
+
+
+async def test_what_its_author_asks_for_later_moves_it_and_changes_its_width_in_place(bed: Bed) -> None:
+    await bed.budget()
+    bed.operator()
+    await bed.pool()
+    await create(bed, plain_job("whisper", pods=2), {"gpus": "4..8", "resize": "InPlace"})
+    await bed.running("whisper")
+    before = {pod["metadata"]["uid"] for pod in running(bed, "whisper")}
+    await annotate(bed, "whisper", gpus="12..16")
+    await bed.until(lambda: len(running(bed, "whisper")) == 3 and bed.tj("whisper")["gpus"] == 12, 60)
+    spec = job(bed, "whisper")["spec"]
+    assert (bed.run("whisper"), spec["parallelism"], spec["completions"]) == (1, 3, 3)
+    assert before < {pod["metadata"]["uid"] for pod in running(bed, "whisper")}
+    await annotate(bed, "whisper", gpus="8..8")
+    await bed.until(lambda: len(running(bed, "whisper")) == 2 and bed.tj("whisper")["gpus"] == 8, 60)
+    assert before == {pod["metadata"]["uid"] for pod in running(bed, "whisper")}
+    assert job(bed, "whisper")["spec"]["backoffLimit"] == 6
+    await annotate(bed, "whisper", gpus="4..4", resize="Restart")
+    await bed.until(lambda: bed.run("whisper") == 2 and len(running(bed, "whisper")) == 1, 60)
+    assert job(bed, "whisper")["spec"]["completions"] == 1
+
+
+async def test_where_a_budget_only_observes_nothing_is_held_and_when_it_begins_to_all_is_given_back(bed: Bed) -> None:
+    await bed.budget(mode="Observe")
+    free = await create(bed, plain_job("free"))
+    assert free["spec"]["suspend"] is False
+    assert "annotations" not in free["metadata"]
+    bed.operator()
+    await bed.pool()
+    await edit_budget(bed, mode="Enforce")
+    await create(bed, plain_job("held"))
+    await create(bed, plain_job("odd"), {"gpus": "many"})
+    await bed.running("held")
+    await bed.until(lambda: told(bed, "odd"))
+    assert "charterer.dev/gpus is 'many'" in told(bed, "odd")[0]
+    assert bed.mirror.one(TRAINING_JOBS, "odd", bed.namespace) is None
+    assert bed.mirror.one(TRAINING_JOBS, "free", bed.namespace) is not None  # none of its pods has begun
+    await edit_budget(bed, mode="Observe")
+    await bed.until(lambda: not bed.mirror.all(TRAINING_JOBS, bed.namespace), 60)
+    names = ("free", "held", "odd")
+    await bed.until(lambda: all(job(bed, name)["spec"]["suspend"] is False for name in names), 30)
+    for name in names:
+        assert as_written(job(bed, name))["annotations"] in (None, {"charterer.dev/gpus": "many"})
+        assert job(bed, name)["spec"]["template"]["spec"].get("nodeSelector") is None
+
+
+async def test_who_may_only_edit_starts_no_held_job_and_the_operator_changes_nothing_else(bed: Bed) -> None:
+    await bed.budget()
+    await create(bed, plain_job("held"))
+    await create(bed, {**plain_job("other"), "metadata": {"name": "other"}})
+    suspend = {"spec": {"suspend": False}}
+    path = JOBS.one("held", bed.namespace)
+    async with await Client.connect(engineer(bed)) as editor:
+        with pytest.raises(Invalid, match="Charterer starts this Job when GPUBudget team has the money") as refused:
+            await editor.merge_patch(path, suspend)
+        assert "remove the label charterer.dev/adopt to run it yourself" in refused.value.message
+        with pytest.raises(ApiError, match=r"spec\.targetRef is the operator's"):
+            await editor.post(TRAINING_JOBS.all(bed.namespace), _shadow_by_hand(bed))
+        await unlabel(bed, "held")
+        await editor.merge_patch(path, suspend)
+    account = bed.plane.service_account_kubeconfig(SYSTEM, "charterer")
+    async with await Client.connect(account) as operator:
+        for name, spec in (("other", suspend), ("held", {"spec": {"activeDeadlineSeconds": 1}})):
+            with pytest.raises(ApiError, match="the operator changes"):
+                await operator.merge_patch(JOBS.one(name, bed.namespace), spec)
+        with pytest.raises(ApiError, match="deletes none but its own"):
+            await operator.delete(path)
+
+
+def _shadow_by_hand(bed: Bed) -> RawObject:
+    target = {"apiVersion": "batch/v1", "kind": "Job", "name": "held", "uid": job(bed, "held")["metadata"]["uid"]}
+    spec = {"gpus": {"min": 4, "max": 4}, "targetRef": target, "template": plain_job("held")["spec"]["template"]}
+    return {"apiVersion": API, "kind": "TrainingJob", "metadata": {"name": "mine"}, "spec": spec}

@@ -10,7 +10,7 @@ from charterer.domain.job import Job, ResizePolicy, Run
 from charterer.domain.nodes.hazard import Hazard
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import seconds_between
-from charterer.lifecycle.group import group_of
+from charterer.lifecycle.runs.group import group_of
 from charterer.server.directory import CurrentRun, Members, SessionOfRun
 from charterer.workloads.pod_template import pod_address
 

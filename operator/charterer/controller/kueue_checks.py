@@ -21,7 +21,7 @@ from charterer.cluster.paths import ADMISSION_CHECKS, WORKLOADS
 from charterer.cluster.store import Store
 from charterer.domain.budget import Mode
 from charterer.domain.jobs.target import Target
-from charterer.domain.snapshot import Candidate, Snapshot, Stop
+from charterer.domain.snapshot import AdoptionCandidate, Snapshot, Stop
 from charterer.domain.time import Instant, format_instant
 from charterer.sentences import count
 from charterer.workloads.adopted.kueue_workload import API_VERSION, KUEUE_WORKLOAD, answer
@@ -134,7 +134,7 @@ def _asks(target: Target) -> bool:
     return bool(target.queued_for) and target.has_quota and target.suspended and target.ended is None
 
 
-def _of_candidate(candidate: Candidate, snapshot: Snapshot) -> Answer | None:
+def _of_candidate(candidate: AdoptionCandidate, snapshot: Snapshot) -> Answer | None:
     """None where a TrainingJob is being made for it, which says what is wrong with it."""
     target = candidate.target
     if not target.pods:

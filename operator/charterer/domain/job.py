@@ -400,8 +400,5 @@ class Job:
         """Whether the planner should find GPUs for it."""
         asked = self.interactive is None or self.interactive.wants_gpus
         there = self.target is None or self.adopted is not None
-        return (
-            asked
-            and there
-            and not (self.held or self.deleting or self.finish or self.invalid or self.checking or self.budget is None)
-        )
+        over = self.held or self.deleting or self.finish or self.invalid
+        return asked and there and not (over or self.checking or self.budget is None)

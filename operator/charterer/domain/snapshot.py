@@ -103,7 +103,7 @@ class Orphan:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class AdoptionCandidate:
     """A labelled object for which no TrainingJob stands. ``budget`` pays for its namespace; None if none does."""
 
     target: Target
@@ -145,7 +145,7 @@ class Snapshot:
     unplanned: Mapping[BudgetId, Budget] = field(default_factory=dict)
     slow_nodes: frozenset[RentalId] = frozenset()
     cost_recording: CostRecording = NO_RECORDING
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[AdoptionCandidate, ...] = ()
 
     def unread_rental(self, pool: PoolId) -> Problem | None:
         """The problem of a GPURental of the pool, by its name, whose object is there and cannot be read.

@@ -11,13 +11,13 @@ from charterer.domain.jobs.run_names import RUN_LABEL_PREFIX
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import LabelNode, Step, StopOrphan, Wait
 from charterer.incremental import Memo
-from charterer.lifecycle.adopted import adopt_step
 from charterer.lifecycle.budget import budget_step
 from charterer.lifecycle.guard import budget_guard, pool_guard
 from charterer.lifecycle.pool import pool_step
 from charterer.lifecycle.pool_set import Obstacle, pool_set_steps
 from charterer.lifecycle.rental import rental_step
 from charterer.lifecycle.run import Placed, active, goes_on, misplaced, run_step
+from charterer.lifecycle.runs.adopted import adopt_step
 from charterer.lifecycle.spending.cost_record import cost_record_step
 from charterer.lifecycle.view import LifecycleView
 

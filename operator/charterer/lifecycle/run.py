@@ -29,8 +29,8 @@ from charterer.domain.steps import (
     Wait,
 )
 from charterer.domain.time import after
-from charterer.lifecycle.adopted import adopted_step, not_placeable_because
-from charterer.lifecycle.group import group_step, steady
+from charterer.lifecycle.runs.adopted import adopted_step, not_placeable_because
+from charterer.lifecycle.runs.group import group_step, steady
 from charterer.lifecycle.verdict import judge
 from charterer.lifecycle.view import LifecycleView, NodeIndex, draining
 from charterer.sentences import count
@@ -63,10 +63,11 @@ def goes_on(job: Job) -> bool:
     """Whether the job's only run plainly goes on as intended, which holds for most jobs.
 
     The run is active with the intended width, and its pods carry their annotation. Where exactly its nodes carry its
-    label too (it is none of the ``misplaced`` labels), ``run_step`` is None.
+    label too (it is none of the ``misplaced`` labels), ``run_step`` is None. Of an adopted object its budget and its
+    author may want something else at any time.
     """
     allocation = job.allocation
-    if allocation is None or job.replaced or job.finish or job.deleting or len(job.runs) != 1:
+    if allocation is None or job.replaced or job.finish or job.deleting or job.target or len(job.runs) != 1:
         return False
     if job.adopted is not None and job.adopted.grows_to:
         return False

@@ -16,7 +16,7 @@ from charterer.domain.jobs.group import first_group
 from charterer.domain.jobs.job_cost import resized, with_allocation
 from charterer.domain.reports.progress import Progress
 from charterer.domain.steps import RecordGroup, ResizeRun
-from charterer.lifecycle.group import group_of, group_step, live_pods
+from charterer.lifecycle.runs.group import group_of, group_step, live_pods
 from tests import factory
 
 _MOST = 5

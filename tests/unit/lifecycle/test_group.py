@@ -11,8 +11,8 @@ from charterer.domain.job import Allocation, Job, PodPhase, ResizePolicy, Run, R
 from charterer.domain.jobs.group import TrainingGroup, first_group
 from charterer.domain.reports.progress import Progress
 from charterer.domain.steps import RecordGroup, RecordRun, ResizeRun, RunStep, Wait
-from charterer.lifecycle.group import RETRIES, group_step, steady
 from charterer.lifecycle.run import run_step
+from charterer.lifecycle.runs.group import RETRIES, group_step, steady
 from charterer.lifecycle.view import LifecycleView
 from tests.factory import allocation, at, instance, job, node, pod, rental, run, snapshot, survey
 

@@ -17,6 +17,7 @@ from charterer.controller.execute.context import ExecutionContext, Handler
 from charterer.controller.execute.decided import Stale
 from charterer.controller.execute.target_steps import (
     adopt,
+    edit,
     finish,
     let_go,
     place,
@@ -43,6 +44,7 @@ from charterer.domain.steps import (
     CreateService,
     DeleteJob,
     DeleteRun,
+    EditJob,
     FinishJob,
     GiveBack,
     LetGo,
@@ -345,6 +347,7 @@ RUN_HANDLERS: Mapping[type, Handler] = {
     DeleteRun: delete_run,
     DeleteJob: delete_job,
     AdoptTarget: adopt,
+    EditJob: edit,
     FinishJob: finish,
     LetGo: let_go,
     GiveBack: give_back,

@@ -11,14 +11,15 @@ from charterer.api.names import API_VERSION, GROUP
 from charterer.cluster import kinds
 from charterer.cluster.client import RawObject
 from charterer.cluster.errors import AlreadyExists, Invalid, NotFound
-from charterer.cluster.paths import PODS
+from charterer.cluster.paths import PODS, TRAINING_JOBS
 from charterer.controller.execute.context import ExecutionContext
 from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome, Held
 from charterer.domain.job import Allocation, Job, Pod
 from charterer.domain.jobs.target import Target, TargetRef
-from charterer.domain.steps import AdoptTarget, FinishJob, LetGo, ResizeRun
+from charterer.domain.steps import AdoptTarget, EditJob, FinishJob, LetGo, ResizeRun
 from charterer.workloads import ADOPTED, NotAdoptable, TargetKind, Write
+from charterer.workloads.adopted.asks import OPTIONAL_ASKS
 from charterer.workloads.adopted.kueue_workload import OWNER, SHADOW, answer, grown, owner_path
 from charterer.workloads.adopted.shadow_name import shadow_names
 
@@ -116,6 +117,17 @@ async def resize(context: ExecutionContext, job: Job, step: ResizeRun) -> Action
     if (target.job, target.run) != (job.id, step.run) or target.suspended:
         raise Stale
     await _write(context, kind, kind.resize(raw, step.completions, step.retries))
+    return ActionOutcome.DONE
+
+
+async def edit(context: ExecutionContext, step: EditJob) -> ActionOutcome:
+    """Give the TrainingJob what its object's author asks for by now."""
+    job = context.decided.job(step.job)
+    kind, raw, _ = await _mine(context, job)
+    spec = {name: None for name in OPTIONAL_ASKS} | kind.shadow(raw)
+    del spec["template"]
+    path = TRAINING_JOBS.one(job.name, job.namespace)
+    await context.objects.merge_patch(kinds.TRAINING_JOBS, path, job.resource_version, {"spec": spec})
     return ActionOutcome.DONE
 
 

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from charterer.api.decode import DecodedJob, ForeignPod, JobPod, with_published
+from charterer.api.decode import DecodedJob, JobPod, with_published
 from charterer.cluster.store import ObjectKey
 from charterer.controller.known_pools import first_come, known_pools
-from charterer.controller.snapshot.adopted import adoption_problems, candidates, pods_of, run_of, targets_by_job
 from charterer.controller.snapshot.by_id import budgets_by_id, pool_sets_by_id, pools_by_id, rentals_by_id
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.correlated_pools import with_correlated_launches
@@ -28,6 +27,22 @@ from charterer.controller.snapshot.problems import (
     without_weight,
 )
 from charterer.controller.snapshot.refusal_scope import with_refusals_in_scope
+from charterer.controller.snapshot.runs import (
+    OwnedRun,
+    PodController,
+    PodsOfController,
+    adoption_problems,
+    candidates,
+    controller_of_pod,
+    is_there,
+    job_of,
+    not_for_runs,
+    own_runs,
+    pod_order,
+    run_order,
+    targets_by_job,
+    with_pods,
+)
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId
@@ -43,31 +58,6 @@ from charterer.incremental import Memo
 
 _ENDLESS = Instant(2**63)
 """Later than every time on record."""
-
-
-class _Controller(NamedTuple):
-    """The controller of a pod, as the pod says: a batch/v1 Job of this uid in the pod's own namespace.
-
-    For pods of an adopted object, whose controllers may be several, ``uid`` is that of the TrainingJob.
-    """
-
-    namespace: str
-    uid: str
-
-
-_OwnedRun = tuple[JobId, Run]  # a run with the uid of its TrainingJob, as it says
-
-
-class _Own(NamedTuple):
-    """A run of a job that is there; ``target``: the adopted object that carries it out, if one does."""
-
-    job: JobId
-    run: Run
-    target: Target | None = None
-
-
-_Pods = tuple[JobPod | ForeignPod, ...]
-"""The pods of one controller, by their indices; or those that are of no run."""
 
 
 def observe(state: ClusterState, now: Instant, memo: Memo | None = None) -> Snapshot:
@@ -86,9 +76,9 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     profiles = memo.stable(memo(_paid, state.profiles, payers), "profiles")
     decoded = memo(_by_id, state.jobs)
     adopted = memo(targets_by_job, decoded, *state.targets)
-    own = memo(_own_runs, state.runs, decoded, adopted, state.warnings, state.departed)
-    pods = memo.grouped(_controller_of, _pod_order, state.pods)
-    runs = memo.grouped(_job_of, _run_order, memo.each(_with_pods, (own, pods)))
+    own = memo(own_runs, state.runs, decoded, adopted, state.warnings, state.departed)
+    pods = memo.grouped(controller_of_pod, pod_order, state.pods)
+    runs = memo.grouped(job_of, run_order, memo.each(with_pods, (own, pods)))
     trials, services = memo(_trials, state.refusals), memo(_with_service, state.services, decoded)
     clocks = {job.id: now for job in _ahead(state, now)} or _NO_CLOCKS
     nodes = memo.stable(memo(rented_nodes, state.rentals, state.budgets, pools), "rented")
@@ -96,7 +86,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     joined = decoded, runs, state.progress, trials, services, clocks, suspected, state.findings.by_job, adopted
     parts = memo.stable(memo.each(_job_parts, joined, memo(_weights, payers), profiles), "jobs")
     jobs = memo.each(_joined, parts, _gpu_types(pools))
-    foreign = memo(_sum_by_node, memo.each(_not_for_runs, (pods, own)))
+    foreign = memo(_sum_by_node, memo.each(not_for_runs, (pods, own)))
     return Snapshot(
         now=now,
         budgets=memo(budgets_by_id, state.budgets),
@@ -173,19 +163,9 @@ def _by_id(jobs: Mapping[ObjectKey, DecodedJob]) -> Mapping[JobId, DecodedJob]:
     return {decoded.job.id: decoded for decoded in jobs.values()}
 
 
-def _is_there(job: JobId, namespace: str, decoded: Mapping[JobId, DecodedJob]) -> bool:
-    """Whether this namespace has a TrainingJob of that uid.
-
-    Whoever may create objects in a namespace may write any uid as their owner into them: one of another namespace is
-    none.
-    """
-    found = decoded.get(job)
-    return found is not None and found.job.namespace == namespace
-
-
 def _with_service(services: Mapping[ObjectKey, JobId], decoded: Mapping[JobId, DecodedJob]) -> Mapping[JobId, bool]:
     """The jobs that have their Service: one in another namespace is not theirs, whatever it says."""
-    return {job: True for key, job in services.items() if _is_there(job, key.namespace, decoded)}
+    return {job: True for key, job in services.items() if is_there(job, key.namespace, decoded)}
 
 
 def _trials(refusals: Mapping[JobId, str | None]) -> Mapping[JobId, tuple[str | None]]:
@@ -200,7 +180,7 @@ def _weights(payers: Mapping[str, Budget]) -> Mapping[str, tuple[BudgetId, Mappi
 
 def _job_parts(
     decoded: DecodedJob,
-    runs: tuple[_OwnedRun, ...] | None,
+    runs: tuple[OwnedRun, ...] | None,
     progress: Progress | None,
     trial: tuple[str | None] | None,
     has_service: bool | None,
@@ -296,62 +276,8 @@ def _paid(profiles: Mapping[ObjectKey, Profile], payers: Mapping[str, Budget]) -
 # --- runs and pods --------------------------------------------------------------------------------------------------
 
 
-def _own_runs(
-    runs: Mapping[ObjectKey, _OwnedRun],
-    decoded: Mapping[JobId, DecodedJob],
-    adopted: Mapping[JobId, Target],
-    warnings: Mapping[str, str],
-    departed: Mapping[str, JobPod | ForeignPod],
-) -> Mapping[_Controller, _Own]:
-    """The runs whose jobs are there and own them, or their targets, as what controls pods; each with the last warning
-    about it, and with its pods that are gone although they say something."""
-    gone: dict[_Controller | None, list[JobPod]] = {}
-    for pod in departed.values():
-        if isinstance(pod, JobPod):
-            gone.setdefault(_controller_of(pod), []).append(pod)
-    own = {}
-    for job, target in adopted.items():
-        if (carried := run_of(decoded[job].job, target)) is not None:
-            controller = _Controller(target.namespace, job)
-            late = pods_of(carried, target, gone.get(controller, ()))
-            own[controller] = _Own(job, replace(carried, warning=warnings.get(carried.uid, ""), departed=late), target)
-    for key, owned in runs.items():
-        job, run = owned
-        if run.owned and _is_there(job, key.namespace, decoded):
-            controller = _Controller(key.namespace, run.uid)
-            if run.uid in warnings or controller in gone:
-                pods = tuple([item.pod for item in gone.get(controller, ())])
-                run = replace(run, warning=warnings.get(run.uid, ""), departed=pods)
-            own[controller] = _Own(job, run)
-    return own
-
-
-def _job_of(owned: _OwnedRun) -> JobId:
-    return owned[0]
-
-
-def _run_order(owned: _OwnedRun) -> tuple[JobId, int, str]:
-    return owned[0], owned[1].number, owned[1].name
-
-
-def _controller_of(pod: JobPod | ForeignPod) -> _Controller | None:
-    return _Controller(pod.namespace, pod.adopted_for or pod.controller_uid) if isinstance(pod, JobPod) else None
-
-
-def _pod_order(pod: JobPod | ForeignPod) -> tuple[str, int, str]:
-    return (pod.controller_uid, pod.pod.index, pod.pod.uid) if isinstance(pod, JobPod) else ("", 0, pod.node)
-
-
-def _with_pods(own: _Own, pods: _Pods | None) -> _OwnedRun:
-    """The run with its pods in order."""
-    labelled = [pod for pod in pods or () if isinstance(pod, JobPod)]
-    if own.target is not None:
-        return own.job, replace(own.run, pods=pods_of(own.run, own.target, labelled))
-    return own.job, replace(own.run, pods=tuple([pod.pod for pod in labelled]))
-
-
 def _orphans(
-    runs: Mapping[ObjectKey, _OwnedRun],
+    runs: Mapping[ObjectKey, OwnedRun],
     decoded: Mapping[JobId, DecodedJob],
     problems: Sequence[Problem],
     payers: Mapping[str, Budget],
@@ -360,7 +286,7 @@ def _orphans(
     unread = {(problem.namespace, problem.name) for problem in problems if problem.kind == "TrainingJob"}
     orphans = []
     for key, (job, run) in runs.items():
-        if not _is_there(job, key.namespace, decoded):
+        if not is_there(job, key.namespace, decoded):
             payer = payers.get(key.namespace)
             orphan = Orphan(job, key.namespace, None if payer is None else payer.id, run)
             if (key.namespace, run.job_name) not in unread:
@@ -369,8 +295,8 @@ def _orphans(
 
 
 def _unread_nodes(
-    runs: Mapping[ObjectKey, _OwnedRun],
-    pods: Mapping[_Controller | None, _Pods],
+    runs: Mapping[ObjectKey, OwnedRun],
+    pods: Mapping[PodController | None, PodsOfController],
     problems: Sequence[Problem],
 ) -> frozenset[NodeName]:
     """Nodes with live pods of runs of TrainingJobs that are there and cannot be read."""
@@ -381,7 +307,7 @@ def _unread_nodes(
         pod.pod
         for key, (_, run) in runs.items()
         if run.owned and (key.namespace, run.job_name) in unread
-        for pod in pods.get(_Controller(key.namespace, run.uid), ())
+        for pod in pods.get(PodController(key.namespace, run.uid), ())
         if isinstance(pod, JobPod)
     ]
     return frozenset([pod.node for pod in theirs if pod.live and pod.node is not None])
@@ -390,25 +316,7 @@ def _unread_nodes(
 # --- nodes ----------------------------------------------------------------------------------------------------------
 
 
-def _not_for_runs(pods: _Pods, own: _Own | None) -> tuple[tuple[NodeName, int], ...]:
-    """The GPUs of nodes that are not free for runs, because of these pods of one controller, or of no run.
-
-    ``own``: the run that controls them. None where its object or its TrainingJob is not there: deleting a run's
-    object in the background removes it at once, and its pods live on until the garbage collector comes to them.
-    """
-    target = None if own is None else own.target
-    held = []
-    for pod in pods:
-        if isinstance(pod, ForeignPod):
-            held.append((pod.node, pod.gpus))
-        elif not pod.pod.live or pod.pod.node is None:
-            continue
-        elif own is None or (target is not None and not pods_of(own.run, target, [pod])):
-            held.append((pod.pod.node, pod.pod.gpus))
-    return tuple(held)
-
-
-def _sum_by_node(held: Mapping[_Controller | None, tuple[tuple[NodeName, int], ...]]) -> Mapping[NodeName, int]:
+def _sum_by_node(held: Mapping[PodController | None, tuple[tuple[NodeName, int], ...]]) -> Mapping[NodeName, int]:
     foreign: dict[NodeName, int] = defaultdict(int)
     for gpus_of_nodes in held.values():
         for node, gpus in gpus_of_nodes:

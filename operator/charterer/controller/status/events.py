@@ -12,7 +12,7 @@ from charterer.domain.job import RunOutcome
 from charterer.domain.jobs.target import TargetRef
 from charterer.domain.money import ZERO, Money
 from charterer.domain.plan import Allocate, Command, ReasonCode, Release, Rent
-from charterer.domain.snapshot import Candidate, Snapshot
+from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import (
     Cool,
     CreatePool,
@@ -28,7 +28,7 @@ from charterer.domain.steps import (
     Step,
 )
 from charterer.domain.time import Instant
-from charterer.lifecycle.adopted import not_adopted_because
+from charterer.lifecycle.runs.adopted import not_adopted_because
 from charterer.sentences import count
 
 _BAD = frozenset({RunOutcome.FAILED, RunOutcome.INTERRUPTED, RunOutcome.NOT_STARTED, RunOutcome.STALLED})
@@ -59,7 +59,7 @@ class Events:
         self._recorder = recorder
         self._deleted: dict[BudgetId, tuple[Instant, Money]] = {}
         """Budgets that this process let go, when, and what they had spent in their period."""
-        self._told: dict[TargetRef, str] = {}
+        self._told: dict[TargetRef, tuple[str, str]] = {}
 
     def done(self, action: Command | Step, snapshot: Snapshot) -> None:
         """A command or step took effect."""
@@ -106,18 +106,17 @@ class Events:
 
         Where nobody spends money nothing is written, and no Event either.
         """
-        said = {
-            each.target.ref: not_adopted_because(each, snapshot)
-            for each in snapshot.candidates
-            if _pays(each, snapshot)
-        }
-        targets = {each.target.ref: each.target for each in snapshot.candidates}
+        said = {}
+        for each in snapshot.candidates:
+            budget = None if each.budget is None else snapshot.budgets.get(each.budget)
+            if each.target.ended is None and (budget is None or budget.mode is Mode.ENFORCE):
+                said[each.target.ref] = each.target.namespace, not_adopted_because(each, snapshot)
         for job in snapshot.jobs.values():
-            if job.adopted is not None and (text := job.adopted.problem or job.adopted.warning):
-                said[job.adopted.ref], targets[job.adopted.ref] = text, job.adopted
-        for ref, text in said.items():
-            if text and targets[ref].ended is None and self._told.get(ref) != text:
-                subject = EventSubject(ref.api_version, ref.kind, targets[ref].namespace, ref.name, ref.uid)
+            if job.adopted is not None and job.finish is None:
+                said[job.adopted.ref] = job.namespace, job.adopted.problem or job.adopted.warning
+        for ref, (namespace, text) in said.items():
+            if text and self._told.get(ref) != (namespace, text):
+                subject = EventSubject(ref.api_version, ref.kind, namespace, ref.name, ref.uid)
                 self._say(subject, "NotAdopted", text, "Adopt", warning=True)
         self._told = said
 
@@ -181,11 +180,6 @@ class Events:
     def _say(self, subject: EventSubject | None, reason: str, note: str, action: str, *, warning: bool = False) -> None:
         if subject is not None:
             self._recorder.record(subject, reason, note or reason, action=action, warning=warning)
-
-
-def _pays(candidate: Candidate, snapshot: Snapshot) -> bool:
-    budget = None if candidate.budget is None else snapshot.budgets.get(candidate.budget)
-    return budget is None or budget.mode is Mode.ENFORCE
 
 
 def _subject(action: Command | Step, snapshot: Snapshot) -> EventSubject | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from charterer.domain.money import Money
 from charterer.domain.time import Instant
 
 
@@ -23,6 +24,19 @@ class TargetRef(NamedTuple):
         return f"{self.kind} {self.name}"
 
 
+class Asked(NamedTuple):
+    """What the object's author asks for, in the words of a TrainingJob. ``profile``: empty where none is named."""
+
+    least: int
+    preferred: int
+    most: int
+    resize: str
+    spot: str
+    max_cost: Money | None
+    complete_by: Instant | None
+    profile: str
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """The object as far as Charterer looks at it.
@@ -33,8 +47,8 @@ class Target:
     pods that nobody placed, or had some. ``held``: the chart's policy suspended it, or a run of it was placed, so that
     its author cannot run it. ``started``: since when it is not suspended. ``complete`` and ``failed``: since when it
     has that end, by its own word. ``retries``: how many more pods may fail than its author allows, while it is resized
-    in place. ``problem``: why it cannot be adopted; empty if it can. ``warning``: what of its author's wishes is not
-    granted.
+    in place. ``asked``: by its author; None where that cannot be read. ``problem``: why it cannot be adopted; empty if
+    it can. ``warning``: what its author is not granted.
 
     Of a Workload, by which Kueue starts and stops whatever waits in its queues: ``queued_for``: the name of that
     object, empty of every other target. ``has_quota``: Kueue has reserved its quota. ``replaces``: the name of the
@@ -63,6 +77,7 @@ class Target:
     failed_by_disruption: bool = False
     failed_pods: int = 0
     retries: int = 0
+    asked: Asked | None = None
     problem: str = ""
     warning: str = ""
     queued_for: str = ""

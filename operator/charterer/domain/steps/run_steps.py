@@ -138,6 +138,13 @@ class AdoptTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class EditJob:
+    """Give the TrainingJob of an adopted object what the object's author asks for by now."""
+
+    job: JobId
+
+
+@dataclass(frozen=True, slots=True)
 class LetGo:
     """Give an object that is held back as its author wrote it, although no TrainingJob stands for it."""
 
@@ -185,6 +192,7 @@ RunStep = (
     | DeleteRun
     | DeleteJob
     | AdoptTarget
+    | EditJob
     | LetGo
     | FinishJob
     | GiveBack

@@ -20,12 +20,19 @@ from charterer.api.names import (
 )
 from charterer.api.template import MOST_GPUS, template_problem, trainer_gpus
 from charterer.domain.job import ResizePolicy, SpotPolicy
+from charterer.domain.jobs.target import Asked
+from charterer.domain.money import Money
+from charterer.domain.time import parse_instant
 from charterer.workloads.adopted.target_kind import NotAdoptable
 
 _RANGE: Final = re.compile(r"([1-9][0-9]{0,5})(?:\.\.([1-9][0-9]{0,5}))?", re.ASCII)
 _AMOUNT: Final[TypeAdapter[Any]] = TypeAdapter(SpecAmount)
 _TIME: Final[TypeAdapter[Any]] = TypeAdapter(Time)
 _PROFILE: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
+
+
+OPTIONAL_ASKS: Final = ("maxCost", "targetCompletionTime", "profileName")
+"""Fields of a TrainingJob that are not there where the object's author says nothing."""
 
 
 class Elasticity(NamedTuple):
@@ -56,7 +63,7 @@ def shadow_spec(meta: ObjectMeta, template: Json, pods: int, can: Elasticity, sp
     least, most = _range(meta, each, pods * each, can)
     spec: Json = {
         "gpus": {"min": least, "preferred": min(max(pods * each, least), most), "max": most},
-        "resizePolicy": _resize(meta, can, fixed=least == most),
+        "resizePolicy": _resize(meta, can),
         "spotPolicy": SpotPolicy.NEVER if spot_refused else _word(meta, ANNOTATION_SPOT, SpotPolicy),
         "template": template,
     }
@@ -73,6 +80,21 @@ def shadow_spec(meta: ObjectMeta, template: Json, pods: int, can: Elasticity, sp
             raise NotAdoptable(f"the label {LABEL_PROFILE} is {profile!r}: give the name of a SpeedupProfile")
         spec["profileName"] = profile
     return spec
+
+
+def asked(spec: Json) -> Asked:
+    """The same as a value."""
+    gpus, cost, by = spec["gpus"], spec.get("maxCost"), spec.get("targetCompletionTime")
+    return Asked(
+        gpus["min"],
+        gpus["preferred"],
+        gpus["max"],
+        spec["resizePolicy"],
+        spec["spotPolicy"],
+        None if cost is None else Money.parse(cost),
+        None if by is None else parse_instant(by),
+        spec.get("profileName", ""),
+    )
 
 
 def wants_spot(meta: ObjectMeta) -> bool:
@@ -101,14 +123,12 @@ def _range(meta: ObjectMeta, each: int, asked: int, can: Elasticity) -> tuple[in
     return least, most
 
 
-def _resize(meta: ObjectMeta, can: Elasticity, *, fixed: bool) -> ResizePolicy:
+def _resize(meta: ObjectMeta, can: Elasticity) -> ResizePolicy:
     policy: ResizePolicy = _word(meta, ANNOTATION_RESIZE, ResizePolicy)
     if policy is ResizePolicy.IN_PLACE and not can.in_place:
         raise NotAdoptable(
             f"{ANNOTATION_RESIZE} is {policy.value}, but this object cannot change while it runs: {can.because}"
         )
-    if policy is ResizePolicy.IN_PLACE and fixed:
-        return ResizePolicy.RESTART
     return policy
 
 

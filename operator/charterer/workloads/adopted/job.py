@@ -21,7 +21,7 @@ from charterer.cluster.paths import JOBS
 from charterer.cluster.store import WatchedKind
 from charterer.domain.job import Allocation, Job
 from charterer.domain.jobs.target import Target, TargetRef
-from charterer.workloads.adopted.asks import Elasticity, shadow_spec, wants_spot
+from charterer.workloads.adopted.asks import Elasticity, asked, shadow_spec, wants_spot
 from charterer.workloads.adopted.placed_template import (
     authors_parts,
     authors_template,
@@ -52,9 +52,9 @@ def _read(raw: Raw) -> Target:
     failed_pods = status.get("failed") or 0
     run = labels.get(LABEL_RUN, "")
     suspended = bool(spec.get("suspend"))
-    problem = ""
+    wanted, problem = None, ""
     try:
-        ADOPTED_JOB.shadow(raw)
+        wanted = asked(ADOPTED_JOB.shadow(raw))
     except NotAdoptable as error:
         problem = str(error)
     allowed = _original(raw).get("backoffLimit", spec.get("backoffLimit", _RETRIES))
@@ -71,7 +71,7 @@ def _read(raw: Raw) -> Target:
         indexed=spec.get("completionMode") == "Indexed",
         controllers=frozenset([meta.name]),
         placeable=suspended and ("startTime" not in status or true_condition(status, "Suspended") is not None),
-        begun=any(status.get(kind) for kind in ("active", "ready", "succeeded", "failed", "terminating")),
+        begun=any(status.get(kind) for kind in ("ready", "succeeded", "failed", "terminating")),
         held=ANNOTATION_HELD in meta.annotations or bool(_original(raw)),
         started=optional_instant(status, "startTime"),
         complete=since(true_condition(status, "Complete")),
@@ -80,6 +80,7 @@ def _read(raw: Raw) -> Target:
         failed_by_disruption=_DISRUPTED in message,
         failed_pods=failed_pods,
         retries=max(spec.get("backoffLimit", _RETRIES) - max(allowed, failed_pods), 0),
+        asked=wanted,
         problem=problem,
         warning=spot_refused(spec) if not problem and wants_spot(meta) else "",
     )

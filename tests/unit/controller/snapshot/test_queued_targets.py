@@ -7,7 +7,7 @@ from typing import Any
 
 from charterer.api.decode import JobPod
 from charterer.cluster.store import ObjectKey
-from charterer.controller.snapshot.adopted import candidates, pods_of, run_of
+from charterer.controller.snapshot.runs import candidates, pods_of, run_of
 from charterer.domain.jobs.target import Target, TargetRef
 from tests import factory
 

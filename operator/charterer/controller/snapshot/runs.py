@@ -1,19 +1,45 @@
-"""Joining adopted objects with the TrainingJobs that stand for them, and with the pods that their controllers made."""
+"""Joining runs with their pods: those that Charterer made, and those of adopted objects with their TrainingJobs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from charterer.api.decode import DecodedJob, JobPod
+from charterer.api.decode import DecodedJob, ForeignPod, JobPod
 from charterer.cluster.store import ObjectKey
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
-from charterer.domain.ids import JobId
+from charterer.domain.ids import JobId, NodeName
 from charterer.domain.job import Job, Pod, Run
 from charterer.domain.jobs.target import Target
-from charterer.domain.snapshot import Candidate
+from charterer.domain.snapshot import AdoptionCandidate
 
+
+class PodController(NamedTuple):
+    """The controller of a pod, as the pod says: a batch/v1 Job of this uid in the pod's own namespace.
+
+    For pods of an adopted object, whose controllers may be several, ``uid`` is that of the TrainingJob.
+    """
+
+    namespace: str
+    uid: str
+
+
+OwnedRun = tuple[JobId, Run]
+"""A run with the uid of its TrainingJob, as it says."""
+
+
+class OwnRun(NamedTuple):
+    """A run of a job that is there; ``target``: the adopted object that carries it out, if one does."""
+
+    job: JobId
+    run: Run
+    target: Target | None = None
+
+
+PodsOfController = tuple[JobPod | ForeignPod, ...]
+"""The pods of one controller, by their indices; or those that are of no run."""
 _Targets = Mapping[ObjectKey, Target]
 
 
@@ -33,13 +59,15 @@ def targets_by_job(decoded: Mapping[JobId, DecodedJob], *targets: _Targets) -> M
 
 def candidates(
     adopted: Mapping[JobId, Target], payers: Mapping[str, Budget], *targets: _Targets
-) -> tuple[Candidate, ...]:
+) -> tuple[AdoptionCandidate, ...]:
     """The objects for which no TrainingJob stands yet."""
     taken = {target.ref.uid for target in adopted.values()}
     current = {target.ref.uid: target for target in _current(targets).values()}
     free = [target for uid, target in current.items() if uid not in taken]
     payer = {target.namespace: payers.get(target.namespace) for target in free}
-    return tuple([Candidate(target, None if (by := payer[target.namespace]) is None else by.id) for target in free])
+    return tuple(
+        [AdoptionCandidate(target, None if (by := payer[target.namespace]) is None else by.id) for target in free]
+    )
 
 
 def run_of(job: Job, target: Target) -> Run | None:
@@ -86,9 +114,9 @@ def adoption_problems(jobs: Mapping[JobId, Job]) -> tuple[Problem, ...]:
     found = []
     for job in jobs.values():
         target = job.adopted
-        for reason, text in (
-            () if target is None else (("NotAdoptable", target.problem), ("NotGranted", target.warning))
-        ):
+        if target is None:
+            continue
+        for reason, text in (("NotAdoptable", target.problem), ("NotGranted", target.warning)):
             if text:
                 found.append(Problem("TrainingJob", job.namespace, job.name, str(job.target), reason, text))
     return tuple(found)
@@ -137,3 +165,90 @@ def _followed(before: Target, after: Target) -> Target:
 
 def _each(targets: Sequence[_Targets]) -> list[Target]:
     return [target for of_kind in targets for target in of_kind.values()]
+
+
+# --- runs and their pods ----------------------------------------------------------------------------------------------
+
+
+def is_there(job: JobId, namespace: str, decoded: Mapping[JobId, DecodedJob]) -> bool:
+    """Whether this namespace has a TrainingJob of that uid.
+
+    Whoever may create objects in a namespace may write any uid as their owner into them: one of another namespace is
+    none.
+    """
+    found = decoded.get(job)
+    return found is not None and found.job.namespace == namespace
+
+
+def own_runs(
+    runs: Mapping[ObjectKey, OwnedRun],
+    decoded: Mapping[JobId, DecodedJob],
+    adopted: Mapping[JobId, Target],
+    warnings: Mapping[str, str],
+    departed: Mapping[str, JobPod | ForeignPod],
+) -> Mapping[PodController, OwnRun]:
+    """The runs whose jobs are there and own them, or their targets, as what controls pods; each with the last warning
+    about it, and with its pods that are gone although they say something."""
+    gone: dict[PodController | None, list[JobPod]] = {}
+    for pod in departed.values():
+        if isinstance(pod, JobPod):
+            gone.setdefault(controller_of_pod(pod), []).append(pod)
+    own = {}
+    for job, target in adopted.items():
+        if (carried := run_of(decoded[job].job, target)) is not None:
+            controller = PodController(target.namespace, job)
+            late = pods_of(carried, target, gone.get(controller, ()))
+            own[controller] = OwnRun(
+                job, replace(carried, warning=warnings.get(carried.uid, ""), departed=late), target
+            )
+    for key, owned in runs.items():
+        job, run = owned
+        if run.owned and is_there(job, key.namespace, decoded):
+            controller = PodController(key.namespace, run.uid)
+            if run.uid in warnings or controller in gone:
+                pods = tuple([item.pod for item in gone.get(controller, ())])
+                run = replace(run, warning=warnings.get(run.uid, ""), departed=pods)
+            own[controller] = OwnRun(job, run)
+    return own
+
+
+def job_of(owned: OwnedRun) -> JobId:
+    return owned[0]
+
+
+def run_order(owned: OwnedRun) -> tuple[JobId, int, str]:
+    return owned[0], owned[1].number, owned[1].name
+
+
+def controller_of_pod(pod: JobPod | ForeignPod) -> PodController | None:
+    return PodController(pod.namespace, pod.adopted_for or pod.controller_uid) if isinstance(pod, JobPod) else None
+
+
+def pod_order(pod: JobPod | ForeignPod) -> tuple[str, int, str]:
+    return (pod.controller_uid, pod.pod.index, pod.pod.uid) if isinstance(pod, JobPod) else ("", 0, pod.node)
+
+
+def with_pods(own: OwnRun, pods: PodsOfController | None) -> OwnedRun:
+    """The run with its pods in order."""
+    labelled = [pod for pod in pods or () if isinstance(pod, JobPod)]
+    if own.target is not None:
+        return own.job, replace(own.run, pods=pods_of(own.run, own.target, labelled))
+    return own.job, replace(own.run, pods=tuple([pod.pod for pod in labelled]))
+
+
+def not_for_runs(pods: PodsOfController, own: OwnRun | None) -> tuple[tuple[NodeName, int], ...]:
+    """The GPUs of nodes that are not free for runs, because of these pods of one controller, or of no run.
+
+    ``own``: the run that controls them. None where its object or its TrainingJob is not there: deleting a run's
+    object in the background removes it at once, and its pods live on until the garbage collector comes to them.
+    """
+    target = None if own is None else own.target
+    held = []
+    for pod in pods:
+        if isinstance(pod, ForeignPod):
+            held.append((pod.node, pod.gpus))
+        elif not pod.pod.live or pod.pod.node is None:
+            continue
+        elif own is None or (target is not None and not pods_of(own.run, target, [pod])):
+            held.append((pod.pod.node, pod.pod.gpus))
+    return tuple(held)

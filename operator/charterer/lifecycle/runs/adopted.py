@@ -9,14 +9,14 @@ from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId
 from charterer.domain.job import Allocation, Job, Run
 from charterer.domain.jobs.finish import Finish, FinishKind
-from charterer.domain.jobs.target import Target
-from charterer.domain.snapshot import Candidate, Snapshot, Stop
-from charterer.domain.steps import AdoptTarget, FinishJob, GiveBack, LetGo, RecordRun, RunStep, StopRun, Wait
+from charterer.domain.jobs.target import Asked, Target
+from charterer.domain.snapshot import AdoptionCandidate, Snapshot, Stop
+from charterer.domain.steps import AdoptTarget, EditJob, FinishJob, GiveBack, LetGo, RecordRun, RunStep, StopRun, Wait
 from charterer.lifecycle.verdict import judge
 from charterer.lifecycle.view import LifecycleView
 
 
-def adopt_step(candidate: Candidate, view: LifecycleView) -> AdoptTarget | LetGo | None:
+def adopt_step(candidate: AdoptionCandidate, view: LifecycleView) -> AdoptTarget | LetGo | None:
     """Make the TrainingJob of an object that can be adopted, and let go of what nobody will start."""
     target, snapshot = candidate.target, view.snapshot
     if not not_adopted_because(candidate, snapshot):
@@ -25,7 +25,7 @@ def adopt_step(candidate: Candidate, view: LifecycleView) -> AdoptTarget | LetGo
     return LetGo(target) if unpaid and target.held and not target.deleting and target.ended is None else None
 
 
-def not_adopted_because(candidate: Candidate, snapshot: Snapshot) -> str:
+def not_adopted_because(candidate: AdoptionCandidate, snapshot: Snapshot) -> str:
     """Why no TrainingJob is made for the object; empty where one is."""
     target = candidate.target
     if target.deleting or target.ended is not None:
@@ -57,12 +57,20 @@ def adopted_step(job: Job, view: LifecycleView) -> RunStep | Wait | None:
         return _give_back(job, why, view)
     if target is None or job.finish is not None:
         return None
+    if target.asked is not None and target.asked != _asked(job):
+        return EditJob(job.id)
     ended = target.ended
     if ended is not None and job.allocation is None and not job.replaced:
         return FinishJob(job.id, finish_of(target.complete is not None, target.failed_message, view))
     if ended is None and not target.suspended and target.job != job.id:
         return StopRun(job.id, target.run)
     return None
+
+
+def _asked(job: Job) -> Asked:
+    widths, profile = job.widths, job.class_id.name if job.class_id.has_profile else ""
+    numbers = widths.min, widths.preferred, widths.max
+    return Asked(*numbers, job.resize, job.spot, job.max_cost, job.target_completion, profile)
 
 
 def finish_of(complete: bool, message: str, view: LifecycleView) -> Finish:
