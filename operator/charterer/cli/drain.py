@@ -13,13 +13,16 @@ import yaml
 
 from charterer.api.metadata import controller_of
 from charterer.api.names import KUEUE_CHECK
+from charterer.cli.shared.adopted_objects import FoundObject, adopted_objects, how_to_start
 from charterer.cli.shared.cluster import ClusterOptions, call, cluster_options, wall_clock
 from charterer.cli.shared.leader import find_leader, leader_if_known
 from charterer.cli.shared.queues import read_queues
+from charterer.cli.stop import annotate
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import Forbidden, NotFound
 from charterer.cluster.paths import GPU_POOL_SETS, GPU_POOLS, GPU_RENTALS
 from charterer.domain.rental import RentalPhase
+from charterer.domain.snapshot import Stop
 from charterer.sentences import count, is_or_are, names
 
 _NAMED = 5
@@ -46,8 +49,8 @@ def drain(check: bool, yes: bool, save: Path, wait: int, cluster: ClusterOptions
     """End all rented machines: delete every GPUPool, and wait until the operator has ended what was rented. GPUPoolSets
     are deleted first, because they would make their pools anew.
 
-    Jobs are stopped with their grace period, so that they write a checkpoint, and wait. Budgets, the ledger and the
-    jobs themselves stay. `kubectl apply -f gpupools.yaml` undoes it: the pools return and jobs go on.
+    Jobs are stopped with their grace period, so that they write a checkpoint, and wait. Those of teams that were
+    adopted are given back as their authors wrote them. Budgets, the ledger and the jobs themselves stay. `kubectl apply -f gpupools.yaml` undoes it: the pools return and jobs go on.
 
     \b
       charterer drain --check      # is anything rented?
@@ -61,10 +64,18 @@ def drain(check: bool, yes: bool, save: Path, wait: int, cluster: ClusterOptions
         call(cluster, check_nothing_rented)
         return
     pools = call(cluster, pools_to_delete)
-    if pools and not yes:
-        click.confirm(f"Delete {_names(pools)}, stop their jobs and end their machines?", abort=True)
+    adopted = call(cluster, adopted_objects)
+    if (pools or adopted) and not yes:
+        given = f"{count(len(adopted), 'adopted object')} given back to their own controllers" if adopted else ""
+        ended = f"{_names(pools)} deleted, their jobs stopped and their machines ended" if pools else ""
+        click.confirm(f"Have {' and '.join(part for part in (given, ended) if part)}?", abort=True)
     saved = _save(pools, save) if pools else save
+    if adopted:
+        name = call(cluster, lambda client: annotate(client, "", Stop.DRAIN))
+        click.echo(f"Namespace {name} is annotated, so that nothing is adopted any more; `charterer resume` undoes it")
     call(cluster, lambda client: delete_and_wait(client, pools, wait))
+    for line in call(cluster, lambda client: how_to_start(client, adopted)):
+        click.echo(line)
     again = f"; kubectl apply -f {saved} brings the pools back" if pools else ""
     click.echo(f"nothing is rented any more{again}")
     queues = call(cluster, read_queues)
@@ -77,7 +88,9 @@ def drain(check: bool, yes: bool, save: Path, wait: int, cluster: ClusterOptions
 
 async def check_nothing_rented(client: Client) -> None:
     """ClickException naming what is rented."""
-    rentals = (await client.list(GPU_RENTALS.all())).items
+    rentals, adopted = (await client.list(GPU_RENTALS.all())).items, await adopted_objects(client)
+    if adopted and not rentals:
+        raise click.ClickException(f"{_still_held(adopted)}: without the operator nobody starts them")
     if rentals:
         raise click.ClickException(
             f"{_named(rentals)}: without the operator {_left_alone(rentals)}. Run `charterer drain` first"
@@ -117,9 +130,10 @@ async def delete_and_wait(client: Client, pools: Sequence[RawObject], seconds: f
         rentals = (await client.list(GPU_RENTALS.all())).items
         left = await _left(client)
         going = [pool for pool in left if pool["metadata"]["uid"] in deleted or _set_of(pool) in deleted]
-        if not rentals and not going:
+        held = await adopted_objects(client)
+        if not rentals and not going and not held:
             break
-        now = _named(rentals) if rentals else f"being deleted: {_names(going)}"
+        now = _still_held(held) if held else _named(rentals) if rentals else f"being deleted: {_names(going)}"
         if (await leader_if_known(client, wall_clock)).trouble:
             now += "; no operator leads, so nobody ends them: start it"
         if loop.time() >= deadline:
@@ -132,6 +146,10 @@ async def delete_and_wait(client: Client, pools: Sequence[RawObject], seconds: f
         raise click.ClickException(
             f"{_names(left)} were created meanwhile, and nodes are rented again: stop what creates them"
         )
+
+
+def _still_held(objects: Sequence[FoundObject]) -> str:
+    return f"{count(len(objects), 'object')} {is_or_are(len(objects))} adopted or held ({names(map(str, objects), _NAMED)})"
 
 
 def _save(pools: Sequence[RawObject], file: Path) -> Path:

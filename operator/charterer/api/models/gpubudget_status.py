@@ -242,6 +242,8 @@ class GPUBudgetView(ApiModel):
     """Dollars spent in the current period, running nodes included."""
     committed: Cents | None = None
     """Dollars that the current period will cost at most if nothing more is rented."""
+    adopted: int | None = None
+    """Number of Jobs and other objects of teams that are adopted or held, and have not ended. Absent: none."""
     in_sight: Cents | None = None
     """Dollars that running and waiting jobs are planned to cost from now until the end of the period."""
     to_come: Cents | None = None

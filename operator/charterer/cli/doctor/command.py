@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import click
 
+from charterer.cli.doctor.adoption import check_adoption
 from charterer.cli.doctor.checks import (
     Right,
     check_budgets,
@@ -39,6 +40,7 @@ from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import Forbidden
 from charterer.cluster.paths import Resource
 from charterer.controller.snapshot.cluster_state import ClusterState
+from charterer.controller.snapshot.observe import observe
 from charterer.controller.snapshot.offline import read_cluster
 from charterer.report.document import Document, Item, Items, Paragraph, Tone
 
@@ -162,6 +164,7 @@ def examine(reading: DoctorReading) -> tuple[Finding, ...]:
         findings += check_budgets(state, reading.budgets)
         findings += check_namespaces(state)
         findings += check_objects(state)
+        findings += check_adoption(observe(state, wall_clock()), reading.leader)
         findings += check_queues(reading.queues, reading.leader)
     return tuple(findings)
 

@@ -64,6 +64,7 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
         state=_budget_state(budget, snapshot, verdict, waiting),
         spent=None if verdict is None else verdict.spent,
         committed=None if verdict is None else verdict.committed,
+        adopted=_adopted(budget.id, snapshot) or None,
         in_sight=None if verdict is None else verdict.in_sight,
         to_come=None if verdict is None else verdict.to_come,
         arrivals=None if verdict is None else ArrivalsStatus.from_domain(verdict.arrivals),
@@ -79,6 +80,13 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
         attribution=(),
         conditions=_budget_conditions(budget, snapshot, plan, rentals, waiting),
     )
+
+
+def _adopted(budget: BudgetId, snapshot: Snapshot) -> int:
+    """The objects that would stay held if nobody gave them back."""
+    jobs = sum(job.target is not None and job.finish is None and job.budget == budget for job in snapshot.jobs.values())
+    held = [each.target for each in snapshot.candidates if each.budget == budget and each.target.held]
+    return jobs + sum(target.ended is None for target in held)
 
 
 def attributed(view: GPUBudgetView, budget: Budget, snapshot: Snapshot) -> GPUBudgetView:
