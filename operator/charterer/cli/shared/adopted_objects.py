@@ -52,7 +52,11 @@ async def how_to_start(client: Client, objects: Iterable[FoundObject]) -> Sequen
             raw = await client.get(kind.kind.resource.one(each.name, each.namespace))
         except NotFound:
             continue
-        if not kind.read(raw).suspended:
+        target = kind.read(raw)
+        if target.queued_for:
+            lines.append(f"{each} waits: Kueue starts {target.queued_for} once its queue does not ask Charterer")
+            continue
+        if not target.suspended:
             lines.append(f"{each} is its own controller's again, and may run where there are nodes for it")
             continue
         plural = str(kind.kind.resource)

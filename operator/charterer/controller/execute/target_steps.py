@@ -229,7 +229,8 @@ def _wanted(kind: TargetKind, raw: RawObject) -> bool:
 async def _of_job(context: ExecutionContext, job: Job) -> tuple[TargetKind, RawObject | None]:
     if job.target is None:
         raise Stale
-    return await _look(context, job.target if job.adopted is None else job.adopted.ref, job.namespace, job.id)
+    current = context.decided.decided_job(job.id).adopted  # of an elastic queued object the latest Workload
+    return await _look(context, job.target if current is None else current.ref, job.namespace, job.id)
 
 
 async def _mine(context: ExecutionContext, job: Job) -> tuple[TargetKind, RawObject, Target]:
