@@ -216,18 +216,11 @@ def test_only_who_wants_kueue_gets_a_check_and_the_rights_to_answer_it(
     def of_kueue(objects: list[Object]) -> list[Object]:
         return [rule for rule in rules(objects, "charterer") if set(rule["apiGroups"]) & {"kueue.x-k8s.io", "ray.io"}]
 
+    group = {"apiGroups": ["kueue.x-k8s.io"]}
     assert of_kueue(default) == []
     assert of_kueue(everything) == [
-        {
-            "apiGroups": ["kueue.x-k8s.io"],
-            "resources": ["workloads", "admissionchecks"],
-            "verbs": ["get", "list", "watch"],
-        },
-        {
-            "apiGroups": ["kueue.x-k8s.io"],
-            "resources": ["workloads/status", "admissionchecks/status"],
-            "verbs": ["patch"],
-        },
+        {**group, "resources": ["workloads", "admissionchecks"], "verbs": ["get", "list", "watch"]},
+        {**group, "resources": ["workloads/status", "admissionchecks/status"], "verbs": ["patch"]},
         {"apiGroups": ["ray.io"], "resources": ["rayjobs"], "verbs": ["get"]},
     ]
     assert only(everything, "AdmissionCheck", "charterer")["spec"] == {"controllerName": "charterer.dev/budget"}

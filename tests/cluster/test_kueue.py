@@ -14,7 +14,7 @@ from tests import outcome
 from tests.testbed.bed import group
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.kueue.bed import KueueBed, install_kueue, open_kueue_bed
-from tests.testbed.kueue.stand_in import holds
+from tests.testbed.kueue.objects import holds
 
 
 @pytest.fixture(scope="module")

@@ -83,10 +83,7 @@ def group(name: str, **fields: object) -> Mapping[str, object]:
 
 
 def install_charts(plane: ControlPlane, *values: str) -> None:
-    """Helm installs the CRDs and the operator's chart, with no pods: there is no kubelet that could run them.
-
-    ``values``: more of the chart, as NAME=VALUE. May be repeated.
-    """
+    """Helm installs the CRDs and the operator's chart without pods, with more ``values`` (NAME=VALUE), or again."""
     plane.helm("upgrade", "--install", "charterer-crds", str(_ROOT / "charts" / "charterer-crds"), "--take-ownership")
     plane.helm(
         *("upgrade", "--install", "charterer", str(_ROOT / "charts" / "charterer"), "--namespace", SYSTEM),

@@ -38,8 +38,8 @@ from charterer.controller.execute import (
     ExecutionContext,
     ObjectWriter,
 )
+from charterer.controller.execute.kueue_checks import KueueChecks
 from charterer.controller.job_directory import SnapshotJobDirectory
-from charterer.controller.kueue_checks import KueueChecks
 from charterer.controller.learning.bottleneck_watch import BottleneckWatch
 from charterer.controller.learning.profile_writer import ProfileWriter
 from charterer.controller.learning.report_collector import ReportCollector

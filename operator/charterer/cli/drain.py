@@ -13,10 +13,9 @@ import yaml
 
 from charterer.api.metadata import controller_of
 from charterer.api.names import KUEUE_CHECK
-from charterer.cli.shared.adopted_objects import FoundObject, adopted_objects, how_to_start
+from charterer.cli.shared.adopted_objects import FoundObject, adopted_objects, how_to_start, read_queues
 from charterer.cli.shared.cluster import ClusterOptions, call, cluster_options, wall_clock
 from charterer.cli.shared.leader import find_leader, leader_if_known
-from charterer.cli.shared.queues import read_queues
 from charterer.cli.stop import annotate
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import Forbidden, NotFound

@@ -390,15 +390,9 @@ class Job:
         return run.completions == len(self.allocation.placements) and begun >= set(range(run.completions))
 
     @property
-    def held(self) -> bool:
-        """Whether its owner keeps it from running, or Kueue does, which has not reserved its quota yet."""
-        waits = self.adopted is not None and not self.adopted.has_quota and self.allocation is None
-        return self.suspend or waits
-
-    @property
     def wants_to_run(self) -> bool:
         """Whether the planner should find GPUs for it."""
         asked = self.interactive is None or self.interactive.wants_gpus
-        there = self.target is None or self.adopted is not None
-        over = self.held or self.deleting or self.finish or self.invalid
+        there = self.target is None or (self.adopted is not None and (self.adopted.has_quota or bool(self.allocation)))
+        over = self.suspend or self.deleting or self.finish or self.invalid
         return asked and there and not (over or self.checking or self.budget is None)

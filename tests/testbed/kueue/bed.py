@@ -27,7 +27,8 @@ from tests.testbed.kueue.definitions import (
     probe,
     served,
 )
-from tests.testbed.kueue.stand_in import GPU, Kueue, created, owned_by
+from tests.testbed.kueue.objects import GPU, created, owned_by
+from tests.testbed.kueue.stand_in import Kueue
 
 QUEUE = "research"
 KUEUE: Sequence[Resource] = (WORKLOADS, ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS)

@@ -12,12 +12,10 @@ from __future__ import annotations
 import asyncio
 import copy
 import time
-from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any, Final
 
-from charterer.api.metadata import controller_of, true_condition
+from charterer.api.metadata import controller_of
 from charterer.api.names import COMPLETION_INDEX
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError, NotFound
@@ -32,56 +30,29 @@ from tests.testbed.kueue.definitions import (
     RESOURCE_FLAVORS,
     WORKLOADS,
 )
+from tests.testbed.kueue.objects import (
+    GPU,
+    REPLACES,
+    Conflicting,
+    annotations_of,
+    created,
+    holds,
+    merge_update,
+    owned_by,
+    path_of,
+    pod_set,
+    reason_of,
+    reset_checks,
+    retry_at,
+    stamp,
+    template_gpus,
+    width_of,
+    workload_gpus,
+)
 from tests.testbed.mirror import Mirror
 
-REPLACES: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
-GPU: Final = "nvidia.com/gpu"
 _LOOK_SECONDS: Final = 0.05
 _FINISHED: Final = ("Complete", "Failed")
-
-
-def stamp() -> str:
-    """Now, as conditions say it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def holds(raw: RawObject, kind: str) -> bool:
-    """Whether the object has that condition, and it is true."""
-    return true_condition(raw.get("status") or {}, kind) is not None
-
-
-def owned_by(raw: RawObject, uid: str) -> bool:
-    """Whether that object controls this one."""
-    owner = controller_of(raw)
-    return owner is not None and owner.uid == uid
-
-
-def created(workload: RawObject) -> tuple[str, bool]:
-    """The order in which Workloads were made: a slice comes after the one that it replaces, also in one second."""
-    return workload["metadata"]["creationTimestamp"], REPLACES in _annotations(workload)
-
-
-def pod_set(job: RawObject) -> RawObject:
-    """The one podSet of a Job's Workload."""
-    template = copy.deepcopy(job["spec"]["template"])
-    (template.get("metadata") or {}).pop("creationTimestamp", None)
-    return {"name": "main", "count": job["spec"].get("parallelism", 1), "template": template}
-
-
-class Conflicting(Exception):
-    """A check sets a key that the template sets otherwise."""
-
-
-def merged(into: Mapping[str, str] | None, more: Mapping[str, str] | None, what: str) -> dict[str, str]:
-    """Both; Conflicting where they differ."""
-    into, more = into or {}, more or {}
-    for key in into.keys() & more.keys():
-        if into[key] != more[key]:
-            raise Conflicting(
-                f"invalid admission check PodSetUpdate: conflict for {what}: conflict for key={key}, "
-                f"value1={into[key]}, value2={more[key]}"
-            )
-    return {**more, **into}
 
 
 class Kueue:
@@ -150,7 +121,7 @@ class Kueue:
                 await self._finish(workload, reason, "Job finished")
             return
         if any(
-            holds(raw, "Finished") and _reason(raw, "Finished") == "FailedToStart"
+            holds(raw, "Finished") and reason_of(raw, "Finished") == "FailedToStart"
             for raw in self._mirror.all(WORKLOADS, job["metadata"]["namespace"])
             if owned_by(raw, job["metadata"]["uid"])
         ):
@@ -171,7 +142,7 @@ class Kueue:
             await self._reserve(newest)
 
     def _elastic(self, job: RawObject) -> bool:
-        return _annotations(job).get(ELASTIC) == "true"
+        return annotations_of(job).get(ELASTIC) == "true"
 
     async def _create(self, job: RawObject, replaces: RawObject | None = None) -> None:
         metadata = job["metadata"]
@@ -190,7 +161,7 @@ class Kueue:
             "controller": True,
             "blockOwnerDeletion": True,
         }
-        template = pod_set(job) if replaces is None else replaces["spec"]["podSets"][0] | {"count": _width(job)}
+        template = pod_set(job) if replaces is None else replaces["spec"]["podSets"][0] | {"count": width_of(job)}
         body = {
             "apiVersion": API,
             "kind": "Workload",
@@ -207,7 +178,7 @@ class Kueue:
     def _follows(self, job: RawObject, workload: RawObject) -> bool:
         """Whether the Workload asks for what the Job does; a started one differs in what was merged in."""
         asked = workload["spec"]["podSets"][0]
-        if asked["count"] != _width(job):
+        if asked["count"] != width_of(job):
             return False
         started = holds(workload, "Admitted") or not job["spec"].get("suspend")
         return started or asked["template"] == pod_set(job)["template"]
@@ -215,11 +186,11 @@ class Kueue:
     async def _waiting(self, job: RawObject, workload: RawObject) -> None:
         """Not admitted: the job stays suspended, and its Workload follows it."""
         uid = job["metadata"]["uid"]
-        slice_of_running = REPLACES in _annotations(workload) and not holds(workload, "Evicted")
+        slice_of_running = REPLACES in annotations_of(workload) and not holds(workload, "Evicted")
         if not job["spec"].get("suspend"):
             if slice_of_running:
-                if workload["spec"]["podSets"][0]["count"] != _width(job):
-                    await self._ask_for(workload, workload["spec"]["podSets"][0] | {"count": _width(job)})
+                if workload["spec"]["podSets"][0]["count"] != width_of(job):
+                    await self._ask_for(workload, workload["spec"]["podSets"][0] | {"count": width_of(job)})
                 return
             self._to_restore.add(uid)
             return await self._patch(JOBS, job, {"spec": {"suspend": True}})
@@ -236,7 +207,7 @@ class Kueue:
         """The same Workload with other podSets; its quota is taken anew and its checks are asked again."""
         if holds(workload, "QuotaReserved"):
             reset = [("QuotaReserved", "False", "Pending", "The job has changed")]
-            checks = _reset_checks(workload)
+            checks = reset_checks(workload)
             await self._conditions(WORKLOADS, workload, *reset, admission=None, admissionChecks=checks)
             return
         await self._patch(WORKLOADS, workload, {"spec": {"podSets": [asked]}})
@@ -247,7 +218,7 @@ class Kueue:
             {"op": "test", "path": "/metadata/resourceVersion", "value": job["metadata"]["resourceVersion"]},
             {"op": "replace", "path": "/spec/template", "value": author},
         ]
-        await self._kube.json_patch(_path(JOBS, job), operations)
+        await self._kube.json_patch(path_of(JOBS, job), operations)
 
     # --- quota and checks -------------------------------------------------------------------------------------------
 
@@ -257,20 +228,20 @@ class Kueue:
             return
         flavor = queue["spec"]["resourceGroups"][0]["flavors"][0]
         quota = next(int(item["nominalQuota"]) for item in flavor["resources"] if item["name"] == GPU)
-        replaced = _annotations(workload).get(REPLACES, "").rpartition("/")[2]
+        replaced = annotations_of(workload).get(REPLACES, "").rpartition("/")[2]
         used = sum(
-            _gpus(raw)
+            workload_gpus(raw)
             for raw in self._mirror.all(WORKLOADS)
             if holds(raw, "QuotaReserved") and not holds(raw, "Finished") and raw["metadata"]["name"] != replaced
         )
-        if used + _gpus(workload) > quota:
+        if used + workload_gpus(workload) > quota:
             return
         assignments = [
             {
                 "name": asked["name"],
                 "count": asked["count"],
                 "flavors": {GPU: flavor["name"]},
-                "resourceUsage": {GPU: str(_gpus_of(asked["template"]) * asked["count"])},
+                "resourceUsage": {GPU: str(template_gpus(asked["template"]) * asked["count"])},
             }
             for asked in workload["spec"]["podSets"]
         ]
@@ -298,7 +269,7 @@ class Kueue:
                 await self._evict(workload, "Deactivated", "The workload is deactivated")
             return reserved
         if "Retry" in states:
-            if time.time() < _retry_at(workload):
+            if time.time() < retry_at(workload):
                 return False
             await self._evict(workload, "AdmissionCheck", "At least one admission check is false")
             return True
@@ -319,7 +290,7 @@ class Kueue:
             ("QuotaReserved", "False", "Pending", message),
             ("Admitted", "False", "NoReservation", "The workload has no reservation"),
             admission=None,
-            admissionChecks=_reset_checks(workload),
+            admissionChecks=reset_checks(workload),
         )
 
     async def _finish(self, workload: RawObject, reason: str, message: str) -> None:
@@ -332,17 +303,17 @@ class Kueue:
         if job["spec"].get("suspend"):
             if uid in self._to_restore:
                 return await self._waiting(job, workload)
-            if _width(job) != asked["count"]:
-                await self._kube.delete(_path(WORKLOADS, workload))
+            if width_of(job) != asked["count"]:
+                await self._kube.delete(path_of(WORKLOADS, workload))
                 return
             return await self._start(job, workload)
         if self._elastic(job):
             await self._ungate(job, asked["count"])
-            if _width(job) < asked["count"]:
-                await self._patch(WORKLOADS, workload, {"spec": {"podSets": [asked | {"count": _width(job)}]}})
-            elif _width(job) > asked["count"]:
+            if width_of(job) < asked["count"]:
+                await self._patch(WORKLOADS, workload, {"spec": {"podSets": [asked | {"count": width_of(job)}]}})
+            elif width_of(job) > asked["count"]:
                 await self._create(job, workload)
-        elif _width(job) != asked["count"]:
+        elif width_of(job) != asked["count"]:
             self._to_restore.add(uid)
             await self._patch(JOBS, job, {"spec": {"suspend": True}})
 
@@ -360,9 +331,9 @@ class Kueue:
         ]
         try:
             for update in [{"nodeSelector": s.get("nodeLabels"), "tolerations": s.get("tolerations")} for s in specs]:
-                _merge(metadata, spec, update)
+                merge_update(metadata, spec, update)
             for update in updates:
-                _merge(metadata, spec, update)
+                merge_update(metadata, spec, update)
         except Conflicting as conflict:
             return await self._finish(workload, "FailedToStart", str(conflict))
         operations = [
@@ -370,12 +341,12 @@ class Kueue:
             {"op": "replace", "path": "/spec/template", "value": template},
             {"op": "replace", "path": "/spec/suspend", "value": False},
         ]
-        await self._kube.json_patch(_path(JOBS, job), operations)
+        await self._kube.json_patch(path_of(JOBS, job), operations)
 
     async def _ungate(self, job: RawObject, count: int) -> None:
         """Let the first so many pods be scheduled."""
         for pod in self._mirror.all(PODS, job["metadata"]["namespace"]):
-            admitted = int(_annotations(pod).get(COMPLETION_INDEX, 0)) < count
+            admitted = int(annotations_of(pod).get(COMPLETION_INDEX, 0)) < count
             if admitted and owned_by(pod, job["metadata"]["uid"]) and pod["spec"].get("schedulingGates"):
                 with suppress(NotFound):
                     await self._patch(PODS, pod, {"spec": {"schedulingGates": None}})
@@ -384,7 +355,7 @@ class Kueue:
 
     async def _patch(self, resource: Any, raw: RawObject, patch: RawObject) -> None:
         version = {"metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]}}
-        await self._kube.merge_patch(_path(resource, raw), {**patch, **version})
+        await self._kube.merge_patch(path_of(resource, raw), {**patch, **version})
 
     async def _conditions(
         self, resource: Any, raw: RawObject, *said: tuple[str, str, str, str], **status: object
@@ -406,64 +377,3 @@ class Kueue:
         }
         metadata = raw["metadata"]
         await self._kube.merge_patch(resource.status(metadata["name"], metadata.get("namespace")), body)
-
-
-def _path(resource: Any, raw: RawObject) -> str:
-    return str(resource.one(raw["metadata"]["name"], raw["metadata"].get("namespace")))
-
-
-def _annotations(raw: RawObject) -> Mapping[str, str]:
-    return raw["metadata"].get("annotations") or {}
-
-
-def _reason(raw: RawObject, kind: str) -> str:
-    return str((true_condition(raw.get("status") or {}, kind) or {}).get("reason", ""))
-
-
-def _width(job: RawObject) -> int:
-    return int(job["spec"].get("parallelism", 1))
-
-
-def _gpus_of(template: RawObject) -> int:
-    limits = [(container.get("resources") or {}).get("limits") or {} for container in template["spec"]["containers"]]
-    return sum(int(limit.get(GPU, 0)) for limit in limits)
-
-
-def _gpus(workload: RawObject) -> int:
-    return sum(_gpus_of(asked["template"]) * asked["count"] for asked in workload["spec"]["podSets"])
-
-
-def _retry_at(workload: RawObject) -> float:
-    """The second at which the last of the checks that say Retry with a delay lets the eviction go on."""
-    checks: Iterable[RawObject] = (workload.get("status") or {}).get("admissionChecks") or ()
-    return max(
-        (
-            datetime.fromisoformat(check["lastTransitionTime"]).timestamp() + check.get("requeueAfterSeconds", 0)
-            for check in checks
-            if check["state"] == "Retry"
-        ),
-        default=0.0,
-    )
-
-
-def _reset_checks(workload: RawObject) -> list[RawObject]:
-    """The checks as an eviction leaves them: Pending, without what they had proposed."""
-    reset = []
-    for check in (workload.get("status") or {}).get("admissionChecks") or ():
-        if check["state"] == "Pending":
-            reset.append(check)
-            continue
-        message = f"Reset to Pending after eviction. Previously: {check['state']}"
-        fresh = {"name": check["name"], "state": "Pending", "message": message, "lastTransitionTime": stamp()}
-        if check["state"] == "Retry":
-            fresh["retryCount"] = check.get("retryCount", 0) + 1
-        reset.append(fresh)
-    return reset
-
-
-def _merge(metadata: RawObject, spec: RawObject, update: Mapping[str, Any]) -> None:
-    for into, field in ((metadata, "labels"), (metadata, "annotations"), (spec, "nodeSelector")):
-        if update.get(field):
-            into[field] = merged(into.get(field), update[field], field)
-    known = spec.get("tolerations") or []
-    spec["tolerations"] = [*known, *[more for more in update.get("tolerations") or () if more not in known]]

@@ -16,7 +16,7 @@ from charterer.cluster.paths import JOBS
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.kueue.bed import KueueBed, install_kueue, open_kueue_bed
 from tests.testbed.kueue.definitions import ADMISSION_CHECKS, API, CLUSTER_QUEUES, ELASTIC, WORKLOADS
-from tests.testbed.kueue.stand_in import REPLACES, holds, stamp
+from tests.testbed.kueue.objects import REPLACES, holds, stamp
 
 POOL = "charterer.dev/pool"
 

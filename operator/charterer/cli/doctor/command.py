@@ -30,11 +30,11 @@ from charterer.cli.doctor.checks import (
 from charterer.cli.doctor.finding import Finding
 from charterer.cli.doctor.own_checks import OwnReading, check_own_jobs, check_own_profiles
 from charterer.cli.doctor.queue_checks import check_queues
+from charterer.cli.shared.adopted_objects import NO_QUEUES, Queues, read_queues
 from charterer.cli.shared.cluster import ROLE, ClusterOptions, cluster_options, read_with, wall_clock
 from charterer.cli.shared.leader import LeaderSeen, as_operated, find_leader
 from charterer.cli.shared.output import FAILED, FORMATS, JsonValue, emit
 from charterer.cli.shared.own_jobs import read_own_jobs
-from charterer.cli.shared.queues import NO_QUEUES, Queues, read_queues
 from charterer.cluster import paths
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import Forbidden

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from charterer.api.names import KUEUE_CHECK, KUEUE_CONTROLLER
 from charterer.cli.doctor.finding import Finding, condition_of
+from charterer.cli.shared.adopted_objects import Queues, checks_of
 from charterer.cli.shared.leader import LeaderSeen
-from charterer.cli.shared.queues import Queues, checks_of
 
 _PROVISIONING = "kueue.x-k8s.io/provisioning-request"
 _TAKE_OUT = f"take {KUEUE_CHECK} out of its spec.admissionChecksStrategy"

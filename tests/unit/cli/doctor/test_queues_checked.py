@@ -8,7 +8,7 @@ import pytest
 
 from charterer.api.names import KUEUE_CHECK, KUEUE_CONTROLLER
 from charterer.cli.doctor.command import examine
-from charterer.cli.shared.queues import Queues
+from charterer.cli.shared.adopted_objects import Queues
 from charterer.cluster.client import RawObject
 from tests.unit.cli.doctor.test_doctor import healthy, wrong
 

@@ -36,7 +36,7 @@ _WRITES_A_LOOK: Final = 20
 """Workloads that are written in one look; the others follow in the next."""
 
 
-class Answer(NamedTuple):
+class CheckAnswer(NamedTuple):
     """What a Workload's check is to say: Ready lets it start where its queue wants; else it stays Pending."""
 
     target: Target
@@ -108,14 +108,14 @@ class KueueChecks:
         raw = await self._client.apply(ADMISSION_CHECKS.status(KUEUE_CHECK), body, MANAGER_RECORD)
         self._store.put(kinds.ADMISSION_CHECKS, raw)
 
-    async def _write(self, item: Answer) -> None:
+    async def _write(self, item: CheckAnswer) -> None:
         name, namespace = item.target.ref.name, item.target.namespace
         raw = await self._client.get(WORKLOADS.one(name, namespace))
         for write in answer(raw, item.message, self._now(), ready=item.ready):
             self._store.put(KUEUE_WORKLOAD.kind, await self._client.json_patch(write.path, write.operations))
 
 
-def answers(snapshot: Snapshot, said: Mapping[str, str]) -> Iterator[Answer]:
+def answers(snapshot: Snapshot, said: Mapping[str, str]) -> Iterator[CheckAnswer]:
     """What the checks of Workloads with quota that wait are to say."""
     for candidate in snapshot.candidates:
         if _asks(candidate.target) and (said_of_it := _of_candidate(candidate, snapshot)) is not None:
@@ -123,28 +123,28 @@ def answers(snapshot: Snapshot, said: Mapping[str, str]) -> Iterator[Answer]:
     for job in snapshot.jobs.values():
         target = job.adopted
         if target is not None and _asks(target) and said.get(job.id):
-            yield Answer(target, ready=False, message=said[job.id])
+            yield CheckAnswer(target, ready=False, message=said[job.id])
         elif target is not None and job.allocation is not None and target.grows_to > len(job.allocation.placements):
             has = count(len(job.allocation.placements), "pod")
             text = f"it asks for {target.grows_to} pods, and GPUBudget {job.budget} pays for {has}: those go on"
-            yield Answer(target, ready=False, message=text)
+            yield CheckAnswer(target, ready=False, message=text)
 
 
 def _asks(target: Target) -> bool:
     return bool(target.queued_for) and target.has_quota and target.suspended and target.ended is None
 
 
-def _of_candidate(candidate: AdoptionCandidate, snapshot: Snapshot) -> Answer | None:
+def _of_candidate(candidate: AdoptionCandidate, snapshot: Snapshot) -> CheckAnswer | None:
     """None where a TrainingJob is being made for it, which says what is wrong with it."""
     target = candidate.target
     if not target.pods:
-        return Answer(target, ready=True, message="it asks for no GPUs")
+        return CheckAnswer(target, ready=True, message="it asks for no GPUs")
     if candidate.budget is None:
         text = f"no GPUBudget selects namespace {target.namespace}: nobody pays for what waits there"
-        return Answer(target, ready=False, message=text)
+        return CheckAnswer(target, ready=False, message=text)
     budget = snapshot.budgets.get(candidate.budget)
     if budget is not None and budget.mode is Mode.OBSERVE:
-        return Answer(target, ready=True, message=f"GPUBudget {budget.id} observes, and holds nothing")
+        return CheckAnswer(target, ready=True, message=f"GPUBudget {budget.id} observes, and holds nothing")
     if snapshot.stop is Stop.DRAIN:
-        return Answer(target, ready=False, message="all that is rented is being ended")
-    return Answer(target, ready=False, message=target.problem) if target.problem else None
+        return CheckAnswer(target, ready=False, message="all that is rented is being ended")
+    return CheckAnswer(target, ready=False, message=target.problem) if target.problem else None
