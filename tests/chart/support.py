@@ -51,6 +51,7 @@ costRecord:
 prometheusRule: {enabled: true, labels: {release: prometheus}, runbooksUrl: "https://example.org/runbooks/"}
 grafanaDashboard: {enabled: true, annotations: {grafana_folder: Training}}
 karpenter: {enabled: true, nodeClasses: [ec2nodeclasses.karpenter.k8s.aws]}
+kueue: {enabled: true, owners: [rayjobs.ray.io]}
 fakeCloud:
   enabled: true
   persistence: {enabled: true, size: 2Gi, storageClassName: fast}

@@ -228,6 +228,24 @@ def test_only_who_wants_karpenter_grants_the_rights_to_ask_it_for_nodes(
         render("karpenter: {nodeClasses: [EC2NodeClass]}")
 
 
+def test_only_who_wants_kueue_gets_a_check_and_the_rights_to_answer_it(
+    default: list[Object], everything: list[Object]
+) -> None:
+    def of_kueue(objects: list[Object]) -> list[Object]:
+        return [rule for rule in rules(objects, "charterer") if set(rule["apiGroups"]) & {"kueue.x-k8s.io", "ray.io"}]
+
+    group = {"apiGroups": ["kueue.x-k8s.io"]}
+    assert of_kueue(default) == []
+    assert of_kueue(everything) == [
+        {**group, "resources": ["workloads", "admissionchecks"], "verbs": ["get", "list", "watch"]},
+        {**group, "resources": ["workloads/status", "admissionchecks/status"], "verbs": ["patch"]},
+        {"apiGroups": ["ray.io"], "resources": ["rayjobs"], "verbs": ["get"]},
+    ]
+    assert only(everything, "AdmissionCheck", "charterer")["spec"] == {"controllerName": "charterer.dev/budget"}
+    with pytest.raises(HelmRefused, match="/kueue/owners/0"):
+        render("kueue: {owners: [RayJob]}")
+
+
 def test_people_who_may_view_may_read_charterers_objects_and_change_nothing(default: list[Object]) -> None:
     role = only(default, "ClusterRole", "charterer-view")
     assert role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"

@@ -82,13 +82,14 @@ def group(name: str, **fields: object) -> Mapping[str, object]:
     }
 
 
-def install_charts(plane: ControlPlane) -> None:
-    """Helm installs the CRDs and the operator's chart, with no pods: there is no kubelet that could run them."""
+def install_charts(plane: ControlPlane, *values: str) -> None:
+    """Helm installs the CRDs and the operator's chart without pods, with more ``values`` (NAME=VALUE), or again."""
     plane.helm("upgrade", "--install", "charterer-crds", str(_ROOT / "charts" / "charterer-crds"), "--take-ownership")
     plane.helm(
         *("upgrade", "--install", "charterer", str(_ROOT / "charts" / "charterer"), "--namespace", SYSTEM),
         *("--create-namespace", "--set", "replicas=0", "--set", "fakeCloud.enabled=true"),
         *("--set", "karpenter.enabled=true", "--set", "karpenter.nodeClasses={kwoknodeclasses.karpenter.kwok.sh}"),
+        *[word for value in values for word in ("--set", value)],
     )
 
 

@@ -34,6 +34,13 @@ ANNOTATION_ALLOCATION: Final = f"{GROUP}/allocation"
 ANNOTATION_CA: Final = f"{GROUP}/ca"
 """On pods: the certificate by which they know the progress endpoint, which they have as a file from here."""
 
+KUEUE_CHECK: Final = "charterer"
+"""The name of Kueue's AdmissionCheck that the operator answers."""
+KUEUE_CONTROLLER: Final = f"{GROUP}/budget"
+"""Its controllerName."""
+KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
+"""The label of what waits in a queue of Kueue: the name of the LocalQueue."""
+
 ANNOTATION_HELD: Final = f"{GROUP}/held"
 """On an adopted object: the chart's admission policy suspended it, and not its author."""
 ANNOTATION_ORIGINAL: Final = f"{GROUP}/original"

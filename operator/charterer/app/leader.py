@@ -16,13 +16,14 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from email.utils import parsedate_to_datetime
 from functools import partial
+from typing import Any
 
 from charterer.api import decode
 from charterer.app.certificate import keep_renewed
 from charterer.app.cluster_objects import ClusterObjects
 from charterer.app.settings import Settings
 from charterer.app.until_answered import until_answered
-from charterer.cluster.client import Client
+from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import NotFound
 from charterer.cluster.events import Recorder
 from charterer.cluster.paths import NAMESPACES, TOKEN_REVIEWS
@@ -37,6 +38,7 @@ from charterer.controller.execute import (
     ExecutionContext,
     ObjectWriter,
 )
+from charterer.controller.execute.kueue_checks import KueueChecks
 from charterer.controller.job_directory import SnapshotJobDirectory
 from charterer.controller.learning.bottleneck_watch import BottleneckWatch
 from charterer.controller.learning.profile_writer import ProfileWriter
@@ -167,7 +169,14 @@ class Leader:
             unwritten=templates.unwritten,
         )
         self._progress = ProgressWriter(self._board, context, in_flight)
-        self._views = ViewWriter(client, store, in_flight, TransitionEvents(self._recorder).shown)
+        self._checks = KueueChecks(client, store, source.last_or_none, self._now)
+        shown, said = TransitionEvents(self._recorder).shown, self._checks.told
+
+        def told(kind: str, before: RawObject, status: Mapping[str, Any]) -> None:
+            shown(kind, before, status)
+            said(kind, before, status)
+
+        self._views = ViewWriter(client, store, in_flight, told)
         publisher = StatusPublisher(
             store,
             metrics,
@@ -209,6 +218,7 @@ class Leader:
             tasks.create_task(self.resync.run(), name="resync")
             tasks.create_task(self._warnings.run(self._source.last_or_none), name="warnings")
             tasks.create_task(self._unpaid.run(), name="unpaid pods")
+            tasks.create_task(self._checks.run(), name="kueue")
             tasks.create_task(self._recorder.run(), name="events")
             tasks.create_task(self._views.run(), name="views")
             tasks.create_task(self._progress.run(), name="progress")

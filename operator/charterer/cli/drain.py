@@ -12,7 +12,8 @@ import click
 import yaml
 
 from charterer.api.metadata import controller_of
-from charterer.cli.shared.adopted_objects import FoundObject, adopted_objects, how_to_start
+from charterer.api.names import KUEUE_CHECK
+from charterer.cli.shared.adopted_objects import FoundObject, adopted_objects, how_to_start, read_queues
 from charterer.cli.shared.cluster import ClusterOptions, call, cluster_options, wall_clock
 from charterer.cli.shared.leader import find_leader, leader_if_known
 from charterer.cli.stop import annotate
@@ -77,6 +78,12 @@ def drain(check: bool, yes: bool, save: Path, wait: int, cluster: ClusterOptions
         click.echo(line)
     again = f"; kubectl apply -f {saved} brings the pools back" if pools else ""
     click.echo(f"nothing is rented any more{again}")
+    queues = call(cluster, read_queues)
+    if queues is not None and queues.queues:
+        click.echo(
+            f"before you uninstall: take AdmissionCheck {KUEUE_CHECK} out of spec.admissionChecksStrategy of "
+            f"{names(queues.names, _NAMED)} (ClusterQueue), or their jobs wait for ever"
+        )
 
 
 async def check_nothing_rented(client: Client) -> None:

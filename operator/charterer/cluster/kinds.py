@@ -36,6 +36,9 @@ RESOURCE_SLICES: Final[WatchedKind[decode.PublishedGpus]] = WatchedKind(
 )
 SERVICES: Final[WatchedKind[JobId]] = WatchedKind("Service", paths.SERVICES, decode.service, labels=LABEL_JOB_UID)
 NAMESPACES: Final[WatchedKind[decode.DecodedNamespace]] = WatchedKind("Namespace", paths.NAMESPACES, decode.namespace)
+ADMISSION_CHECKS: Final[WatchedKind[decode.DecodedCheck]] = WatchedKind(
+    "AdmissionCheck", paths.ADMISSION_CHECKS, decode.admission_check, optional=True
+)
 
 FOREIGN_JOBS: Final[WatchedKind[decode.ForeignJob]] = WatchedKind(
     "Job", paths.JOBS, decode.foreign_job, labels=f"!{LABEL_JOB_UID}"
@@ -58,6 +61,7 @@ COMMON: Final[tuple[AnyKind, ...]] = (
     RESOURCE_SLICES,
     SERVICES,
     NAMESPACES,
+    ADMISSION_CHECKS,
 )
 """The kinds that are watched whatever the workload of runs is."""
 

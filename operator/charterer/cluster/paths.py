@@ -80,3 +80,6 @@ SELF_SUBJECT_ACCESS_REVIEWS: Final = Resource(
 CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False
 )
+WORKLOADS: Final = Resource("kueue.x-k8s.io", "v1beta2", "workloads", namespaced=True)
+ADMISSION_CHECKS: Final = Resource("kueue.x-k8s.io", "v1beta2", "admissionchecks", namespaced=False)
+CLUSTER_QUEUES: Final = Resource("kueue.x-k8s.io", "v1beta2", "clusterqueues", namespaced=False)

@@ -393,6 +393,6 @@ class Job:
     def wants_to_run(self) -> bool:
         """Whether the planner should find GPUs for it."""
         asked = self.interactive is None or self.interactive.wants_gpus
-        there = self.target is None or self.adopted is not None
+        there = self.target is None or (self.adopted is not None and (self.adopted.has_quota or bool(self.allocation)))
         over = self.suspend or self.deleting or self.finish or self.invalid
         return asked and there and not (over or self.checking or self.budget is None)

@@ -69,6 +69,8 @@ def goes_on(job: Job) -> bool:
     allocation = job.allocation
     if allocation is None or job.replaced or job.finish or job.deleting or job.target or len(job.runs) != 1:
         return False
+    if job.adopted is not None and job.adopted.grows_to:
+        return False
     run = job.runs[0]
     if run.number != allocation.run or not active(run) or run.deleting or run.completions != len(allocation.placements):
         return False
@@ -303,6 +305,8 @@ def _adapt(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
     run, intended = runs.current, runs.intended
     if intended is None or run is None or run.deleting or run.ended is not None:
         return None
+    if runs.job.adopted is not None and runs.job.adopted.grows_to:
+        return _grow(runs.job, run, intended, runs.job.adopted, view)
     grows = len(intended.placements) > run.completions
     obstacle = _obstacle(intended, runs.job, view) if grows else ""
     step = group_step(runs.job, intended, run, obstacle, view.snapshot.now)
@@ -313,6 +317,15 @@ def _adapt(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
         if pod.live and not pod.deleting and pod.allocation != annotation:
             return AnnotatePod(runs.job.id, pod, annotation)
     return None
+
+
+def _grow(job: Job, run: Run, intended: Allocation, target: Target, view: LifecycleView) -> RunStep | Wait:
+    """Let the pods begin by which a queued object grows while it runs, up to what it is paid for."""
+    if target.grows_to > len(intended.placements):
+        pods = count(len(intended.placements), "pod")
+        return Wait(f"an allocation of {target.grows_to} pods: {run.name} has {pods}")
+    obstacle = _obstacle(intended, job, view)
+    return Wait(obstacle) if obstacle else Unsuspend(job.id, run.number)
 
 
 def _clean_up(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:

@@ -10,13 +10,20 @@ from charterer.cluster import kinds
 from charterer.cluster.kinds import AnyKind
 from charterer.workloads.adopted.job import ADOPTED_JOB
 from charterer.workloads.adopted.job_set import ADOPTED_JOB_SET
+from charterer.workloads.adopted.kueue_workload import KUEUE_WORKLOAD
 from charterer.workloads.adopted.ray_job import ADOPTED_RAY_JOB
 from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write
 from charterer.workloads.adopted.train_job import ADOPTED_TRAIN_JOB
 from charterer.workloads.indexed_job import INDEXED_JOB
 from charterer.workloads.workload import NotATemplate, RunEnvironment, Workload
 
-ADOPTED: Final[tuple[TargetKind, ...]] = (ADOPTED_JOB, ADOPTED_JOB_SET, ADOPTED_TRAIN_JOB, ADOPTED_RAY_JOB)
+ADOPTED: Final[tuple[TargetKind, ...]] = (
+    ADOPTED_JOB,
+    ADOPTED_JOB_SET,
+    ADOPTED_TRAIN_JOB,
+    ADOPTED_RAY_JOB,
+    KUEUE_WORKLOAD,
+)
 """The kinds of object that are adopted."""
 
 ALL_KINDS: Final[tuple[AnyKind, ...]] = (*kinds.COMMON, INDEXED_JOB.kind, *[adopted.kind for adopted in ADOPTED])

@@ -53,6 +53,7 @@ class Cluster:
         self.gives_up = False
         self.sets: dict[str, RawObject] = {}
         self.deleted: list[str] = []
+        self.queues: tuple[RawObject, ...] = ()
 
     async def list(self, path: str, *, fields: str = "", labels: str = "") -> Listing:
         what = path.rpartition("/")[2]
@@ -64,6 +65,8 @@ class Cluster:
             return Listing(tuple(self.pools.values()), 1)
         if what == "gpupoolsets":
             return Listing(tuple(self.sets.values()), 1)
+        if what in ("clusterqueues", "admissionchecks"):
+            return Listing(self.queues if what == "clusterqueues" else (), 1)
         now = tuple(self.rentals)
         if not self.pools:
             del self.rentals[:1]
@@ -121,6 +124,16 @@ def test_a_drain_deletes_the_pools_waits_for_the_machines_and_keeps_the_manifest
     assert kept["metadata"] == {"name": "a100", "labels": {"a": "b"}, "annotations": confirmed}
     assert kept["spec"] == {"maxNodes": 2}
     assert "status" not in kept
+
+
+def test_the_queues_that_ask_charterer_are_named_before_an_uninstall(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cluster = Cluster(pool("a100"))
+    asks = {"admissionChecksStrategy": {"admissionChecks": [{"name": "charterer"}]}}
+    cluster.queues = ({"metadata": {"name": "research"}, "spec": asks}, {"metadata": {"name": "other"}, "spec": {}})
+    done = ran(cluster, monkeypatch, "--yes", "--save", str(tmp_path / "pools.yaml"))
+    assert "take AdmissionCheck charterer out of spec.admissionChecksStrategy of research (Cl" in done.output
 
 
 def test_without_consent_nothing_is_deleted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
     ReasonCode.NO_BUDGET: (jobs.NoBudgetSelects("research"),),
     ReasonCode.INVALID: (jobs.JobInvalid("(the words of who refuses it)"),),
     ReasonCode.CHECKING: (jobs.TemplateChecked(),),
-    ReasonCode.SUSPENDED: (jobs.JobSuspended(),),
+    ReasonCode.SUSPENDED: (jobs.JobSuspended(), jobs.JobSuspended(queued=True)),
     ReasonCode.NOT_ADOPTED: (jobs.TargetWithdrawn(TargetRef("batch/v1", "Job", "whisper", "")),),
     ReasonCode.NO_GPU_WANTED: (
         jobs.NoGpuWanted(0, None, None, None),

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from charterer.cli.doctor.finding import Finding
 from charterer.cli.shared.leader import LeaderSeen
+from charterer.domain.jobs.target import Target
 from charterer.domain.snapshot import Snapshot
 from charterer.lifecycle.runs.adopted import not_adopted_because
 from charterer.sentences import count
@@ -21,7 +22,7 @@ def check_adoption(snapshot: Snapshot, leader: LeaderSeen | None) -> Iterable[Fi
         if text:
             subject = f"{target.ref.kind} {target.namespace}/{target.ref.name}"
             yield Finding("adoption", subject, f"is not granted all that it asks: {text}", "edit the object")
-    waiting = [each for each in snapshot.candidates if each.target.ended is None]
+    waiting = [each for each in snapshot.candidates if each.target.ended is None and not _let_through(each.target)]
     for each in waiting:
         subject = f"{each.target.ref.kind} {each.target.namespace}/{each.target.ref.name}"
         why = not_adopted_because(each, snapshot)
@@ -36,3 +37,8 @@ def check_adoption(snapshot: Snapshot, leader: LeaderSeen | None) -> Iterable[Fi
         yield Finding("adoption", subject, "is held, and nobody leads who would start it", remedy)
     if well:
         yield Finding("adoption", count(well, "object"), "adopted, as their authors ask")
+
+
+def _let_through(target: Target) -> bool:
+    """Whether it waits in a queue of Kueue that needs no GPUs for it, or has started it."""
+    return bool(target.queued_for) and (not target.pods or not target.suspended)

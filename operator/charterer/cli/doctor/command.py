@@ -29,6 +29,8 @@ from charterer.cli.doctor.checks import (
 )
 from charterer.cli.doctor.finding import Finding
 from charterer.cli.doctor.own_checks import OwnReading, check_own_jobs, check_own_profiles
+from charterer.cli.doctor.queue_checks import check_queues
+from charterer.cli.shared.adopted_objects import NO_QUEUES, Queues, read_queues
 from charterer.cli.shared.cluster import ROLE, ClusterOptions, cluster_options, read_with, wall_clock
 from charterer.cli.shared.leader import LeaderSeen, as_operated, find_leader
 from charterer.cli.shared.output import FAILED, FORMATS, JsonValue, emit
@@ -60,7 +62,7 @@ _READ = (
 @dataclass(frozen=True, slots=True)
 class DoctorReading:
     """The input of all checks. ``state`` is None where the caller may not list everything; then only the namespace
-    ``own`` is checked. ``leader`` is None where its Lease may not be read."""
+    ``own`` is checked. ``leader`` is None where its Lease may not be read, ``queues`` where Kueue's may not."""
 
     leader: LeaderSeen | None
     rights: tuple[Right, ...]
@@ -69,6 +71,7 @@ class DoctorReading:
     budgets: tuple[RawObject, ...] = ()
     pool_sets: tuple[RawObject, ...] = ()
     own: OwnReading | None = None
+    queues: Queues | None = NO_QUEUES
 
 
 @click.command()
@@ -111,7 +114,7 @@ async def read_for_doctor(client: Client, namespace: str | None) -> DoctorReadin
     pools = (await client.list(paths.GPU_POOLS.all())).items
     budgets = (await client.list(paths.GPU_BUDGETS.all())).items
     pool_sets = (await client.list(paths.GPU_POOL_SETS.all())).items
-    return DoctorReading(leader, rights, state, pools, budgets, pool_sets)
+    return DoctorReading(leader, rights, state, pools, budgets, pool_sets, queues=await read_queues(client))
 
 
 async def _read_own(client: Client, namespace: str) -> OwnReading:
@@ -162,6 +165,7 @@ def examine(reading: DoctorReading) -> tuple[Finding, ...]:
         findings += check_namespaces(state)
         findings += check_objects(state)
         findings += check_adoption(observe(state, wall_clock()), reading.leader)
+        findings += check_queues(reading.queues, reading.leader)
     return tuple(findings)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
-from charterer.cluster.client import Client
+from charterer.api.names import KUEUE_CHECK
+from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import Forbidden, NotFound
-from charterer.cluster.paths import TRAINING_JOBS
+from charterer.cluster.paths import ADMISSION_CHECKS, CLUSTER_QUEUES, TRAINING_JOBS
 from charterer.workloads import ADOPTED
 
 
@@ -52,7 +54,11 @@ async def how_to_start(client: Client, objects: Iterable[FoundObject]) -> Sequen
             raw = await client.get(kind.kind.resource.one(each.name, each.namespace))
         except NotFound:
             continue
-        if not kind.read(raw).suspended:
+        target = kind.read(raw)
+        if target.queued_for:
+            lines.append(f"{each} waits: Kueue starts {target.queued_for} once its queue does not ask Charterer")
+            continue
+        if not target.suspended:
             lines.append(f"{each} is its own controller's again, and may run where there are nodes for it")
             continue
         plural = str(kind.kind.resource)
@@ -60,3 +66,44 @@ async def how_to_start(client: Client, objects: Iterable[FoundObject]) -> Sequen
         command = f"kubectl -n {each.namespace} patch {plural} {each.name} --type merge -p '{patch}'"
         lines.append(f"{each} stays suspended, as its author wrote it. To start it: {command}")
     return lines
+
+
+# --- queues of Kueue that ask Charterer's AdmissionCheck --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """The ClusterQueues that name the check, and all AdmissionChecks by their names."""
+
+    queues: tuple[RawObject, ...] = ()
+    checks: tuple[RawObject, ...] = ()
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The queues' names."""
+        return [str(queue["metadata"]["name"]) for queue in self.queues]
+
+    def check(self, name: str) -> RawObject | None:
+        """The AdmissionCheck of that name."""
+        return next((check for check in self.checks if check["metadata"]["name"] == name), None)
+
+
+NO_QUEUES: Final = Queues()
+
+
+async def read_queues(client: Client) -> Queues | None:
+    """None where they may not be read; no queue where Kueue is not installed."""
+    try:
+        listed = (await client.list(CLUSTER_QUEUES.all())).items
+        checks = (await client.list(ADMISSION_CHECKS.all())).items
+    except NotFound:
+        return NO_QUEUES
+    except Forbidden:
+        return None
+    return Queues(tuple([queue for queue in listed if KUEUE_CHECK in checks_of(queue)]), checks)
+
+
+def checks_of(queue: RawObject) -> Sequence[str]:
+    """The names of the AdmissionChecks that a ClusterQueue asks."""
+    strategy = (queue.get("spec") or {}).get("admissionChecksStrategy") or {}
+    return [str(check.get("name")) for check in strategy.get("admissionChecks") or ()]

@@ -19,10 +19,10 @@ from charterer.controller.snapshot.runs import numbered
 from charterer.domain.job import Allocation, Job, Pod
 from charterer.domain.jobs.target import Target, TargetRef
 from charterer.domain.steps import AdoptTarget, EditJob, FinishJob, LetGo, ResizeRun
-from charterer.workloads import ADOPTED, TargetKind, Write
+from charterer.workloads import ADOPTED, NotAdoptable, TargetKind, Write
 from charterer.workloads.adopted.asks import OPTIONAL_ASKS
+from charterer.workloads.adopted.kueue_workload import OWNER, SHADOW, answer, grown, owner_path
 from charterer.workloads.adopted.shadow_name import shadow_names
-from charterer.workloads.adopted.target_kind import is_labelled
 
 _ENDED = ("Succeeded", "Failed")
 _BY_WEBHOOK = "denied the request"
@@ -35,15 +35,16 @@ async def adopt(context: ExecutionContext, step: AdoptTarget) -> ActionOutcome:
     An object that runs is stopped first: one that lost its TrainingJob, or, by an uncached list, has no pod that began.
     """
     target = step.target
-    kind, raw = await _look(context, target.ref, target.namespace)
-    if raw is None or not is_labelled(raw) or kind.read(raw) != target:
+    kind, raw = await _look(context, target.ref, target.namespace, "")
+    if raw is None or not _wanted(kind, raw) or kind.read(raw) != target:
         raise Stale
     if not target.suspended:
         phases = [(pod.get("status") or {}).get("phase") for pod in await _raw_pods(context, kind, raw)]
         if not target.held and any(phase != "Pending" for phase in phases):
             raise Stale
         raw = await _write(context, kind, kind.stop(raw)) or raw
-    labels = {key: value for key, value in (raw["metadata"].get("labels") or {}).items() if not _ours(key)}
+    said = raw.get(OWNER, raw)["metadata"].get("labels") or {}
+    labels = {key: value for key, value in said.items() if not _ours(key)}
     body = {
         "apiVersion": API_VERSION,
         "kind": "TrainingJob",
@@ -52,7 +53,7 @@ async def adopt(context: ExecutionContext, step: AdoptTarget) -> ActionOutcome:
             "labels": labels,
             "ownerReferences": [_owner(target.ref)],
         },
-        "spec": {**kind.shadow(raw), "targetRef": _reference(target.ref)},
+        "spec": {**await _shadow(context, kind, raw), "targetRef": _reference(target.ref)},
     }
     plain, hashed = shadow_names(target.ref)
     if plain:
@@ -61,6 +62,16 @@ async def adopt(context: ExecutionContext, step: AdoptTarget) -> ActionOutcome:
         except AlreadyExists:
             pass
     return await context.objects.create(kinds.TRAINING_JOBS, _named(body, hashed))
+
+
+async def _shadow(context: ExecutionContext, kind: TargetKind, raw: RawObject) -> RawObject:
+    """The spec of the object's TrainingJob. What is wrong with what a Workload is of is said in its check."""
+    try:
+        return dict(kind.shadow(raw))
+    except NotAdoptable as error:
+        if OWNER in raw:
+            await _write(context, kind, answer(raw, str(error), context.now(), ready=False))
+        raise Held(str(error)) from error
 
 
 def _named(body: RawObject, name: str) -> RawObject:
@@ -77,8 +88,16 @@ async def place(context: ExecutionContext, job: Job, allocation: Allocation) -> 
 
 
 async def start(context: ExecutionContext, job: Job, number: int) -> ActionOutcome:
-    """Let the pods of the placed run start, if an uncached list shows no live pod of the object."""
+    """Let the pods of the placed run start, if an uncached list shows no live pod of the object.
+
+    Of a queued object that grows while it runs only the new ones start.
+    """
     kind, raw, target = await _mine(context, job)
+    if job.adopted is not None and job.adopted.grows_to:
+        if (target.pods, target.run, target.placeable) != (job.adopted.grows_to, 0, True):
+            raise Stale
+        await _write(context, kind, grown(raw, job, number))
+        return ActionOutcome.DONE
     pods = None if job.allocation is None else len(job.allocation.placements)
     if (target.job, target.run, target.pods) != (job.id, number, pods) or target.ended is not None:
         raise Stale
@@ -121,7 +140,7 @@ async def edit(context: ExecutionContext, step: EditJob) -> ActionOutcome:
 
 async def let_go(context: ExecutionContext, step: LetGo) -> ActionOutcome:
     """Give the object back, stopped first if it runs where somebody placed it."""
-    kind, raw = await _look(context, step.target.ref, step.target.namespace)
+    kind, raw = await _look(context, step.target.ref, step.target.namespace, "")
     if raw is None:
         raise Stale
     target = kind.read(raw)
@@ -147,7 +166,7 @@ async def stop_target(context: ExecutionContext, job: Job, *, unlabelled: bool) 
     kind, raw = await _of_job(context, job)
     if raw is None or _another_stands_for_it(context, job):
         return None
-    if unlabelled and is_labelled(raw):
+    if unlabelled and _wanted(kind, raw):
         raise Stale
     target = kind.read(raw)
     if target.job == job.id and target.ended is None:
@@ -193,20 +212,32 @@ def _kind_of(ref: TargetRef | None) -> TargetKind:
     raise Held(f"{ref} is of a kind that this version does not adopt")
 
 
-async def _look(context: ExecutionContext, ref: TargetRef, namespace: str) -> tuple[TargetKind, RawObject | None]:
-    """The object as it is now; None where it is gone, or another one has its name."""
+async def _look(
+    context: ExecutionContext, ref: TargetRef, namespace: str, job: str
+) -> tuple[TargetKind, RawObject | None]:
+    """The object as it is now, with what it is of; None where it is gone, or another one has its name."""
     kind = _kind_of(ref)
     try:
         raw = await context.client.get(kind.kind.resource.one(ref.name, namespace))
+        if raw["metadata"]["uid"] != ref.uid:
+            return kind, None
+        if kind.read(raw).queued_for:
+            raw |= {OWNER: await context.client.get(owner_path(raw)), SHADOW: job}
     except NotFound:
         return kind, None
-    return kind, raw if raw["metadata"]["uid"] == ref.uid else None
+    return kind, raw
+
+
+def _wanted(kind: TargetKind, raw: RawObject) -> bool:
+    """Whether it is to be adopted: it has the label, or its queue asks."""
+    return kind.kind.decode(raw) is not None
 
 
 async def _of_job(context: ExecutionContext, job: Job) -> tuple[TargetKind, RawObject | None]:
     if job.target is None:
         raise Stale
-    return await _look(context, job.target, job.namespace)
+    current = context.decided.decided_job(job.id).adopted  # of an elastic queued object the latest Workload
+    return await _look(context, job.target if current is None else current.ref, job.namespace, job.id)
 
 
 async def _mine(context: ExecutionContext, job: Job) -> tuple[TargetKind, RawObject, Target]:
@@ -215,7 +246,7 @@ async def _mine(context: ExecutionContext, job: Job) -> tuple[TargetKind, RawObj
     Stale where it is gone, has not the label, or another TrainingJob stands for it.
     """
     kind, raw = await _of_job(context, job)
-    if raw is None or not is_labelled(raw) or _another_stands_for_it(context, job):
+    if raw is None or not _wanted(kind, raw) or _another_stands_for_it(context, job):
         raise Stale
     return kind, raw, kind.read(raw)
 

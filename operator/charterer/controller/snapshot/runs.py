@@ -45,7 +45,7 @@ _Targets = Mapping[ObjectKey, Target]
 
 def targets_by_job(decoded: Mapping[JobId, DecodedJob], *targets: _Targets) -> Mapping[JobId, Target]:
     """The object that each TrainingJob stands for: of several that name the same object the first one created."""
-    by_uid = {target.ref.uid: target for target in _each(targets)}
+    by_uid = _current(targets)
     jobs = [item.job for item in decoded.values() if item.job.target is not None]
     adopted: dict[JobId, Target] = {}
     taken: set[str] = set()
@@ -62,19 +62,26 @@ def candidates(
 ) -> tuple[AdoptionCandidate, ...]:
     """The objects for which no TrainingJob stands yet."""
     taken = {target.ref.uid for target in adopted.values()}
-    free = [target for target in _each(targets) if target.ref.uid not in taken]
+    current = {target.ref.uid: target for target in _current(targets).values()}
+    free = [target for uid, target in current.items() if uid not in taken]
     payer = {target.namespace: payers.get(target.namespace) for target in free}
     return tuple(
         [AdoptionCandidate(target, None if (by := payer[target.namespace]) is None else by.id) for target in free]
     )
 
 
-def run_of(job: JobId, target: Target) -> Run | None:
-    """The run that the object's template carries; None before the job's first one."""
-    if target.job != job or target.run == 0:
+def run_of(job: Job, target: Target) -> Run | None:
+    """The run that the object's template carries; None before the job's first one.
+
+    Kueue forgets what it was told of a run as soon as that is stopped. Until it is recorded, it is the job's last one.
+    """
+    number = target.run if target.job == job.id else 0
+    if not number and target.queued_for and target.suspended and job.replaced:
+        number = job.replaced[-1].run
+    if not number:
         return None
     return Run(
-        number=target.run,
+        number=number,
         name=target.ref.name,
         uid=target.ref.uid,
         resource_version=target.resource_version,
@@ -118,6 +125,41 @@ def adoption_problems(jobs: Mapping[JobId, Job]) -> tuple[Problem, ...]:
     return tuple(found)
 
 
+def _current(targets: Sequence[_Targets]) -> Mapping[str, Target]:
+    """The targets by uid. An elastic object in a queue that grows gets another Workload, which stands for the former.
+
+    Until that one was started, the run of the former goes on.
+    """
+    current = {target.ref.uid: target for target in _each(targets)}
+    later = {(target.namespace, target.replaces): target for target in current.values() if target.replaces}
+    if not later:
+        return current
+    known = {(target.namespace, target.ref.name) for target in current.values()}
+    firsts = [target for target in current.values() if (target.namespace, target.replaces) not in known]
+    for first in firsts:
+        uids, now = [first.ref.uid], first
+        while (after := later.get((now.namespace, now.ref.name))) is not None:
+            uids.append(after.ref.uid)
+            now = _followed(now, after)
+        current.update(dict.fromkeys(uids, now))
+    return current
+
+
+def _followed(before: Target, after: Target) -> Target:
+    if after.admitted or after.run or not before.run or before.suspended:
+        return after
+    return replace(
+        after,
+        job=before.job,
+        run=before.run,
+        pods=before.pods,
+        started=before.started,
+        suspended=False,
+        placeable=False,
+        grows_to=after.pods if after.placeable else 0,
+    )
+
+
 def _each(targets: Sequence[_Targets]) -> list[Target]:
     return [target for of_kind in targets for target in of_kind.values()]
 
@@ -150,7 +192,7 @@ def own_runs(
             gone.setdefault(controller_of_pod(pod), []).append(pod)
     own = {}
     for job, target in adopted.items():
-        if (carried := run_of(job, target)) is not None:
+        if (carried := run_of(decoded[job].job, target)) is not None:
             controller = PodController(target.namespace, job)
             late = pods_of(carried, target, gone.get(controller, ()))
             own[controller] = OwnRun(

@@ -50,6 +50,11 @@ class Target:
     when it has that end, by its own word. ``retries``: how many more pods may fail than its author allows, while it is
     resized in place. ``asked``: by its author; None where that cannot be read. ``problem``: why it cannot be adopted;
     empty if it can. ``warning``: what its author is not granted.
+
+    Of a Workload, by which Kueue starts and stops whatever waits in its queues: ``queued_for``: the name of that
+    object, empty of every other target. ``has_quota``: Kueue has reserved its quota. ``replaces``: the name of the
+    Workload before it, where the object grows while it runs; ``admitted``: it was started at least once. ``grows_to``:
+    how many pods it waits to grow to; 0: to none. ``message``: what Charterer last said of it there.
     """
 
     ref: TargetRef
@@ -77,6 +82,12 @@ class Target:
     asked: Asked | None = None
     problem: str = ""
     warning: str = ""
+    queued_for: str = ""
+    has_quota: bool = True
+    replaces: str = ""
+    admitted: bool = False
+    grows_to: int = 0
+    message: str = ""
 
     def controls(self, controller: str) -> bool:
         """Whether the object of that name controls pods of this one."""

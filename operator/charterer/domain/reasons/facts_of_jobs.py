@@ -27,7 +27,9 @@ class JobEnded:
 
 @dataclass(frozen=True, slots=True)
 class JobSuspended:
-    """Its owner suspends it."""
+    """Its owner suspends it, or it waits for quota in a queue of Kueue (``queued``)."""
+
+    queued: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ def _(job: of.JobEnded) -> str:
 
 
 @tell.register
-def _(_: of.JobSuspended) -> str:
-    return "spec.suspend is true"
+def _(job: of.JobSuspended) -> str:
+    return "Kueue has not reserved its quota yet" if job.queued else "spec.suspend is true"
 
 
 @tell.register

@@ -1,0 +1,150 @@
+"""Kueue's AdmissionCheck: queued Jobs run on a budget, whatever Kueue does with each answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from charterer.cluster.paths import GPU_POOLS, JOBS, TRAINING_JOBS
+from tests import outcome
+from tests.testbed.bed import group
+from tests.testbed.controlplane import ControlPlane
+from tests.testbed.kueue.bed import KueueBed, install_kueue, open_kueue_bed
+from tests.testbed.kueue.objects import holds
+
+
+@pytest.fixture(scope="module")
+def with_kueue(control_plane: ControlPlane) -> ControlPlane:
+    """The control plane with Kueue's kinds and Charterer's check."""
+    asyncio.run(install_kueue(control_plane))
+    return control_plane
+
+
+@pytest.fixture
+async def kueue_bed(
+    with_kueue: ControlPlane, tmp_path: Path, request: pytest.FixtureRequest
+) -> AsyncIterator[KueueBed]:
+    """A bed with the queue ``research``, whose check an operator answers."""
+    async with open_kueue_bed(with_kueue, tmp_path, [group("a100")]) as made:
+        await made.queue()
+        yield made
+        if not outcome.failed(request.node):
+            await made.close()
+
+
+async def test_what_no_budget_pays_for_is_told_and_what_needs_no_rented_node_is_let_through(
+    kueue_bed: KueueBed,
+) -> None:
+    bed = kueue_bed
+    bed.operator()
+    await bed.queued("unpaid", 1)
+    await bed.queued("plain", 1, gpus=0)
+    await bed.until(lambda: bed.job_pods("plain"))
+    await bed.until(lambda: f"no GPUBudget selects namespace {bed.namespace}" in bed.check("unpaid").get("message", ""))
+    assert bed.check("unpaid")["state"] == "Pending"
+    await bed.budget(mode="Observe")
+    await bed.until(lambda: bed.job_pods("unpaid"))
+    assert bed.check("unpaid")["message"] == "GPUBudget team observes, and holds nothing"
+    await bed.delete_jobs()
+
+
+async def test_a_queued_job_is_placed_at_its_width_and_its_end_is_its_own(kueue_bed: KueueBed) -> None:
+    """Its width is changed while its check is Pending; somebody who unsuspends it does no harm; a conflict is told."""
+    bed = kueue_bed
+    await bed.budget()
+    await bed.queued("narrow", 3, annotations={"charterer.dev/gpus": "4"})
+    await bed.queued("clash", 1, pod_labels={"charterer.dev/run": "7"})
+    await bed.queued("wrong", 1, annotations={"charterer.dev/gpus": "many"})
+    bed.operator()
+    await bed.until(lambda: bed.check("narrow").get("state") == "Pending")
+    workload = bed.workloads("narrow")[-1]["metadata"]["uid"]
+    await bed.kube.merge_patch(JOBS.one("narrow", bed.namespace), {"spec": {"suspend": False}})
+    await bed.pool()
+    await bed.until(lambda: bed.pods_run("narrow", 1))
+    job = bed.queued_job("narrow")
+    assert (job["spec"]["parallelism"], job["spec"]["completions"]) == (1, 1)
+    assert [raw["metadata"]["uid"] for raw in bed.workloads("narrow")] == [workload]
+    (pod,) = bed.job_pods("narrow")
+    assert pod["metadata"]["labels"]["charterer.dev/run"] == "1"
+    shadow = bed.shadow("narrow")
+    assert shadow["spec"]["targetRef"]["uid"] == workload
+    assert bed.tj(shadow["metadata"]["name"])["gpus"] == 4
+    await bed.until(lambda: "sets labels[charterer.dev/run]" in bed.check("clash").get("message", ""))
+    await bed.until(lambda: "charterer.dev/gpus is 'many'" in bed.check("wrong").get("message", ""))
+    await bed.end("narrow")
+    await bed.until(lambda: holds(bed.queued_job("narrow"), "Complete"))
+    await bed.complete(shadow["metadata"]["name"])
+    assert [bed.check(name)["state"] for name in ("clash", "wrong")] == ["Pending", "Pending"]
+    assert not any(holds(raw, "Finished") for raw in bed.workloads("clash"))
+    await bed.delete_jobs()
+
+
+async def test_a_queued_job_is_stopped_and_runs_again_only_when_its_old_pods_are_gone(kueue_bed: KueueBed) -> None:
+    """Retry without a delay stops it; it waits with a sentence; Kueue asks again at once, and is answered later."""
+    bed = kueue_bed
+    slow = {"testbed.charterer.dev/stop-delay": "3s"}
+    bed.operator()
+    await bed.budget()
+    await bed.pool()
+    await bed.queued("moves", 1, pod_annotations=slow)
+    await bed.until(lambda: bed.pods_run("moves", 1))
+    name = bed.shadow("moves")["metadata"]["name"]
+    await bed.delete("GPUPool", "a100")
+    began = time.monotonic()
+    await bed.until(lambda: bed.queued_job("moves")["spec"]["suspend"])
+    assert time.monotonic() - began < 20
+    await bed.until(lambda: bed.tj(name).get("runs"))
+    assert bed.tj(name)["runs"][0]["outcome"] == "Stopped"
+    await bed.until(lambda: bed.check("moves")["state"] == "Pending" and "GPUPool" in bed.check("moves")["message"])
+    await bed.until(lambda: not bed.mirror.all(GPU_POOLS))
+    await bed.pool()
+
+    def again() -> bool:
+        runs = {pod["metadata"]["labels"].get("charterer.dev/run") for pod in bed.all_pods("moves")}
+        assert runs != {"1", "2"}, "two runs of one job had pods at once"
+        return bed.pods_run("moves", 1) and runs == {"2"}
+
+    await bed.until(again)
+    # Whoever may edit it gives it another width while it runs: for Kueue a restart, with another Workload.
+    await bed.kube.merge_patch(JOBS.one("moves", bed.namespace), {"spec": {"parallelism": 2, "completions": 2}})
+    await bed.until(lambda: bed.pods_run("moves", 2))
+    assert bed.shadow("moves")["metadata"]["name"] != name or bed.tj(name)["gpus"] == 8
+    await bed.end("moves")
+    await bed.until(lambda: holds(bed.queued_job("moves"), "Complete"))
+    await bed.delete_jobs()
+
+
+async def test_a_budget_vetoes_the_growth_of_an_elastic_job_or_pays_for_it(
+    kueue_bed: KueueBed,
+) -> None:
+    """The pods that run go on while the new ones wait; narrower is at once."""
+    bed = kueue_bed
+    elastic = {"kueue.x-k8s.io/elastic-job": "true"}
+    bed.operator()
+    await bed.budget()
+    await bed.pool(maxNodes=1)
+    grows = elastic | {"charterer.dev/gpus": "4..8", "charterer.dev/resize": "InPlace"}
+    await bed.queued("grows", 1, annotations=grows)
+    await bed.until(lambda: bed.pods_run("grows", 1))
+    first = bed.job_pods("grows")[0]["metadata"]["uid"]
+    name = bed.shadow("grows")["metadata"]["name"]
+    await bed.kube.merge_patch(JOBS.one("grows", bed.namespace), {"spec": {"parallelism": 2, "completions": 2}})
+    await bed.until(lambda: "GPUBudget team pays for 1 pod" in bed.check("grows").get("message", ""))
+    await bed.until(lambda: len(bed.job_pods("grows")) == 2)
+    assert sum(bool(pod["spec"].get("schedulingGates")) for pod in bed.job_pods("grows")) == 1
+    await bed.kube.merge_patch(JOBS.one("grows", bed.namespace), {"spec": {"parallelism": 1, "completions": 1}})
+    await bed.until(lambda: bed.pods_run("grows", 1) and bed.check("grows").get("state") == "Ready")
+    assert [pod["metadata"]["uid"] for pod in bed.job_pods("grows")] == [first]
+    await bed.kube.merge_patch(GPU_POOLS.one("a100"), {"spec": {"maxNodes": 2}})
+    wider = {"spec": {"gpus": {"min": 8, "preferred": 8, "max": 8}}}
+    await bed.kube.merge_patch(TRAINING_JOBS.one(name, bed.namespace), wider)
+    await bed.until(lambda: bed.pods_run("grows", 2))
+    assert bed.tj(name)["gpus"] == 8
+    await bed.end("grows")
+    await bed.until(lambda: holds(bed.queued_job("grows"), "Complete"))
+    await bed.complete(name)
+    await bed.delete_jobs()

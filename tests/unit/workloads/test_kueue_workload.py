@@ -1,0 +1,200 @@
+"""What Charterer reads of a Workload of Kueue, and what it answers."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from charterer.domain.job import ResizePolicy
+from charterer.domain.time import parse_instant
+from charterer.workloads import NotAdoptable
+from charterer.workloads.adopted.kueue_workload import (
+    KUEUE_WORKLOAD,
+    OWNER,
+    SHADOW,
+    answer,
+    decode_workload,
+    owner_path,
+)
+from tests import factory
+
+AT = parse_instant("2026-11-26T20:00:00Z")
+JOB = factory.job(name="job-sft")
+
+
+def pod_set(name: str = "main", count: int = 2, gpus: int = 4, **metadata: Any) -> dict[str, Any]:
+    limits = {"limits": {"nvidia.com/gpu": gpus}} if gpus else {}
+    spec = {"containers": [{"name": "c", "image": "i:1", "resources": limits}]}
+    return {"name": name, "count": count, "template": {"metadata": metadata, "spec": spec}}
+
+
+def workload(*pod_sets: dict[str, Any], state: str = "Pending", kind: str = "Job", **status: Any) -> dict[str, Any]:
+    """One with quota, whose check is Pending, of a Job ``sft``."""
+    api = {"Job": "batch/v1", "RayJob": "ray.io/v1"}.get(kind, "example.org/v1")
+    owner = {"apiVersion": api, "kind": kind, "name": "sft", "uid": "owner-uid", "controller": True}
+    check = {"name": "charterer", "state": state, "message": "", "lastTransitionTime": "2026-11-26T19:00:00Z"}
+    other = check | {"name": "other"}
+    quota = {"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "message": ""}
+    return {
+        "metadata": {
+            "name": "job-sft",
+            "namespace": "research",
+            "uid": "w-uid",
+            "resourceVersion": "7",
+            "creationTimestamp": "2026-11-26T19:00:00Z",
+            "ownerReferences": [owner],
+        },
+        "spec": {"podSets": list(pod_sets or (pod_set(),))},
+        "status": {"conditions": [quota], "admissionChecks": [other, check], **status},
+    }
+
+
+def owned(raw: dict[str, Any], spec: dict[str, Any] | None = None, **annotations: str) -> dict[str, Any]:
+    """The Workload with what it is of, an Indexed Job by default."""
+    (reference,) = raw["metadata"]["ownerReferences"]
+    metadata = {
+        "name": "sft",
+        "namespace": "research",
+        "uid": "owner-uid",
+        "resourceVersion": "9",
+        "creationTimestamp": "2026-11-26T19:00:00Z",
+        "annotations": {f"charterer.dev/{key.replace('_', '-')}": value for key, value in annotations.items()},
+    }
+    body = {"kind": reference["kind"], "metadata": metadata, "spec": spec or {"completionMode": "Indexed"}}
+    return {**raw, OWNER: body, SHADOW: JOB.id}
+
+
+class TestAWorkload:
+    def test_with_quota_whose_check_is_pending_can_be_placed(self) -> None:
+        target = decode_workload(workload())
+        assert target is not None
+        assert (target.placeable, target.suspended, target.has_quota, target.pods) == (True, True, True, 2)
+        assert (target.ref.kind, target.queued_for) == ("Workload", "sft")
+
+    def test_of_a_queue_that_does_not_ask_or_in_another_cluster_or_of_nothing_is_left_alone(self) -> None:
+        unasked = workload()
+        del unasked["status"]["admissionChecks"][1]
+        orphan = workload()
+        del orphan["metadata"]["ownerReferences"]
+        elsewhere = workload(clusterName="far")
+        nominated = workload(nominatedClusterNames=["far"])
+        assert [decode_workload(raw) for raw in (unasked, orphan, elsewhere, nominated)] == [None] * 4
+
+    def test_that_is_inactive_has_no_quota_or_has_ended_is_not_placed(self) -> None:
+        inactive = workload()
+        inactive["spec"]["active"] = False
+        targets = [decode_workload(raw) for raw in (inactive, workload(conditions=[]), workload(state="Ready"))]
+        assert [target is not None and target.placeable for target in targets] == [False] * 3
+
+    @pytest.mark.parametrize(
+        ("reason", "complete", "failed"), [("Succeeded", True, False), ("FailedToStart", False, True)]
+    )
+    def test_ends_as_kueue_says(self, reason: str, complete: bool, failed: bool) -> None:
+        finished = {
+            "type": "Finished",
+            "status": "True",
+            "reason": reason,
+            "message": "so",
+            "lastTransitionTime": "2026-11-26T19:30:00Z",
+        }
+        target = decode_workload(workload(conditions=[finished]))
+        assert target is not None
+        assert (target.complete is not None, target.failed is not None) == (complete, failed)
+
+    def test_whose_groups_ask_for_different_numbers_or_set_charterers_keys_is_a_problem(self) -> None:
+        for raw, words in (
+            (workload(pod_set("master", 1, 2), pod_set("worker", 2, 4)), "(master 2, worker 4)"),
+            (workload(pod_set(labels={"charterer.dev/run": "1"})), "labels[charterer.dev/run]"),
+            (workload(pod_set(gpus=0)), "asks for no GPUs"),
+        ):
+            target = decode_workload(raw)
+            assert target is not None
+            assert words in target.problem
+
+
+class TestItsShadow:
+    def test_has_the_template_and_the_gpus_of_the_groups_that_ask_for_some(self) -> None:
+        ray = workload(pod_set("head", 1, 0), pod_set("gpu", 3), pod_set("submitter", 1, 0), kind="RayJob")
+        groups = [{"groupName": "GPU", "replicas": 3}]
+        spec = KUEUE_WORKLOAD.shadow(owned(ray, {"rayClusterSpec": {"workerGroupSpecs": groups}}, gpus="4..16"))
+        assert (spec["gpus"], spec["template"]) == (
+            {"min": 4, "preferred": 12, "max": 16},
+            pod_set("gpu", 3)["template"],
+        )
+
+    def test_is_not_made_where_another_controller_runs_it_or_its_width_is_fixed(self) -> None:
+        elsewhere = {"completionMode": "Indexed", "managedBy": "kueue.x-k8s.io/multikueue"}
+        with pytest.raises(NotAdoptable, match=r"spec\.managedBy is 'kueue\.x-k8s\.io/multikueue'"):
+            KUEUE_WORKLOAD.shadow(owned(workload(), elsewhere))
+        with pytest.raises(NotAdoptable, match="only Indexed Jobs and RayJobs of one group change their width"):
+            KUEUE_WORKLOAD.shadow(owned(workload(kind="TrainJob"), {"suspend": True}, gpus="4..16"))
+
+    def test_gets_no_spot_nodes_where_a_lost_node_would_end_it_for_good(self) -> None:
+        fragile = {"completionMode": "Indexed", "backoffLimit": 0}
+        assert KUEUE_WORKLOAD.shadow(owned(workload(), fragile, spot="Allowed"))["spotPolicy"] == "Never"
+        assert (
+            KUEUE_WORKLOAD.shadow(owned(workload(kind="PyTorchJob"), {"x": 1}, spot="Allowed"))["spotPolicy"] == "Never"
+        )
+        assert KUEUE_WORKLOAD.shadow(owned(workload(), spot="Allowed"))["spotPolicy"] == "Allowed"
+
+    def test_resizes_in_place_only_where_kueue_lets_it(self) -> None:
+        with pytest.raises(NotAdoptable, match=r"kueue\.x-k8s\.io/elastic-job"):
+            KUEUE_WORKLOAD.shadow(owned(workload(), gpus="4..16", resize="InPlace"))
+        elastic = owned(workload(), gpus="4..16", resize="InPlace")
+        elastic[OWNER]["metadata"]["annotations"]["kueue.x-k8s.io/elastic-job"] = "true"
+        assert KUEUE_WORKLOAD.shadow(elastic)["resizePolicy"] == ResizePolicy.IN_PLACE
+
+
+class TestItsAnswers:
+    def test_are_of_charterers_entry_and_of_the_version_that_was_seen(self) -> None:
+        (write,) = KUEUE_WORKLOAD.place(owned(workload()), JOB, factory.allocation("a", "b"))
+        assert write.path.endswith("/workloads/job-sft/status")
+        uid, version, change = write.operations
+        assert (uid["value"], version["value"]) == ("w-uid", "7")
+        assert change["path"] == "/status/admissionChecks/1"
+        assert change["value"]["state"] == "Pending"
+        (update,) = change["value"]["podSetUpdates"]
+        keys = [*update["labels"], *update["annotations"], *update["nodeSelector"]]
+        assert all(key.partition("/")[0] in ("charterer.dev", "run.charterer.dev") for key in keys)
+        assert update["name"] == "main"
+        assert len(update["tolerations"]) <= 8
+
+    def test_place_the_groups_with_gpus_alone(self) -> None:
+        raw = owned(workload(pod_set("head", 1, 0), pod_set("gpu", 2), kind="RayJob"), {"rayClusterSpec": {}})
+        (write,) = KUEUE_WORKLOAD.place(raw, JOB, factory.allocation("a", "b"))
+        assert [update["name"] for update in write.operations[2]["value"]["podSetUpdates"]] == ["gpu"]
+
+    def test_change_the_width_of_what_it_is_of_first_note_it_and_give_it_back(self) -> None:
+        raw = owned(workload())
+        (write,) = KUEUE_WORKLOAD.place(raw, JOB, factory.allocation("a", "b", "c"))
+        assert (write.path, write.own) == (owner_path(raw), False)
+        wide = {op["path"]: op["value"] for op in write.operations}
+        assert (wide["/spec/parallelism"], wide["/spec/completions"]) == (3, 3)
+        noted = deepcopy(raw)
+        noted[OWNER]["metadata"]["annotations"]["charterer.dev/original"] = wide[
+            "/metadata/annotations/charterer.dev~1original"
+        ]
+        (back,) = KUEUE_WORKLOAD.restore(noted)
+        assert {op["path"]: op.get("value") for op in back.operations}["/spec/parallelism"] == 2
+        assert KUEUE_WORKLOAD.restore(raw) == ()
+
+    def test_start_by_ready_and_stop_by_retry_without_a_delay(self) -> None:
+        (start,) = KUEUE_WORKLOAD.start(owned(workload()))
+        assert start.operations[2]["value"]["state"] == "Ready"
+        (stop,) = KUEUE_WORKLOAD.stop(owned(workload(state="Ready")))
+        assert stop.operations[2]["value"]["state"] == "Retry"
+        assert "requeueAfterSeconds" not in stop.operations[2]["value"]
+        assert KUEUE_WORKLOAD.stop(owned(workload())) == ()
+
+    def test_that_no_run_is_about_are_given_to_pending_checks_only(self) -> None:
+        (ready,) = answer(workload(), "it asks for no GPUs", AT, ready=True)
+        assert ready.operations[2]["value"] | {"message": ""} == {
+            "name": "charterer",
+            "state": "Ready",
+            "message": "",
+            "podSetUpdates": [],
+            "lastTransitionTime": "2026-11-26T20:00:00.000000Z",
+        }
+        assert answer(workload(state="Ready"), "x", AT, ready=True) == ()
