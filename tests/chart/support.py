@@ -89,3 +89,13 @@ def only(objects: list[Object], kind: str, name: str) -> Object:
 def pod_specs(objects: list[Object]) -> list[Object]:
     """The pod specs of all Deployments and Jobs."""
     return [o["spec"]["template"]["spec"] for o in objects if o["kind"] in ("Deployment", "Job")]
+
+
+def rules(objects: list[Object], *names: str) -> list[Object]:
+    """The rules of the roles of these names."""
+    return [
+        rule
+        for o in objects
+        if o["kind"] in ("ClusterRole", "Role") and o["metadata"]["name"] in names
+        for rule in o["rules"]
+    ]

@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from tests.chart.support import CHART, EVERYTHING, NAMESPACE, HelmRefused, Object, helm, only, pod_specs, render
+from tests.chart.support import CHART, EVERYTHING, NAMESPACE, HelmRefused, Object, helm, only, pod_specs, render, rules
 
 
 @pytest.fixture(scope="module")
@@ -18,15 +18,6 @@ def default() -> list[Object]:
 @pytest.fixture(scope="module")
 def everything() -> list[Object]:
     return render(EVERYTHING)
-
-
-def rules(objects: list[Object], *names: str) -> list[Object]:
-    return [
-        rule
-        for o in objects
-        if o["kind"] in ("ClusterRole", "Role") and o["metadata"]["name"] in names
-        for rule in o["rules"]
-    ]
 
 
 def test_helm_finds_nothing_to_complain_about() -> None:
@@ -226,24 +217,6 @@ def test_only_who_wants_karpenter_grants_the_rights_to_ask_it_for_nodes(
     ]
     with pytest.raises(HelmRefused, match="/karpenter/nodeClasses/0"):
         render("karpenter: {nodeClasses: [EC2NodeClass]}")
-
-
-def test_only_who_wants_kueue_gets_a_check_and_the_rights_to_answer_it(
-    default: list[Object], everything: list[Object]
-) -> None:
-    def of_kueue(objects: list[Object]) -> list[Object]:
-        return [rule for rule in rules(objects, "charterer") if set(rule["apiGroups"]) & {"kueue.x-k8s.io", "ray.io"}]
-
-    group = {"apiGroups": ["kueue.x-k8s.io"]}
-    assert of_kueue(default) == []
-    assert of_kueue(everything) == [
-        {**group, "resources": ["workloads", "admissionchecks"], "verbs": ["get", "list", "watch"]},
-        {**group, "resources": ["workloads/status", "admissionchecks/status"], "verbs": ["patch"]},
-        {"apiGroups": ["ray.io"], "resources": ["rayjobs"], "verbs": ["get"]},
-    ]
-    assert only(everything, "AdmissionCheck", "charterer")["spec"] == {"controllerName": "charterer.dev/budget"}
-    with pytest.raises(HelmRefused, match="/kueue/owners/0"):
-        render("kueue: {owners: [RayJob]}")
 
 
 def test_people_who_may_view_may_read_charterers_objects_and_change_nothing(default: list[Object]) -> None:

@@ -57,7 +57,7 @@ class Cluster:
 
     async def list(self, path: str, *, fields: str = "", labels: str = "") -> Listing:
         what = path.rpartition("/")[2]
-        if what in ("jobs", "trainingjobs"):
+        if what in ("jobs", "jobsets", "rayjobs", "trainingjobs", "trainjobs", "workloads"):
             return Listing((), 1)
         if what == "leases":
             return Listing((self.lease,), 1)

@@ -205,7 +205,7 @@ class KueueWorkload:
         """See ``TargetKind.stop``."""
         return _answered(raw, {"state": _RETRY}) if _state(raw) == _READY else ()
 
-    def resize(self, raw: Raw, pods: int, retries: int) -> Sequence[Write]:
+    def resize(self, raw: Raw, pods: int, retries: int, leaving: Sequence[str] = ()) -> Sequence[Write]:
         """See ``TargetKind.resize``. The width is the owner's, and its Workload follows.
 
         The first change notes on the owner what its author wrote.

@@ -23,6 +23,7 @@ def workload(name: str = "w", **changes: Any) -> Target:
         "suspended": True,
         "queued_for": "sft",
         "controllers": frozenset(["sft"]),
+        "controller_prefix": "sft-",
     }
     return Target(**(fields | changes))
 
