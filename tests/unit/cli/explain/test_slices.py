@@ -83,11 +83,12 @@ def test_so_is_whoever_may_read_one_namespace_only() -> None:
 def test_it_is_told_beside_whom_a_job_would_be_what_both_keep_and_how_that_is_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = world_of_pairs({("heavy", "heavy"): 0.4, ("light", "heavy"): 0.8})
+    small = {("heavy", "tiny"): 0.9, ("tiny", "heavy"): 0.9}
+    world = world_of_pairs({("heavy", "heavy"): 0.4, ("light", "heavy"): 0.8, **small})
     come(world, ("first", "heavy"))
     world.job("train", gpus=1, profile="light", shared_mib=1024)
     said = " ".join(charterer_over(world, monkeypatch)("explain", "train").stdout.split())
-    would = "Beside team/first it would keep 80% of its speed (20 reports), and team/first 50% of its speed (expected)."
+    would = "Beside team/first it would keep 80% of its speed (20 reports), and team/first 75% of its speed (expected)."
     assert f"{would} Together they save $" in said
     world.job("loser", gpus=1, profile="heavy", shared_mib=1024)
     said = " ".join(charterer_over(world, monkeypatch)("explain", "loser").stdout.split())
