@@ -34,7 +34,7 @@ def check_queues(queues: Queues | None, leader: LeaderSeen | None) -> Iterable[F
             remedy = f"start the operator, or {_TAKE_OUT}"
             yield Finding("queues", subject, f"{waits} no operator answers it ({leader.trouble})", remedy)
         elif active is None or active.get("status") != "True":
-            remedy = "restart the operator if Kueue was installed after it; else wait half a minute"
+            remedy = "wait half a minute"
             yield Finding("queues", subject, f"{waits} the operator has not made it active yet", remedy)
         else:
             yield Finding("queues", subject, f"asks AdmissionCheck {KUEUE_CHECK}, and the operator answers it")
