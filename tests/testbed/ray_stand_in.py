@@ -192,6 +192,8 @@ class RayStandIn:
             await self._delete_cluster(status)
             await self._says(job, jobDeploymentStatus="Suspended", jobStatus="", rayClusterName="")
         elif spec.get("suspend"):
+            for name in await self._clusters_of(job):  # made for what it was before somebody suspended it
+                await self._delete_cluster({"rayClusterName": name})
             if now == "":
                 await self._says(job, jobDeploymentStatus="Suspended")
         elif now in ("", "Suspended"):
@@ -216,13 +218,8 @@ class RayStandIn:
 
     async def _make_cluster(self, job: RawObject) -> str:
         """The name of the RayJob's RayCluster, which has its spec as it is now."""
-        owned = [
-            each["metadata"]["name"]
-            for each in (await self._client.list(RAY_CLUSTERS.all(self._namespace))).items
-            if _owner(each) == job["metadata"]["uid"] and "deletionTimestamp" not in each["metadata"]
-        ]
-        if owned:
-            return str(owned[0])
+        if owned := await self._clusters_of(job):
+            return owned[0]
         name = f"{job['metadata']['name']}-{secrets.token_hex(3)}"
         body = {
             "apiVersion": "ray.io/v1",
@@ -232,6 +229,14 @@ class RayStandIn:
         }
         await self._client.post(RAY_CLUSTERS.all(self._namespace), body)
         return name
+
+    async def _clusters_of(self, job: RawObject) -> list[str]:
+        """The names of the RayJob's RayClusters that nobody has deleted."""
+        return [
+            str(each["metadata"]["name"])
+            for each in (await self._client.list(RAY_CLUSTERS.all(self._namespace))).items
+            if _owner(each) == job["metadata"]["uid"] and "deletionTimestamp" not in each["metadata"]
+        ]
 
     async def _delete_cluster(self, status: Mapping[str, Any]) -> None:
         with suppress(NotFound):

@@ -227,9 +227,11 @@ class Watch:
         settings.persistence.diffbase_storage = _NoDiffBase()
         for kind in self._kinds:
             where = (kind.resource.group, kind.resource.version, kind.resource.plural)
-            if kind.labels:
+            # kopf has one stream for a resource: where kinds of it differ, all objects come, and each decodes its own
+            alike = [other for other in self._kinds if other.resource == kind.resource]
+            if kind.labels and {other.labels for other in alike} == {kind.labels}:
                 settings.watching.label_selectors[where] = kind.labels
-            if kind.fields:
+            if kind.fields and {other.fields for other in alike} == {kind.fields}:
                 settings.watching.field_selectors[where] = kind.fields
         settings.watching.field_selectors[LEASES.group, LEASES.version, LEASES.plural] = self._lease
         return settings
