@@ -330,6 +330,25 @@ async def test_several_kinds_are_watched_side_by_side(control_plane: ControlPlan
         await asyncio.to_thread(watch.stop)
 
 
+async def test_kinds_of_one_resource_each_get_their_own(control_plane: ControlPlane, client: Client) -> None:
+    """A stream has one selector: that of one kind would hide the objects of the other."""
+    namespace = await make_namespace(client)
+    other: WatchedKind[Data] = WatchedKind(
+        "Other", CONFIG_MAPS, lambda raw: data_of(raw) if raw["metadata"]["name"] == "b" else None, labels="test/other"
+    )
+    store = Store([MAPS, other])
+    changes = Changes(store)
+    with watching(credentials.load(control_plane.kubeconfig), store, Heartbeat(), namespace) as watch:
+        await client.post(CONFIG_MAPS.all(namespace), config_map(namespace, "a", kind="1"))
+        await client.post(
+            CONFIG_MAPS.all(namespace),
+            {**config_map(namespace, "b"), "metadata": {"name": "b", "labels": {"test/other": "yes"}}},
+        )
+        await changes.until(lambda: store.get(MAPS, "a", namespace) == (("kind", "1"),))
+        await changes.until(lambda: store.get(other, "b", namespace) == ())
+        await asyncio.to_thread(watch.stop)
+
+
 async def test_all_of_charterers_kinds_are_listed_and_watched(control_plane: ControlPlane, client: Client) -> None:
     control_plane.kubectl("apply", "--server-side", "-f", str(CRDS))
     control_plane.kubectl("wait", "--for=condition=Established", "-f", str(CRDS))

@@ -45,7 +45,8 @@ class ObjectKey(NamedTuple):
 class WatchedKind(Generic[V]):
     """A watched kind. ``decode`` makes the kept value, None for an object of no interest, or raises InvalidObject.
 
-    Only objects that match ``labels`` and ``fields`` (selectors) are asked for. ``name`` is the CamelCase kind.
+    Only objects that match ``labels`` and ``fields`` (selectors) are asked for; where kinds of one resource differ in
+    them, all are, and ``decode`` knows its own. ``name`` is the CamelCase kind.
     ``outlives``: whether the last value of a deleted object is kept (``KindView.departed``); None: of no object.
     ``optional``: not every API server serves it, and not everybody may read it; then there is no object of it.
     """
