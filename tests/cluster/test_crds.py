@@ -32,12 +32,13 @@ from tests.cluster.money_cases import MONEY_ACCEPTED, MONEY_CASES, MONEY_REFUSED
 from tests.cluster.pool_set_cases import POOL_SET_ACCEPTED, POOL_SET_CASES, POOL_SET_REFUSED
 from tests.cluster.raw_objects import create, delete, replace
 from tests.cluster.slice_cases import SLICE_CASES, SLICE_REFUSED
+from tests.cluster.target_cases import TARGET_CASES
 from tests.cluster.variant_cases import VARIANT_CASES, VARIANT_REFUSED
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
 ALL_CASES = (
     *(*CASES, *INTERACTIVE_CASES, *VARIANT_CASES, *POOL_SET_CASES, *SLICE_CASES),
-    *(*CLOUD_CASES, *AWS_CASES, *AZURE_CASES, *GCP_CASES, *MONEY_CASES),
+    *(*CLOUD_CASES, *AWS_CASES, *AZURE_CASES, *GCP_CASES, *MONEY_CASES, *TARGET_CASES),
 )
 ALL_REFUSED = {
     **{**REFUSED, **INTERACTIVE_REFUSED, **VARIANT_REFUSED, **POOL_SET_REFUSED, **SLICE_REFUSED},

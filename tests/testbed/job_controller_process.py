@@ -11,12 +11,14 @@ import http.client
 import json
 import os
 import socket
+import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -47,6 +49,7 @@ class JobControllerProcesses:
         self._directory = directory
         self._supervisor = Supervisor()
         self._ports = {name: tuple(_free_ports(2)) for name in self._controllers}
+        self._paths: dict[str, Sequence[str]] = {}
 
     @classmethod
     def start(
@@ -96,6 +99,8 @@ class JobControllerProcesses:
         credentials.write_serving_certificate(authority, folder / "tls.crt", folder / "tls.key")
         released = yaml.safe_load_all(self._plane.kubectl("kustomize", str(controller.webhooks)))
         on_loopback = list(_on_loopback(released, name, self._ports[name][0], authority.read_bytes()))
+        urls = [webhook["clientConfig"]["url"] for document in on_loopback for webhook in document["webhooks"]]
+        self._paths[name] = [urlsplit(url).path for url in urls]
         self._plane.kubectl(
             "apply", "-f", "-", input=json.dumps({"kind": "List", "apiVersion": "v1", "items": on_loopback})
         )
@@ -144,11 +149,15 @@ class JobControllerProcesses:
 
     def _wait_until_ready(self, name: str) -> None:
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        while not _serves(self._ports[name][1]):
+        while not (_serves(self._ports[name][1]) and self._webhooks_answer(name)):
             if name in self._supervisor.exited() or time.monotonic() > deadline:
                 tail = self._log(name).read_text(errors="replace")[-4000:]
                 raise JobControllerError(f"{name} does not get ready: {tail}")
             time.sleep(_POLL_SECONDS)
+
+    def _webhooks_answer(self, name: str) -> bool:
+        """Whether the server knows all paths: a controller says that it is ready before it has registered them."""
+        return all(_knows(self._ports[name][0], path) for path in self._paths[name])
 
     def _log(self, name: str) -> Path:
         return self._directory / f"{name}.log"
@@ -186,5 +195,15 @@ def _serves(port: int) -> bool:
         with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=5)) as connection:
             connection.request("GET", "/readyz")
             return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+
+
+def _knows(port: int, path: str) -> bool:
+    try:
+        trusting = ssl._create_unverified_context()
+        with closing(http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=trusting)) as connection:
+            connection.request("POST", path, body=b"{}", headers={"Content-Type": "application/json"})
+            return connection.getresponse().status != 404
     except (OSError, http.client.HTTPException):
         return False
