@@ -8,7 +8,7 @@ from copy import deepcopy
 import pytest
 
 from charterer.cluster.client import Client, RawObject
-from charterer.cluster.errors import ApiError, Invalid
+from charterer.cluster.errors import ApiError, Forbidden
 from charterer.cluster.paths import JOBS, TRAINING_JOBS
 from tests.cluster.adopted_jobs import (
     annotate,
@@ -145,7 +145,7 @@ async def test_who_may_only_edit_starts_no_held_job_and_the_operator_changes_not
     suspend = {"spec": {"suspend": False}}
     path = JOBS.one("held", bed.namespace)
     async with await Client.connect(engineer(bed)) as editor:
-        with pytest.raises(Invalid, match="Charterer starts this Job when GPUBudget team has the money") as refused:
+        with pytest.raises(Forbidden, match="Charterer starts this Job when GPUBudget team has the money") as refused:
             await editor.merge_patch(path, suspend)
         assert "remove the label charterer.dev/adopt to run it yourself" in refused.value.message
         with pytest.raises(ApiError, match=r"spec\.targetRef is the operator's"):
