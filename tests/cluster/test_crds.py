@@ -115,6 +115,7 @@ DEFAULTS: dict[str, Json] = {
         "timeZone": "Etc/UTC",
         "mode": "Enforce",
         "carryOverPercent": 0,
+        "loans": "Never",
         "explorationPercent": 2,
     },
     "GPUPool": {"capacityType": "OnDemand", "startSeconds": 120, "cooldownSeconds": 60, "learnWaits": True},

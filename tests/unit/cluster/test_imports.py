@@ -8,7 +8,7 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["fakecloud", "--help"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["operator", "--help"], ["fakecloud", "--help"]])
 def test_help_does_not_load_the_kubernetes_package(arguments: list[str]) -> None:
     code = f"""
 import sys
