@@ -59,21 +59,21 @@ async def test_the_page_shows_jobs_decisions_and_costs_as_they_come(bed: Bed, tm
     bed.operator()
     await bed.pool(maxNodes=2)
     await bed.budget()
-    await bed.job("first")
-    await bed.running("first")
+    await bed.job("pictured")
+    await bed.running("pictured")
     async with a_page(bed, tmp_path, bed.plane.kubeconfig) as url:
-        parts = await parts_until(url, lambda parts: lane(parts, "first").get("runs"))
-        (run,) = lane(parts, "first")["runs"]
+        parts = await parts_until(url, lambda parts: lane(parts, "pictured").get("runs"))
+        (run,) = lane(parts, "pictured")["runs"]
         assert (run["run"], run["pool"], run["gpus"], run["until"]) == (1, "a100", 4, None)
         planned = (await charterer(bed.plane.kubeconfig, "plan", "-o", "json")).json
         assert parts["plan"].keys() == planned.keys() - {"nobodyActs", "warnings"}
         assert parts["reading"]["nobodyActs"] is None
-        told = [each for each in parts["decisions"] if each["name"] == "first" and each["reason"] == "Allocated"]
+        told = [each for each in parts["decisions"] if each["name"] == "pictured" and each["reason"] == "Allocated"]
         assert told, parts["decisions"]
-        await bed.finish("first")
-        await bed.complete("first")
-        parts = await parts_until(url, lambda parts: lane(parts, "first").get("state") == "Complete")
-        ended = [each for each in parts["decisions"] if each["reason"] == "RunComplete" and each["name"] == "first"]
+        await bed.finish("pictured")
+        await bed.complete("pictured")
+        parts = await parts_until(url, lambda parts: lane(parts, "pictured").get("state") == "Complete")
+        ended = [each for each in parts["decisions"] if each["reason"] == "RunComplete" and each["name"] == "pictured"]
         assert len(ended) == 1
         assert float(ended[0]["dollars"]) > 0
 
