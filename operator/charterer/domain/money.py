@@ -8,9 +8,10 @@ micro-dollar. Floats appear only in planning (``Money.of``, ``dollars``, ``Price
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
+from typing import Any, Protocol, TypeVar
 
 _MICROS = 1_000_000
 MOST_HOURLY_DOLLARS = 1_000_000
@@ -86,6 +87,22 @@ ZERO = Money(0)
 def total(amounts: Iterable[Money]) -> Money:
     """The sum; zero dollars when there are none."""
     return Money(sum(amount.micros for amount in amounts))
+
+
+class _Ordered(Protocol):
+    def __lt__(self, other: Any, /) -> bool: ...
+
+
+_Key = TypeVar("_Key", bound=_Ordered)
+
+
+def apportion(amount: Money, weights: Mapping[_Key, int]) -> dict[_Key, Money]:
+    """Divide ``amount`` in proportion to ``weights`` (not negative, not all zero), exactly: by largest remainder."""
+    whole = sum(weights.values())
+    parts = {name: divmod(amount.micros * weight, whole) for name, weight in weights.items()}
+    left = amount.micros - sum(quotient for quotient, _ in parts.values())
+    first = set(sorted(parts, key=lambda name: (-parts[name][1], name))[:left])
+    return {name: Money(quotient + (name in first)) for name, (quotient, _) in parts.items() if weights[name] > 0}
 
 
 @dataclass(frozen=True, slots=True, order=True)

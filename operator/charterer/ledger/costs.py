@@ -16,14 +16,13 @@ from dataclasses import replace
 from charterer.domain.billing import accrued
 from charterer.domain.budget import DAYS_KEPT, Balance, Budget, Cause, Costs, DayCosts
 from charterer.domain.ids import PoolId
-from charterer.domain.money import ZERO, Money, total
+from charterer.domain.money import ZERO, Money, apportion, total
 from charterer.domain.period import day_bounds
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import AddCosts
 from charterer.domain.time import Instant
 from charterer.ledger.attribution import by_purpose, gpus_of, in_vain
-from charterer.ledger.shares import apportion
 
 NAMES_KEPT = 500
 """Most pools, and most namespaces, with sums of their own, to bound a status."""

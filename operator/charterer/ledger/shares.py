@@ -11,18 +11,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from charterer.domain.budget import Cause
-from charterer.domain.ids import PoolId
-from charterer.domain.money import Money
+from charterer.domain.money import Money, apportion
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import ENDED_BY_ITSELF, Rental, RentalPhase
 from charterer.domain.spending.cost_row import Payer
 from charterer.domain.spending.use import Use
 from charterer.domain.time import LAST, Instant
-
-_Key = TypeVar("_Key", str, "Purpose", tuple[PoolId, Cause, str])
 
 
 class Purpose(NamedTuple):
@@ -121,12 +118,3 @@ def _without_job(rental: Rental, at: Instant, in_vain: bool) -> Cause:
     if released and (rental.released is None or at >= rental.released):
         return Cause.IDLE if any(_until(use) > at for use in rental.uses) else Cause.ENDING
     return Cause.IDLE
-
-
-def apportion(amount: Money, weights: Mapping[_Key, int]) -> dict[_Key, Money]:
-    """Divide ``amount`` in proportion to ``weights`` (not negative, not all zero), exactly: by largest remainder."""
-    whole = sum(weights.values())
-    parts = {name: divmod(amount.micros * weight, whole) for name, weight in weights.items()}
-    left = amount.micros - sum(quotient for quotient, _ in parts.values())
-    first = set(sorted(parts, key=lambda name: (-parts[name][1], name))[:left])
-    return {name: Money(quotient + (name in first)) for name, (quotient, _) in parts.items() if weights[name] > 0}

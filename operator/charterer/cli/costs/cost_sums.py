@@ -10,9 +10,8 @@ from typing import Final
 import click
 
 from charterer.domain.budget import Cause, DayCosts
-from charterer.domain.money import ZERO, Money
+from charterer.domain.money import ZERO, Money, apportion
 from charterer.domain.spending.cost_row import CostRow, Payer
-from charterer.ledger.shares import apportion
 from charterer.sentences import similar_names
 
 LABEL: Final = "label:"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from charterer.domain.ids import BudgetId
-from charterer.domain.money import ZERO, Money, total
+from charterer.domain.money import ZERO, Money, apportion, total
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,24 +69,19 @@ def loans(family: Sequence[Need]) -> tuple[Loan, ...]:
     unspent = {each.budget: each.unspent for each in family}
     if (missing := total(used.values()) - total(spare.values())) > ZERO:
         rest = {name: unspent[name] - spare[name] for name in unspent}
-        more = in_proportion(min(missing, total(rest.values())), rest)
+        more = _in_proportion(min(missing, total(rest.values())), rest)
         lent = {name: spare[name] + more.get(name, ZERO) for name in spare}
-        return _pairs(lent, in_proportion(total(lent.values()), used))
+        return _pairs(lent, _in_proportion(total(lent.values()), used))
     short = {each.budget: max(each.aim, Money(1)) for each in family if each.short}
-    offered = in_proportion(total(spare.values()) - total(used.values()), short)
+    offered = _in_proportion(total(spare.values()) - total(used.values()), short)
     rooms = {each.budget: each.room for each in family}
     granted = {name: money if (room := rooms[name]) is None else min(money, room) for name, money in offered.items()}
     borrowed = {name: used.get(name, ZERO) + granted.get(name, ZERO) for name in {**used, **granted}}
-    return _pairs(in_proportion(total(borrowed.values()), spare), borrowed)
+    return _pairs(_in_proportion(total(borrowed.values()), spare), borrowed)
 
 
-def in_proportion(amount: Money, weights: Mapping[BudgetId, Money]) -> dict[BudgetId, Money]:
-    """The amount in whole micro-dollars that add up to it, in proportion to the weights; nothing where all are zero."""
-    left, weight, parts = amount.micros, sum(each.micros for each in weights.values()), dict[BudgetId, Money]()
-    for name, each in weights.items():
-        part = left * each.micros // weight if weight else 0
-        parts[name], left, weight = Money(part), left - part, weight - each.micros
-    return parts
+def _in_proportion(amount: Money, weights: Mapping[BudgetId, Money]) -> Mapping[BudgetId, Money]:
+    return apportion(amount, {name: each.micros for name, each in weights.items()}) if amount > ZERO else {}
 
 
 def _pairs(lent: Mapping[BudgetId, Money], borrowed: Mapping[BudgetId, Money]) -> tuple[Loan, ...]:

@@ -8,7 +8,7 @@ from decimal import Decimal
 from enum import StrEnum
 from itertools import pairwise
 
-from charterer.domain.money import ZERO, Money, total
+from charterer.domain.money import ZERO, Money, apportion, total
 from charterer.ledger.reconciliation.bill_line import BillLine, Picos
 from charterer.ledger.reconciliation.causes import BilledSums, DifferenceCause, causes_of
 from charterer.ledger.reconciliation.ledger_side import (
@@ -20,7 +20,6 @@ from charterer.ledger.reconciliation.ledger_side import (
 )
 from charterer.ledger.reconciliation.matching import RentalMatcher
 from charterer.ledger.reconciliation.months import CalendarMonths
-from charterer.ledger.shares import apportion
 
 _NO_COST = LedgerAmount(ZERO, ZERO, 0, 0)
 _UTC = "UTC"
