@@ -11,7 +11,7 @@ from typing import Any, Final
 from charterer.api.decode.core import optional_instant, sentence, since, training_job_of
 from charterer.api.metadata import ObjectMeta, Raw, true_condition
 from charterer.api.models.base import Json
-from charterer.api.names import ANNOTATION_TEMPLATE, API_VERSION, LABEL_JOB, LABEL_JOB_UID, LABEL_RUN
+from charterer.api.names import ANNOTATION_TEMPLATE, API_VERSION, LABEL_JOB, LABEL_JOB_UID
 from charterer.api.template import digest
 from charterer.cluster.paths import JOBS
 from charterer.cluster.store import WatchedKind
@@ -19,7 +19,7 @@ from charterer.domain.ids import JobId
 from charterer.domain.job import Allocation, Job, ResizePolicy, Run
 from charterer.domain.jobs.group import RESTART_EXIT_CODE
 from charterer.domain.jobs.run_names import run_name, run_number
-from charterer.workloads.pod_template import pod_template
+from charterer.workloads.pod_template import pod_template, run_labels
 from charterer.workloads.workload import RunEnvironment, Workload
 
 _DISRUPTED: Final = "DisruptionTarget"
@@ -95,7 +95,7 @@ class IndexedJob:
         if len(widths) != 1:
             run = f"TrainingJob {job.namespace}/{job.name} run {allocation.run}"
             raise ValueError(f"{run}: the pods of a Job are all alike, and cannot have {sorted(widths)} GPUs")
-        labels = {LABEL_JOB_UID: str(job.id), LABEL_JOB: job.name, LABEL_RUN: str(allocation.run)}
+        labels = run_labels(job, allocation.run)
         pods = len(allocation.placements)
         return {
             "apiVersion": "batch/v1",

@@ -17,6 +17,9 @@ from charterer.api.names import (
     CA_FILE,
     COMPLETION_INDEX,
     GPU_RESOURCE,
+    LABEL_JOB,
+    LABEL_JOB_UID,
+    LABEL_RUN,
     MOUNT_PATH,
     RENDEZVOUS_PORT,
     TOKEN_FILE,
@@ -98,6 +101,11 @@ def _without_other_queues(entries: Mapping[str, str] | None) -> Json:
 def _without(entries: Iterable[Json] | None, *names: str) -> list[Json]:
     """Named entries (volumes, mounts, variables) without those of these names."""
     return [entry for entry in entries or () if entry.get("name") not in names]
+
+
+def run_labels(job: Job, run: int) -> Json:
+    """The labels of a run and of its pods."""
+    return {LABEL_JOB_UID: str(job.id), LABEL_JOB: job.name, LABEL_RUN: str(run)}
 
 
 def placing_tolerations() -> list[Json]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from charterer.api import decode
 from charterer.api.metadata import Raw
-from charterer.api.names import API_VERSION, GROUP
+from charterer.api.names import API_VERSION, GROUP, LABEL_JOB_UID
 from charterer.cluster import kinds
 from charterer.cluster.client import RawObject
 from charterer.cluster.errors import AlreadyExists, Forbidden, Invalid, NotFound
@@ -193,7 +193,7 @@ async def pods_of_target(context: ExecutionContext, job: Job) -> list[Pod]:
     """The pods of the job's runs that its object's controllers made, by an uncached list."""
     kind, raw = await _of_job(context, job)
     if raw is None:
-        listing = await context.client.list(PODS.all(job.namespace), labels=f"{GROUP}/job-uid={job.id}")
+        listing = await context.client.list(PODS.all(job.namespace), labels=f"{LABEL_JOB_UID}={job.id}")
         found: Sequence[RawObject] = listing.items
     else:
         found = await _raw_pods(context, kind, raw)

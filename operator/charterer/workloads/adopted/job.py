@@ -8,13 +8,12 @@ from typing import Any, Final
 from charterer.api.decode.core import optional_instant, sentence, since
 from charterer.api.metadata import ObjectMeta, Raw, true_condition
 from charterer.api.models.base import Json
-from charterer.api.names import LABEL_ADOPT
 from charterer.cluster.patches import pointer
 from charterer.cluster.paths import JOBS
-from charterer.cluster.store import WatchedKind
 from charterer.domain.job import Allocation, Job
-from charterer.domain.jobs.target import Target, TargetRef
+from charterer.domain.jobs.target import Target
 from charterer.workloads.adopted.asks import Elasticity, asked, shadow_spec, wants_spot
+from charterer.workloads.adopted.labelled_kind import LabelledKind
 from charterer.workloads.adopted.noted import (
     given_back,
     is_held,
@@ -22,8 +21,6 @@ from charterer.workloads.adopted.noted import (
     original,
     placed_run,
     refuse_other_owners,
-    stop_operations,
-    suspend_changes,
 )
 from charterer.workloads.adopted.placed_template import (
     authors_parts,
@@ -31,7 +28,7 @@ from charterer.workloads.adopted.placed_template import (
     placed_template,
     template_changes,
 )
-from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write, is_labelled, patch_of
+from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write
 
 _DISRUPTED: Final = "DisruptionTarget"
 _OWN_CONTROLLER: Final = "kubernetes.io/job-controller"
@@ -40,67 +37,58 @@ _RETRIES: Final = 6
 """Kubernetes' default of backoffLimit."""
 
 
-def labelled_job(raw: Raw) -> Target | None:
-    """A Job with the label; None for any other."""
-    return ADOPTED_JOB.read(raw) if is_labelled(raw) else None
-
-
-def _read(raw: Raw) -> Target:
-    meta = ObjectMeta.of("Job", raw)
-    spec, status = raw.get("spec") or {}, raw.get("status") or {}
-    labels = (spec["template"].get("metadata") or {}).get("labels") or {}
-    failed = true_condition(status, "Failed")
-    message = "" if failed is None else sentence(failed)
-    failed_pods = status.get("failed") or 0
-    job, run = placed_run(labels)
-    suspended = bool(spec.get("suspend"))
-    wanted, problem = None, ""
-    try:
-        wanted = asked(ADOPTED_JOB.shadow(raw))
-    except NotAdoptable as error:
-        problem = str(error)
-    allowed = original(raw).get("backoffLimit", spec.get("backoffLimit", _RETRIES))
-    return Target(
-        ref=TargetRef("batch/v1", "Job", meta.name, meta.uid),
-        namespace=meta.namespace,
-        resource_version=meta.resource_version,
-        created=meta.created,
-        suspended=suspended,
-        deleting=meta.deleting,
-        job=job,
-        run=run,
-        pods=spec.get("parallelism", 1),
-        indexed=spec.get("completionMode") == "Indexed",
-        controllers=frozenset([meta.name]),
-        placeable=suspended and ("startTime" not in status or true_condition(status, "Suspended") is not None),
-        begun=any(status.get(kind) for kind in ("ready", "succeeded", "failed", "terminating")),
-        held=is_held(raw),
-        started=optional_instant(status, "startTime"),
-        complete=since(true_condition(status, "Complete")),
-        failed=since(failed),
-        failed_message=message,
-        failed_by_disruption=_DISRUPTED in message,
-        failed_pods=failed_pods,
-        retries=max(spec.get("backoffLimit", _RETRIES) - max(allowed, failed_pods), 0),
-        asked=wanted,
-        problem=problem,
-        warning=spot_refused_by_job(spec) if not problem and wants_spot(meta) else "",
-    )
-
-
-class AdoptedJob:
+class AdoptedJob(LabelledKind):
     """See ``TargetKind``. An Indexed Job changes its width; of others ``completions`` cannot change."""
 
-    name: Final = "Job"
-    kind: Final[WatchedKind[Target]] = WatchedKind("AdoptedJob", JOBS, labelled_job, labels=f"{LABEL_ADOPT}=true")
+    def __init__(self) -> None:
+        super().__init__("Job", JOBS, watched="AdoptedJob", optional=False)
 
     def read(self, raw: Raw) -> Target:
         """See ``TargetKind.read``."""
-        return _read(raw)
+        meta = ObjectMeta.of(self.name, raw)
+        spec, status = raw.get("spec") or {}, raw.get("status") or {}
+        labels = (spec["template"].get("metadata") or {}).get("labels") or {}
+        failed = true_condition(status, "Failed")
+        message = "" if failed is None else sentence(failed)
+        failed_pods = status.get("failed") or 0
+        job, run = placed_run(labels)
+        suspended = bool(spec.get("suspend"))
+        wanted, problem = None, ""
+        try:
+            wanted = asked(self.shadow(raw))
+        except NotAdoptable as error:
+            problem = str(error)
+        allowed = original(raw).get("backoffLimit", spec.get("backoffLimit", _RETRIES))
+        return Target(
+            ref=self._ref(meta),
+            namespace=meta.namespace,
+            resource_version=meta.resource_version,
+            created=meta.created,
+            suspended=suspended,
+            deleting=meta.deleting,
+            job=job,
+            run=run,
+            pods=spec.get("parallelism", 1),
+            indexed=spec.get("completionMode") == "Indexed",
+            controllers=frozenset([meta.name]),
+            placeable=suspended and ("startTime" not in status or true_condition(status, "Suspended") is not None),
+            begun=any(status.get(kind) for kind in ("ready", "succeeded", "failed", "terminating")),
+            held=is_held(raw),
+            started=optional_instant(status, "startTime"),
+            complete=since(true_condition(status, "Complete")),
+            failed=since(failed),
+            failed_message=message,
+            failed_by_disruption=_DISRUPTED in message,
+            failed_pods=failed_pods,
+            retries=max(spec.get("backoffLimit", _RETRIES) - max(allowed, failed_pods), 0),
+            asked=wanted,
+            problem=problem,
+            warning=spot_refused_by_job(spec) if not problem and wants_spot(meta) else "",
+        )
 
     def shadow(self, raw: Raw) -> Json:
         """See ``TargetKind.shadow``."""
-        meta, spec = ObjectMeta.of("Job", raw), {**raw["spec"], **original(raw)}
+        meta, spec = ObjectMeta.of(self.name, raw), {**raw["spec"], **original(raw)}
         refuse_other_owners(meta, spec, _OWN_CONTROLLER)
         pods = spec.get("parallelism", 1)
         if pods < 1 or spec.get("completions") != pods:
@@ -133,22 +121,14 @@ class AdoptedJob:
         template = placed_template(authors_template(spec["template"], noted), job, allocation)
         operations += template_changes("/spec/template", spec["template"], template)
         operations += _spec_changes(raw, {"parallelism": pods, "completions": pods})
-        return _patched(raw, operations)
-
-    def start(self, raw: Raw) -> Sequence[Write]:
-        """See ``TargetKind.start``."""
-        return _patched(raw, suspend_changes(raw, False))
-
-    def stop(self, raw: Raw) -> Sequence[Write]:
-        """See ``TargetKind.stop``. One that nobody placed is noted as held, since its author did not suspend it."""
-        return _patched(raw, stop_operations(raw))
+        return self._patched(raw, operations)
 
     def resize(self, raw: Raw, pods: int, retries: int, leaving: Sequence[str] = ()) -> Sequence[Write]:
         """See ``TargetKind.resize``. The API lets completions change only together with parallelism."""
         failed = (raw.get("status") or {}).get("failed") or 0
         allowed = original(raw).get("backoffLimit", _RETRIES)
         limit = max(allowed, failed + retries) if retries else allowed
-        return _patched(raw, _spec_changes(raw, {"parallelism": pods, "completions": pods, "backoffLimit": limit}))
+        return self._patched(raw, _spec_changes(raw, {"parallelism": pods, "completions": pods, "backoffLimit": limit}))
 
     def restore(self, raw: Raw) -> Sequence[Write]:
         """See ``TargetKind.restore``."""
@@ -158,7 +138,7 @@ class AdoptedJob:
             wanted = authors_template(raw["spec"]["template"], noted)
             operations += template_changes("/spec/template", raw["spec"]["template"], wanted)
             operations += _spec_changes(raw, {key: noted[key] for key in _WIDTH if key in noted})
-        return _patched(raw, [*operations, *given_back(raw)])
+        return self._patched(raw, [*operations, *given_back(raw)])
 
 
 ADOPTED_JOB: Final[TargetKind] = AdoptedJob()
@@ -191,8 +171,3 @@ def _spec_changes(raw: Raw, values: Mapping[str, Any]) -> list[Json]:
         for key, value in values.items()
         if spec.get(key) != value
     ]
-
-
-def _patched(raw: Raw, operations: Sequence[Mapping[str, Any]]) -> tuple[Write, ...]:
-    meta = raw["metadata"]
-    return patch_of(JOBS.one(meta["name"], meta["namespace"]), raw, operations)

@@ -8,14 +8,13 @@ from typing import Any, Final, NamedTuple
 from charterer.api.decode.core import sentence, since
 from charterer.api.metadata import ObjectMeta, Raw, true_condition
 from charterer.api.models.base import Json
-from charterer.api.names import LABEL_ADOPT
 from charterer.cluster.paths import Resource
-from charterer.cluster.store import WatchedKind
 from charterer.domain.job import Allocation, Job
-from charterer.domain.jobs.target import Target, TargetRef
+from charterer.domain.jobs.target import Target
 from charterer.sentences import names
 from charterer.workloads.adopted.asks import Elasticity, asked, shadow_spec, wants_spot
 from charterer.workloads.adopted.job import spot_refused_by_job
+from charterer.workloads.adopted.labelled_kind import LabelledKind
 from charterer.workloads.adopted.noted import (
     asks_for_gpus,
     given_back,
@@ -24,8 +23,7 @@ from charterer.workloads.adopted.noted import (
     original,
     placed_run,
     refuse_other_owners,
-    stop_operations,
-    suspend_changes,
+    resumed,
 )
 from charterer.workloads.adopted.placed_template import (
     authors_parts,
@@ -34,7 +32,7 @@ from charterer.workloads.adopted.placed_template import (
     placed_template,
     template_changes,
 )
-from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write, is_labelled, patch_of
+from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write
 
 JOB_SETS: Final = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", namespaced=True)
 _OWN_CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"
@@ -62,18 +60,11 @@ class _ReplicatedGroup(NamedTuple):
         return f"/spec/replicatedJobs/{self.at}/template/spec/template"
 
 
-def labelled_job_set(raw: Raw) -> Target | None:
-    """A JobSet with the label; None for any other."""
-    return ADOPTED_JOB_SET.read(raw) if is_labelled(raw) else None
-
-
-class AdoptedJobSet:
+class AdoptedJobSet(LabelledKind):
     """See ``TargetKind``. Its width is fixed: JobSet refuses to change it in every state, but for an alpha gate."""
 
-    name: Final = "JobSet"
-    kind: Final[WatchedKind[Target]] = WatchedKind(
-        "JobSet", JOB_SETS, labelled_job_set, labels=f"{LABEL_ADOPT}=true", optional=True
-    )
+    def __init__(self) -> None:
+        super().__init__("JobSet", JOB_SETS)
 
     def read(self, raw: Raw) -> Target:
         """See ``TargetKind.read``."""
@@ -92,7 +83,7 @@ class AdoptedJobSet:
         suspended = bool(spec.get("suspend"))
         groups = status.get("replicatedJobsStatus") or ()
         return Target(
-            ref=TargetRef(f"{JOB_SETS.group}/{JOB_SETS.version}", self.name, meta.name, meta.uid),
+            ref=self._ref(meta),
             namespace=meta.namespace,
             resource_version=meta.resource_version,
             created=meta.created,
@@ -106,7 +97,7 @@ class AdoptedJobSet:
             placeable=suspended and true_condition(status, "Suspended") is not None,
             begun=bool(status.get("restarts")) or any(each.get(word) for each in groups for word in _BEGUN),
             held=is_held(raw),
-            started=None if suspended else since(_resumed(status)) or meta.created,
+            started=None if suspended else since(resumed(status)) or meta.created,
             complete=since(true_condition(status, "Completed")),
             failed=since(failed),
             failed_message="" if failed is None else sentence(failed),
@@ -147,29 +138,17 @@ class AdoptedJobSet:
             noted = {**authors_parts(group.template), "metadata": "metadata" in group.template}
             operations += note_original(raw, noted)
         template = placed_template(authors_template(group.template, noted), job, allocation)
-        return _patched(raw, [*operations, *template_changes(group.path, group.template, template)])
-
-    def start(self, raw: Raw) -> Sequence[Write]:
-        """See ``TargetKind.start``."""
-        return _patched(raw, suspend_changes(raw, False))
-
-    def stop(self, raw: Raw) -> Sequence[Write]:
-        """See ``TargetKind.stop``."""
-        return _patched(raw, stop_operations(raw))
-
-    def resize(self, raw: Raw, pods: int, retries: int, leaving: Sequence[str] = ()) -> Sequence[Write]:
-        """See ``TargetKind.resize``. Never asked for: no JobSet says InPlace."""
-        return ()
+        return self._patched(raw, [*operations, *template_changes(group.path, group.template, template)])
 
     def restore(self, raw: Raw) -> Sequence[Write]:
         """See ``TargetKind.restore``."""
         noted = original(raw)
         if not noted:
-            return _patched(raw, given_back(raw))
+            return self._patched(raw, given_back(raw))
         group = _group(raw["spec"])
         wanted = authors_template(group.template, noted)
         operations = [*template_changes(group.path, group.template, wanted), *bare_again(group.path, noted)]
-        return _patched(raw, [*operations, *given_back(raw)])
+        return self._patched(raw, [*operations, *given_back(raw)])
 
 
 ADOPTED_JOB_SET: Final[TargetKind] = AdoptedJobSet()
@@ -225,14 +204,3 @@ def _spot_refused(spec: Mapping[str, Any], group: _ReplicatedGroup) -> str:
         "it has no failurePolicy that restarts it, so a lost node would end it for good: give it "
         "failurePolicy.maxRestarts"
     )
-
-
-def _resumed(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The condition that says since when it is not suspended any more; None where it never was."""
-    conditions = status.get("conditions") or ()
-    return next((each for each in conditions if each["type"] == "Suspended" and each["status"] == "False"), None)
-
-
-def _patched(raw: Raw, operations: Sequence[Mapping[str, Any]]) -> tuple[Write, ...]:
-    meta = raw["metadata"]
-    return patch_of(JOB_SETS.one(meta["name"], meta["namespace"]), raw, operations)

@@ -26,9 +26,7 @@ from charterer.api.names import (
     ANNOTATION_ORIGINAL,
     GROUP,
     KUEUE_CHECK,
-    LABEL_JOB,
     LABEL_JOB_UID,
-    LABEL_RUN,
 )
 from charterer.cluster.patches import pointer
 from charterer.cluster.paths import WORKLOADS, Resource
@@ -38,8 +36,9 @@ from charterer.domain.jobs.target import Target, TargetRef
 from charterer.domain.time import Instant, format_instant
 from charterer.workloads.adopted.asks import Elasticity, shadow_spec
 from charterer.workloads.adopted.job import spot_refused_by_job
+from charterer.workloads.adopted.noted import original, placed_run
 from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write, patch_of
-from charterer.workloads.pod_template import placing_tolerations
+from charterer.workloads.pod_template import placing_tolerations, run_labels
 
 OWNER: Final = "owner"
 """Entry of a raw Workload: the object that it is of, as it is now."""
@@ -85,7 +84,7 @@ def _read(raw: Raw) -> Target:
     check: Json = {} if found is None else found[1]
     pod_sets = gpu_pod_sets(raw)
     labels = next((update.get("labels") or {} for update in check.get("podSetUpdates") or ()), {})
-    run = str(labels.get(LABEL_RUN, ""))
+    job, run = placed_run(labels)
     finished = true_condition(status, "Finished")
     reason = "" if finished is None else str(finished.get("reason"))
     failed = finished if finished is not None and reason not in ("Succeeded", *_REPLACED) else None
@@ -99,8 +98,8 @@ def _read(raw: Raw) -> Target:
         created=meta.created,
         suspended=state != _READY,
         deleting=meta.deleting or reason in _REPLACED,
-        job=str(labels.get(LABEL_JOB_UID, "")),
-        run=int(run) if run.isascii() and run.isdecimal() and len(run) <= 9 else 0,
+        job=job,
+        run=run,
         pods=sum(item.get("count", 1) for item in pod_sets),
         indexed=owner is not None and owner.kind == "Job",
         controllers=frozenset([] if owner is None else [owner.name]),
@@ -251,11 +250,8 @@ def _width_fields(owner: Raw, pod_sets: Sequence[Json]) -> list[tuple[str, ...]]
 
 def _noted(owner: Raw) -> int:
     """The width that the owner's author wrote, as noted on it; 0 where it was never changed."""
-    try:
-        noted = json.loads((owner["metadata"].get("annotations") or {}).get(ANNOTATION_ORIGINAL, "{}"))
-        return int(noted["pods"]) if noted["uid"] == owner["metadata"]["uid"] else 0
-    except (ValueError, TypeError, KeyError):
-        return 0
+    pods = original(owner).get("pods")
+    return pods if isinstance(pods, int) else 0
 
 
 def _of_owner(raw: Raw, operations: Sequence[Json]) -> list[Write]:
@@ -292,7 +288,7 @@ def _updates(raw: Raw, job: Job, run: int) -> list[Json]:
     return [
         {
             "name": item["name"],
-            "labels": {LABEL_JOB_UID: job.id, LABEL_JOB: job.name, LABEL_RUN: str(run)},
+            "labels": run_labels(job, run),
             "nodeSelector": {job.run_label: f"r{run}"},
             "tolerations": placing_tolerations(),
         }

@@ -105,3 +105,9 @@ def refuse_other_owners(meta: ObjectMeta, spec: Mapping[str, Any], own_controlle
         )
     if (spec.get("managedBy") or own_controller) != own_controller:
         raise NotAdoptable(f"spec.managedBy is {spec['managedBy']!r}: another controller makes its pods")
+
+
+def resumed(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The condition that says since when the object is not suspended any more; None where it never was."""
+    conditions = status.get("conditions") or ()
+    return next((each for each in conditions if each["type"] == "Suspended" and each["status"] == "False"), None)

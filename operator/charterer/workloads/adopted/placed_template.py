@@ -7,9 +7,9 @@ from copy import deepcopy
 from typing import Any, Final
 
 from charterer.api.models.base import Json
-from charterer.api.names import ANNOTATION_ALLOCATION, LABEL_JOB, LABEL_JOB_UID, LABEL_RUN
+from charterer.api.names import ANNOTATION_ALLOCATION
 from charterer.domain.job import Allocation, Job
-from charterer.workloads.pod_template import KEEP_UNDISTURBED, placing_tolerations
+from charterer.workloads.pod_template import KEEP_UNDISTURBED, placing_tolerations, run_labels
 
 _PARTS: Final = {
     "labels": ("metadata", "labels"),
@@ -41,8 +41,7 @@ def placed_template(template: Mapping[str, Any], job: Job, allocation: Allocatio
     """The author's template with what lets its pods onto the nodes of the allocation, and nowhere else."""
     placed: Json = deepcopy(dict(template))
     metadata, spec = placed.setdefault("metadata", {}), placed["spec"]
-    own = {LABEL_JOB_UID: str(job.id), LABEL_JOB: job.name, LABEL_RUN: str(allocation.run)}
-    metadata["labels"] = (metadata.get("labels") or {}) | own
+    metadata["labels"] = (metadata.get("labels") or {}) | run_labels(job, allocation.run)
     noted = {ANNOTATION_ALLOCATION: allocation.annotation, **KEEP_UNDISTURBED}
     metadata["annotations"] = (metadata.get("annotations") or {}) | noted
     spec["nodeSelector"] = (spec.get("nodeSelector") or {}) | {job.run_label: allocation.label_value}

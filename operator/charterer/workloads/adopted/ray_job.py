@@ -11,14 +11,14 @@ from typing import Any, Final, NamedTuple
 from charterer.api.decode.core import optional_instant
 from charterer.api.metadata import ObjectMeta, Raw
 from charterer.api.models.base import Json
-from charterer.api.names import LABEL_ADOPT, LABEL_JOB_UID
+from charterer.api.names import LABEL_JOB_UID
 from charterer.api.template import trainer_gpus
 from charterer.cluster.paths import Resource
-from charterer.cluster.store import WatchedKind
 from charterer.domain.job import Allocation, Job
-from charterer.domain.jobs.target import Target, TargetRef
+from charterer.domain.jobs.target import Target
 from charterer.sentences import names
 from charterer.workloads.adopted.asks import Elasticity, asked, shadow_spec
+from charterer.workloads.adopted.labelled_kind import LabelledKind
 from charterer.workloads.adopted.noted import (
     asks_for_gpus,
     given_back,
@@ -27,8 +27,6 @@ from charterer.workloads.adopted.noted import (
     original,
     placed_run,
     refuse_other_owners,
-    stop_operations,
-    suspend_changes,
 )
 from charterer.workloads.adopted.placed_template import (
     authors_parts,
@@ -37,7 +35,7 @@ from charterer.workloads.adopted.placed_template import (
     placed_template,
     template_changes,
 )
-from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write, is_labelled, patch_of
+from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write
 
 RAY_JOBS: Final = Resource("ray.io", "v1", "rayjobs", namespaced=True)
 RAY_CLUSTERS: Final = Resource("ray.io", "v1", "rayclusters", namespaced=True)
@@ -64,18 +62,14 @@ class _WorkerGroup(NamedTuple):
         return f"/spec/rayClusterSpec/workerGroupSpecs/{self.at}"
 
 
-def labelled_ray_job(raw: Raw) -> Target | None:
-    """A RayJob with the label; None for any other."""
-    return ADOPTED_RAY_JOB.read(raw) if is_labelled(raw) else None
+class AdoptedRayJob(LabelledKind):
+    """See ``TargetKind``. KubeRay makes a RayCluster of it, and deletes that when it is stopped.
 
+    While it runs its width is that of the RayCluster.
+    """
 
-class AdoptedRayJob:
-    """See ``TargetKind``. While it runs its width is that of the RayCluster that KubeRay made of it."""
-
-    name: Final = "RayJob"
-    kind: Final[WatchedKind[Target]] = WatchedKind(
-        "RayJob", RAY_JOBS, labelled_ray_job, labels=f"{LABEL_ADOPT}=true", optional=True
-    )
+    def __init__(self) -> None:
+        super().__init__("RayJob", RAY_JOBS)
 
     def read(self, raw: Raw) -> Target:
         """See ``TargetKind.read``. It has no conditions: ``jobDeploymentStatus`` is a word."""
@@ -95,7 +89,7 @@ class AdoptedRayJob:
         ended = optional_instant(status, "endTime") or optional_instant(status, "startTime") or meta.created
         why = ": ".join(word for word in (status.get("reason"), status.get("message")) if word)
         return Target(
-            ref=TargetRef(f"{RAY_JOBS.group}/{RAY_JOBS.version}", self.name, meta.name, meta.uid),
+            ref=self._ref(meta),
             namespace=meta.namespace,
             resource_version=meta.resource_version,
             created=meta.created,
@@ -160,15 +154,7 @@ class AdoptedRayJob:
             operations += note_original(raw, noted)
         template = placed_template(authors_template(group.template, noted), job, allocation)
         operations += template_changes(f"{group.path}/template", group.template, template)
-        return _patched(raw, [*operations, *_replicas(group, len(allocation.placements))])
-
-    def start(self, raw: Raw) -> Sequence[Write]:
-        """See ``TargetKind.start``."""
-        return _patched(raw, suspend_changes(raw, False))
-
-    def stop(self, raw: Raw) -> Sequence[Write]:
-        """See ``TargetKind.stop``. KubeRay deletes the RayCluster."""
-        return _patched(raw, stop_operations(raw))
+        return self._patched(raw, [*operations, *_replicas(group, len(allocation.placements))])
 
     def resize(self, raw: Raw, pods: int, retries: int, leaving: Sequence[str] = ()) -> Sequence[Write]:
         """See ``TargetKind.resize``. KubeRay follows the RayCluster, and disregards the RayJob's own spec meanwhile.
@@ -185,13 +171,13 @@ class AdoptedRayJob:
             {"op": "add", "path": f"{at}/scaleStrategy", "value": {"workersToDelete": list(leaving)}},
         )
         running = Write(RAY_CLUSTERS.one(cluster, raw["metadata"]["namespace"]), operations, own=False)
-        return (running, *_patched(raw, _replicas(group, pods)))
+        return (running, *self._patched(raw, _replicas(group, pods)))
 
     def restore(self, raw: Raw) -> Sequence[Write]:
         """See ``TargetKind.restore``."""
         noted = original(raw)
         if not noted:
-            return _patched(raw, given_back(raw))
+            return self._patched(raw, given_back(raw))
         group = _group(raw["spec"])
         path, wanted = f"{group.path}/template", authors_template(group.template, noted)
         operations = [
@@ -199,7 +185,7 @@ class AdoptedRayJob:
             *bare_again(path, noted),
             *_replicas(group, noted["replicas"]),
         ]
-        return _patched(raw, [*operations, *given_back(raw)])
+        return self._patched(raw, [*operations, *given_back(raw)])
 
 
 ADOPTED_RAY_JOB: Final[TargetKind] = AdoptedRayJob()
@@ -246,8 +232,3 @@ def _group(spec: Mapping[str, Any]) -> _WorkerGroup:
 
 def _replicas(group: _WorkerGroup, replicas: int) -> list[Json]:
     return [] if group.replicas == replicas else [{"op": "add", "path": f"{group.path}/replicas", "value": replicas}]
-
-
-def _patched(raw: Raw, operations: Sequence[Mapping[str, Any]]) -> tuple[Write, ...]:
-    meta = raw["metadata"]
-    return patch_of(RAY_JOBS.one(meta["name"], meta["namespace"]), raw, operations)

@@ -18,7 +18,6 @@ from typing import Any, Protocol
 
 from charterer.api.metadata import Raw
 from charterer.api.models.base import Json
-from charterer.api.names import LABEL_ADOPT
 from charterer.cluster.patches import uid_test
 from charterer.cluster.store import WatchedKind
 from charterer.domain.job import Allocation, Job
@@ -89,11 +88,6 @@ class TargetKind(Protocol):
     def restore(self, raw: Raw) -> Sequence[Write]:
         """Give the stopped object back as its author wrote it: the annotation of ``place`` says what that was."""
         ...
-
-
-def is_labelled(raw: Raw) -> bool:
-    """Whether the object's author wants it adopted."""
-    return (raw["metadata"].get("labels") or {}).get(LABEL_ADOPT) == "true"
 
 
 def patch_of(path: str, raw: Raw, operations: Sequence[Mapping[str, Any]]) -> tuple[Write, ...]:

@@ -12,12 +12,12 @@ from typing import Any, Final
 from charterer.api.decode.core import sentence, since
 from charterer.api.metadata import ObjectMeta, Raw, gpus_of, true_condition
 from charterer.api.models.base import Json
-from charterer.api.names import GPU_RESOURCE, GROUP, LABEL_ADOPT
+from charterer.api.names import GPU_RESOURCE, GROUP
 from charterer.cluster.paths import Resource
-from charterer.cluster.store import WatchedKind
 from charterer.domain.job import Allocation, Job
-from charterer.domain.jobs.target import Target, TargetRef
+from charterer.domain.jobs.target import Target
 from charterer.workloads.adopted.asks import Elasticity, asked, shadow_spec, wants_spot
+from charterer.workloads.adopted.labelled_kind import LabelledKind
 from charterer.workloads.adopted.noted import (
     given_back,
     is_held,
@@ -25,11 +25,10 @@ from charterer.workloads.adopted.noted import (
     original,
     placed_run,
     refuse_other_owners,
-    stop_operations,
-    suspend_changes,
+    resumed,
 )
 from charterer.workloads.adopted.placed_template import placed_template
-from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write, is_labelled, patch_of
+from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write
 
 TRAIN_JOBS: Final = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", namespaced=True)
 MANAGER: Final = f"{GROUP}/operator"
@@ -45,18 +44,11 @@ _SPOT_REFUSED: Final = (
 )
 
 
-def labelled_train_job(raw: Raw) -> Target | None:
-    """A TrainJob with the label; None for any other."""
-    return ADOPTED_TRAIN_JOB.read(raw) if is_labelled(raw) else None
-
-
-class AdoptedTrainJob:
+class AdoptedTrainJob(LabelledKind):
     """See ``TargetKind``. Its width is fixed, and it never gets spot nodes."""
 
-    name: Final = "TrainJob"
-    kind: Final[WatchedKind[Target]] = WatchedKind(
-        "TrainJob", TRAIN_JOBS, labelled_train_job, labels=f"{LABEL_ADOPT}=true", optional=True
-    )
+    def __init__(self) -> None:
+        super().__init__("TrainJob", TRAIN_JOBS)
 
     def read(self, raw: Raw) -> Target:
         """See ``TargetKind.read``. Its runs are told by the labels of Charterer's own patch."""
@@ -72,7 +64,7 @@ class AdoptedTrainJob:
         suspended = bool(spec.get("suspend"))
         groups = status.get("jobsStatus") or ()
         return Target(
-            ref=TargetRef(f"{TRAIN_JOBS.group}/{TRAIN_JOBS.version}", self.name, meta.name, meta.uid),
+            ref=self._ref(meta),
             namespace=meta.namespace,
             resource_version=meta.resource_version,
             created=meta.created,
@@ -86,7 +78,7 @@ class AdoptedTrainJob:
             placeable=suspended and true_condition(status, "Suspended") is not None,
             begun=any(each.get(word) for each in groups for word in _BEGUN),
             held=is_held(raw),
-            started=None if suspended else since(_resumed(status)) or meta.created,
+            started=None if suspended else since(resumed(status)) or meta.created,
             complete=since(true_condition(status, "Complete")),
             failed=since(failed),
             failed_message="" if failed is None else sentence(failed),
@@ -135,19 +127,7 @@ class AdoptedTrainJob:
         group = {"name": _GROUP, "template": {"spec": {"template": pods}}}
         own = {"manager": MANAGER, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [group]}}}}
         wanted = [*_of_others(patches), own]
-        return _patched(raw, [*notes, {"op": "add", "path": _PATCHES, "value": wanted}])
-
-    def start(self, raw: Raw) -> Sequence[Write]:
-        """See ``TargetKind.start``."""
-        return _patched(raw, suspend_changes(raw, False))
-
-    def stop(self, raw: Raw) -> Sequence[Write]:
-        """See ``TargetKind.stop``."""
-        return _patched(raw, stop_operations(raw))
-
-    def resize(self, raw: Raw, pods: int, retries: int, leaving: Sequence[str] = ()) -> Sequence[Write]:
-        """See ``TargetKind.resize``. Never asked for: no TrainJob says InPlace."""
-        return ()
+        return self._patched(raw, [*notes, {"op": "add", "path": _PATCHES, "value": wanted}])
 
     def restore(self, raw: Raw) -> Sequence[Write]:
         """See ``TargetKind.restore``."""
@@ -159,7 +139,7 @@ class AdoptedTrainJob:
             operations = [
                 {"op": "add", "path": _PATCHES, "value": others} if keep else {"op": "remove", "path": _PATCHES}
             ]
-        return _patched(raw, [*operations, *given_back(raw)])
+        return self._patched(raw, [*operations, *given_back(raw)])
 
 
 ADOPTED_TRAIN_JOB: Final[TargetKind] = AdoptedTrainJob()
@@ -179,14 +159,3 @@ def _labels(raw: Raw) -> Mapping[str, str]:
                 labels: Mapping[str, str] = (pods.get("metadata") or {}).get("labels") or {}
                 return labels
     return {}
-
-
-def _resumed(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The condition that says since when it is not suspended any more; None where it never was."""
-    conditions = status.get("conditions") or ()
-    return next((each for each in conditions if each["type"] == "Suspended" and each["status"] == "False"), None)
-
-
-def _patched(raw: Raw, operations: Sequence[Mapping[str, Any]]) -> tuple[Write, ...]:
-    meta = raw["metadata"]
-    return patch_of(TRAIN_JOBS.one(meta["name"], meta["namespace"]), raw, operations)
