@@ -67,6 +67,11 @@ def running(bed: Bed, name: str) -> list[RawObject]:
     ]
 
 
+def run_of(pod: RawObject) -> str:
+    """The number of the run that the pod was made for."""
+    return str(pod["metadata"]["labels"]["charterer.dev/run"])
+
+
 async def end_pods(bed: Bed, name: str, exit_code: int = 0) -> None:
     """The processes of its running pods end with this code."""
     patch = {"metadata": {"annotations": {EXIT_CODE: str(exit_code)}}}

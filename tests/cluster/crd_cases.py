@@ -60,7 +60,7 @@ def make(kind: str, name: str = "x", **changes: Any) -> Json:
 class Case:
     """``rule`` is the message of the rule of ``kind``. With ``before``, the two are updates of that object.
 
-    ``status``: the updates are of the status subresource.
+    ``status``: the updates are of the status subresource. ``by_operator``: only the operator may create ``before``.
     """
 
     kind: str
@@ -69,6 +69,7 @@ class Case:
     fails: Json
     before: Json | None = None
     status: bool = False
+    by_operator: bool = False
 
 
 def _rental_in(phase: str) -> Json:

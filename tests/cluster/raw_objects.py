@@ -29,11 +29,19 @@ _RESOURCES: Final[Mapping[str, Resource]] = {
 
 
 def create(
-    api: ControlPlane, raw: Json, *, dry_run: bool = False, unknown_fields: Literal["Strict", "Ignore"] = "Strict"
+    api: ControlPlane,
+    raw: Json,
+    *,
+    dry_run: bool = False,
+    unknown_fields: Literal["Strict", "Ignore"] = "Strict",
+    token: str | None = None,
 ) -> Json:
-    """The object as the API server made it, or would; ControlPlaneError with its words if it refuses."""
+    """The object as the API server made it, or would; ControlPlaneError with its words if it refuses.
+
+    ``token``: of somebody other than an administrator.
+    """
     path = _RESOURCES[raw["kind"]].all(raw["metadata"].get("namespace"))
-    return api.call("POST", f"{path}?fieldValidation={unknown_fields}{_dry(dry_run)}", raw)
+    return api.call("POST", f"{path}?fieldValidation={unknown_fields}{_dry(dry_run)}", raw, token=token)
 
 
 def replace(api: ControlPlane, raw: Json, *, status: bool = False, dry_run: bool = False) -> None:

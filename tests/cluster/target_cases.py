@@ -20,5 +20,6 @@ TARGET_CASES = (
         _of("a", suspend=True),
         _of("b"),
         before=_of("a"),
+        by_operator=True,
     ),
 )

@@ -21,6 +21,7 @@ from tests.cluster.adopted_jobs import (
     job,
     plain_job,
     pods,
+    run_of,
     running,
     told,
     unlabel,
@@ -87,7 +88,7 @@ async def test_a_lost_node_moves_the_job_and_its_own_failures_are_its_controller
     assert [record["outcome"] for record in bed.tj("whisper")["runs"]] == ["Interrupted"]
     (moved,) = running(bed, "whisper")
     assert moved["spec"]["nodeName"] != pod["spec"]["nodeName"]
-    assert moved["metadata"]["labels"]["charterer.dev/run"] == "2"
+    assert run_of(moved) == "2"
     await end_pods(bed, "whisper")
     await bed.until(lambda: ended(bed, "whisper") == "Complete")
     await bed.complete("whisper")
@@ -110,8 +111,8 @@ async def test_what_its_author_asks_for_later_moves_it_and_changes_its_width_in_
     assert before == {pod["metadata"]["uid"] for pod in running(bed, "whisper")}
     assert job(bed, "whisper")["spec"]["backoffLimit"] == 6
     await annotate(bed, "whisper", gpus="4..4", resize="Restart")
-    await bed.until(lambda: bed.run("whisper") == 2 and len(running(bed, "whisper")) == 1, 60)
-    assert job(bed, "whisper")["spec"]["completions"] == 1
+    await bed.until(lambda: [run_of(pod) for pod in running(bed, "whisper")] == ["2"], 60)
+    assert (bed.run("whisper"), job(bed, "whisper")["spec"]["completions"]) == (2, 1)
 
 
 async def test_where_a_budget_only_observes_nothing_is_held_and_when_it_begins_to_all_is_given_back(bed: Bed) -> None:

@@ -19,6 +19,7 @@ from tests.cluster.adopted_jobs import (
     job,
     plain_job,
     pods,
+    run_of,
     running,
     unlabel,
 )
@@ -52,8 +53,7 @@ async def test_killed_around_every_step_a_job_is_neither_lost_nor_started_twice(
         await end_pods(bed, "whisper")
         await bed.until(lambda: ended(bed, "whisper") == "Complete", 60)
         await bed.complete("whisper")
-        made = [pod["metadata"]["labels"]["charterer.dev/run"] for pod in pods(bed, "whisper")]
-        assert sorted(made) == ["2", "2"]
+        assert [run_of(pod) for pod in pods(bed, "whisper")] == ["2", "2"]
         await unlabel(bed, "free")
         await bed.until(lambda: bed.mirror.one(TRAINING_JOBS, "free", bed.namespace) is None, 90)
         assert as_written(job(bed, "free")) == as_written(twin)

@@ -34,6 +34,7 @@ from tests.cluster.raw_objects import create, delete, replace
 from tests.cluster.slice_cases import SLICE_CASES, SLICE_REFUSED
 from tests.cluster.target_cases import TARGET_CASES
 from tests.cluster.variant_cases import VARIANT_CASES, VARIANT_REFUSED
+from tests.testbed.bed import SYSTEM
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
 ALL_CASES = (
@@ -78,16 +79,25 @@ def test_every_rule_in_the_crds_has_a_case_that_passes_and_one_that_fails() -> N
     assert {(case.kind, case.rule) for case in ALL_CASES} == written
 
 
+@pytest.fixture
+def creator(case: Case, request: pytest.FixtureRequest) -> str | None:
+    """The token of who creates what the case updates; None: an administrator."""
+    if not case.by_operator:
+        return None
+    installed: ControlPlane = request.getfixturevalue("installed")
+    return installed.service_account_token(SYSTEM, "charterer")
+
+
 @pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: f"{case.kind}: {case.rule}")
 def test_a_rule_accepts_what_it_should_and_refuses_the_rest_in_its_own_words(
-    case: Case, api: ControlPlane, kept: list[Json]
+    case: Case, api: ControlPlane, kept: list[Json], creator: str | None
 ) -> None:
     if case.before is None:
         create(api, case.passes, dry_run=True)
         with pytest.raises(ControlPlaneError) as refusal:
             create(api, case.fails, dry_run=True)
     else:
-        create(api, case.before)
+        create(api, case.before, token=creator)
         kept.append(case.before)
         if case.status:
             replace(api, case.before, status=True)

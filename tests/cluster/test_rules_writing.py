@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -10,9 +11,11 @@ import pytest
 
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import GPU_BUDGETS, GPU_POOLS, NAMESPACES, PODS, TRAINING_JOBS
+from tests.cluster.crd_cases import make
 from tests.cluster.history import history
 from tests.cluster.meddling import Meddler
 from tests.testbed.bed import SYSTEM, Bed, group
+from tests.testbed.controlplane import ControlPlaneError
 
 
 async def _ground(bed: Bed, **operator: Any) -> None:
@@ -54,8 +57,23 @@ async def test_the_operator_may_not_create_what_it_must_never_make(bed: Bed) -> 
     assert await _may(bed, "patch", "nodes")
     assert not await _may(bed, "create", "nodes")
     assert not await _may(bed, "create", "pods", namespace=bed.namespace)
-    assert not await _may(bed, "create", "trainingjobs", "charterer.dev", namespace=bed.namespace)
     assert not await _may(bed, "get", "secrets", namespace=bed.namespace)
+
+
+async def test_the_operator_creates_no_trainingjob_but_for_an_object_that_it_adopts(bed: Bed) -> None:
+    token = bed.plane.service_account_token(SYSTEM, "charterer")
+    path = f"{TRAINING_JOBS.all('default')}?dryRun=All"
+    own = make("TrainingJob", "own")
+    target = {"apiVersion": "batch/v1", "kind": "Job", "name": "sft", "uid": "a"}
+    refused = ""
+    async with asyncio.timeout(30):  # a policy that was just installed is not in force yet
+        while "spec.targetRef is the operator's" not in refused:
+            try:
+                bed.plane.call("POST", path, own, token=token)
+            except ControlPlaneError as error:
+                refused = str(error)
+            await asyncio.sleep(0.1)
+    bed.plane.call("POST", path, {**own, "spec": {**own["spec"], "targetRef": target}}, token=token)
 
 
 async def _may(bed: Bed, verb: str, resource: str, group: str = "", namespace: str = "") -> bool:

@@ -142,14 +142,18 @@ class ControlPlane:
         """What helm prints, run as an administrator; ControlPlaneError with its stderr when it fails."""
         return self._run([str(self.binaries.helm), *arguments], None)
 
+    def service_account_token(self, namespace: str, name: str) -> str:
+        """A token of that service account, valid for a day."""
+        account = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}"
+        wanted = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {"expirationSeconds": _DAY}}
+        return str(self.call("POST", f"{account}/token", wanted)["status"]["token"])
+
     def service_account_kubeconfig(self, namespace: str, name: str, through_url: str | None = None) -> Path:
         """A kubeconfig with a token of that service account, valid for a day.
 
         ``through_url`` replaces the server's address: a TCP proxy on 127.0.0.1 may stand before the API server.
         """
-        account = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}"
-        wanted = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {"expirationSeconds": _DAY}}
-        token = self.call("POST", f"{account}/token", wanted)["status"]["token"]
+        token = self.service_account_token(namespace, name)
         path = self.directory / f"{namespace}-{name}-{secrets.token_hex(4)}.kubeconfig"
         credentials.write_kubeconfig(
             path, url=through_url or self.url, ca_file=self.ca_file, token=token, namespace=namespace

@@ -164,9 +164,12 @@ async def open_kueue_bed(
 ) -> AsyncIterator[KueueBed]:
     """A bed in which the stand-in runs; the queue's objects are removed at the end.
 
-    ``plane``: after ``install_kueue``.
+    ``plane``: after ``install_kueue``. The check is nobody's at first: an operator of an earlier test, with a bed of
+    any kind, may have made it active.
     """
     bed = KueueBed(*await parts_of_bed(plane, directory, groups, KUEUE))
+    nobody: RawObject = {"status": {"conditions": []}}
+    await bed.kube.merge_patch(ADMISSION_CHECKS.status(KUEUE_CHECK), nobody)
     loop = asyncio.create_task(Kueue(bed.kube, bed.mirror).run(), name="kueue")
     try:
         yield bed
@@ -178,6 +181,4 @@ async def open_kueue_bed(
             for raw in (await bed.kube.list(resource.all())).items:
                 with suppress(ApiError):
                     await bed.kube.delete(resource.one(raw["metadata"]["name"], raw["metadata"].get("namespace")))
-        nobody: RawObject = {"status": {"conditions": []}}
-        await bed.kube.merge_patch(ADMISSION_CHECKS.status(KUEUE_CHECK), nobody)
         await dismantle(bed)

@@ -101,6 +101,24 @@ def test_the_best_of_the_moves_counts_the_start_up_of_nodes_that_must_be_rented(
     assert contradictions(world) == []
 
 
+def test_a_node_that_is_ready_counts_where_another_pool_is_as_good_as_the_one_that_is_full() -> None:
+    """Sixteen GPUs of near are as good as the same of far, which are not free; four that are ready are better."""
+    world = World()
+    world.budget(amount="2000")
+    curve = PowerLaw(0.5, 1.0)
+    for pool in ("near", "far"):
+        world.pool(pool, gpus=8, price="3.2", max_nodes=2, start_seconds=600.0)
+    world.profile("class-0", curve, gpu_type="near", work_hours=4.0, others=[SpeedCurve("far", curve)])
+    world.job("j0", gpus=(1, 1, 1), profile="class-0", hours_left=4.0)
+    for _ in range(4):
+        world.carry_out(plan(world.snapshot()))
+        world.everything_starts()
+    new = world.job("new", gpus=(1, 4, 16), profile="class-0", hours_left=2.0)
+    option = plan(world.snapshot()).jobs[new.id].option
+    assert option is not None
+    assert (option.pool, option.gpus) == ("far", 4)
+
+
 @settings(max_examples=60)
 @given(worlds(), st.sampled_from([0.0, 60.0, 3600.0]))
 def test_nothing_is_better_for_a_job_than_what_the_plan_does_unless_something_named_forbids_it(

@@ -12,12 +12,13 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from math import inf
 
 from charterer.domain.ids import JobId, PoolId
 from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.money import Price
+from charterer.domain.option import Option
 from charterer.domain.plan import PoolVerdict
 from charterer.policy.actions.admission.room_values import LEAST, Charges, RoomCandidate, values_of_ways
 from charterer.policy.actions.budget_plan import BudgetPlan
@@ -95,6 +96,13 @@ def _waiting(plan: BudgetPlan, job: Job, projections: Sequence[Projection]) -> R
     return RoomCandidate(job, values.worth, projections)
 
 
+def _has_its_best(candidate: RoomCandidate, start: Option | None) -> bool:
+    """Whether it begins on an option that costs no more than its best one does."""
+    least = candidate.projections[0].total_cost
+    as_good = takewhile(lambda projection: projection.total_cost <= least, candidate.projections)
+    return start is not None and key_of(start) in [key_of(projection.option) for projection in as_good]
+
+
 class _Shortage:
     """One budget's pools, with the nodes that its jobs hold there."""
 
@@ -122,7 +130,10 @@ class _Shortage:
         return found
 
     def solve(self, waiting: Sequence[RoomCandidate]) -> RoomAllotment | None:
-        """Who gets what; None where the solver gives up: then one job after the other."""
+        """Who gets what; None where there is room for one as good as the best of each, or the solver gives up.
+
+        Then one job after the other, which counts that some nodes are ready.
+        """
         waiting = self._with_waits(waiting)
         candidates = [*_first(waiting), *(self._narrowable() if self._may_start(waiting) else ())]
         charges = Charges(waiting, {pool: room.size * len(room.free) for pool, room in self._rooms.items()})
@@ -144,12 +155,15 @@ class _Shortage:
         }
         starts = {candidate.job.id: given[candidate.job.id] for candidate in waiting if candidate.job.id in given}
         narrowed = {name: option for name, option in given.items() if name not in starts} if starts else {}
+        making_room = bool(narrowed) or (self._room_comes_free and bool(starts))
+        if not making_room and all(_has_its_best(candidate, starts.get(candidate.job.id)) for candidate in waiting):
+            return None
         return RoomAllotment(
             starts=starts,
             narrowed=narrowed,
             pools=self._verdicts(answer, len(starts) < len(waiting)),
             waiting=len(waiting),
-            making_room=bool(narrowed) or (self._room_comes_free and bool(starts)),
+            making_room=making_room,
             gap=answer.gap,
             any_price=any(self._at_any_price(candidate.job) for candidate in waiting),
         )
