@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ _MINE = "charterer.dev/"
 
 @dataclass(frozen=True, slots=True)
 class TeamObject:
-    """A kind of object, one of it as its author writes it, and the word with which it is complete."""
+    """A kind of object, and one of it as its author writes it."""
 
     resource: Resource
     body: Callable[[str], RawObject]
@@ -140,6 +141,21 @@ async def test_it_is_held_placed_moved_and_complete_by_its_own_word(kinds_bed: B
     raw = _raw(bed, kind, "llm")
     assert raw["metadata"]["labels"] == {"charterer.dev/adopt": "true"}
     assert [run["outcome"] for run in bed.tj("llm")["runs"]] == ["Stopped", "Complete"]
+
+
+async def test_what_kubeflow_trainer_knows_of_a_train_jobs_progress_is_its_jobs_progress(kinds_bed: Bed) -> None:
+    bed, kind = kinds_bed, KINDS["TrainJob"]
+    await bed.budget()
+    await _create(bed, kind, "llm")
+    bed.operator()
+    await bed.pool()
+    await bed.running("llm")
+    at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    said = {"trainerStatus": {"progressPercentage": 40, "lastUpdatedTime": at}}
+    await bed.kube.merge_patch(TRAIN_JOBS.status("llm", bed.namespace), {"status": said})
+    await bed.until(lambda: bed.tj("llm").get("progressPercent") == 40)
+    await _end(bed, kind, "llm", 1)
+    await bed.complete("llm")
 
 
 async def test_all_are_given_back_as_they_were_written_when_everything_is_drained(kinds_bed: Bed) -> None:

@@ -23,18 +23,23 @@ _MOST_DIGITS: Final = 15
 
 
 def parse_trainer_status(body: bytes, index: int, *, stopping: bool) -> ProgressReport:
-    """The report of the pod of that index; Refused (400) names the field, its value and what to do.
+    """The report of the pod of that index; Refused (400) names the field, its value and what to do."""
+    status = json_object(body, _EXAMPLE).get("trainerStatus")
+    if status is None:
+        return ProgressReport(index=index)
+    if not isinstance(status, Mapping):
+        raise bad_field("trainerStatus", status, f"an object: send {_EXAMPLE}")
+    return trainer_report(status, index, stopping=stopping)
+
+
+def trainer_report(status: Mapping[str, object], index: int, *, stopping: bool) -> ProgressReport:
+    """The same of the object ``trainerStatus``, which is also where Kubeflow Trainer keeps it in a TrainJob's status.
 
     Steps say more than whole percents: the metrics ``current_step`` and ``total_steps``, which Hugging Face's Trainer
     sends, count before the percentage. Two percentages are said whatever was trained, and say nothing: 0, when training
     begins, also where it goes on from a checkpoint; and 100 while the run is ``stopping``, because a loop that was left
     early says it like one that has ended.
     """
-    status = json_object(body, _EXAMPLE).get("trainerStatus")
-    if status is None:
-        return ProgressReport(index=index)
-    if not isinstance(status, Mapping):
-        raise bad_field("trainerStatus", status, f"an object: send {_EXAMPLE}")
     percent = number_in(status, "progressPercentage", _DONE, "a number from 0 to 100: percent of the work that is done")
     number_in(status, "estimatedRemainingSeconds", LARGEST, "a number of seconds from 0; it may be left out")
     metrics = _metrics(status.get("metrics"))

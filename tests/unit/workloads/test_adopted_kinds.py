@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from charterer.domain.reports.progress import Progress
+from charterer.domain.time import parse_instant
 from charterer.workloads import NotAdoptable, TargetKind
 from charterer.workloads.adopted.job_set import ADOPTED_JOB_SET
 from charterer.workloads.adopted.ray_job import ADOPTED_RAY_JOB
@@ -132,6 +135,40 @@ def test_the_patches_of_others_stay_in_a_train_job() -> None:
     [restored] = ADOPTED_TRAIN_JOB.restore(stored(body, annotations={"charterer.dev/original": note}))
     [change] = [each for each in restored.operations if each["path"] == "/spec/runtimePatches"]
     assert change["value"] == [theirs]
+
+
+def told(percent: int, at: str, *, suspended: bool = False) -> Progress | None:
+    """The progress of a TrainJob's second run, which began at 10:00, and whose pods told Kubeflow Trainer this."""
+    body = train()
+    body["spec"]["suspend"] = suspended
+    patched = ADOPTED_TRAIN_JOB.place(stored(body), make.job("llm"), replace(allocation(2), run=2))[0].operations
+    [patches] = [each["value"] for each in patched if each["path"] == "/spec/runtimePatches"]
+    body["spec"]["runtimePatches"] = patches
+    resumed = {"type": "Suspended", "status": str(suspended), "lastTransitionTime": "2026-11-02T10:00:00Z"}
+    said = {"progressPercentage": percent, "lastUpdatedTime": f"2026-11-02T{at}:00Z"}
+    return ADOPTED_TRAIN_JOB.read(stored(body) | {"status": {"conditions": [resumed], "trainerStatus": said}}).progress
+
+
+def test_what_a_train_job_says_of_its_progress_counts_for_the_run_that_said_it() -> None:
+    progress = told(40, "10:30")
+    assert progress is not None
+    assert (progress.run, progress.fraction) == (2, 0.4)
+    assert progress.at == parse_instant("2026-11-02T10:30:00Z")
+    assert told(40, "09:30") is None  # an earlier run's
+    assert told(0, "10:30") is None  # also of a run that goes on from a checkpoint
+
+
+def test_the_last_words_of_a_train_job_that_was_stopped_count_but_not_that_all_is_done() -> None:
+    progress = told(40, "10:30", suspended=True)
+    assert progress is not None
+    assert progress.fraction == 0.4
+    assert told(100, "10:30", suspended=True) is None
+
+
+@pytest.mark.parametrize("said", [{}, {"progressPercentage": 40}, {"progressPercentage": "x", "lastUpdatedTime": "y"}])
+def test_a_train_jobs_progress_that_cannot_be_read_is_none(said: Raw) -> None:
+    target = ADOPTED_TRAIN_JOB.read(stored(train()) | {"status": {"trainerStatus": said}})
+    assert (target.progress, target.problem) == (None, "")
 
 
 def test_several_jobs_of_a_job_sets_group_are_one_run() -> None:

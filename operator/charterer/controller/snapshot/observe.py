@@ -213,7 +213,8 @@ def _job_parts(
 def _joined(parts: _JobParts, gpu_types: tuple[tuple[PoolId, str], ...]) -> Job:
     """The job with its parts; ``gpu_types`` of the pools, by which work is measured."""
     job = parts.decoded.job
-    progress = _latest(job.progress, parts.progress)
+    by_itself = None if parts.adopted is None or parts.adopted.job != job.id else parts.adopted.progress
+    progress = _latest(_latest(job.progress, parts.progress), by_itself)
     if progress is not job.progress:
         job = replace(job, progress=progress)
     now = _ENDLESS if parts.clock is None else parts.clock

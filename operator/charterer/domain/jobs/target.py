@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from charterer.domain.money import Money
+from charterer.domain.reports.progress import Progress
 from charterer.domain.time import Instant
 
 
@@ -48,8 +49,8 @@ class Target:
     it has pods that nobody placed, or had some. ``held``: the chart's policy suspended it, or a run of it was placed,
     so that its author cannot run it. ``started``: since when it is not suspended. ``complete`` and ``failed``: since
     when it has that end, by its own word. ``retries``: how many more pods may fail than its author allows, while it is
-    resized in place. ``asked``: by its author; None where that cannot be read. ``problem``: why it cannot be adopted;
-    empty if it can. ``warning``: what its author is not granted.
+    resized in place. ``progress``: what it says itself of how far its run is. ``asked``: by its author; None where that
+    cannot be read. ``problem``: why it cannot be adopted; empty if it can. ``warning``: what its author is not granted.
 
     Of a Workload, by which Kueue starts and stops whatever waits in its queues: ``queued_for``: the name of that
     object, empty of every other target. ``has_quota``: Kueue has reserved its quota. ``replaces``: the name of the
@@ -79,6 +80,7 @@ class Target:
     failed_by_disruption: bool = False
     failed_pods: int = 0
     retries: int = 0
+    progress: Progress | None = None
     asked: Asked | None = None
     problem: str = ""
     warning: str = ""

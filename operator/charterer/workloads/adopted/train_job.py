@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from charterer.api.decode.core import sentence, since
+from charterer.api.decode.core import optional_instant, sentence, since
 from charterer.api.metadata import ObjectMeta, Raw, gpus_of, true_condition
 from charterer.api.models.base import Json
 from charterer.api.names import GPU_RESOURCE, GROUP
 from charterer.cluster.paths import Resource
 from charterer.domain.job import Allocation, Job
 from charterer.domain.jobs.target import Target
+from charterer.domain.reports.progress import Progress
+from charterer.domain.time import Instant
+from charterer.server.errors import Refused
+from charterer.server.trainer_status import trainer_report
 from charterer.workloads.adopted.asks import Elasticity, asked, shadow_spec, wants_spot
 from charterer.workloads.adopted.labelled_kind import LabelledKind
 from charterer.workloads.adopted.noted import (
@@ -63,6 +67,7 @@ class AdoptedTrainJob(LabelledKind):
         job, run = placed_run(_labels(raw))
         suspended = bool(spec.get("suspend"))
         groups = status.get("jobsStatus") or ()
+        started = None if suspended else since(resumed(status)) or meta.created
         return Target(
             ref=self._ref(meta),
             namespace=meta.namespace,
@@ -78,10 +83,11 @@ class AdoptedTrainJob(LabelledKind):
             placeable=suspended and true_condition(status, "Suspended") is not None,
             begun=any(each.get(word) for each in groups for word in _BEGUN),
             held=is_held(raw),
-            started=None if suspended else since(resumed(status)) or meta.created,
+            started=started,
             complete=since(true_condition(status, "Complete")),
             failed=since(failed),
             failed_message="" if failed is None else sentence(failed),
+            progress=_progress(status.get("trainerStatus") or {}, run, started),
             asked=wanted,
             problem=problem,
             warning=_SPOT_REFUSED if not problem and wants_spot(meta) else "",
@@ -147,6 +153,21 @@ ADOPTED_TRAIN_JOB: Final[TargetKind] = AdoptedTrainJob()
 
 def _of_others(patches: Sequence[Mapping[str, Any]] | None) -> list[Mapping[str, Any]]:
     return [patch for patch in patches or () if patch.get("manager") != MANAGER]
+
+
+def _progress(status: Mapping[str, Any], run: int, started: Instant | None) -> Progress | None:
+    """What the pods last told Kubeflow Trainer of the run, where that keeps it (the feature gate TrainJobStatus).
+
+    ``started``: None while it is suspended, and its last words count. What was said before the present start was said
+    by an earlier run.
+    """
+    try:
+        at, report = optional_instant(status, "lastUpdatedTime"), trainer_report(status, 0, stopping=started is None)
+    except (ValueError, Refused):
+        return None
+    if at is None or (started is not None and at < started) or not report.says_something:
+        return None
+    return Progress(run=run, fraction=report.done, step=report.step, throughput=None, at=at)
 
 
 def _labels(raw: Raw) -> Mapping[str, str]:
