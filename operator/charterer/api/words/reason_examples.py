@@ -70,6 +70,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
     ReasonCode.CHEAPEST_OVER_BUDGET: (_CHOSEN,),
     ReasonCode.MOVE_PAYS: (
         options.MovePays(_FOUR, 11_520.0, _EIGHT, 4_080.0, Money.of(8.0), Money.of(9.0)),
+        options.MovePays(_FOUR, 11_520.0, _EIGHT, 4_080.0, Money.of(-8.0), Money.of(9.0)),
         options.MovePays(_EIGHT, 7_200.0, _FOUR, -4_080.0, Money.of(-8.0), None),
     ),
     ReasonCode.MAKES_ROOM: (options.MakesRoom(_FOUR, _EIGHT, 4_080.0, Money.of(-2.0)),),

@@ -33,9 +33,11 @@ def _faster(way: of.Faster) -> str:
 
 @tell.register
 def _(job: of.MovePays) -> str:
-    saves = f"save {format_duration(job.saved)} for {job.cost}"
     if job.saved < 0:
         saves = f"save {-job.cost} for {format_duration(-job.saved)} more"
+    else:
+        dollars = f"and {-job.cost}" if job.cost < ZERO else f"for {job.cost}"
+        saves = f"save {format_duration(job.saved)} {dollars}"
     pays = "any price" if job.pays is None else job.pays
     return (
         f"with {format_duration(job.left)} left on {name(job.here)}, {name(job.to)} {saves}, restart included; "
