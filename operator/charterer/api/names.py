@@ -42,7 +42,7 @@ KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
 """The label of what waits in a queue of Kueue: the name of the LocalQueue."""
 
 ANNOTATION_HELD: Final = f"{GROUP}/held"
-"""On an adopted object: the chart's admission policy suspended it, and not its author."""
+"""On an adopted object: the chart's admission policy suspended it, and not its author. ``omitted``: who left it out."""
 ANNOTATION_ORIGINAL: Final = f"{GROUP}/original"
 """On an adopted object that was placed: JSON of what its author wrote where Charterer writes."""
 ANNOTATION_GPUS: Final = f"{GROUP}/gpus"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -14,10 +15,11 @@ from charterer.domain.jobs.target import TargetRef
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.time import Instant
-from charterer.workloads import NotAdoptable, Write
+from charterer.workloads import NotAdoptable
 from charterer.workloads.adopted.job import ADOPTED_JOB
 from charterer.workloads.adopted.shadow_name import shadow_names
 from tests.factory.jobs import job as make_job
+from tests.unit.workloads.json_patches import applied
 
 Raw = dict[str, Any]
 
@@ -48,24 +50,6 @@ def raw_job(annotations: Mapping[str, str] | None = None, labels: Mapping[str, s
         },
         "status": {},
     }
-
-
-def applied(raw: Raw, writes: Sequence[Write]) -> Raw:
-    """The object after the writes, as RFC 6902 says."""
-    after = deepcopy(raw)
-    for write in writes:
-        for operation in write.operations:
-            *steps, last = [key.replace("~1", "/").replace("~0", "~") for key in operation["path"].split("/")[1:]]
-            parent = after
-            for step in steps:
-                parent = parent[step]
-            if operation["op"] == "test":
-                assert parent[last] == operation["value"]
-            elif operation["op"] == "remove":
-                del parent[last]
-            else:
-                parent[last] = operation["value"]
-    return after
 
 
 def allocation(pods: int, run: int = 1) -> Allocation:
@@ -112,6 +96,50 @@ def test_the_note_of_another_job_is_not_believed() -> None:
     placed = applied(raw, ADOPTED_JOB.place(raw, make_job(), allocation(4)))
     placed["metadata"]["uid"] = "copy"
     assert not ADOPTED_JOB.read(placed).held
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        '{"uid":"u1","parallelism":"many"}',
+        '{"uid":"u1","completions":-1}',
+        '{"uid":"u1","labels":["x"]}',
+        '{"uid":"u1","nodeSelector":{"x":5}}',
+        '{"uid":"u1","tolerations":"all"}',
+        '{"uid":"u1","suspend":"no"}',
+        '{"uid":["u1"]}',
+        pytest.param("[" * 100_000, id="deep"),
+        '"u1"',
+        "",
+    ],
+)
+def test_a_note_that_somebody_else_wrote_is_not_believed_and_stops_nothing(note: str) -> None:
+    forged = {"charterer.dev/original": note}
+    raw = raw_job(forged, suspend=False)
+    assert ADOPTED_JOB.read(raw).problem == ""
+    stopped = applied(raw, ADOPTED_JOB.stop(raw))
+    placed = applied(stopped, ADOPTED_JOB.place(stopped, make_job(), allocation(2)))
+    given = applied(placed, ADOPTED_JOB.restore(placed))
+    assert given["metadata"].pop("annotations") == {}
+    assert given == raw_job(suspend=False)
+
+
+def test_a_forged_note_in_the_right_form_changes_the_scheduling_fields_of_its_own_object_only() -> None:
+    note = {
+        "uid": "u1",
+        "suspend": True,
+        "parallelism": 1,
+        "nodeSelector": {"disk": "fast"},
+        "containers": [{"name": "train", "image": "evil:1"}],
+        "serviceAccountName": "admin",
+    }
+    raw = raw_job({"charterer.dev/original": json.dumps(note)})
+    changed = [each["path"] for write in ADOPTED_JOB.restore(raw) for each in write.operations if each["op"] != "test"]
+    assert changed == [
+        "/spec/template/spec/nodeSelector",
+        "/spec/parallelism",
+        "/metadata/annotations/charterer.dev~1original",
+    ]
 
 
 def test_what_its_author_asks_for_is_read() -> None:

@@ -17,6 +17,7 @@ from charterer.workloads.adopted.train_job import ADOPTED_TRAIN_JOB
 from tests import factory as make
 from tests.contract.adopted_objects import job_set, pod_template, ray_job, replicated_job, train_job
 from tests.contract.runs import allocation
+from tests.unit.workloads.json_patches import applied
 
 Raw = dict[str, Any]
 SPOT = {"charterer.dev/spot": "Allowed"}
@@ -187,6 +188,39 @@ def test_pods_of_a_ray_job_are_known_after_its_cluster_is_gone() -> None:
     target = ADOPTED_RAY_JOB.read(stored(ray()))
     assert target.controls("llm-x7k2p")
     assert not target.controls("other-x7k2p")
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"), [(ADOPTED_JOB_SET, job_set("a")), (ADOPTED_TRAIN_JOB, train()), (ADOPTED_RAY_JOB, ray())]
+)
+@pytest.mark.parametrize("suspend", [None, False, True])
+@pytest.mark.parametrize("placed", [True, False])
+def test_suspend_is_given_back_as_it_was_written_and_left_out_where_it_was(
+    kind: TargetKind, body: Raw, suspend: bool | None, placed: bool
+) -> None:
+    spec = {key: value for key, value in body["spec"].items() if key != "suspend"}
+    written = stored({**body, "spec": spec if suspend is None else {"suspend": suspend, **spec}})
+    raw = applied(written, kind.stop(written))
+    if placed:
+        raw = applied(raw, kind.place(raw, make.job("llm"), allocation(2)))
+        running = applied(raw, kind.start(raw))
+        raw = applied(running, kind.stop(running))
+    assert raw["spec"]["suspend"] is True
+    assert applied(raw, kind.restore(raw)) == written
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"), [(ADOPTED_JOB_SET, job_set("a")), (ADOPTED_TRAIN_JOB, train()), (ADOPTED_RAY_JOB, ray())]
+)
+@pytest.mark.parametrize("note", ['{"uid":"uid-1","replicas":"x"}', '{"uid":"uid-1","labels":7}', '{"uid":"uid-1"}'])
+def test_a_forged_note_keeps_no_object_from_being_stopped_and_given_back(
+    kind: TargetKind, body: Raw, note: str
+) -> None:
+    raw = stored({**body, "spec": {**body["spec"], "suspend": False}}, annotations={"charterer.dev/original": note})
+    assert kind.read(raw).problem == ""
+    stopped = applied(raw, kind.stop(raw))
+    assert stopped["spec"]["suspend"] is True
+    assert "charterer.dev/original" not in applied(stopped, kind.restore(stopped))["metadata"]["annotations"]
 
 
 def test_a_template_without_metadata_is_given_back_without() -> None:

@@ -250,8 +250,8 @@ def _width_fields(owner: Raw, pod_sets: Sequence[Json]) -> list[tuple[str, ...]]
 
 def _noted(owner: Raw) -> int:
     """The width that the owner's author wrote, as noted on it; 0 where it was never changed."""
-    pods = original(owner).get("pods")
-    return pods if isinstance(pods, int) else 0
+    pods: int = original(owner).get("pods", 0)
+    return pods
 
 
 def _of_owner(raw: Raw, operations: Sequence[Json]) -> list[Write]:

@@ -4,32 +4,69 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import Field, ValidationError
 
 from charterer.api.metadata import ObjectMeta, Raw
-from charterer.api.models.base import Json
+from charterer.api.models.base import ApiModel, Json
 from charterer.api.names import ANNOTATION_HELD, ANNOTATION_ORIGINAL, GPU_RESOURCE, LABEL_JOB_UID, LABEL_RUN
 from charterer.cluster.patches import pointer
 from charterer.workloads.adopted.target_kind import NotAdoptable
 
 _QUEUE: Final = "kueue.x-k8s.io/queue-name"
+_HELD, _HELD_BARE = "true", "omitted"
+"""Values of the annotation charterer.dev/held: the author wrote ``suspend: false``, or left the field out."""
+_Width = Annotated[int, Field(ge=0, lt=2**31, strict=True)]
+_Words = Mapping[str, str] | None
+
+
+class _Note(ApiModel):
+    """What may be noted. Whoever may edit the object may write something else there, which is not believed."""
+
+    uid: str
+    suspend: Annotated[bool, Field(strict=True)] | None = None
+    parallelism: _Width = 0
+    completions: _Width = 0
+    backoff_limit: _Width = 0
+    replicas: _Width = 0
+    pods: _Width = 0
+    metadata: bool = True
+    runtime_patches: bool = True
+    labels: _Words = None
+    annotations: _Words = None
+    node_selector: _Words = None
+    tolerations: list[Json] | None = None
 
 
 def original(raw: Raw) -> Mapping[str, Any]:
-    """What the author wrote, as noted on the object itself; empty where it was never placed, or is a copy of one."""
-    try:
-        noted = json.loads((raw["metadata"].get("annotations") or {}).get(ANNOTATION_ORIGINAL, "{}"))
-    except ValueError:
+    """What the author wrote, as noted on the object itself: only what is noted, None for a field that was left out.
+
+    Empty where it was never placed, is a copy of one that was, or where somebody else wrote the note.
+    """
+    text = (raw["metadata"].get("annotations") or {}).get(ANNOTATION_ORIGINAL)
+    if text is None:
         return {}
-    return noted if isinstance(noted, dict) and noted.get("uid") == raw["metadata"]["uid"] else {}
+    try:
+        note = _Note.model_validate_json(text)
+    except ValidationError:
+        return {}
+    return note.model_dump(exclude_unset=True, by_alias=True) if note.uid == raw["metadata"]["uid"] else {}
 
 
 def note_original(raw: Raw, written: Mapping[str, Any]) -> list[Json]:
     """Note what the author wrote; ``written`` without ``suspend``, which the chart's policy may have set."""
-    held = ANNOTATION_HELD in (raw["metadata"].get("annotations") or {})
-    suspend = not held and bool(raw["spec"].get("suspend"))
-    noted = {"uid": raw["metadata"]["uid"], **written, "suspend": suspend}
+    noted = {"uid": raw["metadata"]["uid"], **written, "suspend": _authors_suspend(raw)}
     return set_annotation(raw, ANNOTATION_ORIGINAL, json.dumps(noted, separators=(",", ":")))
+
+
+def _authors_suspend(raw: Raw) -> bool | None:
+    """``suspend`` as the author of an object that was never placed wrote it; None where the author left it out."""
+    held = (raw["metadata"].get("annotations") or {}).get(ANNOTATION_HELD)
+    if held is None:
+        suspend: bool | None = raw["spec"].get("suspend")
+        return suspend
+    return None if held == _HELD_BARE else False
 
 
 def set_annotation(raw: Raw, name: str, value: str) -> list[Json]:
@@ -60,18 +97,19 @@ def stop_operations(raw: Raw) -> list[Json]:
     """Suspend it. One that nobody placed is noted as held, since its author did not suspend it."""
     operations = suspend_changes(raw, True)
     if operations and not original(raw):
-        operations += set_annotation(raw, ANNOTATION_HELD, "true")
+        operations += set_annotation(raw, ANNOTATION_HELD, _HELD if "suspend" in raw["spec"] else _HELD_BARE)
     return operations
 
 
 def given_back(raw: Raw) -> list[Json]:
     """The operations that make ``suspend`` what the author wrote, and take the notes off."""
-    noted = original(raw)
+    noted, spec = original(raw), raw["spec"]
+    wanted = noted["suspend"] if "suspend" in noted else _authors_suspend(raw)
     operations: list[Json] = []
-    if "suspend" in noted:
-        operations = suspend_changes(raw, noted["suspend"])
-    elif ANNOTATION_HELD in (raw["metadata"].get("annotations") or {}):
-        operations = suspend_changes(raw, False)
+    if wanted is not None and spec.get("suspend") != wanted:
+        operations.append({"op": "add", "path": "/spec/suspend", "value": wanted})
+    elif wanted is None and "suspend" in spec:
+        operations.append({"op": "remove", "path": "/spec/suspend"})
     return [*operations, *forget_notes(raw)]
 
 

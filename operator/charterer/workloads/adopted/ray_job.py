@@ -183,7 +183,7 @@ class AdoptedRayJob(LabelledKind):
         operations = [
             *template_changes(path, group.template, wanted),
             *bare_again(path, noted),
-            *_replicas(group, noted["replicas"]),
+            *_replicas(group, noted.get("replicas", group.replicas)),
         ]
         return self._patched(raw, [*operations, *given_back(raw)])
 
