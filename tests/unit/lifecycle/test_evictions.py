@@ -19,7 +19,8 @@ PREEMPTED = "Preempted: to accommodate a workload"
 
 def evicted(*runs: Any, **changes: Any) -> Job:
     """A TrainingJob whose first run Kueue has stopped, and forgotten."""
-    fields = {"suspended": True, "placeable": True, "queued_for": "sft", "evicted": at(500), "eviction": PREEMPTED}
+    fields: dict[str, Any] = {"suspended": True, "placeable": True, "queued_for": "sft"}
+    fields |= {"evicted": at(500), "eviction": PREEMPTED}
     one = mine(*(runs or (STOPPED,)), target=REF)
     asked = Asked(4, 4, 16, one.resize, one.spot, None, None, "")
     target = Target(REF, one.namespace, "1", at(0), asked=asked, **(fields | changes))

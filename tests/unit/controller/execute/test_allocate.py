@@ -6,8 +6,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
-
 from charterer.controller.execute import ExecutionContext
 from charterer.controller.execute.run_steps import allocate
 from charterer.domain.job import Allocation, Job, ResizePolicy
@@ -59,9 +57,8 @@ async def test_a_run_that_stalled_has_one_reason() -> None:
     assert job.replaced == (replace(ONE, stalled_because=STALLED.message),)
 
 
-@pytest.mark.parametrize("resize", [ResizePolicy.IN_PLACE])
-async def test_a_run_that_is_resized_in_place_has_the_reason_of_its_present_width(resize: ResizePolicy) -> None:
-    running = factory.job(resize=resize, allocation=replace(ONE, because="4 at first"), last_run=1)
+async def test_a_run_that_is_resized_in_place_has_the_reason_of_its_present_width() -> None:
+    running = factory.job(resize=ResizePolicy.IN_PLACE, allocation=replace(ONE, because="4 at first"), last_run=1)
     wider = factory.allocation("a100-1", "a100-2")
     job = await after(running, wider, SUSPENDED)
     assert job.allocation is not None
