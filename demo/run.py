@@ -268,7 +268,9 @@ async def _play(of: Scenario, stage: Stage, out: Path, steps: Steps, console: Co
         await _replay(stage, replay, observer, of.pace.demo_seconds(seconds) + _TAIL_SECONDS)
     ledger, bill = await _ledger(stage.kube), await stage.cloud.bill()
     if not stage.simulation.over:
-        steps.say("all nodes are given back; this machine was too busy to simulate the columns beside the replay: now")
+        steps.say(
+            "all nodes are given back; the simulated columns are made now, because this machine was too busy before"
+        )
     columns = await stage.simulation.columns()
     spent = [(view.at, view.money.spent) for view in observer.views]
     real = really_run(replay.jobs, spent, bill.micros / 1e6, bill.machines)

@@ -16,6 +16,7 @@ from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.observe import observe
 from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId
+from charterer.domain.jobs.run_names import job_of_run
 from charterer.domain.reports.progress import Progress
 from charterer.domain.steps import StopOrphan
 from charterer.domain.time import after
@@ -83,7 +84,7 @@ def test_a_run_is_an_orphan_once_its_job_is_gone_and_not_because_it_cannot_be_re
     (orphan,) = observe(replace(seen, jobs={}), world.now).orphans
     assert lost_run == replace(orphan, run=replace(orphan.run, owned=False))
     (key,) = seen.runs
-    assert (orphan.job, orphan.namespace, orphan.run.job_name, orphan.budget) == (
+    assert (orphan.job, orphan.namespace, job_of_run(orphan.run.name, orphan.run.number), orphan.budget) == (
         "train",
         key.namespace,
         "train",

@@ -18,7 +18,6 @@ from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError, BadRequest, NotFound
 from charterer.cluster.paths import PODS, TRAINING_JOBS
 from charterer.domain.job import Job, Pod, PodPhase, RunRecord
-from charterer.domain.jobs.run_names import run_name
 from charterer.sentences import count, visible
 from charterer.workloads import INDEXED_JOB
 
@@ -81,13 +80,12 @@ async def print_logs(client: Client, name: str, namespace: str, options: LogOpti
     number = options.run or max(runs, default=job.last_run)
     if number in runs:
         pods = sorted(runs[number], key=lambda pod: pod.index)
-        title = run_name(name, number) if job.target is None else f"{job.target} (run {number})"
-        note(f"{title}: {count(len(pods), 'pod')}")
+        note(f"{job.run_title(number)}: {count(len(pods), 'pod')}")
         await _print_pods(client, namespace, pods, options)
         return
     record = next((record for record in job.records if record.number == number), None)
     if record is not None:
-        _print_record(name, record)
+        _print_record(job, record)
     elif options.run is not None:
         known = ", ".join(str(record.number) for record in job.records) or "none"
         raise click.ClickException(f"{namespace}/{name} has no run {options.run}; those on record are: {known}")
@@ -155,8 +153,8 @@ async def print_pod(client: Client, namespace: str, pod: PodLog, query: Mapping[
         note(f"{prefix}{pod.name}: its node does not answer: {error.message}")
 
 
-def _print_record(name: str, record: RunRecord) -> None:
-    note(f"{run_name(name, record.number)} has ended ({record.outcome.value}), and its pods are gone. What is kept:")
+def _print_record(job: Job, record: RunRecord) -> None:
+    note(f"{job.run_title(record.number)} has ended ({record.outcome.value}), and its pods are gone. What is kept:")
     _print(record.message or "nothing: it printed no error")
 
 

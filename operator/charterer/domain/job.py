@@ -11,7 +11,7 @@ from charterer.domain.jobs.doubt import Doubt
 from charterer.domain.jobs.finish import Finish
 from charterer.domain.jobs.group import Stretch, TrainingGroup
 from charterer.domain.jobs.interactive import Interactive
-from charterer.domain.jobs.run_names import RUN_LABEL_PREFIX
+from charterer.domain.jobs.run_names import RUN_LABEL_PREFIX, run_name
 from charterer.domain.jobs.target import Target, TargetRef
 from charterer.domain.jobs.variant import Variant
 from charterer.domain.jobs.widths import Widths
@@ -49,16 +49,18 @@ class Placement:
 class Allocation:
     """The intent: run number ``run`` uses ``option`` on ``placements`` (one pod each, in index order).
 
-    ``withdrawn_because``: why the run was given up before all its pods ran; ``stalled_because``: why it was because it
-    did not advance any more. Empty if it was not.
+    ``because``: why it was given. Why its run was given up, empty if it was not: ``withdrawn_because`` before all its
+    pods ran, ``stalled_because`` it did not advance any more, ``stopped_because`` for another reason, no run following.
     """
 
     run: int
     option: Option
     placements: tuple[Placement, ...]
     since: Instant
+    because: str = ""
     withdrawn_because: str = ""
     stalled_because: str = ""
+    stopped_because: str = ""
 
     @property
     def annotation(self) -> str:
@@ -98,7 +100,7 @@ class RunRecord:
     """A run that has ended, as recorded in the TrainingJob's status before its Job is released.
 
     ``cost``: of its GPUs; None in records from before it was kept (``domain.jobs.job_cost`` then computes it).
-    ``generation``: of the TrainingJob when the end was recorded; None where it is not known.
+    ``generation``: of the TrainingJob when the end was recorded; None if not known. ``because``: as in ``Allocation``.
     """
 
     number: int
@@ -110,6 +112,7 @@ class RunRecord:
     message: str
     cost: Money | None = None
     generation: int | None = None
+    because: str = ""
 
 
 class PodPhase(StrEnum):
@@ -197,13 +200,8 @@ class Run:
     failed_pods: int = 0
 
     @property
-    def job_name(self) -> str:
-        """The name of the TrainingJob."""
-        return self.name.removesuffix(f"-r{self.number}")
-
-    @property
     def ended(self) -> Instant | None:
-        """Since when the object has a terminal condition, of either kind; None while it has none."""
+        """Since when the object has a terminal condition; None while it has none."""
         return self.failed if self.complete is None else self.complete
 
     @property
@@ -328,6 +326,10 @@ class Job:
     def statistics(self) -> ClassId:
         """The class whose statistics it counts in: its profile's, or NO_PROFILE."""
         return self.class_id.counted_in
+
+    def run_title(self, number: int) -> str:
+        """What a person is told of as one of its runs: Charterer's own Job, or the object that it stands for."""
+        return run_name(self.name, number) if self.target is None else f"run {number} of {self.target}"
 
     @property
     def short_id(self) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from charterer.domain.billing import accrued_in
 from charterer.domain.budget import FOLDED_KEPT, Budget
 from charterer.domain.job import PodPhase
-from charterer.domain.jobs.run_names import run_name
 from charterer.domain.money import ZERO
 from charterer.domain.period import period_end
 from charterer.domain.rental import Rental
@@ -67,7 +66,7 @@ def _unrecorded(rental: Rental, view: LifecycleView) -> Sequence[str]:
 
     With the Node its finished pods would be deleted, and with them the proof that the run completed.
     """
-    return sorted({run_name(bound.job.name, bound.pod.run) for bound in view.pods(rental) if not bound.recorded})
+    return sorted({bound.job.run_title(bound.pod.run) for bound in view.pods(rental) if not bound.recorded})
 
 
 # --- money -----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from charterer.domain.ids import JobId, NodeName, RentalId
@@ -29,7 +29,7 @@ from charterer.domain.steps import (
     Wait,
 )
 from charterer.domain.time import after
-from charterer.lifecycle.runs.adopted import adopted_step, not_placeable_because
+from charterer.lifecycle.runs.adopted import adopted_step, evicted_because, not_placeable_because
 from charterer.lifecycle.runs.group import group_step, steady
 from charterer.lifecycle.verdict import judge
 from charterer.lifecycle.view import LifecycleView, NodeIndex, draining
@@ -144,9 +144,13 @@ class _RunsOfJob:
             former += [intended] if intended.run not in recorded else []
             intended = None
         current = None if intended is None else _find(job, intended.run)
-        if current is not None and job.adopted is not None and current.suspended:
-            fits = intended is None or current.completions == len(intended.placements)
-            current = current if fits else None  # it is placed anew
+        target = job.adopted
+        if target is not None and intended is not None and current is not None and current.suspended:
+            if target.forgot(intended.run):
+                former.append(replace(intended, stopped_because=evicted_because(target)))
+                intended = current = None
+            elif current.completions != len(intended.placements):
+                current = None  # it is placed anew
         return cls(job, intended, current, tuple(sorted(former, key=lambda item: item.run)), recorded)
 
     def strays(self) -> list[Run]:
@@ -237,7 +241,7 @@ def _record_superseded(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait 
     for allocation in runs.superseded:
         run = _find(runs.job, allocation.run)
         if run is not None and run.deleting:
-            return Wait(f"{run.name} to be gone")
+            return Wait(f"{runs.job.run_title(run.number)} to be gone")
         return judge(runs.job, allocation, run, view, stopped=True)
     return None
 
@@ -323,7 +327,7 @@ def _grow(job: Job, run: Run, intended: Allocation, target: Target, view: Lifecy
     """Let the pods begin by which a queued object grows while it runs, up to what it is paid for."""
     if target.grows_to > len(intended.placements):
         pods = count(len(intended.placements), "pod")
-        return Wait(f"an allocation of {target.grows_to} pods: {run.name} has {pods}")
+        return Wait(f"an allocation of {target.grows_to} pods: {job.run_title(run.number)} has {pods}")
     obstacle = _obstacle(intended, job, view)
     return Wait(obstacle) if obstacle else Unsuspend(job.id, run.number)
 

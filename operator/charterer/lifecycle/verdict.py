@@ -80,13 +80,14 @@ def judge(
     ``stopped``: Charterer wants the run to end, so that a suspended run has ended and is not still to begin.
     """
     if run is None:
-        why = job.doubts[0].why if job.doubts else "it had no Job"
+        nothing = "it had no Job" if job.target is None else "it had not been placed"
+        why = allocation.stopped_because or (job.doubts[0].why if job.doubts else nothing)
         return _record(job, allocation, run, _stopped(allocation, why), view) if stopped else None
     if run.ended is None and not (stopped and run.suspended):
         return None
     live = [pod.name for pod in run.pods if pod.live]
     if live:
-        return Wait(f"{count(len(live), 'pod')} of {run.name} to end ({names(live)})")
+        return Wait(f"{count(len(live), 'pod')} of {job.run_title(run.number)} to end ({names(live)})")
     if job.target is not None and run.ended is not None:
         verdict: _RunVerdict | Wait = _own_end(run)
     elif run.complete is not None:
@@ -267,14 +268,15 @@ def _suspended(job: Job, allocation: Allocation, run: Run, view: LifecycleView) 
     if lost or disrupted:
         what = f"the machine of {names(lost)} has ended" if lost else _evicted(disrupted)
         return _RunVerdict(RunOutcome.INTERRUPTED, what)
-    verdict = _stopped(allocation, "")
+    verdict = _stopped(allocation, allocation.stopped_because)
     killed = [pod.name for pod in (*run.pods, *run.departed) if _killed_after_grace(pod)]
     if not killed or verdict.outcome is not RunOutcome.STOPPED:
         return verdict
+    why = verdict.message and f"{verdict.message}; "
     return _RunVerdict(
         RunOutcome.STOPPED,
-        f"{names(killed)} did not end within the grace period of {job.grace_seconds} s and {_was(killed)} killed: what "
-        "was done since the last checkpoint is lost. Save and exit at SIGTERM (docs/progress.md), or raise "
+        f"{why}{names(killed)} did not end within the grace period of {job.grace_seconds} s and {_was(killed)} killed: "
+        "what was done since the last checkpoint is lost. Save and exit at SIGTERM (docs/progress.md), or raise "
         "terminationGracePeriodSeconds",
         RunWarning.KILLED_AFTER_GRACE,
     )
@@ -356,6 +358,7 @@ def _record(job: Job, allocation: Allocation, run: Run | None, verdict: _RunVerd
         until=until,
         message=verdict.message,
         generation=job.generation,
+        because=allocation.because,
     )
     record = costed(job, record, view.snapshot.rentals)
     return RecordRun(job.id, record, _finish(job, record, verdict.finish, view.snapshot.now), verdict.warning)

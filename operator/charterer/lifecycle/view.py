@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Job, Pod
-from charterer.domain.jobs.run_names import run_name
 from charterer.domain.pool import Instance, InstanceState, Pool, Survey, acting_pool
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot, Stop
@@ -108,7 +107,7 @@ class LifecycleView:
             if job.budget is not None and _uncounted(job, snapshot):
                 uncounted[job.budget].append(job)
             for allocation in _unrecorded(job, snapshot) if job.replaced else ():
-                ended = EndingRun(run_name(job.name, allocation.run), job.grace_seconds)
+                ended = EndingRun(job.run_title(allocation.run), job.grace_seconds)
                 for placement in job.trusted(allocation):
                     ending[placement.rental].append(ended)
         return cls(

@@ -47,8 +47,11 @@ def jobs() -> dict[str, Job]:
     job = decode.training_job(values.raw_job()).job
     running = replace(
         job,
-        allocation=values.allocation(run=3),
-        replaced=(replace(values.allocation(run=2), withdrawn_because="no image"),),
+        allocation=replace(values.allocation(run=3), because="it saves 2 h"),
+        replaced=(
+            replace(values.allocation(run=1), stopped_because="spec.suspend is true"),
+            replace(values.allocation(run=2), withdrawn_because="no image"),
+        ),
         last_run=3,
         records=tuple(_ended(number, outcome) for number, outcome in enumerate(RunOutcome, start=4)),
         earlier_cost=Money(7_000_001),
@@ -72,7 +75,8 @@ def jobs() -> dict[str, Job]:
 def _ended(number: int, outcome: RunOutcome) -> RunRecord:
     gone = values.allocation(run=number)
     until = after(gone.since, 90.5)
-    return RunRecord(number, outcome, gone.option, gone.placements, gone.since, until, "why", Money(number), 2)
+    of_run = gone.option, gone.placements, gone.since, until
+    return RunRecord(number, outcome, *of_run, "how", Money(number), 2, "why")
 
 
 def rentals() -> dict[str, Rental]:

@@ -122,7 +122,8 @@ def test_only_the_latest_runs_are_kept_so_that_the_status_stays_bounded() -> Non
 
 def _run(number: int, pods: int, message: str = "") -> RunRecord:
     places = tuple(Placement(RentalId(f"{'p' * 60}-{pod}"), 8) for pod in range(pods))
-    return RunRecord(number, RunOutcome.FAILED, values.option(), places, Instant(0), Instant(1), message, Money(1))
+    of_run = values.option(), places, Instant(0), Instant(1)
+    return RunRecord(number, RunOutcome.FAILED, *of_run, message, Money(1), because=message)
 
 
 def _recorded(*runs: RunRecord) -> TrainingJobRecord:

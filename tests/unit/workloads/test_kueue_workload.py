@@ -51,6 +51,11 @@ def workload(*pod_sets: dict[str, Any], state: str = "Pending", kind: str = "Job
     }
 
 
+def condition(kind: str, status: str, reason: str, message: str, *, at: str) -> dict[str, Any]:
+    since = f"2026-11-26T{at}:00Z"
+    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since}
+
+
 def owned(raw: dict[str, Any], spec: dict[str, Any] | None = None, **annotations: str) -> dict[str, Any]:
     """The Workload with what it is of, an Indexed Job by default."""
     (reference,) = raw["metadata"]["ownerReferences"]
@@ -87,6 +92,31 @@ class TestAWorkload:
         inactive["spec"]["active"] = False
         targets = [decode_workload(raw) for raw in (inactive, workload(conditions=[]), workload(state="Ready"))]
         assert [target is not None and target.placeable for target in targets] == [False] * 3
+
+    @pytest.mark.parametrize(
+        ("evicted", "admitted", "at", "why"),
+        [
+            (None, "True", None, ""),
+            (("True", "Preempted", "for another"), "False", "19:31", "Preempted: for another"),
+            (("True", "Preempted", "for another"), None, "19:31", "Preempted: for another"),
+            (("False", "QuotaReserved", "Previously: for another"), "False", "19:20", "for another"),
+            (("False", "QuotaReserved", "Quota is reserved"), "False", "19:20", ""),
+            (("True", "AdmissionCheck", "a check is false"), None, None, "AdmissionCheck: a check is false"),
+            (("False", "QuotaReserved", "Previously: for another"), None, None, "for another"),
+        ],
+    )
+    def test_says_when_and_why_it_lost_its_quota_or_its_admission(
+        self, evicted: tuple[str, str, str] | None, admitted: str | None, at: str | None, why: str
+    ) -> None:
+        conditions = []
+        if evicted is not None:
+            conditions.append(condition("Evicted", *evicted, at="19:31"))
+        if admitted is not None:
+            conditions.append(condition("Admitted", admitted, "NoReservation", "", at="19:20"))
+        target = decode_workload(workload(conditions=conditions))
+        assert target is not None
+        told = None if at is None else parse_instant(f"2026-11-26T{at}:00Z")
+        assert (target.evicted, target.eviction) == (told, why)
 
     @pytest.mark.parametrize(
         ("reason", "complete", "failed"), [("Succeeded", True, False), ("FailedToStart", False, True)]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
 from pydantic import Field
 
 from charterer.api.models.base import ATOMIC, Amount, ApiModel, Hourly, Message, ObjectName, Time
 from charterer.api.names import GPU_RESOURCE
+from charterer.api.stored_size import cut
 from charterer.api.template import MOST_GPUS
 from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.job import Allocation, Placement
 from charterer.domain.jobs.group import Stretch, TrainingGroup
 from charterer.domain.money import ZERO
 from charterer.domain.option import MOST_PODS, Option
+
+REASON_BYTES: Final = 1_024
+"""Most bytes of why a run was given its GPUs, and of what is known about its end."""
 
 RunNumber = Annotated[int, Field(ge=0, le=999_999_999)]
 _Gpus = Annotated[int, Field(ge=1, le=MOST_GPUS)]
@@ -108,10 +112,14 @@ class AllocationStatus(ApiModel):
     """The place of each pod, in the order of the pods' indices."""
     since: Time
     """When this was decided."""
+    because: Message = ""
+    """Why this was decided."""
     withdrawn_because: Message = ""
     """Why the run was given up before all its pods ran."""
     stalled_because: Message = ""
     """Why the run was given up because it did not advance any more."""
+    stopped_because: Message = ""
+    """Why the run was stopped for another reason, where no run follows it at once."""
 
     @classmethod
     def from_domain(cls, allocation: Allocation) -> Self:
@@ -121,14 +129,16 @@ class AllocationStatus(ApiModel):
             option=OptionStatus.from_domain(allocation.option),
             placements=tuple(PlacementStatus.from_domain(placement) for placement in allocation.placements),
             since=allocation.since,
+            because=cut(allocation.because, REASON_BYTES),
             withdrawn_because=allocation.withdrawn_because,
             stalled_because=allocation.stalled_because,
+            stopped_because=cut(allocation.stopped_because, REASON_BYTES),
         )
 
     def to_domain(self) -> Allocation:
         """The allocation as it was recorded."""
         placements = tuple(placement.to_domain() for placement in self.placements)
-        because = self.withdrawn_because, self.stalled_because
+        because = self.because, self.withdrawn_because, self.stalled_because, self.stopped_because
         return Allocation(self.run, self.option.to_domain(), placements, self.since, *because)
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Final, Self
 from pydantic import Field
 
 from charterer.api.models.allocation_status import (
+    REASON_BYTES,
     AllocationStatus,
     GroupStatus,
     OptionStatus,
@@ -43,8 +44,6 @@ RUNS_KEPT: Final = 50
 """Number of ended runs that a status keeps at most; the oldest are dropped first."""
 RUNS_BYTES: Final = 128 * 1024
 """Most bytes of the ended runs in a status; of fewer runs more places and longer messages are kept."""
-RUN_MESSAGE_BYTES: Final = 1_024
-"""Most bytes of what is known about the end of a run."""
 INVALID_TEMPLATE: Final = "InvalidTemplate"
 """The reason of the condition Admitted of a job whose template was refused."""
 MISLEADING_VARIABLES: Final = "MisleadingVariables"
@@ -71,6 +70,8 @@ class RunStatus(ApiModel):
     """When the run was decided on."""
     until: Time
     """When the run ended."""
+    because: Message = ""
+    """Why the run was given its GPUs, or those it had last, as a sentence."""
     message: Message = ""
     """How and why the run ended, as a sentence."""
     cost: Amount | None = None
@@ -80,7 +81,7 @@ class RunStatus(ApiModel):
 
     @classmethod
     def from_domain(cls, record: RunRecord) -> Self:
-        """The run as it is recorded; its message is cut."""
+        """The run as it is recorded; its sentences are cut."""
         return cls(
             number=record.number,
             outcome=record.outcome,
@@ -88,7 +89,8 @@ class RunStatus(ApiModel):
             placements=tuple(PlacementStatus.from_domain(placement) for placement in record.placements),
             since=record.since,
             until=record.until,
-            message=cut(record.message, RUN_MESSAGE_BYTES),
+            because=cut(record.because, REASON_BYTES),
+            message=cut(record.message, REASON_BYTES),
             cost=record.cost,
             generation=record.generation,
         )
@@ -105,6 +107,7 @@ class RunStatus(ApiModel):
             message=self.message,
             cost=self.cost,
             generation=self.generation,
+            because=self.because,
         )
 
 

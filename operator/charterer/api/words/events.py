@@ -55,7 +55,7 @@ _RUN_OUTCOMES: Final[Mapping[str, Meaning]] = {
     RunOutcome.COMPLETE: Meaning("A run completed."),
     RunOutcome.FAILED: Meaning("A run failed, which counts against `spec.backoffLimit`.", "Read the message."),
     RunOutcome.INTERRUPTED: Meaning("A run lost a machine, which counts against `spec.maxRestarts`."),
-    RunOutcome.STOPPED: Meaning("A run was stopped to change its width, or because the job was suspended."),
+    RunOutcome.STOPPED: Meaning("A run was stopped to change its width, because the job was suspended, or by Kueue."),
     RunOutcome.STALLED: Meaning(
         "A run did not advance any more and was stopped, which counts against `spec.maxRestarts`.",
         "Read the logs of all ranks (docs/bottlenecks.md).",

@@ -170,7 +170,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
     ReasonCode.STALLED: (jobs.Stalls(1, 3_600.0),),
     ReasonCode.NOT_REGROUPED: (jobs.NotJoined("train-r1", ""), jobs.NotRegrouped("train-r1", 2)),
     ReasonCode.NOT_BELIEVED: (jobs.NotBelieved("(why the record is not believed)"),),
-    ReasonCode.NOT_RECORDED: (nodes.NotOnRecord("research/train-r1", 1_200.0),),
+    ReasonCode.NOT_RECORDED: (nodes.NotOnRecord("train-r1 in namespace research", 1_200.0),),
     ReasonCode.BACK_OFF: (jobs.BacksOffForRecord(1), jobs.BacksOff(1, _LATER, True)),
     ReasonCode.IDLE: (nodes.Idle(_NODE), nodes.IdleUntilEnd(_NODE, _LATER)),
     ReasonCode.NOT_NEEDED: (nodes.NotWaitedFor(_NODE), nodes.GangGone(_JOB)),

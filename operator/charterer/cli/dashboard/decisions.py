@@ -1,4 +1,4 @@
-"""What was decided and what happened, newest first: the operator's Events, and the ends of runs as jobs record them."""
+"""What was decided and what happened, newest first: runs as jobs record them, and the operator's Events on the rest."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from charterer.api.names import GROUP
-from charterer.cli.dashboard.lanes import Reasons
 from charterer.cli.shared.output import JsonValue
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError
 from charterer.cluster.paths import Resource
-from charterer.domain.job import Job
+from charterer.domain.job import Allocation, Job, RunRecord
 from charterer.domain.reasons.phrases import name as option_name
 from charterer.domain.time import Instant, format_second, parse_instant, seconds_between
 
@@ -27,7 +26,7 @@ async def read_events(client: Client, namespace: str | None) -> tuple[Sequence[R
     try:
         return (await client.list(_EVENTS.all(namespace), fields=_OPERATOR)).items, ""
     except ApiError as error:
-        return (), f"decisions of jobs that run are not shown, because Events cannot be read: {error.message}"
+        return (), f"decisions on nodes and pools are not shown, because Events cannot be read: {error.message}"
 
 
 def decisions_json(events: Iterable[RawObject], jobs: Iterable[Job], *, only_jobs: bool) -> JsonValue:
@@ -36,44 +35,55 @@ def decisions_json(events: Iterable[RawObject], jobs: Iterable[Job], *, only_job
     ``only_jobs``: leave out what is about other objects than these jobs.
     """
     jobs = tuple(jobs)
-    known = {str(job.id) for job in jobs}
+    known: dict[str, set[str]] = {}
+    for job in jobs:
+        known[job.id] = {run.because for run in _runs(job)} | {run.message for run in job.records}
     found = [
         (_at(event), _event_json(event))
         for event in events
         if not _is_recorded(event, known) and (not only_jobs or event["involvedObject"].get("uid") in known)
     ]
     for job in jobs:
-        for run in job.records:
-            said: JsonValue = {
-                "at": format_second(run.until),
-                "kind": "TrainingJob",
-                "namespace": job.namespace,
-                "name": job.name,
-                "reason": f"Run{run.outcome}",
-                "message": f"run {run.number} on {option_name(run.option)}"
-                + (f": {run.message}" if run.message else ""),
-                "warning": run.outcome.counts_as_restart or str(run.outcome) in ("Failed", "NotStarted"),
-                "count": 1,
-                "dollars": None if run.cost is None else run.cost.decimal(),
-                "seconds": round(seconds_between(run.since, run.until)),
-            }
-            found.append((run.until, said))
+        found += [(run.since, _said(job, run.since, "Allocated", run.because)) for run in _runs(job) if run.because]
+        found += [(run.until, _end_json(job, run)) for run in job.records]
     found.sort(key=lambda each: -each[0])
     return [said for _, said in found[:SHOWN]]
 
 
-def reasons_by_job(events: Iterable[RawObject]) -> Mapping[str, Reasons]:
-    """What the Events say of why jobs were given what they were given, by the job's uid."""
-    found: dict[str, list[tuple[Instant, str]]] = {}
-    for event in events:
-        if event.get("action") == "Allocate":
-            found.setdefault(event["involvedObject"].get("uid", ""), []).append((_at(event), event.get("message", "")))
-    return {uid: sorted(told) for uid, told in found.items()}
+def _runs(job: Job) -> Sequence[RunRecord | Allocation]:
+    return (*job.records, *job.replaced, *(() if job.allocation is None else (job.allocation,)))
 
 
-def _is_recorded(event: RawObject, known: set[str]) -> bool:
-    """Whether a job's record tells the same, with its cost."""
-    return event.get("action") == "RecordRun" and event["involvedObject"].get("uid") in known
+def _said(job: Job, at: Instant, reason: str, message: str) -> dict[str, JsonValue]:
+    return {
+        "at": format_second(at),
+        "kind": "TrainingJob",
+        "namespace": job.namespace,
+        "name": job.name,
+        "reason": reason,
+        "message": message,
+        "warning": False,
+        "count": 1,
+        "dollars": None,
+        "seconds": None,
+    }
+
+
+def _end_json(job: Job, run: RunRecord) -> JsonValue:
+    message = f"run {run.number} on {option_name(run.option)}" + (f": {run.message}" if run.message else "")
+    return _said(job, run.until, f"Run{run.outcome}", message) | {
+        "warning": run.outcome.counts_as_restart or str(run.outcome) in ("Failed", "NotStarted"),
+        "dollars": None if run.cost is None else run.cost.decimal(),
+        "seconds": round(seconds_between(run.since, run.until)),
+    }
+
+
+def _is_recorded(event: RawObject, known: Mapping[str, set[str]]) -> bool:
+    """Whether the record of one of these jobs tells the same."""
+    told = known.get(event["involvedObject"].get("uid"))
+    if told is None or event.get("action") not in ("Allocate", "RecordRun"):
+        return False
+    return event["action"] == "RecordRun" or event.get("message") in told
 
 
 def _at(event: RawObject) -> Instant:

@@ -10,7 +10,7 @@ import click
 
 from charterer.cli.costs.command import CostQuestion, costs_answer
 from charterer.cli.costs.costs_json import costs_json
-from charterer.cli.dashboard.decisions import decisions_json, reasons_by_job
+from charterer.cli.dashboard.decisions import decisions_json
 from charterer.cli.dashboard.lanes import lane_json
 from charterer.cli.plan.own_plan import own_plan_json
 from charterer.cli.plan.plan_answer import PlanAnswer
@@ -96,11 +96,10 @@ def cluster_parts(seen: Sighting, question: PageQuestion, month: MonthCosts | No
     jobs = [job for job in snapshot.jobs.values() if question.budget in (None, job.budget)]
     if question.budget is not None:
         plain |= {key: _of_budget(plain[key], key, question.budget) for key in ("budgets", "classes", "jobs")}
-    reasons = reasons_by_job(seen.events)
     lanes = {}
     for job in _by_age(jobs):
         cost = job_cost(job, snapshot.rentals, now).decimal()
-        lanes[f"lane:{job.id}"] = lane_json(job, str(job_state(job)), cost, now, reasons.get(job.id, ()))
+        lanes[f"lane:{job.id}"] = lane_json(job, str(job_state(job)), cost, now)
     costs, lacking = (month or MonthCosts(question)).at(snapshot, now)
     none = "" if snapshot.budgets else "no GPUBudget is in this cluster that can be used, so nothing is rented"
     said = [none, stopped_until_resumed(seen.state.stop), *seen.warnings, lacking]
@@ -124,11 +123,11 @@ def own_parts(own: OwnJobs, events: Sequence[RawObject], warnings: Sequence[str]
     """The parts for somebody who may read one namespace: its jobs, from what the operator wrote there."""
     views = {each.job.id: each.view for each in own.jobs if each.job is not None}
     jobs = _by_age([each.job for each in own.jobs if each.job is not None])
-    reasons, lanes = reasons_by_job(events), {}
+    lanes = {}
     for job in jobs:
         view = views[job.id]
         cost = None if view.cost is None else view.cost.decimal()
-        lanes[f"lane:{job.id}"] = lane_json(job, str(view.state or "new"), cost, own.now, reasons.get(job.id, ()))
+        lanes[f"lane:{job.id}"] = lane_json(job, str(view.state or "new"), cost, own.now)
     unread = [f"TrainingJob {each.namespace}/{each.name} cannot be read" for each in own.jobs if each.job is None]
     return {
         "reading": {

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
-
 from charterer.cli.shared.output import JsonValue
 from charterer.domain.job import Allocation, Job, RunRecord
 from charterer.domain.jobs.job_cost import spans
-from charterer.domain.time import Instant, after
-
-_TOLD_SECONDS: Final = 2.0
-"""Seconds by which the clock of an Event's time may be behind that of a plan."""
-
-Reasons = Sequence[tuple[Instant, str]]
-"""Sentences of the Events on what one job was given, with their times, oldest first."""
+from charterer.domain.time import Instant
 
 
-def lane_json(job: Job, state: str, cost: str | None, now: Instant, reasons: Reasons) -> JsonValue:
+def lane_json(job: Job, state: str, cost: str | None, now: Instant) -> JsonValue:
     """The job's runs in order, at the widths that their GPUs were held with; times are milliseconds since 1970.
 
-    ``cost``: dollars of all its runs. ``why`` of a run: the reason of its width, as long as an Event tells it.
+    ``cost``: dollars of all its runs. ``why`` of a run: the reason of its width.
     ``widthFrom`` of a run that was resized in place: since when it has its width. How long such runs had others is in
     ``inPlace``, in all: their order is not on record.
     """
-    held = list(spans(job, now))
-    ends = [run.since for run, _, _ in held[1:]] + [after(now, 2 * _TOLD_SECONDS)]
     return {
         "namespace": job.namespace,
         "name": job.name,
@@ -36,9 +25,7 @@ def lane_json(job: Job, state: str, cost: str | None, now: Instant, reasons: Rea
         "finished": None if job.finish is None else _milliseconds(job.finish.at),
         "finish": None if job.finish is None else job.finish.message or job.finish.reason,
         "cost": cost,
-        "runs": [
-            _run_json(job, *span, _told(reasons, span[0].since, end)) for span, end in zip(held, ends, strict=False)
-        ],
+        "runs": [_run_json(job, *span) for span in spans(job, now)],
         "inPlace": [
             {"gpus": stretch.option.gpus, "pool": stretch.option.pool, "seconds": round(stretch.seconds)}
             for stretch in job.stretches
@@ -46,20 +33,14 @@ def lane_json(job: Job, state: str, cost: str | None, now: Instant, reasons: Rea
     }
 
 
-def _told(reasons: Reasons, start: Instant, end: Instant) -> str | None:
-    """The last reason that was told from when a run was decided on until the next one was; None where none was."""
-    start, end = after(start, -_TOLD_SECONDS), after(end, -_TOLD_SECONDS)
-    return next((said for at, said in reversed(reasons) if start <= at < end), None)
-
-
-def _run_json(job: Job, run: RunRecord | Allocation, start: Instant, end: Instant, why: str | None) -> JsonValue:
+def _run_json(job: Job, run: RunRecord | Allocation, start: Instant, end: Instant) -> JsonValue:
     option = run.option
     shown: dict[str, JsonValue] = {
         "since": _milliseconds(start),
         "gpus": option.gpus,
         "slice": option.slice or None,
         "pool": option.pool,
-        "why": why,
+        "why": run.because or None,
     }
     if isinstance(run, RunRecord):
         return shown | {
@@ -72,7 +53,7 @@ def _run_json(job: Job, run: RunRecord | Allocation, start: Instant, end: Instan
     made = next((found.created for found in job.runs if found.number == run.run), start)
     if job.stretches and made < start:
         shown |= {"since": _milliseconds(made), "widthFrom": _milliseconds(start)}
-    because = run.withdrawn_because or run.stalled_because
+    because = run.withdrawn_because or run.stalled_because or run.stopped_because
     return shown | {"run": run.run, "until": None, "outcome": None, "message": because or None, "cost": None}
 
 

@@ -14,7 +14,6 @@ from charterer.cluster.errors import NotFound, Unreachable
 from charterer.cluster.paths import TRAINING_JOBS
 from charterer.domain.job import Job
 from charterer.domain.jobs.finish import FinishKind
-from charterer.domain.jobs.run_names import run_name
 from charterer.sentences import count
 
 _LOOK_SECONDS: Final = 1.0
@@ -64,7 +63,7 @@ class Follower:
                 if pod.started and pod.uid not in self._prints:
                     if number not in self._runs:
                         self._runs.add(number)
-                        self._tell(f"{run_name(self._name, number)}: {count(len(pods), 'pod')}")
+                        self._tell(f"{job.run_title(number)}: {count(len(pods), 'pod')}")
                     prefix = f"[{pod.index}] " if len(pods) > 1 else ""
                     printing = print_pod(self._client, self._namespace, pod, {"follow": "true"}, prefix)
                     self._prints[pod.uid] = asyncio.create_task(printing)

@@ -34,7 +34,7 @@ from charterer.domain.ids import JobId
 from charterer.domain.job import Allocation, Job, Pod, ResizePolicy, Run, RunOutcome
 from charterer.domain.jobs.group import first_group
 from charterer.domain.jobs.job_cost import resized, with_allocation, without_resize
-from charterer.domain.jobs.run_names import run_number
+from charterer.domain.jobs.run_names import job_of_run, run_number
 from charterer.domain.jobs.sessions import ends_session, with_report, with_run_given, with_session_over
 from charterer.domain.plan import Allocate, ReasonCode, moves_with
 from charterer.domain.steps import (
@@ -87,6 +87,8 @@ async def allocate(context: ExecutionContext, command: Allocate) -> ActionOutcom
 def _placed(job: Job, command: Allocate, context: ExecutionContext) -> Job:
     """The job with its new allocation; a resize in place that was under way is over with its run."""
     former, allocation = job.allocation, command.allocation
+    if allocation is not None:
+        allocation = replace(allocation, because=command.reason.message)
     if former is None or allocation is None or allocation.run != former.run:
         over = job if former is None else without_resize(job, former.since)
         if allocation is None:
@@ -112,8 +114,10 @@ def _replaced(job: Job, command: Allocate) -> tuple[Allocation, ...]:
         return job.replaced
     if command.reason.code is ReasonCode.NOT_STARTING:
         former = replace(former, withdrawn_because=command.reason.message)
-    if command.reason.code is ReasonCode.STALLED:
+    elif command.reason.code is ReasonCode.STALLED:
         former = replace(former, stalled_because=command.reason.message)
+    elif by is None:
+        former = replace(former, stopped_because=command.reason.message)
     return (*job.replaced, former)
 
 
@@ -197,7 +201,8 @@ async def stop_orphan(context: ExecutionContext, step: StopOrphan) -> ActionOutc
     """
     orphan = step.orphan
     try:
-        training_job = await context.client.get(TRAINING_JOBS.one(orphan.run.job_name, orphan.namespace))
+        name = job_of_run(orphan.run.name, orphan.run.number)
+        training_job = await context.client.get(TRAINING_JOBS.one(name, orphan.namespace))
     except NotFound:
         training_job = {}
     if training_job.get("metadata", {}).get("uid") == orphan.job:

@@ -164,7 +164,7 @@ async def stop_target(context: ExecutionContext, job: Job, *, unlabelled: bool) 
     ``unlabelled``: it is given back because it has not the label any more. Stale where it has.
     """
     kind, raw = await _of_job(context, job)
-    if raw is None or _another_stands_for_it(context, job):
+    if raw is None or (unlabelled and _another_stands_for_it(context, job)):
         return None
     if unlabelled and _wanted(kind, raw):
         raise Stale
@@ -246,7 +246,7 @@ async def _mine(context: ExecutionContext, job: Job) -> tuple[TargetKind, RawObj
     Stale where it is gone, has not the label, or another TrainingJob stands for it.
     """
     kind, raw = await _of_job(context, job)
-    if raw is None or not _wanted(kind, raw) or _another_stands_for_it(context, job):
+    if raw is None or not _wanted(kind, raw) or context.decided.decided_job(job.id).adopted is None:
         raise Stale
     return kind, raw, kind.read(raw)
 

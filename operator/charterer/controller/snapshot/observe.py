@@ -47,6 +47,7 @@ from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId
 from charterer.domain.job import Job, Run
+from charterer.domain.jobs.run_names import job_of_run
 from charterer.domain.jobs.target import Target
 from charterer.domain.pool import Pool, Survey
 from charterer.domain.profile import Profile
@@ -290,7 +291,7 @@ def _orphans(
         if not is_there(job, key.namespace, decoded):
             payer = payers.get(key.namespace)
             orphan = Orphan(job, key.namespace, None if payer is None else payer.id, run)
-            if (key.namespace, run.job_name) not in unread:
+            if (key.namespace, job_of_run(run.name, run.number)) not in unread:
                 orphans.append(orphan)
     return tuple(orphans)
 
@@ -307,7 +308,7 @@ def _unread_nodes(
     theirs = [
         pod.pod
         for key, (_, run) in runs.items()
-        if run.owned and (key.namespace, run.job_name) in unread
+        if run.owned and (key.namespace, job_of_run(run.name, run.number)) in unread
         for pod in pods.get(PodController(key.namespace, run.uid), ())
         if isinstance(pod, JobPod)
     ]

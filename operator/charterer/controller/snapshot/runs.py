@@ -76,8 +76,8 @@ def run_of(job: Job, target: Target) -> Run | None:
     Kueue forgets what it was told of a run as soon as that is stopped. Until it is recorded, it is the job's last one.
     """
     number = target.run if target.job == job.id else 0
-    if not number and target.queued_for and target.suspended and job.replaced:
-        number = job.replaced[-1].run
+    if not number and target.queued_for and target.suspended:
+        number = job.replaced[-1].run if job.replaced else _evicted_run(job, target)
     if not number:
         return None
     return Run(
@@ -98,6 +98,14 @@ def run_of(job: Job, target: Target) -> Run | None:
         retries=target.retries,
         failed_pods=target.failed_pods,
     )
+
+
+def _evicted_run(job: Job, target: Target) -> int:
+    """The number of the run that was evicted by others; 0 where none was since the last one ended."""
+    given = job.allocation
+    if given is None or target.evicted is None:
+        return 0
+    return given.run if target.evicted > max([given.since, *[record.until for record in job.records]]) else 0
 
 
 def pods_of(run: Run, target: Target, pods: Iterable[JobPod]) -> tuple[Pod, ...]:

@@ -148,8 +148,8 @@ def _conditions(
     run = job.current_run
     if run is not None and run.ended is None and run.template not in ("", job.template):
         message = (
-            f"the pods of {run.name} keep the template that it began with; the next run has the new one. To begin that "
-            "now, set spec.suspend to true and, when the job is Suspended, to false"
+            f"the pods of {run.name} keep the template that it began with; the next run has the new one. "
+            "To begin that now, set spec.suspend to true and, when the job is Suspended, to false"
         )
         conditions.append(observed(ConditionType.TEMPLATE_CURRENT, False, "TemplateChanged", message))
     if job.finish is not None:
@@ -222,4 +222,4 @@ def _pods_message(job: Job) -> str:
         return "no run"
     ready = sum(pod.ready for pod in run.pods)
     trouble = f": {run.trouble}" if run.trouble and ready < run.completions else ""
-    return f"{ready} of {run.completions} pods of {run.name} {is_or_are(ready)} ready{trouble}"
+    return f"{ready} of {run.completions} pods of {job.run_title(run.number)} {is_or_are(ready)} ready{trouble}"

@@ -11,6 +11,11 @@ def run_name(job_name: str, run: int) -> str:
     return f"{job_name}-r{run}"
 
 
+def job_of_run(name: str, run: int) -> str:
+    """The name of the TrainingJob whose run of that number has this name."""
+    return name.removesuffix(f"-r{run}")
+
+
 def run_number(name: str, job_name: str | None = None) -> int | None:
     """The number of the run of this name (of the job ``job_name``, if given); None where it is no run's name."""
     job, separator, digits = name.rpartition("-r")

@@ -55,7 +55,8 @@ class Target:
     Of a Workload, by which Kueue starts and stops whatever waits in its queues: ``queued_for``: the name of that
     object, empty of every other target. ``has_quota``: Kueue has reserved its quota. ``replaces``: the name of the
     Workload before it, where the object grows while it runs; ``admitted``: it was started at least once. ``grows_to``:
-    how many pods it waits to grow to; 0: to none. ``message``: what Charterer last said of it there.
+    how many pods it waits to grow to; 0: to none. ``message``: what Charterer last said of it there. ``evicted``: when
+    Kueue last took its quota or admission away; ``eviction``: why, in Kueue's words.
     """
 
     ref: TargetRef
@@ -90,6 +91,12 @@ class Target:
     admitted: bool = False
     grows_to: int = 0
     message: str = ""
+    evicted: Instant | None = None
+    eviction: str = ""
+
+    def forgot(self, run: int) -> bool:
+        """Whether Kueue has stopped the run of that number, and with it what it was told of it."""
+        return bool(self.queued_for) and self.suspended and self.run != run
 
     def controls(self, controller: str) -> bool:
         """Whether the object of that name controls pods of this one."""

@@ -167,7 +167,7 @@ class NeverStarts:
 
 @dataclass(frozen=True, slots=True)
 class NotJoined:
-    """Pods that were added to its run, of this name, do not train with the others."""
+    """Pods that were added to its run, titled so, do not train with the others."""
 
     run: str
     trouble: str
@@ -175,7 +175,7 @@ class NotJoined:
 
 @dataclass(frozen=True, slots=True)
 class NotRegrouped:
-    """The pods of its run, of this name, do not train together as they should."""
+    """The pods of its run, titled so, do not train together as they should."""
 
     run: str
     generation: int

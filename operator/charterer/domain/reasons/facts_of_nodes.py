@@ -105,7 +105,7 @@ class PodHangs:
 
 @dataclass(frozen=True, slots=True)
 class NotOnRecord:
-    """A run, ``namespace/name``, ended there, and its end is not on record ``seconds`` later."""
+    """A run, named with its namespace, ended there, and its end is not on record ``seconds`` later."""
 
     run: str
     seconds: float

@@ -5,6 +5,8 @@ The object holds one run at a time, and is stopped where a run would be deleted 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId
 from charterer.domain.job import Allocation, Job, Run
@@ -88,6 +90,11 @@ def not_placeable_because(target: Target) -> str:
     return "" if target.placeable else f"the scheduling fields of {target.ref} to open"
 
 
+def evicted_because(target: Target) -> str:
+    """Why the run of a queued object ended that Kueue stopped without being asked to."""
+    return "Kueue evicted it" + (f": {target.eviction}" if target.eviction else "")
+
+
 def _given_back_because(job: Job, view: LifecycleView) -> str:
     """Why the object is given back; empty where the job keeps it."""
     if job.adopted is None:
@@ -105,7 +112,8 @@ def _give_back(job: Job, why: str, view: LifecycleView) -> RunStep | Wait | None
         run: Run | None = next((run for run in job.runs if run.number == allocation.run), None)
         if run is not None and not run.suspended and run.ended is None:
             return StopRun(job.id, run.number)
-        step = judge(job, allocation, run, view, stopped=True)
+        stopped = allocation if allocation in job.replaced else replace(allocation, stopped_because=why)
+        step = judge(job, stopped, run, view, stopped=True)
         return GiveBack(job.id, why, step) if run is None and isinstance(step, RecordRun) else step
     if target is not None and not target.suspended and target.ended is None and target.job == job.id:
         return StopRun(job.id, target.run)

@@ -27,7 +27,8 @@ def group_step(job: Job, allocation: Allocation, run: Run, obstacle: str, now: I
     if job.resize is not ResizePolicy.IN_PLACE:
         if run.completions == len(allocation.placements):
             return None
-        return Wait(f"an allocation of {run.completions} pods or another run: {run.name} cannot change its width")
+        fixed = f"{job.run_title(run.number)} cannot change its width"
+        return Wait(f"an allocation of {run.completions} pods or another run: {fixed}")
     group, pods = group_of(job, run), live_pods(run)
     said = _said(job, run, group)
     if said is not None:
@@ -102,8 +103,8 @@ def _regroup(
             return RecordGroup(job.id, group.followed_by(staying, now, FORMED_SECONDS))
         return _start_again(job, run, group, wanted, now)
     if group.pending:
-        text = f"{run.name} to train with {count(len(group.indexes), 'pod')} (generation {group.generation})"
-        return Wait(text, until=group.by)
+        wanted_group = f"{count(len(group.indexes), 'pod')} (generation {group.generation})"
+        return Wait(f"{job.run_title(run.number)} to train with {wanted_group}", until=group.by)
     joining = [index for index in range(wanted) if index not in group.indexes]
     retries = RETRIES if joining else 0
     if run.completions != wanted or bool(run.retries) != bool(retries):

@@ -9,7 +9,6 @@ from math import inf
 from charterer.domain.ids import JobId, RentalId
 from charterer.domain.job import Job, Run
 from charterer.domain.jobs.group import TrainingGroup
-from charterer.domain.jobs.run_names import run_name
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import InstanceState
 from charterer.domain.reasons import facts_of_jobs as of_jobs
@@ -183,7 +182,7 @@ def _file_if_displaced(facts: JobFacts, result: JobTriage, threats: _Threats, sn
 
 def _file_group(job: Job, group: TrainingGroup, result: JobTriage) -> None:
     """File a job whose pods do not train together in time: without those that were to join it, or anew."""
-    run = run_name(job.name, group.run)
+    run = job.run_title(group.run)
     if widens(job):
         not_joined = of_jobs.NotJoined(run, _trouble(job.current_run))
         result.narrowed.append((job, reason(ReasonCode.NOT_REGROUPED, not_joined)))

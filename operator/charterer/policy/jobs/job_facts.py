@@ -121,7 +121,7 @@ def job_facts(
 def _unrecorded(job: Job) -> tuple[tuple[NodeName, str, Instant], ...]:
     recorded = {record.number for record in job.records}
     return tuple(
-        (pod.node, run.name, max([pod.finished or ended for pod in run.pods]))
+        (pod.node, job.run_title(run.number), max([pod.finished or ended for pod in run.pods]))
         for run in job.runs
         if (ended := run.ended) is not None and run.number not in recorded
         if not any(pod.live for pod in run.pods)

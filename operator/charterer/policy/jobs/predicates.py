@@ -61,13 +61,13 @@ def _last_session(job: Job, told: Interactive) -> of.NoGpuWanted:
 
 
 def ready_by(job: Job, allocation: Allocation) -> Instant | None:
-    """By when all pods of the allocation's run must be running; None when they are, or when the run has ended.
+    """By when all pods of the allocation's run must be running; None when they are, or when the run has been ended.
 
     A run that did not even begin has the same time, from its allocation on, and its predecessor's grace period. One
     that can never start has a few seconds. A run whose group changes in place has until its group must be formed.
     """
     run = job.current_run
-    if run is not None and run.ended is not None:
+    if run is not None and (run.ended is not None or (job.adopted is not None and job.adopted.forgot(run.number))):
         return None
     group = job.current_group
     if group is not None and group.formed:

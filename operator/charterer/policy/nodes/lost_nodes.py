@@ -69,7 +69,7 @@ def stuck_terminating(
             hangs = reason(ReasonCode.LOST_NODE, of.PodHangs(pod, node, _HANGING_SECONDS))
             overdue.append((node, after(end, _HANGING_SECONDS), hangs))
         for node, run, ended in facts.unrecorded:
-            missing = of.NotOnRecord(f"{facts.job.namespace}/{run}", _UNRECORDED_SECONDS)
+            missing = of.NotOnRecord(f"{run} in namespace {facts.job.namespace}", _UNRECORDED_SECONDS)
             overdue.append((node, after(ended, _UNRECORDED_SECONDS), reason(ReasonCode.NOT_RECORDED, missing)))
     return [
         (rental, NodeDoubt(given_up_at=given_up) if now < given_up else NodeDoubt(why))

@@ -73,7 +73,7 @@ class AdoptedJobSet(LabelledKind):
         wanted, problem, warning, group = None, "", "", None
         try:
             group = _group(spec)
-            wanted = asked(self.shadow(raw))
+            wanted = asked(_shadow(meta, raw, group))
         except NotAdoptable as error:
             problem = str(error)
         else:
@@ -108,23 +108,7 @@ class AdoptedJobSet(LabelledKind):
 
     def shadow(self, raw: Raw) -> Json:
         """See ``TargetKind.shadow``."""
-        meta, spec = ObjectMeta.of(self.name, raw), raw["spec"]
-        refuse_other_owners(meta, spec, _OWN_CONTROLLER)
-        group = _group(spec)
-        _refuse_exclusive(meta, spec)
-        parallelism, completions = group.pods_each, group.spec.get("completions", group.pods_each)
-        if completions != parallelism or parallelism < 1 or group.jobs < 1:
-            raise NotAdoptable(
-                f"replicatedJob {group.name} has replicas {group.jobs}, parallelism {parallelism} and completions "
-                f"{completions}: only Jobs whose pods all run at the same time are adopted; make the last two equal"
-            )
-        return shadow_spec(
-            meta,
-            authors_template(group.template, original(raw)),
-            group.jobs * parallelism,
-            Elasticity(width=False, in_place=False, because=_FIXED),
-            _spot_refused(spec, group),
-        )
+        return _shadow(ObjectMeta.of(self.name, raw), raw, _group(raw["spec"]))
 
     def selector(self, raw: Raw) -> str:
         """See ``TargetKind.selector``."""
@@ -152,6 +136,25 @@ class AdoptedJobSet(LabelledKind):
 
 
 ADOPTED_JOB_SET: Final[TargetKind] = AdoptedJobSet()
+
+
+def _shadow(meta: ObjectMeta, raw: Raw, group: _ReplicatedGroup) -> Json:
+    spec = raw["spec"]
+    refuse_other_owners(meta, spec, _OWN_CONTROLLER)
+    _refuse_exclusive(meta, spec)
+    parallelism, completions = group.pods_each, group.spec.get("completions", group.pods_each)
+    if completions != parallelism or parallelism < 1 or group.jobs < 1:
+        raise NotAdoptable(
+            f"replicatedJob {group.name} has replicas {group.jobs}, parallelism {parallelism} and completions "
+            f"{completions}: only Jobs whose pods all run at the same time are adopted; make the last two equal"
+        )
+    return shadow_spec(
+        meta,
+        authors_template(group.template, original(raw)),
+        group.jobs * parallelism,
+        Elasticity(width=False, in_place=False, because=_FIXED),
+        _spot_refused(spec, group),
+    )
 
 
 def _group(spec: Mapping[str, Any]) -> _ReplicatedGroup:

@@ -9,6 +9,8 @@ Source: Kueue's API ``kueue.x-k8s.io/v1beta2``, and what Kueue 0.19.2 did with e
 - Retry, always without a delay, stops it: a delay would delay the stop. Kueue then makes the check Pending again,
   without what it held, and before the pods are gone.
 - Rejected is never said: a person would have to make the Workload active again.
+- Others evict it too: by preemption, or a person who stops the queue or deactivates it. Quota may be back at once: then
+  only that it is no longer admitted tells of it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypedDict
 
 from charterer.api.decode.core import pod_gpus, sentence, since
 from charterer.api.metadata import ObjectMeta, Raw, controller_of, true_condition
@@ -54,6 +56,9 @@ _ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
 _OWN_CONTROLLER: Final = "kubernetes.io/job-controller"
 _ELSEWHERE: Final = "kueue.x-k8s.io/multikueue"
 """``managedBy`` of what runs in another cluster."""
+_BY_CHECK: Final = "AdmissionCheck"
+"""The reason of an eviction that a check asked for."""
+_BEFORE: Final = "Previously: "
 _NOTE: Final = pointer("metadata", "annotations", ANNOTATION_ORIGINAL)
 _PENDING, _READY, _RETRY = "Pending", "Ready", "Retry"
 
@@ -116,7 +121,29 @@ def _read(raw: Raw) -> Target:
         replaces=replaces,
         admitted=any(item.get("type") == "Admitted" for item in status.get("conditions") or ()),
         message=str(check.get("message") or ""),
+        **_eviction(status),
     )
+
+
+class _Eviction(TypedDict):
+    evicted: Instant | None
+    eviction: str
+
+
+def _eviction(status: Raw) -> _Eviction:
+    """When and why Kueue last stopped it, or took its quota back before it began.
+
+    Once it has quota again, the condition is false, and has the words of before behind "Previously: ".
+    """
+    conditions = {item.get("type"): item for item in status.get("conditions") or ()}
+    evicted, admitted = conditions.get("Evicted") or {}, conditions.get("Admitted") or {}
+    holds = evicted.get("status") == "True"
+    times = [since(admitted) if admitted.get("status") == "False" else None]
+    if holds and evicted.get("reason") != _BY_CHECK:
+        times.append(since(evicted))
+    _, before, words = str(evicted.get("message") or "").rpartition(_BEFORE)
+    why = sentence(evicted) if holds else words if before else ""
+    return {"evicted": max([at for at in times if at is not None], default=None), "eviction": why}
 
 
 def _problem(pod_sets: Sequence[Json]) -> str:

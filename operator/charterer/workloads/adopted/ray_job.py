@@ -79,7 +79,7 @@ class AdoptedRayJob(LabelledKind):
         wanted, problem, group = None, "", None
         try:
             group = _group(spec)
-            wanted = asked(self.shadow(raw))
+            wanted = asked(_shadow(meta, raw, group))
         except NotAdoptable as error:
             problem = str(error)
         if state == "ValidationFailed":
@@ -112,27 +112,7 @@ class AdoptedRayJob(LabelledKind):
 
     def shadow(self, raw: Raw) -> Json:
         """See ``TargetKind.shadow``."""
-        meta, spec = ObjectMeta.of(self.name, raw), raw["spec"]
-        refuse_other_owners(meta, spec, _OWN_CONTROLLER)
-        _refuse_what_cannot_be_held(spec)
-        group, noted = _group(spec), original(raw)
-        replicas = noted.get("replicas", group.replicas)
-        if replicas < 1 or group.spec.get("numOfHosts", 1) != 1:
-            raise NotAdoptable(
-                f"worker group {group.spec['groupName']} has replicas {replicas} and numOfHosts "
-                f"{group.spec.get('numOfHosts', 1)}: give it at least one replica, each of one host"
-            )
-        template = authors_template(group.template, noted)
-        shadow = shadow_spec(meta, template, replicas, Elasticity(width=True, in_place=True), "")
-        least, most = group.spec.get("minReplicas", 0), group.spec.get("maxReplicas", replicas)
-        each = trainer_gpus(template)
-        if not least * each <= shadow["gpus"]["min"] <= shadow["gpus"]["max"] <= most * each:
-            raise NotAdoptable(
-                f"it may have {shadow['gpus']['min']} to {shadow['gpus']['max']} GPUs, and worker group "
-                f"{group.spec['groupName']} {least} to {most} workers of {each}, by which KubeRay holds it: change "
-                "minReplicas and maxReplicas, or the annotation"
-            )
-        return shadow
+        return _shadow(ObjectMeta.of(self.name, raw), raw, _group(raw["spec"]))
 
     def selector(self, raw: Raw) -> str:
         """See ``TargetKind.selector``. Placed workers are told by their label: their RayCluster goes before them."""
@@ -211,6 +191,29 @@ def _refuse_what_cannot_be_held(spec: Mapping[str, Any]) -> None:
         raise NotAdoptable(
             "spec.rayClusterSpec.headGroupSpec asks for GPUs: only workers get rented nodes; leave them to the workers"
         )
+
+
+def _shadow(meta: ObjectMeta, raw: Raw, group: _WorkerGroup) -> Json:
+    refuse_other_owners(meta, raw["spec"], _OWN_CONTROLLER)
+    _refuse_what_cannot_be_held(raw["spec"])
+    noted = original(raw)
+    replicas = noted.get("replicas", group.replicas)
+    if replicas < 1 or group.spec.get("numOfHosts", 1) != 1:
+        raise NotAdoptable(
+            f"worker group {group.spec['groupName']} has replicas {replicas} and numOfHosts "
+            f"{group.spec.get('numOfHosts', 1)}: give it at least one replica, each of one host"
+        )
+    template = authors_template(group.template, noted)
+    shadow = shadow_spec(meta, template, replicas, Elasticity(width=True, in_place=True), "")
+    least, most = group.spec.get("minReplicas", 0), group.spec.get("maxReplicas", replicas)
+    each = trainer_gpus(template)
+    if not least * each <= shadow["gpus"]["min"] <= shadow["gpus"]["max"] <= most * each:
+        raise NotAdoptable(
+            f"it may have {shadow['gpus']['min']} to {shadow['gpus']['max']} GPUs, and worker group "
+            f"{group.spec['groupName']} {least} to {most} workers of {each}, by which KubeRay holds it: change "
+            "minReplicas and maxReplicas, or the annotation"
+        )
+    return shadow
 
 
 def _group(spec: Mapping[str, Any]) -> _WorkerGroup:

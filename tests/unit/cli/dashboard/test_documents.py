@@ -96,13 +96,38 @@ def test_a_lane_has_the_widths_times_and_costs_of_the_runs() -> None:
     assert float(lane["cost"]) > 3.0
 
 
-def test_each_run_has_the_reason_that_was_told_when_it_was_decided_on() -> None:
-    records = (a_run(1, 60, 600, 4), a_run(2, 590, 1200, 16))
-    job = factory.job(created=T0, namespace=NAMESPACE, records=records, last_run=2)
-    told = [(60.4, "wants 4"), (590.9, "16 save time"), (1199.0, "16 still do")]
-    lane = lane_of(job, *[allocated(job, seconds, said) for seconds, said in told])
-    assert [run["why"] for run in lane["runs"]] == ["wants 4", "16 still do"]
-    assert [run["why"] for run in lane_of(job)["runs"]] == [None, None]
+def explained_job() -> Job:
+    """One with a run that moved, one that was stopped, and one that goes on."""
+    records = (a_run(1, 60, 600, 4, message="", because="wants 4"), a_run(2, 590, 1200, 16, because="16 save time"))
+    goes_on = replace(factory.allocation(run=3, since=after(T0, 1300)), because="4 again")
+    return factory.job(created=T0, namespace=NAMESPACE, records=records, allocation=goes_on, last_run=3)
+
+
+def test_each_run_has_the_reason_on_its_record_without_any_event() -> None:
+    runs = lane_of(explained_job())["runs"]
+    assert [(run["why"], run["message"]) for run in runs] == [
+        ("wants 4", ""),
+        ("16 save time", "moved"),
+        ("4 again", None),
+    ]
+    assert [run["why"] for run in lane_of(factory.job(created=T0, records=(a_run(1, 60, 600, 4),)))["runs"]] == [None]
+
+
+def test_why_a_job_was_given_gpus_is_a_decision_without_any_event_and_is_told_once() -> None:
+    job = explained_job()
+    world = World(now=after(T0, 7200.0))
+    world.budget("research")
+    world.pool("a100")
+    world.jobs[job.id] = job
+    events = [allocated(job, 590.9, "16 save time"), allocated(job, 900.0, "8 in place")]
+    found = parts_of(Sighting(seen_of(world), world.now, events=events))["decisions"]
+    told = [(each["reason"], each["message"]) for each in found if each["reason"] == "Allocated"]
+    assert told == [
+        ("Allocated", "4 again"),
+        ("Allocated", "8 in place"),
+        ("Allocated", "16 save time"),
+        ("Allocated", "wants 4"),
+    ]
 
 
 def allocated(job: Job, seconds: float, said: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from charterer.api.decode import JobPod
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.runs import candidates, pods_of, run_of
+from charterer.domain.job import RunOutcome, RunRecord
 from charterer.domain.jobs.target import Target, TargetRef
 from tests import factory
 
@@ -43,6 +44,28 @@ def test_a_run_that_kueue_forgot_when_it_was_stopped_is_the_one_still_to_be_reco
     placed = run_of(stopped, workload(run=3, job=JOB.id))
     assert placed is not None
     assert placed.number == 3
+
+
+def test_the_run_of_a_workload_that_others_evicted_is_still_to_be_recorded() -> None:
+    given = replace(JOB, allocation=factory.allocation(run=2, since=factory.at(100)))
+    evicted = workload(evicted=factory.at(160))
+    run = run_of(given, evicted)
+    assert run is not None
+    assert (run.number, run.suspended) == (2, True)
+    assert run_of(given, workload()) is None
+    assert run_of(given, workload(evicted=factory.at(90))) is None
+    assert run_of(JOB, evicted) is None
+
+
+def test_what_stopped_the_run_before_is_no_eviction_of_the_next() -> None:
+    given = factory.allocation(run=2, since=factory.at(100))
+    place = factory.allocation()
+    before = RunRecord(
+        1, RunOutcome.STOPPED, place.option, place.placements, factory.at(0), factory.at(170), "it moved"
+    )
+    stopped = replace(JOB, allocation=given, records=(before,))
+    assert run_of(stopped, workload(evicted=factory.at(160))) is None
+    assert run_of(stopped, workload(evicted=factory.at(180))) is not None
 
 
 def test_a_workload_by_which_a_job_grows_goes_on_for_the_one_before_until_it_was_started_itself() -> None:

@@ -71,7 +71,7 @@ def test_the_machine_of_a_run_whose_end_cannot_be_recorded_is_given_back_after_t
     (release,) = plan(world.snapshot()).commands
     assert isinstance(release, Release)
     assert (release.rental, release.reason.code) == ("a100-1", "NotRecorded")
-    assert release.reason.message == "team/train-r1 ended, and its end is not on record 20 minutes later"
+    assert release.reason.message == "train-r1 in namespace team ended, and its end is not on record 20 minutes later"
 
 
 def test_a_job_whose_run_has_ended_is_not_run_again_because_its_node_goes_away() -> None:
