@@ -30,11 +30,13 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 class Kind:
     """A kind of job, whose pods have the labels that `demo.pods` reads.
 
+    ``path``: where it is created. ``record``: where the objects are that tell of it, by its name: the same, or others.
     ``ended``: None while the job goes on, "" when it has completed, else why it failed. ``placed``: the job's run and
-    the pool that it is in. ``reports``: whether its pods report progress to the operator.
+    the pool that it is in. Both read a record. ``reports``: whether its pods report progress to the operator.
     """
 
     path: str
+    record: str
     manifest: Callable[[Scenario, ReplayJob], Json]
     ended: Callable[[Json], str | None]
     placed: Callable[[Json], tuple[int, str] | None]
@@ -53,7 +55,7 @@ def _placed(training_job: Json) -> tuple[int, str] | None:
     return None if allocation is None else (allocation["run"], allocation["option"]["pool"])
 
 
-TRAINING_JOBS = Kind(JOBS, scenario.training_job, _ended, _placed, reports=True)
+TRAINING_JOBS = Kind(JOBS, JOBS, scenario.training_job, _ended, _placed, reports=True)
 
 _TICK_SECONDS = 0.2
 _REPORT_SECONDS = 1.0
@@ -171,7 +173,7 @@ class Replay:
             await asyncio.sleep(_PATIENCE_SECONDS)
 
     async def _follow_jobs(self) -> None:
-        async for objects in self._kube.watch(self._kind.path):
+        async for objects in self._kube.watch(self._kind.record):
             for item in objects.values():
                 replayed = self.jobs.get(item["metadata"]["name"])
                 if replayed is None:

@@ -86,7 +86,7 @@ def placed(job: Json) -> tuple[int, str]:
     return 1, "t4-a"
 
 
-PLAIN_JOBS = Kind(_JOBS, plain_job, ended, placed, reports=False)
+PLAIN_JOBS = Kind(_JOBS, _JOBS, plain_job, ended, placed, reports=False)
 
 
 def node_pool(instance_type: str) -> Json:

@@ -24,9 +24,9 @@ from charterer.workloads.adopted.train_job import TRAIN_JOBS
 from tests import outcome
 from tests.contract.adopted_objects import TRAINING_RUNTIMES, job_set, ray_job, train_job, training_runtime
 from tests.testbed.bed import EXIT_CODE, SYSTEM, Bed, dismantle, group, parts_of_bed
-from tests.testbed.controlplane import NODE_ANNOTATION, ControlPlane
+from tests.testbed.controlplane import ControlPlane
 from tests.testbed.job_controller_process import JobControllerProcesses
-from tests.testbed.ray_stand_in import RayStandIn, install
+from tests.testbed.ray_stand_in import RayStandIn, install, node_for_heads
 
 pytestmark = pytest.mark.xdist_group("job_controllers")
 _MINE = "charterer.dev/"
@@ -58,22 +58,12 @@ async def kinds_bed(
     bed = Bed(*await parts_of_bed(installed, tmp_path, (group("a100"),), followed))
     try:
         async with RayStandIn.acting(bed.kube, bed.namespace):
-            await bed.kube.post(NODES.all(), _without_gpus("heads"))
+            await bed.kube.post(NODES.all(), node_for_heads())
             yield bed
             if not outcome.failed(request.node):
                 await bed.close()
     finally:
         await dismantle(bed)
-
-
-def _without_gpus(name: str) -> RawObject:
-    size = {"cpu": "64", "memory": "1Ti", "pods": "110"}
-    metadata = {
-        "name": name,
-        "labels": {"kubernetes.io/hostname": name},
-        "annotations": {NODE_ANNOTATION: "fake"},
-    }
-    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"capacity": size, "allocatable": size}}
 
 
 async def _create(bed: Bed, kind: TeamObject, name: str, **annotations: str) -> RawObject:

@@ -27,6 +27,7 @@ from typing import Any
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import AlreadyExists, ApiError, NotFound, TooManyRequests
 from charterer.cluster.paths import CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
+from tests.testbed.controlplane import NODE_ANNOTATION
 
 log = logging.getLogger(__name__)
 
@@ -120,6 +121,17 @@ DEFINITIONS: Sequence[RawObject] = (
     _definition("RayJob", RAY_JOBS, _JOB_SPEC, _JOB_STATUS),
     _definition("RayCluster", RAY_CLUSTERS, _CLUSTER_SPEC, _object(state=_TEXT)),
 )
+
+
+def node_for_heads() -> RawObject:
+    """A node without GPUs, where the heads of RayClusters run."""
+    size = {"cpu": "64", "memory": "1Ti", "pods": "110"}
+    metadata = {
+        "name": "heads",
+        "labels": {"kubernetes.io/hostname": "heads"},
+        "annotations": {NODE_ANNOTATION: "fake"},
+    }
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"capacity": size, "allocatable": size}}
 
 
 async def install(client: Client) -> None:

@@ -160,14 +160,14 @@ async def install_kueue(plane: ControlPlane) -> None:
 
 @asynccontextmanager
 async def open_kueue_bed(
-    plane: ControlPlane, directory: Path, groups: Sequence[Mapping[str, object]]
+    plane: ControlPlane, directory: Path, groups: Sequence[Mapping[str, object]], more: Sequence[Resource] = ()
 ) -> AsyncIterator[KueueBed]:
-    """A bed in which the stand-in runs; the queue's objects are removed at the end.
+    """A bed in which the stand-in runs; the queue's objects are removed at the end. Its mirror follows ``more``, too.
 
     ``plane``: after ``install_kueue``. The check is nobody's at first: an operator of an earlier test, with a bed of
     any kind, may have made it active.
     """
-    bed = KueueBed(*await parts_of_bed(plane, directory, groups, KUEUE))
+    bed = KueueBed(*await parts_of_bed(plane, directory, groups, [*KUEUE, *more]))
     nobody: RawObject = {"status": {"conditions": []}}
     await bed.kube.merge_patch(ADMISSION_CHECKS.status(KUEUE_CHECK), nobody)
     loop = asyncio.create_task(Kueue(bed.kube, bed.mirror).run(), name="kueue")
