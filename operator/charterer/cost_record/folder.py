@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import EACCES, EDQUOT, EINVAL, EIO, ENOENT, ENOSPC, ENOTDIR, ENOTSUP, EPERM, EROFS
+from io import FileIO
 from pathlib import Path
 from secrets import token_hex
 from typing import Final
@@ -59,8 +60,8 @@ class Folder:
 
     def read(self, name: str) -> bytes:
         """As the protocol says."""
-        with self._explained("be read"):
-            return (self._root / name).read_bytes()
+        with self._explained("be read"), FileIO(f"{self._root}/{name}") as stream:
+            return stream.readall()
 
     def folders(self, name: str) -> Sequence[str]:
         """As the protocol says."""

@@ -95,13 +95,14 @@ class CostSums:
     def add(self, rows: Iterable[tuple[CostRow, bool]]) -> None:
         """Add rows, each with whether it is still open."""
         values = [_value_of(key) for key in self.keys]
+        with_cause = self.with_cause
         for row, is_open in rows:
             payer = row.payer
             if payer is not None:
                 self.jobs += 1
                 self.labels.update(payer.labels)
             cells = tuple(value(row, payer) for value in values)
-            added = self.by_pool[SumKey(row.budget, cells, row.cause if self.with_cause else None), row.pool]
+            added = self.by_pool[SumKey(row.budget, cells, row.cause if with_cause else None), row.pool]
             added.cost += row.cost
             added.gpu_seconds += row.gpu_seconds
             if is_open:
