@@ -84,17 +84,56 @@ async def unlabel(bed: Bed, name: str) -> None:
     await bed.kube.merge_patch(JOBS.one(name, bed.namespace), {"metadata": {"labels": {ADOPT: None}}})
 
 
+def unusual_job(name: str) -> RawObject:
+    """An Indexed Job of two pods that says more than it must, and some of what Charterer writes too."""
+    disrupted = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    body = plain_job(
+        name,
+        pods=2,
+        gpus=2,
+        suspend=False,
+        backoffLimitPerIndex=1,
+        maxFailedIndexes=1,
+        activeDeadlineSeconds=86_400,
+        ttlSecondsAfterFinished=3_600,
+        podReplacementPolicy="Failed",
+        podFailurePolicy={"rules": [disrupted]},
+    )
+    template = body["spec"]["template"]
+    noted = {"team.example/empty": "", "karpenter.sh/do-not-disrupt": "false", "charterer.dev/allocation": "mine"}
+    template["metadata"] = {"labels": {"app": "asr", "charterer.dev/run": "7"}, "annotations": noted}
+    template["spec"] |= {
+        "nodeSelector": {"disk": "fast"},
+        "tolerations": [
+            {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+            {"key": "disk", "operator": "Equal", "value": "", "effect": "NoExecute", "tolerationSeconds": 60},
+        ],
+        "priority": 0,
+        "hostname": "asr",
+    }
+    return body
+
+
+async def twin(bed: Bed, body: RawObject, annotations: Mapping[str, str] | None = None) -> RawObject:
+    """``as_written`` of the same Job without the label, as the API server would store it."""
+    plain = deepcopy(body)
+    del plain["metadata"]["labels"][ADOPT]
+    if annotations:
+        plain["metadata"]["annotations"] = {f"charterer.dev/{key}": value for key, value in annotations.items()}
+    return as_written(await bed.kube.post(JOBS.all(bed.namespace), plain, dry_run=True))
+
+
 def as_written(raw: RawObject) -> RawObject:
-    """What its author decides: spec, labels and annotations, without what the API server adds to each Job."""
+    """What its author decides but the label: spec, labels and annotations, without what the API server adds."""
     spec = {key: value for key, value in raw["spec"].items() if key != "selector"}
     template = deepcopy(spec["template"])
-    generated = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
-    for name in generated:
+    added = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
+    for name in added:
         template["metadata"].get("labels", {}).pop(name, None)
     metadata = raw["metadata"]
     return {
         "spec": {**spec, "template": template},
-        "labels": {key: value for key, value in (metadata.get("labels") or {}).items() if key not in generated},
+        "labels": {key: value for key, value in (metadata.get("labels") or {}).items() if key not in (*added, ADOPT)},
         "annotations": metadata.get("annotations"),
     }
 

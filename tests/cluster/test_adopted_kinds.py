@@ -6,8 +6,9 @@ KubeRay is a stand-in (tests/testbed/ray_stand_in.py).
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ from tests.testbed.job_controller_process import JobControllerProcesses
 from tests.testbed.ray_stand_in import RayStandIn, install, node_for_heads
 
 pytestmark = pytest.mark.xdist_group("job_controllers")
-_MINE = "charterer.dev/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class TeamObject:
     """A kind of object, and one of it as its author writes it."""
 
     resource: Resource
-    body: Callable[[str], RawObject]
+    body: Callable[..., RawObject]
 
 
 KINDS = {
@@ -66,8 +66,11 @@ async def kinds_bed(
         await dismantle(bed)
 
 
-async def _create(bed: Bed, kind: TeamObject, name: str, **annotations: str) -> RawObject:
-    """The object as a team creates it, with the label and not suspended; as it was stored."""
+async def _create(bed: Bed, kind: TeamObject, name: str, *, label: bool = True, **annotations: str) -> RawObject:
+    """The object as a team creates it, with the label and not suspended; as it is stored.
+
+    Without the label nothing is created, and the answer says how it would be stored.
+    """
     await bed.kube.apply(
         TRAINING_RUNTIMES.one("torch", bed.namespace),
         _in(bed, training_runtime()),
@@ -76,9 +79,11 @@ async def _create(bed: Bed, kind: TeamObject, name: str, **annotations: str) -> 
     )
     body = _in(bed, kind.body(name))
     del body["spec"]["suspend"]
-    body["metadata"]["labels"] = {"charterer.dev/adopt": "true"}
-    body["metadata"]["annotations"] = {f"charterer.dev/{key}": value for key, value in annotations.items()}
-    return await bed.kube.post(kind.resource.all(bed.namespace), body)
+    if label:
+        body["metadata"]["labels"] = {"charterer.dev/adopt": "true"}
+    if annotations:
+        body["metadata"]["annotations"] = {f"charterer.dev/{key}": value for key, value in annotations.items()}
+    return await bed.kube.post(kind.resource.all(bed.namespace), body, dry_run=not label)
 
 
 def _in(bed: Bed, body: RawObject) -> RawObject:
@@ -149,21 +154,27 @@ async def test_what_kubeflow_trainer_knows_of_a_train_jobs_progress_is_its_jobs_
 
 
 async def test_all_are_given_back_as_they_were_written_when_everything_is_drained(kinds_bed: Bed) -> None:
-    """Here all of them run. Their authors left suspend out, which only of TrainJobs the API server fills in."""
+    """Those that run and those that wait held: also what their authors left out is left out again."""
     bed = kinds_bed
     await bed.budget()
-    written = {word: await _create(bed, kind, word.lower()) for word, kind in KINDS.items()}
+    sent = {f"{word.lower()}-{state}": (word, state) for word in KINDS for state in ("runs", "waits")}
+    written = {}
+    for name, (word, state) in sent.items():
+        body = KINDS[word].body if state == "runs" else partial(KINDS[word].body, width=8)
+        written[name] = await _create(bed, replace(KINDS[word], body=body), name, label=False)
+        await _create(bed, replace(KINDS[word], body=body), name)
     bed.operator()
-    await bed.pool()
-    await bed.running(*[word.lower() for word in KINDS])
+    await bed.pool(maxNodes=3)
+    await bed.running(*[name for name, (_, state) in sent.items() if state == "runs"])
+    await bed.until(lambda: all(bed.tj(name) for name in sent))
     await annotate(bed.kube, "", Stop.DRAIN)
     await bed.until(lambda: not bed.mirror.all(TRAINING_JOBS, bed.namespace) and not bed.rentals())
-    for word, kind in KINDS.items():
-        given = _raw(bed, kind, word.lower())
-        left = {key: value for key, value in written[word]["spec"].items() if key != "suspend"}
-        assert given["spec"] == left | ({"suspend": False} if word == "TrainJob" else {})
-        assert not [key for key in given["metadata"].get("annotations") or {} if key.startswith(_MINE)]
-        await bed.kube.delete(kind.resource.one(word.lower(), bed.namespace))
+    for name, (word, _) in sent.items():
+        given, before = _raw(bed, KINDS[word], name), written[name]
+        assert given["spec"] == before["spec"], name
+        assert given["metadata"].get("annotations") == before["metadata"].get("annotations"), name
+        await bed.kube.delete(KINDS[word].resource.one(name, bed.namespace))
+    assert ["suspend" in written[f"{word.lower()}-runs"]["spec"] for word in KINDS] == [False, True, False]
     await annotate(bed.kube, "", None)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from copy import deepcopy
 
 import pytest
 
@@ -24,7 +23,9 @@ from tests.cluster.adopted_jobs import (
     run_of,
     running,
     told,
+    twin,
     unlabel,
+    unusual_job,
 )
 from tests.cluster.test_own_jobs import engineer
 from tests.testbed.bed import API, SYSTEM, Bed
@@ -59,9 +60,7 @@ async def test_a_job_is_given_back_as_its_author_wrote_it_when_the_label_is_take
     await bed.budget()
     wanted = plain_job("whisper", pods=2, gpus=2)
     wanted["spec"]["template"]["spec"]["nodeSelector"] = {"disk": "fast"}
-    unlabelled = deepcopy(wanted)
-    unlabelled["metadata"] = {"name": "twin", "labels": {"team": "speech"}}
-    twin = await create(bed, unlabelled)
+    written = await twin(bed, wanted)
     await create(bed, wanted)
     bed.operator()
     await bed.pool()
@@ -69,8 +68,7 @@ async def test_a_job_is_given_back_as_its_author_wrote_it_when_the_label_is_take
     await bed.until(lambda: job(bed, "whisper")["spec"]["suspend"] is False, 30)
     await unlabel(bed, "whisper")
     await bed.until(lambda: bed.mirror.one(TRAINING_JOBS, "whisper", bed.namespace) is None, 30)
-    given = job(bed, "whisper")
-    assert as_written(given) == as_written(twin)
+    assert as_written(job(bed, "whisper")) == written
 
 
 async def test_a_lost_node_moves_the_job_and_its_own_failures_are_its_controllers_matter(bed: Bed) -> None:
@@ -123,20 +121,27 @@ async def test_where_a_budget_only_observes_nothing_is_held_and_when_it_begins_t
     bed.operator()
     await bed.pool()
     await edit_budget(bed, mode="Enforce")
-    await create(bed, plain_job("held"))
-    await create(bed, plain_job("odd"), {"gpus": "many"})
+    asks: dict[str, tuple[RawObject, dict[str, str]]] = {
+        "held": (plain_job("held"), {}),
+        "waits": (plain_job("waits", pods=11, indexed=False), {}),
+        "odd": (plain_job("odd"), {"gpus": "many"}),
+        "unusual": (unusual_job("unusual"), {"gpus": "2..2", "resize": "Restart"}),
+    }
+    written = {name: await twin(bed, body, said) for name, (body, said) in asks.items()}
+    for body, said in asks.values():
+        await create(bed, body, said)
     await bed.running("held")
-    await bed.until(lambda: told(bed, "odd"))
+    await bed.until(lambda: told(bed, "odd") and job(bed, "unusual")["spec"]["suspend"] is False)
+    assert job(bed, "unusual")["spec"]["completions"] == 1
     assert "charterer.dev/gpus is 'many'" in told(bed, "odd")[0]
     assert bed.mirror.one(TRAINING_JOBS, "odd", bed.namespace) is None
     assert bed.mirror.one(TRAINING_JOBS, "free", bed.namespace) is not None  # none of its pods has begun
     await edit_budget(bed, mode="Observe")
     await bed.until(lambda: not bed.mirror.all(TRAINING_JOBS, bed.namespace), 60)
-    names = ("free", "held", "odd")
+    names = ("free", *asks)
     await bed.until(lambda: all(job(bed, name)["spec"]["suspend"] is False for name in names), 30)
-    for name in names:
-        assert as_written(job(bed, name))["annotations"] in (None, {"charterer.dev/gpus": "many"})
-        assert job(bed, name)["spec"]["template"]["spec"].get("nodeSelector") is None
+    assert {name: as_written(job(bed, name)) for name in asks} == written
+    assert as_written(job(bed, "free")) == as_written(free)
 
 
 async def test_who_may_only_edit_starts_no_held_job_and_the_operator_changes_nothing_else(bed: Bed) -> None:

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from charterer.cluster.client import Client, RawObject
+from charterer.cluster.errors import Forbidden
 from charterer.cluster.paths import GPU_POOLS, JOBS, TRAINING_JOBS
 from tests import outcome
-from tests.testbed.bed import group
+from tests.testbed.bed import SYSTEM, group
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.kueue.bed import KueueBed, install_kueue, open_kueue_bed
-from tests.testbed.kueue.objects import holds
+from tests.testbed.kueue.definitions import QUEUE_NAME
+from tests.testbed.kueue.objects import GPU, holds
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +119,43 @@ async def test_a_queued_job_is_stopped_and_runs_again_only_when_its_old_pods_are
     await bed.end("moves")
     await bed.until(lambda: holds(bed.queued_job("moves"), "Complete"))
     await bed.delete_jobs()
+
+
+async def test_the_operators_account_changes_the_width_of_what_is_queued_and_nothing_else(
+    with_kueue: ControlPlane,
+) -> None:
+    """Kueue starts and stops it. People and Kueue itself are not held up."""
+    limits = {"limits": {GPU: 4}}
+    pods = {"spec": {"restartPolicy": "Never", "containers": [{"name": "t", "image": "t:1", "resources": limits}]}}
+    width = {"parallelism": 2, "completions": 2}
+    body: RawObject = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "fenced", "labels": {QUEUE_NAME: "none"}},
+        "spec": {"suspend": True, "completionMode": "Indexed", **width, "template": pods},
+    }
+    labelled = {"template": {"metadata": {"labels": {"charterer.dev/run": "1"}}}}
+    refused = {
+        "suspend": ({"suspend": False}, "neither suspend nor its template"),
+        "template": (labelled, "neither suspend nor its template"),
+        "retries": ({"backoffLimit": 1}, "neither suspend nor its template"),
+        "deadline": ({"activeDeadlineSeconds": 1}, "and nothing else"),
+    }
+    path = JOBS.one("fenced", "default")
+    async with (
+        await Client.connect(with_kueue.kubeconfig) as person,
+        await Client.connect(with_kueue.service_account_kubeconfig(SYSTEM, "charterer")) as operator,
+    ):
+        await person.post(JOBS.all("default"), body, strict=True)
+        for spec, words in refused.values():
+            with pytest.raises(Forbidden, match=words):
+                await operator.merge_patch(path, {"spec": spec})
+        with pytest.raises(Forbidden, match="and nothing else"):
+            await operator.merge_patch(path, {"metadata": {"labels": {QUEUE_NAME: None}}})
+        await operator.merge_patch(path, {"spec": {"parallelism": 1, "completions": 1}})
+        for spec, _ in refused.values():
+            await person.merge_patch(path, {"spec": spec}, dry_run=True)
+        await person.delete(path)
 
 
 async def test_a_budget_vetoes_the_growth_of_an_elastic_job_or_pays_for_it(

@@ -8,16 +8,19 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import psutil
 
 from charterer import app
+from charterer.cluster.client import Client, RawObject
+from charterer.cluster.paths import resource_in
 from charterer.controller.outcome import ActionOutcome, Executor
 from charterer.domain.plan import Command
 from charterer.domain.steps import Step
@@ -25,6 +28,8 @@ from charterer.providers.accounts import Adapters, adapter_for
 from tests.testbed.forks import fork
 
 _NAMELESS = 54_321
+_EXECUTED: ContextVar[str] = ContextVar("executed", default="")
+"""The kind of the step that this task carries out."""
 
 
 class Around(Protocol):
@@ -38,15 +43,21 @@ class Around(Protocol):
 class Killer:
     """Kills its process just before and just after the first of each type of command and step, or of ``kinds`` only.
 
-    ``journal`` holds the points already passed, one a line such as ``before Rent``: each kills once.
+    ``journal`` holds the points already passed, one a line such as ``before Rent``: each kills once. Of those in
+    ``amid`` it kills also after each different write, such as ``amid GiveBack: PATCH jobs suspend``, which is named by
+    method, resource and, of a JSON patch, the fields that it changes.
     """
 
     journal: Path
     kinds: frozenset[str] = frozenset()
+    amid: frozenset[str] = frozenset()
 
     def around(self, executor: Executor) -> Executor:
         """The executor with this around it."""
-        return _Killing(executor, self.journal, self.kinds)
+        killing = _Killing(executor, self.journal, self.kinds, self.amid)
+        if self.amid:
+            _tell_of_writes(killing.wrote)
+        return killing
 
 
 @dataclass(slots=True)
@@ -54,6 +65,7 @@ class _Killing:
     inner: Executor
     journal: Path
     kinds: frozenset[str]
+    amid: frozenset[str]
     _passed: set[str] = field(default_factory=set)
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -68,10 +80,19 @@ class _Killing:
             return await self.inner.execute(action)
         async with self._one:
             self._die_once(f"before {kind}")
-            outcome = await self.inner.execute(action)
+            executed = _EXECUTED.set(kind)
+            try:
+                outcome = await self.inner.execute(action)
+            finally:
+                _EXECUTED.reset(executed)
             if outcome is ActionOutcome.DONE:
                 self._die_once(f"after {kind}")
             return outcome
+
+    def wrote(self, write: str) -> None:
+        """A write took effect, which belongs to the step of this task, if it is one."""
+        if _EXECUTED.get() in self.amid:
+            self._die_once(f"amid {_EXECUTED.get()}: {write}")
 
     def _die_once(self, point: str) -> None:
         if point in self._passed:
@@ -81,6 +102,21 @@ class _Killing:
             journal.flush()
             os.fsync(journal.fileno())
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _tell_of_writes(wrote: Callable[[str], None]) -> None:
+    """Have every client of this process tell of each write that took effect."""
+    call = Client.raw
+
+    async def raw(self: Client, method: str, path: str, *, body: Any = None, **options: Any) -> RawObject:
+        answer = await call(self, method, path, body=body, **options)
+        if method != "GET":
+            operations = body if isinstance(body, Sequence) else ()
+            changed = [each["path"].rpartition("/")[2] for each in operations if each["op"] != "test"]
+            wrote(" ".join([method, resource_in(path), *sorted(changed)]))
+        return answer
+
+    setattr(Client, "raw", raw)  # noqa: B010 - a method cannot be assigned
 
 
 def _unwrapped(executor: Executor) -> Executor:
