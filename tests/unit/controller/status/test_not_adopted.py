@@ -27,13 +27,14 @@ from tests.contract.adopted_objects import job_set, ray_job, replicated_job, tra
 
 EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "cloud.provider.com/rack"}
 QUEUED = {"kueue.x-k8s.io/queue-name": "gpus"}
-ELSEWHERE = {"managedBy": "kueue.x-k8s.io/multikueue"}
 SCALED = ray_job("llm")
 SCALED["spec"]["rayClusterSpec"]["enableInTreeAutoscaling"] = True
 TWO = job_set("llm", jobs=[replicated_job("x", 1), replicated_job("y", 1)])
 REFUSED = [
     pytest.param(ADOPTED_TRAIN_JOB, train_job("llm"), {"labels": QUEUED}, "two owners of suspend", id="queue"),
-    pytest.param(ADOPTED_JOB_SET, job_set("llm", **ELSEWHERE), {}, "spec.managedBy is", id="managedBy"),
+    pytest.param(
+        ADOPTED_JOB_SET, job_set("llm", managedBy="kueue.x-k8s.io/multikueue"), {}, "spec.managedBy is", id="managedBy"
+    ),
     pytest.param(ADOPTED_JOB_SET, TWO, {}, "x, y ask for GPUs", id="several groups"),
     pytest.param(ADOPTED_JOB_SET, job_set("llm"), {"annotations": EXCLUSIVE}, "exclude each other", id="exclusive"),
     pytest.param(ADOPTED_RAY_JOB, SCALED, {}, "two owners of replicas", id="autoscaler"),
