@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
@@ -11,6 +12,7 @@ from charterer.cluster.paths import EVENTS, GPU_BUDGETS, JOBS, PODS
 from tests.testbed.bed import EXIT_CODE, Bed
 
 ADOPT = "charterer.dev/adopt"
+_HOLDING_SECONDS = 30.0
 
 
 def plain_job(name: str, *, pods: int = 1, gpus: int = 4, indexed: bool = True, **spec: Any) -> RawObject:
@@ -147,6 +149,13 @@ async def annotate(bed: Bed, name: str, **values: str) -> None:
 async def edit_budget(bed: Bed, **spec: object) -> None:
     """Change the spec of the budget ``team``."""
     await bed.kube.merge_patch(GPU_BUDGETS.one("team"), {"spec": spec})
+
+
+async def once_held(bed: Bed) -> None:
+    """Wait until the API server holds for the budget: it learns of new policies and budgets a moment later."""
+    async with asyncio.timeout(_HOLDING_SECONDS):
+        while not (await bed.kube.post(JOBS.all(bed.namespace), plain_job("probe"), dry_run=True))["spec"]["suspend"]:
+            await asyncio.sleep(0.05)
 
 
 def told(bed: Bed, name: str) -> list[str]:

@@ -23,6 +23,7 @@ from charterer.workloads.adopted.job_set import JOB_SETS
 from charterer.workloads.adopted.ray_job import RAY_JOBS
 from charterer.workloads.adopted.train_job import TRAIN_JOBS
 from tests import outcome
+from tests.cluster.adopted_jobs import once_held
 from tests.contract.adopted_objects import TRAINING_RUNTIMES, job_set, ray_job, train_job, training_runtime
 from tests.testbed.bed import EXIT_CODE, SYSTEM, Bed, dismantle, group, parts_of_bed
 from tests.testbed.controlplane import ControlPlane
@@ -120,6 +121,7 @@ async def test_it_is_held_placed_moved_and_complete_by_its_own_word(kinds_bed: B
     """What it cost is on record; it never has two runs' pods at a time."""
     bed, kind = kinds_bed, KINDS[word]
     await bed.budget()
+    await once_held(bed)
     held = await _create(bed, kind, "llm")
     assert held["spec"]["suspend"] is True
     bed.operator()
@@ -141,6 +143,7 @@ async def test_it_is_held_placed_moved_and_complete_by_its_own_word(kinds_bed: B
 async def test_what_kubeflow_trainer_knows_of_a_train_jobs_progress_is_its_jobs_progress(kinds_bed: Bed) -> None:
     bed, kind = kinds_bed, KINDS["TrainJob"]
     await bed.budget()
+    await once_held(bed)
     await _create(bed, kind, "llm")
     bed.operator()
     await bed.pool()
@@ -157,6 +160,7 @@ async def test_all_are_given_back_as_they_were_written_when_everything_is_draine
     """Those that run and those that wait held: also what their authors left out is left out again."""
     bed = kinds_bed
     await bed.budget()
+    await once_held(bed)
     sent = {f"{word.lower()}-{state}": (word, state) for word in KINDS for state in ("runs", "waits")}
     written = {}
     for name, (word, state) in sent.items():
@@ -182,6 +186,7 @@ async def test_a_ray_job_is_widened_and_narrowed_while_it_runs(kinds_bed: Bed) -
     """Its author asks for another width; the workers that stay never stop."""
     bed, kind = kinds_bed, TeamObject(RAY_JOBS, lambda name: ray_job(name, gpus=4))
     await bed.budget()
+    await once_held(bed)
     await _create(bed, kind, "llm", gpus="8", resize="InPlace")
     bed.operator()
     await bed.pool(maxNodes=4)
@@ -212,6 +217,7 @@ async def _asks(bed: Bed, kind: TeamObject, gpus: str) -> None:
 async def test_the_operators_account_cannot_change_what_it_runs(kinds_bed: Bed, word: str) -> None:
     bed, kind = kinds_bed, KINDS[word]
     await bed.budget()
+    await once_held(bed)
     await _create(bed, kind, "llm")
     path = kind.resource.one("llm", bed.namespace)
     operator = await Client.connect(bed.plane.service_account_kubeconfig(SYSTEM, "charterer"))

@@ -18,6 +18,7 @@ from tests.cluster.adopted_jobs import (
     end_pods,
     ended,
     job,
+    once_held,
     plain_job,
     pods,
     run_of,
@@ -39,6 +40,7 @@ async def _without_jobs_in_the_end(bed: Bed) -> AsyncIterator[None]:
 
 async def test_a_labelled_job_is_held_placed_and_started_and_its_end_is_its_own(bed: Bed) -> None:
     await bed.budget()
+    await once_held(bed)
     held = await create(bed, plain_job("whisper", pods=2, gpus=4))
     assert held["spec"]["suspend"] is True
     assert held["metadata"]["annotations"] == {"charterer.dev/held": "true"}
@@ -58,6 +60,7 @@ async def test_a_labelled_job_is_held_placed_and_started_and_its_end_is_its_own(
 
 async def test_a_job_is_given_back_as_its_author_wrote_it_when_the_label_is_taken_away(bed: Bed) -> None:
     await bed.budget()
+    await once_held(bed)
     wanted = plain_job("whisper", pods=2, gpus=2)
     wanted["spec"]["template"]["spec"]["nodeSelector"] = {"disk": "fast"}
     written = await twin(bed, wanted)
@@ -73,6 +76,7 @@ async def test_a_job_is_given_back_as_its_author_wrote_it_when_the_label_is_take
 
 async def test_a_lost_node_moves_the_job_and_its_own_failures_are_its_controllers_matter(bed: Bed) -> None:
     await bed.budget()
+    await once_held(bed)
     bed.operator()
     await bed.pool()
     await create(bed, plain_job("whisper", backoffLimit=3))
@@ -94,6 +98,7 @@ async def test_a_lost_node_moves_the_job_and_its_own_failures_are_its_controller
 
 async def test_what_its_author_asks_for_later_moves_it_and_changes_its_width_in_place(bed: Bed) -> None:
     await bed.budget()
+    await once_held(bed)
     bed.operator()
     await bed.pool()
     await create(bed, plain_job("whisper", pods=2), {"gpus": "4..8", "resize": "InPlace"})
@@ -121,6 +126,7 @@ async def test_where_a_budget_only_observes_nothing_is_held_and_when_it_begins_t
     bed.operator()
     await bed.pool()
     await edit_budget(bed, mode="Enforce")
+    await once_held(bed)
     asks: dict[str, tuple[RawObject, dict[str, str]]] = {
         "held": (plain_job("held"), {}),
         "waits": (plain_job("waits", pods=11, indexed=False), {}),
@@ -146,6 +152,7 @@ async def test_where_a_budget_only_observes_nothing_is_held_and_when_it_begins_t
 
 async def test_who_may_only_edit_starts_no_held_job_and_the_operator_changes_nothing_else(bed: Bed) -> None:
     await bed.budget()
+    await once_held(bed)
     await create(bed, plain_job("held"))
     await create(bed, {**plain_job("other"), "metadata": {"name": "other"}})
     suspend = {"spec": {"suspend": False}}

@@ -66,7 +66,7 @@ async def test_a_loan_is_spent_and_paid_back_once_however_often_the_operator_die
     (loan,) = closed["team"][0]["borrowed"]
     assert (loan["lender"], Money.parse(loan["amount"])) == ("rich", beyond)
     assert not closed["rich"][0].get("borrowed")
-    carried = {name: Money.parse(_status(bed, name)["carried"]) for name in _OWN}
+    carried = {name: Money.parse(_status(bed, name).get("carried", "0")) for name in _OWN}
     assert carried == {name: Money.parse(own) - spent[name] for name, own in _OWN.items()}
 
 
