@@ -154,7 +154,10 @@ async def edit_budget(bed: Bed, **spec: object) -> None:
 async def once_held(bed: Bed) -> None:
     """Wait until the API server holds for the budget: it learns of new policies and budgets a moment later."""
     async with asyncio.timeout(_HOLDING_SECONDS):
-        while not (await bed.kube.post(JOBS.all(bed.namespace), plain_job("probe"), dry_run=True))["spec"]["suspend"]:
+        while True:
+            stored = await bed.kube.post(JOBS.all(bed.namespace), plain_job("probe"), dry_run=True)
+            if stored["spec"]["suspend"]:
+                return
             await asyncio.sleep(0.05)
 
 
