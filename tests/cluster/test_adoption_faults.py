@@ -29,7 +29,8 @@ from tests.cluster.adopted_jobs import (
     unusual_job,
 )
 from tests.cluster.commands import charterer
-from tests.testbed.bed import SYSTEM, Bed
+from tests.cluster.test_crash import LISTED_SECONDS
+from tests.testbed.bed import SYSTEM, Bed, group
 from tests.testbed.call_killer import around
 from tests.testbed.controlplane import ControlPlaneError
 from tests.testbed.operators import Killer
@@ -55,6 +56,7 @@ async def _without_jobs_in_the_end(bed: Bed) -> AsyncIterator[None]:
 
 
 @pytest.mark.long
+@pytest.mark.groups(group("a100", listedSeconds=LISTED_SECONDS))
 async def test_killed_around_every_step_and_amid_giving_back_a_job_is_neither_lost_nor_started_twice(bed: Bed) -> None:
     journal = bed.directory / "journal"
     await bed.budget()

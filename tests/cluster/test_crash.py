@@ -39,7 +39,7 @@ from tests.testbed.bed import Bed, group
 from tests.testbed.call_killer import around
 from tests.testbed.operators import Killer
 
-_LISTED_SECONDS = 15
+LISTED_SECONDS = 15
 """The cloud lists ended machines for longer than an operator takes to come back, as real ones do: ends are exact."""
 _STARTUP_SECONDS = 3.0
 """Machines are adopted before they have a node, also on a slow machine, so that they must be refreshed."""
@@ -55,7 +55,7 @@ _ORDERING = frozenset(kind.__name__ for kind in (Rent, AskCloud, Withdraw, Cool,
 
 
 def _sold_by(orders: str) -> pytest.MarkDecorator:
-    sold = {"orders": orders, "listedSeconds": _LISTED_SECONDS, "startupSeconds": [_STARTUP_SECONDS]}
+    sold = {"orders": orders, "listedSeconds": LISTED_SECONDS, "startupSeconds": [_STARTUP_SECONDS]}
     return pytest.mark.groups(
         group("a100", **sold),
         group("empty", **{**sold, "stock": 0, "hourlyPrice": "6.00"}),

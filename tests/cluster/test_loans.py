@@ -12,6 +12,7 @@ from charterer.cluster.paths import GPU_BUDGETS
 from charterer.domain.money import ZERO, Money, total
 from charterer.domain.period import period_bounds
 from charterer.domain.time import after, format_instant, parse_instant
+from tests.cluster.test_crash import LISTED_SECONDS
 from tests.testbed.bed import Bed, group
 from tests.testbed.call_killer import around
 from tests.testbed.operators import Killer
@@ -39,7 +40,7 @@ async def _killed_around(bed: Bed, *kinds: str) -> AsyncIterator[None]:
 
 @pytest.mark.long
 @pytest.mark.timeout(400)
-@pytest.mark.groups(group("a100", hourlyPrice="3600.00"))
+@pytest.mark.groups(group("a100", hourlyPrice="3600.00", listedSeconds=LISTED_SECONDS))
 async def test_a_loan_is_spent_and_paid_back_once_however_often_the_operator_dies(bed: Bed) -> None:
     terms: dict[str, Any] = {"carryOverPercent": 100, "parent": "company"}
     await bed.create("GPUBudget", "company", {"amount": "2000005", "carryOverPercent": 100, "loans": "Allowed"})
