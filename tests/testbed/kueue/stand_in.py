@@ -276,7 +276,7 @@ class Kueue:
         if reserved and not holds(workload, "Admitted") and states <= {"Ready"}:
             await self._conditions(WORKLOADS, workload, ("Admitted", "True", "Admitted", "The workload is admitted"))
             return True
-        if reserved and holds(workload, "Admitted") and states != {"Ready"}:
+        if reserved and holds(workload, "Admitted") and not states <= {"Ready"}:
             word = ("Admitted", "False", "UnsatisfiedChecks", "The workload has not all checks ready")
             await self._conditions(WORKLOADS, workload, word)
             return True
