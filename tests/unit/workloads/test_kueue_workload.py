@@ -16,6 +16,7 @@ from charterer.workloads.adopted.kueue_workload import (
     SHADOW,
     answer,
     decode_workload,
+    is_owner,
     owner_path,
 )
 from tests import factory
@@ -228,3 +229,10 @@ class TestItsAnswers:
             "lastTransitionTime": "2026-11-26T20:00:00.000000Z",
         }
         assert answer(workload(state="Ready"), "x", AT, ready=True) == ()
+
+
+def test_an_object_that_was_made_anew_under_the_name_of_a_workloads_owner_is_not_its_owner() -> None:
+    raw = workload()
+    owner = owned(raw)[OWNER]
+    assert is_owner(owner, raw)
+    assert not is_owner({**owner, "metadata": {**owner["metadata"], "uid": "later"}}, raw)

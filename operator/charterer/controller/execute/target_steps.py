@@ -21,7 +21,7 @@ from charterer.domain.jobs.target import Target, TargetRef
 from charterer.domain.steps import AdoptTarget, EditJob, FinishJob, LetGo, ResizeRun
 from charterer.workloads import ADOPTED, NotAdoptable, TargetKind, Write
 from charterer.workloads.adopted.asks import OPTIONAL_ASKS
-from charterer.workloads.adopted.kueue_workload import OWNER, SHADOW, answer, grown, owner_path
+from charterer.workloads.adopted.kueue_workload import OWNER, SHADOW, answer, grown, is_owner, owner_path
 from charterer.workloads.adopted.shadow_name import shadow_names
 
 _ENDED = ("Succeeded", "Failed")
@@ -215,14 +215,17 @@ def _kind_of(ref: TargetRef | None) -> TargetKind:
 async def _look(
     context: ExecutionContext, ref: TargetRef, namespace: str, job: str
 ) -> tuple[TargetKind, RawObject | None]:
-    """The object as it is now, with what it is of; None where it is gone, or another one has its name."""
+    """The object as it is now, with what it is of; None where either is gone, or another one has its name."""
     kind = _kind_of(ref)
     try:
         raw = await context.client.get(kind.kind.resource.one(ref.name, namespace))
         if raw["metadata"]["uid"] != ref.uid:
             return kind, None
         if kind.read(raw).queued_for:
-            raw |= {OWNER: await context.client.get(owner_path(raw)), SHADOW: job}
+            owner = await context.client.get(owner_path(raw))
+            if not is_owner(owner, raw):
+                return kind, None
+            raw |= {OWNER: owner, SHADOW: job}
     except NotFound:
         return kind, None
     return kind, raw

@@ -181,6 +181,12 @@ def owner_path(raw: Raw) -> str:
     return resource.one(owner.name, raw["metadata"]["namespace"])
 
 
+def is_owner(owner: Raw, raw: Raw) -> bool:
+    """Whether the Workload is of that object, and not of one that had its name before."""
+    controller = controller_of(raw)
+    return controller is not None and controller.uid == owner["metadata"]["uid"]
+
+
 class KueueWorkload:
     """See ``TargetKind``. Where it is written to, ``raw`` has two more entries: ``OWNER`` and ``SHADOW``."""
 
