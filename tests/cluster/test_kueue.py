@@ -148,14 +148,23 @@ async def test_the_operators_account_changes_the_width_of_what_is_queued_and_not
     ):
         await person.post(JOBS.all("default"), body, strict=True)
         for spec, words in refused.values():
-            with pytest.raises(Forbidden, match=words):
-                await operator.merge_patch(path, {"spec": spec})
-        with pytest.raises(Forbidden, match="and nothing else"):
-            await operator.merge_patch(path, {"metadata": {"labels": {QUEUE_NAME: None}}})
+            assert words in await _once_refused(operator, path, {"spec": spec})
+        assert "and nothing else" in await _once_refused(operator, path, {"metadata": {"labels": {QUEUE_NAME: None}}})
         await operator.merge_patch(path, {"spec": {"parallelism": 1, "completions": 1}})
         for spec, _ in refused.values():
             await person.merge_patch(path, {"spec": spec}, dry_run=True)
         await person.delete(path)
+
+
+async def _once_refused(client: Client, path: str, patch: RawObject) -> str:
+    """Why the patch is forbidden, once it is: a policy that was just installed is in force a moment later."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                await client.merge_patch(path, patch, dry_run=True)
+            except Forbidden as error:
+                return str(error)
+            await asyncio.sleep(0.05)
 
 
 async def test_a_budget_vetoes_the_growth_of_an_elastic_job_or_pays_for_it(
