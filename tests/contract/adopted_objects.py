@@ -21,7 +21,7 @@ NAMESPACE = "default"
 RUNTIME = "torch"
 STOP_SECONDS = 1
 """So long does a pod of these objects take to stop."""
-_WAIT_SECONDS = 30.0
+_WAIT_SECONDS = 90.0
 _POLL_SECONDS = 0.05
 _GPU = "nvidia.com/gpu"
 
