@@ -30,12 +30,16 @@ OwnedRun = tuple[JobId, Run]
 """A run with the uid of its TrainingJob, as it says."""
 
 
-class OwnRun(NamedTuple):
-    """A run of a job that is there; ``target``: the adopted object that carries it out, if one does."""
+class AdoptedRun(NamedTuple):
+    """The same of a run that an adopted object carries out."""
 
     job: JobId
     run: Run
-    target: Target | None = None
+    target: Target
+
+
+OwnRun = OwnedRun | AdoptedRun
+"""A run of a job that is there. One that Charterer made is the same object as before as long as it does not change."""
 
 
 PodsOfController = tuple[JobPod | ForeignPod, ...]
@@ -198,12 +202,12 @@ def own_runs(
     for pod in departed.values():
         if isinstance(pod, JobPod):
             gone.setdefault(controller_of_pod(pod), []).append(pod)
-    own = {}
+    own: dict[PodController, OwnRun] = {}
     for job, target in adopted.items():
         if (carried := run_of(decoded[job].job, target)) is not None:
             controller = PodController(target.namespace, job)
             late = pods_of(carried, target, gone.get(controller, ()))
-            own[controller] = OwnRun(
+            own[controller] = AdoptedRun(
                 job, replace(carried, warning=warnings.get(carried.uid, ""), departed=late), target
             )
     for key, owned in runs.items():
@@ -212,8 +216,8 @@ def own_runs(
             controller = PodController(key.namespace, run.uid)
             if run.uid in warnings or controller in gone:
                 pods = tuple([item.pod for item in gone.get(controller, ())])
-                run = replace(run, warning=warnings.get(run.uid, ""), departed=pods)
-            own[controller] = OwnRun(job, run)
+                owned = job, replace(run, warning=warnings.get(run.uid, ""), departed=pods)
+            own[controller] = owned
     return own
 
 
@@ -236,9 +240,10 @@ def pod_order(pod: JobPod | ForeignPod) -> tuple[str, int, str]:
 def with_pods(own: OwnRun, pods: PodsOfController | None) -> OwnedRun:
     """The run with its pods in order."""
     labelled = [pod for pod in pods or () if isinstance(pod, JobPod)]
-    if own.target is not None:
+    if isinstance(own, AdoptedRun):
         return own.job, replace(own.run, pods=pods_of(own.run, own.target, labelled))
-    return own.job, replace(own.run, pods=tuple([pod.pod for pod in labelled]))
+    job, run = own
+    return job, replace(run, pods=tuple([pod.pod for pod in labelled]))
 
 
 def not_for_runs(pods: PodsOfController, own: OwnRun | None) -> tuple[tuple[NodeName, int], ...]:
@@ -247,13 +252,12 @@ def not_for_runs(pods: PodsOfController, own: OwnRun | None) -> tuple[tuple[Node
     ``own``: the run that controls them. None where its object or its TrainingJob is not there: deleting a run's
     object in the background removes it at once, and its pods live on until the garbage collector comes to them.
     """
-    target = None if own is None else own.target
     held = []
     for pod in pods:
         if isinstance(pod, ForeignPod):
             held.append((pod.node, pod.gpus))
         elif not pod.pod.live or pod.pod.node is None:
             continue
-        elif own is None or (target is not None and not pods_of(own.run, target, [pod])):
+        elif own is None or (isinstance(own, AdoptedRun) and not pods_of(own.run, own.target, [pod])):
             held.append((pod.pod.node, pod.pod.gpus))
     return tuple(held)
