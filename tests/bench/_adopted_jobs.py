@@ -12,6 +12,7 @@ from demo.pace import Json
 from demo.replay import TRAINING_JOBS
 from demo.scenario import NAMESPACE, ReplayJob, Scenario
 from tests.bench._plain_jobs import gpus_per_pod
+from tests.contract.adopted_objects import training_runtime
 from tests.testbed import job_controllers
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.job_controller_process import JobControllerProcesses
@@ -77,23 +78,11 @@ def train_job(of: Scenario, job: ReplayJob) -> Json:
 
 def _runtime() -> Json:
     """The TrainingRuntime of all TrainJobs. A pod that ends badly ends its TrainJob."""
-    job = {
-        "name": "node",
-        "template": {
-            "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
-            "spec": {"backoffLimit": 0, "template": _pod()},
-        },
-    }
-    return {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainingRuntime",
-        "metadata": {
-            "name": _RUNTIME,
-            "namespace": NAMESPACE,
-            "labels": {"trainer.kubeflow.org/framework": "torch"},
-        },
-        "spec": {"mlPolicy": {"numNodes": 1, "torch": {}}, "template": {"spec": {"replicatedJobs": [job]}}},
-    }
+    body: Json = training_runtime(_RUNTIME)
+    body["metadata"]["namespace"] = NAMESPACE
+    (job,) = body["spec"]["template"]["spec"]["replicatedJobs"]
+    job["template"]["spec"]["template"] = _pod()
+    return body
 
 
 PLAIN = replace(TRAINING_JOBS, path=f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs", manifest=plain_job, reports=False)
