@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from charterer.cluster.client import Client, RawObject
-from charterer.cluster.errors import Forbidden
 from charterer.cluster.paths import GPU_POOLS, JOBS, TRAINING_JOBS
 from tests import outcome
+from tests.cluster.refusals import once_refused
 from tests.testbed.bed import SYSTEM, group
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.kueue.bed import KueueBed, install_kueue, open_kueue_bed
@@ -148,23 +149,14 @@ async def test_the_operators_account_changes_the_width_of_what_is_queued_and_not
     ):
         await person.post(JOBS.all("default"), body, strict=True)
         for spec, words in refused.values():
-            assert words in await _once_refused(operator, path, {"spec": spec})
-        assert "and nothing else" in await _once_refused(operator, path, {"metadata": {"labels": {QUEUE_NAME: None}}})
+            assert words in await once_refused(partial(operator.merge_patch, path, {"spec": spec}, dry_run=True))
+        unlabelled = {"metadata": {"labels": {QUEUE_NAME: None}}}
+        refusal = await once_refused(partial(operator.merge_patch, path, unlabelled, dry_run=True))
+        assert "and nothing else" in refusal
         await operator.merge_patch(path, {"spec": {"parallelism": 1, "completions": 1}})
         for spec, _ in refused.values():
             await person.merge_patch(path, {"spec": spec}, dry_run=True)
         await person.delete(path)
-
-
-async def _once_refused(client: Client, path: str, patch: RawObject) -> str:
-    """Why the patch is forbidden, once it is: a policy that was just installed is in force a moment later."""
-    async with asyncio.timeout(30):
-        while True:
-            try:
-                await client.merge_patch(path, patch, dry_run=True)
-            except Forbidden as error:
-                return str(error)
-            await asyncio.sleep(0.05)
 
 
 async def test_a_budget_vetoes_the_growth_of_an_elastic_job_or_pays_for_it(

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from charterer.cluster.client import RawObject
+from charterer.cluster.client import Client, RawObject
 from charterer.cluster.paths import GPU_BUDGETS, GPU_POOLS, NAMESPACES, PODS, TRAINING_JOBS
 from tests.cluster.crd_cases import make
 from tests.cluster.history import history
 from tests.cluster.meddling import Meddler
+from tests.cluster.refusals import once_refused
 from tests.testbed.bed import SYSTEM, Bed, group
-from tests.testbed.controlplane import ControlPlaneError
 
 
 async def _ground(bed: Bed, **operator: Any) -> None:
@@ -61,19 +60,13 @@ async def test_the_operator_may_not_create_what_it_must_never_make(bed: Bed) -> 
 
 
 async def test_the_operator_creates_no_trainingjob_but_for_an_object_that_it_adopts(bed: Bed) -> None:
-    token = bed.plane.service_account_token(SYSTEM, "charterer")
-    path = f"{TRAINING_JOBS.all('default')}?dryRun=All"
+    path = TRAINING_JOBS.all("default")
     own = make("TrainingJob", "own")
     target = {"apiVersion": "batch/v1", "kind": "Job", "name": "sft", "uid": "a"}
-    by, refused = "ValidatingAdmissionPolicy 'charterer-", ""  # by which first, of two that forbid it, is by chance
-    async with asyncio.timeout(30):  # a policy that was just installed is not in force yet
-        while by not in refused:
-            try:
-                bed.plane.call("POST", path, own, token=token)
-            except ControlPlaneError as error:
-                refused = str(error)
-            await asyncio.sleep(0.1)
-    bed.plane.call("POST", path, {**own, "spec": {**own["spec"], "targetRef": target}}, token=token)
+    async with await Client.connect(bed.plane.service_account_kubeconfig(SYSTEM, "charterer")) as operator:
+        refusal = await once_refused(lambda: operator.post(path, own, dry_run=True))
+        assert "ValidatingAdmissionPolicy 'charterer-" in refusal  # which of two that forbid it is by chance
+        await operator.post(path, {**own, "spec": {**own["spec"], "targetRef": target}}, dry_run=True)
 
 
 async def _may(bed: Bed, verb: str, resource: str, group: str = "", namespace: str = "") -> bool:
