@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import outcome
+from tests import lanes, outcome
 from tests.testbed import job_controllers as job_controller_files
 from tests.testbed import karpenter as karpenter_files
 from tests.testbed import prometheus as prometheus_programs
@@ -21,13 +21,26 @@ settings.register_profile("any machine", settings(), deadline=None, suppress_hea
 settings.load_profile("any machine")  # how long an example takes is no behaviour: a busy machine takes any time
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option that chooses a lane."""
+    parser.addoption("--lane", choices=[*lanes.Lane], default=lanes.Lane.LONG, help="which tests run (tests/README.md)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set the lane before test modules are imported: their settings ask for it."""
+    lanes.choose(config.getoption("--lane"))
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests first, then those with a control plane spread evenly among the others.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Only the lane's tests; the longest first, then those with a control plane spread evenly among the others.
 
     Tests with a control plane mostly wait and the others compute, so workers that do both at a time are done soonest.
     Workers take the tests in this order, a group of ``xdist_group`` at once.
     """
+    others = [item for item in items if not lanes.belongs(item, lanes.chosen())]
+    config.hook.pytest_deselected(items=others)
+    items[:] = [item for item in items if lanes.belongs(item, lanes.chosen())]
     long = [item for item in items if item.get_closest_marker("long")]
     rest = [item for item in items if not item.get_closest_marker("long")]
     waiting = [item for item in rest if "control_plane" in getattr(item, "fixturenames", ())]
