@@ -77,9 +77,31 @@ def pinned(module: str, path: str) -> str:
     return match[1]
 
 
+def _chosen(family: str, variable: str, default: str | None = None) -> str:
+    """The folder ``go-<family>-<version>`` of the version that the environment names; by default the newest."""
+    versions = sorted(
+        (folder.name.removeprefix(f"go-{family}-") for folder in HERE.glob(f"go-{family}-*")),
+        key=lambda version: [int(part) for part in version.split(".")],
+    )
+    version = os.environ.get(variable) or default or versions[-1]
+    if version not in versions:
+        raise BuildError(f"{variable}={version}: the test bed has {family} {', '.join(versions)}")
+    return f"go-{family}-{version}"
+
+
+def kubernetes_module() -> str:
+    """The folder of the module of Kubernetes: of the version in CHARTERER_KUBERNETES, like 1.36, else of the newest."""
+    return _chosen("kubernetes", "CHARTERER_KUBERNETES")
+
+
+def helm_module() -> str:
+    """The folder of the module of helm: of the major version in CHARTERER_HELM, else of 3."""
+    return _chosen("helm", "CHARTERER_HELM", "3")
+
+
 def kubernetes_version() -> tuple[tuple[str, str], ...]:
     """The link-time variables by which a program of Kubernetes tells its version: gitVersion, gitMajor, gitMinor."""
-    kubernetes = pinned("go", "k8s.io/kubernetes")
+    kubernetes = pinned(kubernetes_module(), "k8s.io/kubernetes")
     major, minor, _ = kubernetes.removeprefix("v").split(".", 2)
     return tuple(
         (f"k8s.io/component-base/version.{variable}", value)
@@ -92,20 +114,21 @@ def targets() -> tuple[Target, ...]:
     component = kubernetes_version()
     (_, major), (_, minor) = component[1:]
     # helm renders charts for this version of Kubernetes when it is asked without a cluster.
+    path = f"helm.sh/helm/v{helm_module().removeprefix('go-helm-')}"
     helm = (
-        ("helm.sh/helm/v3/internal/version.version", pinned("go-helm", "helm.sh/helm/v3")),
+        (f"{path}/internal/version.version", pinned(helm_module(), path)),
         *(
-            (f"helm.sh/helm/v3/pkg/{package}.k8sVersion{part}", value)
+            (f"{path}/pkg/{package}.k8sVersion{part}", value)
             for package in ("chartutil", "lint/rules")
             for part, value in (("Major", major), ("Minor", minor))
         ),
     )
     control_plane = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
     return (
-        Target("kube", "go", ".", control_plane, component, 320),
-        Target("kubectl", "go", "k8s.io/kubernetes/cmd/kubectl", ("kubectl",), component, 25),
+        Target("kube", kubernetes_module(), ".", control_plane, component, 320),
+        Target("kubectl", kubernetes_module(), "k8s.io/kubernetes/cmd/kubectl", ("kubectl",), component, 25),
         Target("kwok", "go-kwok", "sigs.k8s.io/kwok/cmd/kwok", ("kwok",), (), 80),
-        Target("helm", "go-helm", "helm.sh/helm/v3/cmd/helm", ("helm",), helm, 60),
+        Target("helm", helm_module(), f"{path}/cmd/helm", ("helm",), helm, 60),
     )
 
 

@@ -35,8 +35,10 @@ def targets() -> tuple[Target, ...]:
     """What is built: after the control plane, of which they share most packages, it takes a minute."""
     version = build.kubernetes_version()
     return (
-        Target("kubelet", "go", "k8s.io/kubernetes/cmd/kubelet", ("kubelet",), version, 40),
-        Target("kube-proxy", "go", "k8s.io/kubernetes/cmd/kube-proxy", ("kube-proxy",), version, 15),
+        Target("kubelet", build.kubernetes_module(), "k8s.io/kubernetes/cmd/kubelet", ("kubelet",), version, 40),
+        Target(
+            "kube-proxy", build.kubernetes_module(), "k8s.io/kubernetes/cmd/kube-proxy", ("kube-proxy",), version, 15
+        ),
         Target("pause", "go-pause", ".", ("pause",), (), 2),
     )
 

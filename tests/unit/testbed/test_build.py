@@ -61,6 +61,22 @@ def test_the_pins_decide_the_folder(cache: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.usefixtures("cache")
+def test_a_version_is_chosen_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHARTERER_KUBERNETES", "1.36")
+    monkeypatch.setenv("CHARTERER_HELM", "3")
+    assert {target.module for target in build.targets()} == {"go-kubernetes-1.36", "go-kwok", "go-helm-3"}
+
+
+@pytest.mark.parametrize("variable", ["CHARTERER_KUBERNETES", "CHARTERER_HELM"])
+def test_a_version_that_is_not_there_is_an_error_that_names_those_that_are(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "1.2")
+    with pytest.raises(build.BuildError, match=rf"{variable}=1\.2: the test bed has .*\b(1\.36|3)\b"):
+        build.targets()
+
+
+@pytest.mark.usefixtures("cache")
 def test_a_build_puts_every_program_into_place_and_is_not_repeated(go: Path) -> None:
     binaries = build.build()
     assert go.read_text().count("built") == len(build.targets())
