@@ -35,7 +35,7 @@ _unreachable: set[str] = set()
 
 
 class _NotFetchedError(Exception):
-    """The file is not to be had now; the message says why."""
+    """The file is not to be had now; the message says why, unless it has been said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +73,23 @@ def fetch(module: str, target: str, into: Path, seconds: int, say: Say) -> bool:
     try:
         until = time.monotonic() + max(60, seconds)
         for file in files:
-            say(f"{target}: fetching {file.url}")
             _unpack(file, _download(file, unpacked, until), unpacked)
         for program in unpacked.iterdir():
             program.rename(into / program.name)
     except _NotFetchedError as error:
-        say(f"{target}: no release is taken: {error}")
+        if str(error):
+            say(f"{target}: no release is taken: {error}")
         return False
     finally:
         shutil.rmtree(unpacked)
+    say(f"{target}: taken from {' and '.join(file.url for file in files)}")
     return True
 
 
 def _download(file: Release, into: Path, until: float) -> Path:
     host = urlsplit(file.url).netloc
     if host in _unreachable:
-        raise _NotFetchedError(f"{host} could not be reached before")
+        raise _NotFetchedError
     there = into / ".file"
     algorithm, _, wanted = file.digest.partition(":")
     digest = hashlib.new(algorithm)
