@@ -27,7 +27,7 @@ VALUES_PAGE := $(BIN)/python -m tests.chart.values_page
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
-.PHONY: help .venv testbed nodes training training-torch focus generated prometheus karpenter job-controllers lint test test-unit test-torch e2e bench demo \
+.PHONY: help .venv testbed nodes training training-torch focus generated prometheus karpenter job-controllers lint test test-unit test-long test-versions test-torch e2e bench demo \
 	kind-demo image sbom test-image requirements clean
 
 help: ## Tell the targets
@@ -93,6 +93,21 @@ test: lint ## Everything CI does: lint and all tests (PYTEST_ARGS="-k spot", WOR
 	$(PYTEST) --lane check $(PYTEST_ARGS) || test $$? -eq 5 # no test, as with -k
 	$(MADE) testbed --meanwhile "nodes training image" --meanwhile "prometheus karpenter job-controllers focus" -- \
 		$(PYTEST) --lane rest $(PYTEST_ARGS) || test $$? -eq 5
+
+test-long: test test-versions ## All tests, also with the other versions of Kubernetes and Helm (nightly)
+
+test-versions: test-kubernetes-1.36 test-helm-4 ## The tests that show what another Kubernetes or Helm changes, with each of the others
+
+test-kubernetes-%: $(READY)
+	CHARTERER_KUBERNETES=$* $(MAKE) testbed
+	CHARTERER_KUBERNETES=$* $(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --lane test \
+		tests/testbed tests/chart tests/contract tests/cluster tests/e2e --ignore=tests/e2e/test_torch.py $(PYTEST_ARGS)
+
+test-helm-%: $(READY)
+	CHARTERER_HELM=$* $(MAKE) testbed
+	CHARTERER_HELM=$* $(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --lane test \
+		tests/testbed/test_controlplane.py tests/chart tests/cluster/test_crds.py tests/cluster/test_getting_started.py \
+		$(PYTEST_ARGS)
 
 test-unit: $(READY) ## The fast tests that need no cluster
 	$(BIN)/pytest -n $(WORKERS) $(wildcard tests/unit tests/property) $(PYTEST_ARGS)
