@@ -32,15 +32,16 @@ async def look(of: Scenario, today: Path | None, out: Path, console: Console, sa
 
     ``today``: a file with the column of today's practice, where that was really run. ``say`` prints a step.
     """
-    async with _lines(of, today, out / "simulated.log") as lines:
-        columns = Columns.read(await anext(lines))
-        three = Simulated(of, columns)
-        files = pictures(out)
-        await asyncio.to_thread(picture.draw, of, columns, None, three.headline, files)
-        console.print(comparison.table(three.rows, "simulated"))
-        console.print(f"{three.headline}.", style="bold", highlight=False)
-        say(f"picture: {files[0]} ({_how(columns)})")
-        line = await anext(lines)
+    with console.status("[dim]simulating[/dim]"):
+        async with _lines(of, today, out / "simulated.log") as lines:
+            columns = Columns.read(await anext(lines))
+            three = Simulated(of, columns)
+            files = pictures(out)
+            await asyncio.to_thread(picture.draw, of, columns, None, three.headline, files)
+            console.print(comparison.table(three.rows, "simulated"))
+            console.print(f"{three.headline}.", style="bold", highlight=False)
+            say(f"picture: {files[0]} ({_how(columns)})")
+            line = await anext(lines)
     result = three if line == "null\n" else Simulated(of, columns, Parts.read(line))
     if rest := result.rows[len(three.rows) :]:
         console.print(comparison.table(rest, "where less is sold, simulated"))

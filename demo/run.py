@@ -135,7 +135,7 @@ async def simulate(of: Scenario, out: Path, console: Console) -> Simulated:
     empty(out)
     steps = Steps(console)
     simulated = await _simulated(of, out, steps)
-    steps.say("done: all of it simulated. Without SIMULATE=1 (--simulate) Charterer is then really run, too")
+    steps.say("done; without SIMULATE=1 (--simulate) Charterer is then really run, too")
     return simulated
 
 

@@ -7,13 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from demo.columns import Column, Columns, Parts
-from demo.comparison import Simulated, markdown
 from demo.pace import Pace
 from demo.scenario import ReplayJob, Scenario, an_hour
 from demo.simulated import IDLE_SECONDS, same_money, simulate, simulate_parts
@@ -21,18 +18,8 @@ from demo.tables import T4, Application
 
 A100 = "NVIDIA-A100-SXM4-40GB"
 LINEAR = Application("cifar10", 1, {T4: ((1, 3600.0), (16, 225.0)), A100: ((1, 1200.0), (16, 75.0))})
-ROOT = Path(__file__).resolve().parents[3]
 HOUR = an_hour(30)
-WHOLE = pytest.mark.xdist_group("simulated hour")
-"""Tests of the simulation below, which takes some twenty seconds."""
 T4_NODE = next(pool for pool in HOUR.pools if pool.name == "t4")
-
-
-@pytest.fixture(scope="module")
-def hour() -> Simulated:
-    """The whole hour, as the demo simulates it."""
-    columns = simulate(HOUR)
-    return Simulated(HOUR, columns, simulate_parts(HOUR, columns.autoscaler.dollars))
 
 
 @dataclass(frozen=True)
@@ -71,37 +58,6 @@ def test_jobs_for_which_the_cheaper_zone_has_no_nodes_run_in_the_dearer_one() ->
     columns = simulate(made((0.0, 32, 3600.0), (1.0, 32, 3600.0), cloud="karpenter"))
     assert columns.autoscaler.machines == 16
     assert all(job.ended is not None for job in columns.autoscaler.jobs)
-
-
-@WHOLE
-def test_the_demo_saves_more_than_half_of_todays_money_and_for_no_more_money_jobs_end_a_fifth_earlier(
-    hour: Simulated,
-) -> None:
-    """With spot nodes that are taken back. No machine is rented again and again: each job needs a few at most."""
-    today, same, ours = hour.columns.autoscaler, hour.columns.same_money, hour.columns.budget
-    assert ours.mean_completion_seconds < 0.9 * today.mean_completion_seconds
-    assert ours.dollars < 0.45 * today.dollars
-    assert ours.dollars < HOUR.hourly_budget
-    assert same.mean_completion_seconds < 0.8 * today.mean_completion_seconds
-    assert same.dollars <= 1.01 * today.dollars
-    assert max(ours.machines, same.machines) < 3 * len(HOUR.jobs)
-    assert {kind for job in ours.jobs for _, kind in job.gpu_types} == {T4, A100}
-
-
-@WHOLE
-def test_the_figures_of_readme_and_of_its_picture_are_those_of_the_simulation(hour: Simulated) -> None:
-    """Where they differ: `python -m demo.simulated --markdown` prints the table, and `make demo` draws the picture."""
-    readme = (ROOT / "README.md").read_text()
-    assert markdown(hour.rows) in readme
-    with Image.open(ROOT / "docs" / "images" / "demo.png") as picture:
-        assert picture.info["Title"] == hour.headline
-
-
-@WHOLE
-@pytest.mark.parametrize("page", ["README.md", "docs/demo.md"])
-def test_the_sentence_of_each_page_is_that_of_the_simulation(hour: Simulated, page: str) -> None:
-    words = " ".join((ROOT / page).read_text().split())
-    assert f"**{hour.headline}.**" in words
 
 
 def test_another_date_gives_the_same_figures() -> None:
