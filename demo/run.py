@@ -244,7 +244,7 @@ async def _start_operator(cluster: Cluster, session: aiohttp.ClientSession, prog
 
 async def _play(of: Scenario, stage: Stage, simulated: Simulated, out: Path, steps: Steps) -> Summary:
     """The replay, its summary and its picture."""
-    console = steps.console
+    console, begun = steps.console, steps.elapsed
     seconds = of.window[1] - of.window[0]
     steps.say(f"replaying {len(of.jobs)} jobs submitted within {seconds / 3600:.0f} h")
     replay = Replay(stage.kube, of)
@@ -262,7 +262,7 @@ async def _play(of: Scenario, stage: Stage, simulated: Simulated, out: Path, ste
         cloud=stage.cloud.name,
         ledger_micros=ledger,
         bill=bill,
-        demo_seconds=steps.elapsed,
+        demo_seconds=steps.elapsed - begun,
         reports=replay.answers,
     )
     files = pictures(out)

@@ -199,7 +199,7 @@ async def test_an_outage_of_the_api_server_is_waited_out(cluster: ControlPlane, 
             await finish(kube, "outage")
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.long
 @pytest.mark.programs
 def test_the_whole_demo_completes_all_jobs_and_its_ledger_equals_the_bill(tmp_path: Path) -> None:
