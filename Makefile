@@ -18,8 +18,9 @@ READY := .venv/.ready
 MADE := $(BIN)/python -m tests.testbed.make
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/bench \
 	--ignore=tests/torch_training --ignore=tests/e2e/test_torch.py
-DEMO := $(BIN)/python -m $(if $(REAL),demo.real,demo $(DEMO_ARGS) $(if $(CLOUD),--cloud $(CLOUD)) $(if $(KEEP),--keep))
-DEMO_NEEDS := testbed $(if $(filter karpenter,$(CLOUD)),karpenter) $(if $(REAL),nodes training)
+DEMO := $(BIN)/python -m $(if $(REAL),demo.real,demo $(DEMO_ARGS) $(if $(CLOUD),--cloud $(CLOUD)) $(if $(KEEP),--keep) \
+	$(if $(SIMULATE),--simulate))
+DEMO_NEEDS := $(if $(REAL),nodes training,$(READY))
 BENCHES := $(filter-out tests/bench/_%,$(sort $(wildcard tests/bench/*.py)))
 SCHEMA := $(BIN)/python -m charterer.api.schema --reference docs/reference.md \
 	--troubleshooting docs/troubleshooting.md --reasons docs/reasons.md crds charts/charterer-crds/templates
@@ -122,7 +123,7 @@ test-torch: training training-torch ## The tests that train by torch, Hugging Fa
 bench: testbed ## Measure, one script of tests/bench after the other
 	@for script in $(basename $(notdir $(BENCHES))); do echo "== $$script"; $(BIN)/python -m "tests.bench.$$script"; done
 
-demo: $(DEMO_NEEDS) ## Show Charterer at work on a control plane of its own (CLOUD=karpenter; KEEP=1 leaves it running; REAL=1 trains)
+demo: $(DEMO_NEEDS) ## Show Charterer at work, simulated at once and then on a control plane (SIMULATE=1, CLOUD=karpenter, KEEP=1, REAL=1)
 	$(DEMO)
 
 kind-demo: $(DEMO_NEEDS) ## The same on kind, with docker, podman or nerdctl (KIND_EXPERIMENTAL_PROVIDER=podman)
