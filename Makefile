@@ -18,8 +18,9 @@ READY := .venv/.ready
 MADE := $(BIN)/python -m tests.testbed.make
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/bench \
 	--ignore=tests/torch_training --ignore=tests/e2e/test_torch.py
-DEMO := $(BIN)/python -m $(if $(REAL),demo.real,demo $(DEMO_ARGS) $(if $(CLOUD),--cloud $(CLOUD)) $(if $(KEEP),--keep))
-DEMO_NEEDS := testbed $(if $(filter karpenter,$(CLOUD)),karpenter) $(if $(REAL),nodes training)
+DEMO := $(BIN)/python -m $(if $(REAL),demo.real,demo $(DEMO_ARGS) $(if $(CLOUD),--cloud $(CLOUD)) $(if $(KEEP),--keep) \
+	$(if $(SIMULATE),--simulate))
+DEMO_NEEDS := $(if $(REAL),nodes training,$(READY))
 BENCHES := $(filter-out tests/bench/_%,$(sort $(wildcard tests/bench/*.py)))
 SCHEMA := $(BIN)/python -m charterer.api.schema --reference docs/reference.md \
 	--troubleshooting docs/troubleshooting.md --reasons docs/reasons.md crds charts/charterer-crds/templates
@@ -27,7 +28,7 @@ VALUES_PAGE := $(BIN)/python -m tests.chart.values_page
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
-.PHONY: help .venv testbed nodes training training-torch focus generated prometheus karpenter job-controllers lint test test-unit test-torch e2e bench demo \
+.PHONY: help .venv testbed nodes training training-torch focus generated prometheus karpenter job-controllers lint test test-unit test-long test-versions test-torch e2e bench demo \
 	kind-demo image sbom test-image requirements clean
 
 help: ## Tell the targets
@@ -94,6 +95,21 @@ test: lint ## Everything CI does: lint and all tests (PYTEST_ARGS="-k spot", WOR
 	$(MADE) testbed --meanwhile "nodes training image" --meanwhile "prometheus karpenter job-controllers focus" -- \
 		$(PYTEST) --lane rest $(PYTEST_ARGS) || test $$? -eq 5
 
+test-long: test test-versions ## All tests, also with the other versions of Kubernetes and Helm (nightly)
+
+test-versions: test-kubernetes-1.36 test-helm-4 ## The tests that show what another Kubernetes or Helm changes, with each of the others
+
+test-kubernetes-%: $(READY)
+	CHARTERER_KUBERNETES=$* $(MAKE) testbed
+	CHARTERER_KUBERNETES=$* $(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --lane test \
+		tests/testbed tests/chart tests/contract tests/cluster tests/e2e --ignore=tests/e2e/test_torch.py $(PYTEST_ARGS)
+
+test-helm-%: $(READY)
+	CHARTERER_HELM=$* $(MAKE) testbed
+	CHARTERER_HELM=$* $(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --lane test \
+		tests/testbed/test_controlplane.py tests/chart tests/cluster/test_crds.py tests/cluster/test_getting_started.py \
+		$(PYTEST_ARGS)
+
 test-unit: $(READY) ## The fast tests that need no cluster
 	$(BIN)/pytest -n $(WORKERS) $(wildcard tests/unit tests/property) $(PYTEST_ARGS)
 
@@ -107,7 +123,7 @@ test-torch: training training-torch ## The tests that train by torch, Hugging Fa
 bench: testbed ## Measure, one script of tests/bench after the other
 	@for script in $(basename $(notdir $(BENCHES))); do echo "== $$script"; $(BIN)/python -m "tests.bench.$$script"; done
 
-demo: $(DEMO_NEEDS) ## Show Charterer at work on a control plane of its own (CLOUD=karpenter; KEEP=1 leaves it running; REAL=1 trains)
+demo: $(DEMO_NEEDS) ## Show Charterer at work, simulated at once and then on a control plane (SIMULATE=1, CLOUD=karpenter, KEEP=1, REAL=1)
 	$(DEMO)
 
 kind-demo: $(DEMO_NEEDS) ## The same on kind, with docker, podman or nerdctl (KIND_EXPERIMENTAL_PROVIDER=podman)

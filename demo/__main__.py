@@ -13,11 +13,9 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from demo import clouds
+from demo import clouds, run
 from demo.programs import DemoError
-from demo.run import run
 from demo.scenario import an_hour
-from demo.summary import Summary
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -42,6 +40,7 @@ from demo.summary import Summary
     show_default=True,
     help="Seconds of the workload that pass in one second of the demo.",
 )
+@click.option("--simulate", is_flag=True, help="End after the simulated part; it needs no cluster.")
 @click.option("--keep", is_flag=True, help="Keep everything running at the end, until Ctrl-C, to look around.")
 @click.option(
     "--out",
@@ -50,17 +49,19 @@ from demo.summary import Summary
     show_default=True,
     help="Folder for logs, applied manifests, summary and picture. It is emptied first.",
 )
-def main(cluster: str, cloud: str, pace: int, keep: bool, out: Path) -> None:
-    """Show Charterer at work on an hour of a measured workload, in about three minutes.
+def main(cluster: str, cloud: str, pace: int, simulate: bool, keep: bool, out: Path) -> None:
+    """Show Charterer at work on an hour of a measured workload, in about four minutes.
 
-    28 training jobs of six applications are submitted to a real Kubernetes API server, at the times of the workload.
-    Charterer rents nodes for them, from a fake cloud or through a real Karpenter: it decides on which GPUs, and on how
-    many, each job is worth its money, copes with pools that run out of machines and with spot machines that are taken
-    back, and gives the nodes back. The GPU nodes, the containers and the bill are simulated. The rest is real: control
-    plane, operator, speeds (measured on T4 and A100 GPUs).
+    The hour is first simulated in several ways, which takes half a minute. What is lacking for a cluster is built
+    meanwhile. Then the hour is really run: 28 training jobs of six applications are submitted to a real Kubernetes API
+    server, at the times of the workload. Charterer rents nodes for them, from a fake cloud or through a real Karpenter:
+    it decides on which GPUs, and on how many, each job is worth its money, copes with pools that run out of machines
+    and with spot machines that are taken back, and gives the nodes back. The GPU nodes, the containers and the bill are
+    not real. Control plane, operator and speeds (measured on T4 and A100 GPUs) are.
 
     \b
     What to look at:
+      - the simulated tables: what spot and other GPUs bring, and what is left without them
       - the live table: which GPUs each job gets, and why (often not what was asked for)
       - "pays up to $X per job-hour saved": the exchange rate between money and time
       - the summary and out/demo/demo.png: a cluster autoscaler, Charterer, and Charterer for no more money
@@ -74,7 +75,7 @@ def main(cluster: str, cloud: str, pace: int, keep: bool, out: Path) -> None:
     out = out.resolve()
     try:
         with _alone(out):
-            result = asyncio.run(_cancelled_by_sigterm(cluster, cloud, pace, keep, out, console))
+            succeeded = asyncio.run(_cancelled_by_sigterm(cluster, cloud, pace, simulate, keep, out, console))
     except (KeyboardInterrupt, asyncio.CancelledError):
         console.print("Stopped; nothing is left running.")
         sys.exit(130)
@@ -84,16 +85,21 @@ def main(cluster: str, cloud: str, pace: int, keep: bool, out: Path) -> None:
                 f"The demo failed: {_message(leaf)}", style="bold red", highlight=False, markup=False, soft_wrap=True
             )
         sys.exit(1)
-    sys.exit(0 if result.succeeded else 1)
+    sys.exit(0 if succeeded else 1)
 
 
 async def _cancelled_by_sigterm(
-    cluster: str, cloud: str, pace: int, keep: bool, out: Path, console: Console
-) -> Summary:
+    cluster: str, cloud: str, pace: int, simulate: bool, keep: bool, out: Path, console: Console
+) -> bool:
+    """Whether it succeeded."""
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    return await run(an_hour(pace, cloud), cluster, out, console, keep)
+    hour = an_hour(pace, cloud)
+    if simulate:
+        await run.simulate(hour, out, console)
+        return True
+    return (await run.run(hour, cluster, out, console, keep)).succeeded
 
 
 @contextmanager

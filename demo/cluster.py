@@ -41,6 +41,13 @@ class Cluster(Protocol):
         """Stop the cluster. May be repeated."""
 
 
+def check(kind: str) -> None:
+    """DemoError where this machine lacks what cannot be built for such a cluster."""
+    if kind == "kind" and (shutil.which("kind") is None or not any(map(shutil.which, _CONTAINERS))):
+        wanted = ", ".join(_CONTAINERS)
+        raise DemoError(f"--cluster kind needs kind and one of {wanted} on the PATH; --cluster testbed needs none")
+
+
 def start(kind: str, directory: Path, programs: Programs) -> Cluster:
     """Starts the test bed or a kind cluster with its files in ``directory``; DemoError says what is missing."""
     if kind == "kind":
@@ -55,9 +62,6 @@ class KindCluster:
     """A cluster in a container, with kwok beside it for the fake cloud's GPU nodes."""
 
     def __init__(self, directory: Path, programs: Programs) -> None:
-        if shutil.which("kind") is None or not any(map(shutil.which, _CONTAINERS)):
-            wanted = ", ".join(_CONTAINERS)
-            raise DemoError(f"--cluster kind needs kind and one of {wanted} on the PATH; --cluster testbed needs none")
         try:
             self._binaries = build.locate()
         except build.MissingProgramsError as missing:

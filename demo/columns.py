@@ -92,6 +92,27 @@ class Columns:
         return cls(**{name: Column.of(raw) for name, raw in json.loads(text).items()})
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Charterer where less is sold. ``as_today``: only what today's practice rents, at the same budget.
+
+    ``as_today_same_money``: only that, for no more dollars than today's practice spends.
+    """
+
+    without_spot: Column
+    as_today: Column
+    as_today_same_money: Column
+
+    def json(self) -> str:
+        """All of them, for ``read``."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """What ``json`` wrote."""
+        return cls(**{name: Column.of(raw) for name, raw in json.loads(text).items()})
+
+
 def really_run(replayed: Mapping[str, Replayed], spent: Steps, dollars: float, machines: int) -> Column:
     """The column of a real run, with the cloud's own bill."""
     jobs = [

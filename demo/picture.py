@@ -33,32 +33,48 @@ _LABEL_MINUTES = 6.0
 _STOCK_OUT = "Cooling"
 
 
-def draw(
-    scenario: Scenario, views: Sequence[View], columns: Columns, real: Column, headline: str, files: Sequence[Path]
-) -> None:
-    """Draw to each file, in the format of its suffix. ValueError without any view."""
-    if not views:
-        raise ValueError("there is nothing to draw: the demo ended before anything was observed")
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The column of Charterer at the demo's budget as it was really run, and what was seen meanwhile."""
+
+    column: Column
+    views: Sequence[View]
+
+    def __post_init__(self) -> None:
+        """ValueError without any view."""
+        if not self.views:
+            raise ValueError("there is nothing to draw: the demo ended before anything was observed")
+
+
+def draw(scenario: Scenario, columns: Columns, run: Run | None, headline: str, files: Sequence[Path]) -> None:
+    """Draw to each file, in the format of its suffix. ``run`` takes the place of its simulation.
+
+    A PNG file has the headline as its title.
+    """
     today = columns.autoscaler
+    budget, made = (columns.budget, "simulated") if run is None else (run.column, "really run")
     panels = (
         ("Today: Karpenter, as asked", today, "really run")
         if today.measured
         else ("Today: cluster autoscaler, as asked", today, "simulated"),
-        (f"Charterer, up to ${scenario.pays:,.0f} per hour saved", real, "really run"),
+        (f"Charterer, up to ${scenario.pays:,.0f} per hour saved", budget, made),
         ("Charterer, for no more money", columns.same_money, "simulated"),
     )
     with _styled():
         figure = Figure(figsize=(13.5, 9), layout="constrained")
-        figure.suptitle(headline, x=0.01, ha="left", fontsize=14, fontweight="bold")
+        figure.suptitle(headline, x=0.01, ha="left", fontsize=13, fontweight="bold")
         rows = figure.subplots(2, 3, sharex=True, sharey="row", height_ratios=(3.4, 1))
         for (title, column, how), jobs, money in zip(panels, rows[0], rows[1], strict=True):
             jobs.set_title(f"{title} ({how})", loc="left", fontsize=10, fontweight="bold")
             _draw_jobs(jobs, column, [job.name for job in columns.autoscaler.jobs])
             _draw_money(money, column)
-        _draw_run(rows[1][1], scenario, views, columns.budget)
-        _finish(figure, rows, panels)
+        _draw_budget(rows[1][1], scenario, panels[1][1])
+        if run is not None:
+            _draw_run(rows[1][1], run, columns.budget)
+        _finish(figure, rows, panels, run is not None)
         for file in files:
-            figure.savefig(file, dpi=130, metadata={"Date": None} if file.suffix == ".svg" else None)
+            metadata = {"Date": None} if file.suffix == ".svg" else {"Title": headline}
+            figure.savefig(file, dpi=130, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,19 +200,24 @@ def _draw_money(axes: Axes, column: Column) -> None:
     axes.set_xlabel("minutes of the workload")
 
 
-def _draw_run(axes: Axes, scenario: Scenario, views: Sequence[View], simulated: Column) -> None:
-    """Draw what only the column of the real run has: its simulation, its budget, and when a zone was sold out."""
-    times, dollars = [at / 60 for at, _ in simulated.spent], [spent for _, spent in simulated.spent]
-    axes.plot(times, dollars, color=SIMULATED, lw=1.4, ls=(0, (2, 1.5)))
-    end, last = scenario.window[1] - scenario.window[0], max(view.at for view in views)
+def _draw_budget(axes: Axes, scenario: Scenario, column: Column) -> None:
+    """Draw what the budget allows, until the column's end."""
+    end = scenario.window[1] - scenario.window[0]
+    last = max(end, column.spent[-1][0])
     allowed = [0.0, scenario.allowed(end), scenario.allowed(last)]
     axes.plot([0, end / 60, last / 60], allowed, color=BUDGET, lw=1.6, ls=(0, (6, 2)))
-    for before, after in pairwise(views):
+
+
+def _draw_run(axes: Axes, run: Run, simulated: Column) -> None:
+    """Draw what only the column of the real run has: its simulation, and when a zone was sold out."""
+    times, dollars = [at / 60 for at, _ in simulated.spent], [spent for _, spent in simulated.spent]
+    axes.plot(times, dollars, color=SIMULATED, lw=1.4, ls=(0, (2, 1.5)))
+    for before, after in pairwise(run.views):
         if any(pool.state == _STOCK_OUT for pool in before.pools):
             axes.axvspan(before.at / 60, after.at / 60, color=SOLD_OUT, alpha=0.25, lw=0)
 
 
-def _finish(figure: Figure, rows: Any, panels: Sequence[tuple[str, Column, str]]) -> None:
+def _finish(figure: Figure, rows: Any, panels: Sequence[tuple[str, Column, str]], really_run: bool) -> None:
     """The axes that all panels share, and the legend."""
     ends = [at for _, column, _ in panels for at, _ in column.spent[-1:]]
     rows[1][0].set_xlim(0, max(ends) / 60 * 1.01)
@@ -210,8 +231,11 @@ def _finish(figure: Figure, rows: Any, panels: Sequence[tuple[str, Column, str]]
     ]
     handles += [
         mpl.lines.Line2D([], [], color=SPENT, lw=1.8, label="spent"),
-        mpl.lines.Line2D([], [], color=SIMULATED, lw=1.4, ls=(0, (2, 1.5)), label="the same, simulated"),
         mpl.lines.Line2D([], [], color=BUDGET, lw=1.6, ls=(0, (6, 2)), label="budget"),
-        Patch(color=SOLD_OUT, alpha=0.25, label="a pool has no more nodes"),
     ]
+    if really_run:
+        handles += [
+            mpl.lines.Line2D([], [], color=SIMULATED, lw=1.4, ls=(0, (2, 1.5)), label="the same, simulated"),
+            Patch(color=SOLD_OUT, alpha=0.25, label="a pool has no more nodes"),
+        ]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8, frameon=False)

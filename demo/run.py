@@ -1,4 +1,4 @@
-"""The demo, step by step: a cluster, the charts, the fake cloud, the operator, the budget, the replay, the summary."""
+"""The demo, step by step: the simulation, a cluster, charts, the fake cloud, the operator, the replay, the summary."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import asyncio
 import json
 import shutil
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,10 +17,13 @@ import aiohttp
 import yaml
 from rich.console import Console
 
-from demo import clouds, picture, scenario, summary
+from demo import building, clouds, picture, scenario, summary
+from demo.building import Build
 from demo.cloud import Cloud
-from demo.cluster import Cluster, start
-from demo.columns import Column, Columns, really_run
+from demo.cluster import Cluster, check, start
+from demo.columns import Column, really_run
+from demo.comparison import Simulated
+from demo.first_look import look, pictures
 from demo.kube import RETRIABLE, Access, Kube, KubeError
 from demo.live import Screen
 from demo.money import micros
@@ -86,69 +87,28 @@ class Stage:
     session: aiohttp.ClientSession
     cloud: Cloud
     metrics_url: str
-    simulation: Simulation
-
-
-class Simulation:
-    """The program that simulates the hour beside the replay, at a low priority."""
-
-    def __init__(self, of: Scenario, now: datetime, today: Path | None) -> None:
-        """``today``: a file with the column of today's practice, where that was really run."""
-        at = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
-        arguments = [
-            f"--cloud={of.cloud}",
-            f"--pace={of.pace.factor}",
-            f"--jobs={len(of.jobs)}",
-            f"--share={of.share}",
-            f"--at={at}",
-        ]
-        arguments += [] if of.most_pays is None else [f"--most-pays={of.most_pays}"]
-        arguments += [] if today is None else [f"--today={today}"]
-        self._command = [sys.executable, "-m", "demo.simulated", *arguments]
-        self._program = _started(["nice", "-n", "10", *self._command])
-
-    @property
-    def over(self) -> bool:
-        """Whether the program has ended."""
-        return self._program.poll() is not None
-
-    async def columns(self) -> Columns:
-        """What the program printed. DemoError where it failed.
-
-        Where the machine was too busy for a program of low priority, it begins again without that.
-        """
-        if not self.over:
-            self.stop()
-            self._program = _started(self._command)
-        printed, errors = await asyncio.to_thread(self._program.communicate)
-        if self._program.returncode:
-            raise DemoError(f"demo.simulated ended with code {self._program.returncode}: {errors.strip()[-500:]}")
-        return Columns.read(printed)
-
-    def stop(self) -> None:
-        """End the program. May be repeated."""
-        self._program.kill()
-        self._program.wait()
-
-
-def _started(command: Sequence[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(command, cwd=_CHARTS.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 async def run(of: Scenario, kind: str, out: Path, console: Console, keep: bool) -> Summary:
     """Run the demo with its files in ``out``, which is emptied first, and stop everything that it has started.
 
-    ``kind``: of the cluster. With ``keep`` everything stays up until it is cancelled.
-    Before an exception is raised, the last lines of the programs' logs are printed.
+    What its cluster lacks is built meanwhile. ``kind``: of the cluster. With ``keep`` everything stays up until it is
+    cancelled. Before an exception is raised, the last lines of the programs' logs are printed.
     """
     steps = Steps(console)
+    check(kind)
     empty(out)
     async with AsyncExitStack() as stack:
+        built = _building(of, out, steps, stack)
+        simulated = await _simulated(of, out, steps)
+        if built is not None:
+            steps.say("the control plane is still being built; the real run of the same hour follows")
+            await built.done(console)
         programs = Programs(out)
         stack.callback(programs.stop)
         try:
             stage = await _set(of, kind, out, steps, programs, stack)
-            result = await _play(of, stage, out, steps, console)
+            result = await _play(of, stage, simulated, out, steps)
         except Exception:
             console.print(programs.tails(), style="dim", highlight=False, markup=False, soft_wrap=True)
             raise
@@ -156,6 +116,32 @@ async def run(of: Scenario, kind: str, out: Path, console: Console, keep: bool) 
             _invite(stage.cluster, console, of.pace)
             await programs.watch()
         return result
+
+
+def _building(of: Scenario, out: Path, steps: Steps, stack: AsyncExitStack) -> Build | None:
+    """The build of what the cluster lacks, which ends with the stack; None where nothing is lacking."""
+    commands = building.lacking(of.cloud)
+    if not commands:
+        return None
+    log = out / "build.log"
+    steps.say(f"a control plane is being built in the background, once per machine; the log is {log}")
+    built = Build(commands, log)
+    stack.push_async_callback(built.stop)
+    return built
+
+
+async def simulate(of: Scenario, out: Path, console: Console) -> Simulated:
+    """The part of the demo that needs no cluster, with its files in ``out``, which is emptied first."""
+    empty(out)
+    steps = Steps(console)
+    simulated = await _simulated(of, out, steps)
+    steps.say("done; without SIMULATE=1 (--simulate) Charterer is then really run, too")
+    return simulated
+
+
+async def _simulated(of: Scenario, out: Path, steps: Steps) -> Simulated:
+    steps.say(f"simulating an hour of {len(of.jobs)} jobs; this needs no cluster")
+    return await look(of, measured(of) if of.cloud == "karpenter" else None, out, steps.console, steps.say)
 
 
 def empty(out: Path) -> None:
@@ -187,9 +173,7 @@ async def _set(of: Scenario, kind: str, out: Path, steps: Steps, programs: Progr
     _apply(of, now, cluster, pools, out / "applied")
     steps.say("starting the operator (charterer operator)")
     metrics_url = await _start_operator(cluster, session, programs)
-    simulation = Simulation(of, now, measured(of) if of.cloud == "karpenter" else None)
-    stack.callback(simulation.stop)
-    return Stage(cluster, programs, kube, session, rented, metrics_url, simulation)
+    return Stage(cluster, programs, kube, session, rented, metrics_url)
 
 
 def _install(cluster: Cluster, values: Iterable[str]) -> None:
@@ -258,8 +242,9 @@ async def _start_operator(cluster: Cluster, session: aiohttp.ClientSession, prog
     return f"http://127.0.0.1:{metrics}"
 
 
-async def _play(of: Scenario, stage: Stage, out: Path, steps: Steps, console: Console) -> Summary:
+async def _play(of: Scenario, stage: Stage, simulated: Simulated, out: Path, steps: Steps) -> Summary:
     """The replay, its summary and its picture."""
+    console, begun = steps.console, steps.elapsed
     seconds = of.window[1] - of.window[0]
     steps.say(f"replaying {len(of.jobs)} jobs submitted within {seconds / 3600:.0f} h")
     replay = Replay(stage.kube, of)
@@ -267,34 +252,31 @@ async def _play(of: Scenario, stage: Stage, out: Path, steps: Steps, console: Co
         observer = Observer(stage.kube, stage.session, of, replay, stage.cloud, stage.metrics_url, screen.show)
         await _replay(stage, replay, observer, of.pace.demo_seconds(seconds) + _TAIL_SECONDS)
     ledger, bill = await _ledger(stage.kube), await stage.cloud.bill()
-    if not stage.simulation.over:
-        steps.say(
-            "all nodes are given back; the simulated columns are made now, because this machine was too busy before"
-        )
-    columns = await stage.simulation.columns()
     spent = [(view.at, view.money.spent) for view in observer.views]
     real = really_run(replay.jobs, spent, bill.micros / 1e6, bill.machines)
     result = summary.summarise(
         of,
         replay.jobs,
-        columns=columns,
+        simulated=simulated,
         run=real,
         cloud=stage.cloud.name,
         ledger_micros=ledger,
         bill=bill,
-        demo_seconds=steps.elapsed,
+        demo_seconds=steps.elapsed - begun,
         reports=replay.answers,
     )
-    pictures = [out / "demo.png", out / "demo.svg"]
+    files = pictures(out)
     (out / "summary.json").write_text(result.json())
     (out / "timeline.csv").write_text(picture.timeline_csv(observer.views))
-    (out / "jobs.csv").write_text(summary.jobs_csv(replay.jobs, columns))
+    (out / "jobs.csv").write_text(summary.jobs_csv(replay.jobs, simulated.columns))
     (out / "run.json").write_text(real.json())
-    picture.draw(of, observer.views, columns, real, result.headline, pictures)
+    picture.draw(of, simulated.columns, picture.Run(real, observer.views), result.headline, files)
     steps.say("done")
     console.print(summary.rendered(result))
     console.print(
-        f"Picture: {pictures[0]}; numbers: {out / 'summary.json'}, {out / 'jobs.csv'}", highlight=False, soft_wrap=True
+        f"Picture, now with the real run: {files[0]}; numbers: {out / 'summary.json'}, {out / 'jobs.csv'}",
+        highlight=False,
+        soft_wrap=True,
     )
     return result
 

@@ -25,6 +25,8 @@ BUDGET = "research"
 MEAN_MONTH_HOURS = 730
 FILES = {"fake": ("fakecloud", "pools"), "karpenter": ("karpenter-offers", "pools-karpenter")}
 """By cloud, the files of demo/manifests with what it sells and with the pools."""
+_SHORT = {"NVIDIA-A100-SXM4-40GB": "A100"}
+"""GPU types as the demo names them in words."""
 _ADDRESSES = {"fake": "endpoint", "karpenter": "priceMetrics"}
 """By cloud, the field of a pool's spec with the cloud's address."""
 
@@ -114,6 +116,12 @@ class Scenario:
             for group in groups
         )
         return tuple(sorted(pools, key=lambda pool: pool.hourly_price))
+
+    @property
+    def beyond_asked(self) -> str:
+        """What is sold beside the T4 on demand for which the owners asked, in words; empty where that is all."""
+        names = [_SHORT[gpu_type] for gpu_type in self.gpu_types if gpu_type != T4]
+        return " and ".join(names + ["spot"] * any(pool.spot for pool in self.pools))
 
     @property
     def pays(self) -> float:

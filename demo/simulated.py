@@ -1,12 +1,12 @@
-"""The same hour simulated three times by `charterer.simulate`: today's practice, and Charterer at two budgets.
+"""The same hour simulated by `charterer.simulate`: today's practice, Charterer at two budgets, and where less is sold.
 
-    python -m demo.simulated [--pace 30] [--today FILE]
+    python -m demo.simulated [--pace 30] [--today FILE] [--markdown]
 
 The simulator gets what the cluster gets: the sped-up manifests, the fake cloud's prices, stock and start-up times, and
 the measured speeds. So its planner's own constants weigh as they do in the demo. Its results are in workload seconds.
 Where today's practice was really run, FILE has that column, and it takes the place of the simulated one.
 No other module of the demo imports the operator's packages. It is a program of its own, because it keeps a core busy
-for some seconds: the demo starts it beside the replay and reads its output.
+for some seconds: the demo starts it and reads its output, a line as soon as it is known. The result is always the same.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ from charterer.simulate.model.workload import Submission
 from charterer.simulate.policies.baselines import RequestedWidth
 from charterer.simulate.policies.planner_policy import Planner
 from charterer.simulate.simulation import Simulation
-from demo import scenario
-from demo.columns import Column, ColumnJob, Columns
+from demo import comparison, scenario
+from demo.columns import Column, ColumnJob, Columns, Parts
+from demo.comparison import Simulated
 from demo.pace import Json
 from demo.scenario import BUDGET, FILES, NAMESPACE, PoolPlan, ReplayJob, Scenario, workload
 from demo.tables import T4
@@ -55,20 +56,34 @@ IDLE_SECONDS = 600.0
 """Idle seconds after which a cluster autoscaler ends a node: the default of Kubernetes' own."""
 CLOSE_ENOUGH = 0.01
 """Relative difference of dollars that counts as the same money."""
+AT = datetime(2026, 6, 15, 12, tzinfo=UTC)
+"""When the simulated budget is made; the results of another date are the same."""
 _MOST_TRIES = 6
 _MOST_MONEY = 32.0
 
 
-def simulate(of: Scenario, now: datetime, measured: Column | None = None) -> Columns:
+def simulate(of: Scenario, measured: Column | None = None, now: datetime = AT) -> Columns:
     """The three columns, for a budget as the demo makes it at ``now``. ``measured``: today's practice, really run."""
     hour = _Hour(of, now)
-    autoscaler, budget = measured or hour.autoscaler(), hour.charterer(1.0)
-    return Columns(autoscaler, same_money(hour.charterer, budget, autoscaler.dollars), budget)
+    at = partial(hour.charterer, of.pools)
+    autoscaler, budget = measured or hour.autoscaler(), at(1.0)
+    return Columns(autoscaler, same_money(at, budget, autoscaler.dollars), budget)
 
 
-def at_budget(of: Scenario, now: datetime) -> Column:
+def simulate_parts(of: Scenario, dollars: float) -> Parts | None:
+    """The hour where less is sold; None where no more is sold than today's practice rents. ``dollars``: its own."""
+    hour = _Hour(of, AT)
+    if len(hour.asked_pools) == len(of.pools):
+        return None
+    on_demand = hour.charterer([pool for pool in of.pools if not pool.spot], 1.0)
+    as_today = partial(hour.charterer, hour.asked_pools)
+    budget = as_today(1.0)
+    return Parts(on_demand, budget, same_money(as_today, budget, dollars))
+
+
+def at_budget(of: Scenario) -> Column:
     """Charterer at the scenario's budget."""
-    return _Hour(of, now).charterer(1.0)
+    return _Hour(of, AT).charterer(of.pools, 1.0)
 
 
 def same_money(at: Callable[[float], Column], budget: Column, dollars: float) -> Column:
@@ -106,16 +121,20 @@ class _Hour:
     of: Scenario
     now: datetime
 
+    @property
+    def asked_pools(self) -> Sequence[PoolPlan]:
+        """What today's practice rents: T4 on demand."""
+        return [pool for pool in self.of.pools if pool.gpu_type == T4 and not pool.spot]
+
     def autoscaler(self) -> Column:
         """Each job as its owner asked for it: on T4, on demand, at that width, on nodes of a cluster autoscaler."""
         idle = self.of.pace.demo_seconds(IDLE_SECONDS)
-        asked = [pool for pool in self.of.pools if pool.gpu_type == T4 and not pool.spot]
-        world = self._world(1.0, asked)
+        world = self._world(1.0, self.asked_pools)
         return self._column(world, RequestedWidth(lambda submission: submission.gpus, idle), {})
 
-    def charterer(self, share: float) -> Column:
-        """The operator's planner at a budget of ``share`` times the demo's."""
-        world = self._world(share, self.of.pools)
+    def charterer(self, pools: Sequence[PoolPlan], share: float) -> Column:
+        """The operator's planner where these pools are all, at a budget of ``share`` times the demo's."""
+        world = self._world(share, pools)
         return self._column(world, partial(plan, memo=Memo()), self._profiles())
 
     def _column(self, world: World, policy: Policy | Planner, profiles: Mapping[ClassId, Profile]) -> Column:
@@ -218,20 +237,26 @@ class _Hour:
 
 @click.command()
 @click.option("--pace", type=click.IntRange(5, 120), default=30, show_default=True)
-@click.option("--at", type=click.DateTime(), help="When the demo's budget was made (UTC); now if it is left out.")
 @click.option("--jobs", type=click.Choice(["28", "160"]), default="28", show_default=True, help="The hour's, or all.")
 @click.option("--most-pays", type=float, help="Dollars that the budget pays at most for a job-hour saved.")
 @click.option("--share", type=float, default=1.0, show_default=True, help="The budget as a multiple of the demo's.")
 @click.option("--cloud", type=click.Choice([*FILES]), default="fake", show_default=True, help="Whose nodes are sold.")
 @click.option("--today", type=click.Path(path_type=Path, exists=True), help="The first column, really run.")
+@click.option("--markdown", is_flag=True, help="Print the table of README.md instead.")
 def main(
-    pace: int, at: datetime | None, jobs: str, most_pays: int | None, share: float, cloud: str, today: Path | None
+    pace: int, jobs: str, most_pays: float | None, share: float, cloud: str, today: Path | None, markdown: bool
 ) -> None:
-    """Print the demo's hour, simulated in three ways, as JSON."""
-    now = datetime.now(UTC) if at is None else at.replace(tzinfo=UTC)
+    """Print the demo's hour as JSON: a line with the three columns, and one with those where less is sold, or null."""
     measured = None if today is None else Column.of(json.loads(today.read_text()))
     of = replace(workload(pace, int(jobs), cloud), most_pays=most_pays, share=share)
-    click.echo(simulate(of, now, measured).json())
+    columns = simulate(of, measured)
+    if not markdown:
+        click.echo(columns.json())
+    parts = simulate_parts(of, columns.autoscaler.dollars)
+    if markdown:
+        click.echo(comparison.markdown(Simulated(of, columns, parts).rows), nl=False)
+    else:
+        click.echo("null" if parts is None else parts.json())
 
 
 if __name__ == "__main__":

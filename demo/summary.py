@@ -8,7 +8,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Self
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -16,44 +15,26 @@ from rich.text import Text
 
 from demo.cloud import Bill
 from demo.columns import Column, Columns
+from demo.comparison import Figures, Row, Simulated, less, minutes, when
 from demo.money import shown
 from demo.replay import Replayed
 from demo.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """Time and money of one way to run the hour, in workload seconds. A wait lasts until the pods run."""
-
-    mean_completion_seconds: float
-    mean_wait_seconds: float
-    dollars: float
-    machines: int
-    interruptions: int
-
-    @classmethod
-    def of(cls, column: Column) -> Self:
-        """The figures of a column."""
-        return cls(
-            column.mean_completion_seconds,
-            column.mean_wait_seconds,
-            column.dollars,
-            column.machines,
-            column.interruptions,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Summary:
     """The result of a demo, in workload seconds.
 
-    ``autoscaler``, ``same_money`` and ``budget`` were simulated; ``run`` is what ``budget`` really came to. ``today``:
-    when and on what ``autoscaler`` was really run, if it was. ``narrowed``: jobs that never had their fastest width.
-    ``bill_made_of``: what the bill is, in words; ``metered_micros``: see `cloud.Bill`.
+    ``autoscaler``, ``same_money``, ``budget`` and ``rows`` were simulated, and the headline is about them; ``run`` is
+    what ``budget`` really came to. ``today``: when and on what ``autoscaler`` was really run, if it was. ``narrowed``:
+    jobs that never had their fastest width. ``bill_made_of``: what the bill is, in words; ``metered_micros``: see
+    `cloud.Bill`.
     """
 
     cloud: str
     today: str
+    headline: str
+    rows: Sequence[Row]
     jobs: int
     completed: int
     factor: int
@@ -84,20 +65,13 @@ class Summary:
         return self.completed == self.jobs and self.difference_micros == 0 and self.machines_left == 0
 
     @property
-    def headline(self) -> str:
-        """The result in one sentence, which compares simulated columns with each other."""
-        today, same, budget = self.autoscaler, self.same_money, self.budget
-        cheaper = f"Jobs cost {_less(budget, today)} than today and end {_when(budget, today)}"
-        return f"{cheaper}; for no more money than today they end {_when(same, today)}"
-
-    @property
     def reality(self) -> str:
         """The result of the real run. Where it was much slower than its simulation, this says by how much."""
         today, run = self.autoscaler, self.run
         slower = run.mean_completion_seconds / self.budget.mean_completion_seconds - 1.0
         told = (
-            f"Really run here: {_minutes(run.mean_completion_seconds)} and {shown(run.dollars)}, {_less(run, today)} "
-            f"than today; jobs ended {_when(run, today)}."
+            f"Really run here: {minutes(run.mean_completion_seconds)} and {shown(run.dollars)}, {less(run, today)} "
+            f"than today; jobs ended {when(run, today)}."
         )
         if slower < _SLOW:
             return told
@@ -108,7 +82,7 @@ class Summary:
 
     def json(self) -> str:
         """The summary as JSON."""
-        told = {"succeeded": self.succeeded, "headline": self.headline, "reality": self.reality}
+        told = {"succeeded": self.succeeded, "reality": self.reality}
         return json.dumps(asdict(self) | told, indent=2) + "\n"
 
 
@@ -116,24 +90,11 @@ _SLOW = 0.05
 """Relative difference of completion times from which on the machine is said to have slowed the run."""
 
 
-def _compared(value: float, other: float, below: str, above: str) -> str:
-    """``26% earlier``: by how much the value is below or above the other."""
-    return f"{abs(value / other - 1.0):.0%} {below if value <= other else above}"
-
-
-def _less(figures: Figures, than: Figures) -> str:
-    return _compared(figures.dollars, than.dollars, "less", "more")
-
-
-def _when(figures: Figures, than: Figures) -> str:
-    return _compared(figures.mean_completion_seconds, than.mean_completion_seconds, "earlier", "later")
-
-
 def summarise(
     scenario: Scenario,
     replayed: Mapping[str, Replayed],
     *,
-    columns: Columns,
+    simulated: Simulated,
     run: Column,
     cloud: str,
     ledger_micros: int,
@@ -143,10 +104,13 @@ def summarise(
 ) -> Summary:
     """The summary of a finished replay; jobs that did not complete count as failed."""
     jobs = [*replayed.values()]
+    columns = simulated.columns
     replay_seconds = max((job.completed for job in jobs if job.completed is not None), default=0.0)
     return Summary(
         cloud=cloud,
         today=columns.autoscaler.measured,
+        headline=simulated.headline,
+        rows=simulated.rows,
         jobs=len(jobs),
         completed=sum(job.completed is not None for job in jobs),
         factor=scenario.pace.factor,
@@ -247,8 +211,8 @@ def _table(summary: Summary) -> Table:
     for name in ("today", "Charterer", "really run", "difference", "no more money"):
         table.add_column(name, justify="right")
     rows: Sequence[tuple[str, Callable[[Figures], float], Callable[[float], str]]] = (
-        ("mean completion", lambda figures: figures.mean_completion_seconds, _minutes),
-        ("before the pods run", lambda figures: figures.mean_wait_seconds, _minutes),
+        ("mean completion", lambda figures: figures.mean_completion_seconds, minutes),
+        ("before the pods run", lambda figures: figures.mean_wait_seconds, minutes),
         ("spent", lambda figures: figures.dollars, shown),
         ("machines rented", lambda figures: float(figures.machines), _count),
         ("stops and moves", lambda figures: float(figures.interruptions), _count),
@@ -266,10 +230,6 @@ def _table(summary: Summary) -> Table:
 
 def _count(number: float) -> str:
     return f"{number:.0f}"
-
-
-def _minutes(seconds: float) -> str:
-    return f"{seconds / 60:.1f} min"
 
 
 def jobs_csv(replayed: Mapping[str, Replayed], columns: Columns) -> str:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import awaited, lanes, outcome
+from tests.durations import Durations
 from tests.testbed import job_controllers as job_controller_files
 from tests.testbed import karpenter as karpenter_files
 from tests.testbed import prometheus as prometheus_programs
@@ -29,6 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Set the lane before test modules are imported: their settings ask for it."""
     lanes.choose(config.getoption("--lane"))
+    config.pluginmanager.register(Durations())
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,4 +1,4 @@
-"""The lanes of tests, which ``--lane`` of pytest chooses: what ``make check``, ``make test`` and ``make test-long`` run.
+"""The lanes of tests, which `--lane` of pytest chooses: what make check, make test and make test-long run.
 
 - ``check``: tests that need nothing but Python, with a tenth of the random examples.
 - ``test``: all but those marked ``repeats``.

@@ -24,7 +24,6 @@ import json
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -68,9 +67,8 @@ async def measure(of: Scenario, name: str, out: Path, done: Mapping[str, Column]
         return await _plain_jobs.measure(of, out / name)
     if name == "budget":
         return await ours(of, out / name)
-    now = datetime.now(UTC)
-    beyond = done["budget"].dollars / simulated.at_budget(of, now).dollars
-    scenario = for_money(of, done["plain"].dollars / beyond, lambda tried: simulated.at_budget(tried, now))
+    beyond = done["budget"].dollars / simulated.at_budget(of).dollars
+    scenario = for_money(of, done["plain"].dollars / beyond, simulated.at_budget)
     print(f"for the plain Jobs' money the budget pays up to ${scenario.most_pays} to complete a job an hour earlier")
     return await ours(scenario, out / name)
 

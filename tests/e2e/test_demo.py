@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from typing import Any
 
 import psutil
 import pytest
+from PIL import Image
 
 from demo.kube import Access, Kube
 from demo.pace import Pace
@@ -196,8 +199,9 @@ async def test_an_outage_of_the_api_server_is_waited_out(cluster: ControlPlane, 
             await finish(kube, "outage")
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.long
+@pytest.mark.programs
 def test_the_whole_demo_completes_all_jobs_and_its_ledger_equals_the_bill(tmp_path: Path) -> None:
     out = tmp_path / "demo"
     done = subprocess.run([*DEMO, f"--out={out}"], cwd=ROOT, capture_output=True, text=True)
@@ -207,7 +211,9 @@ def test_the_whole_demo_completes_all_jobs_and_its_ledger_equals_the_bill(tmp_pa
     assert summary["ledger_micros"] == summary["bill_micros"] > 0
     assert summary["reports"]["200"] > 0
     assert summary["narrowed"] > 0
-    assert (out / "demo.png").stat().st_size > 10_000
+    assert titled(out / "demo.png", summary["headline"])
+    assert done.stdout.index("all columns are simulated") < done.stdout.index("starting a control plane")
+    assert len(summary["rows"]) == 6
     today, same, run = (summary[name] for name in ("autoscaler", "same_money", "run"))
     assert same["mean_completion_seconds"] < today["mean_completion_seconds"]
     assert same["dollars"] <= today["dollars"] * 1.01
@@ -215,11 +221,70 @@ def test_the_whole_demo_completes_all_jobs_and_its_ledger_equals_the_bill(tmp_pa
     assert summary["headline"] in " ".join(done.stdout.split())
 
 
+def titled(picture: Path, headline: str) -> bool:
+    """Whether it is a picture of the demo with that headline."""
+    with Image.open(picture) as image:
+        return bool(image.info["Title"] == headline)
+
+
+@pytest.fixture
+def nothing_built(tmp_path: Path) -> dict[str, str]:
+    """The environment of a machine without the test bed's programs. Its Go does what ``tmp_path / "build"`` says."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    go = programs / "go"
+    go.write_text(f'#!/bin/sh\nif [ "$1" = env ]; then echo go1.99.0; exit; fi\nexec sh {tmp_path / "build"}\n')
+    go.chmod(0o755)
+    kept = {name: value for name, value in os.environ.items() if name != "KUBEBUILDER_ASSETS"}
+    return kept | {"PATH": f"{programs}:/usr/bin:/bin", "CHARTERER_CACHE_DIR": str(tmp_path / "cache")}
+
+
+def test_where_the_build_fails_its_words_are_told_and_the_simulated_picture_stays(
+    tmp_path: Path, nothing_built: dict[str, str]
+) -> None:
+    out = tmp_path / "demo"
+    (tmp_path / "build").write_text("echo main.go:7: undefined: truth\nexit 1\n")
+    command = [*DEMO, "--cloud=karpenter", f"--out={out}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=nothing_built)
+    assert done.returncode == 1
+    assert "a control plane is being built" in done.stdout
+    assert "main.go:7: undefined: truth" in done.stdout
+    assert titled(out / "demo.png", json.loads((out / "summary.json").read_text())["headline"])
+
+
+def test_a_demo_that_is_interrupted_while_it_builds_leaves_no_compiler_behind(
+    tmp_path: Path, nothing_built: dict[str, str]
+) -> None:
+    compiling = tmp_path / "compiling"
+    (tmp_path / "build").write_text(f"sleep 600 & echo $! > {compiling}.new\nmv {compiling}.new {compiling}\nwait\n")
+    command = [*DEMO, f"--out={tmp_path / 'demo'}"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=nothing_built, preexec_fn=_hear_interrupts
+    ) as demo:
+        deadline = time.monotonic() + 120
+        while not compiling.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        compiler = psutil.Process(int(compiling.read_text()))
+        started = psutil.Process(demo.pid).children(recursive=True)
+        demo.send_signal(signal.SIGINT)
+        assert demo.stdout is not None
+        assert "Stopped; nothing is left running" in demo.stdout.read()
+    assert demo.returncode == 130
+    assert compiler in started
+    assert not [process for process in started if running(process)]
+
+
+def running(process: psutil.Process) -> bool:
+    """Not so if it has ended and nobody has asked for its exit status."""
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
 def _hear_interrupts() -> None:
     """A shell without job control starts what it puts into the background, tests too, with interrupts ignored."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.programs
 def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:
     out = f"--out={tmp_path / 'demo'}"
     with subprocess.Popen(
@@ -234,7 +299,7 @@ def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:
         assert "Stopped; nothing is left running" in demo.stdout.read()
     assert demo.returncode == 130
     assert len(started) > 5
-    assert not [process for process in started if process.is_running()]
+    assert not [process for process in started if running(process)]
 
 
 def test_a_folder_with_other_things_in_it_is_not_emptied(tmp_path: Path) -> None:

@@ -130,23 +130,29 @@ def kubernetes_version() -> tuple[tuple[str, str], ...]:
     )
 
 
+def _helm_renders_for(path: str, major: str, minor: str) -> tuple[tuple[str, str], ...]:
+    """The variables by which helm 3 renders charts for this version of Kubernetes when it is asked without a cluster.
+
+    Helm 4 has none: it takes the version of k8s.io/client-go in its go.mod.
+    """
+    if path != "helm.sh/helm/v3":
+        return ()
+    return tuple(
+        (f"{path}/pkg/{package}.k8sVersion{part}", value)
+        for package in ("chartutil", "lint/rules")
+        for part, value in (("Major", major), ("Minor", minor))
+    )
+
+
 def targets() -> tuple[Target, ...]:
     """What the test bed is made of. Link-time variables make each program tell its true version."""
     component = kubernetes_version()
     (_, version), (_, major), (_, minor) = component
     kubernetes = kubernetes_module()
     etcd, kwok = pinned(kubernetes, "go.etcd.io/etcd/server/v3"), pinned("go-kwok", "sigs.k8s.io/kwok")
-    # helm renders charts for this version of Kubernetes when it is asked without a cluster.
     path = f"helm.sh/helm/v{helm_module().removeprefix('go-helm-')}"
     helm = pinned(helm_module(), path)
-    variables = (
-        (f"{path}/internal/version.version", helm),
-        *(
-            (f"{path}/pkg/{package}.k8sVersion{part}", value)
-            for package in ("chartutil", "lint/rules")
-            for part, value in (("Major", major), ("Minor", minor))
-        ),
-    )
+    variables = ((f"{path}/internal/version.version", helm), *_helm_renders_for(path, major, minor))
     control_plane = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
     kubectl = "k8s.io/kubernetes/cmd/kubectl"
     return (

@@ -8,11 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from rich.console import Console
 
 from demo import picture
 from demo.cloud import Bill
 from demo.columns import Column, ColumnJob, really_run
+from demo.comparison import Simulated
 from demo.money import micros
 from demo.summary import Summary, fastest, jobs_csv, rendered, summarise
 from demo.view import View
@@ -25,7 +27,7 @@ def a_summary(ledger: int = 3_500_000, bill: Bill | None = None) -> Summary:
     return summarise(
         of,
         samples.replayed(of),
-        columns=samples.columns(of),
+        simulated=Simulated(of, samples.columns(of)),
         run=really_run(samples.replayed(of), [(0.0, 0.0)], 61.5, 22),
         cloud="the fake cloud",
         ledger_micros=ledger,
@@ -108,7 +110,10 @@ def printed(summary: Summary) -> str:
 
 
 def test_the_headline_compares_simulated_columns_whatever_the_machine_made_of_the_real_run() -> None:
-    told = "Jobs cost 25% less than today and end 15% earlier; for no more money than today they end 20% earlier"
+    told = (
+        "With A100 and spot too, jobs cost 25% less than today and end 15% earlier; "
+        "for no more money they end 20% earlier"
+    )
     summary = a_summary()
     slow = replace(summary, run=replace(summary.run, mean_completion_seconds=1_530.0))
     assert summary.headline == slow.headline == told
@@ -147,7 +152,7 @@ def test_narrowed_jobs_are_those_that_never_had_their_fastest_width() -> None:
     after = summarise(
         of,
         jobs,
-        columns=samples.columns(of),
+        simulated=Simulated(of, samples.columns(of)),
         run=really_run(jobs, [(0.0, 0.0)], 61.5, 22),
         cloud="the fake cloud",
         ledger_micros=0,
@@ -167,7 +172,7 @@ def test_dollars_finer_than_a_micro_dollar_are_refused() -> None:
 def drawn(files: list[Path], views: list[View]) -> None:
     of = samples.scenario()
     real = really_run(samples.replayed(of), [(view.at, view.money.spent) for view in views], 61.5, 22)
-    picture.draw(of, views, samples.columns(of), real, "What to remember", files)
+    picture.draw(of, samples.columns(of), picture.Run(real, views), "What to remember", files)
 
 
 def test_the_picture_has_a_row_for_each_job_in_both_formats_and_its_words_are_text(tmp_path: Path) -> None:
@@ -183,6 +188,17 @@ def test_the_picture_has_a_row_for_each_job_in_both_formats_and_its_words_are_te
         "$80.00 in all",
     ):
         assert words in shown
+
+
+def test_before_the_real_run_the_picture_says_that_all_columns_are_simulated(tmp_path: Path) -> None:
+    of, files = samples.scenario(), [tmp_path / "demo.png", tmp_path / "demo.svg"]
+    picture.draw(of, samples.columns(of), None, "What to remember", files)
+    shown = files[1].read_text()
+    assert shown.count("(simulated)") == 3
+    assert "really run" not in shown
+    assert "the same, simulated" not in shown
+    with Image.open(files[0]) as image:
+        assert image.info["Title"] == "What to remember"
 
 
 def test_every_word_of_the_picture_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:

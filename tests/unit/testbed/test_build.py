@@ -32,10 +32,12 @@ def test_the_pins_of_a_target_decide_over_its_own_folder_only(fakes: Fakes, monk
     assert changed == {"helm"}
 
 
-def test_a_version_is_chosen_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CHARTERER_KUBERNETES", "1.36")
-    monkeypatch.setenv("CHARTERER_HELM", "3")
-    assert {target.module for target in build.targets()} == {"go-kubernetes-1.36", "go-kwok", "go-helm-3"}
+@pytest.mark.parametrize(("kubernetes", "helm"), [("1.36", "3"), ("1.37", "4")])
+def test_a_version_is_chosen_by_the_environment(kubernetes: str, helm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHARTERER_KUBERNETES", kubernetes)
+    monkeypatch.setenv("CHARTERER_HELM", helm)
+    modules = {target.module for target in build.targets()}
+    assert modules == {f"go-kubernetes-{kubernetes}", "go-kwok", f"go-helm-{helm}"}
 
 
 @pytest.mark.parametrize("variable", ["CHARTERER_KUBERNETES", "CHARTERER_HELM"])

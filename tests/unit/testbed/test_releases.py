@@ -204,11 +204,13 @@ def test_the_pins_are_of_the_versions_that_are_built_and_say_where_their_digests
         assert pin.url.startswith("https://")
         assert pin.version in pin.url
         assert pin.source
-    minor = {
-        "kube": build.pinned("go-kubernetes-1.36", "k8s.io/kubernetes"),
-        "kwok": build.pinned("go-kwok", "sigs.k8s.io/kwok"),
-        "helm": build.pinned("go-helm-3", "helm.sh/helm/v3"),
+    built = {
+        ("go-kubernetes-1.36", "kube"): "k8s.io/kubernetes",
+        ("go-kubernetes-1.37", "kube"): "k8s.io/kubernetes",
+        ("go-kwok", "kwok"): "sigs.k8s.io/kwok",
+        ("go-helm-3", "helm"): "helm.sh/helm/v3",
     }
-    for name, version in minor.items():
-        found = {pin.version.rpartition(".")[0] for pin in pins() if pin.target == name and name in pin.url}
-        assert found == {version.removeprefix("v").rpartition(".")[0]}
+    for (module, name), path in built.items():
+        of = [pin for pin in pins() if (pin.module, pin.target) == (module, name) and name in pin.url]
+        minor = build.pinned(module, path).removeprefix("v").rpartition(".")[0]
+        assert {pin.version.rpartition(".")[0] for pin in of} == {minor}
