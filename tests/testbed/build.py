@@ -197,8 +197,11 @@ def _go_version(go: str) -> tuple[int, ...] | None:
 
 
 def go_environment() -> dict[str, str]:
-    """No C compiler, no workspace of the caller's, and never a Go toolchain fetched behind one's back."""
-    return {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
+    """No C compiler, no workspace of the caller's, and never a Go toolchain fetched behind one's back.
+
+    A compiler that collects its garbage less often takes an eighth less of a processor, and some more memory.
+    """
+    return {"GOGC": "400", **os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
 
 
 def find_go(target: Target, say: Say) -> str:
