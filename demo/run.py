@@ -31,8 +31,7 @@ from demo.observer import Observer
 from demo.pace import Json, Pace
 from demo.programs import SYSTEM, DemoError, Programs, charterer
 from demo.replay import Replay
-from demo.scenario import Scenario
-from demo.simulated import IDLE_SECONDS
+from demo.scenario import IDLE_SECONDS, Scenario
 from demo.summary import Summary
 
 OPERATOR_ACCOUNT = "charterer"

@@ -284,6 +284,7 @@ def _hear_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.programs
 def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:
     out = f"--out={tmp_path / 'demo'}"
