@@ -17,4 +17,3 @@ async def test_a_simulation_that_fails_ends_the_demo_with_its_words(tmp_path: Pa
     console = Console(file=io.StringIO())
     with pytest.raises(DemoError, match=r"(?s)demo\.simulated ended with code 2: .*missing\.json"):
         await look(an_hour(30), tmp_path / "missing.json", tmp_path, console, console.print)
-    assert not list(tmp_path.glob("demo.*"))
