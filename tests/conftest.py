@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import lanes, outcome
+from tests import awaited, lanes, outcome
+from tests.durations import Durations
 from tests.testbed import job_controllers as job_controller_files
 from tests.testbed import karpenter as karpenter_files
 from tests.testbed import prometheus as prometheus_programs
@@ -29,6 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Set the lane before test modules are imported: their settings ask for it."""
     lanes.choose(config.getoption("--lane"))
+    config.pluginmanager.register(Durations())
 
 
 @pytest.hookimpl(trylast=True)
@@ -41,12 +43,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     others = [item for item in items if not lanes.belongs(item, lanes.chosen())]
     config.hook.pytest_deselected(items=others)
     items[:] = [item for item in items if lanes.belongs(item, lanes.chosen())]
+    items.sort(key=lambda item: bool(awaited.needs(item)))  # what is still being made, last of its kind
     long = [item for item in items if item.get_closest_marker("long")]
     rest = [item for item in items if not item.get_closest_marker("long")]
     waiting = [item for item in rest if "control_plane" in getattr(item, "fixturenames", ())]
     computing = [item for item in rest if "control_plane" not in getattr(item, "fixturenames", ())]
     places = [(place / len(kind), item) for kind in (waiting, computing) for place, item in enumerate(kind)]
     items[:] = long + [item for _, item in sorted(places, key=lambda entry: entry[0])]
+    for item in items:
+        awaited.give_time(item, float(config.getini("timeout")))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -76,9 +81,7 @@ def karpenter_installed(
     control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[KarpenterProcess]:
     """A real Karpenter on the control plane; a test that wants it is skipped where it has not been built."""
-    files = karpenter_files.find()
-    if files is None:
-        pytest.skip("Karpenter has not been built: run `make karpenter`")
+    files = awaited.have("karpenter", karpenter_files.find, "Karpenter has not been built: run `make karpenter`")
     with KarpenterProcess.start(control_plane, files, tmp_path_factory.mktemp("karpenter")) as running:
         yield running
 
@@ -97,9 +100,8 @@ def job_controllers(
     control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[JobControllerProcesses]:
     """The real controllers of JobSets and TrainJobs; a test that wants them is skipped where they are not built."""
-    found = job_controller_files.find()
-    if found is None:
-        pytest.skip("the controllers of JobSets and TrainJobs have not been built: run `make job-controllers`")
+    absent = "the controllers of JobSets and TrainJobs have not been built: run `make job-controllers`"
+    found = awaited.have("job-controllers", job_controller_files.find, absent)
     with JobControllerProcesses.start(control_plane, found, tmp_path_factory.mktemp("job-controllers")) as running:
         yield running
 
@@ -117,7 +119,5 @@ def prometheus() -> Path:
 
 
 def _program(name: str) -> Path:
-    found = prometheus_programs.find(name)
-    if found is None:
-        pytest.skip(f"no {name} on PATH and none built: run `make prometheus`")
-    return found
+    absent = f"no {name} on PATH and none in the cache: run `make prometheus`"
+    return awaited.have("prometheus", lambda: prometheus_programs.find(name), absent)

@@ -1,7 +1,8 @@
-"""The lanes of tests, which ``--lane`` of pytest chooses: what ``make check``, ``make test`` and ``make test-long`` run.
+"""The lanes of tests, which `--lane` of pytest chooses: what make check, make test and make test-long run.
 
 - ``check``: tests that need nothing but Python, with a tenth of the random examples.
 - ``test``: all but those marked ``repeats``.
+- ``rest``: what ``test`` has and ``check`` has not, for a run after that of ``check``.
 - ``long``: all of them, with as many random examples as their settings say. It is the lane of a plain ``pytest``.
 """
 
@@ -17,6 +18,7 @@ class Lane(StrEnum):
 
     CHECK = "check"
     TEST = "test"
+    REST = "rest"
     LONG = "long"
 
 
@@ -64,10 +66,11 @@ def belongs(item: pytest.Item, lane: Lane) -> bool:
         return True
     if item.get_closest_marker("repeats"):
         return False
-    return lane is Lane.TEST or not needs_programs(item)
+    return lane is Lane.TEST or needs_programs(item) == (lane is Lane.REST)
 
 
 def needs_programs(item: pytest.Item) -> bool:
     """Whether it needs more than Python: a control plane, or other programs that are built or installed."""
     fixtures = getattr(item, "fixturenames", ())
-    return bool(item.get_closest_marker("programs") or not PROGRAMS.isdisjoint(fixtures))
+    marked = item.get_closest_marker("programs") or item.get_closest_marker("needs")
+    return bool(marked or not PROGRAMS.isdisjoint(fixtures))

@@ -12,8 +12,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-import pytest
-
+from tests import awaited
 from tests.testbed import stop_at
 from tests.testbed.build import ROOT
 from tests.testbed.frameworks import JAX, TORCH_TRAINERS, Framework, digits
@@ -37,10 +36,8 @@ class Result:
 
 def interpreter(framework: Framework) -> Path:
     """Its interpreter; the test is skipped where it is not installed."""
-    found = framework.find()
-    if found is None:
-        pytest.skip(f"{framework.name} is not installed for tests: run `make {framework.target}`")
-    return found
+    absent = f"{framework.name} is not installed for tests: run `make {framework.target}`"
+    return awaited.have(framework.target, framework.find, absent)
 
 
 @dataclass(frozen=True)

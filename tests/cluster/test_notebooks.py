@@ -10,18 +10,17 @@ from collections.abc import AsyncIterator
 import pytest
 
 from charterer.cluster.paths import TRAINING_JOBS
+from tests import awaited
 from tests.cluster.notebooks import SECONDS, Notebooks, notebooks
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 from tests.testbed.frameworks import JUPYTER
 
-pytestmark = pytest.mark.xdist_group("notebooks")
+pytestmark = [pytest.mark.xdist_group("notebooks"), pytest.mark.needs("training")]
 
 
 @pytest.fixture(scope="module")
 async def server(api: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Notebooks]:
-    python = JUPYTER.find()
-    if python is None:
-        pytest.skip("Jupyter has not been installed for tests: run `make training`")
+    python = awaited.have("training", JUPYTER.find, "Jupyter has not been installed for tests: run `make training`")
     namespace = f"notebooks-{uuid.uuid4().hex[:6]}"
     api.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
     async with notebooks(api, python, tmp_path_factory.mktemp("notebooks"), namespace) as made:

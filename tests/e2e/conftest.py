@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import outcome
+from tests import awaited, outcome
 from tests.testbed import node_programs
 from tests.testbed.bed import group
 from tests.testbed.frameworks import JAX, JUPYTER, TORCH, Framework
@@ -40,8 +40,7 @@ def close_cluster(session: pytest.Session) -> None:
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RealCluster:
     """A cluster for real nodes; a test that wants it is skipped where there cannot be one."""
-    if reason := node_programs.missing():
-        pytest.skip(reason)
+    awaited.present("nodes", node_programs.missing)
     session = request.session
     if _SHARED not in session.stash:
         stack = ExitStack()
@@ -52,8 +51,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture
 def no_cluster(request: pytest.FixtureRequest) -> None:
     """This process has no real nodes; a test that wants that is skipped where there cannot be any."""
-    if reason := node_programs.missing():
-        pytest.skip(reason)
+    awaited.present("nodes", node_programs.missing)
     close_cluster(request.session)
 
 
@@ -91,7 +89,5 @@ def jupyter_python() -> Path:
 
 
 def _python(framework: Framework) -> Path:
-    found = framework.find()
-    if found is None:
-        pytest.skip(f"no {framework.name} installed for tests that train: run `make {framework.target}`")
-    return found
+    absent = f"no {framework.name} installed for tests that train: run `make {framework.target}`"
+    return awaited.have(framework.target, framework.find, absent)

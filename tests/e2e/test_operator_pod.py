@@ -10,6 +10,7 @@ import pytest
 
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import PODS
+from tests import awaited
 from tests.e2e.support import REAL_NODES, SCRIPTS, Training
 from tests.testbed import operator_image
 from tests.testbed.bed import SYSTEM, install_charts
@@ -17,7 +18,7 @@ from tests.testbed.build import ROOT
 from tests.testbed.real_bed import RealBed
 from tests.testbed.training_pods import TrainingPod
 
-pytestmark = REAL_NODES
+pytestmark = [*REAL_NODES, pytest.mark.needs("image")]
 
 HOMES = ("home-1", "home-2")
 """Nodes that are not rented, for the operator."""
@@ -26,8 +27,7 @@ HOMES = ("home-1", "home-2")
 @pytest.fixture
 def image() -> Path:
     """An archive with the operator's image."""
-    if reason := operator_image.missing():
-        pytest.skip(reason)
+    awaited.present("image", operator_image.missing)
     return operator_image.archive()
 
 

@@ -28,7 +28,8 @@ def main() -> int:
             with ControlPlane.start(directory or Path(temporary)) as plane:
                 print(f"ready in {time.monotonic() - started:.1f} s; its files are in {plane.directory}")
                 print(f"export KUBECONFIG={plane.kubeconfig}")
-                print(f"export PATH={plane.binaries.kubectl.parent}{os.pathsep}$PATH  # kubectl, helm")
+                folders = dict.fromkeys((plane.binaries.kubectl.parent, plane.binaries.helm.parent))
+                print(f"export PATH={os.pathsep.join(map(str, folders))}{os.pathsep}$PATH  # kubectl, helm")
                 print("Ctrl-C ends it", flush=True)
                 signal.pause()
         except KeyboardInterrupt:

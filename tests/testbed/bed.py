@@ -318,6 +318,7 @@ class Bed:
             self.operator()
         for raw in self.mirror.all(TRAINING_JOBS, self.namespace):
             await self.delete("TrainingJob", raw["metadata"]["name"])
+        await self.settle()
         await self.until(lambda: not self.mirror.all(TRAINING_JOBS) and not self.rentals(), 120)
         departed = [raw for raw in self.mirror.departed if raw["kind"] == "GPUBudget"]
         budgets = await self.kube.list(GPU_BUDGETS.all())
@@ -335,7 +336,11 @@ class Bed:
             await operator.stop()
 
     async def settle(self) -> None:
-        """Let the time pass for which the cloud lists machines that have ended, where a test does not wait for it."""
+        """When all machines have ended, the cloud stops listing them; otherwise it would list each for some seconds."""
+        await self.until(lambda: len(self.rentals("Ended")) == len(self.rentals()), 120)
+        answer = await self.cloud.admin("GET", "/instances")
+        for name in {instance["group"] for instance in answer["instances"]}:
+            await self.cloud.admin("PUT", f"/groups/{name}", {"listedSeconds": 0})
 
     def most_above_bill(self) -> int:
         """Micro-dollars by which the ledger may be above the bill: 0 where the cloud tells when machines ended."""

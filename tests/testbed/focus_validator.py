@@ -1,4 +1,4 @@
-"""The validator of the FOCUS specification, in an environment of its own: made once per machine, ``make focus``.
+"""The validator of the FOCUS specification, in an environment of its own in the cache: ``make focus``.
 
 It needs Python 3.12 or newer, and packages that the project's own would clash with (requirements/focus.txt). It is
 asked for version 1.2, with all criteria of applicability but those of what Charterer does not know: reservations,
@@ -7,18 +7,19 @@ commitments, and more currencies than one.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.testbed.build import ROOT, cache_directory
+from tests.testbed import interpreters
+from tests.testbed.build import ROOT
+from tests.testbed.cache import BuildError, Say, Thing, UnsuitableError, cache_directory, in_cache
 
+_VERSIONS: Final = ("3.12", "3.13", "3.14")
 _REQUIREMENTS: Final = ROOT / "requirements/focus.txt"
 _CRITERIA: Final = (
     "ACCOUNT_NAMING",
@@ -51,9 +52,9 @@ def directory() -> Path:
     return cache_directory() / "focus" / hashlib.sha256(_REQUIREMENTS.read_bytes()).hexdigest()[:32]
 
 
-def installed() -> bool:
-    """Whether it is there."""
-    return (directory() / "bin/focus-validator").exists()
+def missing() -> str | None:
+    """Why it is not there and what to do, in one line; None where it is."""
+    return None if directory().exists() else "the validator of FOCUS is not installed: run `make focus`"
 
 
 def validate(file: Path) -> FocusVerdict:
@@ -71,46 +72,21 @@ def validate(file: Path) -> FocusVerdict:
     return FocusVerdict(int(counts[2]), failed)
 
 
-def install() -> None:
-    """Make the environment. CalledProcessError where that fails, NoInterpreter without a Python for it."""
-    target = directory()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if installed():
-            return
-        python = _interpreter()
-        print("focus: installing the validator of FOCUS: 700 MB, about a minute (once per machine)")
-        partial = target.with_suffix(".partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        _uv("venv", "--relocatable", "--python", python, str(partial))
-        _uv("pip", "install", "--python", str(partial / "bin/python"), "--require-hashes", "-r", str(_REQUIREMENTS))
-        partial.rename(target)
+def lacking(say: Say) -> list[Thing]:
+    """What must be made: the environment, where there is none."""
+    return [] if missing() is None else [in_cache("focus", directory(), 60, _fill)]
 
 
-class NoInterpreter(Exception):
-    """There is no Python that the validator takes."""
-
-
-def _interpreter() -> str:
-    """A Python 3.12 or newer: our own, of the path, or of pyenv. NoInterpreter without one."""
-    names = [f"python3.{minor}" for minor in range(14, 11, -1)]
-    found = [sys.executable, *filter(None, map(shutil.which, names))]
-    found += map(str, sorted(Path.home().glob(".pyenv/versions/3.1[2-4]*/bin/python")))
-    for python in found:
-        asked = [python, "-c", "import sys; sys.exit(not (3, 12) <= sys.version_info < (3, 15))"]
-        if subprocess.run(asked, capture_output=True).returncode == 0:
-            return python
-    raise NoInterpreter("there is no Python 3.12, 3.13 or 3.14 here")
+def _fill(into: Path, say: Say) -> None:
+    python = interpreters.find(_VERSIONS)
+    if python is None:
+        raise UnsuitableError(f"no Python {', '.join(_VERSIONS)} here for the validator of FOCUS: install one of them")
+    say(f"focus: installing the validator of FOCUS for Python {python.release}: 700 MB")
+    _uv("venv", "--relocatable", "--python", str(python.program), str(into))
+    _uv("pip", "install", "--python", str(into / "bin/python"), "--require-hashes", "-r", str(_REQUIREMENTS))
 
 
 def _uv(*arguments: str) -> None:
-    subprocess.run([sys.executable, "-m", "uv", "--quiet", *arguments], check=True, capture_output=True, text=True)
-
-
-if __name__ == "__main__":
-    try:
-        install()
-    except (NoInterpreter, subprocess.CalledProcessError) as error:
-        cause = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else error
-        print(f"focus: the test of FOCUS files will be skipped: {cause}", file=sys.stderr)
+    done = subprocess.run([sys.executable, "-m", "uv", "--quiet", *arguments], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise BuildError(f"uv {' '.join(arguments)}: {done.stderr.strip()}")

@@ -11,17 +11,16 @@ scikit-learn is there for its data sets.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.testbed import cuda_stubs
-from tests.testbed.build import ROOT, BuildError, cache_directory
+from tests.testbed import cache, cuda_stubs
+from tests.testbed.build import ROOT
+from tests.testbed.cache import BuildError, Say, Thing, cache_directory, in_cache
 
 _CUDA = re.compile(r"(?:nvidia|cuda)-|triton==")
 
@@ -68,35 +67,31 @@ class Framework:
         return python if python.exists() else None
 
     def ensure(self) -> Path:
-        """Its interpreter, installed first where necessary; BuildError when that fails."""
-        if found := self.find():
-            return found
-        if self.base is not None:
-            self.base.ensure()
-        self.directory.parent.mkdir(parents=True, exist_ok=True)
-        with self.directory.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if self.find() is None:
-                self._install()
+        """Its interpreter, installed first where necessary, after that of its base; BuildError when that fails."""
+        for framework in (self.base, self):
+            if framework is not None and framework.find() is None:
+                cache.ensure(framework.thing, lambda line: print(line, flush=True))
         return self.directory / "bin" / "python"
 
-    def _install(self) -> None:
-        print(f"training: installing {self.name}: {self.megabytes} MB, about {self.seconds} s (once per machine)")
-        partial = self.directory.with_suffix(".partial")
-        shutil.rmtree(partial, ignore_errors=True)
+    @property
+    def thing(self) -> Thing:
+        """Its environment, to be made; after that of its base."""
+        return in_cache(self.name, self.directory, self.seconds, self._fill)
+
+    def _fill(self, into: Path, say: Say) -> None:
+        say(f"{self.name}: installing {self.megabytes} MB")
         requirements = self.directory.with_suffix(".txt")
         requirements.write_text(self.requirements)
-        _uv("venv", "--relocatable", "--python", sys.executable, str(partial))
-        install = ("pip", "install", "--python", str(partial / "bin/python"), "--require-hashes", "--no-deps")
+        _uv("venv", "--relocatable", "--python", sys.executable, str(into))
+        install = ("pip", "install", "--python", str(into / "bin/python"), "--require-hashes", "--no-deps")
         _uv(*install, "--compile-bytecode", "--requirements", str(requirements))
         if self.cuda_stubs:
-            (package,) = partial.glob("lib/python*/site-packages/torch")
+            (package,) = into.glob("lib/python*/site-packages/torch")
             cuda_stubs.write(package)
         if self.base is not None:
-            (own,) = partial.glob("lib/python*/site-packages")
+            (own,) = into.glob("lib/python*/site-packages")
             (theirs,) = self.base.directory.glob("lib/python*/site-packages")
             (own / "base.pth").write_text(f"{theirs}\n")
-        partial.rename(self.directory)
 
 
 JAX = Framework("jax", "training", 40, 600)
@@ -104,6 +99,11 @@ TORCH = Framework("torch", "training-torch", 120, 1600, cuda_stubs=True)
 TORCH_TRAINERS = Framework("torch-trainers", "training-torch", 60, 300, base=TORCH)
 JUPYTER = Framework("jupyter", "training", 20, 80, base=JAX)
 FRAMEWORKS = {framework.name: framework for framework in (JAX, JUPYTER, TORCH, TORCH_TRAINERS)}
+
+
+def lacking(*wanted: Framework) -> list[Thing]:
+    """What must be made for these."""
+    return [framework.thing for framework in wanted if framework.find() is None]
 
 
 def digits(python: Path) -> Path:
@@ -116,18 +116,3 @@ def _uv(*arguments: str) -> None:
     done = subprocess.run([sys.executable, "-m", "uv", "--quiet", *arguments], capture_output=True, text=True)
     if done.returncode != 0:
         raise BuildError(f"uv {' '.join(arguments)}: {done.stderr.strip()}")
-
-
-def main() -> int:
-    """Installs the frameworks that the arguments name, or prints why not."""
-    try:
-        for name in sys.argv[1:]:
-            FRAMEWORKS[name].ensure()
-    except BuildError as error:
-        print(f"training: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

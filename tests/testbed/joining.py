@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from charterer.cluster.errors import AlreadyExists, NotFound
-from charterer.cluster.paths import NODES, TRAINING_JOBS
+from charterer.cluster.paths import NODES
 from charterer.fakecloud.nodes import HEARTBEAT, SILENT
 from tests.testbed.bed import Bed, dismantle
 
@@ -41,13 +41,6 @@ class JoiningBed(Bed):
     @abstractmethod
     def joining(self) -> Sequence[Joining]:
         """All machines of the cloud, as they are now."""
-
-    async def close(self) -> None:
-        """As every bed, but jobs are deleted first, and their machines have ended as long before as ``settle`` says."""
-        for raw in self.mirror.all(TRAINING_JOBS, self.namespace):
-            await self.delete("TrainingJob", raw["metadata"]["name"])
-        await self.settle()
-        await Bed.close(self)
 
     async def join(self) -> None:
         """Let machines that run join the cluster, and those that end fall silent, for ever."""

@@ -1,20 +1,20 @@
-"""What real nodes run: kubelet, kube-proxy and pause, which are built, and containerd, runc and CNI plugins of Debian.
+"""What real nodes run: kubelet, kube-proxy and pause, which are made, and containerd, runc and CNI plugins of Debian.
 
-``make testbed`` builds (as root on Linux; nobody else can run them), ``make nodes`` installs the packages as well.
-Where that cannot be done, ``missing`` says why and what to do, and the tests that want such nodes are skipped.
+``make nodes`` makes and installs them, as root on Linux; nobody else can run them. Where that cannot be done,
+``missing`` says why and what to do, and the tests that want such nodes are skipped.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.testbed import build
-from tests.testbed.build import BuildError, Target
+from tests.testbed import build, debian
+from tests.testbed.build import Target
+from tests.testbed.cache import BuildError, Say, Thing
 
 PACKAGES = ("containerd", "runc", "containernetworking-plugins", "iproute2", "iptables")
 CNI = Path("/usr/lib/cni")
@@ -31,12 +31,18 @@ class NodePrograms:
     """The process of a pod's sandbox."""
 
 
-def targets() -> tuple[Target, ...]:
-    """What is built: after the control plane, of which they share most packages, it takes a minute."""
-    version = build.kubernetes_version()
+def _targets() -> tuple[Target, ...]:
+    """What is made: after the control plane, of which they share most packages, it takes a minute."""
+    kubernetes, variables = build.kubernetes_module(), build.kubernetes_version()
+    (_, version), *_ = variables
+
+    def of_kubernetes(name: str, seconds: int) -> Target:
+        package = f"k8s.io/kubernetes/cmd/{name}"
+        return Target(name, kubernetes, package, (name,), variables, seconds, versions=(version,))
+
     return (
-        Target("kubelet", "go", "k8s.io/kubernetes/cmd/kubelet", ("kubelet",), version, 40),
-        Target("kube-proxy", "go", "k8s.io/kubernetes/cmd/kube-proxy", ("kube-proxy",), version, 15),
+        of_kubernetes("kubelet", 40),
+        of_kubernetes("kube-proxy", 15),
         Target("pause", "go-pause", ".", ("pause",), (), 2),
     )
 
@@ -45,32 +51,31 @@ def locate() -> NodePrograms:
     """The built programs; BuildError where ``missing`` gives a reason."""
     if reason := missing():
         raise BuildError(reason)
-    return NodePrograms(*(path for target in targets() if (path := _find(target.name))))
+    return NodePrograms(*(path for target in _targets() if (path := _find(target))))
 
 
 def missing() -> str | None:
     """Why this machine cannot have real nodes and what to do, in one line; None where it can."""
-    if reason := _unsuitable():
-        return f"no real nodes here: {reason}"
-    if absent := _absent():
+    if reason := unsuitable():
+        return reason
+    if absent := [*(target.name for target in _targets() if _find(target) is None), *_absent_packages()]:
         return f"no real nodes here: {', '.join(absent)} not found: run `make nodes` as root"
     return None
 
 
-def _unsuitable() -> str | None:
+def unsuitable() -> str | None:
+    """Why no installation helps, in one line; None where this machine can have real nodes."""
     if sys.platform != "linux":
-        return "they need Linux"
+        return "no real nodes here: they need Linux"
     if os.geteuid() != 0:
-        return "they need root: repeat as root, for instance in a container or a virtual machine"
+        return "no real nodes here: they need root: repeat as root, for instance in a container or a virtual machine"
     return None
 
 
-def _absent() -> list[str]:
-    return [*(target.name for target in _lacking()), *_absent_packages()]
-
-
-def _lacking() -> list[Target]:
-    return [target for target in targets() if _find(target.name) is None]
+def lacking(say: Say) -> list[Thing]:
+    """What must be made and installed."""
+    packages = debian.packages("nodes' packages", PACKAGES, lambda: not _absent_packages(), 20)
+    return [*([packages] if _absent_packages() else []), *build.lacking(_targets(), say)]
 
 
 def _absent_packages() -> list[str]:
@@ -78,42 +83,5 @@ def _absent_packages() -> list[str]:
     return [*(name for name in _COMMANDS if shutil.which(name) is None), *plugins]
 
 
-def _find(program: str) -> Path | None:
-    return build.find(program, build.directory(targets()))
-
-
-def _install() -> None:
-    """Debian's packages; prints why not where that fails: the tests are then skipped."""
-    if not _absent_packages():
-        return
-    if shutil.which("apt-get") is None:
-        print(f"nodes: no apt-get: install {', '.join(PACKAGES)} yourself; until then tests on real nodes are skipped")
-        return
-    print(f"nodes: installing {', '.join(PACKAGES)} (150 MB)", flush=True)
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    install = ["apt-get", "install", "--quiet=2", "--yes", "--no-install-recommends", *PACKAGES]
-    for command in (["apt-get", "update", "--quiet=2"], install):
-        done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    if done.returncode != 0:
-        print(f"nodes: {' '.join(install)} failed, so tests on real nodes are skipped: {done.stderr.strip()[-500:]}")
-
-
-def main() -> int:
-    """``build`` builds; ``install`` installs Debian's packages. Neither does anything where nodes are impossible."""
-    if reason := _unsuitable():
-        if sys.argv[1] == "install":
-            print(f"nodes: nothing to install: {reason}")
-        return 0
-    if sys.argv[1] == "install":
-        _install()
-        return 0
-    try:
-        build.build_into(build.directory(targets()), _lacking)
-    except BuildError as error:
-        print(f"testbed: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def _find(target: Target) -> Path | None:
+    return build.find(target.name, target)

@@ -18,68 +18,43 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from tests.testbed.build import ROOT, BuildError, alone, cache_directory
+from tests.testbed import debian, interpreters
+from tests.testbed.build import ROOT
+from tests.testbed.cache import BuildError, Say, Thing, cache_directory, in_cache
+from tests.testbed.interpreters import Interpreter
 
 NAME = "localhost/charterer:dev"
 PACKAGES = ("buildah", "debootstrap", "runc")
 """Packages of Debian whose programs are used."""
 _WITHOUT = ("_tkinter", "_curses", "_gdbm", "nis")
 """Modules of the standard library that the base image need not load."""
-_IDENTITY = "import sys; print(sys.base_prefix); print('%d.%d' % sys.version_info[:2], sys.version.split()[0])"
 
 
-class CannotBuildError(BuildError):
-    """This machine cannot build images; the message is one line that says what it lacks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Interpreter:
-    """``prefix``: its folder. ``version``: like 3.12, of ``release``, like 3.12.1."""
-
-    prefix: Path
-    version: str
-    release: str
-
-    @property
-    def library(self) -> Path:
-        """The folder of its standard library."""
-        return self.prefix / "lib" / f"python{self.version}"
-
-    def shared_libraries(self) -> Iterator[Path]:
-        """Its own."""
-        yield from (self.prefix / "lib").glob(f"libpython{self.version}*.so*")
-
-
-def lacks() -> str | None:
-    """What this machine lacks to build an image, in one line; None if nothing."""
+def unsuitable() -> str | None:
+    """Why this machine can build no image, in one line; None where it can."""
     if os.geteuid() != 0:
         return "only root can build the image"
-    missing = [name for name in PACKAGES if shutil.which(name) is None]
-    if missing:
-        return f"the image is built with {', '.join(missing)}: apt-get install {' '.join(missing)}"
     return None if shutil.which("dpkg") else "the base image is made of Debian packages, and this is no Debian"
 
 
+def _packages_installed() -> bool:
+    return all(map(shutil.which, PACKAGES))
+
+
 def interpreter() -> Interpreter:
-    """One of the version that the Dockerfile names, from PATH or pyenv; where there is none, this one."""
+    """One of the version that the Dockerfile names; where there is none, this one."""
     named = re.search(r"^FROM python:(\d+\.\d+)", (ROOT / "Dockerfile").read_text(), re.M)
     if named is None:
         raise BuildError("the Dockerfile's first FROM names no version of python")
-    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    found = [shutil.which(f"python{named[1]}"), *versions.glob(f"{named[1]}.*/bin/python{named[1]}"), sys.executable]
-    for program in found:
-        if program is not None:
-            answer = subprocess.run([program, "-I", "-c", _IDENTITY], capture_output=True, text=True)
-            if answer.returncode == 0:
-                prefix, versions_of_it = answer.stdout.splitlines()
-                return Interpreter(Path(prefix), *versions_of_it.split())
-    raise BuildError("no interpreter runs, not even this one")
+    found = interpreters.find([named[1]]) or interpreters.examine(sys.executable)
+    if found is None:
+        raise BuildError("no interpreter runs, not even this one")
+    return found
 
 
 def _contents(paths: Iterable[str]) -> Iterator[bytes]:
@@ -121,7 +96,9 @@ def archive() -> Path:
 
 def missing() -> str | None:
     """Why there is no image of this checkout and what to do, in one line; None where there is one."""
-    return None if archive().exists() else lacks() or "the operator's image is not built: run `make test-image` as root"
+    if unsuitable() is None and archive().exists():
+        return None
+    return unsuitable() or "the operator's image is not built: run `make test-image` as root"
 
 
 def run(command: Iterable[str | Path], log: Path, environment: Mapping[str, str] | None = None) -> None:
@@ -187,8 +164,20 @@ def _base(python: Interpreter, root: Path, log: Path) -> None:
     run(["chroot", root, f"/usr/local/bin/{program}", "-m", "ensurepip", "--default-pip"], log)
 
 
-def _build(python: Interpreter, into: Path) -> None:
-    log = into.parent / "log"
+def lacking(say: Say) -> list[Thing]:
+    """What must be made and installed. Builds take turns: they share the folder of buildah's images."""
+    place = archive().parent
+    if place.exists():
+        return []
+    packages = debian.packages("image's packages", PACKAGES, _packages_installed, 15)
+    image = in_cache("image", place, 145, _fill, cache_directory() / "image" / ".lock")
+    return [image] if _packages_installed() else [packages, image]
+
+
+def _fill(into: Path, say: Say) -> None:
+    python = interpreter()
+    say(f"image: building with Python {python.release} of {python.prefix} on Debian {_debian()}")
+    log = cache_directory() / "image" / f"{archive().parent.name}.log"
     log.write_bytes(b"")
     storage = cache_directory() / "image" / "storage"
     storage.mkdir(exist_ok=True)
@@ -210,28 +199,9 @@ def _build(python: Interpreter, into: Path) -> None:
     given = [Path("/etc/ssl/certs"), *(path for path in (Path("/etc/pip.conf"),) if path.exists())]
     mounts = [f"--volume={path}:{path}:ro" for path in given]
     buildah("bud", "--layers", "--pull-never", "--network=host", *mounts, f"--from={base}", f"--tag={NAME}", ".")
-    partial = into.with_suffix(".partial")
-    partial.unlink(missing_ok=True)
-    buildah("push", "--quiet", NAME, f"docker-archive:{partial}:{NAME}")
-    partial.replace(into)
-
-
-def build() -> Path:
-    """The image of this checkout, built if it is not there: a tar of docker's kind. BuildError if that fails."""
-    into = archive()
-    if into.exists():
-        return into
-    if (missing := lacks()) is not None:
-        raise CannotBuildError(missing)
-    into.parent.mkdir(parents=True, exist_ok=True)
-    with alone(cache_directory() / "image"):
-        if not into.exists():
-            started, python = time.monotonic(), interpreter()
-            print(f"image: building with Python {python.release} of {python.prefix} on Debian {_debian()}", flush=True)
-            _build(python, into)
-            megabytes = into.stat().st_size / 1e6
-            print(f"image: {megabytes:.0f} MB in {into} after {time.monotonic() - started:.0f} s", flush=True)
-    return into
+    into.mkdir()
+    buildah("push", "--quiet", NAME, f"docker-archive:{into / 'image.tar'}:{NAME}")
+    log.unlink()
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,32 +231,3 @@ def unpack(image: Path, folder: Path) -> Unpacked:
     folder.chmod(0o755)
     environment = dict(variable.split("=", 1) for variable in config["Env"])
     return Unpacked(folder, config["Entrypoint"], config["User"], environment)
-
-
-def _install() -> None:
-    """Debian's packages, where that is possible; otherwise ``build`` says what is missing."""
-    if os.geteuid() == 0 and shutil.which("apt-get") and not all(map(shutil.which, PACKAGES)):
-        print(f"image: installing {', '.join(PACKAGES)}", flush=True)
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        install = ["apt-get", "install", "--quiet=2", "--yes", "--no-install-recommends", *PACKAGES]
-        for command in (["apt-get", "update", "--quiet=2"], install):
-            subprocess.run(command, stdout=subprocess.DEVNULL, env=environment)
-
-
-def main() -> int:
-    """Installs what it is built with and builds, or prints why not, which with ``--if-possible`` is no failure."""
-    try:
-        if not archive().exists():
-            _install()
-        build()
-    except CannotBuildError as error:
-        print(f"image: {error}", file=sys.stderr)
-        return 0 if "--if-possible" in sys.argv else 1
-    except BuildError as error:
-        print(f"image: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

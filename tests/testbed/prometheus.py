@@ -1,49 +1,85 @@
-"""Finds Prometheus and promtool for the tests of alerts, or builds them from a pinned Go module, once per machine.
+"""Prometheus and promtool for the tests of alerts: ``make prometheus``.
 
-Run ``make prometheus``. Programs on PATH are used as they are (Debian's package ``prometheus`` has both); else they are
-built into the test bed's cache, without service discovery and web pages. The demo does not need them.
+Programs on PATH are used. Else they are put into the cache: as released; from Debian's package ``prometheus``, which is
+unpacked and not installed, so that no service starts; or built from a pinned Go module, without service discovery and
+web pages. The demo does not need them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import shutil
-import sys
 from pathlib import Path
 
-from tests.testbed import build
-from tests.testbed.build import BuildError, Target
+from tests.testbed import build, debian, given, releases
+from tests.testbed.build import Target
+from tests.testbed.cache import BuildError, Say, Thing, cache_directory, in_cache
+from tests.testbed.given import Version
 
 _MODULE = "go-prometheus"
+_PATH = "github.com/prometheus/prometheus"
+_PROGRAMS = ("prometheus", "promtool")
+_OLDEST = (2, 42)
+"""That of Debian 12, with which the tests pass."""
 
 
-def targets() -> tuple[Target, ...]:
+def _targets() -> tuple[Target, ...]:
     """What is built. Both share most of their packages: the second takes a minute."""
-    path = "github.com/prometheus/prometheus"
-    version = (("github.com/prometheus/common/version.Version", build.pinned(_MODULE, path).removeprefix("v")),)
-    return (
-        Target("prometheus", _MODULE, f"{path}/cmd/prometheus", ("prometheus",), version, 150, "remove_all_sd"),
-        Target("promtool", _MODULE, f"{path}/cmd/promtool", ("promtool",), version, 60, "remove_all_sd"),
+    version = (("github.com/prometheus/common/version.Version", build.pinned(_MODULE, _PATH).removeprefix("v")),)
+    return tuple(
+        Target(name, _MODULE, f"{_PATH}/cmd/{name}", (name,), version, seconds, "remove_all_sd")
+        for name, seconds in zip(_PROGRAMS, (110, 50), strict=True)
     )
 
 
-def find(program: str) -> Path | None:
-    """The program on PATH, or the one built; None where there is neither."""
-    if found := shutil.which(program):
-        return Path(found)
-    return build.find(program, build.directory(targets()))
+def _accept(version: Version) -> str | None:
+    return None if version >= _OLDEST else f"{_OLDEST[0]}.{_OLDEST[1]} or newer is wanted"
 
 
-def main() -> int:
-    """Builds what is not there, or prints why not."""
+def place() -> Path:
+    """The folder where ours are, or will be."""
+    of = "\0".join(target.place.name for target in _targets())
+    return cache_directory() / "testbed" / f"prometheus-both-{hashlib.sha256(of.encode()).hexdigest()[:32]}"
+
+
+def find(program: str, say: Say = lambda line: None) -> Path | None:
+    """The program on PATH, or ours; None where there is neither."""
+    if found := given.find(program, _accept, say):
+        return found
+    made = place() / program
+    return made if made.exists() else None
+
+
+def lacking(say: Say) -> list[Thing]:
+    """What must be made."""
+    if all(find(name, say) for name in _PROGRAMS):
+        return []
+    seconds = 5 if debian.available() else sum(target.seconds for target in _targets())
+    return [in_cache("prometheus", place(), seconds, _fill)]
+
+
+def _fill(into: Path, say: Say) -> None:
+    into.mkdir(parents=True)
+    if releases.fetch(_MODULE, "prometheus", into, 160, say) or _from_debian(into, say):
+        return
+    for target in _targets():
+        build.compile_into(target, into, say)
+
+
+def _from_debian(into: Path, say: Say) -> bool:
+    if not debian.available():
+        return False
+    say("prometheus: unpacking Debian's package")
     try:
-        build.build_into(
-            build.directory(targets()), lambda: [target for target in targets() if find(target.name) is None]
-        )
+        debian.unpack("prometheus", into / "debian")
     except BuildError as error:
-        print(f"testbed: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        say(f"prometheus: {error}")
+        return False
+    for name in _PROGRAMS:
+        program = into / "debian/usr/bin" / name
+        if reason := given.refused(program, _accept):
+            say(f"Debian's {name} is not used: {reason}")
+            return False
+        shutil.copy2(program, into / name)
+    shutil.rmtree(into / "debian")
+    return True

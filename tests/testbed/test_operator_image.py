@@ -8,7 +8,10 @@ import subprocess
 import pytest
 
 from charterer import __version__
+from tests import awaited
 from tests.testbed import operator_image
+
+pytestmark = pytest.mark.needs("image")
 
 UNKNOWN = 1_000_650_000
 """A user that the image's /etc/passwd does not have, as clusters choose that give each namespace users."""
@@ -17,8 +20,7 @@ UNKNOWN = 1_000_650_000
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> operator_image.Unpacked:
     """The image's files."""
-    if reason := operator_image.missing():
-        pytest.skip(reason)
+    awaited.present("image", operator_image.missing)
     return operator_image.unpack(operator_image.archive(), tmp_path_factory.mktemp("image"))
 
 

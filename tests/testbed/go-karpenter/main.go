@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	"sigs.k8s.io/karpenter/pkg/controllers"
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
+	"sigs.k8s.io/karpenter/pkg/controllers/node/health"
 	"sigs.k8s.io/karpenter/pkg/controllers/state"
 	"sigs.k8s.io/karpenter/pkg/operator"
 
@@ -37,9 +38,15 @@ func main() {
 		os.Exit(1)
 	}
 	provider := newCloud(ctx, kwok.NewCloudProvider(ctx, starting{op.GetClient()}, types), op.GetClient(), time)
-	cluster := state.NewCluster(time, op.GetClient(), provider)
+	repairs, err := health.NewRepairPolicyMatcher(ctx, provider)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "no policies of repair")
+		os.Exit(1)
+	}
+	cluster := state.NewCluster(time, op.GetClient(), provider, state.WithRepairPolicyMatcher(repairs))
 	all := controllers.NewControllers(
 		ctx, op.Manager, time, op.GetClient(), op.EventRecorder, provider, provider, cluster, op.InstanceTypeStore,
+		op.PredictionStore,
 	)
 	for i, controller := range all {
 		if found, is := controller.(*disruption.Controller); is {

@@ -235,7 +235,7 @@ class TestSurveys:
         assert (refusal.kind, refusal.code) == (RefusalKind.LAUNCH_FAILED, "NodeClaimDeleted")
 
     async def test_a_claim_that_goes_because_of_its_node_class_says_what_to_correct(self) -> None:
-        """Karpenter 1.14 sends no Event for that."""
+        """Karpenter 1.15 sends no Event for that."""
         w = World()
         await w.ask("c1")
         w.cluster.dropped("c1")

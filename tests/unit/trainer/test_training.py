@@ -9,6 +9,8 @@ import pytest
 
 from tests.resizes import STEPS, example
 
+pytestmark = pytest.mark.needs("training")
+
 
 def test_ten_stops_leave_a_plain_scripts_training_as_it_was(tmp_path: Path) -> None:
     resized = example("plain", tmp_path / "resized")

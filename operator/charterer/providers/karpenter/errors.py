@@ -3,7 +3,7 @@
 Karpenter wraps what the cloud said: the code is a word in an Event's message (``InsufficientCapacityError``, for which
 the claim is deleted at once), or the reason of the claim's condition Launched (Karpenter then tries for five minutes).
 Sources: [KA] karpenter-provider-aws v1.15.1 pkg/errors/errors.go and pkg/providers/instance, [K] sigs.k8s.io/karpenter
-v1.14.0 pkg/controllers/nodeclaim/lifecycle, [KZ] karpenter-provider-azure pkg/providers/instance/offerings, [KG]
+v1.15.0 pkg/controllers/nodeclaim/lifecycle, [KZ] karpenter-provider-azure pkg/providers/instance/offerings, [KG]
 karpenter-provider-gcp pkg/providers/instance.
 """
 

@@ -13,6 +13,7 @@ from charterer.cli.costs.focus import COLUMNS, focus_csv
 from charterer.domain.budget import Cause
 from charterer.domain.money import Money, total
 from charterer.domain.spending.cost_row import CostRow
+from tests import awaited
 from tests.factory.cost_rows import MACHINE, cost_row, payer
 from tests.testbed import focus_validator
 
@@ -38,8 +39,9 @@ def charges(rows: list[CostRow]) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(file.getvalue())))
 
 
-@pytest.mark.skipif(not focus_validator.installed(), reason="the validator of FOCUS is not installed: make focus")
+@pytest.mark.needs("focus")
 def test_the_validator_finds_only_that_an_invoice_has_no_name_and_must_have_one(tmp_path: Path) -> None:
+    awaited.present("focus", focus_validator.missing)
     file = tmp_path / "focus.csv"
     with file.open("w") as opened:
         focus_csv("2026-11", ((row, False) for row in ROWS), opened)

@@ -8,19 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from tests import awaited
 from tests.testbed.frameworks import JAX
 from tests.unit.trainer.inplace.pods import Nursery, Starter, bed
 from tests.unit.trainer.inplace.records import assert_each_sample_once, change, seen, trains_on, widths
 
-PYTHON = JAX.find()
-
-pytestmark = pytest.mark.skipif(PYTHON is None, reason="JAX is not there: make training")
+pytestmark = pytest.mark.needs("training")
 
 
 @pytest.fixture(scope="module")
 def jax() -> Iterator[Starter]:
-    assert PYTHON is not None
-    nursery = Nursery(PYTHON, "jax", "jax.numpy", "jax.experimental.multihost_utils", "charterer_trainer")
+    python = awaited.have("training", JAX.find, "JAX is not there: run `make training`")
+    nursery = Nursery(python, "jax", "jax.numpy", "jax.experimental.multihost_utils", "charterer_trainer")
     yield nursery.script("train_jax.py")
     nursery.close()
 

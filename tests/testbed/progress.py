@@ -1,0 +1,103 @@
+"""What is being made, how far it is and how many minutes are left, in one line that moves.
+
+Where the output is no terminal it is a line every 20 seconds.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import TextIO
+
+from tests.testbed.cache import Thing, ensure
+
+_EVERY = 20.0
+"""Seconds between two lines where there is no terminal."""
+
+
+class Progress:
+    """Of things that are made one after the other.
+
+    What is left is what each took when it was measured, less what has passed; times how much longer those took that
+    are made, so that a slow machine is known after the first. What is done sooner, by another process or because Go's
+    cache has most of it, says nothing of the machine.
+    """
+
+    def __init__(self, things: Sequence[Thing], output: TextIO | None = None) -> None:
+        self._things = things
+        self._output = output or sys.stdout
+        self._moves = self._output.isatty()
+        self._now: tuple[int, float] | None = None
+        self._taken = 0.0
+        self._usual = 0.0
+        self._guard = threading.Lock()
+
+    def run(self) -> None:
+        """Make what is not there, and show it; BuildError when that fails."""
+        ended = threading.Event()
+        shower = threading.Thread(target=self._show, args=(ended,), daemon=True)
+        begun = time.monotonic()
+        shower.start()
+        try:
+            for place, thing in enumerate(self._things):
+                self._make(place, thing)
+        finally:
+            ended.set()
+            shower.join()
+            self._wipe()
+        if self._things:
+            names = ", ".join(thing.name for thing in self._things)
+            self.say(f"ready after {_minutes(time.monotonic() - begun)}: {names}")
+
+    def _make(self, place: int, thing: Thing) -> None:
+        started = time.monotonic()
+        self._now = (place, started)
+        ensure(thing, self.say)
+        self._taken += time.monotonic() - started
+        self._usual += thing.seconds
+
+    def say(self, line: str) -> None:
+        """A line that stays."""
+        with self._guard:
+            self._wipe()
+            print(f"builds: {line}", file=self._output, flush=True)
+
+    def line(self, now: float) -> str:
+        """What the moving line says at a time of time.monotonic()."""
+        assert self._now is not None
+        place, started = self._now
+        thing, rest = self._things[place], self._things[place + 1 :]
+        passed = now - started
+        pace = max(1.0, self._taken / self._usual) if self._usual else 1.0
+        usual = thing.seconds * pace
+        left = max(0.0, usual - passed) + sum(other.seconds for other in rest) * pace
+        told = f"{thing.name} ({place + 1} of {len(self._things)}): {_clock(passed)}"
+        if passed > usual:
+            told += f", longer than the usual {_minutes(thing.seconds)}"
+            return f"{told}; then about {_minutes(left)}" if rest else told
+        return f"{told}, about {_minutes(left)} left"
+
+    def _show(self, ended: threading.Event) -> None:
+        while not ended.wait(0.5 if self._moves else _EVERY):
+            if self._now is None:
+                continue
+            told = f"builds: {self.line(time.monotonic())}"
+            with self._guard:
+                if self._moves:
+                    told = f"\r\x1b[K{told[: shutil.get_terminal_size().columns - 1]}"
+                print(told, end="" if self._moves else "\n", file=self._output, flush=True)
+
+    def _wipe(self) -> None:
+        if self._moves:
+            print("\r\x1b[K", end="", file=self._output, flush=True)
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+def _minutes(seconds: float) -> str:
+    return f"{max(1, round(seconds))} s" if seconds < 90 else f"{round(seconds / 60)} min"
