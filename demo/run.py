@@ -31,8 +31,7 @@ from demo.observer import Observer
 from demo.pace import Json, Pace
 from demo.programs import SYSTEM, DemoError, Programs, charterer
 from demo.replay import Replay
-from demo.scenario import Scenario
-from demo.simulated import IDLE_SECONDS
+from demo.scenario import IDLE_SECONDS, Scenario
 from demo.summary import Summary
 
 OPERATOR_ACCOUNT = "charterer"
@@ -99,10 +98,10 @@ async def run(of: Scenario, kind: str, out: Path, console: Console, keep: bool) 
     check(kind)
     empty(out)
     async with AsyncExitStack() as stack:
-        built = _building(of, out, steps, stack)
+        built = await _building(of, out, steps, stack)
         simulated = await _simulated(of, out, steps)
         if built is not None:
-            steps.say("the control plane is still being built; the real run of the same hour follows")
+            steps.say("the same hour is really run as soon as the control plane is there")
             await built.done(console)
         programs = Programs(out)
         stack.callback(programs.stop)
@@ -118,14 +117,14 @@ async def run(of: Scenario, kind: str, out: Path, console: Console, keep: bool) 
         return result
 
 
-def _building(of: Scenario, out: Path, steps: Steps, stack: AsyncExitStack) -> Build | None:
+async def _building(of: Scenario, out: Path, steps: Steps, stack: AsyncExitStack) -> Build | None:
     """The build of what the cluster lacks, which ends with the stack; None where nothing is lacking."""
-    commands = building.lacking(of.cloud)
-    if not commands:
+    command = building.lacking(of.cloud)
+    if not command:
         return None
     log = out / "build.log"
-    steps.say(f"a control plane is being built in the background, once per machine; the log is {log}")
-    built = Build(commands, log)
+    steps.say(f"a control plane is being fetched or built meanwhile, once per machine; the log is {log}")
+    built = await Build.start(command, log)
     stack.push_async_callback(built.stop)
     return built
 

@@ -23,6 +23,8 @@ MANIFESTS = Path(__file__).parent / "manifests"
 NAMESPACE = "research"
 BUDGET = "research"
 MEAN_MONTH_HOURS = 730
+IDLE_SECONDS = 600.0
+"""Idle seconds after which a cluster autoscaler ends a node: the default of Kubernetes' own."""
 FILES = {"fake": ("fakecloud", "pools"), "karpenter": ("karpenter-offers", "pools-karpenter")}
 """By cloud, the files of demo/manifests with what it sells and with the pools."""
 _SHORT = {"NVIDIA-A100-SXM4-40GB": "A100"}

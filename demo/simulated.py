@@ -49,11 +49,9 @@ from demo import comparison, scenario
 from demo.columns import Column, ColumnJob, Columns, Parts
 from demo.comparison import Simulated
 from demo.pace import Json
-from demo.scenario import BUDGET, FILES, NAMESPACE, PoolPlan, ReplayJob, Scenario, workload
+from demo.scenario import BUDGET, FILES, IDLE_SECONDS, NAMESPACE, PoolPlan, ReplayJob, Scenario, workload
 from demo.tables import T4
 
-IDLE_SECONDS = 600.0
-"""Idle seconds after which a cluster autoscaler ends a node: the default of Kubernetes' own."""
 CLOSE_ENOUGH = 0.01
 """Relative difference of dollars that counts as the same money."""
 AT = datetime(2026, 6, 15, 12, tzinfo=UTC)

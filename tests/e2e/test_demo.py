@@ -28,6 +28,8 @@ from demo.tables import T4, Application
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.gate import Gate, kubeconfig_through
 
+pytestmark = pytest.mark.programs  # those without a cluster, too: the whole of the demo is no test for each change
+
 Json = dict[str, Any]
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -201,7 +203,6 @@ async def test_an_outage_of_the_api_server_is_waited_out(cluster: ControlPlane, 
 
 @pytest.mark.timeout(900)
 @pytest.mark.long
-@pytest.mark.programs
 def test_the_whole_demo_completes_all_jobs_and_its_ledger_equals_the_bill(tmp_path: Path) -> None:
     out = tmp_path / "demo"
     done = subprocess.run([*DEMO, f"--out={out}"], cwd=ROOT, capture_output=True, text=True)
@@ -236,7 +237,8 @@ def nothing_built(tmp_path: Path) -> dict[str, str]:
     go.write_text(f'#!/bin/sh\nif [ "$1" = env ]; then echo go1.99.0; exit; fi\nexec sh {tmp_path / "build"}\n')
     go.chmod(0o755)
     kept = {name: value for name, value in os.environ.items() if name != "KUBEBUILDER_ASSETS"}
-    return kept | {"PATH": f"{programs}:/usr/bin:/bin", "CHARTERER_CACHE_DIR": str(tmp_path / "cache")}
+    cache = {"CHARTERER_CACHE_DIR": str(tmp_path / "cache"), "CHARTERER_FROM_SOURCE": "1"}
+    return kept | cache | {"PATH": f"{programs}:/usr/bin:/bin"}
 
 
 def test_where_the_build_fails_its_words_are_told_and_the_simulated_picture_stays(
@@ -247,7 +249,7 @@ def test_where_the_build_fails_its_words_are_told_and_the_simulated_picture_stay
     command = [*DEMO, "--cloud=karpenter", f"--out={out}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=nothing_built)
     assert done.returncode == 1
-    assert "a control plane is being built" in done.stdout
+    assert "a control plane is being fetched or built" in done.stdout
     assert "main.go:7: undefined: truth" in done.stdout
     assert titled(out / "demo.png", json.loads((out / "summary.json").read_text())["headline"])
 
@@ -284,7 +286,7 @@ def _hear_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-@pytest.mark.programs
+@pytest.mark.timeout(900)
 def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:
     out = f"--out={tmp_path / 'demo'}"
     with subprocess.Popen(

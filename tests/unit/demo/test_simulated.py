@@ -12,8 +12,8 @@ import pytest
 
 from demo.columns import Column, Columns, Parts
 from demo.pace import Pace
-from demo.scenario import ReplayJob, Scenario, an_hour
-from demo.simulated import IDLE_SECONDS, same_money, simulate, simulate_parts
+from demo.scenario import IDLE_SECONDS, ReplayJob, Scenario, an_hour
+from demo.simulated import same_money, simulate, simulate_parts
 from demo.tables import T4, Application
 
 A100 = "NVIDIA-A100-SXM4-40GB"
