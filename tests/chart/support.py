@@ -76,8 +76,7 @@ def helm(*arguments: str, values: str = "") -> str:
 def render(values: str = "") -> list[Object]:
     """Every object of the chart, as the API server would get it."""
     kubernetes = build.pinned(build.kubernetes_module(), "k8s.io/kubernetes")
-    served = ("--kube-version", kubernetes, "--api-versions", "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy")
-    text = helm("template", "charterer", str(CHART), "-n", NAMESPACE, *served, values=values)
+    text = helm("template", "charterer", str(CHART), "-n", NAMESPACE, "--kube-version", kubernetes, values=values)
     return [document for document in yaml.safe_load_all(text) if document is not None]
 
 

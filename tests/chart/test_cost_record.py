@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 import pytest
+import yaml
 
 from charterer.cli.shared.record_option import record_option
 from tests.chart.support import CHART, HelmRefused, helm, only, render
@@ -57,6 +58,30 @@ def test_a_place_that_cannot_be_is_refused(values: str, said: str) -> None:
         render(values)
 
 
+USERS = "costRecord: {users: true}"
+
+
+@pytest.mark.parametrize(
+    ("told", "version"),
+    [
+        (("--kube-version", "v1.36.0-eks-1"), "v1"),
+        (
+            (
+                "--kube-version",
+                "1.35.2",
+                "--api-versions",
+                "admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy",
+            ),
+            "v1beta1",
+        ),
+    ],
+)
+def test_users_are_written_by_the_version_of_the_api_that_is_served(told: tuple[str, ...], version: str) -> None:
+    objects = list(yaml.safe_load_all(helm("template", "charterer", str(CHART), *told, values=USERS)))
+    made = only([o for o in objects if o], "MutatingAdmissionPolicy", "charterer-created-by")
+    assert made["apiVersion"] == f"admissionregistration.k8s.io/{version}"
+
+
 def test_without_the_api_for_it_users_are_refused() -> None:
     with pytest.raises(HelmRefused, match="serves no MutatingAdmissionPolicy"):
-        helm("template", "charterer", str(CHART), "--kube-version", "1.34.0", values="costRecord: {users: true}")
+        helm("template", "charterer", str(CHART), "--kube-version", "1.34.0", values=USERS)

@@ -70,3 +70,14 @@ capabilities:
 {{- define "charterer.oneVolume" -}}
 {{- if and .Values.costRecord.volume.enabled (ne .Values.costRecord.volume.accessMode "ReadWriteMany") }}yes{{ end }}
 {{- end }}
+
+{{/* The version in which the API server serves MutatingAdmissionPolicies; empty where it serves none. From 1.36 on each does:
+helm lint, and helm template by default, know a version of Kubernetes and no kinds. */}}
+{{- define "charterer.mutatingPolicies" -}}
+{{- $served := .Capabilities.APIVersions }}
+{{- if or (semverCompare ">=1.36.0-0" .Capabilities.KubeVersion.Version) ($served.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") -}}
+v1
+{{- else if $served.Has "admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy" -}}
+v1beta1
+{{- end }}
+{{- end }}
