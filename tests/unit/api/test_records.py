@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -120,9 +121,13 @@ def test_only_the_latest_runs_are_kept_so_that_the_status_stays_bounded() -> Non
     assert again.earlier_cost == back.earlier_cost
 
 
+@cache
+def _places(pods: int) -> tuple[Placement, ...]:
+    return tuple(Placement(RentalId(f"{'p' * 60}-{pod}"), 8) for pod in range(pods))
+
+
 def _run(number: int, pods: int, message: str = "") -> RunRecord:
-    places = tuple(Placement(RentalId(f"{'p' * 60}-{pod}"), 8) for pod in range(pods))
-    of_run = values.option(), places, Instant(0), Instant(1)
+    of_run = values.option(), _places(pods), Instant(0), Instant(1)
     return RunRecord(number, RunOutcome.FAILED, *of_run, message, Money(1), because=message)
 
 
