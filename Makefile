@@ -18,13 +18,15 @@ READY := .venv/.ready
 DEMO := $(BIN)/python -m $(if $(REAL),demo.real,demo $(DEMO_ARGS) $(if $(CLOUD),--cloud $(CLOUD)) $(if $(KEEP),--keep))
 DEMO_NEEDS := testbed $(if $(filter karpenter,$(CLOUD)),karpenter) $(if $(REAL),nodes training)
 BENCHES := $(filter-out tests/bench/_%,$(sort $(wildcard tests/bench/*.py)))
+BESIDE := $(BIN)/python tests/beside.py
+LINT := lint-types lint-rest
 SCHEMA := $(BIN)/python -m charterer.api.schema --reference docs/reference.md \
 	--troubleshooting docs/troubleshooting.md --reasons docs/reasons.md crds charts/charterer-crds/templates
 VALUES_PAGE := $(BIN)/python -m tests.chart.values_page
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
-.PHONY: help .venv testbed nodes training training-torch focus generated prometheus karpenter job-controllers lint test test-unit test-torch e2e bench demo \
+.PHONY: help .venv testbed nodes training training-torch focus generated prometheus karpenter job-controllers lint lint-types lint-rest check check-unit check-others test test-torch e2e bench demo \
 	kind-demo image sbom test-image requirements clean
 
 help: ## Tell the targets
@@ -49,9 +51,14 @@ nodes: testbed ## Install what real nodes need beside it: containerd, runc, CNI 
 	@$(BIN)/python -m tests.testbed.node_programs install
 
 lint: $(READY) ## Check style, types, layers and that generated files are fresh
+	@$(BESIDE) $(MAKE) $(LINT)
+
+lint-types: $(READY)
+	$(BIN)/mypy
+
+lint-rest: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(SCHEMA) --check
 	$(VALUES_PAGE) --check
@@ -82,13 +89,19 @@ focus: $(READY) ## Install the validator of FOCUS, for the test of `charterer co
 training-torch: $(READY) ## Install torch, and what trains by it, for tests (once per machine, 2 GB)
 	@$(BIN)/python -m tests.testbed.frameworks torch torch-trainers
 
+check: $(READY) ## Lint and all tests that need nothing but Python, below three minutes on two cores
+	@$(BESIDE) $(MAKE) $(LINT) check-unit check-others
+
+check-unit: $(READY) # each file of tests is imported by one process: with workers of pytest-xdist, by all of them
+	$(BIN)/pytest --quiet --lane check tests/unit
+
+check-others: $(READY)
+	$(BIN)/pytest --quiet --lane check --ignore=tests/unit --ignore=tests/bench --ignore=tests/torch_training
+
 test: lint testbed nodes prometheus karpenter job-controllers training focus ## Everything CI does: lint and all tests (PYTEST_ARGS="-k spot", WORKERS=2)
 	@$(BIN)/python -m tests.testbed.operator_image --if-possible
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/bench \
 		--ignore=tests/torch_training --ignore=tests/e2e/test_torch.py $(PYTEST_ARGS)
-
-test-unit: $(READY) ## The fast tests that need no cluster
-	$(BIN)/pytest -n $(WORKERS) $(wildcard tests/unit tests/property) $(PYTEST_ARGS)
 
 e2e: nodes training ## The tests that train in containers on real nodes (as root; minutes)
 	@$(BIN)/python -m tests.testbed.operator_image --if-possible

@@ -10,6 +10,8 @@ import pytest
 from charterer import __version__
 from tests.testbed import operator_image
 
+pytestmark = pytest.mark.programs  # buildah
+
 UNKNOWN = 1_000_650_000
 """A user that the image's /etc/passwd does not have, as clusters choose that give each namespace users."""
 

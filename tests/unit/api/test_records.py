@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.api import decode
@@ -45,7 +45,7 @@ from charterer.domain.spending.cost_row import Payer
 from charterer.domain.spending.use import USES_KEPT, Use
 from charterer.domain.time import Instant
 from charterer.ledger.costs import DAY_NAMES_KEPT, NAMES_KEPT
-from tests import factory
+from tests import factory, lanes
 from tests.unit.api import values
 
 
@@ -54,6 +54,7 @@ def _through_json(status: dict[str, Any]) -> dict[str, Any]:
     return through
 
 
+@settings(max_examples=lanes.examples(100))
 @given(values.records_of_a_job)
 def test_the_record_of_a_job_is_read_back_as_it_was_written(record: dict[str, Any]) -> None:
     job = replace(decode.training_job(values.raw_job()).job, **record)
@@ -73,12 +74,14 @@ def test_the_sessions_of_an_interactive_job_are_read_back_as_they_were_written()
     assert status["interactive"]["idleSince"] == "2026-01-31T12:00:00.000000Z"
 
 
+@settings(max_examples=lanes.examples(100))
 @given(values.records_of_a_rental)
 def test_the_record_of_a_rental_is_read_back_as_it_was_written(record: dict[str, Any]) -> None:
     rental = replace(decode.rental(values.raw_rental()), **record)
     assert decode.rental(values.raw_rental(_through_json(dump(GPURentalRecord.from_domain(rental))))) == rental
 
 
+@settings(max_examples=lanes.examples(100))
 @given(st.none() | values.balances)
 def test_the_balance_of_a_budget_is_read_back_as_it_was_written(balance: Balance | None) -> None:
     budget = replace(decode.budget(values.raw_budget()), balance=balance)
