@@ -22,13 +22,16 @@ DEMO := $(BIN)/python -m $(if $(REAL),demo.real,demo $(DEMO_ARGS) $(if $(CLOUD),
 	$(if $(SIMULATE),--simulate))
 DEMO_NEEDS := $(if $(REAL),nodes training,$(READY))
 BENCHES := $(filter-out tests/bench/_%,$(sort $(wildcard tests/bench/*.py)))
+BESIDE := $(BIN)/python tests/beside.py
+LINT := lint-types lint-rest
 SCHEMA := $(BIN)/python -m charterer.api.schema --reference docs/reference.md \
 	--troubleshooting docs/troubleshooting.md --reasons docs/reasons.md crds charts/charterer-crds/templates
 VALUES_PAGE := $(BIN)/python -m tests.chart.values_page
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
-.PHONY: help .venv testbed nodes training training-torch focus generated prometheus karpenter job-controllers lint test test-unit test-long test-versions test-torch e2e bench demo \
+.PHONY: help .venv testbed nodes training training-torch focus generated prometheus karpenter job-controllers lint lint-types lint-rest check \
+	check-unit check-others test test-long test-all test-versions test-torch e2e bench demo \
 	kind-demo image sbom test-image requirements clean
 
 help: ## Tell the targets
@@ -56,9 +59,14 @@ nodes: $(READY) ## What real nodes need beside it: kubelet, containerd, runc, CN
 	@$(MADE) testbed nodes
 
 lint: $(READY) ## Check style, types, layers and that generated files are fresh
+	@$(BESIDE) $(MAKE) $(LINT)
+
+lint-types: $(READY)
+	$(BIN)/mypy
+
+lint-rest: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(SCHEMA) --check
 	$(VALUES_PAGE) --check
@@ -89,29 +97,37 @@ focus: $(READY) ## Install the validator of FOCUS, for the test of `charterer co
 training-torch: $(READY) ## Install torch, and what trains by it, for tests (once per machine, 2 GB)
 	@$(MADE) training-torch
 
-# Tests that need no program have run before anything is built; what only some tests need is made while the others run.
-test: lint ## Everything CI does: lint and all tests (PYTEST_ARGS="-k spot", WORKERS=2)
-	$(PYTEST) --lane check $(PYTEST_ARGS) || test $$? -eq 5 # no test, as with -k
-	$(MADE) testbed --meanwhile "nodes training image" --meanwhile "prometheus karpenter job-controllers focus" -- \
-		$(PYTEST) --lane rest $(PYTEST_ARGS) || test $$? -eq 5
+check: $(READY) ## Lint and all tests that need nothing but Python, below three minutes on two cores
+	@$(BESIDE) $(MAKE) $(LINT) check-unit check-others
 
-test-long: test test-versions ## All tests, also with the other versions of Kubernetes and Helm (nightly)
+check-unit: $(READY) # each file of tests is imported by one process: with workers of pytest-xdist, by all of them
+	$(BIN)/pytest --quiet --lane check --junitxml=out/tests-unit.xml tests/unit $(PYTEST_ARGS) || test $$? -eq 5 # no test, as with -k
+
+check-others: $(READY)
+	$(BIN)/pytest --quiet --lane check --junitxml=out/tests-others.xml --ignore=tests/unit --ignore=tests/bench \
+		--ignore=tests/torch_training --ignore=tests/e2e/test_torch.py $(PYTEST_ARGS) || test $$? -eq 5
+
+# Tests that need no program run before anything is built; what only some tests need is made while the others run.
+MEANWHILE := $(MADE) testbed --meanwhile "nodes training image" --meanwhile "prometheus karpenter job-controllers focus" --
+
+test: check ## Everything that a merge needs (PYTEST_ARGS="-k spot", WORKERS=2)
+	$(MEANWHILE) $(PYTEST) --lane rest --junitxml=out/tests-rest.xml $(PYTEST_ARGS) || test $$? -eq 5
+
+test-long: lint test-all test-versions ## All tests with all repetitions, and with the other versions of Kubernetes and Helm (nightly)
+
+test-all: $(READY)
+	$(MEANWHILE) $(PYTEST) --lane long --junitxml=out/tests-long.xml $(PYTEST_ARGS)
 
 test-versions: test-kubernetes-1.36 test-helm-4 ## The tests that show what another Kubernetes or Helm changes, with each of the others
 
 test-kubernetes-%: $(READY)
-	CHARTERER_KUBERNETES=$* $(MAKE) testbed
-	CHARTERER_KUBERNETES=$* $(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --lane test \
-		tests/testbed tests/chart tests/contract tests/cluster tests/e2e --ignore=tests/e2e/test_torch.py $(PYTEST_ARGS)
+	CHARTERER_KUBERNETES=$* $(MAKE) testbed nodes
+	CHARTERER_KUBERNETES=$* $(PYTEST) --lane rest $(PYTEST_ARGS)
 
 test-helm-%: $(READY)
 	CHARTERER_HELM=$* $(MAKE) testbed
-	CHARTERER_HELM=$* $(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --lane test \
-		tests/testbed/test_controlplane.py tests/chart tests/cluster/test_crds.py tests/cluster/test_getting_started.py \
-		$(PYTEST_ARGS)
-
-test-unit: $(READY) ## The fast tests that need no cluster
-	$(BIN)/pytest -n $(WORKERS) $(wildcard tests/unit tests/property) $(PYTEST_ARGS)
+	CHARTERER_HELM=$* $(PYTEST) --lane rest tests/testbed/test_controlplane.py tests/chart tests/cluster/test_crds.py \
+		tests/cluster/test_getting_started.py $(PYTEST_ARGS)
 
 e2e: $(READY) ## The tests that train in containers on real nodes (as root; minutes)
 	@$(MADE) --if-possible testbed nodes training image

@@ -18,6 +18,11 @@ from tests.testbed.controlplane import ControlPlane
 from tests.testbed.job_controller_process import JobControllerProcesses
 from tests.testbed.karpenter_process import KarpenterProcess
 
+LONGEST_ID = 120
+"""Characters of a test's id after its file."""
+LONGEST_VALUE = 16
+"""Characters of a parameter's text in it."""
+
 settings.register_profile("any machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")  # how long an example takes is no behaviour: a busy machine takes any time
 
@@ -31,6 +36,25 @@ def pytest_configure(config: pytest.Config) -> None:
     """Set the lane before test modules are imported: their settings ask for it."""
     lanes.choose(config.getoption("--lane"))
     config.pluginmanager.register(Durations())
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """A long text is cut in the ids of tests; where two begin alike, pytest numbers them."""
+    if not isinstance(val, str | bytes):
+        return None
+    head = val[: LONGEST_VALUE + 1]
+    escaped = (head if isinstance(head, str) else head.decode("latin-1")).encode("unicode_escape").decode()
+    return f"{escaped[: LONGEST_VALUE - 1]}~" if len(escaped) > LONGEST_VALUE else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, object, object]:
+    """An id that fills a screen is an error of its module."""
+    made = yield
+    for item in made if isinstance(made, list) else ():
+        if len(item.nodeid.partition("::")[2]) > LONGEST_ID:
+            raise collector.CollectError(f"longer than {LONGEST_ID} characters, so give it an id: {item.nodeid}")
+    return made
 
 
 @pytest.hookimpl(trylast=True)

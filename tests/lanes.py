@@ -1,4 +1,4 @@
-"""The lanes of tests, which `--lane` of pytest chooses: what make check, make test and make test-long run.
+"""The lanes of tests, which ``--lane`` of pytest chooses: those of ``make check``, ``make test``, ``make test-long``.
 
 - ``check``: tests that need nothing but Python, with a tenth of the random examples.
 - ``test``: all but those marked ``repeats``.
@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,7 @@ class Lane(StrEnum):
 
 PROGRAMS = frozenset(
     {
+        "browser",
         "cluster",
         "control_plane",
         "jax_python",
@@ -58,6 +60,11 @@ def examples(number: int) -> int:
     For ``max_examples`` of hypothesis.settings.
     """
     return number if _chosen is Lane.LONG else max(5, number // 10)
+
+
+def repeats(*values: Any) -> list[Any]:
+    """Values of a parameter that show at greater length what its other values show."""
+    return [pytest.param(value, marks=pytest.mark.repeats) for value in values]
 
 
 def belongs(item: pytest.Item, lane: Lane) -> bool:

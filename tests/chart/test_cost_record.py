@@ -9,6 +9,8 @@ import yaml
 from charterer.cli.shared.record_option import record_option
 from tests.chart.support import CHART, HelmRefused, helm, only, render
 
+pytestmark = pytest.mark.programs  # helm
+
 
 def test_costs_are_recorded_in_a_bucket_without_a_volume_and_nowhere_by_default() -> None:
     objects, default = render("costRecord: {place: s3://finance/charterer}"), render()

@@ -18,7 +18,7 @@ from tests.chart.people import batch_job, person, pod, training_job
 from tests.chart.support import CHART, CRDS, EVERYTHING, render
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
-pytestmark = pytest.mark.xdist_group("chart")
+pytestmark = [pytest.mark.xdist_group("chart"), pytest.mark.programs]  # helm
 NAMESPACE = "charterer-chart"
 CLUSTER_WIDE = {"nodes", "gpubudgets", "gpupools", "gpupoolsets", "gpurentals", "tokenreviews", "clusterroles", "users"}
 

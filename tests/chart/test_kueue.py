@@ -6,6 +6,8 @@ import pytest
 
 from tests.chart.support import EVERYTHING, HelmRefused, Object, only, render, rules
 
+pytestmark = pytest.mark.programs  # helm
+
 
 def test_only_who_wants_kueue_gets_a_check_and_the_rights_to_answer_it() -> None:
     def of_kueue(objects: list[Object]) -> list[Object]:

@@ -23,6 +23,7 @@ def alerts(groups: list[Object]) -> list[Object]:
     return [rule for group in groups for rule in group["rules"]]
 
 
+@pytest.mark.programs
 def test_the_rules_are_those_of_the_file_with_links_to_where_runbooks_are_published(everything: list[Object]) -> None:
     rule = only(everything, "PrometheusRule", "charterer")
     assert rule["metadata"]["labels"]["release"] == "prometheus"
@@ -37,6 +38,7 @@ def test_the_rules_are_those_of_the_file_with_links_to_where_runbooks_are_publis
     assert not [alert for alert in alerts(here["spec"]["groups"]) if "runbook_url" in alert["annotations"]]
 
 
+@pytest.mark.programs
 def test_the_dashboard_is_where_grafanas_sidecar_looks(everything: list[Object]) -> None:
     config = only(everything, "ConfigMap", "charterer-dashboard")
     assert config["metadata"]["labels"]["grafana_dashboard"] == "1"
@@ -129,11 +131,13 @@ def test_no_two_panels_of_the_dashboard_lie_on_each_other() -> None:
     assert max(x for x, _ in cells) < 24
 
 
+@pytest.mark.programs
 def test_labels_of_jobs_are_not_overwritten_by_those_of_the_operator(everything: list[Object]) -> None:
     monitor = only(everything, "ServiceMonitor", "charterer")
     assert all(endpoint["honorLabels"] for endpoint in monitor["spec"]["endpoints"])
 
 
+@pytest.mark.programs
 def test_a_runbooks_address_that_is_none_is_refused() -> None:
     with pytest.raises(HelmRefused, match="runbooksUrl"):
         render("prometheusRule: {enabled: true, runbooksUrl: runbooks}")

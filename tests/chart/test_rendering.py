@@ -9,6 +9,8 @@ import yaml
 
 from tests.chart.support import CHART, EVERYTHING, NAMESPACE, HelmRefused, Object, helm, only, pod_specs, render, rules
 
+pytestmark = pytest.mark.programs  # helm
+
 
 @pytest.fixture(scope="module")
 def default() -> list[Object]:

@@ -88,7 +88,7 @@ def creator(case: Case, request: pytest.FixtureRequest) -> str | None:
     return installed.service_account_token(SYSTEM, "charterer")
 
 
-@pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: f"{case.kind}: {case.rule}")
+@pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: f"{case.kind}: {case.rule}"[:45])
 def test_a_rule_accepts_what_it_should_and_refuses_the_rest_in_its_own_words(
     case: Case, api: ControlPlane, kept: list[Json], creator: str | None
 ) -> None:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.testbed.controlplane import ControlPlane
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,6 +22,7 @@ def commands() -> str:
     return str(block)
 
 
+@pytest.mark.programs
 def test_the_ten_commands_end_in_a_running_job_its_explanation_and_no_machine(tmp_path: Path) -> None:
     script = commands()
     assert len(script.splitlines()) == 10

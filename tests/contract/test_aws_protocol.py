@@ -13,6 +13,7 @@ from charterer.providers.aws.calls import Sdk
 from tests.clouds.aws.protocol import Fault, answer, model_of
 from tests.clouds.aws.server import AwsServer
 from tests.contract.aws_pools import TYPE, account
+from tests.patience import PATIENCE
 
 FLEET: dict[str, Any] = {
     "Type": "instant",
@@ -75,7 +76,7 @@ def test_what_ec2_forbids_together_is_refused(ec2: Any) -> None:
 
 def test_a_field_that_is_not_in_the_model_is_refused(aws_server: AwsServer) -> None:
     aws_server.account = account()
-    where = http.client.HTTPConnection(urlsplit(aws_server.url).netloc, timeout=5)
+    where = http.client.HTTPConnection(urlsplit(aws_server.url).netloc, timeout=PATIENCE)
     signed = {
         "Authorization": "AWS4-HMAC-SHA256 Credential=AKIA/20261101/us-east-1/ec2/aws4_request",
         "X-Amz-Date": "20261101T000000Z",

@@ -15,6 +15,7 @@ import pytest
 from tests.clouds.azure.protocol import throttled
 from tests.clouds.azure.retail import PREVIEW, Feed, RetailServer
 from tests.contract.azure_calls import SIZE
+from tests.patience import PATIENCE
 
 PLAIN = f"serviceName eq 'Virtual Machines' and armRegionName eq 'westeurope' and armSkuName eq '{SIZE}'"
 
@@ -35,7 +36,7 @@ def retail(shared: RetailServer) -> RetailServer:
 
 def fetch(server: RetailServer, url: str) -> Any:
     """The answer to an address."""
-    with urlopen(url, context=ssl.create_default_context(cafile=str(server.certificate)), timeout=5) as reply:
+    with urlopen(url, context=ssl.create_default_context(cafile=str(server.certificate)), timeout=PATIENCE) as reply:
         return json.load(reply)
 
 

@@ -17,6 +17,7 @@ from tests.clouds.gcp.clients import ZONE, Clients
 from tests.clouds.gcp.project import Project
 from tests.clouds.gcp.protocol import THROTTLED, Fault, answer
 from tests.clouds.gcp.server import GcpServer
+from tests.patience import PATIENCE
 
 TOKEN = "11111111-1111-4111-8111-111111111111"
 INSTANCES = f"/compute/v1/projects/test-project/zones/{ZONE}/instances"
@@ -47,7 +48,7 @@ def gce(server: GcpServer) -> Clients:
 
 def raw(server: GcpServer, verb: str, path: str, body: str = "") -> tuple[int, str]:
     """What a hand-made call is answered."""
-    where = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=5)
+    where = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=PATIENCE)
     where.request(verb, path, body or None)
     reply = where.getresponse()
     text = json.loads(reply.read())["error"]["message"]

@@ -17,6 +17,7 @@ from charterer.policy.options.market import Market, PoolOffer, market, pool_offe
 from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.options.sources import OptionSource, WholeWidths, curves_of
 from charterer.policy.solve.phase_dp import key_of
+from tests import lanes
 from tests.worlds import World
 
 SOURCES: list[OptionSource] = [WholeWidths()]
@@ -65,7 +66,7 @@ def some_key(draw: Random) -> MenuKey:
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: type(source).__name__)
-@settings(max_examples=150)
+@settings(max_examples=lanes.examples(150))
 @given(draw=st.randoms(use_true_random=False))
 def test_candidates_are_what_the_jobs_may_have_and_the_pools_can_give(source: OptionSource, draw: Random) -> None:
     pools, profile, key = some_market(draw), some_profile(draw), some_key(draw)

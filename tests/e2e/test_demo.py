@@ -203,6 +203,7 @@ async def test_an_outage_of_the_api_server_is_waited_out(cluster: ControlPlane, 
 
 @pytest.mark.timeout(900)
 @pytest.mark.long
+@pytest.mark.programs
 def test_the_whole_demo_completes_all_jobs_and_its_ledger_equals_the_bill(tmp_path: Path) -> None:
     out = tmp_path / "demo"
     done = subprocess.run([*DEMO, f"--out={out}"], cwd=ROOT, capture_output=True, text=True)
@@ -287,6 +288,7 @@ def _hear_interrupts() -> None:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.programs
 def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:
     out = f"--out={tmp_path / 'demo'}"
     with subprocess.Popen(

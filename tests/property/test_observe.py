@@ -22,7 +22,7 @@ from charterer.domain.steps import StopOrphan
 from charterer.domain.time import after
 from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps
-from tests import factory
+from tests import factory, lanes
 from tests.random_events import EVENTS, is_carried_out, some_world
 from tests.stored import as_stored
 from tests.unit.cli.worlds import seen_of
@@ -44,7 +44,7 @@ def heard(world: World, draw: Random, seen: ClusterState) -> ClusterState:
     return replace(seen, progress=progress, refusals=refusals, services=services)
 
 
-@settings(max_examples=60)
+@settings(max_examples=lanes.examples(60))
 @given(st.randoms(use_true_random=False), st.lists(st.sampled_from(EVENTS), min_size=2, max_size=10))
 def test_a_look_with_a_memory_sees_what_one_without_does(
     draw: Random, events: list[Callable[[World, Random], None]]
@@ -121,7 +121,7 @@ def strangers(draw: Random, seen: ClusterState) -> ClusterState:
     return replace(seen, runs=runs, pods=pods, services=services)
 
 
-@settings(max_examples=60)
+@settings(max_examples=lanes.examples(60))
 @given(st.randoms(use_true_random=False))
 def test_what_others_label_and_own_changes_no_job_and_takes_only_the_gpus_that_it_holds(draw: Random) -> None:
     world = some_world(draw)
@@ -139,7 +139,7 @@ def test_what_others_label_and_own_changes_no_job_and_takes_only_the_gpus_that_i
     assert {key: step for key, step in under_attack.items() if not isinstance(step, StopOrphan)} == steps
 
 
-@settings(max_examples=40)
+@settings(max_examples=lanes.examples(40))
 @given(st.randoms(use_true_random=False))
 def test_what_did_not_change_is_the_same_object_again(draw: Random) -> None:
     world, memory = some_world(draw), Memo()

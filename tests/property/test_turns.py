@@ -16,6 +16,7 @@ from charterer.incremental import Memo
 from charterer.lifecycle import LifecycleView, next_steps
 from charterer.lifecycle.run import Placed, goes_on, misplaced, run_step
 from charterer.policy.planner import plan
+from tests import lanes
 from tests.random_events import EVENTS, is_carried_out, some_world
 from tests.worlds import NAMESPACE, World
 
@@ -34,7 +35,7 @@ def labels_are_written(world: World, draw: Random) -> None:
         world.nodes[name] = replace(node, run_labels=labels)
 
 
-@settings(max_examples=60)
+@settings(max_examples=lanes.examples(60))
 @given(st.randoms(use_true_random=False), st.lists(st.sampled_from([*EVENTS, labels_are_written]), max_size=10))
 def test_steps_with_a_memo_are_those_without(draw: Random, events: list[Callable[[World, Random], None]]) -> None:
     world, memo = some_world(draw), Memo()
@@ -48,7 +49,7 @@ def test_steps_with_a_memo_are_those_without(draw: Random, events: list[Callable
         assert all(run_step(job.id, view) is None for job in jobs if goes_on(job) and job.run_label not in wrong)
 
 
-@settings(max_examples=40)
+@settings(max_examples=lanes.examples(40))
 @given(st.randoms(use_true_random=False), st.lists(st.sampled_from(EVENTS), max_size=8))
 def test_the_view_of_a_job_that_is_shown_again_is_the_view_made_anew(
     draw: Random, events: list[Callable[[World, Random], None]]

@@ -25,6 +25,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.programs
 def test_every_program_of_it_ends_when_its_starter_is_killed(tmp_path: Path) -> None:
     starter = subprocess.Popen(
         [sys.executable, "-c", STARTER, str(tmp_path / "plane")],
@@ -42,12 +43,14 @@ def test_every_program_of_it_ends_when_its_starter_is_killed(tmp_path: Path) -> 
     assert alive == []
 
 
+@pytest.mark.programs
 def test_a_control_plane_does_not_start_among_files_of_others(tmp_path: Path) -> None:
     (tmp_path / "precious").touch()
     with pytest.raises(ControlPlaneError, match="is not empty"):
         ControlPlane.start(tmp_path)
 
 
+@pytest.mark.programs
 def test_a_program_that_dies_is_named_with_the_end_of_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "kube-apiserver"
     broken.write_text("#!/bin/sh\necho the moon is full\nexit 7\n")

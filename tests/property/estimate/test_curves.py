@@ -16,6 +16,7 @@ from charterer.estimate.learner import Learner
 from charterer.estimate.observation import Observation
 from charterer.estimate.phases import MOST_PHASES
 from charterer.estimate.speedup import concave_fit, expected_time, near_concave
+from tests import lanes
 
 points = st.dictionaries(
     st.integers(1, 128), st.tuples(st.floats(-5.0, 50.0), st.floats(0.01, 100.0)), min_size=1, max_size=16
@@ -100,7 +101,7 @@ reports = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=lanes.examples(60))
 @given(reports, st.sampled_from([(1,), (1, 2, 4, 8), (2, 3, 16, 64)]), st.sampled_from([(64, 4096, 128), (1, 1, 1)]))
 def test_whatever_is_reported_a_profile_is_sound(
     told: list[Observation], widths: tuple[int, ...], batches: tuple[int, int, int]

@@ -26,6 +26,7 @@ from charterer.estimate.throughput import (
     Unknown,
     step_gradients,
 )
+from tests import lanes
 from tests.unit.estimate.trainers import log_step
 
 SCATTER = 0.0025
@@ -92,7 +93,7 @@ def _unlikely(y: Sequence[float], effects: Mapping[Shape, Effect], cells: Mappin
     return found
 
 
-@settings(max_examples=50)
+@settings(max_examples=lanes.examples(50))
 @given(unknowns, st.lists(places, min_size=1, max_size=12, unique=True))
 @example(*FAR)
 @example(*ZIGZAG)
@@ -111,7 +112,7 @@ def test_nothing_near_a_fit_is_likelier(x: tuple[float, ...], ran: list[Configur
             assert _unlikely(found.unknowns, {**effects, shape: (every, sync + by)}, cells) >= least
 
 
-@settings(max_examples=200, derandomize=True)  # almost always: there may be more maxima than are looked for
+@settings(max_examples=lanes.examples(200), derandomize=True)  # there may be more maxima than are looked for
 @given(unknowns, st.lists(places, min_size=1, max_size=12, unique=True))
 @example(*FAR)
 @example(*ZIGZAG)
@@ -159,7 +160,7 @@ observations = st.lists(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=lanes.examples(25))
 @given(observations)
 def test_the_noise_curve_is_the_posterior_of_its_walk(told: list[tuple[float, float, float]]) -> None:
     """The same as solving the whole system of all bins at once."""

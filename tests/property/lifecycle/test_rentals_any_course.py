@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from charterer.domain.ids import PoolId
 from charterer.domain.rental import Gang, Rental, RentalPhase, by_gang
 from tests import factory as make
+from tests import lanes
 from tests.property.lifecycle.rented_cloud import LAG
 from tests.property.lifecycle.rented_course import Course
 from tests.property.lifecycle.rented_objects import RENAMED
@@ -193,7 +194,7 @@ class _WithReplies(RentalsOnAnyCourse):
     traits = make.REPLYING
 
 
-_SETTINGS = settings(max_examples=70, stateful_step_count=50)
+_SETTINGS = settings(max_examples=lanes.examples(70), stateful_step_count=50)
 TestRentalsOnAnyCourse = RentalsOnAnyCourse.TestCase
 TestRentalsOnAnyCourse.settings = _SETTINGS
 TestRentalsOfNamedOrders = _WithNamedOrders.TestCase

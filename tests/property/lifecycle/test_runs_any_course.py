@@ -15,6 +15,7 @@ from charterer.domain.time import after
 from charterer.incremental import Memo
 from charterer.lifecycle import LifecycleView, next_steps
 from charterer.lifecycle.run import Placed, goes_on, misplaced, run_step
+from tests import lanes
 from tests.property.lifecycle.run_world import MACHINES, RunWorld, Stale
 
 _ROUNDS = 600
@@ -209,4 +210,4 @@ class RunsOnAnyCourse(RuleBasedStateMachine):
 
 
 TestRunsOnAnyCourse = RunsOnAnyCourse.TestCase
-TestRunsOnAnyCourse.settings = settings(max_examples=100, stateful_step_count=50)
+TestRunsOnAnyCourse.settings = settings(max_examples=lanes.examples(100), stateful_step_count=50)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import lanes
+
 LIMIT, RATE, LEASE, DELTA = 40, 2, 8, 1
 """Dollars for all; dollars that a cluster may commit in a unit of time; units that a lease lasts; error of a clock."""
 CLUSTERS = 3
@@ -115,13 +117,13 @@ def _run(reclaims: bool, seed: int) -> Account:
     return home
 
 
-@settings(max_examples=200)
+@settings(max_examples=lanes.examples(200))
 @given(seed=st.integers(0, 10**6))
 def test_no_partition_makes_clusters_spend_more_than_the_limit(seed: int) -> None:
     assert _run(False, seed).risk == 0
 
 
-@settings(max_examples=200)
+@settings(max_examples=lanes.examples(200))
 @given(seed=st.integers(0, 10**6))
 def test_a_home_that_reclaims_overspends_at_most_what_expired_leases_could_commit_unheard(seed: int) -> None:
     _run(True, seed)

@@ -15,6 +15,7 @@ from charterer.domain.spending.loans import net_loan
 from charterer.incremental import Memo
 from charterer.policy import plan
 from charterer.policy.planner import solve_budgets
+from tests import lanes
 from tests.worlds import World
 
 NAMES = ("a", "b", "c", "d")
@@ -44,7 +45,7 @@ def tree(teams: list[tuple[str, str, str | None, float | None, str]], parents: t
     return world
 
 
-@settings(max_examples=25)
+@settings(max_examples=lanes.examples(25))
 @given(st.lists(TEAMS, min_size=4, max_size=4), PARENTS)
 def test_loans_move_money_and_make_none(
     teams: list[tuple[str, str, str | None, float | None, str]], parents: tuple[str, ...]

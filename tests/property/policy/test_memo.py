@@ -15,11 +15,12 @@ from charterer.domain.ids import JobId
 from charterer.domain.plan import Verdict
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
+from tests import lanes
 from tests.random_events import EVENTS, is_carried_out, some_world
 from tests.worlds import World
 
 
-@settings(max_examples=36)
+@settings(max_examples=lanes.examples(36))
 @given(st.randoms(use_true_random=False), st.lists(st.sampled_from(EVENTS), min_size=3, max_size=18))
 def test_a_plan_with_a_memo_is_the_plan_without(draw: Random, events: list[Callable[[World, Random], None]]) -> None:
     world, memo = some_world(draw), Memo()

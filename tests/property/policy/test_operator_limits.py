@@ -14,6 +14,7 @@ from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import OperatorLimits, Snapshot, Stop
 from charterer.policy import plan
+from tests import lanes
 from tests.property.policy.test_plan_invariants import worlds
 from tests.worlds import World
 
@@ -33,7 +34,7 @@ def machines(snapshot: Snapshot) -> list[int]:
     return [price.micros_per_hour for price in prices]
 
 
-@settings(max_examples=100)
+@settings(max_examples=lanes.examples(100))
 @given(worlds(), st.one_of(st.none(), st.integers(0, 12)), PRICES, st.booleans())
 def test_no_plan_passes_the_limits_of_the_operator(
     world: World, nodes: int | None, hourly: Price | None, forget: bool
@@ -49,7 +50,7 @@ def test_no_plan_passes_the_limits_of_the_operator(
         assert sum(there) + sum(command.worst.micros_per_hour for command in rents) <= hourly.micros_per_hour
 
 
-@settings(max_examples=100)
+@settings(max_examples=lanes.examples(100))
 @given(worlds(), st.sampled_from(list(Stop)))
 def test_a_stopped_operator_rents_nothing_and_ends_everything_only_if_it_is_to_drain(world: World, stop: Stop) -> None:
     free = world.snapshot()

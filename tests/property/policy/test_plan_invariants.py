@@ -23,7 +23,7 @@ from charterer.domain.time import after
 from charterer.policy import plan
 from charterer.policy.nodes.holdings import held_by
 from charterer.policy.planner import solve_budgets
-from tests import factory
+from tests import factory, lanes
 from tests.worlds import World
 
 DISTURBANCES = st.lists(
@@ -274,7 +274,7 @@ def after_commands(world: World, decided: Plan) -> Snapshot:
     return world.snapshot()
 
 
-@settings(max_examples=200)
+@settings(max_examples=lanes.examples(200))
 @given(worlds())
 def test_every_plan_keeps_the_laws(world: World) -> None:
     before = world.snapshot()
@@ -291,7 +291,7 @@ def test_every_plan_keeps_the_laws(world: World) -> None:
     a_never_job_keeps_its_width_while_it_runs(before, decided)
 
 
-@settings(max_examples=50)
+@settings(max_examples=lanes.examples(50))
 @given(worlds(), SELECTORS)
 def test_what_is_spent_and_the_hard_limit_do_not_depend_on_the_selected_pools(world: World, other: Selector) -> None:
     def money(world: World) -> list[tuple[Money, Money]]:
@@ -303,7 +303,7 @@ def test_what_is_spent_and_the_hard_limit_do_not_depend_on_the_selected_pools(wo
     assert sorted(money(world)) == sorted(before)
 
 
-@settings(max_examples=120)
+@settings(max_examples=lanes.examples(120))
 @given(worlds())
 def test_a_plan_that_was_carried_out_is_not_taken_back_by_the_next(world: World) -> None:
     before = world.snapshot()
@@ -339,7 +339,7 @@ def test_a_plan_that_was_carried_out_is_not_taken_back_by_the_next(world: World)
                 assert pool not in given_back, "the first plan released too many"
 
 
-@settings(max_examples=60)
+@settings(max_examples=lanes.examples(60))
 @given(worlds())
 def test_a_plan_leaves_the_overhead_on_which_it_rests_as_it_was(world: World) -> None:
     def overheads() -> dict[BudgetId, float]:
@@ -350,7 +350,7 @@ def test_a_plan_leaves_the_overhead_on_which_it_rests_as_it_was(world: World) ->
     assert overheads() == pytest.approx(before)
 
 
-@settings(max_examples=150)
+@settings(max_examples=lanes.examples(150))
 @given(worlds())
 def test_carrying_out_plans_without_time_passing_comes_to_rest(world: World) -> None:
     for _ in range(12):

@@ -26,6 +26,7 @@ from charterer.simulate.model.node_market import PoolModel
 from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
 from charterer.simulate.model.workload import Submission
 from charterer.simulate.simulation import Simulation
+from tests import lanes
 from tests.worlds import World
 
 MOST_PLANS = 20
@@ -110,7 +111,7 @@ def still_worlds(draw: st.DrawFn) -> World:
     )
 
 
-@settings(max_examples=30, derandomize=True)  # the law has an exception: the next test
+@settings(max_examples=lanes.examples(30), derandomize=True)  # the law has an exception: the next test
 @given(still_worlds())
 def test_at_one_instant_no_job_moves_twice_whatever_gpu_types_are_sold(world: World) -> None:
     assert max(moves(world, minutes=60).values(), default=0) <= 1

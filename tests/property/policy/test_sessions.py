@@ -16,6 +16,7 @@ from charterer.domain.time import Instant, seconds_between
 from charterer.policy import plan
 from charterer.server.directory import SessionOfRun
 from charterer.server.progress import ProgressBoard, ProgressReport
+from tests import lanes
 from tests.worlds import MID_MONTH, World
 
 NOTEBOOK = JobId("notebook")
@@ -123,7 +124,7 @@ class Sessions:
             assert not self.busy, "given back while a cell ran"
 
 
-@settings(max_examples=40)
+@settings(max_examples=lanes.examples(40))
 @given(STEPS)
 def test_gpus_are_there_when_asked_for_and_only_as_long_as_they_are_used(steps: list[str | float]) -> None:
     sessions = Sessions()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from charterer.domain.rental import RentalPhase
 from charterer.policy import plan
+from tests import lanes
 from tests.property.policy.test_plan_invariants import worlds
 from tests.worlds import World
 
@@ -37,7 +38,7 @@ def with_odd_widths(draw: st.DrawFn) -> World:
     return world
 
 
-@settings(max_examples=150)
+@settings(max_examples=lanes.examples(150))
 @given(with_odd_widths())
 def test_where_no_pool_is_full_the_plan_is_the_same_without_the_exact_answer(world: World) -> None:
     snapshot = with_nodes_for_all(world).snapshot()

@@ -15,6 +15,7 @@ from charterer.domain.ids import RentalId
 from charterer.simulate.engine.world import World
 from charterer.simulate.model.pair_table import PairKey, PairMember, PairTable
 from charterer.simulate.model.sim_job import Gpu, SimJob
+from tests import lanes
 from tests.unit.simulate.scenarios import run
 from tests.unit.simulate.shared_jobs import MPS, POOL, JobSpec, Puts, ends, shared_scenario, simulate
 
@@ -121,7 +122,7 @@ def rates(stays: list[Stay], job: str, at: float, table: PairTable) -> Iterator[
             yield min((table.pairs[key] for key in keys), default=1.0)
 
 
-@settings(max_examples=60)
+@settings(max_examples=lanes.examples(60))
 @given(SEEDS, st.sampled_from([0.0, 30.0]))
 def test_work_is_conserved_at_the_rates_of_the_table_and_each_gpu_is_held_once(seed: int, restart: float) -> None:
     draw = Random(seed)
@@ -143,7 +144,7 @@ def test_work_is_conserved_at_the_rates_of_the_table_and_each_gpu_is_held_once(s
     assert result.spent.dollars == pytest.approx(NODES * rented, abs=NODES)
 
 
-@settings(max_examples=30)
+@settings(max_examples=lanes.examples(30))
 @given(SEEDS)
 def test_the_order_of_jobs_that_come_at_once_does_not_matter(seed: int) -> None:
     draw = Random(seed)

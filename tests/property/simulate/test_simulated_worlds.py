@@ -33,6 +33,7 @@ from charterer.simulate.policies.baselines import FixedFleet, QueueOrder, Reques
 from charterer.simulate.policies.planner_policy import Planner, PlannerPolicy
 from charterer.simulate.policies.snapshot_view import SnapshotView
 from charterer.simulate.simulation import Simulation
+from tests import lanes
 from tests.unit.simulate.scenarios import START
 from tests.unit.simulate.snapshot_baselines import AsAskedPlanner, FixedFleetPlanner, UtilisationPlanner
 
@@ -112,7 +113,7 @@ class CheckedPlanner(PlannerPolicy):
         self.world = world
 
 
-@settings(max_examples=40)
+@settings(max_examples=lanes.examples(40))
 @given(st.randoms(use_true_random=False), st.booleans(), st.booleans())
 def test_a_snapshot_is_what_is_seen_at_first_sight_and_what_did_not_change_is_the_same_object(
     draw: Random, spot: bool, stock: bool
@@ -180,7 +181,7 @@ def pairs(asked: dict[str, int]) -> dict[str, tuple[Callable[[], Policy], Callab
 
 
 @pytest.mark.parametrize("name", ["as asked", "fifo", "shortest", "fair", "utilisation"])
-@settings(max_examples=40)
+@settings(max_examples=lanes.examples(40))
 @given(st.integers(0, 2**32), st.booleans())
 @example(314652068, False)  # two classes have used the same number of GPU-seconds
 def test_a_baseline_does_what_it_would_if_it_looked_at_everything(name: str, seed: int, spot: bool) -> None:
@@ -195,7 +196,7 @@ def test_a_baseline_does_what_it_would_if_it_looked_at_everything(name: str, see
     assert quick.counts.job_events == slow.counts.job_events
 
 
-@settings(max_examples=200)
+@settings(max_examples=lanes.examples(200))
 @given(
     st.lists(st.tuples(st.floats(0.01, 1.0), st.floats(1e-5, 1.0)), min_size=1, max_size=6),
     st.floats(0.0, 0.999),

@@ -240,7 +240,7 @@ class TestPods:
             {"ownerReferences": [RUN | {"apiVersion": "evil.example/v1"}]},
             {"annotations": {"batch.kubernetes.io/job-completion-index": "first"}},
         ],
-        ids=str,
+        ids=["no owner", "not its controller", "a ReplicaSet", "another group", "no index"],
     )
     def test_a_pod_with_a_runs_labels_that_no_run_can_control_is_foreign(self, changes: dict[str, Any]) -> None:
         assert decode.pod(_pod(OURS, {"phase": "Running"}, **changes)) == ForeignPod(NodeName("node-1"), 4)

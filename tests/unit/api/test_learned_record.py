@@ -23,6 +23,7 @@ from charterer.estimate.learner import Learner
 from charterer.estimate.observation import Observation
 from charterer.estimate.pairs.pair_reports import learned_pairs, remembered
 from charterer.estimate.step_times import StepTimes
+from tests import lanes
 from tests.unit.api import values
 from tests.unit.estimate.trainers import NODE_GPUS, WIDTHS, Trainer
 
@@ -76,7 +77,7 @@ def exactly(known: Learner) -> Learner:
     return again
 
 
-@settings(max_examples=25, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=lanes.examples(25), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(
     st.integers(0, 10**6),
     st.lists(st.sampled_from(WIDTHS), min_size=1, max_size=4, unique=True),

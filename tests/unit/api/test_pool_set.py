@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.api import decode
@@ -19,6 +19,7 @@ from charterer.domain.errors import InvalidObject
 from charterer.domain.ids import PoolId
 from charterer.domain.nodes.pool_set import DeclaredPool, PoolSet
 from charterer.domain.pool import CapacityType
+from tests import lanes
 
 Json = dict[str, Any]
 
@@ -147,6 +148,7 @@ NAMES = st.from_regex(r"\A[a-z0-9]([-a-z0-9]{0,6}[a-z0-9])?\Z")
 AXES = st.lists(st.lists(NAMES, min_size=1, max_size=4, unique=True), min_size=1, max_size=3)
 
 
+@settings(max_examples=lanes.examples(100))
 @given(AXES, st.randoms(use_true_random=False))
 def test_names_are_valid_distinct_and_do_not_depend_on_the_order_of_values(
     values: list[list[str]], random: Random

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 from random import Random
 from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.api import decode
@@ -44,7 +45,7 @@ from charterer.domain.spending.cost_row import Payer
 from charterer.domain.spending.use import USES_KEPT, Use
 from charterer.domain.time import Instant
 from charterer.ledger.costs import DAY_NAMES_KEPT, NAMES_KEPT
-from tests import factory
+from tests import factory, lanes
 from tests.unit.api import values
 
 
@@ -53,6 +54,7 @@ def _through_json(status: dict[str, Any]) -> dict[str, Any]:
     return through
 
 
+@settings(max_examples=lanes.examples(100))
 @given(values.records_of_a_job)
 def test_the_record_of_a_job_is_read_back_as_it_was_written(record: dict[str, Any]) -> None:
     job = replace(decode.training_job(values.raw_job()).job, **record)
@@ -72,12 +74,14 @@ def test_the_sessions_of_an_interactive_job_are_read_back_as_they_were_written()
     assert status["interactive"]["idleSince"] == "2026-01-31T12:00:00.000000Z"
 
 
+@settings(max_examples=lanes.examples(100))
 @given(values.records_of_a_rental)
 def test_the_record_of_a_rental_is_read_back_as_it_was_written(record: dict[str, Any]) -> None:
     rental = replace(decode.rental(values.raw_rental()), **record)
     assert decode.rental(values.raw_rental(_through_json(dump(GPURentalRecord.from_domain(rental))))) == rental
 
 
+@settings(max_examples=lanes.examples(100))
 @given(st.none() | values.balances)
 def test_the_balance_of_a_budget_is_read_back_as_it_was_written(balance: Balance | None) -> None:
     budget = replace(decode.budget(values.raw_budget()), balance=balance)
@@ -120,9 +124,13 @@ def test_only_the_latest_runs_are_kept_so_that_the_status_stays_bounded() -> Non
     assert again.earlier_cost == back.earlier_cost
 
 
+@cache
+def _places(pods: int) -> tuple[Placement, ...]:
+    return tuple(Placement(RentalId(f"{'p' * 60}-{pod}"), 8) for pod in range(pods))
+
+
 def _run(number: int, pods: int, message: str = "") -> RunRecord:
-    places = tuple(Placement(RentalId(f"{'p' * 60}-{pod}"), 8) for pod in range(pods))
-    of_run = values.option(), places, Instant(0), Instant(1)
+    of_run = values.option(), _places(pods), Instant(0), Instant(1)
     return RunRecord(number, RunOutcome.FAILED, *of_run, message, Money(1), because=message)
 
 

@@ -20,6 +20,7 @@ from charterer.cluster.blocking import BlockingClient
 from charterer.cluster.client import Client
 from charterer.cluster.credentials import Access
 from charterer.cluster.errors import ApiError, OutcomeUnknown, Unauthorized, Unreachable
+from tests.patience import PATIENCE
 from tests.unit.cluster.identities import certificate, kubeconfig, printing, runs
 
 pytestmark = pytest.mark.filterwarnings("ignore:Unverified HTTPS request")
@@ -29,7 +30,7 @@ Caller = Callable[[Access, str], Any]
 
 
 def blocking(access: Access, method: str) -> Any:
-    client = BlockingClient(access, timeout=2)
+    client = BlockingClient(access, timeout=PATIENCE)
     try:
         try:
             return client.call(method, PATH, {} if method == "PUT" else None)
@@ -42,7 +43,7 @@ def blocking(access: Access, method: str) -> Any:
 def asynchronous(access: Access, method: str) -> Any:
     async def call() -> Any:
         async with Client(access) as client:
-            return await client.raw(method, PATH, body={} if method == "PUT" else None, within=2)
+            return await client.raw(method, PATH, body={} if method == "PUT" else None, within=PATIENCE)
 
     return asyncio.run(call())
 

@@ -14,6 +14,7 @@ import pytest
 
 from charterer.cluster import credentials
 from charterer.cluster.lease import Lease, LeaseTimes
+from tests.patience import PATIENCE
 from tests.unit.cluster.identities import kubeconfig
 
 TIMES = LeaseTimes(duration=60.0, renew=0.01, retry=0.01, renew_deadline=30.0)
@@ -105,7 +106,7 @@ def test_after_a_lost_answer_the_lease_is_looked_at_once_and_renewed(
             times=TIMES,
         )
         lease.start()
-        assert api.done.wait(20.0)
+        assert api.done.wait(PATIENCE)
         lease.release()
         assert api.log == ["GET 200", "PUT 200", *expected]
         assert api.lease["metadata"]["annotations"] == {"said": "by the holder"}

@@ -10,6 +10,7 @@ import pytest
 from charterer.api.manifests import EventSubject
 from charterer.cluster.client import Client
 from charterer.cluster.events import Recorder
+from tests.patience import PATIENCE
 
 SUBJECT = EventSubject("charterer.dev/v1alpha1", "GPUBudget", "", "team", "uid-team")
 
@@ -32,7 +33,7 @@ def test_a_recorder_ends_when_it_is_cancelled_however_shortly_after_an_event(ste
         for _ in range(steps):
             await asyncio.sleep(0)
         running.cancel()
-        await asyncio.wait((running,), timeout=1.0)
+        await asyncio.wait((running,), timeout=PATIENCE)
         assert running.cancelled()
 
     asyncio.run(main())

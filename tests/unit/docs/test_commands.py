@@ -9,7 +9,7 @@ import click
 import pytest
 
 from charterer.cli.main import main
-from tests.unit.docs.test_links import PAGES, PROGRAMS, ROOT
+from tests.unit.docs.test_links import PAGES, PROGRAMS, short_name
 
 FILES = [*(page for page in PAGES if page.name != "CHANGELOG.md"), *PROGRAMS]
 CALL = re.compile(r"(?<![\w./-])(?:kubectl )?charterer (?P<command>[a-z]+)(?P<rest>(?:[ \t]+(?!#)[^\s|;&`]+)*)")
@@ -30,7 +30,7 @@ def options(command: click.Command) -> set[str]:
     return {name for parameter in command.params for name in parameter.opts} | {"-h", "--help"}
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if calls(file)], ids=lambda file: str(file.relative_to(ROOT)))
+@pytest.mark.parametrize("file", [file for file in FILES if calls(file)], ids=short_name)
 def test_every_command_that_is_named_exists_with_its_options(file: Path) -> None:
     context = click.Context(main)
     for name, given in calls(file):

@@ -19,14 +19,19 @@ PAGES = sorted(
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def short_name(file: Path) -> str:
+    """The end of its path in the repository, for the id of a test."""
+    return str(file.relative_to(ROOT))[-55:]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=short_name)
 def test_every_link_leads_to_a_file(page: Path) -> None:
     targets = [target.partition("#")[0] for target in LINK.findall(page.read_text())]
     own = [target for target in targets if target and "://" not in target]
     assert not [target for target in own if not (page.parent / target).exists()]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=short_name)
 def test_no_page_has_the_marks_of_an_unfinished_merge(page: Path) -> None:
     assert not re.findall(r"^(?:<{7}|>{7}) .*$", page.read_text(), flags=re.MULTILINE)
 
@@ -40,7 +45,7 @@ def anchors(page: Path) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=short_name)
 def test_every_anchor_is_a_heading_of_its_page(page: Path) -> None:
     parts = [target.partition("#") for target in LINK.findall(page.read_text()) if "://" not in target]
     named = [(page.parent / path if path else page, anchor) for path, _, anchor in parts if anchor]

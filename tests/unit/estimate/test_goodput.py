@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import pytest
 
@@ -17,7 +18,10 @@ from charterer.estimate.throughput import Misfit, StepTimeFit
 from tests.unit.estimate.trainers import WIDTHS, Trainer, shape
 
 
-def exact(trainer: Trainer) -> StepTimeFit:
+@cache
+def exact() -> StepTimeFit:
+    """Of the time of steps, which the noise does not change."""
+    trainer = Trainer()
     times = StepTimes(trainer.local)
     for gpus in WIDTHS:
         for where in configurations(trainer.terms, shape(gpus)):
@@ -49,7 +53,7 @@ def test_a_width_that_needs_a_larger_batch_than_allowed_has_no_way() -> None:
 @pytest.mark.parametrize("value", [0.5, 10.0, 1000.0])
 def test_the_chosen_batch_loses_less_than_two_percent(gpus: int, value: float) -> None:
     trainer = Trainer(noise=lambda _: value)
-    fit = exact(trainer)
+    fit = exact()
     choice = best_batch(fit, noise(value), candidates(fit, trainer.terms, shape(gpus)))
     assert choice is not None
     got = trainer.goodput(gpus, choice.where.batch, 0.5)
@@ -75,7 +79,7 @@ def test_several_passes_get_their_turn_where_only_single_ones_ran() -> None:
 
 def test_more_noise_makes_larger_batches_worth_while() -> None:
     trainer = Trainer()
-    fit = exact(trainer)
+    fit = exact()
     tried = candidates(fit, trainer.terms, shape(8))
     batches = [choice.where.batch for value in (0.1, 3.0, 100.0) if (choice := best_batch(fit, noise(value), tried))]
     assert batches == sorted(batches)

@@ -22,6 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from charterer.fakecloud.records import MachinePhase
 from charterer.fakecloud.refusals import RefusedCall
 from charterer.fakecloud.wire import bill_json
+from tests import lanes
 from tests.unit.fakecloud.world import World, config
 
 STOP, HEAL, RETRY, MINIMUM = 7, 5, 30, 60
@@ -192,5 +193,5 @@ class AnyCourse(RuleBasedStateMachine):
         self.world.state.__dict__.pop("_write", None)
 
 
-AnyCourse.TestCase.settings = settings(max_examples=100, stateful_step_count=40)
+AnyCourse.TestCase.settings = settings(max_examples=lanes.examples(100), stateful_step_count=40)
 TestAnyCourse = AnyCourse.TestCase

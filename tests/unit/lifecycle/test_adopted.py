@@ -123,6 +123,7 @@ def test_what_has_ended_runs_already_or_cannot_be_carried_out_stays_as_it_is(can
         ((OBSERVES,), True, {}, UNPAID),
         ((), True, {"stop": Stop.DRAIN}, "all that is rented is being ended"),
     ],
+    ids=["nobody", "observes", "drained"],
 )
 def test_what_is_held_and_nobody_pays_for_is_let_go_also_where_it_cannot_be_adopted(
     things: Any, paid: bool, world: Any, why: str, problem: str

@@ -22,6 +22,7 @@ from charterer.providers.errors import (
 )
 from charterer.providers.guarded import CallLimits, Guards
 from tests import factory as make
+from tests import lanes
 from tests.unit.providers.slow_cloud import COUNTED, NAMED, POOL, SlowCloud, ask, guarded
 from tests.virtual_time import run_in_virtual_time
 
@@ -139,7 +140,7 @@ def test_machines_that_two_pools_list_count_once_and_those_of_a_former_pool_not_
     run_in_virtual_time(main())
 
 
-@settings(max_examples=200)
+@settings(max_examples=lanes.examples(200))
 @given(
     st.integers(0, 8),
     st.lists(st.tuples(st.sampled_from(["a", "b"]), st.sampled_from(["ask", "survey", "wait"]), st.integers(1, 5))),

@@ -20,6 +20,7 @@ from charterer.server.http import Check, HttpServer, ServerLimits, health_app, m
 from charterer.server.progress import ProgressBoard
 from charterer.server.rate_limiter import RateLimiter
 from charterer.server.tokens import Authenticator
+from tests.patience import PATIENCE
 from tests.unit.server.support import ALLOCATION, JOB, POD_UID, Adviser, Clock, Directory, Reviewer, bearer, token
 
 NOW = Instant(1_700_000_000_000_000)
@@ -330,7 +331,7 @@ def _of_generation(generation: int) -> CurrentRun:
 
 async def _held(endpoint: Endpoint, answers: int) -> None:
     """Until so many answers wait."""
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(PATIENCE):
         while True:
             if len(endpoint.held) == answers:
                 return

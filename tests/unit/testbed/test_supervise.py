@@ -14,11 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.patience import PATIENCE
 from tests.testbed.supervise import Supervisor, SupervisorError
 
 ROOT = Path(__file__).resolve().parents[3]
-SECONDS = 10.0
-
 STARTER = """
 import os, sys, time
 from pathlib import Path
@@ -34,8 +33,8 @@ time.sleep(600)
 
 
 def alive_after_a_while(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Waits for the processes to end; gives those still alive after SECONDS. A zombie has ended: init may be slow."""
-    deadline = time.monotonic() + SECONDS
+    """Waits for the processes to end; gives those still alive after PATIENCE. A zombie has ended: init may be slow."""
+    deadline = time.monotonic() + PATIENCE
     while processes and time.monotonic() < deadline:
         _, left = psutil.wait_procs(processes, timeout=0.02)
         processes = [process for process in left if is_alive(process)]
@@ -72,7 +71,7 @@ def start(supervisor: Supervisor, name: str, *argv: str, cwd: Path) -> int:
 
 
 def exit_code(supervisor: Supervisor, name: str) -> int:
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + PATIENCE
     while name not in supervisor.exited():
         assert time.monotonic() < deadline, f"{name} did not exit"
     return supervisor.exited()[name]

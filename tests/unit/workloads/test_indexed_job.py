@@ -263,7 +263,7 @@ class TestARunReadBack:
             {**OURS, "name": "sft-r02"},
             {**OURS, "name": "sft-rII"},
         ],
-        ids=str,
+        ids=["labels", "a CronJob", "no controller", "another group", "no number", "another's name", "r02", "rII"],
     )
     def test_a_job_that_no_training_job_controls_under_its_runs_name_does_not_matter(
         self, metadata: dict[str, Any]

@@ -16,6 +16,7 @@ from charterer.domain.money import Money
 from charterer.domain.profile import Amdahl, PowerLaw, SpeedCurve
 from charterer.policy.explain.frontier import Frontier
 from charterer.policy.planner import solve_budgets
+from tests import lanes
 from tests.worlds import World
 
 TIMES = st.sampled_from([1.02, 1.1, 1.3, 1.6, 2.0, 3.0, 30.0])
@@ -136,7 +137,7 @@ def check(before: Figures, after: Figures) -> None:
     ), (before, after)
 
 
-@settings(max_examples=80)
+@settings(max_examples=lanes.examples(80))
 @given(pools(st.just(1000)), FORMS, TIMES, st.sampled_from([0.02, 0.3]), st.integers(1, 6), CHANGES)
 def test_with_room_for_all_one_thing_more_to_choose_makes_no_job_slower(
     sold: list[Sold], form: Amdahl | PowerLaw, times: float, arrivals: float, jobs: int, change: str
@@ -146,7 +147,7 @@ def test_with_room_for_all_one_thing_more_to_choose_makes_no_job_slower(
     check(before, after)
 
 
-@settings(max_examples=80)
+@settings(max_examples=lanes.examples(80))
 @given(
     pools(st.just(1000)),
     FORMS,

@@ -15,6 +15,7 @@ from charterer.policy.explain.alternatives import Alternative, Comparison, Rank,
 from charterer.policy.outlook.node_source import NodeSource
 from charterer.policy.planner import plan, solve_budgets
 from charterer.policy.solve.phase_dp import key_of
+from tests import lanes
 from tests.worlds import World
 
 POSSIBLE = {NodeSource.HERE, NodeSource.READY, NodeSource.BOOTING, NodeSource.RENT}
@@ -119,7 +120,7 @@ def test_a_node_that_is_ready_counts_where_another_pool_is_as_good_as_the_one_th
     assert (option.pool, option.gpus) == ("far", 4)
 
 
-@settings(max_examples=60)
+@settings(max_examples=lanes.examples(60))
 @given(worlds(), st.sampled_from([0.0, 60.0, 3600.0]))
 def test_nothing_is_better_for_a_job_than_what_the_plan_does_unless_something_named_forbids_it(
     world: World, seconds: float

@@ -13,6 +13,7 @@ from charterer.domain.profile import Amdahl
 from charterer.policy.explain.frontier import Frontier
 from charterer.policy.planner import solve_budgets
 from charterer.policy.solve.exchange_rate import BudgetFit
+from tests import lanes
 from tests.worlds import World
 
 classes = st.lists(
@@ -34,7 +35,7 @@ def frontier_of(drawn: list[tuple[float, float, float, float]], start_seconds: f
     return Frontier(solution)
 
 
-@settings(max_examples=40)
+@settings(max_examples=lanes.examples(40))
 @given(classes, st.sampled_from((0.0, 120.0)), st.lists(st.floats(0.01, 1.2), min_size=2, max_size=6))
 def test_more_money_never_makes_the_mean_job_slower_nor_the_rate_lower(
     drawn: list[tuple[float, float, float, float]], start: float, parts: list[float]
@@ -52,7 +53,7 @@ def test_more_money_never_makes_the_mean_job_slower_nor_the_rate_lower(
             assert more.mean_seconds <= less.mean_seconds * (1 + 1e-9)
 
 
-@settings(max_examples=40)
+@settings(max_examples=lanes.examples(40))
 @given(classes, st.floats(0.02, 0.98))
 def test_one_more_dollar_saves_what_the_exchange_rate_says(
     drawn: list[tuple[float, float, float, float]], part: float

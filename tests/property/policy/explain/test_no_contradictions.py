@@ -14,6 +14,7 @@ from charterer.domain.profile import Amdahl
 from charterer.policy.explain.frontier import Frontier
 from charterer.policy.planner import plan, solve_budgets
 from charterer.policy.solve.exchange_rate import BudgetFit
+from tests import lanes
 from tests.worlds import World
 
 
@@ -61,7 +62,7 @@ def waits_for_money(decided: Plan, job: Job) -> bool:
     return verdict is not None and verdict.reason.code is ReasonCode.WAITING_FOR_BUDGET
 
 
-@settings(max_examples=50)
+@settings(max_examples=lanes.examples(50))
 @given(worlds())
 def test_nothing_that_is_said_of_a_budget_contradicts_anything_else(world: World) -> None:
     snapshot = world.snapshot()

@@ -21,13 +21,14 @@ from charterer.policy.jobs.committed_cost import ClassInProgress
 from charterer.policy.jobs.job_facts import JobFacts
 from charterer.policy.nodes.accrued_cost import spent
 from charterer.policy.nodes.rental_index import rental_index
+from tests import lanes
 from tests.random_events import a_price_changes_under_way, a_rental_ends, a_rental_is_folded, is_carried_out, some_world
 from tests.worlds import World
 
 DAY = 86_400.0
 
 
-@settings(max_examples=60)
+@settings(max_examples=lanes.examples(60))
 @given(st.randoms(use_true_random=False))
 def test_what_blocks_of_rentals_cost_is_what_the_bill_says(draw: Random) -> None:
     world = some_world(draw)
@@ -70,7 +71,7 @@ def readings(draw: Random) -> tuple[World, list[JobFacts]]:
     return world, list(plan_inputs(world.snapshot(), Memo()).facts.values())
 
 
-@settings(max_examples=100)
+@settings(max_examples=lanes.examples(100))
 @given(st.randoms(use_true_random=False), st.floats(0.1, 10.0), st.floats(-6000.0, 1e6))
 def test_what_jobs_under_way_are_committed_to_is_what_each_of_them_is(
     draw: Random, factor: float, later: float

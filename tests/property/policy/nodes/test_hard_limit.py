@@ -20,6 +20,7 @@ from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.time import Instant, after, seconds_between
 from charterer.policy import plan
 from charterer.policy.nodes.hard_limit import MARGIN_SECONDS
+from tests import lanes
 from tests.worlds import World
 
 LATEST_PLAN_SECONDS = 45.0
@@ -113,7 +114,7 @@ class Slow:
             self.world.ends(name)
 
 
-@settings(max_examples=14)
+@settings(max_examples=lanes.examples(14))
 @given(
     seed=st.integers(0, 10**6),
     limit=st.sampled_from(["5", "40", "150", "600"]),
@@ -136,7 +137,7 @@ def test_spend_never_exceeds_the_hard_limit(seed: int, limit: str, jobs: int, mi
         assert total(accrued(rental, world.now) for rental in world.rentals.values()) <= hard_limit
 
 
-@settings(max_examples=8)
+@settings(max_examples=lanes.examples(8))
 @given(seed=st.integers(0, 10**6), limit=st.sampled_from(["40", "60", "100"]), grace=st.sampled_from([0, 900]))
 def test_pods_of_others_that_keep_released_machines_do_not_break_the_hard_limit(
     seed: int, limit: str, grace: int
@@ -154,7 +155,7 @@ def test_pods_of_others_that_keep_released_machines_do_not_break_the_hard_limit(
         assert total(accrued(rental, world.now) for rental in world.rentals.values()) <= Money.parse(limit)
 
 
-@settings(max_examples=16)
+@settings(max_examples=lanes.examples(16))
 @given(
     seed=st.integers(0, 10**6),
     limit=st.sampled_from(["5", "40", "150"]),
@@ -190,7 +191,7 @@ def test_a_limit_that_leaves_room_is_used() -> None:
 TARGETS = st.sampled_from([None, 0.05, 0.5, 2.0, 8.0])
 
 
-@settings(max_examples=6)
+@settings(max_examples=lanes.examples(6))
 @given(
     seed=st.integers(0, 10**6),
     hard=st.sampled_from([("40", "150"), ("150", "150"), ("600", "40")]),
@@ -221,7 +222,7 @@ def test_no_target_and_no_other_budget_makes_a_budget_break_its_limits(
             assert worst <= Price.parse(rate).micros_per_hour
 
 
-@settings(max_examples=8)
+@settings(max_examples=lanes.examples(8))
 @given(
     seed=st.integers(0, 10**6),
     most=st.lists(st.sampled_from(["2", "9", "40"]), min_size=1, max_size=4),

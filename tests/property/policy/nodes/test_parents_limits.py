@@ -18,6 +18,7 @@ from charterer.domain.rental import RentalPhase
 from charterer.domain.spending.budget_tree import budget_tree
 from charterer.domain.time import parse_instant
 from charterer.policy import plan
+from tests import lanes
 from tests.property.policy.nodes.test_hard_limit import Slow
 from tests.property.policy.test_plan_invariants import worlds
 from tests.worlds import World
@@ -35,7 +36,7 @@ def families(world: World) -> Iterable[tuple[Budget, list[BudgetId]]]:
     return [(budget, [name, *below.get(name, ())]) for name, budget in world.budgets.items()]
 
 
-@settings(max_examples=10)
+@settings(max_examples=lanes.examples(10))
 @given(
     seed=st.integers(0, 10**6),
     parents=PARENTS,
@@ -96,7 +97,7 @@ def open_periods(world: World) -> None:
             world.budgets[name] = replace(budget, balance=opened)
 
 
-@settings(max_examples=10)
+@settings(max_examples=lanes.examples(10))
 @given(
     seed=st.integers(0, 10**6),
     begins=st.sampled_from(["2026-06-30T14:52:00Z", "2026-06-30T23:52:00Z", "2026-07-01T03:52:00Z"]),
@@ -134,7 +135,7 @@ def test_no_month_breaks_a_parents_limit_when_it_begins_at_different_times_for_t
         assert of_july <= Money.parse("400")
 
 
-@settings(max_examples=20)
+@settings(max_examples=lanes.examples(20))
 @given(worlds())
 def test_a_parent_that_has_enough_and_no_limit_changes_nothing(world: World) -> None:
     for name, budget in world.budgets.items():

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from charterer.domain.ids import PoolId
 from charterer.policy.solve.allocation_program import NEAR, Allotment, Claimant, NodeRoom, Way, allocate, fits
+from tests import lanes
 
 POOLS = (PoolId("a"), PoolId("b"))
 SIZE = 4
@@ -98,7 +99,7 @@ def solved(claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom]) -> A
     return answer
 
 
-@settings(max_examples=30)
+@settings(max_examples=lanes.examples(30))
 @given(programs((1, 2, 3, 4, 8)))
 def test_what_is_chosen_fits_onto_the_nodes_and_lies_between_the_start_and_the_bound(
     program: tuple[list[Claimant], dict[PoolId, NodeRoom]],
@@ -111,7 +112,7 @@ def test_what_is_chosen_fits_onto_the_nodes_and_lies_between_the_start_and_the_b
     assert all(at is not None for one, at in zip(claimants, answer.chosen, strict=True) if one.stays is not None)
 
 
-@settings(max_examples=60)
+@settings(max_examples=lanes.examples(60))
 @given(programs(running=False))
 def test_where_each_width_divides_the_next_and_nobody_runs_it_is_the_best_of_all(
     program: tuple[list[Claimant], dict[PoolId, NodeRoom]],
@@ -120,7 +121,7 @@ def test_where_each_width_divides_the_next_and_nobody_runs_it_is_the_best_of_all
     assert solved(claimants, pools).value >= (1.0 - NEAR) * best(claimants, free_of(pools)) - 1e-9
 
 
-@settings(max_examples=40)
+@settings(max_examples=lanes.examples(40))
 @given(programs())
 def test_one_more_node_adds_no_more_than_it_is_said_to_be_worth(
     program: tuple[list[Claimant], dict[PoolId, NodeRoom]],
@@ -132,7 +133,7 @@ def test_one_more_node_adds_no_more_than_it_is_said_to_be_worth(
         assert more.bound <= answer.bound + answer.node_worth[name] + 1e-6
 
 
-@settings(max_examples=60)
+@settings(max_examples=lanes.examples(60))
 @given(programs(running=False))
 def test_ways_fit_just_where_they_can_be_placed_if_each_width_divides_the_next(
     program: tuple[list[Claimant], dict[PoolId, NodeRoom]],

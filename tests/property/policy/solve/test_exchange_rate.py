@@ -18,6 +18,7 @@ from charterer.domain.profile import Amdahl, PowerLaw
 from charterer.policy.options.speedup import throughput
 from charterer.policy.solve.exchange_rate import BudgetFit, Demand, Solution, solve, spend_rate
 from charterer.policy.solve.hull import Hull, corners, hull
+from tests import lanes
 
 Points = list[tuple[float, float]]
 POINT = st.tuples(st.floats(0.5, 100.0), st.floats(0.5, 100.0))
@@ -58,7 +59,7 @@ def lp_optimum(classes: list[tuple[Points, float, float]], allowed: float) -> fl
     return float(found.fun)
 
 
-@settings(max_examples=150)
+@settings(max_examples=lanes.examples(150))
 @given(CLASSES, st.floats(0.0, 1.2))
 def test_theta_is_optimal_among_all_mixtures_of_all_options(
     classes: list[tuple[Points, float, float]], fraction: float
@@ -75,7 +76,7 @@ def test_theta_is_optimal_among_all_mixtures_of_all_options(
     assert waiting(solution, demands, chains) == pytest.approx(lp_optimum(classes, allowed), rel=1e-6)
 
 
-@settings(max_examples=150)
+@settings(max_examples=lanes.examples(150))
 @given(CLASSES, st.floats(0.01, 0.99))
 def test_a_budget_between_cheapest_and_fastest_is_met_exactly_by_one_mixing_class(
     classes: list[tuple[Points, float, float]], fraction: float
@@ -97,7 +98,7 @@ def test_a_budget_between_cheapest_and_fastest_is_met_exactly_by_one_mixing_clas
     assert spent == pytest.approx(allowed, rel=1e-9)
 
 
-@settings(max_examples=100)
+@settings(max_examples=lanes.examples(100))
 @given(CLASSES, st.floats(0.0, 50.0), st.floats(0.0, 50.0))
 def test_spend_never_falls_as_a_second_is_worth_more(
     classes: list[tuple[Points, float, float]], one: float, other: float
@@ -107,7 +108,7 @@ def test_spend_never_falls_as_a_second_is_worth_more(
     assert spend_rate(demands, Rate(low)) <= spend_rate(demands, Rate(high)) + 1e-9
 
 
-@settings(max_examples=100)
+@settings(max_examples=lanes.examples(100))
 @given(CLASSES, st.floats(0.5, 300.0), st.floats(1.0, 3.0))
 def test_more_money_never_lowers_theta(
     classes: list[tuple[Points, float, float]], allowed: float, factor: float
@@ -116,7 +117,7 @@ def test_more_money_never_lowers_theta(
     assert solve(demands, allowed).rate <= solve(demands, allowed * factor).rate
 
 
-@settings(max_examples=100)
+@settings(max_examples=lanes.examples(100))
 @given(CLASSES, st.floats(0.5, 300.0), st.sampled_from([0.25, 2.0, 8.0]))
 def test_prices_and_budget_scaled_alike_leave_every_choice_and_scale_theta(
     classes: list[tuple[Points, float, float]], allowed: float, factor: float
@@ -131,7 +132,7 @@ def test_prices_and_budget_scaled_alike_leave_every_choice_and_scale_theta(
     assert scaled.rate == pytest.approx(before.rate * factor)
 
 
-@settings(max_examples=200)
+@settings(max_examples=lanes.examples(200))
 @given(POINTS, st.floats(0.0, 200.0))
 def test_the_hull_holds_a_best_point_for_every_theta(points: Points, theta: float) -> None:
     chain = corners(points)
@@ -170,7 +171,7 @@ def widths(found: Hull, theta: float) -> float:
     return found.best(Rate(theta))[0].gpus
 
 
-@settings(max_examples=100)
+@settings(max_examples=lanes.examples(100))
 @given(st.floats(0.5, 0.995), st.floats(1e-5, 1e-2))
 def test_amdahl_gives_the_closed_form_width(parallel: float, theta: float) -> None:
     """(θ + c·k)·((1-p) + p/k) is least at k = √(θ·p / (c·(1-p))); a whole width is beside it."""
@@ -180,7 +181,7 @@ def test_amdahl_gives_the_closed_form_width(parallel: float, theta: float) -> No
     assert min(max(math.floor(ideal), 1), 256) <= chosen <= min(max(math.ceil(ideal), 1), 256)
 
 
-@settings(max_examples=100)
+@settings(max_examples=lanes.examples(100))
 @given(st.floats(0.3, 0.95), st.floats(1e-4, 1e-2))
 def test_a_power_law_gives_the_closed_form_width(exponent: float, theta: float) -> None:
     """(θ + c·k)/k^α is least at k = α·θ / (c·(1-α))."""

@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from charterer.cli.dashboard.board import Board, encode
+from tests.patience import PATIENCE
 
 FOREVER = 3600.0
 
 
 async def following(messages: AsyncIterator[str]) -> Any:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         return json.loads(await anext(messages))
 
 

@@ -11,6 +11,7 @@ import pytest
 from charterer.cli.dashboard.board import Board
 from charterer.cli.dashboard.documents import Parts
 from charterer.cli.dashboard.reader import LEAST_SECONDS, pause_seconds, read_on
+from tests.patience import PATIENCE
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ class Cluster:
 
     async def run(self, board: Board) -> None:
         reading = asyncio.create_task(read_on(self.read, board, self.said.append, sleep=self.sleep, clock=lambda: 0.0))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await self.over.wait()
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
@@ -76,7 +77,7 @@ async def test_nothing_is_read_while_no_page_is_open() -> None:
         await asyncio.sleep(0)
     assert (len(cluster.answers), cluster.slept) == (1, [LEAST_SECONDS])
     with board.client():
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await cluster.over.wait()
     assert cluster.answers == []
     reading.cancel()

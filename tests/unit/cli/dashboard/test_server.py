@@ -12,6 +12,7 @@ import pytest
 
 from charterer.cli.dashboard.board import Board, encode
 from charterer.cli.dashboard.server import MOST_CLIENTS, PageServer
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
@@ -116,7 +117,7 @@ async def test_a_stream_begins_with_all_parts(server: PageServer, session: aioht
 
 async def nobody(board: Board) -> None:
     """Wait until no page is connected."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while board.clients:  # noqa: ASYNC110 - a server tells nobody
             await asyncio.sleep(0.01)
 
@@ -145,7 +146,7 @@ async def test_a_client_that_does_not_read_holds_up_nobody_and_is_sent_only_the_
             await asyncio.sleep(0)
     board.show(encode({"plan": "the end"}))
     received = 0
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not (text := await reader.read(2**20)).endswith(b'"the end"}\n\n\r\n'):
             received += len(text)
     assert received < size * times / 4
@@ -174,6 +175,6 @@ async def test_a_server_with_open_streams_closes_at_once(board: Board) -> None:
     await server.start(0)
     async with aiohttp.ClientSession() as session, session.get(server.url + "parts") as answer:
         await first_message(answer)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE / 2):  # without being told to, aiohttp would wait for a minute
             await server.close()
     await nobody(board)

@@ -9,6 +9,7 @@ import pytest
 
 from charterer.cli.shared.output import announce_when_slow, emit, screen_width, wants_colour
 from charterer.report.document import Document, Paragraph, Tone
+from tests.patience import PATIENCE
 
 
 class Terminal(io.StringIO):
@@ -68,7 +69,7 @@ def test_what_is_being_done_is_shown_only_when_it_takes_long_and_somebody_looks(
     monkeypatch.setattr("charterer.cli.shared.output._ANNOUNCE_AFTER_SECONDS", 0.01)
     monkeypatch.setattr("sys.stderr", screen := Terminal())
     with announce_when_slow("reading"):
-        assert screen.written.wait(10)
+        assert screen.written.wait(PATIENCE)
     assert screen.getvalue() == "reading ...\n"
     monkeypatch.setattr("sys.stderr", io.StringIO())
     with announce_when_slow("reading"):

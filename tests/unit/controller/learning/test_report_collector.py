@@ -20,6 +20,7 @@ from charterer.domain.time import after
 from charterer.policy.options.speedup import reference_throughput
 from charterer.policy.planner import plan
 from charterer.server.progress import ProgressReport
+from tests import lanes
 from tests.unit.controller.learning.classroom import CLASS, SHARED, Classroom, step_seconds
 
 BATCH = {"own": 256, "largest": 8192, "largestPerGpu": 256}
@@ -178,7 +179,7 @@ def test_jobs_that_end_within_one_second_each_tell_their_size_once() -> None:
 NUMBER = st.floats(1e-6, 86_400.0)
 
 
-@settings(max_examples=30)
+@settings(max_examples=lanes.examples(30))
 @given(
     st.lists(
         st.builds(

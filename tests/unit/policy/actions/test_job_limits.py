@@ -18,6 +18,7 @@ from charterer.domain.plan import Allocate, Plan, ReasonCode
 from charterer.domain.profile import Amdahl
 from charterer.domain.time import after, seconds_between
 from charterer.policy.planner import plan, solve_budgets
+from tests import lanes
 from tests.worlds import World
 
 JOB = JobId("train")
@@ -125,7 +126,7 @@ def test_what_a_target_takes_is_taken_from_the_others() -> None:
     assert solve_budgets(made.snapshot())[0].allowed < before
 
 
-@settings(max_examples=25)
+@settings(max_examples=lanes.examples(25))
 @given(st.floats(2, 60), st.floats(2, 60), st.sampled_from(["100", "3000", "6000"]))
 def test_a_tighter_target_in_reach_never_makes_a_job_slower(one: float, other: float, amount: str) -> None:
     worlds = [
@@ -217,7 +218,7 @@ def test_a_job_whose_size_nobody_knows_starts_if_it_can_train_for_a_while_before
     assert "training for 600 s (8 GPUs on a100) needs" in refused.message
 
 
-@settings(max_examples=25)
+@settings(max_examples=lanes.examples(25))
 @given(st.integers(50, 800), st.integers(50, 800))
 def test_a_smaller_max_cost_never_makes_a_job_dearer(one: int, other: int) -> None:
     def cost(dollars: int) -> float:

@@ -14,6 +14,7 @@ from charterer.domain.time import after
 from charterer.policy import plan
 from charterer.policy.budgets.arrivals import seen_lately
 from charterer.policy.planner import solve_budgets
+from tests.lanes import repeats
 from tests.worlds import MID_MONTH, NAMESPACE, World
 
 GREEDY = ClassId(NAMESPACE, "greedy")
@@ -172,10 +173,11 @@ def many_claims(world: World, classes: int) -> list[str]:
     return names
 
 
-def test_a_thousand_classes_of_one_namespace_take_nothing_by_words_alone() -> None:
+@pytest.mark.parametrize("number", [100, *repeats(1000)])
+def test_very_many_classes_of_one_namespace_take_nothing_by_words_alone(number: int) -> None:
     world = honest()
     alone = plan(world.snapshot())
-    many_claims(world, 1000)
+    many_claims(world, number)
     together = plan(world.snapshot())
     assert (verdict(together), width(together)) == (verdict(alone), width(alone))
 

@@ -13,6 +13,7 @@ from charterer.domain.option import Option
 from charterer.domain.profile import Amdahl
 from charterer.policy.options.ceiling import default_ceiling
 from charterer.policy.planner import solve_budgets
+from tests import lanes
 from tests.worlds import World
 
 PRICES = st.sampled_from(["0.40", "1.00", "2.48", "4.00", "9.00"])
@@ -64,7 +65,7 @@ def mean_seconds(world: World) -> float:
     return sum(assigned.fraction * assigned.seconds for assigned in assignment.assigned_paths)
 
 
-@settings(max_examples=20)
+@settings(max_examples=lanes.examples(20))
 @given(
     prices=st.lists(st.sampled_from(["4.00", "8.00", "12.00", "16.00"]), min_size=1, max_size=2),
     nodes=st.sampled_from([2, 4, 100]),

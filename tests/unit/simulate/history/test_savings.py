@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from charterer.simulate.history.savings import LEAST_JOBS, LowerEnvelope, SavingsReplay, next_rates, savings
+from tests.lanes import repeats
 
 
 def replayed(rate: float | None, seconds: float, dollars: float, jobs: int = LEAST_JOBS) -> SavingsReplay:
@@ -66,7 +67,7 @@ def test_rates_are_tried_where_the_history_lies_between_two() -> None:
     assert next_rates(ASKED, found) == (2.0, 8.0)
 
 
-@pytest.mark.parametrize("jobs", [LEAST_JOBS, 128])
+@pytest.mark.parametrize("jobs", [LEAST_JOBS, *repeats(128)])
 def test_intervals_hold_as_often_as_they_say(jobs: int) -> None:
     """Jobs of exponential sizes, of whose time Charterer takes half in the mean, for nearly the same money."""
     random, held, trials = Random(7), 0, 300

@@ -14,6 +14,7 @@ from charterer.domain.money import Price
 from charterer.simulate.history.history import History
 from charterer.simulate.history.trace import is_trace, read_history, write_history
 from charterer.simulate.model.workload import BadRow
+from tests import lanes
 from tests.unit.simulate.histories import POOL, curve, histories
 
 
@@ -22,7 +23,7 @@ def read(text: str, **changes: Any) -> History:
 
 
 @given(histories())
-@settings(max_examples=60)
+@settings(max_examples=lanes.examples(60))
 def test_a_history_that_was_written_is_read_back_as_it_was(history: History) -> None:
     file = io.StringIO()
     write_history(history, file)

@@ -12,6 +12,7 @@ import pytest
 from charterer_trainer.inplace.board import Board, BoardServer, ask, host_and_port
 from charterer_trainer.inplace.rendezvous import Excluded, Finished, Rendezvous
 from charterer_trainer.members import Members, MembersWatch
+from tests.patience import PATIENCE
 
 
 class Pods:
@@ -73,7 +74,7 @@ def pods() -> Iterator[Pods]:
 
 
 def until(state: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while not state():
         assert time.monotonic() < deadline
         time.sleep(0.005)
