@@ -121,11 +121,11 @@ test-all: $(READY)
 test-versions: test-kubernetes-1.36 test-helm-4 ## The tests that show what another Kubernetes or Helm changes, with each of the others
 
 test-kubernetes-%: $(READY)
-	CHARTERER_KUBERNETES=$* $(MAKE) testbed nodes
+	CHARTERER_KUBERNETES=$* $(MADE) --if-possible testbed nodes
 	CHARTERER_KUBERNETES=$* $(PYTEST) --lane rest $(PYTEST_ARGS)
 
 test-helm-%: $(READY)
-	CHARTERER_HELM=$* $(MAKE) testbed
+	CHARTERER_HELM=$* $(MADE) testbed
 	CHARTERER_HELM=$* $(PYTEST) --lane rest tests/testbed/test_controlplane.py tests/chart tests/cluster/test_crds.py \
 		tests/cluster/test_getting_started.py $(PYTEST_ARGS)
 
