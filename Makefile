@@ -62,7 +62,7 @@ lint: $(READY) ## Check style, types, layers and that generated files are fresh
 	@$(BESIDE) $(MAKE) $(LINT)
 
 lint-types: $(READY)
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 
 lint-rest: $(READY)
 	$(BIN)/ruff check .

@@ -9,6 +9,7 @@ import re
 import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,26 +28,26 @@ def sources(*folders: str) -> list[Path]:
     return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
-def parsed(text: str) -> ast.Module:
-    """Its syntax tree.
+@cache
+def parsed(path: Path) -> ast.Module:
+    """The syntax tree of a file, made once.
 
     Python before 3.12 fails when an exception's traceback is printed, which parses, while something is being parsed:
     what an earlier test left behind may be collected, and say so, just then.
     """
     gc.disable()
     try:
-        return ast.parse(text)
+        return ast.parse(path.read_text())
     finally:
         gc.enable()
 
 
 def prose(path: Path) -> Iterator[tuple[int, str]]:
     """The docstrings, those below constants and fields included, and the comments of a file, with their lines."""
-    text = path.read_text()
-    for node in ast.walk(parsed(text)):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value.strip()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string.lstrip("# ")
 
@@ -55,7 +56,7 @@ def test_every_class_of_the_operator_has_a_name_of_its_own() -> None:
     """But adapters of different clouds, which do not import each other, may name their like parts alike."""
     places = defaultdict(list)
     for path in sources("operator/charterer"):
-        for node in parsed(path.read_text()).body:
+        for node in parsed(path).body:
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(path.relative_to(PACKAGE))
     twice = {
