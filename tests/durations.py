@@ -7,10 +7,10 @@ seconds are those of the worker itself, without the programs that it started. Bo
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
-from collections.abc import Generator
+from collections import defaultdict
+from collections.abc import Collection, Generator
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -24,8 +24,8 @@ class Durations:
     """The seconds of the tests that the process has heard of: with pytest-xdist, the one that started the workers."""
 
     def __init__(self) -> None:
-        self._seconds: Counter[str] = Counter()
-        self._processor: Counter[str] = Counter()
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._processor: defaultdict[str, float] = defaultdict(float)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -43,8 +43,9 @@ class Durations:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add the seconds of a phase."""
+        properties: dict[str, Any] = dict(report.user_properties)
         self._seconds[report.nodeid] += report.duration
-        self._processor[report.nodeid] += dict(report.user_properties).get(_PROCESSOR, 0.0)
+        self._processor[report.nodeid] += properties.get(_PROCESSOR, 0.0)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print both tables."""
@@ -58,7 +59,7 @@ class Durations:
         """A line for each of the slowest tests, the slowest first: seconds, processor seconds, name."""
         return [
             f"{seconds:7.1f} s {self._processor[test]:7.1f} s of processor  {test}"
-            for test, seconds in self._seconds.most_common(SLOWEST)
+            for test, seconds in sorted(self._seconds.items(), key=lambda entry: -entry[1])[:SLOWEST]
         ]
 
     def by_folder(self) -> list[str]:
@@ -70,7 +71,7 @@ class Durations:
         rows.sort(key=lambda row: -row[2])
         return [_folder_line(*row) for row in (*rows, ("all", len(self._seconds), *self._sums(self._seconds)))]
 
-    def _sums(self, tests: list[str] | Counter[str]) -> tuple[float, float]:
+    def _sums(self, tests: Collection[str]) -> tuple[float, float]:
         return sum(self._seconds[test] for test in tests), sum(self._processor[test] for test in tests)
 
 
