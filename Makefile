@@ -99,16 +99,15 @@ test-long: test test-versions ## All tests, also with the other versions of Kube
 
 test-versions: test-kubernetes-1.36 test-helm-4 ## The tests that show what another Kubernetes or Helm changes, with each of the others
 
-test-kubernetes-%: $(READY)
-	CHARTERER_KUBERNETES=$* $(MAKE) testbed
-	CHARTERER_KUBERNETES=$* $(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --lane test \
-		tests/testbed tests/chart tests/contract tests/cluster tests/e2e --ignore=tests/e2e/test_torch.py $(PYTEST_ARGS)
+test-kubernetes-1.36: test-kubernetes-%: $(READY)
+	CHARTERER_KUBERNETES=$* $(MADE) testbed --meanwhile "nodes training image" \
+		--meanwhile "prometheus karpenter job-controllers" -- \
+		$(PYTEST) --lane rest tests/testbed tests/chart tests/contract tests/cluster tests/e2e $(PYTEST_ARGS)
 
-test-helm-%: $(READY)
-	CHARTERER_HELM=$* $(MAKE) testbed
-	CHARTERER_HELM=$* $(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --lane test \
-		tests/testbed/test_controlplane.py tests/chart tests/cluster/test_crds.py tests/cluster/test_getting_started.py \
-		$(PYTEST_ARGS)
+test-helm-4: test-helm-%: $(READY)
+	CHARTERER_HELM=$* $(MADE) testbed
+	CHARTERER_HELM=$* $(PYTEST) --lane rest tests/testbed/test_controlplane.py tests/chart tests/cluster/test_crds.py \
+		tests/cluster/test_getting_started.py $(PYTEST_ARGS)
 
 test-unit: $(READY) ## The fast tests that need no cluster
 	$(BIN)/pytest -n $(WORKERS) $(wildcard tests/unit tests/property) $(PYTEST_ARGS)
