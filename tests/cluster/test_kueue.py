@@ -183,8 +183,7 @@ async def test_a_budget_vetoes_the_growth_of_an_elastic_job_or_pays_for_it(
     await bed.kube.merge_patch(GPU_POOLS.one("a100"), {"spec": {"maxNodes": 2}})
     wider = {"spec": {"gpus": {"min": 8, "preferred": 8, "max": 8}}}
     await bed.kube.merge_patch(TRAINING_JOBS.one(name, bed.namespace), wider)
-    await bed.until(lambda: bed.pods_run("grows", 2))
-    assert bed.tj(name)["gpus"] == 8
+    await bed.until(lambda: bed.pods_run("grows", 2) and bed.tj(name)["gpus"] == 8)
     await bed.end("grows")
     await bed.until(lambda: holds(bed.queued_job("grows"), "Complete"))
     await bed.complete(name)

@@ -43,7 +43,7 @@ SILENT_LABEL = "fakecloud.charterer.dev/silent"
 LOOPBACK = "127.0.0.1"
 _KUBERNETES_SERVICE = "10.96.0.1"
 """ClusterIP of the Service kubernetes: the first of the range."""
-_START_SECONDS = 60.0
+_START_SECONDS = 180.0
 _POLL_SECONDS = 0.02
 _ANSWER_SECONDS = 20.0
 _DAY = 86_400
@@ -78,7 +78,7 @@ class ControlPlane:
         ``address``: of this machine, where the API server listens; real kubelets and pods do not reach loopback.
 
         A Node whose kubelet is silent for ``node_monitor_grace_seconds`` becomes NotReady (Unknown). Raises
-        ControlPlaneError with the end of a log when a program dies or is not ready within a minute, and
+        ControlPlaneError with the end of a log when a program dies or is not ready within three minutes, and
         build.MissingProgramsError when the programs have not been built.
         """
         binaries = build.locate()
