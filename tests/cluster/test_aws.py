@@ -127,7 +127,7 @@ _CALLS = {
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-@_FLEET_OR_GROUP
+@pytest.mark.parametrize("group", [False, pytest.param(True, marks=pytest.mark.repeats)], ids=["fleet", "group"])
 async def test_killed_around_every_call_each_of_two_machines_is_launched_once(aws_bed: AwsBed, group: bool) -> None:
     """Lists lag, so that the next operator asks again for what the one before was given."""
     bed, here = aws_bed, aws_bed.account

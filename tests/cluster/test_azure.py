@@ -64,6 +64,7 @@ _CALLS = {"agent_pools_create_or_update", "agent_pools_delete_machines"}
 
 
 @pytest.mark.long
+@pytest.mark.repeats  # of what test_aws.py shows, with another vendor's calls
 @pytest.mark.timeout(600)
 async def test_killed_around_every_call_two_machines_are_launched_and_no_third(azure_bed: AzureBed) -> None:
     """Of the other kinds each call is tried in tests/contract/test_azure_crashes.py."""

@@ -123,7 +123,7 @@ async def test_a_template_that_turns_bad_under_a_running_job_does_not_stop_the_r
 async def test_a_job_whose_pods_no_node_takes_is_withdrawn_and_says_so(bed: Bed) -> None:
     await _ground(bed)
     picky = {"spec": {"containers": [_container()], "nodeSelector": {"disk": "holographic"}}}
-    await _job_of(bed, "picky", picky, readyTimeoutSeconds=2)
+    await _job_of(bed, "picky", picky, readyTimeoutSeconds=10)
     await bed.until(lambda: bed.tj("picky").get("runs"))
     assert bed.tj("picky")["runs"][0]["outcome"] == "NotStarted"
     assert "Unschedulable" in bed.tj("picky")["runs"][0]["message"]
@@ -304,7 +304,8 @@ async def test_a_cloud_that_never_answers_holds_up_no_other(bed: Bed) -> None:
         await bed.pool("mute", fake={"endpoint": endpoint, "group": "mute"})
         await bed.pool()
         await bed.budget()
-        await _a_good_job_completes(bed, seconds=8)
+        # Held up by it, each turn would take the 10 s after which a call is given up, and three are needed.
+        await _a_good_job_completes(bed, seconds=25)
         assert "no answer within" in await _ready(bed, GPU_POOLS, "mute", "Transient")
 
 

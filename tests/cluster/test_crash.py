@@ -77,6 +77,7 @@ async def test_killed_around_every_step_nothing_is_rented_twice_and_nothing_forg
 
 
 @pytest.mark.long
+@pytest.mark.repeats
 @pytest.mark.parametrize(
     "kinds",
     [

@@ -47,6 +47,7 @@ _CALLS = {"instanceGroupManagers.createInstances", "instanceGroupManagers.delete
 
 
 @pytest.mark.long
+@pytest.mark.repeats  # of what test_aws.py shows, with another vendor's calls
 @pytest.mark.timeout(600)
 async def test_killed_around_every_call_each_of_two_machines_is_made_once(gcp_bed: GcpBed) -> None:
     """Of templates each call is tried in tests/contract/test_gcp_bulk.py."""
