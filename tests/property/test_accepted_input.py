@@ -9,9 +9,10 @@ import os
 
 import pytest
 
+from tests import lanes
 from tests.property.accepted_input import AcceptedWorld
 
-WORLDS = int(os.environ.get("CHARTERER_FUZZ_WORLDS", "1000"))
+WORLDS = int(os.environ.get("CHARTERER_FUZZ_WORLDS", lanes.examples(1000)))
 PARTS = 16
 TURNS = 3
 

@@ -20,10 +20,11 @@ from charterer.domain.steps import Adopt, CloseUnfulfilled, Forget, LabelNode, R
 from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps
 from charterer.policy.set_aside import plan_around
+from tests import lanes
 from tests.property.forged_status import EVIL, HONEST, TwoTeams
 from tests.property.schema_check import check
 
-WORLDS = int(os.environ.get("CHARTERER_FUZZ_WORLDS", "320"))
+WORLDS = int(os.environ.get("CHARTERER_FUZZ_WORLDS", lanes.examples(320)))
 PARTS = 4
 FORGED = 4
 """Number of times that the statuses of one world are forged."""

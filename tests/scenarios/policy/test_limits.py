@@ -15,8 +15,12 @@ from charterer.domain.pool import Notice
 from charterer.domain.profile import Amdahl, PowerLaw
 from charterer.domain.time import after
 from charterer.policy import plan
+from tests.lanes import repeats
 from tests.scenarios.policy.stories import placed, releases, rents, simple, why
 from tests.worlds import World
+
+COARSE, FINE = range(1_000, 30_000, 2_000), range(1_000, 30_000, 250)
+"""Amounts in dollars."""
 
 
 def test_a_budget_too_small_for_all_runs_the_cheapest_jobs_first_and_the_others_queue() -> None:
@@ -249,7 +253,7 @@ def test_the_first_day_of_a_month_is_not_charged_for_the_last_month() -> None:
 
 
 @pytest.mark.parametrize("gpus", [1, 4, 8])
-@pytest.mark.parametrize("dollars", range(1_000, 30_000, 250))
+@pytest.mark.parametrize("dollars", [*COARSE, *repeats(*(amount for amount in FINE if amount not in COARSE))])
 def test_a_node_rented_while_jobs_queue_for_money_is_not_given_back_at_once(dollars: int, gpus: int) -> None:
     """Renting makes the rate that is still allowed smaller, which must not undo it: each turn would cost a start-up."""
     world = simple(amount=str(dollars))
