@@ -19,7 +19,7 @@ from demo.programs import DemoError
 from demo.scenario import Scenario
 
 _MOST_BYTES = 1 << 24
-"""Of a line that the simulation prints."""
+"""The longest line that the simulation prints."""
 
 
 def pictures(out: Path) -> list[Path]:

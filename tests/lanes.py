@@ -1,6 +1,6 @@
 """The lanes of tests, which ``--lane`` of pytest chooses: those of ``make check``, ``make test``, ``make test-long``.
 
-- ``check``: tests that need nothing but Python, with a tenth of the random examples.
+- ``check``: tests that need nothing but Python and are not marked ``long``, with a tenth of the random examples.
 - ``test``: all but those marked ``repeats``.
 - ``rest``: what ``test`` has and ``check`` has not, for a run after that of ``check``.
 - ``long``: all of them, with as many random examples as their settings say. It is the lane of a plain ``pytest``.
@@ -73,7 +73,12 @@ def belongs(item: pytest.Item, lane: Lane) -> bool:
         return True
     if item.get_closest_marker("repeats"):
         return False
-    return lane is Lane.TEST or needs_programs(item) == (lane is Lane.REST)
+    return lane is Lane.TEST or _is_quick(item) == (lane is Lane.CHECK)
+
+
+def _is_quick(item: pytest.Item) -> bool:
+    """Whether ``make check`` has time and all that is needed for it."""
+    return not (item.get_closest_marker("long") or needs_programs(item))
 
 
 def needs_programs(item: pytest.Item) -> bool:

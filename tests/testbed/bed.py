@@ -114,11 +114,10 @@ class Bed:
         self, name: str = "charterer-0", *, killer: Around | None = None, nameless: bool = False, **changes: Any
     ) -> OperatorProcess:
         """Start an operator through the gate."""
-        kubeconfig = self.plane.service_account_kubeconfig(SYSTEM, "charterer", through_url=self.gate.url)
         settings = app.Settings(
             pod_name=name,
             namespace=SYSTEM,
-            kubeconfig=kubeconfig,
+            kubeconfig=self.plane.service_account_kubeconfig(SYSTEM, "charterer", through_url=self.gate.url),
             host="127.0.0.1",
             http_port=0,
             metrics_port=0,
@@ -128,8 +127,7 @@ class Bed:
             timing=LoopTiming(idle_seconds=2.0, batch_idle_seconds=0.1),
             lease=PATIENT,
         )
-        log = self.directory / f"{name}.log"
-        wanted = replace(settings, **changes)
+        wanted, log = replace(settings, **changes), self.directory / f"{name}.log"
         free = partial(self._free_lease, name)
         process = OperatorProcess(wanted, log, killer, self.adapters, nameless=nameless, begins=free)
         self.operators.append(process)
@@ -145,12 +143,8 @@ class Bed:
         """Create one of Charterer's objects."""
         resource = _RESOURCES[kind]
         namespace = self.namespace if resource.namespaced else None
-        body = {
-            "apiVersion": API,
-            "kind": kind,
-            "metadata": {"name": name, **({"namespace": namespace} if namespace else {}), **metadata},
-            "spec": dict(spec),
-        }
+        named = {"name": name, **({"namespace": namespace} if namespace else {}), **metadata}
+        body = {"apiVersion": API, "kind": kind, "metadata": named, "spec": dict(spec)}
         return await self.kube.post(resource.all(namespace), body)
 
     async def budget(self, name: str = "team", **spec: object) -> None:
@@ -338,8 +332,8 @@ class Bed:
     async def settle(self) -> None:
         """When all machines have ended, the cloud stops listing them; otherwise it would list each for some seconds."""
         await self.until(lambda: len(self.rentals("Ended")) == len(self.rentals()), 120)
-        answer = await self.cloud.admin("GET", "/instances")
-        for name in {instance["group"] for instance in answer["instances"]}:
+        machines = (await self.cloud.admin("GET", "/instances"))["instances"]
+        for name in {machine["group"] for machine in machines}:
             await self.cloud.admin("PUT", f"/groups/{name}", {"listedSeconds": 0})
 
     def most_above_bill(self) -> int:
@@ -369,8 +363,7 @@ async def parts_of_bed(
     number = next(_numbers)
     kube = await Client.connect(plane.kubeconfig)
     namespace = f"t{number}"
-    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-    await kube.post(NAMESPACES.all(), body)
+    await kube.post(NAMESPACES.all(), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     mirror = Mirror(kube, more)
     await mirror.start()
     nodes = plane.service_account_kubeconfig(SYSTEM, "charterer-fakecloud") if simulated_nodes else None

@@ -17,7 +17,7 @@ from demo.comparison import Figures, Row, markdown
 from demo.scenario import an_hour
 
 ROOT = Path(__file__).resolve().parents[3]
-pytestmark = pytest.mark.xdist_group("simulated hour")  # which takes some twenty seconds
+pytestmark = [pytest.mark.xdist_group("simulated hour"), pytest.mark.long]  # it takes half a minute of a processor
 
 
 @dataclass(frozen=True)
