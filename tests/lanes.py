@@ -1,6 +1,6 @@
 """The lanes of tests, which ``--lane`` of pytest chooses: those of ``make check``, ``make test``, ``make test-long``.
 
-- ``check``: tests that need nothing but Python and are not marked ``long``, with a tenth of the random examples.
+- ``check``: tests that need nothing but Python and are not marked ``long`` or ``slow``, with a tenth of the random examples.
 - ``test``: all but those marked ``repeats``.
 - ``rest``: what ``test`` has and ``check`` has not, for a run after that of ``check``.
 - ``long``: all of them, with as many random examples as their settings say. It is the lane of a plain ``pytest``.
@@ -59,7 +59,7 @@ def examples(number: int) -> int:
 
     For ``max_examples`` of hypothesis.settings.
     """
-    return number if _chosen is Lane.LONG else max(5, number // 10)
+    return number if _chosen is Lane.LONG else max(3, number // 10)
 
 
 def repeats(*values: Any) -> list[Any]:
@@ -78,7 +78,7 @@ def belongs(item: pytest.Item, lane: Lane) -> bool:
 
 def _is_quick(item: pytest.Item) -> bool:
     """Whether ``make check`` has time and all that is needed for it."""
-    return not (item.get_closest_marker("long") or needs_programs(item))
+    return not (item.get_closest_marker("long") or item.get_closest_marker("slow") or needs_programs(item))
 
 
 def needs_programs(item: pytest.Item) -> bool:

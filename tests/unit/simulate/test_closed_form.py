@@ -143,6 +143,7 @@ def test_learning_from_reports_does_not_depend_on_the_unit_of_work() -> None:
     assert all(other == pytest.approx(printed[0], rel=1e-3) for other in printed[1:])
 
 
+@pytest.mark.slow
 def test_observes_savings_do_not_depend_on_the_unit_of_work() -> None:
     found = []
     for unit in UNITS:

@@ -23,12 +23,13 @@ from charterer.simulate.model.sim_job import SimJob
 from charterer.simulate.simulation import Simulation
 from tests.bench import _pollux as pollux
 from tests.boa_reference import BoaReference
+from tests.lanes import repeats
 from tests.unit.simulate.scenarios import budget, run, scenario
 
 WIDTHS = (1, 2, *(4 * nodes for nodes in range(1, 17)))
 
 
-@pytest.mark.parametrize("worth", [2.0, 20.0, 200.0])
+@pytest.mark.parametrize("worth", [20.0, *repeats(2.0, 200.0)])
 def test_without_overheads_completion_time_and_spend_are_the_closed_forms(worth: float) -> None:
     """Amdahl's law on whole nodes at θ: every job has the width where (θ + c·k)·((1-p) + p/k) is least."""
     parallel, seconds = 0.95, 1000.0
@@ -43,6 +44,7 @@ def test_without_overheads_completion_time_and_spend_are_the_closed_forms(worth:
     assert 200 * best * times[best] <= result.spent.dollars * (1 + 1e-9) <= 200 * best * billed * (1 + 2e-9)
 
 
+@pytest.mark.slow
 def test_with_a_budget_the_spend_of_a_steady_load_is_the_budget() -> None:
     """Declared arrivals, no overheads: the classes' mix spends what is allowed (θ* is solved, not given)."""
     times = {gpus: 40_000.0 * (0.05 + 0.95 / gpus) for gpus in WIDTHS if gpus >= 4}
@@ -60,6 +62,7 @@ def test_with_a_budget_the_spend_of_a_steady_load_is_the_budget() -> None:
     assert result.spent.dollars == pytest.approx(55e6 * 9 / 30, rel=0.1)
 
 
+@pytest.mark.slow
 def test_a_budget_too_small_for_its_load_rents_nothing_that_it_then_does_not_use() -> None:
     """Jobs queue for money; each node is rented for a job that then has it, and what is allowed is spent.
 

@@ -77,7 +77,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Its address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Host)
     server.over = threading.Event()  # type: ignore[attr-defined]
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     monkeypatch.setattr(releases, "_SILENCE", 0.5)
     monkeypatch.setattr(releases, "_unreachable", set())
     monkeypatch.delenv("CHARTERER_FROM_SOURCE", raising=False)

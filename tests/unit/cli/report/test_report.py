@@ -45,6 +45,7 @@ def test_savings_and_what_more_money_brings_have_intervals(monkeypatch: pytest.M
     assert found["interval"]["level"] == 0.9
 
 
+@pytest.mark.slow
 def test_a_budget_that_rents_is_asked_from_what_it_pays_now(monkeypatch: pytest.MonkeyPatch) -> None:
     world = month(Mode.ENFORCE)
     world.job("now", gpus=(1, 8, 16), profile="sft")
@@ -80,6 +81,7 @@ def test_a_simulation_that_fails_is_no_number(monkeypatch: pytest.MonkeyPatch) -
     assert "No number: the simulation failed (at 7 s: no rest); report it." in shown.stdout
 
 
+@pytest.mark.slow
 def test_sentences_table_and_page_say_the_same_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     world = month()
     file = tmp_path / "page.html"

@@ -212,6 +212,7 @@ def test_the_plan_says_what_it_promises() -> None:
     assert verdict.expected.dollars == pytest.approx(11_520, rel=0.02)
 
 
+@pytest.mark.slow
 def test_over_simulated_years_months_keep_to_the_budget_and_intervals_hold() -> None:
     case = replace(budgets.CASES[0], jobs_a_month=600)
     months = [month for seed in range(2) for month in budgets.year(case, seed)]

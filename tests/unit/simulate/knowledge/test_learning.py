@@ -104,6 +104,7 @@ def learned(given: Scenario, seed: int = 0, **how: float) -> tuple[SimulationRes
 EVERY_HOUR = [3600.0 * at for at in range(6)]
 
 
+@pytest.mark.slow
 def test_a_class_never_seen_is_soon_known_and_run_almost_as_well_as_one_that_is_known() -> None:
     exact = run(scenario(EVERY_HOUR))
     found, knowledge = learned(scenario(EVERY_HOUR))
