@@ -1,6 +1,6 @@
 """The lanes of tests, which ``--lane`` of pytest chooses: those of ``make check``, ``make test``, ``make test-long``.
 
-- ``check``: tests that need nothing but Python and are not marked ``long`` or ``slow``, with a tenth of the random examples.
+- ``check``: tests that need nothing but Python, neither ``long`` nor ``slow``, with a tenth of the random examples.
 - ``test``: all but those marked ``repeats``.
 - ``rest``: what ``test`` has and ``check`` has not, for a run after that of ``check``.
 - ``long``: all of them, with as many random examples as their settings say. It is the lane of a plain ``pytest``.
