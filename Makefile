@@ -24,7 +24,8 @@ DEMO_NEEDS := $(if $(REAL),nodes training,$(READY))
 BENCHES := $(filter-out tests/bench/_%,$(sort $(wildcard tests/bench/*.py)))
 BESIDE := $(BIN)/python tests/beside.py
 LINT := lint-types lint-rest
-TOOLS := $(wildcard $(addprefix tests/unit/,cli demo report testbed trainer))
+# What no operator runs: a third of the seconds of tests/unit.
+OUTSIDE := tests/unit/cli tests/unit/report tests/unit/simulate tests/unit/trainer
 SCHEMA := $(BIN)/python -m charterer.api.schema --reference docs/reference.md \
 	--troubleshooting docs/troubleshooting.md --reasons docs/reasons.md crds charts/charterer-crds/templates
 VALUES_PAGE := $(BIN)/python -m tests.chart.values_page
@@ -32,7 +33,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
 .PHONY: help .venv testbed nodes training training-torch focus generated prometheus karpenter job-controllers lint lint-types lint-rest check \
-	check-unit check-tools check-others test test-long test-all test-versions test-kubernetes-1.36 test-helm-4 test-torch e2e bench demo \
+	check-unit check-outside check-others test test-long test-all test-versions test-kubernetes-1.37 test-helm-4 test-torch e2e bench demo \
 	kind-demo image sbom test-image requirements clean
 
 help: ## Tell the targets
@@ -99,15 +100,14 @@ training-torch: $(READY) ## Install torch, and what trains by it, for tests (onc
 	@$(MADE) training-torch
 
 check: $(READY) ## Lint and all tests that need nothing but Python, below three minutes on two cores
-	@$(BESIDE) $(MAKE) $(LINT) check-unit check-tools check-others
+	@$(BESIDE) $(MAKE) $(LINT) check-unit check-outside check-others
 
-# Each file of tests is imported by one process: with workers of pytest-xdist, by all of them.
+# Each file of tests is imported by one process: with workers of pytest-xdist, all of them import each. With -k there may be no test.
 check-unit: $(READY)
-	$(BIN)/pytest --quiet --lane check --junitxml=out/tests-unit.xml $(addprefix --ignore=,$(TOOLS)) tests/unit $(PYTEST_ARGS) \
-		|| test $$? -eq 5 # no test, as with -k
+	$(BIN)/pytest --quiet --lane check --junitxml=out/tests-unit.xml $(OUTSIDE:%=--ignore=%) tests/unit $(PYTEST_ARGS) || test $$? -eq 5
 
-check-tools: $(READY)
-	$(BIN)/pytest --quiet --lane check --junitxml=out/tests-tools.xml $(TOOLS) $(PYTEST_ARGS) || test $$? -eq 5
+check-outside: $(READY)
+	$(BIN)/pytest --quiet --lane check --junitxml=out/tests-outside.xml $(OUTSIDE) $(PYTEST_ARGS) || test $$? -eq 5
 
 check-others: $(READY)
 	$(BIN)/pytest --quiet --lane check --junitxml=out/tests-others.xml --ignore=tests/unit --ignore=tests/bench \
@@ -124,9 +124,9 @@ test-long: lint test-all test-versions ## All tests with all repetitions, and wi
 test-all: $(READY)
 	$(MEANWHILE) $(PYTEST) --lane long --junitxml=out/tests-long.xml $(PYTEST_ARGS)
 
-test-versions: test-kubernetes-1.36 test-helm-4 ## The tests that show what another Kubernetes or Helm changes, with each of the others
+test-versions: test-kubernetes-1.37 test-helm-4 ## The tests that show what another Kubernetes or Helm changes, with each of the others
 
-test-kubernetes-1.36: test-kubernetes-%: $(READY)
+test-kubernetes-1.37: test-kubernetes-%: $(READY)
 	CHARTERER_KUBERNETES=$* $(MEANWHILE) $(PYTEST) --lane rest tests/testbed tests/chart tests/contract tests/cluster tests/e2e $(PYTEST_ARGS)
 
 test-helm-4: test-helm-%: $(READY)

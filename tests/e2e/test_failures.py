@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.e2e.support import REAL_NODES, SCRIPTS, Training, parts_pod
 from tests.testbed.real_bed import RealBed
@@ -41,6 +42,7 @@ async def test_the_node_of_an_image_that_cannot_be_there_is_given_back_at_once(
     assert real_bed.state(job.name) != "Running"
 
 
+@pytest.mark.repeats  # on simulated nodes: tests/cluster/test_rules_runs.py
 async def test_a_job_that_does_not_hear_sigterm_is_killed_and_its_owner_told(real_bed: RealBed, tmp_path: Path) -> None:
     real_bed.operator()
     await real_bed.pool(maxNodes=1)
@@ -60,6 +62,7 @@ async def test_a_job_that_does_not_hear_sigterm_is_killed_and_its_owner_told(rea
     await job.until(warned)
 
 
+@pytest.mark.repeats  # on simulated nodes: tests/cluster/test_faults.py, test_rules_runs.py
 async def test_a_job_whose_node_is_switched_off_goes_on_elsewhere_though_the_peer_of_its_pod_failed(
     real_bed: RealBed, tmp_path: Path
 ) -> None:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from charterer.cluster.paths import TRAINING_JOBS
 from charterer.domain.reports.bottleneck import BottleneckKind
 from tests.e2e.support import REAL_NODES, Training, parts_pod
@@ -77,6 +79,7 @@ async def test_a_throttled_node_is_replaced_and_a_slow_network_and_disk_are_told
     await real_bed.complete("throttled", "waits")
 
 
+@pytest.mark.repeats  # on simulated nodes: tests/cluster/test_bottlenecks.py
 async def test_a_sum_that_one_rank_never_enters_ends_the_run_and_the_next_goes_on_from_its_checkpoint(
     real_bed: RealBed, tmp_path: Path
 ) -> None:

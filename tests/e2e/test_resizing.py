@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.support import REAL_NODES, SCRIPTS, Training
 from tests.testbed.real_bed import RealBed
 from tests.testbed.training_pods import TrainingPod, jax_pod
@@ -11,6 +13,7 @@ from tests.testbed.training_pods import TrainingPod, jax_pod
 pytestmark = REAL_NODES
 
 
+@pytest.mark.repeats  # with JAX: the next test
 async def test_a_plain_script_is_rented_for_resized_and_paid_to_the_cent(real_bed: RealBed, tmp_path: Path) -> None:
     real_bed.operator()
     await real_bed.pool(maxNodes=2)
