@@ -24,7 +24,8 @@ def lanes_of(test: pytest.Item) -> set[str]:
     ("test", "lanes"),
     [
         pytest.param(item(), {"check", "test", "long"}, id="plain"),
-        pytest.param(item("long"), {"rest", "test", "long"}, id="slow"),
+        pytest.param(item("long"), {"rest", "test", "long"}, id="long"),
+        pytest.param(item("slow"), {"rest", "test", "long"}, id="slow"),
         pytest.param(item("programs"), {"rest", "test", "long"}, id="with a program"),
         pytest.param(item(fixtures=("tmp_path", "control_plane")), {"rest", "test", "long"}, id="with a control plane"),
         pytest.param(item("repeats"), {"long"}, id="a repetition"),
