@@ -64,7 +64,7 @@ lint: $(READY) ## Check style, types, layers and that generated files are fresh
 	@$(BESIDE) $(MAKE) $(LINT)
 
 lint-types: $(READY)
-	$(BIN)/mypy --num-workers 2
+	$(BIN)/mypy
 
 lint-rest: $(READY)
 	$(BIN)/ruff check .
