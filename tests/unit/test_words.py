@@ -9,6 +9,7 @@ import re
 import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -28,26 +29,46 @@ def sources(*folders: str) -> list[Path]:
     return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
+@dataclass(frozen=True)
+class Words:
+    """What is looked for in a file: its classes, and its docstrings and comments with their lines."""
+
+    classes: tuple[str, ...]
+    prose: tuple[tuple[int, str], ...]
+
+
 @cache
-def parsed(path: Path) -> ast.Module:
-    """The syntax tree of a file, made once.
+def words(path: Path) -> Words:
+    """Of one file, which is parsed once."""
+    text = path.read_text()
+    tree = parsed(text)
+    classes = tuple(node.name for node in tree.body if isinstance(node, ast.ClassDef))
+    return Words(classes, (*docstrings(tree), *comments(text)))
+
+
+def parsed(text: str) -> ast.Module:
+    """Its syntax tree.
 
     Python before 3.12 fails when an exception's traceback is printed, which parses, while something is being parsed:
     what an earlier test left behind may be collected, and say so, just then.
     """
     gc.disable()
     try:
-        return ast.parse(path.read_text())
+        return ast.parse(text)
     finally:
         gc.enable()
 
 
-def prose(path: Path) -> Iterator[tuple[int, str]]:
-    """The docstrings, those below constants and fields included, and the comments of a file, with their lines."""
-    for node in ast.walk(parsed(path)):
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Those below constants and fields included, with their lines."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value.strip()
-    for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
+
+
+def comments(text: str) -> Iterator[tuple[int, str]]:
+    """With their lines."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string.lstrip("# ")
 
@@ -56,9 +77,8 @@ def test_every_class_of_the_operator_has_a_name_of_its_own() -> None:
     """But adapters of different clouds, which do not import each other, may name their like parts alike."""
     places = defaultdict(list)
     for path in sources("operator/charterer"):
-        for node in parsed(path).body:
-            if isinstance(node, ast.ClassDef):
-                places[node.name].append(path.relative_to(PACKAGE))
+        for name in words(path).classes:
+            places[name].append(path.relative_to(PACKAGE))
     twice = {
         name: [str(path) for path in found]
         for name, found in places.items()
@@ -77,7 +97,7 @@ def test_docstrings_and_comments_are_free_of_banned_phrases(folder: str) -> None
     offenders = [
         f"{path.relative_to(ROOT)}:{line}: {text[:60]}"
         for path in sources(folder)
-        for line, text in prose(path)
+        for line, text in words(path).prose
         if BANNED.search(text)
     ]
     assert offenders == []

@@ -162,6 +162,7 @@ def test_a_layout_that_too_few_jobs_would_choose_is_left_alone_and_several_jobs_
     assert rents(plan(world.snapshot())) == ["cut-1"]
 
 
+@pytest.mark.slow
 def test_few_jobs_share_one_layout_where_each_class_alone_would_choose_its_own() -> None:
     """Three jobs would have a node of seven slices, and three one of thirds, of which none is full."""
     world = world_of_both(0.5)

@@ -182,6 +182,7 @@ def test_a_price_that_changes_is_paid_from_then_on_by_running_and_by_new_nodes()
     assert result.spent.dollars == pytest.approx(1000 * 4 + 1000 * 2 + 2000 * 8)
 
 
+@pytest.mark.slow
 def test_jobs_do_not_go_to_and_fro_because_their_own_moves_turn_the_rate() -> None:
     few = year.Case("few nodes", jobs_a_month=250, mean_hours=20.0, dollars=1.6)
     result = year.simulated(few, 0, lambda snapshot: plan(snapshot), days=12.0)

@@ -57,6 +57,7 @@ def test_without_the_spot_pool_the_same_speed_costs_more(folder: Path) -> None:
     assert worth[0] < worth[1]
 
 
+@pytest.mark.slow
 def test_all_policies_and_learning_run_on_several_pools(folder: Path) -> None:
     names = ("charterer", "as-asked", "fixed:2:shortest", "fixed:2:fair", "utilisation")
     policies = [word for name in names for word in ("--policy", name)]

@@ -208,6 +208,7 @@ def test_a_node_that_is_taken_back_before_it_is_ready_is_rented_anew(name: str) 
     assert result.counts.machine_ends == result.counts.machines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_simulation_ends_although_a_job_waits_for_stock_that_never_comes(name: str) -> None:
     sold_out = replace(NODE, stock=1, later_stock=((300.0, 0),))
@@ -216,6 +217,7 @@ def test_a_simulation_ends_although_a_job_waits_for_stock_that_never_comes(name:
     assert result.ended_at < 8 * 86_400.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_simulation_ends_although_spot_nodes_never_live_to_a_checkpoint(name: str) -> None:
     short = replace(NODE, capacity_type=CapacityType.SPOT, start_seconds=3000.0, draw_lifetime=lambda _: 200.0)

@@ -133,6 +133,7 @@ def test_the_same_seed_gives_the_same_result_and_another_one_another() -> None:
     assert other != first
 
 
+@pytest.mark.slow
 def test_the_batch_size_is_chosen_anew_on_the_way() -> None:
     seen: set[int] = set()
     given = scenario([0.0])
