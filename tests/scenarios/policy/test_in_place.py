@@ -99,6 +99,18 @@ def test_pods_that_do_not_join_in_time_are_given_up_and_not_asked_for_again_for_
     assert len(_allocated(plan(world.snapshot())).placements) > 1
 
 
+def test_a_job_whose_joining_pods_were_given_up_goes_on_until_the_group_without_them_is_asked_for() -> None:
+    """The plan may be made again before that is on record."""
+    world = training(1)
+    former = world.jobs[TRAIN].allocation
+    widening(world)
+    world.passes(world.jobs[TRAIN].ready_timeout_seconds)
+    back = _allocated(plan(world.snapshot()))
+    _change(world, allocation=back, resized_from=former)
+    assert world.jobs[TRAIN].group is not None
+    assert not [item for item in plan(world.snapshot()).commands if isinstance(item, Allocate)]
+
+
 @pytest.mark.parametrize("told", [0.0, -0.9])
 def test_a_pod_that_fails_while_it_joins_ends_the_wait_at_once(told: float) -> None:
     """Kubernetes tells in whole seconds when it failed, so that may be before the allocation."""

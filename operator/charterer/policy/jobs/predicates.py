@@ -88,6 +88,8 @@ def _formed_by(job: Job, allocation: Allocation, group: TrainingGroup) -> Instan
         if _newcomer_failed(job):
             return allocation.since
         return after(allocation.since, job.ready_timeout_seconds)
+    if any(index >= len(allocation.placements) for index in group.indexes):
+        return None  # pods were taken away a moment ago: a group without them is asked for next, with a time of its own
     return group.by if group.pending else None
 
 
