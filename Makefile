@@ -33,7 +33,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
 .PHONY: help .venv testbed nodes training training-torch focus generated prometheus karpenter job-controllers lint lint-types lint-rest check \
-	check-unit check-outside check-others test test-long test-all test-versions test-kubernetes-1.37 test-helm-4 test-torch e2e bench demo \
+	check-unit check-outside check-others test test-long test-all test-versions test-kubernetes-1.36 test-helm-4 test-torch e2e bench demo \
 	kind-demo image sbom test-image requirements clean
 
 help: ## Tell the targets
@@ -124,9 +124,9 @@ test-long: lint test-all test-versions ## All tests with all repetitions, and wi
 test-all: $(READY)
 	$(MEANWHILE) $(PYTEST) --lane long --junitxml=out/tests-long.xml $(PYTEST_ARGS)
 
-test-versions: test-kubernetes-1.37 test-helm-4 ## The tests that show what another Kubernetes or Helm changes, with each of the others
+test-versions: test-kubernetes-1.36 test-helm-4 ## The tests that show what another Kubernetes or Helm changes, with each of the others
 
-test-kubernetes-1.37: test-kubernetes-%: $(READY)
+test-kubernetes-1.36: test-kubernetes-%: $(READY)
 	CHARTERER_KUBERNETES=$* $(MEANWHILE) $(PYTEST) --lane rest tests/testbed tests/chart tests/contract tests/cluster tests/e2e $(PYTEST_ARGS)
 
 test-helm-4: test-helm-%: $(READY)

@@ -98,21 +98,21 @@ def pinned(module: str, path: str) -> str:
     return match[1]
 
 
-def _chosen(family: str, variable: str, default: str) -> str:
-    """The folder ``go-<family>-<version>`` of the version that the environment names."""
+def _chosen(family: str, variable: str, default: str | None = None) -> str:
+    """The folder ``go-<family>-<version>`` of the version that the environment names; by default the newest."""
     versions = sorted(
         (folder.name.removeprefix(f"go-{family}-") for folder in HERE.glob(f"go-{family}-*")),
         key=lambda version: [int(part) for part in version.split(".")],
     )
-    version = os.environ.get(variable) or default
+    version = os.environ.get(variable) or default or versions[-1]
     if version not in versions:
         raise BuildError(f"{variable}={version}: the test bed has {family} {', '.join(versions)}")
     return f"go-{family}-{version}"
 
 
 def kubernetes_module() -> str:
-    """The folder of the module of Kubernetes: of the version in CHARTERER_KUBERNETES, else of 1.36."""
-    return _chosen("kubernetes", "CHARTERER_KUBERNETES", "1.36")
+    """The folder of the module of Kubernetes: of the version in CHARTERER_KUBERNETES, like 1.36, else of the newest."""
+    return _chosen("kubernetes", "CHARTERER_KUBERNETES")
 
 
 def helm_module() -> str:
