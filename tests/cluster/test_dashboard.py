@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 from charterer.cluster.paths import TRAINING_JOBS
 from tests.cluster.commands import charterer
 from tests.cluster.test_own_jobs import a_rival_runs, engineer
-from tests.testbed.bed import Bed
+from tests.testbed.bed import Bed, group
 from tests.testbed.forks import fork_charterer
 
 
@@ -55,6 +56,7 @@ def lane(parts: dict[str, Any], name: str) -> dict[str, Any]:
     return next((parts[key] for key in parts["lanes"] if parts[key]["name"] == name), {})
 
 
+@pytest.mark.groups(group("a100", hourlyPrice="3600.00"))
 async def test_the_page_shows_jobs_decisions_and_costs_as_they_come(bed: Bed, tmp_path: Path) -> None:
     bed.operator()
     await bed.pool(maxNodes=2)
@@ -70,6 +72,8 @@ async def test_the_page_shows_jobs_decisions_and_costs_as_they_come(bed: Bed, tm
         assert parts["reading"]["nobodyActs"] is None
         told = [each for each in parts["decisions"] if each["name"] == "pictured" and each["reason"] == "Allocated"]
         assert told, parts["decisions"]
+        # Two seconds: a run costs whole ones, and Kubernetes tells its end in whole ones.
+        await parts_until(url, lambda parts: float(lane(parts, "pictured").get("cost", "0")) > 1)
         await bed.finish("pictured")
         await bed.complete("pictured")
         parts = await parts_until(url, lambda parts: lane(parts, "pictured").get("state") == "Complete")
