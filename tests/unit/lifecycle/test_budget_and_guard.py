@@ -108,6 +108,14 @@ def test_the_cloud_is_asked_what_outlived_the_period_but_not_for_ever() -> None:
     assert isinstance(step(snapshot(RUNNING, stale, now=after(APRIL, 600))), OpenPeriod)
 
 
+def test_the_period_stays_open_while_a_machine_is_missing_from_the_list() -> None:
+    """Only a later list tells whether it has ended, and since when."""
+    lost = replace(RUNNING, missing_since=SOON)
+    waiting = step(snapshot(lost, asked(SOON), now=SOON))
+    assert isinstance(waiting, Wait)
+    assert RUNNING.id in waiting.reason
+
+
 def test_an_instance_launched_in_the_period_is_adopted_before_it_ends() -> None:
     waiting = rental(created=EVE)
     assert isinstance(step(snapshot(waiting, asked(SOON, MACHINE), now=SOON)), Wait)

@@ -76,3 +76,12 @@ def test_a_job_with_a_long_grace_is_not_hosted_near_the_limit() -> None:
     assert purse.host([(RentalId("a-1"), Money.parse("9100"))])
     assert not purse.host([(RentalId("a-1"), Money.parse("9990"))])
     assert purse.committed.dollars == 9100
+
+
+def test_a_job_with_a_long_grace_is_not_hosted_near_the_limit_of_a_budget_above() -> None:
+    above, purse = Purse(Money.parse("9500"), None, ZERO), Purse(Money.parse("10000"), None, ZERO)
+    purse.draws_on([above])
+    purse.hold(RentalId("a-1"), DOLLAR_A_SECOND, Money.parse("9000"))
+    assert purse.host([(RentalId("a-1"), Money.parse("9100"))])
+    assert not purse.host([(RentalId("a-1"), Money.parse("9600"))])
+    assert purse.committed.dollars == above.committed.dollars == 9100

@@ -7,6 +7,7 @@ from dataclasses import replace
 from charterer.domain.ids import NodeName, RentalId
 from charterer.domain.job import PodPhase
 from charterer.policy.nodes.holdings import held_by
+from tests.factory import job, pod, run
 from tests.worlds import World
 
 
@@ -27,3 +28,9 @@ def test_a_job_holds_the_most_of_its_allocation_its_live_pods_and_its_unrecorded
     assert held_by(replace(stopping, runs=(ended,)), rental_of) == {}
     assert job.allocation is not None
     assert held_by(replace(stopping, runs=(), replaced=(job.allocation,)), rental_of) == {"a100-1": 4}
+
+
+def test_a_pod_of_a_run_before_the_last_still_holds_its_gpus() -> None:
+    rental_of = {NodeName(f"n-i{n}"): RentalId(f"a100-{n}") for n in (1, 2)}
+    older, last = run(1, pod()), run(2, pod(run=2, node=NodeName("n-i2"), phase=PodPhase.SUCCEEDED))
+    assert held_by(job(runs=(older, last)), rental_of) == {"a100-1": 4}
