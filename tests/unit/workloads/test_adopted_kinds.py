@@ -233,3 +233,10 @@ def test_a_template_without_metadata_is_given_back_without() -> None:
     [restored] = ADOPTED_JOB_SET.restore(stored(body, annotations={"charterer.dev/original": note}))
     path = "/spec/replicatedJobs/0/template/spec/template/metadata"
     assert {"op": "remove", "path": path} in restored.operations
+
+
+def test_the_cluster_of_a_ray_job_is_resized_before_the_ray_job_says_that_it_is() -> None:
+    raw = {**stored(ray()), "status": {"rayClusterName": "llm-x7k2p"}}
+    cluster, own = ADOPTED_RAY_JOB.resize(raw, 3, 0)
+    assert (cluster.path.rpartition("/")[2], cluster.own) == ("llm-x7k2p", False)
+    assert (own.path.rpartition("/")[2], own.own) == ("llm", True)

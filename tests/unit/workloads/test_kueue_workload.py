@@ -20,6 +20,7 @@ from charterer.workloads.adopted.kueue_workload import (
     owner_path,
 )
 from tests import factory
+from tests.unit.workloads.json_patches import applied
 
 AT = parse_instant("2026-11-26T20:00:00Z")
 JOB = factory.job(name="job-sft")
@@ -209,6 +210,7 @@ class TestItsAnswers:
         ]
         (back,) = KUEUE_WORKLOAD.restore(noted)
         assert {op["path"]: op.get("value") for op in back.operations}["/spec/parallelism"] == 2
+        assert applied(noted[OWNER], [back])["metadata"]["annotations"] == {}
         assert KUEUE_WORKLOAD.restore(raw) == ()
 
     def test_start_by_ready_and_stop_by_retry_without_a_delay(self) -> None:
