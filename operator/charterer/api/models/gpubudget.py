@@ -202,7 +202,9 @@ class GPUBudgetSpec(ApiModel):
     job costs at its preferred number of GPUs in the dearest GPUPool that it may use. Money that buys nothing below this
     price stays unspent."""
     opening_spend: SpecAmount | None = None
-    """Dollars that were already spent in the month in which this budget is created."""
+    """Dollars that were already spent in the month in which this budget is created. "0": the whole amount is for the
+    rest of that month. Absent: the amount counts for what is left of that month, as if it had been spent evenly
+    before."""
     weights: Annotated[
         tuple[PriorityWeight, ...], Field(max_length=64, json_schema_extra=keyed_by("priorityClassName"))
     ] = ()
@@ -248,7 +250,7 @@ class GPUBudgetSpec(ApiModel):
             mode=self.mode,
             hard_limit=dollars(self.hard_limit),
             max_hourly_rate=hourly(self.max_hourly_rate),
-            opening_spend=dollars(self.opening_spend) or ZERO,
+            opening_spend=dollars(self.opening_spend),
             weights=tuple((item.priority_class_name, item.weight) for item in self.weights),
             balance=balance,
             deleting=meta.deleting,

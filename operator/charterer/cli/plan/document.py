@@ -26,7 +26,7 @@ from charterer.domain.reasons.phrases import name
 from charterer.domain.reasons.sentences import sentence
 from charterer.domain.snapshot import NO_LIMITS, Snapshot
 from charterer.domain.time import after
-from charterer.policy.budgets.reasons import late, of_share
+from charterer.policy.budgets.reasons import late, of_first_month, of_share
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import Frontier, mean_seconds
 from charterer.policy.explain.month_sums import MonthSums, assumed
@@ -98,8 +98,7 @@ def _budgets(report: PlanReport) -> list[Block]:
         budget, verdict = solution.budget, report.plan.budgets[solution.budget.id]
         family, indent = verdict.with_descendants, _INDENT * depth
         if family is not None:
-            amount = budget.amount if budget.share is None else budget.share.in_all
-            sums = (str(amount), str(family.spent), *_forecast(family.forecast), "-", "-", "-", "-")
+            sums = (str(family.amount), str(family.spent), *_forecast(family.forecast), "-", "-", "-", "-")
             rows.append(row(f"{indent}{budget.id}", budget.mode, *sums, family_in_words(budget, family)))
             if budget.selector.nothing:
                 continue
@@ -131,9 +130,14 @@ def _budgets(report: PlanReport) -> list[Block]:
         for loan in verdict.loans
         if loan.borrower == name
     ]
+    firsts = [
+        Paragraph(f"{solution.budget.id}: {words}.")
+        for solution in report.solutions
+        if (words := of_first_month(solution.budget, report.snapshot.now))
+    ]
     currencies = [Paragraph(words) for solution in report.solutions if (words := _in_currency(solution, report))]
     table = DocumentTable(columns, tuple(rows))
-    return [Heading("Budgets"), *lines, table, *_meaning(rows), *_sums(report), *loans, *currencies]
+    return [Heading("Budgets"), *lines, table, *_meaning(rows), *_sums(report), *firsts, *loans, *currencies]
 
 
 def _in_currency(solution: BudgetSolution, report: PlanReport) -> str:

@@ -29,8 +29,9 @@ def overview_blocks(answer: PlanAnswer, pictures: Sequence[Picture]) -> list[Blo
 
 def _sentence(solution: BudgetSolution, report: PlanReport) -> str:
     budget, verdict = solution.budget, report.plan.budgets[solution.budget.id]
-    part = f" ({formatting.percent(verdict.spent.micros / budget.amount.micros)})" if budget.amount.micros else ""
-    spent = f"{budget.id} has spent {verdict.spent} of {budget.amount}{part} this month"
+    aim = budget.in_period_of(solution.now).aim
+    part = f" ({formatting.percent(verdict.spent.micros / aim.micros)})" if aim.micros else ""
+    spent = f"{budget.id} has spent {verdict.spent} of {aim}{part} this month"
     frontier = report.frontiers[budget.id]
     if frontier.empty or not budget.amount.micros:
         return f"{spent}."
