@@ -199,8 +199,8 @@ class GPUBudgetSpec(ApiModel):
     """Maximum dollars per hour that all nodes rented for this budget may cost together."""
     max_pays_per_hour_saved: SpecHourly | None = None
     """Maximum dollars paid to complete a job of weight 1 an hour earlier. Absent: 5 times what an hour of the
-    job costs at its preferred number of GPUs in the dearest GPUPool that it may use. Money that buys nothing below this
-    price stays unspent."""
+    job costs at its preferred number of GPUs in the dearest GPUPool that it may use, of those that ever gave a node if
+    there are any. Money that buys nothing below this price stays unspent."""
     opening_spend: SpecAmount | None = None
     """Dollars that were already spent in the month in which this budget is created. "0": the whole amount is for the
     rest of that month. Absent: the amount counts for what is left of that month, as if it had been spent evenly
