@@ -18,9 +18,9 @@ _MORE, _LESS = 1.2, 0.8
 """Multiples of the amount that the sentence tells of: a fifth more, and a fifth less."""
 
 
-def overview_blocks(answer: PlanAnswer, pictures: Sequence[Picture]) -> list[Block]:
+def overview_blocks(answer: PlanAnswer, pictures: Sequence[Picture] | None) -> list[Block]:
     """What a what-if changes, or else a sentence on each budget, and the pictures; nothing for media that show none."""
-    if not pictures:
+    if pictures is None:
         return []
     report = answer.report
     sentences = (Paragraph(_sentence(solution, report), Tone.STRONG) for solution in report.solutions)

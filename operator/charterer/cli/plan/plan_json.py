@@ -36,7 +36,9 @@ def plan_json(answer: PlanAnswer) -> dict[str, JsonValue]:
                     "budget": effect.budget,
                     "meanCompletionSecondsBefore": effect.seconds_before,
                     "meanCompletionSeconds": effect.seconds,
-                    "moreSpent": effect.more_spent.decimal(),
+                    "moreSpent": None if effect.more_spent is None else effect.more_spent.decimal(),
+                    "jobsInSight": effect.jobs,
+                    "jobsWithOtherGpus": effect.changed,
                 }
                 for effect in answer.effects
             ],
@@ -177,7 +179,8 @@ def _pool(name: str, verdict: PoolVerdict) -> JsonValue:
 
 
 def _more_or_less(frontier: Frontier) -> JsonValue:
-    if frontier.empty:
+    """Amounts and what they buy; null where there is no job, or no history."""
+    if not frontier.told:
         return None
     return {
         "smallestSufficient": frontier.cheapest.decimal(),

@@ -56,7 +56,7 @@ def gave_one(world: World, pool: str, *, ended: bool = False) -> None:
     """A node of the pool became ready once, or was launched and has ended."""
     ready = with_start(NO_LAUNCHES, NodeStart(world.now, world.now, world.now))
     counts = {"lifetimes": replace(NOTHING_COUNTED, at=world.now)} if ended else {"launches": ready}
-    world.pools[PoolId(pool)] = replace(world.pools[PoolId(pool)], **counts)  # type: ignore[arg-type]
+    world.pools[PoolId(pool)] = replace(world.pools[PoolId(pool)], **counts)
 
 
 def of_budget(world: World) -> tuple[float, float]:

@@ -282,7 +282,8 @@ function decisions() {
 function frontier() {
   const budget = chosenBudget(), plan = parts.plan?.budgets?.find((each) => each.name === budget?.name), points = plan?.moreOrLess?.amounts;
   if (!budget) return;
-  $("frontier-note").textContent = points ? `You are here: ${dollars(+budget.aim, 0)} a month. The least that is enough for all jobs is ${dollars(+plan.moreOrLess.smallestSufficient, 0)}; above ${dollars(+plan.moreOrLess.largestUseful, 0)} nothing gets faster.`
+  $("frontier-note").textContent = points ? `You are here: ${dollars(+plan.amount, 0)} a month. The least that is enough for all jobs is ${dollars(+plan.moreOrLess.smallestSufficient, 0)}; above ${dollars(+plan.moreOrLess.largestUseful, 0)} nothing gets faster.`
+    : plan?.arrivals.basis === "Assumed" && plan.arrivals.batches ? "There is no history yet: what more or less money would buy is not known."
     : "There is no job, and none is expected: nothing tells yet what money would buy.";
   if (!points) { chart("frontier-chart").clear(); $("frontier-table").replaceChildren(); return; }
   frontierChart(chart("frontier-chart"), points, `${theme} ${budget.name}`);
