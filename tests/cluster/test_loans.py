@@ -42,7 +42,7 @@ async def _killed_around(bed: Bed, *kinds: str) -> AsyncIterator[None]:
 @pytest.mark.timeout(400)
 @pytest.mark.groups(group("a100", hourlyPrice="3600.00", listedSeconds=LISTED_SECONDS))
 async def test_a_loan_is_spent_and_paid_back_once_however_often_the_operator_dies(bed: Bed) -> None:
-    terms: dict[str, Any] = {"carryOverPercent": 100, "parent": "company"}
+    terms: dict[str, Any] = {"carryOverPercent": 100, "parent": "company", "openingSpend": "0"}
     await bed.create("GPUBudget", "company", {"amount": "2000005", "carryOverPercent": 100, "loans": "Allowed"})
     await bed.create("GPUBudget", "rich", {"amount": _OWN["rich"], **terms})
     await bed.budget(amount=_OWN["team"], **terms)

@@ -25,7 +25,7 @@ def balance(**changes: Any) -> Balance:
 
 
 def budget(**changes: Any) -> Budget:
-    """A budget of $1,000 a month that enforces, guarded and with its period open."""
+    """A budget of $1,000 a month that enforces, guarded, with its period open; all counts, whenever it was made."""
     fields: dict[str, Any] = {
         "id": TEAM,
         "uid": "team-uid",

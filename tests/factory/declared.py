@@ -51,8 +51,12 @@ class Declared:
         pools: Selector = EVERYTHING,
         parent: str | None = None,
         lends: bool = False,
+        opening: str | None = "0",
     ) -> Budget:
-        """A budget made just now whose period is open and of which ``spent`` is settled; ``pools`` that it may rent."""
+        """A budget made just now whose period is open and of which ``spent`` is settled; ``pools`` that it may rent.
+
+        ``opening``: what was spent before; None where its owner does not say.
+        """
         start = period_bounds(time_zone, self.now)[0]
         made = factory.budget(
             id=BudgetId(name),
@@ -69,6 +73,7 @@ class Declared:
             pool_selector=pools,
             parent=None if parent is None else BudgetId(parent),
             lends=lends,
+            opening_spend=None if opening is None else Money.parse(opening),
         )
         self.budgets[made.id] = made
         return made

@@ -221,7 +221,7 @@ def _plan(scene: Scene) -> Plan:
 
 def _together(scene: Scene, forecast: ForecastVerdict) -> SpendVerdict:
     spent = Money.parse(scene.spent) + Money.parse(scene.below)
-    return SpendVerdict(spent, spent, Price.parse("40"), forecast)
+    return SpendVerdict(Money.parse("1000"), spent, spent, Price.parse("40"), forecast)
 
 
 def _state(job: Job) -> str:

@@ -148,9 +148,10 @@ class Bed:
         return await self.kube.post(resource.all(namespace), body)
 
     async def budget(self, name: str = "team", **spec: object) -> None:
-        """A budget of the test's namespace; by default with plenty of money."""
+        """A budget of the test's namespace; by default with plenty of money, all of it for the rest of the month."""
         selector = {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}}
-        await self.create("GPUBudget", name, {"amount": "1000000", "namespaceSelector": selector, **spec})
+        whole = {"amount": "1000000", "openingSpend": "0"}
+        await self.create("GPUBudget", name, {**whole, "namespaceSelector": selector, **spec})
 
     async def pool(self, name: str = "a100", **spec: object) -> None:
         """A pool of the cloud's group of the same name."""

@@ -98,7 +98,8 @@ def accrued_before(rental: Rental, start: Instant) -> Money:
 
 def opening_in(budget: Budget, period_start: Instant) -> Money:
     """The budget's opening spend if ``period_start`` begins the period the budget was created in, otherwise zero."""
-    return budget.opening_spend if budget.created >= period_start else ZERO
+    opening = budget.opening_spend
+    return opening if opening is not None and budget.created >= period_start else ZERO
 
 
 def spent(budget: Budget, rentals: Iterable[Rental], now: Instant) -> Money:

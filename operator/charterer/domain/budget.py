@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import exp2
 
 from charterer.domain.ids import BudgetId, ClassId, PoolId, Rate
 from charterer.domain.money import ZERO, Money, Price, total
-from charterer.domain.period import QuietHours
+from charterer.domain.period import QuietHours, period_bounds, period_end
 from charterer.domain.spending.currency import Currency
 from charterer.domain.spending.loans import Loan, net_loan
 from charterer.domain.time import Instant, seconds_between
@@ -292,7 +292,8 @@ class Budget:
     """A GPUBudget with its balance. ``balance`` is None until the first period has been opened in status.
 
     ``selector``: of the namespaces that it pays for. ``pool_selector``: of the pools that its money may rent.
-    ``opening_spend``: spent before Charterer was installed, in the period in which the budget was created.
+    ``opening_spend``: spent by other means in the period in which the budget was created; None where its owner does not
+    say, and the amount then counts in proportion (``counted``).
     ``weights``: (priorityClassName, weight) pairs; 1 for all others. ``fixed_rate``: an exchange rate that is used
     whatever is spent, for what-ifs and simulations. ``guarded``: it has the finalizer ``charterer.dev/in-use``, which
     keeps it while rentals name it. ``carry_over_percent``: percentage of a period's surplus or deficit that goes into
@@ -316,7 +317,7 @@ class Budget:
     mode: Mode
     hard_limit: Money | None
     max_hourly_rate: Price | None
-    opening_spend: Money
+    opening_spend: Money | None
     weights: tuple[tuple[str, float], ...]
     balance: Balance | None
     deleting: bool
@@ -362,13 +363,45 @@ class Budget:
         return self.own_aim + net_loan(self.id, self.loans) if self.loans else self.own_aim
 
     @property
+    def period(self) -> tuple[Instant, Instant]:
+        """The begin and end of its period: of the one in which it was created, until its first one is opened."""
+        if self.balance is None:
+            return period_bounds(self.time_zone, self.created)
+        return self.balance.period_start, period_end(self.time_zone, self.balance.period_start)
+
+    def in_period_of(self, now: Instant) -> Budget:
+        """The budget with an empty balance of the present period, if it has none or that of a period that is over.
+
+        That is so for moments, until the new one is opened. Otherwise last month's spend would count against the new
+        month, and jobs would be moved for it.
+        """
+        if self.balance is not None and now < self.period[1]:
+            return self
+        start = period_bounds(self.time_zone, now)[0]
+        return replace(self, balance=Balance(start, settled=ZERO, lifetime=ZERO, folded=frozenset(), history=()))
+
+    @property
+    def prorated(self) -> bool:
+        """Whether only a part of the amount counts in its period: it was created within it, and nobody says what was
+        spent before."""
+        return self.opening_spend is None and self.created > self.period[0]
+
+    @property
+    def counted(self) -> Money:
+        """What counts of the amount in its period: where ``prorated`` the part that falls on the time since then."""
+        if not self.prorated:
+            return self.amount
+        start, end = self.period
+        return Money(self.amount.micros * max(end - self.created, 0) // (end - start))
+
+    @property
     def own_aim(self) -> Money:
-        """The target without loans: the amount plus what was carried over, at least zero.
+        """The target without loans: what counts of the amount, plus what was carried over, at least zero.
 
         A surplus carried over never lifts it above the hard limit, which is the same in every period.
         """
         carried = ZERO if self.balance is None else self.balance.carried
-        wanted = max(self.amount + carried, ZERO)
+        wanted = max(self.counted + carried, ZERO)
         return wanted if self.hard_limit is None else min(wanted, max(self.hard_limit, self.amount))
 
     def carries(self, used: Money) -> Money:

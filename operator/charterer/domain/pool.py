@@ -235,6 +235,11 @@ class Pool:
         return self.known_launches.start_seconds(self.start_seconds)
 
     @property
+    def gave_nodes(self) -> bool:
+        """Whether a node of it ever became ready, or was launched and has ended."""
+        return self.launches.last_given >= 0 or self.lifetimes.at is not None
+
+    @property
     def gpus_per_node(self) -> int:
         """GPUs of a node; 0 where that is not known."""
         return 0 if self.offering is None else self.offering.gpus_per_node

@@ -39,7 +39,9 @@ BUDGET_HARD_LIMIT = _gauge(
     "charterer_budget_hard_limit_dollars", _BUDGET, "Hard limit of the budget's period; absent where none is set."
 )
 BUDGET_AIM = _gauge(
-    "charterer_budget_aim_dollars", _BUDGET, "The amount, what the last period carried over, and loans."
+    "charterer_budget_aim_dollars",
+    _BUDGET,
+    "What counts of the amount in the budget's period, what the last period carried over, and loans.",
 )
 BUDGET_SPENT = _gauge(
     "charterer_budget_spent_dollars",
@@ -54,7 +56,7 @@ BUDGET_COMMITTED = _gauge(
 BUDGET_TREE_AMOUNT = _gauge(
     "charterer_budget_with_descendants_amount_dollars",
     _BUDGET,
-    "Of a budget that is above others: what it and all below it may aim at together.",
+    "Of a budget that is above others: what it and all below it may aim at together in their present periods.",
 )
 BUDGET_TREE_SPENT = _gauge(
     "charterer_budget_with_descendants_spent_dollars",

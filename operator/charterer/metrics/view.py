@@ -111,9 +111,8 @@ def _budgets(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
 
 def _together(budget: Budget, family: SpendVerdict, collected: Mapping[str, _Family]) -> None:
     """A budget with all below it."""
-    amount = budget.amount if budget.share is None else budget.share.in_all
     together = [
-        (catalogue.BUDGET_TREE_AMOUNT, amount),
+        (catalogue.BUDGET_TREE_AMOUNT, family.amount),
         (catalogue.BUDGET_TREE_SPENT, family.spent),
         (catalogue.BUDGET_TREE_COMMITTED, family.committed),
     ]

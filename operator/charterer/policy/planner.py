@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, ClassId, JobId, RentalId
+from charterer.domain.money import Money, total
 from charterer.domain.plan import Allocate, BudgetVerdict, Command, Plan, Reason, ReasonCode, SpendVerdict, Verdict
 from charterer.domain.reasons.facts import OnlyObserved
 from charterer.domain.snapshot import Snapshot
@@ -83,7 +84,8 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
     releases = [ForcedReleases(solution, Placer(solution, shared)) for solution in solutions]
     end_over_parents_hourly_limits(releases, shared.purses, inputs.tree)
     together = {
-        name: SpendVerdict(purse.spent, purse.committed, purse.hourly, None) for name, purse in shared.purses.items()
+        name: SpendVerdict(_amount_in_all(name, inputs), purse.spent, purse.committed, purse.hourly, None)
+        for name, purse in shared.purses.items()
     }
     shared.gangs.ending = frozenset(rental for forced in releases for rental in forced.ending)
     shared.capacity.close(shared.gangs.ending)
@@ -127,6 +129,15 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
         again_at=min([at for at in again_at | shared.quota.cooled if at > snapshot.now], default=None),
     )
     return SolvedPlan(made, tuple(solutions))
+
+
+def _amount_in_all(name: BudgetId, inputs: PlanInputs) -> Money:
+    """What a parent and all below it may aim at together, less what does not count of that in their first months."""
+    budgets = inputs.snapshot.known_budgets
+    family = [budgets[each] for each in (name, *inputs.tree.below[name])]
+    left_out = total(each.amount - each.counted for each in family)
+    share = budgets[name].share
+    return (budgets[name].amount if share is None else share.in_all) - left_out
 
 
 def _with_descendants(

@@ -36,7 +36,12 @@ def tree(teams: list[tuple[str, str, str | None, float | None, str]], parents: t
     world.budget("org", amount="80000", lends=True)
     world.budgets[BudgetId("org")] = replace(world.budgets[BudgetId("org")], selector=NOTHING)
     for name, parent, (amount, spent, hard, jobs, zone) in zip(NAMES, parents, teams, strict=True):
-        money = replace(world.budget(name, amount=amount, spent=spent, hard_limit=hard, time_zone=zone), lends=True)
+        money = replace(
+            world.budget(
+                name, amount=amount, spent=spent, hard_limit=hard, time_zone=zone, opening=None if name < "c" else "0"
+            ),
+            lends=True,
+        )
         world.budgets[money.id] = replace(money, parent=BudgetId(parent))
         if jobs is not None:
             world.profile(name, PowerLaw(0.8, 1.0), arrivals_per_hour=jobs, work_hours=20, budget=name)

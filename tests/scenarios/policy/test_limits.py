@@ -10,6 +10,7 @@ import pytest
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, InstanceId, JobId, PoolId
 from charterer.domain.job import ResizePolicy
+from charterer.domain.period import period_bounds
 from charterer.domain.plan import ReasonCode, Rent
 from charterer.domain.pool import Notice
 from charterer.domain.profile import Amdahl, PowerLaw
@@ -32,6 +33,18 @@ def test_a_budget_too_small_for_all_runs_the_cheapest_jobs_first_and_the_others_
     assert why(decided, "short") is ReasonCode.WAITING_FOR_NODE
     assert why(decided, "long") is ReasonCode.WAITING_FOR_BUDGET
     assert not decided.budgets[BudgetId("research")].feasible
+
+
+def test_a_hard_limit_holds_as_it_is_written_in_the_month_in_which_a_budget_is_made() -> None:
+    """An hour before the month's end $2 of $1,500 count: enough for a job of the next days if no limit is met."""
+    world = World(now=after(period_bounds("UTC", World().now)[1], -3_600.0))
+    budget = world.budget(amount="1500", hard_limit="1500", opening=None)
+    world.pool(gpus=8, price="16")
+    world.job("one", gpus=8, hours_left=3.0)
+    assert budget.own_aim.dollars == pytest.approx(1500 / 720)
+    assert rents(plan(world.snapshot())) == ["a100-1"]
+    world.budgets[budget.id] = replace(budget, hard_limit=budget.own_aim)
+    assert why(plan(world.snapshot()), "one") is ReasonCode.HARD_LIMIT
 
 
 def test_a_job_dearer_than_the_allowed_rate_still_runs_when_nothing_else_does() -> None:

@@ -42,6 +42,13 @@ def pays(made: Plan, budget: str) -> float:
     return rate
 
 
+def test_a_team_lends_in_its_first_month_only_of_what_counts_of_its_amount() -> None:
+    made = plan(teams(opening_spend=None).snapshot())
+    vision = plan(teams(opening_spend=None, parent=None).snapshot()).budgets[BudgetId("vision")].forecast
+    assert vision is not None
+    assert lent(made) == {("vision", "speech"): Money.parse("15000") - vision.high}
+
+
 def test_money_that_one_team_is_not_forecast_to_need_makes_the_jobs_of_the_other_faster() -> None:
     world = teams()
     made = plan(world.snapshot())

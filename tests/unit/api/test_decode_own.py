@@ -230,7 +230,7 @@ class TestGPUBudget:
         budget = decode.budget(values.raw_budget())
         assert (budget.id, budget.amount, budget.time_zone) == ("sft", Money(60_000_000_000), "Etc/UTC")
         assert (budget.mode, budget.hard_limit, budget.max_hourly_rate) == (Mode.ENFORCE, None, None)
-        assert (budget.opening_spend, budget.weights, budget.balance) == (Money(0), (), None)
+        assert (budget.opening_spend, budget.weights, budget.balance) == (None, (), None)
         assert (budget.selector, budget.deleting, budget.guarded) == (Selector((), ()), False, False)
 
     def test_all_that_may_be_said_is_read(self) -> None:

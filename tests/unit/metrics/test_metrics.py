@@ -12,7 +12,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from charterer import __version__
-from charterer.domain.budget import AmountShare
 from charterer.domain.ids import BudgetId, PoolId, RentalId
 from charterer.domain.job import Job, PodPhase
 from charterer.domain.jobs.interactive import Interactive, Usage
@@ -27,7 +26,7 @@ from charterer.domain.time import after
 from charterer.metrics import catalogue
 from charterer.metrics.instruments import Metrics
 from tests.factory import cooled
-from tests.unit.metrics.support import NOW, PRICE, TEAM, budget, job, plan, pod, pool, rental, snapshot
+from tests.unit.metrics.support import NOW, PRICE, TEAM, job, plan, pod, pool, rental, snapshot
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
 Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
@@ -103,10 +102,9 @@ def test_a_budget_above_others_shows_what_all_of_them_have_and_no_other_does(met
     metrics.observe(snapshot(), plan(), state)
     assert shown() == [None] * 4
     made = plan()
-    family = SpendVerdict(Money.parse("5000"), Money.parse("6000"), PRICE, None)
+    family = SpendVerdict(Money.parse("50000"), Money.parse("5000"), Money.parse("6000"), PRICE, None)
     above = replace(made.budgets[TEAM], with_descendants=family)
-    scaled = AmountShare(Money.parse("60000"), Money.parse("50000"), Money.parse("40000"), Money(0), None)
-    metrics.observe(snapshot(budgets=(replace(budget(), share=scaled),)), replace(made, budgets={TEAM: above}), state)
+    metrics.observe(snapshot(), replace(made, budgets={TEAM: above}), state)
     assert shown() == [50000.0, 5000.0, 6000.0, None]
 
 

@@ -199,10 +199,12 @@ class GPUBudgetSpec(ApiModel):
     """Maximum dollars per hour that all nodes rented for this budget may cost together."""
     max_pays_per_hour_saved: SpecHourly | None = None
     """Maximum dollars paid to complete a job of weight 1 an hour earlier. Absent: 5 times what an hour of the
-    job costs at its preferred number of GPUs in the dearest GPUPool that it may use. Money that buys nothing below this
-    price stays unspent."""
+    job costs at its preferred number of GPUs in the dearest GPUPool that it may use, of those that ever gave a node if
+    there are any. Money that buys nothing below this price stays unspent."""
     opening_spend: SpecAmount | None = None
-    """Dollars that were already spent in the month in which this budget is created."""
+    """Dollars that were already spent in the month in which this budget is created. "0": the whole amount is for the
+    rest of that month. Absent: the amount counts for what is left of that month, as if it had been spent evenly
+    before."""
     weights: Annotated[
         tuple[PriorityWeight, ...], Field(max_length=64, json_schema_extra=keyed_by("priorityClassName"))
     ] = ()
@@ -248,7 +250,7 @@ class GPUBudgetSpec(ApiModel):
             mode=self.mode,
             hard_limit=dollars(self.hard_limit),
             max_hourly_rate=hourly(self.max_hourly_rate),
-            opening_spend=dollars(self.opening_spend) or ZERO,
+            opening_spend=dollars(self.opening_spend),
             weights=tuple((item.priority_class_name, item.weight) for item in self.weights),
             balance=balance,
             deleting=meta.deleting,

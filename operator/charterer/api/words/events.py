@@ -40,6 +40,10 @@ EVENT_REASONS: Final[Mapping[str, Meaning]] = {
     "Recovered": Meaning("The object can be used again."),
     "Releasing": Meaning("A rental is given back; the message says why."),
     "Renting": Meaning("A node is rented; the message says for which jobs."),
+    "AmountProrated": Meaning(
+        "The budget was made within a month, so that only a part of its amount counts for the rest of it.",
+        'If the whole amount is for the rest of that month: set `spec.openingSpend` to "0".',
+    ),
     "SpentBefore": Meaning("The budget's period began with money that was spent before, as the message says."),
     "SpentUntilDeletion": Meaning(
         "The budget is gone; the message says what it had spent of its period.",

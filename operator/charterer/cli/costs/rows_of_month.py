@@ -42,10 +42,10 @@ def ledger_month(
     balance = budget.balance
     if balance is not None and start <= balance.period_start < end:
         opening = opening_in(budget, balance.period_start)
-        return LedgerMonth(start, end, True, spent(budget, rentals, now), opening, budget.amount)
+        return LedgerMonth(start, end, True, spent(budget, rentals, now), opening, budget.own_aim)
     for past in () if balance is None else balance.history:
         if start <= past.start < end:
-            opening = budget.opening_spend if past.start <= budget.created < end else ZERO
+            opening = opening_in(budget, past.start) if budget.created < end else ZERO
             return LedgerMonth(start, end, False, past.spent, opening, past.aim)
     return LedgerMonth(start, end, now < end, None)
 

@@ -28,7 +28,6 @@ from charterer.domain.billing import opening_in
 from charterer.domain.budget import Budget
 from charterer.domain.job import Job
 from charterer.domain.jobs.job_cost import job_cost
-from charterer.domain.period import period_bounds, period_end
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, format_instant, seconds_between
 from charterer.ledger.balance import current_rate
@@ -162,15 +161,14 @@ def _of_budget(rows: JsonValue, key: str, budget: str) -> JsonValue:
 
 def _budget_json(budget: Budget, snapshot: Snapshot, now: Instant) -> JsonValue:
     """The budget's period, what its nodes cost now, and the days that its status keeps."""
-    balance = budget.balance
-    start, end = period_bounds(budget.time_zone, now)
-    if balance is not None:
-        start, end = balance.period_start, period_end(budget.time_zone, balance.period_start)
+    balance, budget = budget.balance, budget.in_period_of(now)
+    start, end = budget.period
     return {
         "name": budget.id,
         "timeZone": budget.time_zone,
         "start": format_instant(start),
         "end": format_instant(end),
+        "since": format_instant(max(start, budget.created)),
         "aim": budget.aim.decimal(),
         "opening": opening_in(budget, start).decimal(),
         "hourlyNow": current_rate(budget.id, snapshot.rentals.values()).decimal(),

@@ -274,7 +274,8 @@ def _budget(
         amount = str(budget.amount)
         if budget.currency is not None:
             amount += f" ({budget.currency.amount(budget.amount)})"
-        part = f" ({why})" if (why := of_share(budget)) else ""
+        part = f" (of which {budget.counted} count in its first month)" if budget.prorated else ""
+        part += f" ({why})" if (why := of_share(budget)) else ""
         part += "".join(_loan(budget, loan) for loan in (item.get("status") or {}).get("loans") or ())
         yield Finding("budgets", subject, f"{mode}, {amount} a month{part}, for {_namespaces(paid)}")
     rate = condition_of(item, "CurrencyRateCurrent")

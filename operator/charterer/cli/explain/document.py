@@ -373,7 +373,7 @@ def change_sentence(change: WinningChange, explanation: Explanation, options: Al
     if paid:
         of_job = formatting.rate(Rate(change.rate * job.weight))
         need = f"for this job the budget pays {of_job} per job-hour saved instead of {paid}"
-    elif change.rate > rate and not frontier.empty:
+    elif change.rate > rate and frontier.told:
         need += f" (in the long run that takes about {formatting.whole(frontier.amount_for(change.rate))} a month)"
     ways = [need]
     if change.node_price is not None:

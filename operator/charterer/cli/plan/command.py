@@ -259,7 +259,9 @@ def _write_pictures(answer: PlanAnswer, show: PlanOutputOptions) -> None:
     curves = _curves(answer)
     if show.picture is not None:
         if not curves:
-            raise click.ClickException(f"{show.picture} is not drawn: no budget has jobs, or profiles that expect any")
+            raise click.ClickException(
+                f"{show.picture} is not drawn: no budget has a history of jobs, or profiles that expect any"
+            )
         write(show.picture, draw(curves, file_format(show.picture)))
     if show.page is not None:
         pictures = [Picture(draw([curve], "svg").decode(), caption(curve)) for curve in curves]
@@ -273,9 +275,9 @@ def _curves(answer: PlanAnswer) -> list[FrontierCurve]:
     curves = []
     for budget, frontier in answer.report.frontiers.items():
         before = befores.get(budget)
-        if frontier.empty:
+        if not frontier.told:
             continue
-        if before is None or before.empty:
+        if before is None or not before.told:
             curves.append(FrontierCurve(budget, frontier))
         elif answer.only_amounts:
             asked = frontier.amount if frontier.amount != before.amount else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from charterer.cli.plan.action_blocks import action_items, summary
+from charterer.cli.plan.money_table import NO_HISTORY
 from charterer.cli.plan.plan_answer import AmountEffect, PlanAnswer
 from charterer.cli.shared import formatting
 from charterer.cli.shared.plan_report import PlanReport
@@ -69,8 +70,11 @@ def effect_paragraphs(answer: PlanAnswer) -> list[Block]:
 
 
 def _in_words(effect: AmountEffect) -> str:
-    """Hours first, then dollars."""
+    """Hours first, then dollars; without a history, what is known of the jobs in sight."""
     money = f"{effect.budget}: {abs(effect.part):.0%} {'more' if effect.part > 0.0 else 'less'} money"
+    if effect.more_spent is None:
+        jobs = f"{effect.changed} of {count(effect.jobs, 'job')} in sight would have other GPUs now"
+        return f"{money}: {jobs}; {NO_HISTORY}."
     spent = "as much is spent"
     if abs(effect.more_spent.dollars) >= _LEAST_DOLLARS:
         more = effect.more_spent.micros > 0
@@ -98,17 +102,25 @@ _LEAST_DOLLARS = 0.5
 def _figures(solution: BudgetSolution, report: PlanReport) -> list[tuple[str, str]]:
     verdict = report.plan.budgets[solution.budget.id]
     frontier = report.frontiers[solution.budget.id]
+    told = frontier.told or frontier.empty
     return [
         ("pays per job-hour saved, at most", formatting.rate(verdict.rate)),
-        (
-            "mean completion time of a job",
-            formatting.duration(mean_seconds(solution)) if solution.feasible else "jobs queue",
-        ),
-        ("spends per hour in the long run", formatting.hourly(verdict.planned)),
-        ("forecast for the month", "no history" if verdict.forecast is None else str(verdict.forecast.expected)),
-        ("smallest budget that suffices", "-" if frontier.empty else str(frontier.cheapest)),
+        ("mean completion time of a job", _mean_time(solution, told=told)),
+        ("spends per hour in the long run", formatting.hourly(verdict.planned) if told else _NO_HISTORY),
+        ("forecast for the month", _NO_HISTORY if verdict.forecast is None else str(verdict.forecast.expected)),
+        ("smallest budget that suffices", "-" if frontier.empty else str(frontier.cheapest) if told else _NO_HISTORY),
         ("nodes to rent now", str(_rented(report, solution.budget.id))),
     ]
+
+
+_NO_HISTORY = "no history"
+"""Said instead of a figure that would rest on assumed arrivals."""
+
+
+def _mean_time(solution: BudgetSolution, *, told: bool) -> str:
+    if not solution.feasible:
+        return "jobs queue"
+    return formatting.duration(mean_seconds(solution)) if told else _NO_HISTORY
 
 
 def _rented(report: PlanReport, budget: BudgetId) -> int:

@@ -26,10 +26,10 @@ from charterer.domain.reasons.phrases import name
 from charterer.domain.reasons.sentences import sentence
 from charterer.domain.snapshot import NO_LIMITS, Snapshot
 from charterer.domain.time import after
-from charterer.policy.budgets.reasons import late, of_share
+from charterer.policy.budgets.reasons import late, of_first_month, of_share
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import Frontier, mean_seconds
-from charterer.policy.explain.month_sums import MonthSums, assumed
+from charterer.policy.explain.month_sums import MonthSums
 from charterer.policy.nodes.operator_limits import OperatorRoom, in_words
 from charterer.policy.options.pool_selection import no_pool
 from charterer.report.document import (
@@ -52,7 +52,7 @@ _INDENT = "\u00a0" * 2
 """Before the name of a budget that is below another one; a page shows it, too."""
 
 
-def plan_document(answer: PlanAnswer, jobs: int, pictures: Sequence[Picture] = ()) -> Document:
+def plan_document(answer: PlanAnswer, jobs: int, pictures: Sequence[Picture] | None = None) -> Document:
     """The plan, or the difference that a what-if makes. At most ``jobs`` jobs are shown (0: all).
 
     With ``pictures``, for a page: they come first, under a sentence on each budget.
@@ -98,8 +98,7 @@ def _budgets(report: PlanReport) -> list[Block]:
         budget, verdict = solution.budget, report.plan.budgets[solution.budget.id]
         family, indent = verdict.with_descendants, _INDENT * depth
         if family is not None:
-            amount = budget.amount if budget.share is None else budget.share.in_all
-            sums = (str(amount), str(family.spent), *_forecast(family.forecast), "-", "-", "-", "-")
+            sums = (str(family.amount), str(family.spent), *_forecast(family.forecast), "-", "-", "-", "-")
             rows.append(row(f"{indent}{budget.id}", budget.mode, *sums, family_in_words(budget, family)))
             if budget.selector.nothing:
                 continue
@@ -131,9 +130,14 @@ def _budgets(report: PlanReport) -> list[Block]:
         for loan in verdict.loans
         if loan.borrower == name
     ]
+    firsts = [
+        Paragraph(f"{solution.budget.id}: {words}.")
+        for solution in report.solutions
+        if (words := of_first_month(solution.budget, report.snapshot.now))
+    ]
     currencies = [Paragraph(words) for solution in report.solutions if (words := _in_currency(solution, report))]
     table = DocumentTable(columns, tuple(rows))
-    return [Heading("Budgets"), *lines, table, *_meaning(rows), *_sums(report), *loans, *currencies]
+    return [Heading("Budgets"), *lines, table, *_meaning(rows), *_sums(report), *firsts, *loans, *currencies]
 
 
 def _in_currency(solution: BudgetSolution, report: PlanReport) -> str:
@@ -198,7 +202,7 @@ def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Ton
 
 
 def _state_of_load(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Tone]:
-    needs = "" if frontier.empty else f"the cheapest options of its jobs need {frontier.cheapest} a month"
+    needs = "" if not frontier.told else f"the cheapest options of its jobs need {frontier.cheapest} a month"
     if solution.budget.penniless:
         return f"the amount is 0: nothing can be rented{'; ' if needs else ''}{needs}", Tone.BAD
     if no_pool(solution.budget, solution.inputs.snapshot.pools):
@@ -209,12 +213,12 @@ def _state_of_load(solution: BudgetSolution, frontier: Frontier) -> tuple[str, T
             these = "its only job cannot" if unfinished == 1 else f"none of its {unfinished} jobs can"
             return f"{these} be given GPUs: see WHY", Tone.BAD
         return "no jobs, and no profile says that any are expected", Tone.FAINT
-    if assumed(solution) and solution.feasible:
+    if not frontier.told and solution.feasible:
         return "no history yet: how many jobs come is assumed", Tone.PLAIN
     kept_up = frontier.cheapest.dollars <= solution.allowed * frontier.period_seconds
     if not solution.feasible:
         allowed = Price.per_second(solution.allowed)
-        why = "; the jobs that are there cost more than that" if kept_up else f"; {needs}"
+        why = "; the jobs that are there cost more than that" if kept_up or not needs else f"; {needs}"
         return f"too small for what is left of the month ({allowed}): jobs queue{why}", Tone.BAD
     if not kept_up:
         return f"no job has to wait for money now, but if jobs keep coming at this rate, {needs}", Tone.PLAIN

@@ -22,12 +22,18 @@ from charterer.report.document import (
 
 
 def more_or_less_blocks(report: PlanReport) -> list[Block]:
-    """Rows of amounts for each budget, and the amounts between which money makes a difference."""
-    frontiers = {budget: frontier for budget, frontier in report.frontiers.items() if not frontier.empty}
+    """Rows of amounts for each budget with a history, and the amounts between which money makes a difference."""
+    heading = Heading("What more or less money would buy, in the long run")
+    frontiers = {budget: frontier for budget, frontier in report.frontiers.items() if frontier.told}
+    unknown: list[Block] = [
+        Paragraph(f"{budget}: {NO_HISTORY}.", Tone.FAINT)
+        for budget, frontier in report.frontiers.items()
+        if not frontier.empty and not frontier.told
+    ]
     if not frontiers:
-        return []
+        return [heading, *unknown] if unknown else []
     blocks: list[Block] = [
-        Heading("What more or less money would buy, in the long run"),
+        heading,
         Paragraph("A row is an amount for every month from now on, whatever was spent of this one so far.", Tone.FAINT),
     ]
     columns = (
@@ -40,23 +46,16 @@ def more_or_less_blocks(report: PlanReport) -> list[Block]:
         TableColumn("ONE MORE $ SAVES", right=True),
         TableColumn("", elastic=True),
     )
-    rows = [
-        _row(budget, point, report.sums[budget].assumed)
-        for budget, frontier in frontiers.items()
-        for point in telling(frontier.times())
-    ]
+    rows = [_row(budget, point) for budget, frontier in frontiers.items() for point in telling(frontier.times())]
     blocks.append(DocumentTable(columns, tuple(rows)))
     for budget, frontier in frontiers.items():
-        if report.sums[budget].assumed:
-            blocks.append(Paragraph(f"{budget}: {_ASSUMED}", Tone.FAINT))
-            continue
         ends = (
             f"they queue below {frontier.cheapest} a month; above {frontier.fastest} nothing faster is worth it"
             if frontier.at(frontier.cheapest).room
             else "pools have no room for all of them on their cheapest options, whatever the amount"
         )
         blocks.append(Paragraph(f"{budget}: if jobs keep coming at this rate, {ends}.", Tone.FAINT))
-    return blocks
+    return [*blocks, *unknown]
 
 
 def telling(points: Sequence[FrontierPoint]) -> list[FrontierPoint]:
@@ -69,12 +68,11 @@ def telling(points: Sequence[FrontierPoint]) -> list[FrontierPoint]:
     return [point for point in points if point.factor not in repeated]
 
 
-_ASSUMED = (
-    "there is no history yet, so how many jobs come is assumed. Whether an amount is enough shows when more have come."
-)
+NO_HISTORY = "there is no history yet, so what more or less money would buy is not known"
+"""Said of a budget of which nothing tells how many jobs come."""
 
 
-def _row(budget: BudgetId, point: FrontierPoint, assumed: bool) -> tuple[TableCell, ...]:
+def _row(budget: BudgetId, point: FrontierPoint) -> tuple[TableCell, ...]:
     tone = Tone.STRONG if point.factor == 1.0 else Tone.PLAIN
     texts = (
         budget,
@@ -84,7 +82,7 @@ def _row(budget: BudgetId, point: FrontierPoint, assumed: bool) -> tuple[TableCe
         formatting.duration(point.mean_seconds),
         formatting.rate(point.rate),
         formatting.minutes_per_dollar(point.seconds_per_dollar),
-        "" if assumed else note(point.fit, point.served, room=point.room),
+        note(point.fit, point.served, room=point.room),
     )
     return tuple(TableCell(text, tone) for text in texts)
 

@@ -18,9 +18,9 @@ _MORE, _LESS = 1.2, 0.8
 """Multiples of the amount that the sentence tells of: a fifth more, and a fifth less."""
 
 
-def overview_blocks(answer: PlanAnswer, pictures: Sequence[Picture]) -> list[Block]:
+def overview_blocks(answer: PlanAnswer, pictures: Sequence[Picture] | None) -> list[Block]:
     """What a what-if changes, or else a sentence on each budget, and the pictures; nothing for media that show none."""
-    if not pictures:
+    if pictures is None:
         return []
     report = answer.report
     sentences = (Paragraph(_sentence(solution, report), Tone.STRONG) for solution in report.solutions)
@@ -29,8 +29,9 @@ def overview_blocks(answer: PlanAnswer, pictures: Sequence[Picture]) -> list[Blo
 
 def _sentence(solution: BudgetSolution, report: PlanReport) -> str:
     budget, verdict = solution.budget, report.plan.budgets[solution.budget.id]
-    part = f" ({formatting.percent(verdict.spent.micros / budget.amount.micros)})" if budget.amount.micros else ""
-    spent = f"{budget.id} has spent {verdict.spent} of {budget.amount}{part} this month"
+    aim = budget.in_period_of(solution.now).aim
+    part = f" ({formatting.percent(verdict.spent.micros / aim.micros)})" if aim.micros else ""
+    spent = f"{budget.id} has spent {verdict.spent} of {aim}{part} this month"
     frontier = report.frontiers[budget.id]
     if frontier.empty or not budget.amount.micros:
         return f"{spent}."

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from charterer.cli.shared.plan_report import Action, PlanReport
-from charterer.domain.ids import BudgetId
+from charterer.domain.ids import BudgetId, JobId
 from charterer.domain.money import Money
 from charterer.policy.explain.frontier import mean_seconds
+from charterer.policy.solve.phase_dp import key_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,14 +17,17 @@ class AmountEffect:
     """The effect of another amount on the rest of this month. ``part``: of its own that the budget has more or less.
 
     ``seconds`` and ``seconds_before``: mean completion time of its jobs; None while they queue. ``more_spent``: dollars
-    of the month's forecast.
+    of the month's forecast. Without a history these three are None, and only the jobs in sight are compared:
+    ``changed`` of the ``jobs`` would have other GPUs.
     """
 
     budget: BudgetId
     part: float
     seconds_before: float | None
     seconds: float | None
-    more_spent: Money
+    more_spent: Money | None
+    jobs: int
+    changed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +70,23 @@ class PlanAnswer:
             real, asked = own.budget.amount, solution.budget.amount
             if real == asked or not real.micros or self.report.frontiers[name].empty:
                 continue
+            told = self.report.frontiers[name].told
+            jobs = [job.id for job in self.report.snapshot.jobs.values() if job.budget == name and job.finish is None]
             yield AmountEffect(
                 budget=name,
                 part=asked.micros / real.micros - 1.0,
-                seconds_before=mean_seconds(own),
-                seconds=mean_seconds(solution),
-                more_spent=self.report.plan.budgets[name].expected - self.before.plan.budgets[name].expected,
+                seconds_before=mean_seconds(own) if told else None,
+                seconds=mean_seconds(solution) if told else None,
+                more_spent=self._more_spent(name, self.before) if told else None,
+                jobs=len(jobs),
+                changed=sum(_option(job, self.report) != _option(job, self.before) for job in jobs),
             )
+
+    def _more_spent(self, budget: BudgetId, before: PlanReport) -> Money:
+        return self.report.plan.budgets[budget].expected - before.plan.budgets[budget].expected
+
+
+def _option(job: JobId, report: PlanReport) -> object:
+    """What a job has or is to have; None where it waits without any."""
+    verdict = report.plan.jobs.get(job)
+    return None if verdict is None or verdict.option is None else key_of(verdict.option)

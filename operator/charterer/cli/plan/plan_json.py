@@ -36,7 +36,9 @@ def plan_json(answer: PlanAnswer) -> dict[str, JsonValue]:
                     "budget": effect.budget,
                     "meanCompletionSecondsBefore": effect.seconds_before,
                     "meanCompletionSeconds": effect.seconds,
-                    "moreSpent": effect.more_spent.decimal(),
+                    "moreSpent": None if effect.more_spent is None else effect.more_spent.decimal(),
+                    "jobsInSight": effect.jobs,
+                    "jobsWithOtherGpus": effect.changed,
                 }
                 for effect in answer.effects
             ],
@@ -90,9 +92,10 @@ def _budget(solution: BudgetSolution, report: PlanReport) -> JsonValue:
         "name": budget.id,
         "mode": str(budget.mode),
         "amount": budget.amount.decimal(),
+        "aim": budget.in_period_of(solution.now).aim.decimal(),
         "inCurrency": _in_currency(budget, verdict.spent),
         "parent": budget.parent,
-        "withDescendants": None if verdict.with_descendants is None else _family(budget, verdict.with_descendants),
+        "withDescendants": None if verdict.with_descendants is None else _family(verdict.with_descendants),
         "loans": [
             {"lender": loan.lender, "borrower": loan.borrower, "amount": loan.amount.decimal()}
             for loan in verdict.loans
@@ -136,11 +139,11 @@ def _in_currency(budget: Budget, spent: Money) -> JsonValue:
     }
 
 
-def _family(budget: Budget, family: SpendVerdict) -> JsonValue:
+def _family(family: SpendVerdict) -> JsonValue:
     """What a budget and all below it have, and may have."""
-    forecast, share = family.forecast, budget.share
+    forecast = family.forecast
     return {
-        "amount": (budget.amount if share is None else share.in_all).decimal(),
+        "amount": family.amount.decimal(),
         "spent": family.spent.decimal(),
         "committed": family.committed.decimal(),
         "hourlyAtMost": family.hourly.decimal(),
@@ -176,7 +179,8 @@ def _pool(name: str, verdict: PoolVerdict) -> JsonValue:
 
 
 def _more_or_less(frontier: Frontier) -> JsonValue:
-    if frontier.empty:
+    """Amounts and what they buy; null where there is no job, or no history."""
+    if not frontier.told:
         return None
     return {
         "smallestSufficient": frontier.cheapest.decimal(),

@@ -85,8 +85,12 @@ class PlanReport:
 
     @cached_property
     def without(self) -> Mapping[BudgetId, tuple[WithoutKind, ...]]:
-        """The worth of each kind of capacity to each budget; only of those that have more than one kind."""
-        found = {solution.budget.id: without_each_kind(solution) for solution in self.solutions}
+        """The worth of each kind of capacity to each budget with a history; only of those that have more than one."""
+        found = {
+            solution.budget.id: without_each_kind(solution)
+            for solution in self.solutions
+            if self.frontiers[solution.budget.id].told
+        }
         return {budget: kinds for budget, kinds in found.items() if kinds}
 
     @cached_property

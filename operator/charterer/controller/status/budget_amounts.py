@@ -16,8 +16,9 @@ _CENT = Money(10_000)
 
 def overspent(budget: Budget, verdict: BudgetVerdict) -> bool:
     """Whether more than the amount is spent, of a parent by all below it too."""
-    if verdict.with_descendants is not None and budget.share is not None:
-        return verdict.with_descendants.spent > budget.share.in_all
+    family = verdict.with_descendants
+    if family is not None:
+        return family.spent > family.amount
     return verdict.spent > budget.aim
 
 
@@ -36,8 +37,8 @@ def why_penniless(budget: Budget) -> str:
 
 def within_budget(budget: Budget, verdict: BudgetVerdict) -> tuple[bool | None, str, str]:
     """Whether the period can end within the amount, the reason and the message."""
-    if verdict.with_descendants is not None and budget.share is not None:
-        return _together(verdict.with_descendants, budget.share.in_all)
+    if verdict.with_descendants is not None:
+        return _together(verdict.with_descendants)
     if verdict.forecast is None:
         message = f"{no_history(verdict)} of {budget.aim}"
         return (False, "ForecastExceedsAmount", message) if verdict.spent > budget.aim else (None, "NoHistory", message)
@@ -46,8 +47,9 @@ def within_budget(budget: Budget, verdict: BudgetVerdict) -> tuple[bool | None, 
     return (True, "OnCourse", message) if forecast.low <= budget.aim else (False, "ForecastExceedsAmount", message)
 
 
-def _together(family: SpendVerdict, amount: Money) -> tuple[bool | None, str, str]:
+def _together(family: SpendVerdict) -> tuple[bool | None, str, str]:
     """The same of a budget with all below it."""
+    amount = family.amount
     if family.forecast is None:
         message = f"{family.spent} of {amount} are spent with all budgets below it; how the month ends is not known yet"
         return (False, "ForecastExceedsAmount", message) if family.spent > amount else (None, "NoHistory", message)

@@ -29,6 +29,7 @@ from charterer.domain.steps import (
 )
 from charterer.domain.time import Instant
 from charterer.lifecycle.runs.adopted import not_adopted_because
+from charterer.policy.budgets.reasons import of_first_month
 from charterer.sentences import count
 
 _BAD = frozenset({RunOutcome.FAILED, RunOutcome.INTERRUPTED, RunOutcome.NOT_STARTED, RunOutcome.STALLED})
@@ -145,6 +146,9 @@ class Events:
             return
         if action.last_start is not None:
             return
+        budget = snapshot.budgets.get(action.budget)
+        if budget is not None and (told := of_first_month(budget, action.start)):
+            self._say(_budget(action.budget, snapshot), "AmountProrated", told, "OpenPeriod")
         deleted, spent_then = self._deleted.pop(action.budget, (None, ZERO))
         if deleted is not None and deleted >= action.start and spent_then > ZERO:
             note = (

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from charterer.domain.billing import opening_in
 from charterer.domain.budget import Budget
 from charterer.domain.money import Money
 from charterer.domain.pool import Pool
@@ -94,10 +95,11 @@ class PacingState:
 def pacing_state(budget: Budget, spent: Money, period: tuple[Instant, Instant], now: Instant) -> PacingState:
     """The pacing of a budget that spent ``spent`` in the period, with nothing running.
 
-    A budget made within the period spreads its aim over what was left of it then, beside its opening spend.
+    A budget made within the period spreads its aim over what was left of it then, beside its opening spend: where that
+    is not known, the aim is the part of the amount for that time, so that the rate is that of a whole period.
     """
     start, end = max(period[0], min(budget.created, now)), period[1]
-    before = budget.opening_spend.dollars if budget.created >= period[0] else 0.0
+    before = opening_in(budget, period[0]).dollars
     return PacingState(
         aim=max(budget.aim.dollars - before, 0.0),
         seconds=seconds_between(start, end),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from charterer.domain.budget import Budget
 from charterer.domain.ids import PoolId
-from charterer.domain.money import ZERO, Money
+from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import BudgetVerdict, Reason, ReasonCode
 from charterer.domain.reasons import facts_of_options as of
 from charterer.domain.reasons.facts import Facts, Wanted
 from charterer.domain.reasons.facts_of_waits import LateNodes
+from charterer.domain.time import Instant, seconds_between
 from charterer.policy.nodes.pool_quota import LaunchWait
 from charterer.policy.options.option_value import JobPosition, Move, OptionValues, Projection
 from charterer.policy.solve.phase_dp import key_of
@@ -40,6 +41,20 @@ def of_share(budget: Budget) -> str:
     return (
         f"its amount is {share.in_all} of the {share.declared} of spec.amount: the budgets below GPUBudget "
         f"{budget.parent} ask for {share.siblings} together, of {share.given}"
+    )
+
+
+def of_first_month(budget: Budget, now: Instant) -> str:
+    """``$4,600.00 of its $60,000.00 count for the rest of its first month ($83.33/h); ...``; empty later, and where it
+    says what was spent before."""
+    budget = budget.in_period_of(now)
+    if not budget.prorated or budget.penniless:
+        return ""
+    seconds = max(seconds_between(budget.created, budget.period[1]), 1.0)
+    part, whole = (Price.per_second(amount.dollars / seconds) for amount in (budget.counted, budget.amount))
+    return (
+        f"{budget.counted} of its {budget.amount} count for the rest of its first month ({part}); if all of it is for "
+        f'that time ({whole}), set spec.openingSpend to "0", and otherwise to what was spent before in that month'
     )
 
 

@@ -10,7 +10,7 @@ from charterer.domain.budget import Budget
 from charterer.domain.ids import JobId, PoolId, Rate, RentalId
 from charterer.domain.job import Job
 from charterer.domain.money import ZERO, Money, Price
-from charterer.domain.period import period_bounds, period_end
+from charterer.domain.period import period_bounds
 from charterer.domain.plan import (
     Allocate,
     ArrivalsBasis,
@@ -288,16 +288,6 @@ def _class_verdict(budget: Budget, assignment: GroupAssignment) -> ClassVerdict:
     )
 
 
-def _of_this_period(budget: Budget, now: Instant) -> Budget:
-    """The budget without its balance if that is of a period already over: for moments, until the new one is opened.
-
-    Otherwise last month's spend would count against the new month, and jobs would be moved for it.
-    """
-    balance = budget.balance
-    over = balance is not None and period_end(budget.time_zone, balance.period_start) <= now
-    return replace(budget, balance=None) if over else budget
-
-
 def forecast_assigned(
     pacing: PacingState,
     assignments: Mapping[GroupKey, GroupAssignment],
@@ -320,7 +310,7 @@ def _pacing_and_calibration(
     """The budget's pacing with what its running jobs cost, its cost factors, and what it has spent in the period."""
     snapshot = inputs.snapshot
     now = snapshot.now
-    current = _of_this_period(budget, now)
+    current = budget.in_period_of(now)
     in_period, ever = spent(current, [here.rentals for here in nodes.values()], now, inputs.memo)
     idle = pacing_state(current, in_period, period_bounds(budget.time_zone, now), now)
     node_prices = [pool.quote.price for pool in snapshot.pools_of(budget).values() if pool.quote is not None]

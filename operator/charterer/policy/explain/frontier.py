@@ -20,6 +20,7 @@ from charterer.domain.time import after, seconds_between
 from charterer.policy.budgets.demand import GroupDemand
 from charterer.policy.budgets.pool_usage import expected_use, pools_hold, sum_uses, use_of
 from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.explain.month_sums import assumed
 from charterer.policy.solve.exchange_rate import BudgetFit, Demand, Solution, solve, spend_rate
 
 FACTORS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
@@ -58,6 +59,9 @@ class FrontierPoint:
 class Frontier:
     """The frontier of one budget. Without any job in sight or expected it is ``empty``, and nothing may be asked.
 
+    ``told``: whether it is worth telling, as it rests on jobs that came or are declared. Arrivals that are assumed
+    follow from the amount, so that they say nothing of it.
+
     It asks the bills only. More money does not make pools larger: points say where they are too small. What commitments
     cost now is spent of every amount, before any job.
     """
@@ -72,6 +76,7 @@ class Frontier:
         self._most = sum(demand.load * demand.spends[-1] for demand in self._demands)
         self._arrivals = sum(assignment.arrivals for assignment in solution.assignments.values())
         self.empty = not self._arrivals
+        self.told = not self.empty and not assumed(solution)
         self._committed = sum([rate for rate, _ in solution.pacing.commitments])
 
     def of_amount(self, amount: Money) -> Frontier:

@@ -1,4 +1,5 @@
-"""Money for trials of widths never measured (``policy.options.optimism``): a fraction of the budget's amount."""
+"""Money for trials of widths never measured (``policy.options.optimism``): a fraction of what counts of the budget's
+amount."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def may_explore(budget: Budget, tried: Iterable[JobFacts], period_start: Instant
         for option, since, until in facts.trials:
             over = after(since, option.entry_seconds + TRIAL_SECONDS)
             spent += _cost(option, max(since, period_start), min(now if until is None else until, over))
-    return spent < Money(budget.amount.micros * budget.exploration_percent // 100)
+    return spent < Money(budget.counted.micros * budget.exploration_percent // 100)
 
 
 def _cost(option: Option, since: Instant, until: Instant) -> Money:

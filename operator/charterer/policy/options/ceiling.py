@@ -7,7 +7,8 @@
 What a job's time is worth does not depend on what the cheapest node costs: a cheap pool that is added, or becomes
 cheaper, leaves γ where it is, so that jobs do not become slower in the other pools while money is left. A pool that is
 dearer than one as fast counts for four times that price at most, as on-demand nodes beside spot nodes do: a pool of an
-absurd price does not make every job's time absurdly dear.
+absurd price does not make every job's time absurdly dear. Pools that never gave a node are not among the options
+here (``menu``): the price of what nobody can have says nothing of what time is worth.
 
 Nodes that are paid for whether they are used or not count with what they are paid with: the time of a job is worth as
 much beside them.

@@ -21,7 +21,8 @@ class PoolOffer(NamedTuple):
     """A pool's offer. ``price``: of a node, as it is decided by; None where it has no quote. ``gpus_per_node``: 0 where
     it has no offering; ``resource``: how its nodes name their GPUs or slices. ``start_seconds``: from asking for a node
     to its readiness. ``hazard``: at which rate nodes are taken back, None where none is. ``paid``: what a node is paid
-    with where that is not ``price``, because it is paid for whether it is used or not.
+    with where that is not ``price``, because it is paid for whether it is used or not. ``gave_nodes``: whether it ever
+    gave one.
     """
 
     pool: PoolId
@@ -35,6 +36,7 @@ class PoolOffer(NamedTuple):
     resource: str = GPU
     hazard: NodeHazard | None = None
     paid: Price | None = None
+    gave_nodes: bool = False
 
 
 def pool_offer(pool: Pool) -> PoolOffer:
@@ -51,6 +53,7 @@ def pool_offer(pool: Pool) -> PoolOffer:
         resource=GPU if pool.offering is None else pool.offering.resource,
         hazard=node_hazard(pool.hazard),
         paid=None if pool.committed is None or pool.quote is None else pool.quote.price,
+        gave_nodes=pool.gave_nodes,
     )
 
 

@@ -108,7 +108,7 @@ def build_menu(
     rigid = key.least == key.most and not key.variants
     if measure is not None and stages_of:
         own = [stages[0] for stages in stages_of if not stages[0].variant] or [stages[0] for stages in stages_of]
-        usual = usual_dollars([stages[0] for stages in stages_of], key.preferred)
+        usual = usual_dollars(_of_givers([stages[0] for stages in stages_of], market), key.preferred)
         if key.tries and explore:
             stages_of += _to_try(key, others, stages_of, market, source)
         stages = tuple(zip(*stages_of, strict=True))
@@ -117,14 +117,21 @@ def build_menu(
         resize = (profile or measure).resize_seconds
         in_place = InPlaceResize(resize, nodes, key.fewest_pods) if key.fewest_pods else None
         table = OptionTable.of(stages, restart, in_place)
-        return Menu(stages, until, (), True, rigid, table, default_ceiling(own, key.preferred), usual)
+        ceiling = default_ceiling(_of_givers(own, market), key.preferred)
+        return Menu(stages, until, (), True, rigid, table, ceiling, usual)
     options = [candidate.stages[0] for candidate in candidates]
     widest = max([option.gpus for option in options], default=0)
     chosen = tuple(option for option in options if option.gpus == widest)
     narrower = tuple(option for option in options if option.gpus < widest)
     table = OptionTable.of((chosen,), restart)
-    ceiling, usual = default_ceiling(chosen, key.preferred), usual_dollars(chosen, key.preferred)
+    priced = _of_givers(chosen, market)
+    ceiling, usual = default_ceiling(priced, key.preferred), usual_dollars(priced, key.preferred)
     return Menu((chosen,), (1.0,), narrower, False, rigid, table, ceiling, usual)
+
+
+def _of_givers(options: Sequence[Option], market: Market) -> Sequence[Option]:
+    """The options in pools that ever gave a node; all of them where none did, because then nothing is known."""
+    return [option for option in options if market.offers[option.pool].gave_nodes] or options
 
 
 def _variant_curves(name: str, known: ClassKnowledge, measure: Profile, template: Profile | None) -> Curves:

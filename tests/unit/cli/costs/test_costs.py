@@ -22,7 +22,7 @@ from charterer.domain.budget import Cause, Costs, DayCosts, PastPeriod
 from charterer.domain.money import Money, total
 from charterer.domain.period import period_bounds
 from charterer.domain.spending.cost_row import CostRow
-from charterer.domain.time import Instant, parse_instant
+from charterer.domain.time import Instant, after, parse_instant, seconds_between
 from tests import factory
 from tests.factory.cost_rows import cost_row, payer
 from tests.unit.cli.worlds import charterer_over
@@ -162,6 +162,15 @@ def test_what_the_ledger_has_and_no_row_has_is_said(costs: Command, world: World
     text = costs("--budget", name).stdout
     assert re.search(r"not on record +5\.000000 +from before the record began, or from files that are gone", text)
     assert re.search(r"opening +3\.000000 +spec\.openingSpend", text)
+
+
+def test_a_first_month_is_compared_with_what_counts_of_the_amount(costs: Command, world: World) -> None:
+    (name, budget), *_ = world.budgets.items()
+    start, end = period_bounds("UTC", world.now)
+    books = factory.balance(period_start=start, settled=Money.parse("5"), lifetime=Money.parse("5"))
+    late = after(end, -seconds_between(start, end) / 10)
+    world.budgets[name] = replace(budget, balance=books, opening_spend=None, created=late)
+    assert f"of {Money(budget.amount.micros // 10)}" in costs("--budget", name).stdout
 
 
 def test_a_past_month_is_compared_with_the_ledgers_history(costs: Command, world: World) -> None:

@@ -47,6 +47,14 @@ def test_plan_and_costs_are_the_documents_that_the_commands_print() -> None:
     assert parts["costs"] == costs_json(costs_answer(asked, snapshot, seen.now))
 
 
+@pytest.mark.parametrize(("opening", "aim"), [(None, "30000.00"), ("0", "60000.00")])
+def test_the_straight_line_begins_when_the_budget_was_made(opening: str | None, aim: str) -> None:
+    world = World()
+    world.budget(amount="60000", opening=opening)
+    (budget,) = parts_of(Sighting(seen_of(world), world.now))["budgets"]
+    assert (budget["since"], budget["aim"]) == ("2026-06-16T00:00:00.000000Z", aim)
+
+
 def test_the_budgets_days_are_those_of_its_status() -> None:
     seen = busy_cluster(1)
     (budget,) = parts_of(seen)["budgets"]

@@ -101,6 +101,9 @@ async def test_each_budget_has_its_numbers_and_jobs(browser: Browser) -> None:
         parts[name] = json.loads(json.dumps(parts[name]))
     parts["budgets"] = [*parts["budgets"], dict(parts["budgets"][0], name="vision", aim="1234.00", days=[])]
     parts["plan"]["budgets"].append(dict(parts["plan"]["budgets"][0], name="vision", moreOrLess=None))
+    parts["budgets"].append(dict(parts["budgets"][0], name="young"))
+    assumed = {"perHour": 1.0, "basis": "Assumed", "batches": 1}
+    parts["plan"]["budgets"].append(dict(parts["plan"]["budgets"][0], name="young", moreOrLess=None, arrivals=assumed))
     mine = parts["lanes"][0]
     parts[mine] = dict(parts[mine], budget="vision")
     async with serving(parts) as (url, _):
@@ -113,6 +116,11 @@ async def test_each_budget_has_its_numbers_and_jobs(browser: Browser) -> None:
         assert "of $1,234" in await text(browser, "#figures")
         assert (await browser.run("document.getElementById('job-count').value")).startswith("1 of 4")
         assert "nothing tells yet what money would buy" in await text(browser, "#frontier-note")
+        await choose(browser, "budget", "young")
+        await browser.until("document.getElementById('money').innerText === 'Budget young'")
+        assert "There is no history yet: what more or less money would buy is not known." in await text(
+            browser, "#frontier-note"
+        )
         assert browser.problems == []
 
 

@@ -92,6 +92,13 @@ def test_a_budget_above_others_is_told_with_them_and_overlaps_with_none() -> Non
     assert wrong(replace(reading, state=seen_of(world))) == []
 
 
+def test_what_counts_in_a_first_month_is_told_beside_the_amount() -> None:
+    world, reading = healthy()
+    world.budget("research", amount="60000", opening=None)
+    told = told_of_budgets(world, reading)["GPUBudget research"]
+    assert told.startswith("pays, $60,000.00 a month (of which $30,000.00 count in its first month), for ")
+
+
 def test_who_lends_whom_is_told_of_both() -> None:
     world, reading = healthy()
     world.budget("org", amount="200000", lends=True)

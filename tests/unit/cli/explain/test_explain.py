@@ -51,6 +51,15 @@ def running(rate: float = 8.0) -> World:
     return world
 
 
+def test_without_history_no_amount_is_named_that_a_higher_rate_would_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = running()
+    world.profiles = {name: replace(each, arrivals_per_hour=None) for name, each in world.profiles.items()}
+    world.job("later", gpus=(1, 8, 32), profile="sft")
+    said = charterer_over(world, monkeypatch)("explain", "tj/sft-run").stdout
+    assert "would win if the budget pays $" in said
+    assert "in the long run that takes" not in said
+
+
 def test_a_running_jobs_options_are_a_row_each_with_the_chosen_one_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     result = charterer_over(running(), monkeypatch)("explain", "tj/sft-run")
     assert result.exit_code == 0

@@ -54,6 +54,24 @@ def test_without_a_pool_a_job_is_told_that_there_is_none(monkeypatch: pytest.Mon
     assert "there is no GPUPool: apply one" in charterer_over(world, monkeypatch)("plan").stdout
 
 
+def test_what_counts_of_an_amount_in_its_first_month_is_told_beside_the_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.budget(amount="60000", opening=None)
+    world.pool(gpus=8, price="16")
+    charterer = charterer_over(world, monkeypatch)
+    told = "$30,000.00 of its $60,000.00 count for the rest of its first month ($83.33/h)"
+    assert f"research: {told}; if all of it" in " ".join(charterer("plan").stdout.split())
+    (budget,) = json.loads(charterer("plan", "-o", "json").stdout)["budgets"]
+    assert (budget["amount"], budget["aim"]) == ("60000.00", "30000.00")
+    world.budget(amount="60000", opening="0")
+    charterer = charterer_over(world, monkeypatch)
+    assert "count for the rest" not in charterer("plan").stdout
+    (budget,) = json.loads(charterer("plan", "-o", "json").stdout)["budgets"]
+    assert (budget["amount"], budget["aim"]) == ("60000.00", "60000.00")
+
+
 def test_a_budget_in_euros_is_told_in_both(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     budget = world.budget(amount="20000", spent="1000")

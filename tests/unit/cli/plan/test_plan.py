@@ -373,7 +373,7 @@ def test_a_picture_of_a_cluster_without_jobs_is_an_error(tmp_path: Path, monkeyp
     world.profiles.clear()
     result = charterer_over(world, monkeypatch)("plan", "--picture", str(tmp_path / "money.svg"))
     assert result.exit_code == 1
-    assert "no budget has jobs, or profiles that expect any" in result.stderr
+    assert "no budget has a history of jobs, or profiles that expect any" in result.stderr
 
 
 def test_jobs_of_a_class_with_other_terms_have_rows_that_say_how_they_differ(monkeypatch: pytest.MonkeyPatch) -> None:

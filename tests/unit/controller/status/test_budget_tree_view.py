@@ -10,6 +10,7 @@ from charterer.api.models.base import dump
 from charterer.controller.status.publisher import viewed_objects
 from charterer.domain.budget import NOTHING
 from charterer.domain.ids import BudgetId
+from charterer.domain.money import Money
 from charterer.policy.planner import plan
 from tests.worlds import World
 
@@ -48,6 +49,19 @@ def test_a_parent_shows_what_all_below_it_spent_and_what_it_may_aim_at() -> None
     assert ready(status["org"])[:2] == ("True", "Enforcing")
     assert "withDescendants" not in status["vision"]
     assert ready(status["vision"]) == ("True", "Enforcing", "")
+
+
+def test_what_does_not_count_of_a_teams_first_month_is_not_in_what_all_aim_at() -> None:
+    world = organisation("150000")
+    world.budget("speech", amount="60000", parent="org", spent="20", opening=None)
+    family = plan(world.snapshot()).budgets[BudgetId("org")].with_descendants
+    assert family is not None
+    assert family.amount == Money.parse("120000")
+    status = shown(world)
+    assert status["speech"]["remaining"] == "29980.00"
+    assert status["org"]["effectiveAmount"] == "150000.00"
+    (within,) = (each for each in status["org"]["conditions"] if each["type"] == "WithinBudget")
+    assert "of $120,000.00 are spent with all budgets below it" in within["message"]
 
 
 def test_a_team_whose_amount_is_scaled_down_says_to_what_and_why() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
+
+import pytest
 
 from charterer.api.manifests import EventSubject
 from charterer.cluster.events import Recorder
@@ -14,7 +16,7 @@ from charterer.domain.plan import Reason, ReasonCode, Release
 from charterer.domain.pool import Pool, Quote
 from charterer.domain.reasons.facts_of_nodes import PoolClosed
 from charterer.domain.steps import OpenPeriod, RecordOffer, RecordRun, RunWarning, SetFinalizer
-from charterer.domain.time import Instant
+from charterer.domain.time import Instant, after
 from tests import factory as make
 
 
@@ -65,6 +67,28 @@ def test_a_budget_created_again_in_its_month_is_told_what_the_former_one_had_spe
     assert 'spec.openingSpend "423.33"' in note
     assert not opened(ZERO, make.MARCH)
     assert opened(Money.parse("423.33"), make.APRIL) == [gone]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, True),
+        ({"opening_spend": ZERO}, False),
+        ({"created": make.MARCH}, False),
+        ({"created": after(make.MARCH, -86_400.0)}, False),  # the operator came a month later
+        ({"amount": ZERO}, False),
+    ],
+)
+def test_a_budget_made_within_a_month_is_told_what_counts_of_its_amount(changes: dict[str, Any], told: bool) -> None:
+    heard = Heard()
+    fields = {"created": after(make.APRIL, -74.4 * 3600.0), "opening_spend": None, "balance": None}
+    budget = make.budget(**(fields | changes))
+    Events(cast(Recorder, heard)).done(OpenPeriod(budget.id, make.MARCH, None, None), make.snapshot(budget))
+    note = (
+        "$100.00 of its $1,000.00 count for the rest of its first month ($1.34/h); if all of it is for that time "
+        '($13.44/h), set spec.openingSpend to "0", and otherwise to what was spent before in that month'
+    )
+    assert heard.events == ([("GPUBudget", "AmountProrated", note, False)] if told else [])
 
 
 def test_a_budget_that_goes_leaves_an_event_of_what_it_had_spent_which_outlives_the_operator() -> None:

@@ -101,6 +101,21 @@ def test_a_budget_made_in_mid_month_spreads_its_amount_over_the_rest() -> None:
     assert allowed_rate(money) * 3600 == pytest.approx(5.0)
 
 
+@pytest.mark.parametrize("left_hours", [360.0, 55.0, 1.0])
+def test_where_nobody_says_what_was_spent_before_the_rate_is_that_of_a_whole_month(left_hours: float) -> None:
+    world = World(now=after(JUNE[1], -left_hours * 3600.0))
+    made = world.budget("research", amount="60000", opening=None)
+    money = pacing_state(made, Money(0), JUNE, world.now)
+    assert allowed_rate(money) * 3600 == pytest.approx(60_000 / 720)
+    assert money.committable == pytest.approx(60_000 / 720 * min(left_hours, 240.0))
+
+
+def test_a_budget_of_the_next_month_that_a_fast_clock_made_allows_nothing_yet() -> None:
+    world = World(now=after(JUNE[1], -5.0))
+    made = replace(world.budget("research", opening=None), created=after(JUNE[1], 2.0))
+    assert allowed_rate(pacing_state(made, Money(0), JUNE, world.now)) == 0.0
+
+
 def test_what_was_carried_over_is_aimed_at_too_within_the_hard_limit() -> None:
     world = World()
     made = world.budget("research", amount="3000", hard_limit="3200")

@@ -3,16 +3,21 @@ makes every job's time absurdly dear."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
+from charterer.domain.nodes.hazard import NOTHING_COUNTED
+from charterer.domain.nodes.waits import NO_LAUNCHES, NodeStart
 from charterer.domain.option import Option
-from charterer.domain.profile import Amdahl
+from charterer.domain.profile import Amdahl, SpeedCurve
+from charterer.estimate.nodes.waits import with_start
 from charterer.policy.options.ceiling import default_ceiling
-from charterer.policy.planner import solve_budgets
+from charterer.policy.planner import plan, solve_budgets
 from tests import lanes
 from tests.worlds import World
 
@@ -45,6 +50,54 @@ def test_a_cheaper_price_of_a_slower_type_is_no_measure_for_a_fast_one() -> None
 
 def test_a_pool_of_an_absurd_price_counts_for_four_times_one_that_is_as_fast() -> None:
     assert hourly(sold("a", "2.00") + sold("b", "900.00")) == pytest.approx(4 * hourly(sold("a", "2.00")))
+
+
+def gave_one(world: World, pool: str, *, ended: bool = False) -> None:
+    """A node of the pool became ready once, or was launched and has ended."""
+    ready = with_start(NO_LAUNCHES, NodeStart(world.now, world.now, world.now))
+    counts = {"lifetimes": replace(NOTHING_COUNTED, at=world.now)} if ended else {"launches": ready}
+    world.pools[PoolId(pool)] = replace(world.pools[PoolId(pool)], **counts)
+
+
+def of_budget(world: World) -> tuple[float, float]:
+    """What its budget pays for an hour saved, and how many jobs an hour it takes its amount to be made for."""
+    (verdict,) = plan(world.snapshot()).budgets.values()
+    assert verdict.rate is not None
+    return verdict.rate * 3600.0, verdict.arrivals.per_hour
+
+
+def with_a100(profile: str | None) -> World:
+    """A job of four GPUs that may use a pool of A100s."""
+    world = World()
+    world.budget(amount="900000")
+    world.pool("a100", gpus=8, price="16", gpu_type="NVIDIA-A100-SXM4-80GB")
+    faster = SpeedCurve("NVIDIA-H200", Amdahl(0.95, 2.0))
+    world.profile("sft", Amdahl(0.95, 1.0), gpu_type="NVIDIA-A100-SXM4-80GB", work_hours=40, others=[faster])
+    world.job("one", gpus=(1, 4, 4), profile=profile)
+    return world
+
+
+@pytest.mark.parametrize("profile", [None, "sft"])
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_pool_that_never_gave_a_node_raises_no_rate(profile: str | None, ended: bool) -> None:
+    world = with_a100(profile)
+    alone, _ = of_budget(world)
+    world.pool("h200", gpus=8, price="60", gpu_type="NVIDIA-H200")
+    with_both, _ = of_budget(world)
+    assert with_both > 2 * alone  # nothing is known of either
+    gave_one(world, "a100", ended=ended)
+    assert of_budget(world)[0] == pytest.approx(alone)
+    gave_one(world, "h200", ended=ended)
+    assert of_budget(world)[0] == pytest.approx(with_both)
+
+
+def test_nor_does_it_change_for_how_many_jobs_an_amount_is_taken_to_be_made() -> None:
+    world = with_a100("sft")
+    _, alone = of_budget(world)
+    world.pool("h200", gpus=8, price="60", gpu_type="NVIDIA-H200")
+    assert of_budget(world)[1] < 0.9 * alone
+    gave_one(world, "a100")
+    assert of_budget(world)[1] == pytest.approx(alone, rel=0.01)
 
 
 def zones(prices: list[str], nodes: int) -> World:

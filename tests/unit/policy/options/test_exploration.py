@@ -35,10 +35,10 @@ def learned(profile: Profile, *points: tuple[int, float, int, float]) -> Profile
     return replace(profile, phases=(Phase(1.0, (curve,)),), reports=5, budget=budget)
 
 
-def world_with(*, percent: int = 2, high: float = 4.0, reports: int = 0) -> World:
+def world_with(*, percent: int = 2, high: float = 4.0, reports: int = 0, opening: str | None = "0") -> World:
     """A class measured on 8 GPUs; 16 are expected to bring nothing, and may bring up to ``high``."""
     world = World()
-    budget = world.budget(amount="12000")
+    budget = world.budget(amount="12000", opening=opening)
     world.budgets[budget.id] = replace(budget, exploration_percent=percent)
     world.pool("a100", gpus=8, price="16")
     world.profile("sft", ThroughputTable(((8, 1.0), (16, 1.0))), work_hours=10)
@@ -91,9 +91,11 @@ def test_without_money_for_it_nothing_is_tried() -> None:
     assert chosen(world_with(percent=0)) == [(8, False)]
 
 
-@pytest.mark.parametrize(("before", "trial"), [(10, True), (40, False)])
-def test_trials_cost_no_more_in_a_period_than_their_part_of_the_amount(before: int, trial: bool) -> None:
-    world = world_with(percent=1)
+@pytest.mark.parametrize(("opening", "before", "trial"), [("0", 10, True), ("0", 40, False), (None, 20, False)])
+def test_trials_cost_no_more_in_a_period_than_their_part_of_what_counts_of_the_amount(
+    opening: str | None, before: int, trial: bool
+) -> None:
+    world = world_with(percent=1, opening=opening)
     seen = world_with()
     plan_until_placed(seen)
     here = seen.jobs[SFT].allocation

@@ -69,13 +69,19 @@ export function spentPoints(budget, spent, now, history) {
   return [...points.filter(([at]) => at < now), [now, spent]];
 }
 
+// The dollars by a time at which the budget would be on course: even from when it began in the month, or was made.
+export function straightLine(budget) {
+  const [since, end, opening] = [seconds(budget.since), seconds(budget.end), +budget.opening];
+  return (at) => at < since ? null : opening + (+budget.aim - opening) * (at - since) / (end - since);
+}
+
 export function spendChart(chart, points, budget, plan, key) {
   const [start, end, now] = [seconds(budget.start), seconds(budget.end), points.at(-1)[0]];
-  const spent = points.at(-1)[1], aim = +budget.aim;
+  const spent = points.at(-1)[1];
   const known = new Map(points);
-  const xs = [...new Set([start, ...points.map(([at]) => at), end])].sort((a, b) => a - b);
+  const xs = [...new Set([start, seconds(budget.since), ...points.map(([at]) => at), end])].sort((a, b) => a - b);
   const ahead = (last) => xs.map((x) => last == null ? null : x === now ? spent : x === end ? +last : null);
-  const data = [xs, xs.map((x) => known.get(x) ?? null), xs.map((x) => aim * (x - start) / (end - start)),
+  const data = [xs, xs.map((x) => known.get(x) ?? null), xs.map(straightLine(budget)),
     ahead(plan.forecast), ahead(plan.forecastLow), ahead(plan.forecastHigh)];
   chart.show(key, (colours) => ({
     scales: { x: { time: true }, y: { range: (_, low, high) => [0, Math.max(high * 1.05, 1)] } },

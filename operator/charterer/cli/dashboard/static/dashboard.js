@@ -1,6 +1,6 @@
 // The page: parts of the server's stream in, tables, charts and lanes out. Text is only ever set as text.
 
-import { Chart, darkness, daysChart, dollars, frontierChart, palette, rateChart, seconds, spendChart, spentPoints } from "./charts.js";
+import { Chart, darkness, daysChart, dollars, frontierChart, palette, rateChart, seconds, spendChart, spentPoints, straightLine } from "./charts.js";
 import { Lanes } from "./lanes.js";
 
 const $ = (id) => document.getElementById(id);
@@ -134,7 +134,7 @@ function money() {
   const history = parts.history?.budgets?.[budget.name];
   const points = spentPoints(budget, spent, now, history?.spent), key = `${theme} ${budget.name}`;
   if (plan) spendChart(chart("spend-chart"), points, budget, plan, key);
-  const line = (at) => aim * (at - seconds(budget.start)) / (seconds(budget.end) - seconds(budget.start));
+  const line = straightLine(budget);
   folded("spend-table", () => table("Spent, and the straight line", [["Until"], ["Spent", 1], ["Straight line", 1]],
     points.slice(-62).map(([at, sum]) => [when(at * 1000), dollars(sum), dollars(line(at))]).reverse()));
   const causes = CAUSES.filter(([cause]) => budget.days.some((day) => +day.spentFor[cause]));
@@ -282,7 +282,8 @@ function decisions() {
 function frontier() {
   const budget = chosenBudget(), plan = parts.plan?.budgets?.find((each) => each.name === budget?.name), points = plan?.moreOrLess?.amounts;
   if (!budget) return;
-  $("frontier-note").textContent = points ? `You are here: ${dollars(+budget.aim, 0)} a month. The least that is enough for all jobs is ${dollars(+plan.moreOrLess.smallestSufficient, 0)}; above ${dollars(+plan.moreOrLess.largestUseful, 0)} nothing gets faster.`
+  $("frontier-note").textContent = points ? `You are here: ${dollars(+plan.amount, 0)} a month. The least that is enough for all jobs is ${dollars(+plan.moreOrLess.smallestSufficient, 0)}; above ${dollars(+plan.moreOrLess.largestUseful, 0)} nothing gets faster.`
+    : plan?.arrivals.basis === "Assumed" && plan.arrivals.batches ? "There is no history yet: what more or less money would buy is not known."
     : "There is no job, and none is expected: nothing tells yet what money would buy.";
   if (!points) { chart("frontier-chart").clear(); $("frontier-table").replaceChildren(); return; }
   frontierChart(chart("frontier-chart"), points, `${theme} ${budget.name}`);
