@@ -6,8 +6,13 @@ throughputs, and of their memory bandwidths. At worst, a type is slower by the s
 waits for its data or its CPU, it is not slower at all: so it was for 8 of 26 kinds of jobs on a P100 instead of a V100
 (measured for Gavel, https://github.com/stanford-futuredata/gavel).
 
-The figures are the vendor's data sheets, for one GPU: dense FP16 or BF16 tensor throughput (FP32 for the K80 and FP16
-for the P100, which have no tensor cores), and the bandwidth of the form with the fastest memory.
+The figures are the vendor's data sheets, for one GPU: dense FP16 or BF16 tensor throughput (FP32 for the K80 and P4 and
+FP16 for the P100, which have no tensor cores), and the bandwidth of the form with the fastest memory; of GH200 and H20
+that of HBM3. Those of NVL72 racks and HGX boards are divided by their GPUs, and by two where they count sparsity. The
+sheet of the RTX PRO 6000 Blackwell Server Edition names no dense throughput: it is four times that of FP32, as in the
+Workstation Edition's.
+
+A type without a sheet is no reason to compare the others less: ``policy.options.assumed_speeds`` has a guess for it.
 
 A MIG slice is a type of its own, with the name that NVIDIA's feature discovery gives it: the GPU's, ``-MIG-`` and the
 profile. It is as slow as its part of the compute units at worst, and as fast as the whole GPU at best. So is a place on
@@ -42,25 +47,42 @@ class RelativeSpeed:
 
 DATA_SHEETS: Mapping[str, DataSheet] = {
     "K80": DataSheet(4.4, 240.0),
+    "P4": DataSheet(5.5, 192.0),
     "P100": DataSheet(21.2, 732.0),
     "V100": DataSheet(125.0, 900.0),
     "T4": DataSheet(65.0, 320.0),
+    "T4G": DataSheet(65.0, 320.0),
     "A10": DataSheet(125.0, 600.0),
     "A10G": DataSheet(70.0, 600.0),
+    "A30": DataSheet(165.0, 933.0),
+    "A40": DataSheet(149.7, 696.0),
     "A6000": DataSheet(155.0, 768.0),
     "L4": DataSheet(121.0, 300.0),
+    "L20": DataSheet(119.5, 864.0),
+    "L40": DataSheet(181.0, 864.0),
     "L40S": DataSheet(362.0, 864.0),
+    "RTX PRO 6000": DataSheet(480.0, 1597.0),
     "A100": DataSheet(312.0, 2039.0),
+    "A800": DataSheet(312.0, 2039.0),
+    "H20": DataSheet(148.0, 4000.0),
     "H100": DataSheet(989.0, 3350.0),
+    "H800": DataSheet(989.0, 3350.0),
+    "GH200": DataSheet(989.0, 4000.0),
     "H200": DataSheet(989.0, 4800.0),
     "B200": DataSheet(2250.0, 8000.0),
+    "B300": DataSheet(2250.0, 8000.0),
+    "GB200": DataSheet(2500.0, 8000.0),
+    "GB300": DataSheet(2500.0, 8000.0),
 }
-"""By model, as it is a word of the type's name: ``NVIDIA-A100-SXM4-40GB``, ``Tesla-T4``, ``nvidia-h100-80gb``."""
+"""By model, as its words follow each other in the type's name: ``NVIDIA-A100-SXM4-40GB``, ``Tesla-T4``,
+``NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition``. What is a part of a word is another model: an L40S is no L40."""
 
 
+@cache
 def data_sheet(gpu_type: str) -> DataSheet | None:
     """The data sheet of the model that a type's name contains; None for a model that is not in the table."""
-    return next((DATA_SHEETS[word] for word in _words(gpu_type) if word in DATA_SHEETS), None)
+    name = f" {' '.join(_words(gpu_type))} "
+    return next((sheet for model, sheet in DATA_SHEETS.items() if f" {model} " in name), None)
 
 
 def _words(gpu_type: str) -> list[str]:
@@ -68,23 +90,24 @@ def _words(gpu_type: str) -> list[str]:
 
 
 def relative_speeds(gpu_types: Iterable[str]) -> Mapping[str, RelativeSpeed]:
-    """The types' speeds relative to the fastest of them; empty if one of them is not in the table."""
-    sheets = {gpu_type: data_sheet(gpu_type) for gpu_type in gpu_types}
-    known = {gpu_type: sheet for gpu_type, sheet in sheets.items() if sheet is not None}
-    if not known or len(known) < len(sheets):
+    """The speeds of the types that are in the table, relative to the one of them that is expected to be the fastest."""
+    known = {gpu_type: sheet for gpu_type in gpu_types if (sheet := data_sheet(gpu_type)) is not None}
+    if not known:
         return {}
-    fastest = max(known, key=lambda each: known[each].teraflops * known[each].bandwidth * compute_part(each) ** 2)
-    return {gpu_type: _relative(sheet, known[fastest], *_parts(gpu_type, fastest)) for gpu_type, sheet in known.items()}
+    fastest = max(known, key=lambda each: known[each].teraflops * known[each].bandwidth * slice_speed(each) ** 2)
+    return {gpu_type: _relative(gpu_type, sheet, fastest, known[fastest]) for gpu_type, sheet in known.items()}
 
 
-def _relative(sheet: DataSheet, fastest: DataSheet, estimate: float, low: float) -> RelativeSpeed:
-    """``estimate``, ``low``: what a slice has of the fastest type's speed, if their GPUs are alike."""
-    arithmetic, memory = sheet.teraflops / fastest.teraflops, sheet.bandwidth / fastest.bandwidth
-    return RelativeSpeed(min(sqrt(arithmetic * memory) * estimate, 1.0), min(min(arithmetic, memory) * low, 1.0), 1.0)
-
-
-def _parts(gpu_type: str, fastest: str) -> tuple[float, float]:
-    return slice_speed(gpu_type) / slice_speed(fastest), compute_part(gpu_type) / compute_part(fastest)
+def _relative(gpu_type: str, sheet: DataSheet, fastest: str, best: DataSheet) -> RelativeSpeed:
+    arithmetic, memory = sheet.teraflops / best.teraflops, sheet.bandwidth / best.bandwidth
+    # Of two slices nobody knows by how much the cut slows them down, and whatever it is holds for both: the fastest one
+    # may be as fast as its whole GPU, which makes the other one slower by its sheet alone.
+    at_worst = min(compute_part(gpu_type) / compute_part(fastest), 1.0)
+    return RelativeSpeed(
+        estimate=sqrt(arithmetic * memory) * slice_speed(gpu_type) / slice_speed(fastest),
+        low=min(arithmetic, memory) * at_worst,
+        high=1.0,
+    )
 
 
 # --- parts of GPUs ----------------------------------------------------------------------------------------------------

@@ -43,6 +43,12 @@ def _outcomes(bed: Bed, job: str) -> list[str]:
     return [run["outcome"] for run in bed.tj(job).get("runs") or []]
 
 
+def _released(bed: Bed) -> list[tuple[str, str]]:
+    """The rentals that were given back, each with the reason."""
+    statuses = [(raw["metadata"]["name"], raw.get("status") or {}) for raw in bed.rentals()]
+    return [(name, status["releasedBecause"]) for name, status in statuses if "releasedBecause" in status]
+
+
 # --- a stop is no end -------------------------------------------------------------------------------------------------
 
 
@@ -82,6 +88,26 @@ async def test_an_evicted_or_deleted_pod_is_an_interruption_and_no_failure_of_th
     assert _outcomes(bed, "train") == ["Interrupted", "Interrupted"]
     assert deleted in bed.tj("train")["runs"][1]["message"]
     assert (bed.tj("train").get("failures", 0), bed.tj("train")["restarts"]) == (0, 2)
+
+
+async def test_a_pod_that_its_kubelet_refuses_costs_no_try_of_the_job_which_starts_on_another_node(bed: Bed) -> None:
+    """The kubelet tells of no containers then, also of a pod that it ran before it restarted. The Job has failed."""
+    await _ground(bed)
+    await bed.job("train", 4, backoffLimit=0)
+    await bed.running("train")
+    async with history(bed.kube, JOBS, bed.namespace) as jobs:
+        pod, said = PODS.one(bed.pods("train")[0]["metadata"]["name"], bed.namespace), "Pod was rejected: no GPU"
+        refused = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": said, "containerStatuses": None}
+        await bed.kube.merge_patch(f"{pod}/status", {"status": refused})
+        await bed.until(lambda: _outcomes(bed, "train") == ["NotStarted"])
+        assert _ever(jobs, "train-r1", "Failed"), "the Job API did not do what this rule is about"
+    message = bed.tj("train")["runs"][0]["message"]
+    assert " refused pod train-r1-0" in message
+    assert message.endswith(f": UnexpectedAdmissionError: {said}")
+    await bed.until(lambda: ("a100-1", "PodRefused") in _released(bed))
+    await _edit(bed, "train", {"backoffLimit": 1})  # its author need not wait for the end of the back-off
+    await bed.running_again("train", after=1)
+    assert bed.tj("train")["allocation"]["placements"][0]["rental"] != "a100-1"
 
 
 async def test_completion_is_recorded_before_the_pods_that_prove_it_may_go(bed: Bed) -> None:

@@ -31,21 +31,42 @@ from tests.worlds import World
         ("nvidia-l4", "L4"),
         ("NVIDIA-L40S", "L40S"),
         ("Tesla-V100-SXM2-16GB", "V100"),
+        ("NVIDIA-T4G", "T4G"),
+        ("Tesla-P4", "P4"),
+        ("NVIDIA-H20", "H20"),
+        ("NVIDIA-GH200-480GB", "GH200"),
+        ("NVIDIA-B300-SXM6-AC", "B300"),
+        ("NVIDIA-GB200", "GB200"),
+        ("NVIDIA-L40S-SHARED", "L40S"),
+        ("NVIDIA-L40", "L40"),
+        ("NVIDIA-RTX-A6000", "A6000"),
+        ("NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition", "RTX PRO 6000"),
+        ("nvidia-rtx-pro-6000", "RTX PRO 6000"),
     ],
 )
-def test_a_model_is_a_word_of_the_names_that_clouds_and_device_plugins_give(name: str, model: str) -> None:
+def test_a_model_is_the_words_of_the_names_that_clouds_and_device_plugins_give(name: str, model: str) -> None:
     assert data_sheet(name) is DATA_SHEETS[model]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["NVIDIA-RTX-6000-Ada-Generation", "Quadro-RTX-6000", "NVIDIA-RTX-PRO-4500-Blackwell-Server-Edition", "", "MI300X"],
+)
+def test_a_part_of_a_name_is_another_model(name: str) -> None:
+    assert data_sheet(name) is None
 
 
 def test_speeds_are_relative_to_the_fastest_and_lie_in_their_interval() -> None:
     speeds = relative_speeds(DATA_SHEETS)
-    assert speeds["B200"].estimate == 1.0
+    assert speeds["GB300"].estimate == 1.0
     assert all(0.0 < speed.low <= speed.estimate <= speed.high <= 1.0 for speed in speeds.values())
     assert speeds["T4"].estimate < speeds["V100"].estimate < speeds["A100"].estimate < speeds["H100"].estimate
 
 
-def test_types_are_equal_if_one_of_them_is_not_in_the_table() -> None:
-    assert relative_speeds(["Tesla-T4", "MI300X"]) == {}
+def test_a_type_that_is_not_in_the_table_does_not_change_how_the_others_are_compared() -> None:
+    known = ["Tesla-T4", "NVIDIA-A100-SXM4-80GB"]
+    assert relative_speeds([*known, "MI300X"]) == relative_speeds(known)
+    assert relative_speeds(["MI300X"]) == {}
 
 
 def test_a_job_of_unknown_speed_gets_the_type_that_does_the_most_work_for_a_dollar() -> None:
@@ -106,6 +127,15 @@ def test_a_slice_is_between_its_part_of_the_gpu_and_the_whole_gpu() -> None:
     assert {speeds[each].high for each in slices} == {1.0}
     assert [speeds[each].estimate for each in slices] == pytest.approx([(part / 7) ** 0.5 for part in (1, 2, 3)])
     assert relative_speeds([slices[0], "Tesla-T4"])[slices[0]].estimate == 1.0
+
+
+def test_an_estimate_lies_in_its_interval_also_beside_slices_and_nothing_is_faster_than_the_fastest() -> None:
+    whole = "NVIDIA-A100-SXM4-80GB"
+    for profile in ("1g.10gb", "2g.20gb", "3g.40gb", "mps-2", "shared-4"):
+        for other in ("Tesla-T4", "NVIDIA-H100-80GB-HBM3", slice_type("NVIDIA-H100-80GB-HBM3", "1g.10gb")):
+            speeds = relative_speeds([slice_type(whole, profile), other])
+            assert max(speed.estimate for speed in speeds.values()) == 1.0
+            assert all(speed.low <= speed.estimate <= speed.high for speed in speeds.values())
 
 
 def test_a_gpus_type_stands_for_its_slices_which_a_job_has_to_take() -> None:

@@ -20,6 +20,7 @@ class ConditionType(StrEnum):
     COMMITMENT_KEPT = "CommitmentKept"
     STOPPED = "Stopped"
     PRICE_HELD = "PriceHeld"
+    SPEED_GUESSED = "SpeedGuessed"
     PREFLIGHT = "Preflight"
     ADMITTED = "Admitted"
     CAPACITY_AVAILABLE = "CapacityAvailable"

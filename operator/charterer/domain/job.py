@@ -132,7 +132,7 @@ class Pod:
     ``disrupted``: it has a true DisruptionTarget condition. ``allocation``: its annotation. ``trouble``: why it does
     not run, in Kubernetes' own words (its conditions, its containers' waiting states); empty where those say nothing.
     ``must_end_by``: when its grace period is over, once it is being deleted; ``told_to_end``: when that was asked for.
-    ``hopeless``: it can never start as it is.
+    ``hopeless``: it can never start as it is. ``refused``: its kubelet ended it before any container of it began.
     """
 
     name: str
@@ -154,6 +154,7 @@ class Pod:
     must_end_by: Instant | None = None
     told_to_end: Instant | None = None
     hopeless: bool = False
+    refused: bool = False
 
     @property
     def live(self) -> bool:

@@ -54,6 +54,7 @@ class ReasonCode(StrEnum):
     FINISHED = "Finished"
     DELETED = "Deleted"
     LOST_NODE = "LostNode"
+    POD_REFUSED = "PodRefused"
     NOT_STARTING = "NotStarting"
     STALLED = "Stalled"
     NOT_REGROUPED = "NotRegrouped"

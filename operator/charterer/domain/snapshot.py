@@ -39,7 +39,8 @@ class Node:
 
     ``slices``: its MIG slices and places on shared GPUs, by the names of their resources. Both count what pods may use.
     ``not_ready_since``: since when its kubelet is silent or reports trouble; None while it is ready. ``departure``:
-    what others wrote on it of its end. ``taints``: those that keep pods off.
+    what others wrote on it of its end. ``taints``: those that keep pods off. ``refused``: the pod of a run that its
+    kubelet refused, for as long as that pod is there, with the kubelet's words; it takes no more pods.
     """
 
     name: NodeName
@@ -56,6 +57,7 @@ class Node:
     departure: Departure | None = None
     taints: tuple[NodeTaint, ...] = ()
     slices: Mapping[str, int] = field(default_factory=dict)
+    refused: str = ""
 
     def count(self, resource: str) -> int:
         """Its GPUs or slices of this name, free or not."""

@@ -19,6 +19,7 @@ from charterer.estimate.priors.link_prior import MeasuredLink, sync_priors
 from charterer.estimate.priors.model_prior import MeasuredModel, measured_model, predicted_seconds, with_model
 from charterer.estimate.priors.prior import (
     estimate_misfit,
+    in_data_sheets,
     noise_prior,
     on_type,
     sibling_prior,
@@ -262,15 +263,16 @@ class Learner:
         best = (state.best for state in others)
         unknowns = unknowns_prior(times.fit for times in best if times is not None and times.fit is not None)
         siblings = [
-            (times.reports, name, times.fit)
+            (times.reports, name, times.fit, self._speed_ratios(class_id, gpu_type, name))
             for name, times in self._classes[class_id].times.items()
             if name != gpu_type and times.fit is not None
         ]
         if siblings:
-            _, name, sibling = max(siblings, key=lambda item: item[:2])
-            unknowns = sibling_prior(
-                unknowns, sibling, usual_ratio(gpu_type, name), self._speed_ratios(class_id, gpu_type, name)
+            # One without a data sheet tells next to nothing of another type, however often the class ran on it.
+            _, name, sibling, ratios = max(
+                siblings, key=lambda item: (bool(item[3]) or in_data_sheets(gpu_type, item[1]), *item[:2])
             )
+            unknowns = sibling_prior(unknowns, sibling, usual_ratio(gpu_type, name), ratios)
         else:
             state = self._classes[class_id]
             seconds = predicted_seconds(class_id, state.model, gpu_type, self._measured_models(class_id))

@@ -33,6 +33,7 @@ from charterer.domain.rental import RentalPhase
 from charterer.domain.reports.progress import Progress
 from charterer.domain.steps import RecordRun, RunWarning, Wait
 from charterer.domain.time import Instant, after, seconds_between
+from charterer.lifecycle.refused_pods import refusal, refused_outcome
 from charterer.lifecycle.shared_faults import failed_beside
 from charterer.lifecycle.view import LifecycleView, must_show, vanished
 from charterer.sentences import count, names
@@ -105,7 +106,8 @@ def _own_end(run: Run) -> _RunVerdict:
     """The end of an adopted object, which its own controller decides: it is the job's, whatever its pods say."""
     if run.complete is not None:
         return _RunVerdict(RunOutcome.COMPLETE, "")
-    return _RunVerdict(RunOutcome.FAILED, run.failed_message, finish=run.failed_message.partition(":")[0] or "Failed")
+    told = "; ".join(part for part in (run.failed_message, refusal(run)) if part)
+    return _RunVerdict(RunOutcome.FAILED, told, finish=run.failed_message.partition(":")[0] or "Failed")
 
 
 def _of_session(run: Run, verdict: _RunVerdict) -> _RunVerdict:
@@ -191,6 +193,8 @@ def _failure(job: Job, allocation: Allocation, run: Run, failed: Instant, view: 
     deleted = _deleted_before(job, run, failed)
     if deleted or run.failed_by_disruption or any(pod.disrupted for pod in run.pods):
         return _RunVerdict(RunOutcome.INTERRUPTED, _disruption(allocation, run, failed, view, deleted))
+    if refused := refusal(run):
+        return _RunVerdict(refused_outcome(job, run, failed), refused)
     if other := failed_beside(job, allocation, failed, view):
         return _RunVerdict(RunOutcome.INTERRUPTED, other)
     deadline = after(failed, _SURVEY_WAIT_SECONDS)
@@ -268,6 +272,8 @@ def _suspended(job: Job, allocation: Allocation, run: Run, view: LifecycleView) 
     if lost or disrupted:
         what = f"the machine of {names(lost)} has ended" if lost else _evicted(disrupted)
         return _RunVerdict(RunOutcome.INTERRUPTED, what)
+    if refused := refusal(run):
+        return _RunVerdict(refused_outcome(job, run, run.failed or view.snapshot.now), refused)
     verdict = _stopped(allocation, allocation.stopped_because)
     killed = [pod.name for pod in (*run.pods, *run.departed) if _killed_after_grace(pod)]
     if not killed or verdict.outcome is not RunOutcome.STOPPED:

@@ -172,6 +172,41 @@ class TestPods:
         assert (pod.disrupted, pod.deleting) == (True, True)
         assert pod.message == "InstanceTerminated: the machine is gone"
 
+    @pytest.mark.parametrize(
+        "reason",
+        ["UnexpectedAdmissionError", "OutOfcpu", "OutOfnvidia.com/gpu", "TopologyAffinityError", "SomethingNew"],
+    )
+    def test_a_pod_that_failed_before_any_container_began_was_refused_by_its_kubelet(self, reason: str) -> None:
+        status: dict[str, Any] = {"phase": "Failed", "reason": reason, "message": "Pod was rejected"}
+        pod = _own(_pod(OURS, status)).pod
+        assert (pod.refused, pod.exit_code, pod.message) == (True, None, f"{reason}: Pod was rejected")
+        waits = {"name": "main", "state": {"waiting": {"reason": "ContainerCreating"}}}
+        assert _own(_pod(OURS, status | {"containerStatuses": [waits]})).pod.refused
+
+    @pytest.mark.parametrize(
+        "status",
+        [
+            {"phase": "Running", "reason": "UnexpectedAdmissionError"},
+            {"phase": "Failed"},
+            {"phase": "Failed", "reason": "DeadlineExceeded"},
+            {"phase": "Failed", "reason": "Evicted", "conditions": [{"type": "DisruptionTarget", "status": "True"}]},
+            {"phase": "Failed", "reason": "X", "containerStatuses": [_ended(1, values.CREATED)]},
+            {"phase": "Failed", "reason": "X", "initContainerStatuses": [_ended(1, values.CREATED)]},
+            {"phase": "Failed", "reason": "X", "containerStatuses": [{"lastState": {"terminated": {"exitCode": 1}}}]},
+        ],
+        ids=[
+            "runs",
+            "no reason",
+            "its own deadline",
+            "disrupted",
+            "ended by itself",
+            "did not get ready",
+            "ran before",
+        ],
+    )
+    def test_any_other_end_is_not_its_kubelets_refusal(self, status: dict[str, Any]) -> None:
+        assert not _own(_pod(OURS, status)).pod.refused
+
     def test_a_pod_was_told_to_end_when_its_grace_period_began(self) -> None:
         told: dict[str, Any] = {"deletionTimestamp": "2026-01-31T12:00:30Z", "deletionGracePeriodSeconds": 30}
         status = {"phase": "Failed", "containerStatuses": [_ended(143, "2026-01-31T12:00:09Z", reason="Error")]}

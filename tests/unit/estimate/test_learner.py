@@ -15,6 +15,8 @@ from charterer.domain.profile import BatchTerms, CurveSource, ThroughputTable
 from charterer.estimate.learned import Learned
 from charterer.estimate.learner import Learner
 from charterer.estimate.phases import MOST_PHASES
+from charterer.estimate.priors.prior import SHEET_POWER
+from charterer.gpu_types import relative_speeds
 from tests.unit.estimate.trainers import NODE_GPUS, UNKNOWNS, WIDTHS, Trainer
 
 RESNET = ClassId("team", "resnet")
@@ -150,6 +152,19 @@ def test_another_gpu_type_is_scaled_by_the_classes_that_ran_on_both() -> None:
     there = learned.entry(0, 4, "B")
     assert there.source is CurveSource.EXTRAPOLATED
     assert learned.entry(0, 4, "A").goodput / there.goodput == pytest.approx(3.0, rel=0.4)
+
+
+def test_a_type_that_data_sheets_compare_tells_more_of_another_than_one_on_which_the_class_ran_more_often() -> None:
+    slower = tuple(value + (math.log(3.0) if at == 0 else 0.0) for at, value in enumerate(UNKNOWNS))
+    on_t4, on_new = Trainer(gpu_type="Tesla-T4"), Trainer(unknowns=slower, gpu_type="NVIDIA-R300")
+    types = ("Tesla-T4", "NVIDIA-R300", "NVIDIA-A100")
+    known = Learner({on_t4.class_id: on_t4.terms}, dict.fromkeys(types, NODE_GPUS))
+    for report in (*on_t4.reports(WIDTHS, 100), *on_new.reports(WIDTHS, 150)):
+        known.report(report)
+    learned = known.profile(RESNET, WIDTHS, types)
+    t4, _, a100 = (learned.entry(0, 4, each).goodput for each in types)
+    speeds = relative_speeds(types)
+    assert a100 / t4 == pytest.approx((1.0 / speeds["Tesla-T4"].estimate) ** SHEET_POWER, rel=0.2)
 
 
 def test_a_quirk_that_all_classes_meet_is_expected_of_the_next() -> None:

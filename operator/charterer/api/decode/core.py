@@ -172,6 +172,7 @@ def pod(raw: Raw) -> JobPod | ForeignPod | None:
         if meta.deleted is None
         else after(meta.deleted, -(raw["metadata"].get("deletionGracePeriodSeconds") or 0)),
         hopeless=not finished and _hopeless(status),
+        refused=phase is PodPhase.FAILED and bool(node_name) and _refused(status),
     )
     adopted_for = JobId(meta.labels[LABEL_JOB_UID]) if made is None else None
     return JobPod(meta.namespace, controller.name, controller.uid, read, adopted_for)
@@ -294,6 +295,27 @@ def _gpus_of(container: Raw, slices: bool) -> int:
     whole = gpus_of(container, GPU_RESOURCE)
     limits = (container.get("resources") or {}).get("limits") or {} if slices else {}
     return whole + sum(gpus_of(container, name) for name in limits if name.startswith(_PARTS))
+
+
+_OVERDUE = "DeadlineExceeded"
+"""The kubelet's reason for a pod that had its own activeDeadlineSeconds: the only end that it gives a pod without
+containers for the pod's own sake."""
+
+
+def _refused(status: Raw) -> bool:
+    """Whether the kubelet ended a pod that failed before any container began, as when it does not admit it.
+
+    The reasons are no closed list: UnexpectedAdmissionError, TopologyAffinityError, NodeAffinity, OutOf with the name
+    of any resource (pkg/kubelet/lifecycle/predicate.go, cm/topologymanager), and whatever a later kubelet has. But a
+    pod of which nothing ran has nothing that could have failed. Evictions are told as disruptions.
+    """
+    containers = [each for part in ("initContainerStatuses", "containerStatuses") for each in status.get(part) or ()]
+    began = any(
+        each.get("lastState") or any((each.get("state") or {}).get(state) for state in ("running", "terminated"))
+        for each in containers
+    )
+    disrupted = true_condition(status, "DisruptionTarget") is not None
+    return not began and not disrupted and status.get("reason") not in (None, "", _OVERDUE)
 
 
 def _terminations(status: Raw) -> list[Raw]:

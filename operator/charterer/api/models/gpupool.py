@@ -312,9 +312,9 @@ class GPUPoolView(ApiModel):
     """When the cloud ends a node of the pool the next time, as far as that is known long before, such as the end of a
     Capacity Block or a NodeClaim's expireAfter, and how many nodes then. Jobs move away some minutes before."""
     conditions: Conditions = ()
-    """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price is not believed; CommitmentKept:
-    whether the nodes of a commitment are rented; Preflight: what would fail once nodes are rented; Stopped while a
-    person has stopped the operator."""
+    """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price is not believed;
+    SpeedGuessed where no data sheet of the GPU type is known; CommitmentKept: whether the nodes of a commitment are
+    rented; Preflight: what would fail once nodes are rented; Stopped while a person has stopped the operator."""
 
 
 class GPUPoolStatus(GPUPoolView, GPUPoolRecord):

@@ -143,7 +143,7 @@ def _units_differ(curve: SpeedCurve, other: SpeedCurve) -> str:
     gpus = max(reference_width(curve.form), reference_width(other.form))
     here, there = throughput(curve.form, gpus), throughput(other.form, gpus)
     speeds = relative_speeds((curve.gpu_type, other.gpu_type))
-    if here is None or there is None or not speeds:
+    if here is None or there is None or not {curve.gpu_type, other.gpu_type} <= speeds.keys():
         return ""
     lowest, highest = (
         speeds[curve.gpu_type].low / speeds[other.gpu_type].high / _BEYOND_DATA_SHEETS,

@@ -50,6 +50,11 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "The cloud's price moved by more than a factor of two, so the last one counts until the new one is confirmed.",
         "Look the price up; then annotate the pool as the message says, or set `spec.price.hourly`.",
     ),
+    ConditionType.SPEED_GUESSED: Meaning(
+        "Charterer knows no data sheet of the pool's GPU type, so before a class of jobs has run there its speed is "
+        "guessed from its price. Absent where it knows one.",
+        "Nothing has to be done. To start with what you know, declare a curve of the type in the SpeedupProfile.",
+    ),
     ConditionType.PREFLIGHT: Meaning(
         "A check of the pool for what would fail once nodes are rented: rights, settings, quota, price, Nodes.",
         "If False: correct what its message names; `charterer preflight POOL` checks again.",
@@ -133,6 +138,10 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
         "Raise `spec.hardLimit`.",
     ),
     "Kept": Meaning("All nodes of the commitment are rented and kept."),
+    "NoDataSheet": Meaning(
+        "No data sheet of the pool's GPU type is known; its speed is guessed from its price until a run there reports.",
+        "Declare a curve of the type in `spec.curves` of the SpeedupProfile, or let a job run there.",
+    ),
     "NoSuchBudget": Meaning(
         "The GPUBudget that is to pay for a commitment does not exist, so nothing is rented in the pool.",
         "Correct `spec.price.committed.budget`, or create that GPUBudget.",

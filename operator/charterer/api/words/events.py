@@ -65,7 +65,9 @@ _RUN_OUTCOMES: Final[Mapping[str, Meaning]] = {
         "Read the logs of all ranks (docs/bottlenecks.md).",
     ),
     RunOutcome.NOT_STARTED: Meaning(
-        "Not all pods of a run ever ran, so its machines were given back.", "The message has the pods' own words."
+        "Not all pods of a run ever ran, so its machines were given back. It counts neither against "
+        "`spec.backoffLimit` nor against `spec.maxRestarts`; three in a row end the job.",
+        "The message has the pods' own words.",
     ),
 }
 

@@ -144,6 +144,11 @@ REASONS: Final[Mapping[str, Meaning]] = {
     ReasonCode.FINISHED: Meaning("The job has ended."),
     ReasonCode.DELETED: Meaning("The job is being deleted."),
     ReasonCode.LOST_NODE: Meaning("The machine died, or its node was not ready for too long. The job starts again."),
+    ReasonCode.POD_REFUSED: Meaning(
+        "The kubelet of a node refused a pod of a run before any container of it began, as where a GPU is lost or the "
+        "device plugin restarts. The node is not used again, and given back; the job starts on another one.",
+        "If it happens on each node of a pool, look at its device plugin and at what the pods ask for beside GPUs.",
+    ),
     ReasonCode.NOT_STARTING: Meaning(
         "The run was not fully running within `spec.readyTimeoutSeconds`, or can never start: its machines went back.",
         "The condition `PodsReady` has the pods' own words; allow more time if pulling the image takes longer.",

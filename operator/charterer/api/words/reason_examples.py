@@ -163,6 +163,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
         jobs.PredecessorLives(2),
         Both(nodes.NodeDeleted(_NAME), options.RestartedAtOnce(_FOUR)),
     ),
+    ReasonCode.POD_REFUSED: (nodes.RefusedPod(_NAME, "pod train-r1-0: (the kubelet's own words)"),),
     ReasonCode.NOT_STARTING: (
         jobs.NotRunning(1, 600.0, "(the cluster's own words)"),
         jobs.NeverStarts(1, "(the cluster's own words)"),

@@ -9,6 +9,7 @@ from charterer.api.condition_types import ConditionType
 from charterer.api.models.base import Condition, ConditionStatus
 from charterer.api.models.trainingjob import ToldBottleneck
 from charterer.api.models.trainingjob_status import JobState
+from charterer.cli.explain.assumed import assumed_speeds_sentence
 from charterer.cli.explain.counted import counted_blocks
 from charterer.cli.explain.explanation import Explanation
 from charterer.cli.explain.one_more_node import in_words, more_nodes
@@ -86,7 +87,7 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
             _mixes(explanation),
             work,
             _unknown_speed(explanation, options),
-            _assumed_speeds(options),
+            assumed_speeds_sentence(options.assumed),
         )
         blocks += [Paragraph(sentence) for sentence in sentences if sentence]
         blocks += _options(options, report.snapshot.gpu_types, every=every)
@@ -235,19 +236,6 @@ def _unknown_speed(explanation: Explanation, options: Alternatives) -> str:
         return "It names no class, so nothing is learned of its speed: set spec.profileName (docs/progress.md)."
     declared = f"SpeedupProfile {job.class_id.name} declares one"
     return f"No speedup curve is known until jobs of its class report (docs/progress.md), or {declared}."
-
-
-def _assumed_speeds(options: Alternatives) -> str:
-    """How GPU types are compared that nobody has measured yet."""
-    slower = [
-        f"{gpu_type} is assumed to have {speed.estimate:.0%} of its speed ({speed.low:.0%} to {speed.high:.0%})"
-        for gpu_type, speed in sorted(options.assumed.items())
-        if speed.low < 1.0
-    ]
-    fastest = [gpu_type for gpu_type, speed in sorted(options.assumed.items()) if speed.low == 1.0]
-    if not slower:
-        return ""
-    return f"Nothing is measured yet, so data sheets compare GPU types with {', '.join(fastest)}: {'; '.join(slower)}."
 
 
 def _options(options: Alternatives, gpu_types: Mapping[PoolId, str], *, every: bool) -> list[Block]:

@@ -29,6 +29,7 @@ from charterer.controller.snapshot.problems import (
 from charterer.controller.snapshot.refusal_scope import with_refusals_in_scope
 from charterer.controller.snapshot.runs import (
     OwnedRun,
+    OwnRun,
     PodController,
     PodsOfController,
     adoption_problems,
@@ -46,7 +47,7 @@ from charterer.controller.snapshot.runs import (
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId
-from charterer.domain.job import Job, Run
+from charterer.domain.job import Job, Pod, Run
 from charterer.domain.jobs.run_names import job_of_run
 from charterer.domain.jobs.target import Target
 from charterer.domain.pool import Pool, Survey
@@ -88,6 +89,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     parts = memo.stable(memo.each(_job_parts, joined, memo(_weights, payers), profiles), "jobs")
     jobs = memo.each(_joined, parts, _gpu_types(pools))
     foreign = memo(_sum_by_node, memo.each(not_for_runs, (pods, own)))
+    refused = memo(_refused_by_node, memo.each(_refused_pods, runs))
     return Snapshot(
         now=now,
         budgets=memo(budgets_by_id, state.budgets),
@@ -96,7 +98,9 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         profiles=profiles,
         jobs=jobs,
         rentals=memo(rentals_by_id, state.rentals),
-        nodes=memo.stable(memo(_nodes, memo(with_published, state.nodes, state.published_gpus), foreign), "nodes"),
+        nodes=memo.stable(
+            memo(_nodes, memo(with_published, state.nodes, state.published_gpus), foreign, refused), "nodes"
+        ),
         problems=(
             *state.problems,
             *without_profile(state, jobs, profiles),
@@ -326,8 +330,21 @@ def _sum_by_node(held: Mapping[PodController | None, tuple[tuple[NodeName, int],
     return foreign
 
 
-def _nodes(nodes: Mapping[ObjectKey, Node], foreign: Mapping[NodeName, int]) -> Mapping[NodeName, Node]:
+def _refused_pods(runs: tuple[OwnRun, ...]) -> tuple[Pod, ...]:
+    return tuple([pod for own in runs for pod in own[1].pods if pod.refused])
+
+
+def _refused_by_node(refused: Mapping[JobId, tuple[Pod, ...]]) -> Mapping[NodeName, str]:
+    found = [(pod.node, f"pod {pod.name}: {pod.message}") for pods in refused.values() for pod in pods]
+    return {node: words for node, words in sorted(found, reverse=True, key=str) if node is not None}
+
+
+def _nodes(
+    nodes: Mapping[ObjectKey, Node], foreign: Mapping[NodeName, int], refused: Mapping[NodeName, str]
+) -> Mapping[NodeName, Node]:
     return {
-        node.name: replace(node, foreign_gpus=foreign[node.name]) if node.name in foreign else node
+        node.name: replace(node, foreign_gpus=foreign.get(node.name, 0), refused=refused.get(node.name, ""))
+        if node.name in foreign or node.name in refused
+        else node
         for node in nodes.values()
     }

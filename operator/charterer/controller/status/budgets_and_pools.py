@@ -22,7 +22,7 @@ from charterer.api.models.statistics.pool_statistics import InterruptionsStatus,
 from charterer.controller.status.budget_amounts import overspent, shown_loans, why_penniless, within_budget
 from charterer.controller.status.budget_currency import in_currency, rate_current
 from charterer.controller.status.commitments import budget_commitments, pool_commitment
-from charterer.controller.status.conditions import condition, preflight, price_held, stopped
+from charterer.controller.status.conditions import condition, preflight, price_held, speed_guessed, stopped
 from charterer.controller.status.tally import Tally
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.errors import Problem
@@ -295,6 +295,7 @@ def pool_view(
         next_end=_next_end(pool, snapshot),
         conditions=(
             *(ready, *held, *pool_commitment(pool, snapshot, plan, len(live))),
+            *speed_guessed(pool, snapshot),
             *preflight(pool, findings, snapshot),
             *stopped(snapshot, pool.generation),
         ),

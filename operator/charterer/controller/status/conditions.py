@@ -11,6 +11,7 @@ from charterer.domain.money import Price
 from charterer.domain.pool import Pool
 from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.time import Instant
+from charterer.gpu_types import data_sheet
 from charterer.providers.provider import PreflightFinding
 from charterer.sentences import count
 
@@ -64,6 +65,18 @@ def price_held(pool: Pool, listed: Price, snapshot: Snapshot) -> Condition:
         "spec.price.hourly"
     )
     return condition(ConditionType.PRICE_HELD, True, "PriceMoved", message, snapshot.now, pool.generation)
+
+
+def speed_guessed(pool: Pool, snapshot: Snapshot) -> Iterable[Condition]:
+    """That nobody knows how fast the pool's GPUs are before a job has run there; nothing where a data sheet says it."""
+    if pool.offering is None or data_sheet(pool.offering.gpu_type) is not None:
+        return
+    message = (
+        f"Charterer knows no data sheet of GPU type {pool.offering.gpu_type}: until jobs of a class report from there, "
+        "their speed is guessed from its price, as what a dollar buys of the GPU types that it knows; a curve of the "
+        "type in spec.curves of the SpeedupProfile says it"
+    )
+    yield condition(ConditionType.SPEED_GUESSED, True, "NoDataSheet", message, snapshot.now, pool.generation)
 
 
 def dated(conditions: Iterable[Condition], before: Iterable[Condition]) -> tuple[Condition, ...]:

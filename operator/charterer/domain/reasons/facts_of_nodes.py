@@ -111,6 +111,14 @@ class NotOnRecord:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class RefusedPod:
+    """Its kubelet refused a pod of a run. ``words``: which pod, and the kubelet's own words."""
+
+    node: NodeName
+    words: str
+
+
 # --- it is given back -------------------------------------------------------------------------------------------------
 
 
@@ -215,6 +223,7 @@ NodeFact = (
     | NodeNotReady
     | NoReadyNode
     | PodHangs
+    | RefusedPod
     | NotOnRecord
     | HeldUp
     | PodWasSlow

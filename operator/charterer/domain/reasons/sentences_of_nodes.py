@@ -69,6 +69,11 @@ def _(node: of.PodHangs) -> str:
 
 
 @tell.register
+def _(node: of.RefusedPod) -> str:
+    return f"Node {node.node} refused {node.words}"
+
+
+@tell.register
 def _(node: of.NotOnRecord) -> str:
     return f"{node.run} ended, and its end is not on record {node.seconds / 60:.0f} minutes later"
 

@@ -24,7 +24,7 @@ from charterer.estimate.throughput import (
     StepTimeFit,
     Unknown,
 )
-from charterer.gpu_types import relative_speeds, slice_speed, whole_type
+from charterer.gpu_types import data_sheet, relative_speeds, slice_speed, whole_type
 
 BASE: tuple[Normal, ...] = (
     (log(0.5), 4.0),  # a full pass takes from 10 ms to half a minute
@@ -89,13 +89,18 @@ def unknowns_prior(others: Iterable[StepTimeFit]) -> tuple[Normal, ...]:
 
 def usual_ratio(gpu_type: str, sibling: str) -> Normal:
     """log(seconds on the type / seconds on the sibling) before any class ran on both: by the data sheets, if known."""
+    slices = log(slice_speed(sibling) / slice_speed(gpu_type))
+    if not in_data_sheets(gpu_type, sibling):
+        return slices, (2.0 * SIBLING_SPREAD) ** 2
     whole, other = whole_type(gpu_type), whole_type(sibling)
     relative = relative_speeds((whole, other))
-    slices = log(slice_speed(sibling) / slice_speed(gpu_type))
-    if not relative:
-        return slices, (2.0 * SIBLING_SPREAD) ** 2
     ratio = relative[other].estimate / relative[whole].estimate
     return SHEET_POWER * log(ratio) + slices, SHEET_SPREAD**2
+
+
+def in_data_sheets(*gpu_types: str) -> bool:
+    """Whether data sheets compare these types."""
+    return all(data_sheet(each) is not None for each in gpu_types)
 
 
 def on_type(prior: Sequence[Normal], gpu_type: str) -> tuple[Normal, ...]:

@@ -72,6 +72,7 @@ class ForcedReleases:
             stuck_terminating(terminating, self.solution.inputs.rentals.rental_of, names, self._snapshot.now)
         )
         ending |= self._slow(names.difference(ending))
+        ending |= self._refusing(rental for rental in staying if rental.id not in ending)
         return ending | self._over_hourly_limit(staying, ending)
 
     def _slow(self, staying: Iterable[RentalId]) -> dict[RentalId, Reason]:
@@ -79,6 +80,18 @@ class ForcedReleases:
         used, slow = self.placer.capacity.used, self._snapshot.slow_nodes
         why = reason(ReasonCode.SLOW_NODE, of.HeldUp())
         return {rental: why for rental in staying if rental in slow and not used.get(rental, 0)} if slow else {}
+
+    def _refusing(self, staying: Iterable[Rental]) -> dict[RentalId, Reason]:
+        """The nodes that refused a pod and that nobody uses now. While another job runs there, they take no new one."""
+        used, nodes = self.placer.capacity.used, self._snapshot.nodes
+        return {
+            rental.id: reason(ReasonCode.POD_REFUSED, of.RefusedPod(node.name, node.refused))
+            for rental in staying
+            if not used.get(rental.id, 0)
+            and rental.node is not None
+            and (node := nodes.get(rental.node)) is not None
+            and node.refused
+        }
 
     def _why_all(self) -> Reason | None:
         """Why all of the budget's rentals end; None where they need not."""

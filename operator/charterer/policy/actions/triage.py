@@ -211,7 +211,8 @@ def _gives_up(job: Job) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Threats:
     """The nodes on which jobs may not stay. ``ending``: those that are being released, and why; ``threatened``: those
-    that go away otherwise, and why; ``ends``: those that end soon. ``safe``: all others that stay.
+    that go away otherwise, and why; ``ends``: those that end soon. ``safe``: all others that stay, but for those that
+    refused a pod, which is a reason for its job alone.
     """
 
     ending: Mapping[RentalId, Reason]
@@ -224,7 +225,9 @@ class _Threats:
         """Those of all rentals."""
         threatened, ends = _threatened(inputs.rentals, inputs.snapshot), inputs.ends.near
         staying = set().union(*[pool.staying for pool in inputs.rentals.by_pool.values()])
-        return cls(ending, threatened, ends, staying.difference(ending, threatened, ends))
+        refusing = {node.name for node in inputs.snapshot.nodes.values() if node.refused}
+        doubted = {inputs.rentals.rental_of[name] for name in refusing if name in inputs.rentals.rental_of}
+        return cls(ending, threatened, ends, staying.difference(ending, threatened, ends, doubted))
 
     def stays(self, job: Job) -> Mapping[RentalId, float]:
         """For how many seconds the job stays on each node that ends soon; none where it is done before."""
@@ -289,7 +292,7 @@ def _displaced(facts: JobFacts, threats: _Threats, snapshot: Snapshot) -> Reason
                 return reason(ReasonCode.NOT_BELIEVED, of_jobs.NotBelieved(doubt.why))
     if facts.rentals <= threats.safe:
         return None
-    why = threats.why_leave(job)
+    why = threats.why_leave(job) or _refused(job, run)
     if why is not None:
         return why
     started = run is not None and not run.suspended
@@ -302,6 +305,20 @@ def _displaced(facts: JobFacts, threats: _Threats, snapshot: Snapshot) -> Reason
         if alive or not started or homeless or job.target is not None:
             because = rental.released_because if rental is not None else ""
             return reason(ReasonCode.LOST_NODE, of_nodes.RentalGoesAway(place.rental, because))
+    return None
+
+
+def _refused(job: Job, run: Run | None) -> Reason | None:
+    """Why an adopted object leaves a node that refused a pod of it.
+
+    Its own controller makes the pod anew, for the same node, until it has failed for good. A run that Charterer made
+    fails with its first pod.
+    """
+    if job.target is None or run is None:
+        return None
+    for pod in run.pods:
+        if pod.refused and pod.node is not None:
+            return reason(ReasonCode.POD_REFUSED, of_nodes.RefusedPod(pod.node, f"pod {pod.name}: {pod.message}"))
     return None
 
 

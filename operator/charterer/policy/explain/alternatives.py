@@ -20,7 +20,7 @@ from charterer.domain.plan import Verdict
 from charterer.domain.reasons.sentences import sentence
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
-from charterer.gpu_types import RelativeSpeed, may_use, relative_speeds
+from charterer.gpu_types import RelativeSpeed, may_use
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.reasons import to_the_end
 from charterer.policy.budgets.solution import BudgetSolution
@@ -109,8 +109,7 @@ class Alternatives:
 
     ``known_work``: whether what is left is known, or its class's mean is taken for it. ``left_alone``: widths that it
     asks for and may not have. ``unused``: variants that are no option, each with the reason.
-    ``assumed``: where nothing is measured, each GPU type's speed relative to the fastest one by their data sheets;
-    empty if there is only one type.
+    ``assumed``: where nothing is measured, the speed of each GPU type that is open to it (``assumed_speeds``).
     """
 
     rows: tuple[Alternative, ...]
@@ -174,7 +173,7 @@ def alternatives(job: Job, verdict: Verdict, budget: Comparison) -> Alternatives
         changes=tuple([weighing.change(row) for row in nearest if row is not None]),
         left_alone=tuple([each for variant in job.ways for each in _left_alone(job, variant, snapshot)]),
         unused=unused_variants(job, weighing.assignment.group.menu, budget.solution),
-        assumed={} if weighing.assignment.group.menu.known else _assumed(rows, snapshot),
+        assumed=weighing.assignment.group.menu.assumed,
     )
 
 
@@ -182,12 +181,6 @@ def _weighing(job: Job, verdict: Verdict, budget: Comparison) -> _Weighing | Non
     assignment = budget.solution.assignment(job)
     chosen = job.allocation.option if job.allocation is not None else verdict.option
     return None if assignment is None or chosen is None else _Weighing(job, chosen, assignment, budget)
-
-
-def _assumed(rows: Sequence[Alternative], snapshot: Snapshot) -> Mapping[str, RelativeSpeed]:
-    pools = [snapshot.pools.get(row.option.pool) for row in rows]
-    types = {pool.offering.gpu_type for pool in pools if pool is not None and pool.offering is not None}
-    return relative_speeds(types) if len(types) > 1 else {}
 
 
 def _left_alone(job: Job, variant: Variant, snapshot: Snapshot) -> tuple[LeftAlone, ...]:

@@ -72,7 +72,7 @@ def _pool_nodes(
     free = [
         (rental.id, node.count(resource) - node.foreign_gpus - used_of[rental.id])
         for rental, node in with_nodes
-        if node is not None and node.ready and not node.unschedulable and not node.deleting
+        if node is not None and node.ready and not node.unschedulable and not node.deleting and not node.refused
     ]
     return PoolNodes(
         rentals=rentals,

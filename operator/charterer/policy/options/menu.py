@@ -5,14 +5,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from charterer.domain.ids import ClassId, PoolId, Rate
 from charterer.domain.option import Option
 from charterer.domain.pool import Pool
 from charterer.domain.profile import Profile
+from charterer.gpu_types import RelativeSpeed
 from charterer.incremental import Remember, directly
+from charterer.policy.options.assumed_speeds import assumed_speeds
 from charterer.policy.options.ceiling import default_ceiling, usual_dollars
 from charterer.policy.options.market import Market, market_of
 from charterer.policy.options.menu_key import MenuKey
@@ -40,7 +42,8 @@ class Menu:
     """The options of a job: ``stages[p]`` are those with their speeds in phase p, which ends at ``until[p]``.
 
     ``narrower``: only when the budget's limits force it (no curve is known). ``known``: whether speeds are measured; if
-    not, every option has the speed of its fraction of ``preferred``. ``rigid``: whether the job has one width only.
+    not, every option has the speed of its fraction of ``preferred``, times what is ``assumed`` of its GPU type.
+    ``rigid``: whether the job has one width only.
     ``table``: the same options as numbers. ``ceiling``: dollars that a second of a job of weight 1 may cost where its
     budget does not say. ``usual``: dollars that a second's work of the reference option usually costs at the least.
     """
@@ -53,6 +56,7 @@ class Menu:
     table: OptionTable
     ceiling: Rate
     usual: float = 0.0
+    assumed: Mapping[str, RelativeSpeed] = field(default_factory=dict)
 
     @property
     def options(self) -> tuple[Option, ...]:
@@ -126,7 +130,8 @@ def build_menu(
     table = OptionTable.of((chosen,), restart)
     priced = _of_givers(chosen, market)
     ceiling, usual = default_ceiling(priced, key.preferred), usual_dollars(priced, key.preferred)
-    return Menu((chosen,), (1.0,), narrower, False, rigid, table, ceiling, usual)
+    assumed = assumed_speeds(market.open_to(key))
+    return Menu((chosen,), (1.0,), narrower, False, rigid, table, ceiling, usual, assumed)
 
 
 def _of_givers(options: Sequence[Option], market: Market) -> Sequence[Option]:

@@ -14,7 +14,8 @@ from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Price
 from charterer.domain.option import MOST_PODS, Interruptions, Option
 from charterer.domain.profile import DEFAULT_RESTART_SECONDS, TRIAL_STEP, Profile
-from charterer.gpu_types import relative_speeds, slice_profile, whole_type
+from charterer.gpu_types import slice_profile, whole_type
+from charterer.policy.options.assumed_speeds import assumed_speeds
 from charterer.policy.options.checkpoint_time import checkpoint_seconds
 from charterer.policy.options.interruptions import RunTimes, interruptions
 from charterer.policy.options.market import Market, PoolOffer
@@ -88,7 +89,7 @@ class Candidate:
     """A way to run jobs on GPUs of one type. ``stages``: the option in each phase of the class, with its speed there.
 
     Where no speed is known there is one stage, ``known`` is False, and the speed is the width's fraction of the
-    preferred one, times that of its GPU type relative to the fastest that is open to the job (``gpu_types``).
+    preferred one, times that of its GPU type relative to the fastest that is open to the job (``assumed_speeds``).
     """
 
     gpu_type: str
@@ -122,7 +123,7 @@ class WholeWidths:
         """
         speeds_of: dict[tuple[str, int], Sequence[float]] = {}
         offers = market.open_to(key)
-        relative = relative_speeds({offer.gpu_type for offer, _ in offers})
+        assumed = assumed_speeds(offers)
         unproven = curves.profile is not None and curves.profile.unproven
         most = TRIAL_STEP * key.preferred if unproven else key.most
         for offer, price in offers:
@@ -138,8 +139,8 @@ class WholeWidths:
                     stages = [_option(offer, gpus, price, value, curves, trial, lost) for value in speeds_of[width]]
                     yield Candidate(offer.gpu_type, tuple(stages), known=True)
                 elif gpus <= key.preferred:
-                    assumed = relative[offer.gpu_type].estimate if relative else 1.0
-                    option = _option(offer, gpus, price, assumed * gpus / key.preferred, curves, False, lost)
+                    share = assumed[offer.gpu_type].estimate * gpus / key.preferred
+                    option = _option(offer, gpus, price, share, curves, False, lost)
                     yield Candidate(offer.gpu_type, (option,), known=False)
 
 

@@ -13,7 +13,7 @@ from charterer.domain.budget import Selector
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
 from charterer.domain.nodes.partition import Partition
-from charterer.domain.pool import CapacityType, Pool, Quote
+from charterer.domain.pool import CapacityType, Offering, Pool, Quote
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.time import after, moment
@@ -186,6 +186,16 @@ def test_a_held_price_is_shown_with_both_numbers_and_what_to_do() -> None:
     assert (ready.status, held.type, held.status, held.reason) == ("True", "PriceHeld", "True", "PriceMoved")
     assert "the cloud asks $80.00/h for a node and asked $19.80/h before" in held.message
     assert "kubectl annotate --overwrite gpupool a100 charterer.dev/confirm-price=80.00" in held.message
+
+
+def test_a_pool_says_that_the_speed_of_its_gpus_is_guessed_where_no_data_sheet_says_it() -> None:
+    offering = Offering("NVIDIA-R300", 8, "r300-8", "zone-a")
+    snapshot = make.snapshot(make.pool(offering=offering), make.survey(offering=offering))
+    (pool,) = snapshot.pools.values()
+    _, guessed = pool_view(pool, plan(snapshot), Tally.of({}, {}, {}), {}, (), snapshot).conditions
+    assert (guessed.type, guessed.status, guessed.reason) == ("SpeedGuessed", "True", "NoDataSheet")
+    assert "no data sheet of GPU type NVIDIA-R300: " in guessed.message
+    assert "guessed from its price" in guessed.message
 
 
 @pytest.mark.parametrize(("stop", "reason"), [(Stop.RENT, "NothingRented"), (Stop.DRAIN, "Drained")])
