@@ -100,8 +100,8 @@ def relative_speeds(gpu_types: Iterable[str]) -> Mapping[str, RelativeSpeed]:
 
 def _relative(gpu_type: str, sheet: DataSheet, fastest: str, best: DataSheet) -> RelativeSpeed:
     arithmetic, memory = sheet.teraflops / best.teraflops, sheet.bandwidth / best.bandwidth
-    # Of two slices nobody knows by how much the cut slows them down, and whatever it is holds for both: the fastest one
-    # may be as fast as its whole GPU, which makes the other one slower by its sheet alone.
+    # Nobody knows by how much the cut slows two slices down, and whatever it is holds for both: the fastest one may be
+    # as fast as its whole GPU, which makes the other one slower by its sheet alone.
     at_worst = min(compute_part(gpu_type) / compute_part(fastest), 1.0)
     return RelativeSpeed(
         estimate=sqrt(arithmetic * memory) * slice_speed(gpu_type) / slice_speed(fastest),

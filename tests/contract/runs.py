@@ -11,7 +11,8 @@ from charterer.api import decode
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.paths import NODES, PODS, SERVICES, TRAINING_JOBS
 from charterer.domain.ids import PoolId, RentalId
-from charterer.domain.job import Allocation, Job, Placement, Pod, Run
+from charterer.domain.job import Allocation, Job, Placement, Run
+from charterer.domain.jobs.pod import Pod
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.time import Instant

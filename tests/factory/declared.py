@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from charterer.clouds.fake import FakeGroup
-from charterer.domain.budget import EVERYTHING, Budget, Mode, Selector
+from charterer.domain.budget import Budget, Mode
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, Rate
 from charterer.domain.job import Job, ResizePolicy, SpotPolicy
 from charterer.domain.jobs.interactive import Interactive
@@ -17,6 +17,7 @@ from charterer.domain.nodes.partition import Partition
 from charterer.domain.period import period_bounds
 from charterer.domain.pool import CapacityType, Offering, Pool, Quote
 from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
+from charterer.domain.selector import EVERYTHING, Selector
 from charterer.domain.time import Instant, after, parse_instant
 from tests import factory
 from tests.factory.pools import cooled

@@ -17,7 +17,8 @@ from charterer.cli.shared.job_name import job_name
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError, BadRequest, NotFound
 from charterer.cluster.paths import PODS, TRAINING_JOBS
-from charterer.domain.job import Job, Pod, PodPhase, RunRecord
+from charterer.domain.job import Job, RunRecord
+from charterer.domain.jobs.pod import Pod, PodPhase
 from charterer.sentences import count, visible
 from charterer.workloads import INDEXED_JOB
 

@@ -11,7 +11,8 @@ from charterer.api import decode
 from charterer.cluster.client import Client
 from charterer.cluster.errors import ApiError
 from charterer.cluster.paths import EVENTS
-from charterer.domain.job import Job, PodPhase
+from charterer.domain.job import Job
+from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
 

@@ -10,6 +10,7 @@ from math import exp2
 from charterer.domain.ids import BudgetId, ClassId, PoolId, Rate
 from charterer.domain.money import ZERO, Money, Price, total
 from charterer.domain.period import QuietHours, period_bounds, period_end
+from charterer.domain.selector import EVERYTHING, Selector
 from charterer.domain.spending.currency import Currency
 from charterer.domain.spending.loans import Loan, net_loan
 from charterer.domain.time import Instant, seconds_between
@@ -20,61 +21,6 @@ class Mode(StrEnum):
 
     ENFORCE = "Enforce"
     OBSERVE = "Observe"
-
-
-@dataclass(frozen=True, slots=True)
-class Selector:
-    """A label selector; an empty one selects all. Each expression is (key, operator, values).
-
-    ``nothing``: no object is selected, whatever the terms are.
-    """
-
-    match_labels: tuple[tuple[str, str], ...] = ()
-    match_expressions: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
-    nothing: bool = False
-
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is selected: all terms must hold."""
-        if self.nothing:
-            return False
-        return all(labels.get(key) == value for key, value in self.match_labels) and all(
-            _holds(operator, values, labels.get(key)) for key, operator, values in self.match_expressions
-        )
-
-    def __str__(self) -> str:
-        """The selector as ``kubectl get -l`` takes it."""
-        terms = [f"{key}={value}" for key, value in self.match_labels]
-        return ",".join([*terms, *(_as_text(*expression) for expression in self.match_expressions)])
-
-
-def _holds(operator: str, values: tuple[str, ...], value: str | None) -> bool:
-    match operator:
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case _:
-            raise ValueError(f"no selector operator: {operator}")
-
-
-def _as_text(key: str, operator: str, values: tuple[str, ...]) -> str:
-    match operator:
-        case "Exists":
-            return key
-        case "DoesNotExist":
-            return f"!{key}"
-        case _:
-            return f"{key} {operator.lower()} ({', '.join(values)})"
-
-
-EVERYTHING = Selector()
-"""Selects every object."""
-NOTHING = Selector(nothing=True)
-"""Selects no object."""
 
 
 HISTORY_HALF_LIFE_SECONDS = 30 * 86_400.0
@@ -382,13 +328,13 @@ class Budget:
 
     @property
     def prorated(self) -> bool:
-        """Whether only a part of the amount counts in its period: it was created within it, and nobody says what was
-        spent before."""
+        """Whether only a part of its amount counts: it was created within its period, and nobody says what was spent
+        before."""
         return self.opening_spend is None and self.created > self.period[0]
 
     @property
     def counted(self) -> Money:
-        """What counts of the amount in its period: where ``prorated`` the part that falls on the time since then."""
+        """The part of the amount that counts in its period: all of it, or what falls on the time after its creation."""
         if not self.prorated:
             return self.amount
         start, end = self.period

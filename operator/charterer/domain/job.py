@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
+from charterer.domain.ids import BudgetId, ClassId, JobId, RentalId
 from charterer.domain.jobs.doubt import Doubt
 from charterer.domain.jobs.finish import Finish
 from charterer.domain.jobs.group import Stretch, TrainingGroup
 from charterer.domain.jobs.interactive import Interactive
+from charterer.domain.jobs.pod import Pod, PodPhase
 from charterer.domain.jobs.run_names import RUN_LABEL_PREFIX, run_name
 from charterer.domain.jobs.target import Target, TargetRef
 from charterer.domain.jobs.variant import Variant
@@ -113,58 +114,6 @@ class RunRecord:
     cost: Money | None = None
     generation: int | None = None
     because: str = ""
-
-
-class PodPhase(StrEnum):
-    """A pod's status.phase."""
-
-    PENDING = "Pending"
-    RUNNING = "Running"
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
-    UNKNOWN = "Unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Pod:
-    """A pod of a run.
-
-    ``disrupted``: it has a true DisruptionTarget condition. ``allocation``: its annotation. ``trouble``: why it does
-    not run, in Kubernetes' own words (its conditions, its containers' waiting states); empty where those say nothing.
-    ``must_end_by``: when its grace period is over, once it is being deleted; ``told_to_end``: when that was asked for.
-    ``hopeless``: it can never start as it is. ``refused``: its kubelet ended it before any container of it began.
-    """
-
-    name: str
-    uid: str
-    run: int
-    index: int
-    gpus: int
-    node: NodeName | None
-    phase: PodPhase
-    ready: bool
-    deleting: bool
-    disrupted: bool
-    exit_code: int | None
-    finished: Instant | None
-    message: str
-    allocation: str
-    resource_version: str
-    trouble: str = ""
-    must_end_by: Instant | None = None
-    told_to_end: Instant | None = None
-    hopeless: bool = False
-    refused: bool = False
-
-    @property
-    def live(self) -> bool:
-        """Whether it may still hold its GPUs: it has not finished, as far as is known."""
-        return self.phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED)
-
-    @property
-    def proves_completion(self) -> bool:
-        """Whether it succeeded undisturbed; a pod that was made to stop may exit with 0 before its work is done."""
-        return self.phase is PodPhase.SUCCEEDED and not self.deleting and not self.disrupted
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from charterer.domain.billing import accrued_in
 from charterer.domain.budget import FOLDED_KEPT, Budget
-from charterer.domain.job import PodPhase
+from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.money import ZERO
 from charterer.domain.period import period_end
 from charterer.domain.rental import Rental

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 
 from charterer.domain.ids import RentalId
-from charterer.domain.job import Allocation, Job, PodPhase, Run, RunOutcome
+from charterer.domain.job import Allocation, Job, Run, RunOutcome
+from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.time import Instant, seconds_between
 from charterer.lifecycle.view import LifecycleView
 

@@ -14,20 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from charterer.domain.job import (
-    Allocation,
-    Job,
-    Placement,
-    Pod,
-    PodPhase,
-    ResizePolicy,
-    Run,
-    RunOutcome,
-    RunRecord,
-)
+from charterer.domain.job import Allocation, Job, Placement, ResizePolicy, Run, RunOutcome, RunRecord
 from charterer.domain.jobs.finish import CANNOT_START, IN_DOUBT, START_ATTEMPTS, Finish, FinishKind
 from charterer.domain.jobs.group import RESTART_EXIT_CODE
 from charterer.domain.jobs.job_cost import costed
+from charterer.domain.jobs.pod import Pod, PodPhase
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
 from charterer.domain.reports.progress import Progress

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
-from charterer.domain.job import Allocation, Job, Pod
+from charterer.domain.job import Allocation, Job
+from charterer.domain.jobs.pod import Pod
 from charterer.domain.pool import Instance, InstanceState, Pool, Survey, acting_pool
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot, Stop

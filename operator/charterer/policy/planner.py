@@ -132,7 +132,7 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
 
 
 def _amount_in_all(name: BudgetId, inputs: PlanInputs) -> Money:
-    """What a parent and all below it may aim at together, less what does not count of that in their first months."""
+    """What a parent and all below it may aim at together, without the parts that do not count in their first months."""
     budgets = inputs.snapshot.known_budgets
     family = [budgets[each] for each in (name, *inputs.tree.below[name])]
     left_out = total(each.amount - each.counted for each in family)

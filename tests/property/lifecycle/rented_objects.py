@@ -14,7 +14,8 @@ from charterer.controller.clock import Reading, TrustedClock
 from charterer.controller.known_pools import first_come, known_pools
 from charterer.domain.budget import Budget
 from charterer.domain.ids import InstanceId, JobId, NodeName, PoolId, RentalId
-from charterer.domain.job import Job, PodPhase, RunOutcome, RunRecord
+from charterer.domain.job import Job, RunOutcome, RunRecord
+from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.money import ZERO, Money, total
 from charterer.domain.nodes.waits import NO_LAUNCHES
 from charterer.domain.pool import Pool, Survey

@@ -12,7 +12,7 @@ from typing import Any
 from charterer.domain.billing import accrued
 from charterer.domain.budget import Balance
 from charterer.domain.ids import InstanceId, NodeName, PoolId, RentalId
-from charterer.domain.job import Pod, PodPhase
+from charterer.domain.jobs.pod import Pod, PodPhase
 from charterer.domain.money import ZERO
 from charterer.domain.order import LACKS, Reply, with_cool_down, without_cool_downs
 from charterer.domain.pool import Instance, Pool, acting_pool

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from charterer.domain.budget import EVERYTHING, Mode, Selector
+from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, JobId, NodeName, PoolId
 from charterer.domain.job import ResizePolicy
 from charterer.domain.money import Money
@@ -17,6 +17,7 @@ from charterer.domain.plan import Allocate, Command, Plan, ReasonCode, Release, 
 from charterer.domain.pool import Notice
 from charterer.domain.profile import Amdahl, PowerLaw, SpeedCurve, ThroughputTable
 from charterer.domain.rental import RentalPhase
+from charterer.domain.selector import EVERYTHING, Selector
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.spending.budget_tree import budget_tree
 from charterer.domain.time import after

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.ids import JobId, NodeName
-from charterer.domain.job import Allocation, Job, PodPhase, ResizePolicy
+from charterer.domain.job import Allocation, Job, ResizePolicy
 from charterer.domain.jobs.group import TrainingGroup, first_group
+from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.jobs.widths import Widths
 from charterer.domain.plan import Allocate, Plan, ReasonCode
 from charterer.domain.time import after

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from charterer.domain.budget import EVERYTHING, ClassHistory, Selector
+from charterer.domain.budget import ClassHistory
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, RentalId
 from charterer.domain.job import ResizePolicy, RunOutcome, RunRecord
 from charterer.domain.period import period_bounds
 from charterer.domain.plan import Allocate, Limit, ReasonCode
 from charterer.domain.profile import SpeedCurve
+from charterer.domain.selector import EVERYTHING, Selector
 from charterer.domain.time import Instant, after
 from charterer.incremental import Memo
 from charterer.policy import plan

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from charterer.domain.ids import JobId, NodeName
-from charterer.domain.job import Job, PodPhase
+from charterer.domain.job import Job
+from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.jobs.target import Asked, Target, TargetRef
 from charterer.domain.plan import Allocate, ReasonCode
 from charterer.policy import plan

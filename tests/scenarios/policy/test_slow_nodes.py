@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.ids import JobId, RentalId
-from charterer.domain.job import PodPhase, ResizePolicy, RunOutcome, RunRecord
+from charterer.domain.job import ResizePolicy, RunOutcome, RunRecord
+from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.plan import Allocate, Plan, ReasonCode
 from charterer.domain.reports.bottleneck import Bottleneck, BottleneckKind
 from charterer.domain.reports.progress import Progress

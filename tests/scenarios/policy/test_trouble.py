@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from charterer.domain.ids import JobId, PoolId, RentalId
-from charterer.domain.job import Job, PodPhase, RunOutcome, RunRecord
+from charterer.domain.job import Job, RunOutcome, RunRecord
+from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.plan import Allocate, ReasonCode
 from charterer.domain.pool import Notice
 from charterer.domain.rental import RentalPhase

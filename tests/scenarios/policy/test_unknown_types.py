@@ -1,4 +1,4 @@
-"""What the planner rents where no data sheet of a GPU type is known, and nothing is measured."""
+"""The planner rents for a job of which nothing is measured, and one GPU type has no data sheet."""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ import pytest
 from charterer.clouds.karpenter import NodeClaims
 from charterer.controller.node_findings import node_findings
 from charterer.domain.ids import PoolId
-from charterer.domain.job import Job, PodPhase
+from charterer.domain.job import Job
+from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.nodes.partition import Partition
 from charterer.domain.pool import NodeTaint, Pool
 from charterer.domain.rental import Rental, RentalPhase

@@ -1,4 +1,4 @@
-"""What counts of an amount in the month in which its budget is made."""
+"""An amount counts in proportion in the month in which its budget is made."""
 
 from __future__ import annotations
 

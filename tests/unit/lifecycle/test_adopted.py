@@ -10,8 +10,9 @@ import pytest
 from charterer.domain.budget import Mode
 from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId
-from charterer.domain.job import Job, PodPhase, ResizePolicy, RunOutcome, RunRecord
+from charterer.domain.job import Job, ResizePolicy, RunOutcome, RunRecord
 from charterer.domain.jobs.finish import Finish, FinishKind
+from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.jobs.target import Asked, Target, TargetRef
 from charterer.domain.money import Money
 from charterer.domain.snapshot import AdoptionCandidate, Snapshot, Stop

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from charterer.domain.job import Allocation, Job, PodPhase, ResizePolicy, Run, RunOutcome
+from charterer.domain.job import Allocation, Job, ResizePolicy, Run, RunOutcome
 from charterer.domain.jobs.finish import FinishKind
+from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.reports.progress import Progress
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import RecordRun, RunWarning

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.domain.job import PodPhase, Run, RunOutcome
+from charterer.domain.job import Run, RunOutcome
 from charterer.domain.jobs.finish import CANNOT_START, START_ATTEMPTS
+from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.jobs.target import TargetRef
 from charterer.domain.reports.progress import Progress
 from tests.factory import at, pod, run

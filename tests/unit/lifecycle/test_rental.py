@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from charterer.domain.budget import FOLDED_KEPT, Mode
 from charterer.domain.ids import BudgetId, NodeName
-from charterer.domain.job import PodPhase, RunOutcome, RunRecord
+from charterer.domain.job import RunOutcome, RunRecord
+from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.money import ZERO, Price
 from charterer.domain.nodes.partition import Partition
 from charterer.domain.pool import InstanceState, PriceSegment

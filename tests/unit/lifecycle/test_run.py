@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from charterer.domain.budget import Mode
-from charterer.domain.job import Allocation, Job, PodPhase, ResizePolicy, Run, RunOutcome, RunRecord
+from charterer.domain.job import Allocation, Job, ResizePolicy, Run, RunOutcome, RunRecord
 from charterer.domain.jobs.finish import Finish, FinishKind
+from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
@@ -52,7 +53,6 @@ KEY = job().run_label
 MACHINES = (instance(), instance("i2"))
 RENTALS = (rental("a100-1", MACHINES[0]), rental("a100-2", MACHINES[1]))
 LABELLED = (node(run_labels={KEY: "r1"}), node("i2"))
-BOTH_LABELLED = (LABELLED[0], node("i2", run_labels={KEY: "r1"}))
 SUSPENDED = run(1, suspended=True, started=None)
 EVICTED = "sft-r1-0 was evicted or preempted by somebody"
 FINISH = Finish(FinishKind.COMPLETE, at(100), "Completed", "")
@@ -172,15 +172,6 @@ def test_the_next_run_waits_for_the_pods_and_the_record_of_the_last() -> None:
     assert step(placed(after_it, nodes=bare)) == Unsuspend(job().id, 2)
 
 
-def test_the_next_run_waits_for_the_pods_of_every_run_before_it() -> None:
-    lingering, recorded_too = run(1, pod(deleting=True), suspended=True, deleting=True), run(2, suspended=True)
-    third = run(3, suspended=True, started=None)
-    intent = allocation("a100-2", run=3)
-    placed_anew = mine(lingering, recorded_too, third, intent=intent, records=(record(1), record(2)))
-    waiting = step(placed(placed_anew, nodes=(node(), node("i2", run_labels={KEY: "r3"}))))
-    assert waiting == Wait("the pods of sft-r1 to end")
-
-
 def test_a_replaced_run_that_never_had_a_job_is_recorded_at_no_time() -> None:
     done = recorded(placed(moving(NEXT)))
     assert (done.record.outcome, done.record.since, done.record.until) == (RunOutcome.STOPPED, ONE.since, ONE.since)
@@ -230,13 +221,6 @@ def test_a_run_is_complete_when_every_index_has_its_succeeded_pod() -> None:
     done = recorded(ending(run(1, DONE, complete=at(100))))
     assert (done.record.outcome, done.record.until) == (RunOutcome.COMPLETE, at(99))
     assert done.finish == Finish(FinishKind.COMPLETE, at(99), "Completed", "run 1 completed")
-
-
-def test_a_run_has_ended_when_the_last_of_its_pods_has() -> None:
-    late = replace(DONE, index=1, name="sft-r1-1", finished=at(150))
-    for pods in ((DONE, late), (late, DONE)):
-        complete = mine(run(1, *pods, complete=at(151)), intent=WIDE)
-        assert recorded(placed(complete, nodes=BOTH_LABELLED)).record.until == at(150)
 
 
 @pytest.mark.parametrize("proof", [(), (replace(DONE, deleting=True),), (replace(DONE, disrupted=True),)])
@@ -312,14 +296,6 @@ def test_a_failure_on_a_node_that_is_not_ready_is_an_interruption() -> None:
     failing = mine(run(1, BROKEN, failed=at(100)))
     unwell = (node(ready=False, run_labels={KEY: "r1"}),)
     assert recorded(placed(failing, nodes=unwell)).record.outcome is RunOutcome.INTERRUPTED
-
-
-def test_a_machine_that_has_ended_is_the_cause_though_another_is_still_to_be_looked_at() -> None:
-    failing = mine(run(1, BROKEN, failed=at(100)), intent=WIDE)
-    over = replace(RENTALS[1], phase=RentalPhase.ENDED)
-    done = recorded(placed(failing, RENTALS[0], over, nodes=BOTH_LABELLED, asked=50, now=110))
-    assert done.record.outcome is RunOutcome.INTERRUPTED
-    assert done.record.message == "instance i2, the machine of a100-2, has ended"
 
 
 def test_a_cloud_that_does_not_answer_delays_the_record_for_a_while_only() -> None:

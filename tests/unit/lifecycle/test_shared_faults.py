@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from charterer.domain.job import Job, PodPhase, RunOutcome, RunRecord
+from charterer.domain.job import Job, RunOutcome, RunRecord
+from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.nodes.partition import Partition
 from charterer.domain.pool import Pool
 from tests.factory import allocation, at, job, pod, pool, run

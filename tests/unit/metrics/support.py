@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from charterer.domain.budget import Budget
 from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, Rate, RentalId
-from charterer.domain.job import Allocation, Job, Placement, Pod, PodPhase
+from charterer.domain.job import Allocation, Job, Placement
+from charterer.domain.jobs.pod import Pod, PodPhase
 from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option

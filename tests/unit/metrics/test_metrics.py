@@ -13,8 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from charterer import __version__
 from charterer.domain.ids import BudgetId, PoolId, RentalId
-from charterer.domain.job import Job, PodPhase
+from charterer.domain.job import Job
 from charterer.domain.jobs.interactive import Interactive, Usage
+from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import Limit, PoolVerdict, SpendVerdict
 from charterer.domain.rental import RentalPhase

@@ -25,7 +25,7 @@ from charterer.api.names import (
 )
 from charterer.api.stored_size import tail
 from charterer.domain.ids import JobId, NodeName
-from charterer.domain.job import Pod, PodPhase
+from charterer.domain.jobs.pod import Pod, PodPhase
 from charterer.domain.jobs.run_names import RUN_LABEL_PREFIX, run_number
 from charterer.domain.pool import NodeTaint
 from charterer.domain.snapshot import Node, Stop

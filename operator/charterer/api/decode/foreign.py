@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from charterer.api.decode.core import optional_instant, pod_gpus
 from charterer.api.metadata import ObjectMeta, Raw, true_condition
 from charterer.api.names import GPU_TYPE_LABEL, LABEL_JOB_UID, LABEL_PROFILE
-from charterer.domain.job import PodPhase
+from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.time import Instant
 
 _DEFAULT_SCHEDULER = "default-scheduler"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from charterer.domain.budget import Selector
 from charterer.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.jobs.finish import FinishKind
 from charterer.domain.jobs.target import TargetRef
@@ -19,6 +18,7 @@ from charterer.domain.reasons import facts_of_options as options
 from charterer.domain.reasons import facts_of_parents as parents
 from charterer.domain.reasons import facts_of_waits as waits
 from charterer.domain.reasons.facts import Both, Facts, OnlyObserved, RunsOn, Wanted
+from charterer.domain.selector import Selector
 from charterer.domain.time import parse_instant
 
 _POOL, _NODE, _OTHER = PoolId("a100"), RentalId("a100-1"), RentalId("a100-2")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from charterer.controller.status.jobs import regrouping, training_pods
-from charterer.domain.job import Job, Pod
+from charterer.domain.job import Job
+from charterer.domain.jobs.pod import Pod
 
 
 def regrouping_sentence(job: Job) -> str:

@@ -68,16 +68,16 @@ class PlanAnswer:
         for solution in self.report.solutions:
             name, own = solution.budget.id, before[solution.budget.id]
             real, asked = own.budget.amount, solution.budget.amount
-            if real == asked or not real.micros or self.report.frontiers[name].empty:
+            frontier = self.report.frontiers[name]
+            if real == asked or not real.micros or frontier.empty:
                 continue
-            told = self.report.frontiers[name].told
             jobs = [job.id for job in self.report.snapshot.jobs.values() if job.budget == name and job.finish is None]
             yield AmountEffect(
                 budget=name,
                 part=asked.micros / real.micros - 1.0,
-                seconds_before=mean_seconds(own) if told else None,
-                seconds=mean_seconds(solution) if told else None,
-                more_spent=self._more_spent(name, self.before) if told else None,
+                seconds_before=mean_seconds(own) if frontier.told else None,
+                seconds=mean_seconds(solution) if frontier.told else None,
+                more_spent=self._more_spent(name, self.before) if frontier.told else None,
                 jobs=len(jobs),
                 changed=sum(_option(job, self.report) != _option(job, self.before) for job in jobs),
             )
@@ -87,6 +87,6 @@ class PlanAnswer:
 
 
 def _option(job: JobId, report: PlanReport) -> object:
-    """What a job has or is to have; None where it waits without any."""
+    """The option that a job has or gets; None while it waits without one."""
     verdict = report.plan.jobs.get(job)
     return None if verdict is None or verdict.option is None else key_of(verdict.option)

@@ -31,9 +31,10 @@ from charterer.controller.execute.target_steps import (
 from charterer.controller.outcome import ActionOutcome
 from charterer.controller.template_trial import refusal
 from charterer.domain.ids import JobId
-from charterer.domain.job import Allocation, Job, Pod, ResizePolicy, Run, RunOutcome
+from charterer.domain.job import Allocation, Job, ResizePolicy, Run, RunOutcome
 from charterer.domain.jobs.group import first_group
 from charterer.domain.jobs.job_cost import resized, with_allocation, without_resize
+from charterer.domain.jobs.pod import Pod
 from charterer.domain.jobs.run_names import job_of_run, run_number
 from charterer.domain.jobs.sessions import ends_session, with_report, with_run_given, with_session_over
 from charterer.domain.plan import Allocate, ReasonCode, moves_with

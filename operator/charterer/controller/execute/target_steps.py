@@ -16,7 +16,8 @@ from charterer.controller.execute.context import ExecutionContext
 from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome, Held
 from charterer.controller.snapshot.runs import numbered
-from charterer.domain.job import Allocation, Job, Pod
+from charterer.domain.job import Allocation, Job
+from charterer.domain.jobs.pod import Pod
 from charterer.domain.jobs.target import Target, TargetRef
 from charterer.domain.steps import AdoptTarget, EditJob, FinishJob, LetGo, ResizeRun
 from charterer.workloads import ADOPTED, NotAdoptable, TargetKind, Write

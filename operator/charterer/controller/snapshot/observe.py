@@ -29,7 +29,6 @@ from charterer.controller.snapshot.problems import (
 from charterer.controller.snapshot.refusal_scope import with_refusals_in_scope
 from charterer.controller.snapshot.runs import (
     OwnedRun,
-    OwnRun,
     PodController,
     PodsOfController,
     adoption_problems,
@@ -47,11 +46,12 @@ from charterer.controller.snapshot.runs import (
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId
-from charterer.domain.job import Job, Pod, Run
+from charterer.domain.job import Job, Run
 from charterer.domain.jobs.run_names import job_of_run
 from charterer.domain.jobs.target import Target
 from charterer.domain.pool import Pool, Survey
 from charterer.domain.profile import Profile
+from charterer.domain.reasons.facts_of_nodes import RefusedPod
 from charterer.domain.reports.bottleneck import Bottleneck, of_run
 from charterer.domain.reports.progress import Progress
 from charterer.domain.snapshot import Node, Orphan, Snapshot
@@ -330,13 +330,14 @@ def _sum_by_node(held: Mapping[PodController | None, tuple[tuple[NodeName, int],
     return foreign
 
 
-def _refused_pods(runs: tuple[OwnRun, ...]) -> tuple[Pod, ...]:
-    return tuple([pod for own in runs for pod in own[1].pods if pod.refused])
+def _refused_pods(runs: tuple[OwnedRun, ...]) -> tuple[RefusedPod, ...]:
+    return tuple([RefusedPod.of(pod) for _, run in runs for pod in run.pods if pod.refused])
 
 
-def _refused_by_node(refused: Mapping[JobId, tuple[Pod, ...]]) -> Mapping[NodeName, str]:
-    found = [(pod.node, f"pod {pod.name}: {pod.message}") for pods in refused.values() for pod in pods]
-    return {node: words for node, words in sorted(found, reverse=True, key=str) if node is not None}
+def _refused_by_node(refused: Mapping[JobId, tuple[RefusedPod, ...]]) -> Mapping[NodeName, str]:
+    """What each node refused; of several pods the first by name."""
+    found = [(pod.node, pod.words) for pods in refused.values() for pod in pods]
+    return dict(sorted(found, reverse=True))
 
 
 def _nodes(

@@ -11,7 +11,8 @@ from charterer.cluster.store import ObjectKey
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId, NodeName
-from charterer.domain.job import Job, Pod, Run
+from charterer.domain.job import Job, Run
+from charterer.domain.jobs.pod import Pod
 from charterer.domain.jobs.target import Target
 from charterer.domain.snapshot import AdoptionCandidate
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 from charterer.domain.ids import BudgetId, InstanceId, NodeName, RentalId
+from charterer.domain.jobs.pod import Pod
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.time import Instant
@@ -117,6 +119,12 @@ class RefusedPod:
 
     node: NodeName
     words: str
+
+    @classmethod
+    def of(cls, pod: Pod) -> Self:
+        """The refusal of this pod, whose ``refused`` says that its node did so."""
+        assert pod.node is not None
+        return cls(pod.node, f"pod {pod.name}: {pod.message}")
 
 
 # --- it is given back -------------------------------------------------------------------------------------------------

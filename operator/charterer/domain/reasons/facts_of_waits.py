@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from charterer.domain.budget import Selector
 from charterer.domain.ids import BudgetId, PoolId, RentalId
 from charterer.domain.money import Money, Price
 from charterer.domain.nodes.waits import ExpectedWait
 from charterer.domain.option import Option
 from charterer.domain.order import CoolDown
 from charterer.domain.reasons.facts_of_parents import ParentFact
+from charterer.domain.selector import Selector
 from charterer.domain.time import Instant
 
 # --- its nodes come ---------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from charterer.domain.ids import BudgetId, NodeName, PoolId, RentalId
-from charterer.domain.job import Pod
+from charterer.domain.jobs.pod import Pod
 from charterer.domain.money import Money
 from charterer.domain.pool import Instance
 from charterer.domain.spending.use import Use

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from charterer.domain.ids import JobId, NodeName
-from charterer.domain.job import Pod, RunRecord
+from charterer.domain.job import RunRecord
 from charterer.domain.jobs.finish import Finish
 from charterer.domain.jobs.group import TrainingGroup
+from charterer.domain.jobs.pod import Pod
 from charterer.domain.jobs.target import Target
 from charterer.domain.snapshot import Orphan
 

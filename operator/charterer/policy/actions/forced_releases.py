@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, RentalId
@@ -72,7 +72,7 @@ class ForcedReleases:
             stuck_terminating(terminating, self.solution.inputs.rentals.rental_of, names, self._snapshot.now)
         )
         ending |= self._slow(names.difference(ending))
-        ending |= self._refusing(rental for rental in staying if rental.id not in ending)
+        ending |= self._refusing(names.difference(ending))
         return ending | self._over_hourly_limit(staying, ending)
 
     def _slow(self, staying: Iterable[RentalId]) -> dict[RentalId, Reason]:
@@ -81,16 +81,13 @@ class ForcedReleases:
         why = reason(ReasonCode.SLOW_NODE, of.HeldUp())
         return {rental: why for rental in staying if rental in slow and not used.get(rental, 0)} if slow else {}
 
-    def _refusing(self, staying: Iterable[Rental]) -> dict[RentalId, Reason]:
+    def _refusing(self, staying: Container[RentalId]) -> dict[RentalId, Reason]:
         """The nodes that refused a pod and that nobody uses now. While another job runs there, they take no new one."""
-        used, nodes = self.placer.capacity.used, self._snapshot.nodes
+        used = self.placer.capacity.used
         return {
-            rental.id: reason(ReasonCode.POD_REFUSED, of.RefusedPod(node.name, node.refused))
-            for rental in staying
-            if not used.get(rental.id, 0)
-            and rental.node is not None
-            and (node := nodes.get(rental.node)) is not None
-            and node.refused
+            rental: reason(ReasonCode.POD_REFUSED, of.RefusedPod(node.name, node.refused))
+            for rental, node in self.solution.inputs.refusing.items()
+            if rental in staying and not used.get(rental, 0)
         }
 
     def _why_all(self) -> Reason | None:

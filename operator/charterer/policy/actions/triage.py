@@ -225,9 +225,7 @@ class _Threats:
         """Those of all rentals."""
         threatened, ends = _threatened(inputs.rentals, inputs.snapshot), inputs.ends.near
         staying = set().union(*[pool.staying for pool in inputs.rentals.by_pool.values()])
-        refusing = {node.name for node in inputs.snapshot.nodes.values() if node.refused}
-        doubted = {inputs.rentals.rental_of[name] for name in refusing if name in inputs.rentals.rental_of}
-        return cls(ending, threatened, ends, staying.difference(ending, threatened, ends, doubted))
+        return cls(ending, threatened, ends, staying.difference(ending, threatened, ends, inputs.refusing))
 
     def stays(self, job: Job) -> Mapping[RentalId, float]:
         """For how many seconds the job stays on each node that ends soon; none where it is done before."""
@@ -316,10 +314,8 @@ def _refused(job: Job, run: Run | None) -> Reason | None:
     """
     if job.target is None or run is None:
         return None
-    for pod in run.pods:
-        if pod.refused and pod.node is not None:
-            return reason(ReasonCode.POD_REFUSED, of_nodes.RefusedPod(pod.node, f"pod {pod.name}: {pod.message}"))
-    return None
+    refused = next((pod for pod in run.pods if pod.refused), None)
+    return None if refused is None else reason(ReasonCode.POD_REFUSED, of_nodes.RefusedPod.of(refused))
 
 
 def _alive(name: RentalId, snapshot: Snapshot) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from charterer.domain.budget import Selector
-from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId
+from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.period import period_bounds
 from charterer.domain.plan import Reason
-from charterer.domain.snapshot import Snapshot
+from charterer.domain.selector import Selector
+from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.spending.budget_tree import NO_TREE, BudgetTree, budget_tree
 from charterer.incremental import Memo
 from charterer.policy.jobs.exploration_budget import may_explore
@@ -34,7 +34,7 @@ class PlanInputs:
 
     ``menus``: by budget, of the pools that its money may rent. ``market``: what all pools offer. ``ends``: the known
     ones of nodes. ``tree``: the parents of budgets. ``unprofitable``: by budget, pools of slices that it leaves alone
-    (``budgets.layouts``).
+    (``budgets.layouts``). ``refusing``: rentals whose nodes refused a pod, with these nodes.
     """
 
     snapshot: Snapshot
@@ -47,6 +47,7 @@ class PlanInputs:
     holdings: Holdings
     nodes: Mapping[BudgetPool, PoolNodes]
     ends: KnownEnds
+    refusing: Mapping[RentalId, Node]
     tree: BudgetTree = NO_TREE
     unprofitable: Mapping[BudgetId, frozenset[PoolId]] = field(default_factory=dict)
 
@@ -79,8 +80,15 @@ def plan_inputs(snapshot: Snapshot, memo: Memo) -> PlanInputs:
         holdings=held,
         nodes=pool_nodes(rentals, held, snapshot, memo),
         ends=known_ends(rentals, snapshot.surveys, snapshot.now),
+        refusing=memo(_refusing, snapshot.nodes, rentals.rental_of),
         tree=budget_tree(snapshot.known_budgets, snapshot.problems),
     )
+
+
+def _refusing(nodes: Mapping[NodeName, Node], rental_of: Mapping[NodeName, RentalId]) -> Mapping[RentalId, Node]:
+    """The rentals whose nodes refused a pod."""
+    refusing = [node for node in nodes.values() if node.refused]
+    return {rental_of[node.name]: node for node in refusing if node.name in rental_of}
 
 
 def inputs_once_stopped(inputs: PlanInputs, stopped: Container[JobId]) -> PlanInputs:

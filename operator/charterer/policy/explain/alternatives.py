@@ -173,7 +173,7 @@ def alternatives(job: Job, verdict: Verdict, budget: Comparison) -> Alternatives
         changes=tuple([weighing.change(row) for row in nearest if row is not None]),
         left_alone=tuple([each for variant in job.ways for each in _left_alone(job, variant, snapshot)]),
         unused=unused_variants(job, weighing.assignment.group.menu, budget.solution),
-        assumed=weighing.assignment.group.menu.assumed,
+        assumed=budget.solution.inputs.menus[budget.solution.budget.id].assumed_speeds(budget.solution.key(job)[1]),
     )
 
 

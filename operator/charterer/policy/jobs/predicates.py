@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from charterer.domain.job import Allocation, Job, PodPhase, ResizePolicy, SpotPolicy
+from charterer.domain.job import Allocation, Job, ResizePolicy, SpotPolicy
 from charterer.domain.jobs.group import TrainingGroup
 from charterer.domain.jobs.interactive import Interactive
+from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.money import ZERO
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import CapacityType

@@ -49,7 +49,7 @@ def _guess(gpu_type: str, known: Mapping[str, RelativeSpeed], offers: Sequence[t
 def _one_market(
     gpu_type: str, known: Mapping[str, RelativeSpeed], offers: Sequence[tuple[PoolOffer, Price]]
 ) -> Mapping[str, float]:
-    """What a GPU-hour costs by type, where both this one and a known one are sold on demand, or else as spot."""
+    """The prices of a GPU-hour by type: on demand if this type and a known one are sold so, otherwise as spot."""
     for capacity in CapacityType:
         # A discount for being taken back is no sign of a slow GPU, so a spot price is not held against others.
         hourly = _hourly([(offer, price) for offer, price in offers if offer.capacity_type is capacity])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from charterer.domain.ids import ClassId, PoolId, Rate
@@ -42,7 +42,7 @@ class Menu:
     """The options of a job: ``stages[p]`` are those with their speeds in phase p, which ends at ``until[p]``.
 
     ``narrower``: only when the budget's limits force it (no curve is known). ``known``: whether speeds are measured; if
-    not, every option has the speed of its fraction of ``preferred``, times what is ``assumed`` of its GPU type.
+    not, every option has the speed of its fraction of ``preferred``, times what is assumed of its GPU type.
     ``rigid``: whether the job has one width only.
     ``table``: the same options as numbers. ``ceiling``: dollars that a second of a job of weight 1 may cost where its
     budget does not say. ``usual``: dollars that a second's work of the reference option usually costs at the least.
@@ -56,7 +56,6 @@ class Menu:
     table: OptionTable
     ceiling: Rate
     usual: float = 0.0
-    assumed: Mapping[str, RelativeSpeed] = field(default_factory=dict)
 
     @property
     def options(self) -> tuple[Option, ...]:
@@ -130,8 +129,7 @@ def build_menu(
     table = OptionTable.of((chosen,), restart)
     priced = _of_givers(chosen, market)
     ceiling, usual = default_ceiling(priced, key.preferred), usual_dollars(priced, key.preferred)
-    assumed = assumed_speeds(market.open_to(key))
-    return Menu((chosen,), (1.0,), narrower, False, rigid, table, ceiling, usual, assumed)
+    return Menu((chosen,), (1.0,), narrower, False, rigid, table, ceiling, usual)
 
 
 def _of_givers(options: Sequence[Option], market: Market) -> Sequence[Option]:
@@ -227,6 +225,10 @@ class Menus:
         return self._remember(
             build_menu, key, own.profile, self._market, own.explore, own.quarantined, SOURCE, others, own.parts
         )
+
+    def assumed_speeds(self, key: MenuKey) -> Mapping[str, RelativeSpeed]:
+        """The speeds of GPU types that the menu rests on if nothing is measured; empty if its speeds are known."""
+        return {} if self.menu(key).known else assumed_speeds(self._market.open_to(key))
 
     def _known(self, class_id: ClassId) -> ClassKnowledge:
         quarantined = self._quarantined.get(class_id, _NONE)

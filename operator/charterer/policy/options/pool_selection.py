@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from charterer.domain.budget import EVERYTHING, Budget
+from charterer.domain.budget import Budget
 from charterer.domain.ids import PoolId
 from charterer.domain.pool import Pool
 from charterer.domain.reasons.facts_of_waits import NoPoolSelected, PoolsLeftOut, SelectorFact
+from charterer.domain.selector import EVERYTHING
 
 
 def no_pool(budget: Budget, pools: Mapping[PoolId, Pool]) -> NoPoolSelected | None:

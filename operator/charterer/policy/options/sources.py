@@ -14,7 +14,7 @@ from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Price
 from charterer.domain.option import MOST_PODS, Interruptions, Option
 from charterer.domain.profile import DEFAULT_RESTART_SECONDS, TRIAL_STEP, Profile
-from charterer.gpu_types import slice_profile, whole_type
+from charterer.gpu_types import RelativeSpeed, slice_profile, whole_type
 from charterer.policy.options.assumed_speeds import assumed_speeds
 from charterer.policy.options.checkpoint_time import checkpoint_seconds
 from charterer.policy.options.interruptions import RunTimes, interruptions
@@ -123,7 +123,7 @@ class WholeWidths:
         """
         speeds_of: dict[tuple[str, int], Sequence[float]] = {}
         offers = market.open_to(key)
-        assumed = assumed_speeds(offers)
+        assumed: Mapping[str, RelativeSpeed] = {}
         unproven = curves.profile is not None and curves.profile.unproven
         most = TRIAL_STEP * key.preferred if unproven else key.most
         for offer, price in offers:
@@ -139,6 +139,7 @@ class WholeWidths:
                     stages = [_option(offer, gpus, price, value, curves, trial, lost) for value in speeds_of[width]]
                     yield Candidate(offer.gpu_type, tuple(stages), known=True)
                 elif gpus <= key.preferred:
+                    assumed = assumed or assumed_speeds(offers)
                     share = assumed[offer.gpu_type].estimate * gpus / key.preferred
                     option = _option(offer, gpus, price, share, curves, False, lost)
                     yield Candidate(offer.gpu_type, (option,), known=False)

@@ -7,9 +7,10 @@ from math import inf, nextafter
 from typing import Any
 
 from charterer.domain.ids import BudgetId, NodeName, RentalId
-from charterer.domain.job import Allocation, Job, Pod, PodPhase, Run
+from charterer.domain.job import Allocation, Job, Run
 from charterer.domain.jobs.group import TrainingGroup
 from charterer.domain.jobs.interactive import Usage
+from charterer.domain.jobs.pod import Pod, PodPhase
 from charterer.domain.jobs.variant import Variant
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.reports.progress import Progress

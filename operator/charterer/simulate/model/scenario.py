@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from charterer.domain.budget import Budget, Mode, Selector
+from charterer.domain.budget import Budget, Mode
 from charterer.domain.ids import BudgetId, ClassId, Rate
 from charterer.domain.job import ResizePolicy, SpotPolicy
 from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import ZERO, Money
+from charterer.domain.selector import Selector
 from charterer.domain.time import Instant
 from charterer.simulate.model.ground_truth import Application
 from charterer.simulate.model.node_market import PoolModel

@@ -71,6 +71,6 @@ def test_what_is_assumed_lies_in_its_interval_and_no_guess_beats_the_best_known_
 
 
 def work_for_a_dollar(offer: PoolOffer, price: Price, speeds: Mapping[str, RelativeSpeed]) -> float:
-    """Of a slice that of its part of a whole GPU."""
+    """The work that a dollar buys; a slice counts as the part of a whole GPU that it is."""
     whole = speeds[offer.gpu_type].estimate / slice_speed(offer.gpu_type) * compute_part(offer.gpu_type)
     return whole * offer.gpus_per_node / price.micros_per_hour

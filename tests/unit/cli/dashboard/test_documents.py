@@ -18,11 +18,11 @@ from charterer.cli.shared.own_jobs import OwnJobs, seen_job
 from charterer.cli.shared.plan_report import plan_report
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.offline import snapshot_of
-from charterer.domain.budget import Selector
 from charterer.domain.job import Job, RunOutcome, RunRecord
 from charterer.domain.jobs.group import Stretch
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
+from charterer.domain.selector import Selector
 from charterer.domain.time import after, format_instant, parse_instant
 from tests import factory
 from tests.dashboard_worlds import busy_cluster

@@ -10,7 +10,6 @@ import pytest
 
 from charterer.api.models.trainingjob import ToldBottleneck
 from charterer.cli.shared.cluster import ClusterReading
-from charterer.domain.budget import Selector
 from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId, Rate
 from charterer.domain.job import ResizePolicy, SpotPolicy
@@ -20,6 +19,7 @@ from charterer.domain.nodes.hazard import Hazard
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl, FailedWidth, PowerLaw, SpeedCurve, ThroughputTable
 from charterer.domain.reports.progress import Progress
+from charterer.domain.selector import Selector
 from charterer.domain.time import after
 from charterer.policy.planner import plan
 from tests.unit.cli.worlds import charterer_over, seen_of

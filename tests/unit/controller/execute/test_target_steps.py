@@ -34,7 +34,7 @@ class Cluster:
 
     @property
     def context(self) -> ExecutionContext:
-        """What a handler gets, of a TrainingJob that stands for the Job."""
+        """The context of a handler; its TrainingJob stands for the Job."""
         store: Any = SimpleNamespace(put=lambda kind, raw: None)
         decided = SimpleNamespace(
             job=lambda _: JOB, decided_job=lambda _: SimpleNamespace(adopted=ADOPTED_JOB.read(self.raw))

@@ -8,9 +8,10 @@ import pytest
 
 from charterer.api.models.trainingjob_status import JobState
 from charterer.controller.status.jobs import job_state, job_view
-from charterer.domain.job import Job, PodPhase, Run
+from charterer.domain.job import Job, Run
 from charterer.domain.jobs.finish import CANNOT_START, IN_DOUBT, Finish, FinishKind
 from charterer.domain.jobs.interactive import Interactive
+from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.money import ZERO
 from charterer.domain.plan import Reason, ReasonCode, Verdict
 from charterer.domain.reasons.facts_of_waits import NoPool

@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from charterer.domain.ids import JobId
-from charterer.domain.job import PodPhase, RunOutcome, RunRecord
+from charterer.domain.job import RunOutcome, RunRecord
+from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.plan import Allocate, Release
 from charterer.domain.time import after
 from charterer.policy.planner import plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from charterer.domain.ids import NodeName, RentalId
-from charterer.domain.job import PodPhase
+from charterer.domain.jobs.pod import PodPhase
 from charterer.policy.nodes.holdings import held_by
 from tests.factory import job, pod, run
 from tests.worlds import World

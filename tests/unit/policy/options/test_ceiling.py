@@ -60,7 +60,7 @@ def gave_one(world: World, pool: str, *, ended: bool = False) -> None:
 
 
 def of_budget(world: World) -> tuple[float, float]:
-    """What its budget pays for an hour saved, and how many jobs an hour it takes its amount to be made for."""
+    """The budget's rate in dollars for an hour saved, and the jobs an hour that its amount is taken to be for."""
     (verdict,) = plan(world.snapshot()).budgets.values()
     assert verdict.rate is not None
     return verdict.rate * 3600.0, verdict.arrivals.per_hour
