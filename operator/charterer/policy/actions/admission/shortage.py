@@ -268,7 +268,9 @@ class _Shortage:
         if assignment is None or job.resize is ResizePolicy.NEVER or solution.budget.moves.per_job_and_day == 0:
             return [inf] * len(projections)
         table, best = assignment.group.menu.table, projections[0].option
-        to, second = table.index[key_of(best)], candidate.worth + best.price.dollars_per_second
+        to, second = table.index.get(key_of(best)), candidate.worth + best.price.dollars_per_second
+        if to is None:  # limits left it only a width that no move goes to, because no curve is known
+            return [inf] * len(projections)
         if table.in_place is None:
             return [table.restart * second] * len(projections)
         return [
