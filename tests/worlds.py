@@ -38,6 +38,7 @@ from charterer.domain.pool import (
 )
 from charterer.domain.reasons.facts_of_nodes import AnyDemand
 from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.reports.progress import Progress
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.spending.amount_shares import with_shares
 from charterer.domain.time import Instant, after
@@ -87,7 +88,7 @@ class World(Declared):
         return self.rentals[name]
 
     def runs_on(self, job: str, *rentals: str, gpus: int, speed: float = 1.0) -> Job:
-        """The job has ``gpus`` GPUs, spread evenly over rentals, and all its pods run."""
+        """The job has ``gpus`` GPUs, spread evenly over rentals, and all its pods run and have reported a step."""
         pool = self.pools[self.rentals[RentalId(rentals[0])].pool]
         assert pool.offering is not None
         assert pool.quote is not None
@@ -95,7 +96,10 @@ class World(Declared):
         places = tuple(Placement(RentalId(rental), gpus // len(rentals)) for rental in rentals)
         name = JobId(job)
         run = self.jobs[name].last_run + 1
-        self.jobs[name] = replace(self.jobs[name], allocation=Allocation(run, option, places, self.now), last_run=run)
+        given, told = self.jobs[name], Progress(run, None, 1, None, self.now)
+        self.jobs[name] = replace(
+            given, allocation=Allocation(run, option, places, self.now), last_run=run, progress=given.progress or told
+        )
         self.starts(job)
         return self.jobs[name]
 

@@ -138,10 +138,11 @@ class Declared:
         work_hours: float | None = None,
         arrivals_per_hour: float | None = None,
         restart_seconds: float = 30.0,
+        checkpoint_seconds: float | None = 30.0,
         others: Iterable[SpeedCurve] = (),
         budget: str | None = None,
     ) -> Profile:
-        """A profile with one curve on ``gpu_type``, and ``others``."""
+        """A profile with one curve on ``gpu_type``, and ``others``, of a class whose jobs are known to save."""
         made = Profile(
             id=ClassId(NAMESPACE, name),
             generation=1,
@@ -149,6 +150,7 @@ class Declared:
             mean_work=None if work_hours is None else work_hours * 3600,
             arrivals_per_hour=arrivals_per_hour,
             restart_seconds=restart_seconds,
+            checkpoint_seconds=checkpoint_seconds,
             budget=None if budget is None else BudgetId(budget),
         )
         self.profiles[made.id] = made

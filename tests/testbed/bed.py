@@ -31,6 +31,7 @@ from charterer.cluster.paths import (
     NAMESPACES,
     NODES,
     PODS,
+    SPEEDUP_PROFILES,
     TRAINING_JOBS,
     Resource,
 )
@@ -59,6 +60,7 @@ _RESOURCES: Mapping[str, Resource] = {
     "GPUBudget": GPU_BUDGETS,
     "GPUPool": GPU_POOLS,
     "GPUPoolSet": GPU_POOL_SETS,
+    "SpeedupProfile": SPEEDUP_PROFILES,
 }
 _numbers = itertools.count(1)
 Gpus = Mapping[str, object]

@@ -37,7 +37,9 @@ def world(**models: ModelFacts) -> World:
     found.budget("research")
     found.pool("a100", gpus=8, gpu_type="A100")
     for name, model in models.items():
-        found.profiles[ClassId(NAMESPACE, name)] = replace(found.profile(name, PowerLaw(0.8, 1.0)), model=model)
+        found.profiles[ClassId(NAMESPACE, name)] = replace(
+            found.profile(name, PowerLaw(0.8, 1.0), checkpoint_seconds=None), model=model
+        )
     return found
 
 

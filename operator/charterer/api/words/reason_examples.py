@@ -54,6 +54,8 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.BeingMeasured(4, _LATER))),
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.HoldsSession())),
         Both(_CHOSEN, jobs.NoCellRuns(_AT, _LATER)),
+        Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.NeverSaved())),
+        Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.MovedLately(_AT, 30.0, _LATER))),
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.CameFrom(_EIGHT, _LATER))),
         Both(_CHOSEN, options.TargetKept(_LATER)),
         Both(_CHOSEN, options.TargetNotPaid(_AT, _LATER)),

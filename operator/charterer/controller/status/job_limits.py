@@ -100,7 +100,12 @@ def max_cost_condition(job: Job, verdict: Verdict | None, cost: Money, now: Inst
     if verdict is not None and verdict.reason.code is ReasonCode.MAX_COST:
         return observed(False, ReasonCode.MAX_COST.value, verdict.reason.message)
     if verdict is None or verdict.option is None or verdict.remaining_seconds is None:
-        return observed(None, _END_UNKNOWN, f"{cost} of spec.maxCost {job.max_cost} are spent")
+        spent = f"{cost} of spec.maxCost {job.max_cost} are spent"
+        if job.remaining is None:
+            spent += (
+                "; nothing says how much work it is, so its cost is not known, and it is stopped before it costs more"
+            )
+        return observed(None, _END_UNKNOWN, spent)
     option = verdict.option
     rest = option.paid_price.dollars_per_second * verdict.remaining_seconds
     needed = cost + Money.of(rest + stop_cost(job, option))

@@ -298,6 +298,20 @@ class HoldsSession:
 
 
 @dataclass(frozen=True, slots=True)
+class NeverSaved:
+    """It reports no progress, and nobody said how long a checkpoint of its class takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class MovedLately:
+    """It was moved at ``at``, and another move takes ``seconds`` of its time: it stays ``until`` many times those."""
+
+    at: Instant
+    seconds: float
+    until: Instant
+
+
+@dataclass(frozen=True, slots=True)
 class CameFrom:
     """It would take back its last move."""
 
@@ -306,7 +320,16 @@ class CameFrom:
 
 
 Holding = (
-    InQuietHours | MovedOften | DidNotJoin | AboveMaxCost | LateForTarget | BeingMeasured | HoldsSession | CameFrom
+    InQuietHours
+    | MovedOften
+    | DidNotJoin
+    | AboveMaxCost
+    | LateForTarget
+    | BeingMeasured
+    | HoldsSession
+    | NeverSaved
+    | MovedLately
+    | CameFrom
 )
 """What holds a job where it is."""
 

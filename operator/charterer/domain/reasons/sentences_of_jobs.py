@@ -216,6 +216,23 @@ def _(_: of.HoldsSession) -> str:
 
 
 @tell.register
+def _(_: of.NeverSaved) -> str:
+    return (
+        "the job has never reported how far it is, and checkpointSeconds of its class is neither reported nor "
+        "declared: it is not restarted for money before something shows that it goes on from a checkpoint "
+        "(docs/progress.md)"
+    )
+
+
+@tell.register
+def _(hold: of.MovedLately) -> str:
+    return (
+        f"it was moved {format_minute(hold.at)}, and another move takes {format_duration(hold.seconds)} of its time: "
+        f"it stays until {format_minute(hold.until)}"
+    )
+
+
+@tell.register
 def _(hold: of.CameFrom) -> str:
     return f"the job came from {name(hold.option)}, and a move back pays only from {format_minute(hold.until)} on"
 

@@ -40,7 +40,7 @@ class GroupDemand:
     ``in_sight``: the work that its jobs have left, in jobs of the mean size ``work`` (seconds of the reference option).
     ``horizon``: H, seconds. ``ceiling``: dollars that a second of a job of weight 1 may cost at most, None for the
     default. ``counted``: number of jobs that ``arrivals`` rests on, infinite where it is declared. ``active``: number
-    of jobs that want to run.
+    of jobs that want to run. ``sized``: whether anything says how much work they are, so that ``work`` is no default.
     """
 
     class_id: ClassId
@@ -55,6 +55,7 @@ class GroupDemand:
     basis: ArrivalsBasis
     counted: float = inf
     ceiling: Rate | None = None
+    sized: bool = True
 
     @cached_property
     def hull(self) -> Hull:
@@ -123,12 +124,14 @@ class GroupDemand:
 class _ClassLoad:
     """The load of all of a budget's jobs of one class.
 
-    ``work``: mean work of one, seconds of the reference option. ``seen``: those that say how often such jobs come.
-    ``found``: the evidence for the load that ``profile`` declares; None where it declares none.
+    ``work``: mean work of one, seconds of the reference option; ``sized``: whether that is known. ``seen``: those that
+    say how often such jobs come. ``found``: the evidence for the load that ``profile`` declares; None where it declares
+    none.
     """
 
     profile: Profile | None
     work: float
+    sized: bool
     seen: SeenJobs
     found: Evidence | None
 
@@ -145,7 +148,9 @@ class _ClassLoad:
         created = _uncounted(groups, balance)
         declares = profile is not None and (profile.claims_arrivals or profile.claims_work)
         found = evidence(groups, known, created, now) if declares else None
-        return cls(profile, _mean_work(profile, groups), SeenJobs(known, created), found)
+        work = _mean_work(profile, groups)
+        size = DEFAULT_WORK_SECONDS if work is None else work
+        return cls(profile, size, work is not None, SeenJobs(known, created), found)
 
     def demand(
         self,
@@ -176,6 +181,7 @@ class _ClassLoad:
             basis=ArrivalsBasis.ASSUMED,
             counted=0.0,
             ceiling=ceiling,
+            sized=self.sized,
         )
 
     def with_arrivals(self, demand: GroupDemand, class_id: ClassId, came: Arrivals, fraction: float) -> GroupDemand:
@@ -197,11 +203,11 @@ class _ClassLoad:
         return replace(demand, arrivals=counted, counted=inf, basis=ArrivalsBasis.DECLARED)
 
 
-def _mean_work(profile: Profile | None, groups: Sequence[JobGroup]) -> float:
+def _mean_work(profile: Profile | None, groups: Sequence[JobGroup]) -> float | None:
     if profile is not None and profile.mean_work is not None:
         return profile.mean_work
     known = sum([group.known for group in groups])
-    return sum([group.left for group in groups]) / known if known else DEFAULT_WORK_SECONDS
+    return sum([group.left for group in groups]) / known if known else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,12 @@ def _startable(
         menu = menus.menu(key[1]) if capped else None
         if menu is not None and menu.options:
             values = memo(OptionValues, menu, 0.0)
-            reasons = {job.id: too_dear(job, values.entering(job_position(job, 1.0)), snapshot) for job in capped}
+            reasons = {
+                job.id: too_dear(
+                    job, values.entering(job_position(job, 1.0)), snapshot, sized=job.remaining is not None
+                )
+                for job in capped
+            }
             refused = tuple([(name, why) for name, why in reasons.items() if why is not None])
             found[key] = memo(_refuse, group, refused) if refused else group
     return found

@@ -133,6 +133,11 @@ class BudgetSolution:
         """The assignment of the job's group; None when nothing is on its menu."""
         return self.assignments.get(self.key(job))
 
+    def sized(self, job: Job) -> bool:
+        """Whether anything says how much work the job is: its own reports, or its class."""
+        assignment = self.assignment(job)
+        return job.remaining is not None or (assignment is not None and assignment.group.sized)
+
     def occupants(self) -> Mapping[RentalId, Sequence[Occupant]]:
         """The jobs on each node that have no other node."""
         memo = self.inputs.memo

@@ -11,7 +11,6 @@ from charterer.domain.option import Option
 from charterer.domain.plan import ReasonCode, Verdict
 from charterer.domain.pool import CapacityType, Offering, Pool
 from charterer.domain.reasons.phrases import format_money, parts
-from charterer.domain.snapshot import Snapshot
 from charterer.gpu_types import names_type, share_of_memory, sharers, slice_profile, takes_part, whole_type
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.job_facts import job_position
@@ -49,7 +48,7 @@ def ruled_out(job: Job, verdict: Verdict, solution: BudgetSolution) -> Sequence[
         for name, pool in sorted(snapshot.pools.items())
         if name not in offered
     ]
-    return (*_above_max_cost(job, menu, snapshot), *pools)
+    return (*_above_max_cost(job, menu, solution), *pools)
 
 
 def parts_not_taken(job: Job, pools: Mapping[PoolId, Pool]) -> Sequence[str]:
@@ -62,15 +61,21 @@ def parts_not_taken(job: Job, pools: Mapping[PoolId, Pool]) -> Sequence[str]:
     return told
 
 
-def _above_max_cost(job: Job, menu: Menu, snapshot: Snapshot) -> Sequence[RuledOut]:
+def _above_max_cost(job: Job, menu: Menu, solution: BudgetSolution) -> Sequence[RuledOut]:
     """The options whose cost, with the reserve for an orderly stop, is above what spec.maxCost leaves."""
-    left = max_cost_left(job, snapshot)
+    left, sized, assignment = (
+        max_cost_left(job, solution.inputs.snapshot),
+        solution.sized(job),
+        solution.assignment(job),
+    )
     if left is None or not menu.options:
         return ()
     found = []
-    for way in OptionValues(menu, 0.0).entering(job_position(job, 1.0)):
-        why = f"spec.maxCost: it needs {format_money(needs(job, way))}, and {format_money(max(left, 0.0))} is left"
-        seconds, dollars = (None, None) if job.remaining is None else (way.seconds, way.dollars)
+    position = job_position(job, 1.0) if assignment is None else assignment.position(job)
+    for way in OptionValues(menu, 0.0).entering(position):
+        needed = format_money(needs(job, way, sized=sized))
+        why = f"spec.maxCost: it needs {needed}, and {format_money(max(left, 0.0))} is left"
+        seconds, dollars = (way.seconds, way.dollars) if sized else (None, None)
         found.append(RuledOut(way.option.pool, way.option, seconds, dollars, why))
     return found
 

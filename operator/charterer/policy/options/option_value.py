@@ -114,6 +114,13 @@ class OptionValues:
         at = self._at.get(key_of(option))
         return at is not None and self.menu.options[at].trial
 
+    def change_seconds(self, here: Option, to: Option) -> float:
+        """Seconds without training when a job goes from ``here`` to ``to``; a restart if it only changes nodes."""
+        at = self._at.get(key_of(to))
+        if at is None or key_of(here) == key_of(to):
+            return self._table.restart
+        return self._table.change_seconds(self._table.resizable_pool(here), at)
+
     def entering(self, position: JobPosition) -> list[Projection]:
         """Every option for a new run, best first; ties go to the cheaper, then to the faster, by pool and width."""
         if position.done:

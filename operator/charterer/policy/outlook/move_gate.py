@@ -3,8 +3,15 @@ emptying nodes, replacing slow ones, and making room in full pools.
 
 A job is not moved in the budget's quiet hours, more than a few times a day, or while the width on which it runs is
 measured; nor to a place that its maxCost does not pay for, or where it would be late for its target. An interactive job
-is never moved: its state is in the memory of its GPUs. These limits do not apply to starts, restarts after a loss or a
-failure, changes by the job's owner, and cost limits.
+is never moved: its state is in the memory of its GPUs. Nor is a job that never showed that it saves its work: it
+reported no progress, and nobody reported or declared what a checkpoint of its class takes, so that a restart may cost
+all that it did. These limits do not apply to starts, restarts after a loss or a failure, changes by the job's owner,
+and cost limits.
+
+Each move pays by itself, but what the next plan finds depends on who came and went meanwhile. So between two moves lies
+ten times what the second one costs the job, which is taken to be the seconds in which it does not train: those of a
+restart, in which it also saves what it did, or of a change in place. Whatever comes and goes, moves take less than a
+tenth of a job's time.
 
 Nor does a job turn back at once. θ* is no given price: it follows from what running jobs cost, so that a job's own move
 may turn θ* against it, and the next plan would take it back, at a restart each. As in every problem of moving among
@@ -47,6 +54,12 @@ class MoveLimit(StrEnum):
     TARGET = "target"
     WITHDRAWN = "pods did not join"
     SESSION = "interactive session"
+    NEVER_SAVED = "no checkpoint seen"
+    MOVED_LATELY = "moved lately"
+
+
+SPACING = 10.0
+"""Multiple of what a move costs a job, in seconds, that lies between two of its moves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +105,8 @@ class MoveGate:
         """Why this job stays where it is, wherever it would go; None when it may move."""
         if job.interactive is not None:
             return Hold(MoveLimit.SESSION, of.HoldsSession())
+        if not self._saves(job):
+            return Hold(MoveLimit.NEVER_SAVED, of.NeverSaved())
         if self._quiet is not None:
             return Hold(MoveLimit.QUIET_HOURS, of.InQuietHours(self._quiet), self._quiet)
         allocation = job.allocation
@@ -116,6 +131,7 @@ class MoveGate:
             or self._late(job, values, position, to)
             or self.closed(job, values)
             or self._turns_back(job, values, position, to.option)
+            or self._moved_lately(job, values, to.option)
         )
 
     def withdrawn(self, job: Job, to: Option) -> Hold | None:
@@ -125,6 +141,21 @@ class MoveGate:
             return None
         until = after(group.withdrawn_at, backoff_seconds(group.withdrawn))
         return None if self._now >= until else Hold(MoveLimit.WITHDRAWN, of.DidNotJoin(), until)
+
+    def _saves(self, job: Job) -> bool:
+        """Whether anything shows that the job goes on where it was when it is started again."""
+        if job.progress is not None and job.progress.moves:
+            return True
+        profiles = [self._snapshot.profiles.get(name) for name in job.classes]
+        return any(profile is not None and profile.checkpoint_seconds is not None for profile in profiles)
+
+    def _moved_lately(self, job: Job, values: OptionValues, to: Option) -> Hold | None:
+        here = job.allocation
+        if here is None or not job.moves:
+            return None
+        costs, last = values.change_seconds(here.option, to), max(job.moves)
+        until = after(last, SPACING * costs)
+        return None if self._now >= until else Hold(MoveLimit.MOVED_LATELY, of.MovedLately(last, costs, until), until)
 
     def _above_max_cost(self, job: Job, to: Projection) -> Hold | None:
         left = max_cost_left(job, self._snapshot)

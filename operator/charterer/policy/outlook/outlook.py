@@ -66,7 +66,7 @@ class Outlook:
         """Where its nodes would come from, or why they cannot be had now."""
         option = projection.option
         left = max_cost_left(job, self._snapshot)
-        if job.remaining is not None and not within_max_cost(job, option, projection.paid_dollars, left):
+        if self._solution.sized(job) and not within_max_cost(job, option, projection.paid_dollars, left):
             return NodeSource.MAX_COST
         if option.pool not in self._snapshot.pools or option.pool not in self._snapshot.surveys:
             return NodeSource.UNKNOWN

@@ -166,6 +166,19 @@ def test_a_max_cost_that_does_not_suffice_is_told_while_the_job_still_runs() -> 
     assert message.endswith("spec.maxCost is $1,000.00: raise it")
 
 
+def test_where_nothing_says_how_much_work_a_job_is_its_cost_is_told_as_not_known() -> None:
+    world = World()
+    world.budget()
+    world.pool()
+    world.job("train", gpus=8, max_cost="10")
+    status, reason, message = told(world, "WithinMaxCost")
+    assert (status, reason) == ("Unknown", "EndUnknown")
+    assert message == (
+        "$0.00 of spec.maxCost $10.00 are spent; nothing says how much work it is, so its cost is not known, and it is "
+        "stopped before it costs more"
+    )
+
+
 def test_a_max_cost_for_which_a_job_cannot_start_is_told_in_the_planners_words() -> None:
     status, reason, message = told(a_world(max_cost=Money.parse("5")), "WithinMaxCost")
     assert (status, reason) == ("False", "MaxCost")

@@ -16,6 +16,7 @@ from charterer.domain.money import Money
 from charterer.domain.period import QuietHours
 from charterer.domain.plan import Allocate, Plan, ReasonCode
 from charterer.domain.profile import Amdahl
+from charterer.domain.reports.progress import Progress
 from charterer.domain.time import after, seconds_between
 from charterer.policy.planner import plan, solve_budgets
 from tests import lanes
@@ -175,6 +176,27 @@ def test_a_job_that_cannot_be_done_for_its_max_cost_is_not_started() -> None:
         assert word in decided.jobs[JOB].reason.message
 
 
+def test_a_job_of_unknown_size_is_not_started_if_what_its_class_leads_to_expect_is_above_its_max_cost() -> None:
+    """Ten hours of a node of $16, as another job of its class has left; nothing is measured yet."""
+
+    def starts(dollars: str) -> Plan:
+        made = World()
+        made.budget()
+        made.pool()
+        made.rental()
+        made.job("mate", gpus=8, profile="new", hours_left=10.0)
+        made.runs_on("mate", "a100-1", gpus=8)
+        made.job("train", gpus=8, profile="new", max_cost=dollars)
+        return plan(made.snapshot())
+
+    refused = starts("100").jobs[JOB]
+    assert (refused.option, refused.reason.code) == (None, ReasonCode.MAX_COST)
+    assert "spec.maxCost is $100.00, $0.00 are spent, and the cheapest way to finish (8 GPUs on a100) needs $161." in (
+        refused.reason.message
+    )
+    assert starts("200").jobs[JOB].reason.code is ReasonCode.WAITING_FOR_NODE
+
+
 def test_a_running_job_is_stopped_before_its_max_cost_is_reached_and_not_started_again() -> None:
     made = aims(world(), max_cost=Money.parse("200"))
     starts(made)
@@ -297,7 +319,7 @@ def test_a_move_that_takes_back_the_last_one_waits_until_that_is_worth_it() -> N
     assert decided.again_at is not None
     waits = seconds_between(made.now, decided.again_at)
     assert 0.0 < waits < 600.0
-    made.passes(waits)
+    made.passes(max(waits, 300.0))
     assert moved(made).moves[1:]
 
 
@@ -316,8 +338,32 @@ def test_a_move_to_another_node_in_between_does_not_make_it_sooner() -> None:
     assert decided.again_at == waits
 
 
-def test_a_move_that_goes_on_in_the_same_direction_does_not_wait() -> None:
-    assert moved(came_from(1)).moves[1:]
+def test_a_move_that_goes_on_in_the_same_direction_waits_for_ten_times_what_it_costs() -> None:
+    """A restart takes 30 s."""
+    made = came_from(1)
+    made.passes(299.0)
+    decided = plan(made.snapshot())
+    assert not decided.commands
+    assert "would pay, but it was moved " in decided.jobs[JOB].reason.message
+    assert "another move takes 30 s of its time" in decided.jobs[JOB].reason.message
+    assert decided.again_at == after(made.now, 1.0)
+    made.passes(1.0)
+    assert moved(made).moves[1:]
+
+
+def test_a_job_that_never_showed_that_it_saves_is_not_moved_for_money() -> None:
+    made = wants_to_move(MoveLimits())
+    silent = replace(made.jobs[JOB], progress=None)
+    (profile,) = made.profiles.values()
+    made.profiles[profile.id] = replace(profile, checkpoint_seconds=None)
+    made.jobs[JOB] = silent
+    decided = plan(made.snapshot())
+    assert not decided.commands
+    assert "would pay, but the job has never reported how far it is" in decided.jobs[JOB].reason.message
+    made.jobs[JOB] = replace(silent, progress=Progress(1, None, 7, None, made.now))
+    assert moved(made).last_run > 1
+    made.jobs[JOB], made.profiles[profile.id] = silent, profile
+    assert moved(made).last_run > 1
 
 
 def test_after_a_day_a_move_counts_no_more() -> None:

@@ -125,8 +125,8 @@ def test_a_move_between_pools_at_one_width_is_not_taken_back_at_once(cheaper: bo
     assert placed(later) == {"train": 1}
 
 
-def test_at_a_fixed_exchange_rate_nothing_turns_it_and_a_job_goes_back_at_once() -> None:
-    world = two_types(seconds_ago=60.0, cheaper=True)
+def test_at_a_fixed_exchange_rate_nothing_turns_it_and_a_job_goes_back_as_soon_as_it_may_move_at_all() -> None:
+    world = two_types(seconds_ago=300.0, cheaper=True)
     budget = world.budgets[BudgetId("research")]
     world.budgets[budget.id] = replace(budget, fixed_rate=Rate(0.01 / 3600.0))
     assert placed(plan(world.snapshot())) == {"train": 1}

@@ -87,12 +87,15 @@ class Admission:
             if projections is None:
                 self._plan.decided.judge(job, None, no_option(self._plan, job))
                 continue
-            why = None if job.max_cost is None else too_dear(job, projections, self._plan.snapshot)
+            if job.max_cost is None:
+                continue
+            sized, snapshot = self._solution.sized(job), self._plan.snapshot
+            why = too_dear(job, projections, snapshot, sized=sized)
             if why is not None:
                 del ranked[job.id]
                 self._plan.decided.judge(job, None, why)
-            elif job.max_cost is not None:
-                ranked[job.id] = affordable(job, projections, self._plan.snapshot)
+            else:
+                ranked[job.id] = affordable(job, projections, snapshot, sized=sized)
         return ranked
 
     def _allot(self, queue: Sequence[Job], ranked: RankedOptions, allotment: RoomAllotment) -> set[JobId]:
