@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
@@ -104,7 +104,7 @@ def controller_of(raw: Raw) -> Controller | None:
 
 
 _SUFFIXES: Final[Mapping[str, Decimal]] = {
-    "m": Decimal("0.001"),
+    **{suffix: Decimal(1000) ** -power for power, suffix in enumerate(("m", "u", "n"), start=1)},
     "": Decimal(1),
     **{suffix: Decimal(1000) ** power for power, suffix in enumerate(("k", "M", "G", "T", "P", "E"), start=1)},
     **{suffix: Decimal(1024) ** power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)},
@@ -116,15 +116,29 @@ _LARGEST_QUANTITY: Final = 2**63
 
 def whole_quantity(quantity: object) -> int:
     """A Kubernetes quantity such as ``8``, ``"8"``, ``"1k"`` or ``"8000m"``; ValueError when it is no whole number."""
+    value = _quantity(quantity)
+    if value is not None and value == int(value):
+        return int(value)
+    raise ValueError(f"{str(quantity)!r:.40} is not a whole number")
+
+
+def thousandths(quantity: object) -> int:
+    """Thousandths of a Kubernetes quantity, rounded up; ValueError when it is none, or below 0."""
+    value = _quantity(quantity)
+    if value is None:
+        raise ValueError(f"{str(quantity)!r:.40} is not a quantity")
+    return int((value * 1000).to_integral_value(ROUND_CEILING))
+
+
+def _quantity(quantity: object) -> Decimal | None:
+    """The value of a Kubernetes quantity; None where it is none, below 0, or larger than any may be."""
     text = str(quantity)
-    digits = text.rstrip("mkKMGTPEi")
+    digits = text.rstrip("numkKMGTPEi")
     try:
         value = Decimal(digits) * _SUFFIXES[text[len(digits) :]]
-        if 0 <= value < _LARGEST_QUANTITY and value == int(value):
-            return int(value)
     except (ArithmeticError, KeyError):
-        pass
-    raise ValueError(f"{text!r:.40} is not a whole number")
+        return None
+    return value if 0 <= value < _LARGEST_QUANTITY else None
 
 
 def gpus_of(container: Raw, resource: str) -> int:

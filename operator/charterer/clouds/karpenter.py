@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from charterer.clouds.ec2_quotas import least_vcpus, quota_family
+from charterer.domain.nodes.demands import NodeTaint
 from charterer.domain.order import LaunchWay
-from charterer.domain.pool import CapacityType, Cloud, NodeTaint, Offering
+from charterer.domain.pool import CapacityType, Cloud, Offering
+
+_EC2: Final = "karpenter.k8s.aws"
+"""The group of EC2's node classes, and the prefix of the labels that their nodes get."""
+_EC2_FAMILY: Final = re.compile(r"([a-z]+)([0-9]+)[a-z0-9-]*")
+
+
+def _ec2_name(gpu_type: str) -> str:
+    """The name that EC2 gives a GPU, in small letters: the model in ``NVIDIA-A100-SXM4-80GB`` or ``Tesla-T4``."""
+    return next((word for word in gpu_type.lower().split("-") if word not in ("nvidia", "tesla")), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +58,27 @@ class NodeClaims(Cloud):
     def marks_machines(self) -> bool:
         """A claim is labelled with its pool."""
         return True
+
+    def node_labels(self, offering: Offering, sold: CapacityType) -> Mapping[str, str]:
+        """The labels of Karpenter's well-known keys (https://karpenter.sh/docs/concepts/scheduling/)."""
+        capacity = {"karpenter.sh/capacity-type": "spot" if sold is CapacityType.SPOT else "on-demand"}
+        family, _, size = self.instance_type.partition(".")
+        named = _EC2_FAMILY.fullmatch(family)
+        if self.class_group != _EC2 or named is None:
+            return capacity
+        gpus = {
+            "instance-gpu-manufacturer": "nvidia",
+            "instance-gpu-count": str(offering.machine_gpus),
+            "instance-gpu-name": _ec2_name(offering.gpu_type),
+        }
+        words = {
+            "instance-category": named[1],
+            "instance-generation": named[2],
+            "instance-family": family,
+            "instance-size": size,
+            **gpus,
+        }
+        return {**capacity, **{f"{_EC2}/{word}": value for word, value in words.items()}}
 
     def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
         """The one instance type in the one zone."""

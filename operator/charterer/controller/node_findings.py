@@ -8,7 +8,8 @@ from typing import Final
 
 from charterer.domain.ids import NodeName, PoolId, RentalId
 from charterer.domain.job import Job
-from charterer.domain.pool import NodeTaint, Pool
+from charterer.domain.nodes.demands import NodeTaint
+from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.time import seconds_between

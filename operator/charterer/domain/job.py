@@ -17,6 +17,7 @@ from charterer.domain.jobs.target import Target, TargetRef
 from charterer.domain.jobs.variant import Variant
 from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import ZERO, Money
+from charterer.domain.nodes.demands import NO_DEMANDS, NodeDemands
 from charterer.domain.option import Option
 from charterer.domain.reports.bottleneck import Bottleneck
 from charterer.domain.reports.progress import Progress
@@ -192,7 +193,7 @@ class Job:
     what holds its present run up. ``nodes_replaced``: how often it got another node because one did.
     ``stall_timeout_seconds``: see ``policy.jobs.stalls``; 0: never. ``interactive``: if it is. ``variants``: if any.
     ``labels``: its object's. ``user``: who created it, as an admission policy wrote down; empty if none did.
-    ``target``: the object that it stands for, if it does; ``adopted``: that object, None where it is not there, or has
+    ``demands``: what its pods ask of their nodes. ``target``: the object that it stands for, if it does; ``adopted``: that object, None where it is not there, or has
     not the label any more.
     """
 
@@ -250,6 +251,7 @@ class Job:
     user: str = ""
     target: TargetRef | None = None
     adopted: Target | None = None
+    demands: NodeDemands = NO_DEMANDS
 
     def variant(self, name: str) -> Variant | None:
         """The one of its ways with that name; None where there is none, as after it was removed."""

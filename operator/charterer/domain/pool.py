@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Literal, TypeAlias
 
 from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.money import Price
 from charterer.domain.nodes.commitment import Commitment
+from charterer.domain.nodes.demands import NO_TRAITS, NodeTaint, NodeTraits
 from charterer.domain.nodes.hazard import NOTHING_COUNTED, Hazard, NodeLifetimes
 from charterer.domain.nodes.partition import Partition
 from charterer.domain.nodes.waits import NO_LAUNCHES, LaunchHistory
@@ -28,30 +28,14 @@ class CapacityType(StrEnum):
     SPOT = "Spot"
 
 
-TaintEffect: TypeAlias = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
-
-
-@dataclass(frozen=True, slots=True)
-class NodeTaint:
-    """A taint of a node."""
-
-    key: str
-    value: str
-    effect: TaintEffect
-
-    @property
-    def text(self) -> str:
-        """As kubectl writes it."""
-        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
-
-
 @dataclass(frozen=True, slots=True)
 class Offering:
     """One node of the pool. ``gpu_type`` as in the label nvidia.com/gpu.product. A slice counts as a GPU of its type.
 
     ``group_id``: the cloud's own name of the group, which no other group of any account has; empty if it gives none.
     ``group_size``: the most nodes that the group takes, where the cloud says it. ``resource``: how the node names its
-    GPUs or slices. ``slices_per_gpu``: slices of one real GPU; 1 where GPUs are whole.
+    GPUs or slices. ``slices_per_gpu``: slices of one real GPU; 1 where GPUs are whole. ``traits``: what the node shows
+    the scheduler, as nodes did that came while the pool's generation was ``traits_seen``; 0: as far as the cloud says.
     """
 
     gpu_type: str
@@ -62,6 +46,8 @@ class Offering:
     group_size: int | None = None
     resource: str = GPU
     slices_per_gpu: int = 1
+    traits: NodeTraits = NO_TRAITS
+    traits_seen: int = 0
 
     @property
     def machine_gpus(self) -> int:
@@ -124,6 +110,10 @@ class Cloud(ABC):
         """The taints that its nodes are declared to have."""
         return ()
 
+    def node_labels(self, offering: Offering, sold: CapacityType) -> Mapping[str, str]:
+        """The labels that the vendor gives its nodes, beside those that every node with GPUs has."""
+        return {}
+
     @abstractmethod
     def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
         """All ways to launch such a node; none where the capacity is reserved, which is nobody else's."""
@@ -177,7 +167,8 @@ class Pool:
     where ``learns_waits``; ``correlated_launches``: with those of pools that fail together with it, where there are
     any. ``trouble``: why it was not ready when last looked at, and what to do, in the words of its status; empty if it
     was. ``partition``: how its GPUs are cut or shared, None where they are whole. ``committed``: who pays for all
-    of its nodes at ``price_override`` and until when; None where nobody does, or not any more.
+    of its nodes at ``price_override`` and until when; None where nobody does, or not any more. ``node_labels`` and
+    ``node_resources``: those that its nodes have, as declared; resources in thousandths.
     """
 
     id: PoolId
@@ -216,6 +207,8 @@ class Pool:
     partition: Partition | None = None
     price_adjusted_until: Instant | None = None
     committed: Commitment | None = None
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    node_resources: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def ways(self) -> Sequence[LaunchWay]:

@@ -13,9 +13,10 @@ from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, Poo
 from charterer.domain.job import Job, Run
 from charterer.domain.jobs.target import Target
 from charterer.domain.money import Money, Price
+from charterer.domain.nodes.demands import NO_TRAITS, NodeTaint, NodeTraits
 from charterer.domain.nodes.pool_set import PoolSet
 from charterer.domain.option import GPU
-from charterer.domain.pool import NodeTaint, Pool, Survey
+from charterer.domain.pool import Pool, Survey
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
 from charterer.domain.spending.use import NO_RECORDING, CostRecording
@@ -40,7 +41,8 @@ class Node:
     ``slices``: its MIG slices and places on shared GPUs, by the names of their resources. Both count what pods may use.
     ``not_ready_since``: since when its kubelet is silent or reports trouble; None while it is ready. ``departure``:
     what others wrote on it of its end. ``taints``: those that keep pods off. ``refused``: the pod of a run that its
-    kubelet refused, for as long as that pod is there, with the kubelet's words; it takes no more pods.
+    kubelet refused, for as long as that pod is there, with the kubelet's words; it takes no more pods. ``traits``: what
+    others of its pool may show the scheduler, too.
     """
 
     name: NodeName
@@ -58,6 +60,7 @@ class Node:
     taints: tuple[NodeTaint, ...] = ()
     slices: Mapping[str, int] = field(default_factory=dict)
     refused: str = ""
+    traits: NodeTraits = NO_TRAITS
 
     def count(self, resource: str) -> int:
         """Its GPUs or slices of this name, free or not."""

@@ -26,6 +26,7 @@ from charterer.api.names import (
     TRAINER_STATUS_PATH,
     token_audience,
 )
+from charterer.api.node_demands import placing_tolerations
 from charterer.domain.job import Allocation, Job, ResizePolicy
 from charterer.domain.jobs.run_names import run_name
 from charterer.gpu_types import USABLE_MEMORY, sharers
@@ -43,8 +44,6 @@ KEEP_UNDISTURBED: Final = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 }
 """Annotations of pods that autoscalers are to leave alone."""
-_LOST_NODE_SECONDS: Final = 30
-"""Seconds until the pods of a node that is not ready are evicted (Kubernetes' default is 300): GPUs wait meanwhile."""
 _TOKEN_SECONDS: Final = 3600
 """Life of the token for progress reports; the kubelet renews it at 80 % of that."""
 
@@ -106,16 +105,6 @@ def _without(entries: Iterable[Json] | None, *names: str) -> list[Json]:
 def run_labels(job: Job, run: int) -> Json:
     """The labels of a run and of its pods."""
     return {LABEL_JOB_UID: str(job.id), LABEL_JOB: job.name, LABEL_RUN: str(run)}
-
-
-def placing_tolerations() -> list[Json]:
-    """What lets a run's pods onto nodes with GPUs, and evicts them soon from a node that is lost."""
-    lost_node = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _LOST_NODE_SECONDS}
-    return [
-        {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"},
-        {"key": "node.kubernetes.io/not-ready", **lost_node},
-        {"key": "node.kubernetes.io/unreachable", **lost_node},
-    ]
 
 
 def _volume(job: Job) -> Json:

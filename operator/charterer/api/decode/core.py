@@ -23,11 +23,12 @@ from charterer.api.names import (
     MIG_PREFIX,
     SHARED_GPU,
 )
+from charterer.api.node_demands import node_traits
 from charterer.api.stored_size import tail
 from charterer.domain.ids import JobId, NodeName
 from charterer.domain.jobs.pod import Pod, PodPhase
 from charterer.domain.jobs.run_names import RUN_LABEL_PREFIX, run_number
-from charterer.domain.pool import NodeTaint
+from charterer.domain.nodes.demands import NodeTaint
 from charterer.domain.snapshot import Node, Stop
 from charterer.domain.time import Instant, after, parse_instant
 
@@ -58,6 +59,13 @@ def node(raw: Raw) -> Node:
     meta = ObjectMeta.of("Node", raw)
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     allocatable = status.get("allocatable") or {}
+    taints = tuple(
+        [
+            NodeTaint(taint["key"], taint.get("value") or "", taint["effect"])
+            for taint in spec.get("taints") or ()
+            if taint.get("key") and taint.get("effect") in ("NoSchedule", "NoExecute")
+        ]
+    )
     return Node(
         name=NodeName(meta.name),
         uid=meta.uid,
@@ -72,13 +80,8 @@ def node(raw: Raw) -> Node:
         run_labels={key: value for key, value in meta.labels.items() if key.startswith(RUN_LABEL_PREFIX)},
         not_ready_since=_not_ready_since(status, meta.created),
         departure=departure(spec, status),
-        taints=tuple(
-            [
-                NodeTaint(taint["key"], taint.get("value") or "", taint["effect"])
-                for taint in spec.get("taints") or ()
-                if taint.get("key") and taint.get("effect") in ("NoSchedule", "NoExecute")
-            ]
-        ),
+        taints=taints,
+        traits=node_traits(meta.name, meta.labels, taints, allocatable),
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from enum import StrEnum
 from typing import Annotated, Final, Self
 
 from pydantic import Field
 
-from charterer.api.metadata import ObjectMeta
+from charterer.api.metadata import ObjectMeta, thousandths
 from charterer.api.models.base import (
     ATOMIC,
     IMMUTABLE,
@@ -24,8 +25,10 @@ from charterer.api.models.base import (
     rules,
 )
 from charterer.api.models.clouds.choice import CloudChoice, cloud_rules
+from charterer.api.models.gpus.node_traits import NodeResources, NodeTraitsStatus
 from charterer.api.models.gpus.parts import CUT_ONCE, SHARED_ONCE, PartitionSpec, PoolSharing
 from charterer.api.models.gpus.price import PoolPrice
+from charterer.api.models.labels import Labels
 from charterer.api.models.statistics.machine_state import PackedStatistics
 from charterer.api.models.statistics.pool_statistics import (
     InterruptionsStatus,
@@ -36,6 +39,7 @@ from charterer.api.models.statistics.pool_statistics import (
 from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, FINALIZER_IN_USE, GPU_RESOURCE, GROUP
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
+from charterer.domain.nodes.demands import NO_TRAITS
 from charterer.domain.order import KEPT, CoolDown, RefusalKind, Scope
 from charterer.domain.pool import CapacityType, Offering, Pool, Quote
 
@@ -74,6 +78,13 @@ class GPUPoolSpec(CloudChoice):
     job's."""
     price: PoolPrice | None = None
     """Price of a node. Absent: the cloud's list price."""
+    labels: Labels = Field(default_factory=dict)
+    """Labels of the nodes, beside those that their cloud tells and those of NVIDIA's feature discovery. A job whose
+    template selects nodes by a label runs in pools whose nodes are known to have it. Karpenter gives them to its nodes;
+    elsewhere the node pool has to. Absent: none."""
+    resources: NodeResources = Field(default_factory=dict)
+    """What a node has for pods beside GPUs, processors and memory, such as vpc.amazonaws.com/efa or hugepages-2Mi. A
+    job whose pods ask for such a resource runs in pools whose nodes are known to have it. Absent: what was seen."""
     start_seconds: Annotated[int, Field(ge=0, le=86_400)] = 120
     """Seconds from asking for a node until it is ready for pods."""
     cooldown_seconds: Annotated[int, Field(ge=1, le=86_400)] = 60
@@ -115,6 +126,8 @@ class GPUPoolSpec(CloudChoice):
             learns_waits=self.learn_waits,
             set_uid=_set_uid(meta),
             partition=None if (cut := self.partition or self.sharing) is None else cut.to_domain(),
+            node_labels=self.labels,
+            node_resources={name: thousandths(amount) for name, amount in self.resources.items()},
         )
 
 
@@ -159,15 +172,22 @@ class OfferingStatus(ApiModel):
     """Name of the GPUs or slices in a node's resources."""
     slices_per_gpu: Annotated[int, Field(ge=1, le=8)] = 1
     """Number of slices of one GPU, or of jobs that share it; 1 where GPUs are whole."""
+    traits: NodeTraitsStatus | None = None
+    """What a node shows to the scheduler: as nodes did that came, or as far as the cloud says it."""
+    traits_seen: int = 0
+    """The metadata.generation of the pool when its nodes showed the traits; 0 where the cloud says them. After a change
+    of the spec, nodes are expected to show what cloud and spec say."""
 
     @classmethod
     def from_domain(cls, offering: Offering) -> Self:
         """The offering as it is recorded."""
-        return cls.copy_of(offering)
+        traits = None if offering.traits == NO_TRAITS else NodeTraitsStatus.from_domain(offering.traits)
+        return cls(**{field.name: getattr(offering, field.name) for field in fields(offering)} | {"traits": traits})
 
     def to_domain(self) -> Offering:
         """The offering as it was recorded."""
-        return Offering(**dict(self))
+        traits = NO_TRAITS if self.traits is None else self.traits.to_domain()
+        return Offering(**dict(self) | {"traits": traits})
 
 
 class QuoteStatus(ApiModel):

@@ -26,6 +26,7 @@ from charterer.api.models.jobs.interactive_spec import InteractiveSpec
 from charterer.api.models.jobs.target_ref_spec import TargetRefSpec
 from charterer.api.models.trainingjob_status import TrainingJobRecord, TrainingJobStatus
 from charterer.api.names import ANNOTATION_CREATED_BY, GPU_RESOURCE, MIG_PROFILE
+from charterer.api.node_demands import node_demands
 from charterer.api.template import (
     MOST_GPUS,
     TEMPLATE_SCHEMA,
@@ -40,6 +41,7 @@ from charterer.domain.job import Job, ResizePolicy, SpotPolicy
 from charterer.domain.jobs.variant import Variant
 from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import ZERO
+from charterer.domain.nodes.demands import NO_DEMANDS
 
 _Gpus = Annotated[int, Field(ge=1, le=MOST_GPUS)]
 _ProfileName = Annotated[
@@ -329,6 +331,7 @@ class TrainingJobSpec(ApiModel):
             labels=meta.labels,
             user=meta.annotations.get(ANNOTATION_CREATED_BY, ""),
             target=None if self.target_ref is None else self.target_ref.to_domain(),
+            demands=NO_DEMANDS if problem else node_demands(self.template),
         )
         variables = (
             ""

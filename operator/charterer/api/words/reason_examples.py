@@ -9,6 +9,7 @@ from charterer.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalI
 from charterer.domain.jobs.finish import FinishKind
 from charterer.domain.jobs.target import TargetRef
 from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.nodes.demands import LackingRoom, NodeTaint, Requirement, UnmetLabel, UntoleratedTaint
 from charterer.domain.nodes.waits import ExpectedWait
 from charterer.domain.option import Option
 from charterer.domain.plan import ReasonCode
@@ -32,6 +33,7 @@ _ASKED = waits.Request(8, 16, ("A100",))
 _FULL = waits.PoolFull(_POOL, 4, False, 12)
 _CHOSEN = options.Chosen(_FOUR, 11_520.0, Money.of(26.0), None, True)
 _FASTER = options.Faster(_EIGHT, 4_080.0, Money.of(8.0), Money.of(7.11), Money.of(3.6))
+_IN_ZONE = Requirement("topology.kubernetes.io/zone", "In", ("us-east-1b",))
 _LATE = waits.LateNodes(_POOL, ExpectedWait(1_200.0, 600.0, 3_600.0, 40.0, True), None)
 
 
@@ -137,6 +139,10 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
         waits.OnlySlices(_ASKED, ("1g.10gb",)),
         waits.OnlySlices(_ASKED, ("mps-2",)),
         waits.OnlySpot(_ASKED),
+        waits.NodesDoNotFit(_ASKED, _POOL, (UnmetLabel(_IN_ZONE, ("us-east-1a", "us-east-1c")),), 2),
+        waits.NodesDoNotFit(_ASKED, _POOL, (UnmetLabel(Requirement("team", "Exists"), ()),), 0),
+        waits.NodesDoNotFit(_ASKED, _POOL, (UntoleratedTaint(NodeTaint("team", "vision", "NoSchedule")),), 1),
+        waits.NodesDoNotFit(_ASKED, _POOL, (LackingRoom("memory", 2 << 40, 512 << 30),), 0),
         waits.PoolsTooSmall(_ASKED, _POOL, 4, "A100"),
         Both(waits.NothingFits(_ASKED), waits.PoolTrouble(_POOL, "")),
         Both(waits.NothingFits(_ASKED), waits.PaidByOthers(((_POOL, _BUDGET),))),

@@ -17,6 +17,7 @@ from charterer.controller.snapshot.doubts import Suspicion, doubts, not_believed
 from charterer.controller.snapshot.hazards import with_hazards
 from charterer.controller.snapshot.job_work import remaining_work
 from charterer.controller.snapshot.node_notices import node_notices, with_notices
+from charterer.controller.snapshot.node_traits import refused_nodes, seen_traits, shown_by
 from charterer.controller.snapshot.offers import at_terms_of, trusted, with_offer
 from charterer.controller.snapshot.paid_prices import paid, recorded_segments
 from charterer.controller.snapshot.payers import overlaps_of, payers_of
@@ -58,6 +59,8 @@ from charterer.domain.snapshot import Node, Orphan, Snapshot
 from charterer.domain.time import Instant
 from charterer.incremental import Memo
 
+_MINUTE = 60_000_000
+"""Of the operator's clock, in microseconds."""
 _ENDLESS = Instant(2**63)
 """Later than every time on record."""
 
@@ -253,7 +256,10 @@ def _pools(state: ClusterState, now: Instant, memo: Memo) -> Mapping[PoolId, Poo
     """The pools with their offers, what the refusals of others say of them, and how soon their nodes are taken back."""
     unread = {problem.name for problem in state.problems if problem.kind == "GPUPool"}
     declared = known_pools(state.pools, state.rentals, unread)
-    offered = {name: with_offer(at_terms_of(pool, now), state) for name, pool in declared.items()}
+    shown = memo.stable(memo.each(shown_by, state.nodes), "shown")
+    refused = memo(refused_nodes, state.jobs)
+    seen = memo(seen_traits, shown, state.rentals, refused, now // _MINUTE)
+    offered = {name: with_offer(at_terms_of(pool, now), state, seen.get(name)) for name, pool in declared.items()}
     acting = first_come(offered, state.surveys)
     reached = with_correlated_launches(with_refusals_in_scope(acting, state.rentals.values()))
     return with_hazards(reached, state.rentals.values(), now, memo)

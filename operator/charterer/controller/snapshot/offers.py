@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.domain.money import Price
-from charterer.domain.pool import CapacityType, Pool, Quote
+from charterer.domain.nodes.demands import NO_TRAITS, NodeTraits
+from charterer.domain.pool import CapacityType, Offering, Pool, Quote
 from charterer.domain.time import Instant, format_minute, seconds_between
 
 _RECORDED_SECONDS = 3600.0
@@ -31,8 +32,8 @@ def at_terms_of(pool: Pool, now: Instant) -> Pool:
     return pool
 
 
-def with_offer(pool: Pool, state: ClusterState) -> Pool:
-    """The pool with what its cloud said last, or with what was recorded of that."""
+def with_offer(pool: Pool, state: ClusterState, seen: NodeTraits | None = None) -> Pool:
+    """The pool with what its cloud said last, or with what was recorded of that. ``seen``: of its nodes."""
     survey, listed = state.surveys.get(pool.id), state.quotes.get(pool.id)
     held = listed is not None and _is_held(pool, listed, state)
     quote = pool.quote
@@ -43,6 +44,7 @@ def with_offer(pool: Pool, state: ClusterState) -> Pool:
     offering = pool.offering if survey is None else survey.offering
     if offering is not None and pool.partition is not None:
         offering = offering.cut(pool.partition)
+    offering = _with_traits(offering, seen, pool)
     recorded = offering == pool.offering and (listed is None or _quoted_alike(quote, pool.quote))
     group_size = None if offering is None else offering.group_size
     return replace(
@@ -54,6 +56,23 @@ def with_offer(pool: Pool, state: ClusterState) -> Pool:
         offer_recorded=recorded,
         price_held=listed.price if listed is not None and held else None,
     )
+
+
+def _with_traits(offering: Offering | None, seen: NodeTraits | None, pool: Pool) -> Offering | None:
+    """The offering with what nodes of the pool show, or showed as long as neither pool nor machines were others."""
+    recorded = pool.offering
+    if offering is None:
+        return None
+    if seen is not None:
+        return replace(offering, traits=seen, traits_seen=pool.generation)
+    if recorded is not None and recorded.traits_seen == pool.generation and _machine(recorded) == _machine(offering):
+        return replace(offering, traits=recorded.traits, traits_seen=recorded.traits_seen)
+    return replace(offering, traits=NO_TRAITS, traits_seen=0) if offering.traits_seen else offering
+
+
+def _machine(offering: Offering) -> tuple[str, str, str]:
+    """What nodes' labels follow from."""
+    return offering.instance_type, offering.zone, offering.gpu_type
 
 
 def trusted(pool: Pool, listed: Quote | None) -> Quote | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from charterer.domain.ids import BudgetId, PoolId, RentalId
 from charterer.domain.money import Money, Price
+from charterer.domain.nodes.demands import Misfit
 from charterer.domain.nodes.waits import ExpectedWait
 from charterer.domain.option import Option
 from charterer.domain.order import CoolDown
@@ -316,6 +317,19 @@ class OnlySpot:
 
 
 @dataclass(frozen=True, slots=True)
+class NodesDoNotFit:
+    """No pool's nodes take the pods of its template. ``pool``: the one that lacks least; ``why``: what it lacks.
+
+    ``others``: how many more pools lack something.
+    """
+
+    asked: Request
+    pool: PoolId
+    why: tuple[Misfit, ...]
+    others: int
+
+
+@dataclass(frozen=True, slots=True)
 class PoolsTooSmall:
     """The largest pool that has the type is too small."""
 
@@ -377,6 +391,7 @@ WaitFact = (
     | OtherGpuTypes
     | OnlySlices
     | OnlySpot
+    | NodesDoNotFit
     | PoolsTooSmall
     | NothingFits
     | PoolTrouble

@@ -58,3 +58,18 @@ def of_parent(parent: BudgetId | None) -> str:
 def after_colon(words: str) -> str:
     """The words of others at the end of a sentence; empty without any."""
     return f": {words}" if words else ""
+
+
+_BYTES = ("memory", "ephemeral-storage", "hugepages-")
+"""How resources begin that are counted in bytes."""
+
+
+def amount(resource: str, thousandths: int) -> str:
+    """An amount of a resource as people write it: ``12``, ``0.5``, ``64Gi``."""
+    if not resource.startswith(_BYTES):
+        return f"{thousandths / 1000:g}"
+    size, units = thousandths / 1000, ["", "Ki", "Mi", "Gi", "Ti"]
+    while size >= 1024 and len(units) > 1:
+        size /= 1024
+        units.pop(0)
+    return f"{size:.4g}{units[0]}"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from charterer.domain.nodes.demands import LackingRoom, Misfit, UnmetLabel, UntoleratedTaint
 from charterer.domain.reasons import facts_of_parents as parents
 from charterer.domain.reasons import facts_of_waits as of
-from charterer.domain.reasons.phrases import all_nodes, format_duration, name, of_parent
+from charterer.domain.reasons.phrases import all_nodes, amount, format_duration, name, of_parent
 from charterer.domain.reasons.room import tell
 from charterer.domain.time import Instant, format_minute, format_second
 from charterer.gpu_types import is_shared
@@ -282,6 +283,40 @@ def _(spot: of.OnlySpot) -> str:
         f"{_nobody_offers(spot.asked)} that the cloud cannot take back: set spec.spotPolicy to Allowed, or add a pool "
         "of on-demand nodes"
     )
+
+
+@tell.register
+def _(none: of.NodesDoNotFit) -> str:
+    others = (
+        f"; {count(none.others, 'other pool')} {'lacks' if none.others == 1 else 'lack'} as much or more"
+        if none.others
+        else ""
+    )
+    lacking = "; ".join(_misfit(misfit) for misfit in none.why[:_NAMED])
+    return f"{_nobody_offers(none.asked)} on nodes that take its pods: of GPUPool {none.pool}, {lacking}{others}"
+
+
+def _misfit(misfit: Misfit) -> str:
+    """What a pool's nodes lack, and what to do about it."""
+    match misfit:
+        case UntoleratedTaint(taint):
+            return f"nodes have the taint {taint.text}: let spec.template tolerate it, or choose another pool"
+        case LackingRoom(resource, asked, there):
+            has = f"a node has {amount(resource, there)}" if there else "no node is known to have it"
+            say = "" if there else ", or say it in spec.resources of the GPUPool"
+            return f"{has}, and a pod asks for {amount(resource, asked)} of {resource}: ask for less{say}"
+        case UnmetLabel(requirement, there):
+            if requirement.key == "karpenter.sh/nodepool":
+                return (
+                    f"nodes belong to no NodePool of Karpenter, and spec.template asks for {requirement.text}: take it "
+                    "out of nodeSelector or affinity"
+                )
+            if there:
+                has, remedy = f"nodes have {requirement.key}={' or '.join(there)}", ""
+            else:
+                has = f"no node is known to have the label {requirement.key}"
+                remedy = ", or say in spec.labels of the GPUPool that its nodes have it"
+            return f"{has}, and spec.template asks for {requirement.text}: correct nodeSelector or affinity{remedy}"
 
 
 @tell.register

@@ -6,6 +6,8 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
+from charterer.domain.nodes.demands import NodeOffers, node_offers
+from charterer.domain.nodes.offered_node import offered_node
 from charterer.domain.period import period_bounds
 from charterer.domain.plan import Reason
 from charterer.domain.selector import Selector
@@ -32,15 +34,16 @@ from charterer.policy.options.width_backoff import quarantined_widths
 class PlanInputs:
     """The facts from which all budgets of a snapshot are solved.
 
-    ``menus``: by budget, of the pools that its money may rent. ``market``: what all pools offer. ``ends``: the known
-    ones of nodes. ``tree``: the parents of budgets. ``unprofitable``: by budget, pools of slices that it leaves alone
-    (``budgets.layouts``). ``refusing``: rentals whose nodes refused a pod, with these nodes.
+    ``menus``: by budget, of the pools that its money may rent. ``market``: what all pools offer; ``offers``: what their
+    nodes would be. ``ends``: the known ones of nodes. ``tree``: the parents of budgets. ``unprofitable``: by budget,
+    pools of slices that it leaves alone (``budgets.layouts``). ``refusing``: rentals whose nodes refused a pod, with these nodes.
     """
 
     snapshot: Snapshot
     memo: Memo
     menus: Mapping[BudgetId, Menus]
     market: Market
+    offers: NodeOffers
     facts: Mapping[JobId, JobFacts]
     groups: JobGroups
     rentals: RentalIndex
@@ -60,7 +63,9 @@ class PlanInputs:
 def plan_inputs(snapshot: Snapshot, memo: Memo) -> PlanInputs:
     """Gather the inputs; what did not change since the memo's last turn is the same object."""
     trying = trying_jobs(snapshot.jobs.values(), snapshot.profiles, snapshot.now)
-    facts = memo.each(job_facts, snapshot.jobs, frozenset(snapshot.profiles), trying, snapshot.committed_pools)
+    offers = memo(node_offers, memo.stable(memo.each(offered_node, snapshot.pools), "offered nodes"))
+    shared = frozenset(snapshot.profiles), trying, snapshot.committed_pools, offers
+    facts = memo.each(job_facts, snapshot.jobs, *shared)
     groups = job_groups(facts, memo)
     menus = _menus(snapshot, groups, memo)
     groups = {
@@ -74,6 +79,7 @@ def plan_inputs(snapshot: Snapshot, memo: Memo) -> PlanInputs:
         memo=memo,
         menus=menus,
         market=market_of(snapshot.pools, memo),
+        offers=offers,
         facts=facts,
         groups=groups,
         rentals=rentals,
@@ -99,7 +105,7 @@ def inputs_once_stopped(inputs: PlanInputs, stopped: Container[JobId]) -> PlanIn
     snapshot, classes = inputs.snapshot, frozenset(inputs.snapshot.profiles)
     found: dict[BudgetId | None, Mapping[GroupKey, JobGroup]] = {}
     for budget, by_key in inputs.groups.items():
-        groups = {key: stop_some(group, stopped, classes) for key, group in by_key.items()}
+        groups = {key: stop_some(group, stopped, classes, inputs.offers) for key, group in by_key.items()}
         menus = None if budget is None else inputs.menus.get(budget)
         found[budget] = groups if menus is None else _startable(groups, menus, snapshot, inputs.memo)
     return replace(inputs, groups=found)

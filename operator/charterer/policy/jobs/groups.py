@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
 from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.jobs.finish import Finish
+from charterer.domain.nodes.demands import NodeOffers
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.time import Instant
 from charterer.incremental import Memo
@@ -126,10 +127,10 @@ def job_group(everyone: tuple[JobFacts, ...]) -> JobGroup:
     )
 
 
-def stop_some(group: JobGroup, stopped: Container[JobId], classes: frozenset[ClassId]) -> JobGroup:
+def stop_some(group: JobGroup, stopped: Container[JobId], classes: frozenset[ClassId], offers: NodeOffers) -> JobGroup:
     """The group as it is when those of its jobs have been told to stop and wait for other GPUs.
 
-    ``classes``: those that have a profile.
+    ``classes``: those that have a profile. ``offers``: what the nodes of pools would be.
     """
 
     if not any(facts.job.id in stopped for facts in group.members):
@@ -137,7 +138,7 @@ def stop_some(group: JobGroup, stopped: Container[JobId], classes: frozenset[Cla
 
     def told(facts: JobFacts) -> JobFacts:
         trying = frozenset([facts.job.id]) if facts.key[1].tries else frozenset()
-        return job_facts(told_to_stop(facts.job), classes, trying) if facts.job.id in stopped else facts
+        return job_facts(told_to_stop(facts.job), classes, trying, offers=offers) if facts.job.id in stopped else facts
 
     return job_group(tuple([told(facts) for facts in group.members]))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from charterer.domain.ids import ClassId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.money import Price
+from charterer.domain.nodes.demands import NO_OFFERS, NodeOffers
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason
 from charterer.domain.reports.progress import TRUSTED_FRACTION
@@ -73,16 +74,17 @@ def job_facts(
     classes: frozenset[ClassId],
     trying: frozenset[JobId] = frozenset(),
     committed: frozenset[PoolId] = frozenset(),
+    offers: NodeOffers = NO_OFFERS,
 ) -> JobFacts:
     """The facts of a job; ``classes``: those that have a profile; ``trying``: see ``trying_jobs``.
 
-    ``committed``: pools whose nodes are paid for whether they are used or not.
+    ``committed``: pools whose nodes are paid for whether they are used or not. ``offers``: what their nodes would be.
     """
     allocation = job.allocation
     return JobFacts(
         job=job,
         order=(job.created, job.id),
-        key=group_key(job, classes, job.id in trying),
+        key=group_key(job, classes, job.id in trying, offers),
         statistics=job.statistics,
         refused=not_wanted(job),
         settled=settled(job),

@@ -70,10 +70,12 @@ class Market:
 
     def open_to(self, key: MenuKey) -> list[tuple[PoolOffer, Price]]:
         """The pools that jobs of this key may use, each with the price of a node."""
+        unfit = {pool for pool, pods in key.limits if not pods}
         return [
             (offer, offer.price)
             for offer in self.offers.values()
             if not offer.closed
+            and offer.pool not in unfit
             and offer.price is not None
             and offer.gpus_per_node > 0
             and (offer.capacity_type is not CapacityType.SPOT or key.spot is SpotPolicy.ALLOWED)

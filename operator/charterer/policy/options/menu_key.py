@@ -8,6 +8,7 @@ from charterer.domain.ids import ClassId, PoolId
 from charterer.domain.job import SpotPolicy
 from charterer.domain.jobs.variant import Variant
 from charterer.domain.jobs.widths import Widths
+from charterer.domain.nodes.demands import NO_LIMITS, PodLimits
 
 NOWHERE: frozenset[tuple[PoolId, int, str]] = frozenset()
 
@@ -18,6 +19,7 @@ class MenuKey(NamedTuple):
     of it failed. ``slices``: MIG profiles of the slices that it takes instead of a GPU; ``shared_mib``: GPU memory that
     it needs where it shares a GPU, 0: it shares none. ``variants``: beside the template; ``tries``: whether it may try
     those without a curve. ``each``: the GPUs of every pod, 0 where they follow from the node.
+    ``limits``: pools whose nodes take fewer of its pods than they have GPUs for, or none.
     """
 
     class_id: ClassId | None
@@ -33,6 +35,7 @@ class MenuKey(NamedTuple):
     variants: tuple[Variant, ...] = ()
     tries: bool = False
     each: int = 0
+    limits: PodLimits = NO_LIMITS
 
     @property
     def widths(self) -> Widths:

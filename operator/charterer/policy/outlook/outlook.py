@@ -12,6 +12,7 @@ from dataclasses import replace
 from math import inf
 
 from charterer.domain.job import Job
+from charterer.domain.nodes.demands import preference
 from charterer.domain.option import Option
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.solution import BudgetSolution
@@ -122,6 +123,7 @@ class Outlook:
         The rest of that node would stay idle. A node that fits better and comes later, because it must start up or its
         cloud gives none soon, is waited for where that costs less than the rest until the job ends.
         """
+        options = self._preferred_first(job, options)
         if best_fit_first(options, self._solution.inputs.market) is options:
             return options
         first, assignment = options[0], self._solution.assignment(job)
@@ -137,6 +139,19 @@ class Outlook:
 
         there = best_fit_first([first, *filter(in_time, options[1:])], self._solution.inputs.market)[0]
         return [there, *(option for option in options if option is not there)]
+
+    def _preferred_first(self, job: Job, options: Sequence[Option]) -> Sequence[Option]:
+        """The options, with the one in front that the template prefers (preferred node affinity) of those like it."""
+        if not job.demands.preferred:
+            return options
+        first, nodes = options[0], self._solution.inputs.offers.nodes
+        alike = [
+            option
+            for option in options
+            if (option.gpus, option.price, option.speed) == (first.gpus, first.price, first.speed)
+        ]
+        best = max(alike, key=lambda option: preference(job.demands, nodes[option.pool]))
+        return options if best is first else [best, *(option for option in options if option is not best)]
 
     def find_waits(self, queue: Iterable[tuple[Job, Sequence[Projection]]]) -> None:
         """Find which jobs of the queue wait for GPUs that others leave, each for the option that it would ask for."""

@@ -29,6 +29,9 @@ _NO_VERDICT: Final = frozenset({"", "AwaitingReconciliation"})
 _DRAIN_SECONDS: Final = 600
 """How long Karpenter waits for pods that do not leave. Charterer has drained the node before it deletes a claim; this
 is for claims that somebody else deletes, or that expire."""
+_NOT_OURS: Final = ("kubernetes.io", "k8s.io", "karpenter.sh", "karpenter.k8s.aws", "charterer.dev")
+"""Domains of labels that Kubernetes, Karpenter or Charterer set by their own rules: a claim that says of itself that a
+NodePool made it, for example, would be that NodePool's."""
 _NAME_ROOM: Final = 50
 _LABEL_ROOM: Final = 63
 
@@ -44,7 +47,8 @@ def claim_name(order: Order) -> str:
 def claim_for(pool: Pool, cloud: NodeClaims, gpus: int, order: Order) -> dict[str, Any]:
     """The NodeClaim that asks for the order's node: one type, zone and capacity type, so that it has one price."""
     wanted = {INSTANCE_TYPE: cloud.instance_type, _ZONE: cloud.zone, _CAPACITY_TYPE: CAPACITY[pool.capacity_type]}
-    labels = {LABEL_POOL: pool.id, LABEL_ORDER: order.token}
+    declared = {key: value for key, value in pool.node_labels.items() if not key.partition("/")[0].endswith(_NOT_OURS)}
+    labels = {**declared, LABEL_POOL: pool.id, LABEL_ORDER: order.token}
     if len(order.rental) <= _LABEL_ROOM:
         labels[LABEL_RENTAL] = order.rental
     spec: dict[str, Any] = {

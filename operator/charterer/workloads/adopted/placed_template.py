@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from charterer.api.models.base import Json
 from charterer.api.names import ANNOTATION_ALLOCATION
+from charterer.api.node_demands import placing_tolerations
 from charterer.domain.job import Allocation, Job
-from charterer.workloads.pod_template import KEEP_UNDISTURBED, placing_tolerations, run_labels
+from charterer.workloads.pod_template import KEEP_UNDISTURBED, run_labels
 
 _PARTS: Final = {
     "labels": ("metadata", "labels"),

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from charterer.api.models.base import ATOMIC, ApiModel, Rule, ruled
 from charterer.clouds.karpenter import NodeClaims
-from charterer.domain.pool import NodeTaint, TaintEffect
+from charterer.domain.nodes.demands import NodeTaint, TaintEffect
 
 _DNS_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 _LABEL_VALUE = r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from charterer.domain.ids import PoolId
 from charterer.domain.job import Job, SpotPolicy
+from charterer.domain.nodes.demands import NodeOffers, misfits
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import CapacityType, Pool
 from charterer.domain.reasons import facts_of_waits as of
@@ -38,7 +39,7 @@ def no_option(plan: BudgetPlan, job: Job) -> Reason:
     asked = [name for name, pool in unknown.items() if name not in snapshot.surveys and not pool.trouble]
     if asked:
         return reason(ReasonCode.NOT_ASKED_YET, of.NotAskedYet(tuple(asked)))
-    why = reason(ReasonCode.NO_OPTION, _why(job, pools))
+    why = reason(ReasonCode.NO_OPTION, _why(job, pools, plan.solution.inputs.offers))
     for name, pool in sorted(unknown.items())[:_TOLD]:
         why = why.with_note(of.PoolTrouble(name, pool.trouble))
     return why.with_note(others).with_note(paid_by_others)
@@ -48,7 +49,7 @@ def _is_known(pool: Pool) -> bool:
     return pool.offering is not None and pool.quote is not None
 
 
-def _why(job: Job, pools: Mapping[PoolId, Pool]) -> Facts:
+def _why(job: Job, pools: Mapping[PoolId, Pool], nodes: NodeOffers) -> Facts:
     """The request of the job, and the offers of pools that its budget may rent."""
     asked = of.Request(job.widths.min, job.widths.max, tuple(job.gpu_types))
     offers = [
@@ -70,6 +71,11 @@ def _why(job: Job, pools: Mapping[PoolId, Pool]) -> Facts:
         fitting = [offer for offer in fitting if offer[2].capacity_type is not CapacityType.SPOT]
     if not fitting:
         return of.OnlySpot(asked)
+    lacking = {pool.id: misfits(job.demands, nodes.nodes[pool.id]) for _, _, pool in fitting}
+    fitting = [offer for offer in fitting if not lacking[offer[2].id]]
+    if not fitting:
+        nearest = min(sorted(lacking), key=lambda name: len(lacking[name]))
+        return of.NodesDoNotFit(asked, nearest, lacking[nearest], len(lacking) - 1)
     gpu_type, most, pool = max(fitting, key=lambda offer: offer[1])
     if most < job.widths.min:
         return of.PoolsTooSmall(asked, pool.id, most, gpu_type)

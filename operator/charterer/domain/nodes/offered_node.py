@@ -1,0 +1,99 @@
+"""The node that a pool would give, as the scheduler will see it: what is known of it before it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from charterer.domain.nodes.demands import Amounts, NodeTaint, OfferedNode
+from charterer.domain.pool import Offering, Pool
+from charterer.gpu_types import gigabytes, slice_profile, whole_type
+
+_ARM: Final = ("GB200", "GB300", "GH200", "T4G")
+"""Models of GPUs that are sold with Arm processors only."""
+_SHARED_SUFFIX: Final = "-SHARED"
+"""What feature discovery appends to the product where GPUs are shared under their own name (k8s-device-plugin)."""
+_MEMORY_SHOWN: Final = 0.93
+"""The least part of the memory in a GPU's name that the driver shows: 15360 MiB of 16 GB, 22888 MiB of 24 GB."""
+
+
+def offered_node(pool: Pool) -> OfferedNode | None:
+    """A node of the pool; None where nobody knows what one is.
+
+    Labels are those that every node of Kubernetes has, those of NVIDIA's feature discovery, the vendor's and the
+    declared ones. Once a node of the pool was there, it has those that it had, and of the others only those that differ
+    from node to node.
+    """
+    offering = pool.offering
+    if offering is None:
+        return None
+    labels: dict[str, tuple[str, ...]] = {**_usual(offering)}
+    given = {**pool.cloud.node_labels(offering, pool.capacity_type), **pool.node_labels}
+    labels |= {key: (value,) for key, value in given.items()}
+    if offering.traits_seen:
+        labels = {key: values for key, values in labels.items() if len(values) > 1}
+    labels |= {key: (value,) for key, value in offering.traits.labels}
+    return OfferedNode(tuple(sorted(labels.items())), _taints(pool), _room(pool), offering.gpus_per_node)
+
+
+def missing_labels(pool: Pool) -> Mapping[str, str]:
+    """The declared labels that the nodes of the pool which came did not have; none where none came."""
+    if pool.offering is None or not pool.offering.traits_seen:
+        return {}
+    seen = dict(pool.offering.traits.labels)
+    return {key: value for key, value in pool.node_labels.items() if seen.get(key) != value}
+
+
+def _usual(offering: Offering) -> Mapping[str, tuple[str, ...]]:
+    types, zones = tuple(offering.instance_type.split(",")), tuple(offering.zone.split(","))
+    arch = ("arm64",) if any(model in whole_type(offering.gpu_type).upper() for model in _ARM) else ("amd64",)
+    system = ("linux",)
+    memory = gigabytes(offering.gpu_type)
+    of_memory = {} if memory is None else {"nvidia.com/gpu.memory": _mebibytes(memory)}
+    return {
+        "node.kubernetes.io/instance-type": types,
+        "beta.kubernetes.io/instance-type": types,
+        "topology.kubernetes.io/zone": zones,
+        "failure-domain.beta.kubernetes.io/zone": zones,
+        "kubernetes.io/arch": arch,
+        "beta.kubernetes.io/arch": arch,
+        "kubernetes.io/os": system,
+        "beta.kubernetes.io/os": system,
+        "nvidia.com/gpu.present": ("true",),
+        "nvidia.com/gpu.product": (_product(offering),),
+        "nvidia.com/gpu.count": (str(offering.machine_gpus),),
+        **of_memory,
+    }
+
+
+def _product(offering: Offering) -> str:
+    """As feature discovery names it: slices that are counted as GPUs have a product of their own."""
+    profile = slice_profile(offering.gpu_type)
+    if not profile:
+        return offering.gpu_type
+    whole, counted_as_gpus = whole_type(offering.gpu_type), offering.resource == "nvidia.com/gpu"
+    if not counted_as_gpus:
+        return whole
+    return f"{whole}{_SHARED_SUFFIX}" if profile.startswith(("shared", "mps")) else offering.gpu_type
+
+
+def _mebibytes(gigabytes_named: int) -> tuple[str, str]:
+    """From and to how much memory of such a GPU the driver may show."""
+    return str(int(gigabytes_named * 1024 * _MEMORY_SHOWN)), str(gigabytes_named * 1024)
+
+
+def _taints(pool: Pool) -> tuple[NodeTaint, ...]:
+    assert pool.offering is not None
+    traits = pool.offering.traits
+    return traits.taints if pool.offering.traits_seen else tuple(dict.fromkeys((*pool.cloud.taints, *traits.taints)))
+
+
+def _room(pool: Pool) -> Amounts:
+    """Resources of a node: as nodes that came had, otherwise as the cloud and the pool say."""
+    assert pool.offering is not None
+    traits = pool.offering.traits
+    return (
+        traits.room
+        if pool.offering.traits_seen
+        else tuple(sorted({**dict(traits.room), **pool.node_resources}.items()))
+    )
