@@ -193,8 +193,8 @@ class Job:
     what holds its present run up. ``nodes_replaced``: how often it got another node because one did.
     ``stall_timeout_seconds``: see ``policy.jobs.stalls``; 0: never. ``interactive``: if it is. ``variants``: if any.
     ``labels``: its object's. ``user``: who created it, as an admission policy wrote down; empty if none did.
-    ``demands``: what its pods ask of their nodes. ``target``: the object that it stands for, if it does; ``adopted``: that object, None where it is not there, or has
-    not the label any more.
+    ``demands``: what its pods ask of their nodes. ``target``: the object that it stands for, if it does; ``adopted``:
+    that object, None where it is not there, or has not the label any more.
     """
 
     id: JobId

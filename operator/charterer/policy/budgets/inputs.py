@@ -36,7 +36,8 @@ class PlanInputs:
 
     ``menus``: by budget, of the pools that its money may rent. ``market``: what all pools offer; ``offers``: what their
     nodes would be. ``ends``: the known ones of nodes. ``tree``: the parents of budgets. ``unprofitable``: by budget,
-    pools of slices that it leaves alone (``budgets.layouts``). ``refusing``: rentals whose nodes refused a pod, with these nodes.
+    pools of slices that it leaves alone (``budgets.layouts``). ``refusing``: rentals whose nodes refused a
+    pod, with these nodes.
     """
 
     snapshot: Snapshot
