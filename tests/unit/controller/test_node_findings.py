@@ -11,8 +11,9 @@ from charterer.controller.node_findings import node_findings
 from charterer.domain.ids import PoolId
 from charterer.domain.job import Job
 from charterer.domain.jobs.pod import PodPhase
+from charterer.domain.nodes.demands import NodeTaint
 from charterer.domain.nodes.partition import Partition
-from charterer.domain.pool import NodeTaint, Pool
+from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Departure, Node
 from charterer.providers.provider import PreflightFinding

@@ -9,9 +9,10 @@ import pytest
 
 from charterer.clouds.karpenter import NodeClaims
 from charterer.domain.ids import InstanceId, OrderToken
+from charterer.domain.nodes.demands import NodeTaint
 from charterer.domain.nodes.partition import Partition
 from charterer.domain.order import RefusalKind, Scope
-from charterer.domain.pool import InstanceState, NodeTaint, Offering
+from charterer.domain.pool import InstanceState, Offering
 from charterer.domain.time import after, format_instant, parse_instant
 from charterer.providers.errors import (
     Busy,

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
 
+from charterer.domain.ids import PoolId
+
 TaintEffect: TypeAlias = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 Amounts: TypeAlias = tuple[tuple[str, int], ...]
 """Resources by name, each in thousandths: of a processor, a byte or a device."""
@@ -242,7 +244,7 @@ def preference(demands: NodeDemands, node: OfferedNode) -> int:
     return sum([weight for weight, term in demands.preferred if not _unmet(term, labels)])
 
 
-PodLimits: TypeAlias = frozenset[tuple[str, int]]
+PodLimits: TypeAlias = frozenset[tuple[PoolId, int]]
 """By pool, the most pods of a job on one of its nodes; pools without an entry take as many as they have GPUs for."""
 NO_LIMITS: PodLimits = frozenset()
 
@@ -250,7 +252,7 @@ NO_LIMITS: PodLimits = frozenset()
 class NodeOffers:
     """What the nodes of all pools would be, with the answers that were looked up once for each kind of demands."""
 
-    def __init__(self, nodes: Mapping[str, OfferedNode]) -> None:
+    def __init__(self, nodes: Mapping[PoolId, OfferedNode]) -> None:
         self.nodes = nodes
         self._limits: dict[tuple[NodeDemands, int], PodLimits] = {}
 
@@ -276,7 +278,7 @@ NO_OFFERS = NodeOffers({})
 """Of no pool, so that nothing is refused."""
 
 
-def node_offers(nodes: Mapping[str, OfferedNode | None]) -> NodeOffers:
+def node_offers(nodes: Mapping[PoolId, OfferedNode | None]) -> NodeOffers:
     """The offers of the pools whose nodes are known."""
     return NodeOffers({name: node for name, node in nodes.items() if node is not None})
 

@@ -30,6 +30,7 @@ from charterer.api.names import (
     KUEUE_CHECK,
     LABEL_JOB_UID,
 )
+from charterer.api.node_demands import placing_tolerations
 from charterer.cluster.patches import pointer
 from charterer.cluster.paths import WORKLOADS, Resource
 from charterer.cluster.store import WatchedKind
@@ -40,7 +41,7 @@ from charterer.workloads.adopted.asks import Elasticity, shadow_spec
 from charterer.workloads.adopted.job import spot_refused_by_job
 from charterer.workloads.adopted.noted import original, placed_run
 from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write, patch_of
-from charterer.workloads.pod_template import placing_tolerations, run_labels
+from charterer.workloads.pod_template import run_labels
 
 OWNER: Final = "owner"
 """Entry of a raw Workload: the object that it is of, as it is now."""
