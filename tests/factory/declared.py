@@ -13,6 +13,7 @@ from charterer.domain.jobs.interactive import Interactive
 from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.nodes.commitment import Commitment
+from charterer.domain.nodes.demands import NO_DEMANDS, NodeDemands
 from charterer.domain.nodes.partition import Partition
 from charterer.domain.period import period_bounds
 from charterer.domain.pool import CapacityType, Offering, Pool, Quote
@@ -24,6 +25,7 @@ from tests.factory.pools import cooled
 
 NAMESPACE = "team"
 NO_LABELS: Mapping[str, str] = {}
+NO_ROOM: Mapping[str, int] = {}
 MID_MONTH = parse_instant("2026-06-16T00:00:00Z")
 """Half of June, a month of 30 days, is over: 360 hours are left."""
 
@@ -96,11 +98,14 @@ class Declared:
         cut: str = "",
         committed_hours: float | None = None,
         payer: str = "research",
+        node_labels: Mapping[str, str] = NO_LABELS,
+        room: Mapping[str, int] = NO_ROOM,
     ) -> Pool:
         """A pool whose nodes have ``gpus`` GPUs at ``price`` dollars an hour; its GPU type is its name by default.
 
         ``cut``: the MIG profile as which its GPUs are cut, or ``mps-2`` where two jobs share one.
-        ``committed_hours``: for so long the ``payer`` pays for all of its nodes, used or not.
+        ``committed_hours``: for so long the ``payer`` pays for all of its nodes, used or not. ``node_labels`` and
+        ``room`` (whole units): what its nodes have.
         """
         committed = committed_hours is not None
         until = after(self.now, (committed_hours or 0.0) * 3600.0)
@@ -125,6 +130,8 @@ class Declared:
             labels=labels,
             price_override=Price.parse(price) if committed else None,
             committed=Commitment(until, BudgetId(payer)) if committed else None,
+            node_labels=node_labels,
+            node_resources={name: 1000 * amount for name, amount in room.items()},
         )
         self.pools[made.id] = made
         return made
@@ -176,9 +183,14 @@ class Declared:
         interactive: Interactive | None = None,
         slices: tuple[str, ...] = (),
         shared_mib: int = 0,
+        each: int = 0,
+        demands: NodeDemands = NO_DEMANDS,
     ) -> Job:
-        """A job that waits; ``gpus`` is a rigid width or (min, preferred, max); its target is hours from now."""
-        widths = Widths(*((gpus, gpus, gpus) if isinstance(gpus, int) else gpus), slices, shared_mib)
+        """A job that waits; ``gpus`` is a rigid width or (min, preferred, max); its target is hours from now.
+
+        ``each``: the GPUs of every pod, as an adopted object has them.
+        """
+        widths = Widths(*((gpus, gpus, gpus) if isinstance(gpus, int) else gpus), slices, shared_mib, each=each)
         class_id = ClassId(NAMESPACE, profile) if profile else ClassId.of_job(JobId(name))
         followed = self.profiles.get(class_id)
         declared = followed.mean_work if followed is not None else None
@@ -204,6 +216,7 @@ class Declared:
             max_cost=None if max_cost is None else Money.parse(max_cost),
             target_completion=None if target_hours is None else after(self.now, target_hours * 3600.0),
             interactive=interactive,
+            demands=demands,
         )
         self.jobs[made.id] = made
         return made

@@ -41,10 +41,16 @@ class SpotPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """``gpus`` GPUs of one rental: one pod."""
+    """``gpus`` GPUs of one rental: one pod. ``empty``: those beside it that stay empty (``Option.empty``)."""
 
     rental: RentalId
     gpus: int
+    empty: int = 0
+
+    @property
+    def takes(self) -> int:
+        """The GPUs that nobody else can have."""
+        return self.gpus + self.empty
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,9 @@ class Option:
     ``trial``: its speed was never measured, and is as hoped (``policy.options.optimism``). ``interruptions``: what is
     in ``speed`` for them; None where none is expected. It is not recorded. ``variant``: of the job's; empty for its
     template as it stands. ``paid``: the price of its nodes where they are paid for whether they are used or not: then
-    ``price`` is next to nothing. An option that a job was given has what is paid as its ``price``.
+    ``price`` is next to nothing. An option that a job was given has what is paid as its ``price``. ``empty``: GPUs of
+    its nodes that nobody else can have, because its pods do not fill them, or take other resources of theirs
+    (``domain.nodes.packing``); they are in the price.
     """
 
     pool: PoolId
@@ -66,6 +68,12 @@ class Option:
     interruptions: Interruptions | None = None
     variant: str = ""
     paid: Price | None = None
+    empty: int = 0
+
+    @property
+    def takes(self) -> int:
+        """The GPUs of its nodes that nobody else can have: its own, and those that stay empty."""
+        return self.gpus + self.empty
 
     @property
     def paid_price(self) -> Price:

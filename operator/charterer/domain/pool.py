@@ -252,9 +252,9 @@ class Pool:
         """Whether the size of its group sets ``max_nodes``."""
         return self.offering is not None and self.offering.group_size == self.max_nodes
 
-    def pods(self, gpus: int) -> int:
-        """The number of pods of a job with ``gpus`` GPUs: one for each whole node, and one for less than a node."""
-        return max(gpus // (self.gpus_per_node or gpus), 1)
+    def nodes(self, takes: int) -> int:
+        """The number of nodes of a job that takes so many GPUs (``Option.takes``): whole ones, or a part of one."""
+        return max(takes // (self.gpus_per_node or takes), 1)
 
     @property
     def cool_down(self) -> CoolDown | None:

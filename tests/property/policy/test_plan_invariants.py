@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.domain.budget import Mode
-from charterer.domain.ids import BudgetId, JobId, NodeName, PoolId
+from charterer.domain.ids import BudgetId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import ResizePolicy
 from charterer.domain.money import Money
+from charterer.domain.nodes.demands import NO_DEMANDS, NodeDemands
 from charterer.domain.plan import Allocate, Command, Plan, ReasonCode, Release, Rent
 from charterer.domain.pool import Notice
 from charterer.domain.profile import Amdahl, PowerLaw, SpeedCurve, ThroughputTable
@@ -46,6 +47,13 @@ WIDTHS: st.SearchStrategy[int | tuple[int, int, int]] = st.sampled_from(
     [1, 2, 4, 8, 16, (1, 1, 4), (1, 4, 32), (2, 8, 64), (8, 16, 64)]
 )
 
+SHAPES = st.sampled_from([None, None, (1, 5), (1, 12), (2, 4), (3, 2), (3, 5), (4, 3), (8, 2)])
+"""GPUs of each pod and number of pods, of jobs whose pods are what they are."""
+DEMANDS = st.sampled_from(
+    [NO_DEMANDS, NO_DEMANDS, NodeDemands(asks=(("cpu", 20_000),)), NodeDemands(asks=(("cpu", 9_000),))]
+)
+ROOM = st.sampled_from([{}, {"cpu": 32}, {"cpu": 96}])
+
 
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
@@ -76,6 +84,7 @@ def worlds(draw: st.DrawFn) -> World:
         billing_minimum=draw(st.sampled_from([0, 3600])),
         committed_hours=draw(st.sampled_from([None, None, None, 3.0, 900.0])),
         payer=draw(st.sampled_from(["research", "prod"])),
+        room=draw(ROOM),
     )
     world.pool(
         "h100", labels=draw(LABELS), gpus=draw(st.sampled_from([4, 8])), price="40", worst="60", max_nodes=draw(rooms)
@@ -84,9 +93,12 @@ def worlds(draw: st.DrawFn) -> World:
     world.profile("rl", PowerLaw(0.8, 1.0), arrivals_per_hour=0.5, work_hours=4)
     world.profile("table", ThroughputTable(((1, 10.0), (4, 30.0), (8, 45.0))))
     for number in range(draw(st.integers(0, 9))):
+        shape = draw(SHAPES)
         world.job(
             f"j{number}",
-            gpus=draw(WIDTHS),
+            gpus=draw(WIDTHS) if shape is None else shape[0] * shape[1],
+            each=0 if shape is None else shape[0],
+            demands=draw(DEMANDS),
             profile=draw(st.sampled_from([None, "sft", "rl", "table"])),
             budget=draw(st.sampled_from([*world.budgets, *world.budgets, None])),
             weight=draw(st.sampled_from([1.0, 5.0])),
@@ -182,7 +194,10 @@ def no_gpu_is_given_twice_and_only_on_usable_nodes_of_the_own_budget(
         if isinstance(command, Allocate) and command.allocation is not None:
             job = before.jobs[command.job]
             assert sum(place.gpus for place in command.allocation.placements) == command.allocation.option.gpus
-            assert len({place.gpus for place in command.allocation.placements}) == 1
+            assert sum(place.empty for place in command.allocation.placements) == command.allocation.option.empty
+            assert {place.gpus for place in command.allocation.placements} == {
+                job.widths.each or command.allocation.placements[0].gpus
+            }
             kept = set() if job.allocation is None else set(job.allocation.placements)
             same_run = job.allocation is not None and job.allocation.run == command.allocation.run
             for place in command.allocation.placements:
@@ -202,6 +217,16 @@ def no_gpu_is_given_twice_and_only_on_usable_nodes_of_the_own_budget(
     for rental in later.rentals.values():
         if rental.node in later.nodes:
             assert given_out[rental.id] <= later.nodes[NodeName(rental.node or "")].gpus
+
+
+def pods_on_a_node_have_the_processors_that_they_ask_for(later: Snapshot) -> None:
+    asked: Counter[str] = Counter()
+    for job in later.jobs.values():
+        for place in () if job.allocation is None else job.allocation.placements:
+            asked[place.rental] += dict(job.demands.asks).get("cpu", 0)
+    for name, cpu in asked.items():
+        room = later.pools[later.rentals[RentalId(name)].pool].node_resources
+        assert cpu <= room.get("cpu", cpu)
 
 
 def pools_are_never_asked_for_what_they_cannot_give(before: Snapshot, decided: Plan) -> None:
@@ -285,6 +310,7 @@ def test_every_plan_keeps_the_laws(world: World) -> None:
     the_same_snapshot_gives_the_same_plan(before, decided)
     no_object_is_written_twice_by_one_plan(before, decided)
     no_gpu_is_given_twice_and_only_on_usable_nodes_of_the_own_budget(before, decided, later)
+    pods_on_a_node_have_the_processors_that_they_ask_for(later)
     pools_are_never_asked_for_what_they_cannot_give(before, decided)
     renting_keeps_both_limits_in_the_worst_case(before, decided)
     a_budget_that_observes_changes_nothing(before, decided)

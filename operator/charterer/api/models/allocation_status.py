@@ -47,6 +47,8 @@ class OptionStatus(ApiModel):
     """True if the option was chosen to measure the job's speed there, paid from the budget's explorationPercent."""
     variant: Annotated[str, Field(max_length=32)] = ""
     """Name of the job's variant. Absent: the template as it stands."""
+    empty: Annotated[int, Field(ge=0)] = 0
+    """Number of GPUs of its nodes that stay empty because its pods do not fill them; their price is in hourly."""
 
     @classmethod
     def from_domain(cls, option: Option) -> Self:
@@ -62,6 +64,7 @@ class OptionStatus(ApiModel):
             slice=option.slice,
             trial=option.trial,
             variant=option.variant,
+            empty=option.empty,
         )
 
     def to_domain(self) -> Option:
@@ -77,6 +80,7 @@ class OptionStatus(ApiModel):
             slice=self.slice,
             trial=self.trial,
             variant=self.variant,
+            empty=self.empty,
         )
 
 
@@ -87,15 +91,17 @@ class PlacementStatus(ApiModel):
     """Name of the GPURental whose node the pod runs on."""
     gpus: _Gpus
     """Number of GPUs of that node that the pod uses."""
+    empty: Annotated[int, Field(ge=0)] = 0
+    """Number of GPUs of that node that stay empty, because nothing else fits beside the job's pods."""
 
     @classmethod
     def from_domain(cls, placement: Placement) -> Self:
         """The placement as it is recorded."""
-        return cls(rental=placement.rental, gpus=placement.gpus)
+        return cls(rental=placement.rental, gpus=placement.gpus, empty=placement.empty)
 
     def to_domain(self) -> Placement:
         """The placement as it was recorded."""
-        return Placement(RentalId(self.rental), self.gpus)
+        return Placement(RentalId(self.rental), self.gpus, self.empty)
 
 
 Placements = Annotated[tuple[PlacementStatus, ...], Field(max_length=MOST_PODS, json_schema_extra=ATOMIC)]

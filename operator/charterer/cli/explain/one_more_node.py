@@ -40,7 +40,7 @@ def more_nodes(explanation: Explanation) -> Sequence[MoreNodes]:
     wanted = [row.option for row in options.rows if row.rank is Rank.BETTER or (waits and row.rank is Rank.CHOSEN)]
     found = []
     for pool, verdict in sorted(report.plan.pools.items()):
-        pods = [report.snapshot.pools[pool].pods(option.gpus) for option in wanted if option.pool == pool]
+        pods = [report.snapshot.pools[pool].nodes(option.takes) for option in wanted if option.pool == pool]
         if not pods or not verdict.short or verdict.limit is Limit.OPERATOR:
             continue
         now = _given(report.plan, report.snapshot)

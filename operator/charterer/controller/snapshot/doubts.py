@@ -80,7 +80,7 @@ def _of(
 ) -> Iterable[Suspicion]:
     held = Counter[RentalId]()
     for place in allocation.placements:
-        held[place.rental] += place.gpus
+        held[place.rental] += place.takes
     for rental, gpus in held.items():
         rented = nodes.get(rental)
         if rented is None:

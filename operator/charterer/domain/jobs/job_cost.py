@@ -96,5 +96,5 @@ def _run_cost(run: RunRecord | Allocation, start: Instant, end: Instant, rentals
         rental = rentals.get(place.rental)
         until = end if rental is None or rental.ended is None else min(end, rental.ended)
         seconds = max(until - start, 0) // 1_000_000
-        costs.append(run.option.price.for_gpus(place.gpus, run.option.gpus).cost(seconds))
+        costs.append(run.option.price.for_gpus(place.takes, run.option.takes).cost(seconds))
     return total(costs)

@@ -259,7 +259,7 @@ class NodeOffers:
     def limits(self, demands: NodeDemands, each: int) -> PodLimits:
         """The pools whose nodes take fewer pods of ``each`` GPUs than their GPUs are enough for, and how many.
 
-        0 where they take none. ``each``: 0 where a pod has all GPUs that its job has of a node.
+        0 where they take none. ``each``: 0 where a pod has all GPUs that its job has of a node: then 1 GPU or more.
         """
         known = self._limits.get((demands, each))
         if known is None:
@@ -286,6 +286,5 @@ def node_offers(nodes: Mapping[PoolId, OfferedNode | None]) -> NodeOffers:
 def _limit(demands: NodeDemands, each: int, node: OfferedNode) -> int | None:
     if misfits(demands, node):
         return 0
-    most = node.gpus // each if each else 1
     room = pods_beside_each_other(demands, node)
-    return room if room is not None and room < most else None
+    return room if room is not None and room < node.gpus // max(each, 1) else None

@@ -39,7 +39,7 @@ def held_by(job: Job, labels: Sequence[str], users: bool) -> Held:
 def _gpus(job: Job, run: RunRecord | Allocation) -> Mapping[RentalId, int]:
     gpus: dict[RentalId, int] = defaultdict(int)
     for place in job.trusted(run) if isinstance(run, Allocation) else run.placements:
-        gpus[place.rental] += place.gpus
+        gpus[place.rental] += place.takes
     return gpus
 
 

@@ -58,7 +58,7 @@ class BudgetPlan:
 
     def claim(self, job: Job, option: Option, *, only_ready: bool = False, without: RentalId | None = None) -> GpuClaim:
         """GPUs for a job, or why there are none (``Placer.claim``)."""
-        assignment, pods = self.solution.assignment(job), self.placer.pods
+        assignment, nodes = self.solution.assignment(job), self.placer.nodes
         others = () if assignment is None else assignment.group.menu.options
-        fewest = min([pods(each) for each in (option, *others) if each.pool == option.pool])
+        fewest = min([nodes(each) for each in (option, *others) if each.pool == option.pool])
         return self.placer.claim(job, option, fewest, only_ready=only_ready, without=without)

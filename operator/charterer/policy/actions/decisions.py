@@ -41,7 +41,7 @@ class Decisions:
 
     def allocate(self, job: Job, option: Option, run: int, placements: tuple[Placement, ...], why: Reason) -> Allocate:
         """Give the job its place."""
-        allocation = Allocation(run, option.as_paid, _of_pods(placements, job.widths.each), self.solution.now)
+        allocation = Allocation(run, option.as_paid, _of_pods(placements, option, job.widths.each), self.solution.now)
         given = self.places[job.id] = Allocate(job.id, allocation, why, self._predicted(job, option))
         return given
 
@@ -76,11 +76,25 @@ class Decisions:
         return None if dollars is None else Money.of(dollars)
 
 
-def _of_pods(placements: tuple[Placement, ...], each: int) -> tuple[Placement, ...]:
-    """The same places, one for each pod of ``each`` GPUs; 0: they are so already."""
-    if not each:
+def _of_pods(placements: tuple[Placement, ...], option: Option, each: int) -> tuple[Placement, ...]:
+    """The places of the option's pods, in the order of their indexes, from those of its nodes.
+
+    ``placements``: a node's GPUs each, or a former run's pods, which stay as they are. ``each``: GPUs of a pod; 0: it
+    has all that its job has of its node. Pods go evenly onto nodes, which each take as many (``domain.nodes.packing``).
+    A node's empty GPUs are written beside the first pod there.
+    """
+    if any(place.empty for place in placements) or not (each or option.empty):
         return placements
-    return tuple([Placement(place.rental, each) for place in placements for _ in range(place.gpus // each)])
+    size = each or option.gpus
+    if not option.empty:
+        return tuple([Placement(place.rental, size) for place in placements for _ in range(place.gpus // size)])
+    found: list[Placement] = []
+    fewest, more = divmod(option.gpus // size, len(placements))
+    for number, place in enumerate(placements):
+        pods = fewest + (number < more)
+        found.append(Placement(place.rental, size, place.gpus - pods * size))
+        found += [Placement(place.rental, size)] * (pods - 1)
+    return tuple(found)
 
 
 def verdict(job: Job, option: Option | None, why: Reason, target: TargetOutlook | None = None) -> Verdict:

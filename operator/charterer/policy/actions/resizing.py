@@ -124,7 +124,7 @@ def _gain(plan: BudgetPlan, job: Job, move: Move, allocation: Allocation, assign
 def _move(plan: BudgetPlan, job: Job, allocation: Allocation, to: Option, why: Reason) -> bool:
     """Move now if the nodes are ready, else wait for them and run on meanwhile. False when they cannot be had."""
     if _stays(plan, job, allocation, to):
-        return _resize(plan, job, allocation, to, plan.placer.pods(to), why)
+        return _resize(plan, job, allocation, to, plan.placer.nodes(to), why)
     claim = plan.claim(job, to)
     return _settle(plan, job, to, claim, next_run(job), (), why)
 
@@ -135,7 +135,7 @@ def _stays(plan: BudgetPlan, job: Job, allocation: Allocation, to: Option) -> bo
     fewest = fewest_pods(job)
     if fewest == 1 and (group is None or not group.formed):
         fewest = 2
-    return in_place(allocation.option, pods, to, plan.placer.pods(to), fewest)
+    return in_place(allocation.option, pods, to, plan.placer.nodes(to), fewest)
 
 
 def _resize(plan: BudgetPlan, job: Job, allocation: Allocation, to: Option, pods: int, why: Reason) -> bool:

@@ -24,6 +24,7 @@ from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.job_facts import next_run
 from charterer.policy.jobs.predicates import reason
+from charterer.policy.nodes.holdings import by_rental
 from charterer.policy.options.option_value import Projection
 
 _FACTOR = 2.0
@@ -50,8 +51,8 @@ def _consider(plan: BudgetPlan, job: Job, assignment: GroupAssignment) -> None:
     slow, allocation = slow_worker(job), job.allocation
     if slow is None or allocation is None or job.nodes_replaced >= _MOST or not job.remaining:
         return
-    held = {place.rental: place.gpus for place in allocation.placements}
-    if slow.rental not in held or plan.placer.capacity.used.get(slow.rental, 0) != held[slow.rental]:
+    held = by_rental(allocation.placements).get(slow.rental) if slow.rental is not None else None
+    if slow.rental is None or held is None or plan.placer.capacity.used.get(slow.rental, 0) != held:
         return
     if not plan.decided.stays(job):
         return

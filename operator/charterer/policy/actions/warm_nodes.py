@@ -107,10 +107,10 @@ def streams(
         group = assignment.group
         found += [
             ExpectedArrivals(
-                group.foreseen * taken.fraction, ceil(taken.path[0].gpus / gpus_per_node), group.worth(solution.rate)
+                group.foreseen * taken.fraction, ceil(taken.path[0].takes / gpus_per_node), group.worth(solution.rate)
             )
             for taken in assignment.assigned_paths
-            if taken.path[0].pool == pool and taken.path[0].gpus > fragment
+            if taken.path[0].pool == pool and taken.path[0].takes > fragment
         ]
     nodes = rented.total()
     present = {key[0] for key in solution.assignments}

@@ -22,16 +22,16 @@ def use_of(path: Path, seconds: float, group: GroupDemand) -> Mapping[PoolId, fl
     """
     first = path[0]
     if len(path) == 1:
-        return {first.pool: first.gpus * seconds}
-    table, use, here = group.menu.table, {first.pool: first.gpus * first.entry_seconds}, first
+        return {first.pool: first.takes * seconds}
+    table, use, here = group.menu.table, {first.pool: first.takes * first.entry_seconds}, first
     for work, there in zip(work_of_phases(group.menu.until, group.work), path, strict=True):
         took = work / there.speed
         if key_of(there) != key_of(here):
             at = table.index[key_of(there)]
             took += table.change_seconds(table.resizable_pool(here), at)
-            more = max(there.gpus - (here.gpus if there.pool == here.pool else 0), 0)
+            more = max(there.takes - (here.takes if there.pool == here.pool else 0), 0)
             _add(use, there.pool, more * table.start_seconds[at])
-        _add(use, there.pool, there.gpus * took)
+        _add(use, there.pool, there.takes * took)
         here = there
     return use
 

@@ -22,7 +22,7 @@ def by_rental(placements: Iterable[Placement]) -> dict[RentalId, int]:
     """GPUs of placements by rental."""
     gpus: dict[RentalId, int] = {}
     for place in placements:
-        gpus[place.rental] = gpus.get(place.rental, 0) + place.gpus
+        gpus[place.rental] = gpus.get(place.rental, 0) + place.takes
     return gpus
 
 

@@ -22,7 +22,7 @@ def kind(offer: PoolOffer) -> tuple[str, CapacityType, str]:
 def fit(option: Option, market: Market) -> tuple[int, int]:
     """How well an option fits its nodes, the smaller the better: its nodes, then the GPUs of one."""
     size = market.offers[option.pool].gpus_per_node
-    return max(option.gpus // size, 1), size
+    return max(option.takes // size, 1), size
 
 
 def best_fit_first(options: Sequence[Option], market: Market) -> Sequence[Option]:

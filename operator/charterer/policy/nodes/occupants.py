@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from charterer.domain.ids import RentalId
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import JobFacts, job_position
+from charterer.policy.nodes.holdings import by_rental
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Occupant:
-    """A job on one node: its ``gpus`` there, and the seconds that it has ``left`` at the speed that it has now."""
+    """A job on one node: the ``gpus`` that it takes there, and the seconds that it has ``left`` at the speed it has."""
 
     facts: JobFacts
     gpus: int
@@ -24,10 +25,11 @@ def occupants(group: JobGroup, mean_work: float) -> Mapping[RentalId, Sequence[O
     found: dict[RentalId, list[Occupant]] = {}
     for facts in group.runners.values():
         allocation = facts.job.allocation
-        if allocation is not None and len(allocation.placements) == 1:
-            place = allocation.placements[0]
+        there = {} if allocation is None else by_rental(allocation.placements)
+        if allocation is not None and len(there) == 1:
+            ((rental, gpus),) = there.items()
             left = job_position(facts.job, mean_work).left / allocation.option.speed
-            found.setdefault(place.rental, []).append(Occupant(facts, place.gpus, left))
+            found.setdefault(rental, []).append(Occupant(facts, gpus, left))
     return found
 
 

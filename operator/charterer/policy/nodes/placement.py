@@ -67,7 +67,7 @@ class PoolAllocator:
         is blocked.
         """
         self._lend(own)
-        claim = self._claim(option.gpus, hosts, only_ready, choice)
+        claim = self._claim(option.takes, hosts, only_ready, choice)
         taken = by_rental(claim.placements or ())
         for rental, gpus in own.items():
             if rental in self._nodes.ready.free:
@@ -84,7 +84,7 @@ class PoolAllocator:
     ) -> tuple[list[RentalId], list[RentalId], int]:
         """Ready nodes, booting nodes and the number of nodes to be rented that a claim would take."""
         self._lend(own)
-        found = self._find(option.gpus, choice)
+        found = self._find(option.takes, choice)
         for rental, gpus in own.items():
             if rental in self._nodes.ready.free:
                 self._nodes.ready.take(rental, gpus)
@@ -102,7 +102,7 @@ class PoolAllocator:
         """How many nodes would have to be rented for a claim."""
         if choice is not None:
             return self.look(option, own, choice)[2]
-        ready, booting, gpus, size = self._nodes.ready, self._nodes.booting, option.gpus, self._size
+        ready, booting, gpus, size = self._nodes.ready, self._nodes.booting, option.takes, self._size
         least = min(gpus, size)
         freed = [free for name, held in own.items() if (free := ready.free.get(name, least)) < least <= free + held]
         there = ready.whole_ones(least) + booting.whole_ones(least) + len(freed)

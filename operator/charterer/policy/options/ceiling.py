@@ -39,7 +39,7 @@ def usual_dollars(options: Sequence[Option], preferred: int) -> float:
     prices = _counted_prices(options, preferred)
     least: dict[PoolId, float] = {}
     for option in options:
-        dollars = prices[option.pool] * option.gpus / option.speed
+        dollars = prices[option.pool] * option.takes / option.speed
         least[option.pool] = min(dollars, least.get(option.pool, dollars))
     return max(least.values(), default=0.0)
 
@@ -52,7 +52,7 @@ def _counted_prices(options: Iterable[Option], preferred: int) -> Mapping[PoolId
         if other is None or abs(option.gpus - preferred) < abs(other.gpus - preferred):
             asked[option.pool] = option
     gpus = {
-        pool: (each.paid_price.dollars_per_second / each.gpus, each.speed / each.gpus) for pool, each in asked.items()
+        pool: (each.paid_price.dollars_per_second / each.takes, each.speed / each.gpus) for pool, each in asked.items()
     }
     return {
         pool: min(price, _DEARER * min(other for other, fast in gpus.values() if fast >= speed))

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Price
+from charterer.domain.nodes.packing import pods_on_node, taken
 from charterer.domain.option import MOST_PODS, Interruptions, Option
 from charterer.domain.profile import DEFAULT_RESTART_SECONDS, TRIAL_STEP, Profile
 from charterer.gpu_types import RelativeSpeed, slice_profile, whole_type
@@ -126,62 +127,74 @@ class WholeWidths:
         assumed: Mapping[str, RelativeSpeed] = {}
         unproven = curves.profile is not None and curves.profile.unproven
         most = TRIAL_STEP * key.preferred if unproven else key.most
+        limits = dict(key.limits)
         for offer, price in offers:
-            for gpus in offered_widths(offer.gpu_type, offer.gpus_per_node, key.widths, offer.max_nodes):
-                width = offer.gpu_type, gpus
-                if gpus > most:
+            pods = limits.get(offer.pool)
+            for gpus in offered_widths(offer.gpu_type, offer.gpus_per_node, key.widths, offer.max_nodes, pods):
+                width, takes = (offer.gpu_type, gpus), taken(gpus, offer.gpus_per_node, key.each, pods)
+                if gpus > most or takes is None:
                     continue
                 if width not in speeds_of:
                     speeds_of[width] = curves.speeds(*width)
-                lost = None if offer.hazard is None else _interruptions(offer, gpus, curves, speeds_of[width])
+                lost = None if offer.hazard is None else _interruptions(offer, gpus, takes, curves, speeds_of[width])
                 if speeds_of[width]:
                     trial = gpus in curves.trials.get(offer.gpu_type, ())
-                    stages = [_option(offer, gpus, price, value, curves, trial, lost) for value in speeds_of[width]]
+                    stages = [
+                        _option(offer, gpus, takes, price, value, curves, trial, lost) for value in speeds_of[width]
+                    ]
                     yield Candidate(offer.gpu_type, tuple(stages), known=True)
                 elif gpus <= key.preferred:
                     assumed = assumed or assumed_speeds(offers)
                     share = assumed[offer.gpu_type].estimate * gpus / key.preferred
-                    option = _option(offer, gpus, price, share, curves, False, lost)
+                    option = _option(offer, gpus, takes, price, share, curves, False, lost)
                     yield Candidate(offer.gpu_type, (option,), known=False)
 
 
-def offered_widths(gpu_type: str, gpus_per_node: int, widths: Widths, max_nodes: int) -> list[int]:
-    """Numbers of GPUs, ascending: powers of two below a node, whole nodes up to ``max_nodes``, and ``preferred``.
+def offered_widths(
+    gpu_type: str, gpus_per_node: int, widths: Widths, max_nodes: int, pods: int | None = None
+) -> list[int]:
+    """Numbers of GPUs, ascending: powers of two below a node, full nodes up to ``max_nodes``, and ``preferred``.
 
+    Where the GPUs of a pod are given, a node is full with as many pods as it takes, and each width that the job names
+    comes too. ``pods``: how many of its pods a node has resources for beside GPUs; None: for as many as it has GPUs.
     Of slices and shared GPUs only one: they cannot train together, and two places may be on one GPU.
     Every number of nodes is offered below ``_FINE_NODES``, and of larger ones 64 for each doubling, with all that are
     round in powers of two: so a menu stays small however wide a job may be. Those that the job's widths name come too.
     """
     if slice_profile(gpu_type):
         return [1] if widths.min == 1 and max_nodes else []
-    below = [1 << power for power in range(gpus_per_node.bit_length()) if 1 << power < gpus_per_node]
-    most = min(max_nodes, widths.max // gpus_per_node, MOST_PODS)
-    named = {width // gpus_per_node for width in (widths.min, widths.preferred, widths.max)}
-    nodes = {count for count in named if 1 <= count <= most}
+    each, named = widths.each, (widths.min, widths.preferred, widths.max)
+    full = pods_on_node(gpus_per_node, each, pods) * each if each else gpus_per_node
+    if not full:
+        return []
+    most = min(max_nodes, widths.max // full, MOST_PODS)
+    nodes = {count for width in named if 1 <= (count := width // full) <= most}
     count = 1
     while count <= most:
         nodes.add(count)
         count += 1 if count < _FINE_NODES else 1 << (count // _FINE_NODES).bit_length()
-    offered = {*below, *(count * gpus_per_node for count in nodes)}
-    if widths.preferred < gpus_per_node:
+    offered = {1 << power for power in range(gpus_per_node.bit_length()) if 1 << power < gpus_per_node}
+    offered |= {count * full for count in nodes}
+    if each:
+        offered |= set(named)
+    elif widths.preferred < gpus_per_node:
         offered.add(widths.preferred)
-    if widths.each:
-        offered |= {width for width in (widths.min, widths.max) if width < gpus_per_node}
-    return sorted(
-        gpus for gpus in offered if widths.min <= gpus <= widths.max and _fits(gpus, gpus_per_node, widths.each)
-    )
+    return [
+        gpus
+        for gpus in sorted(offered)
+        if widths.min <= gpus <= widths.max
+        and (takes := taken(gpus, gpus_per_node, each, pods)) is not None
+        and takes <= max_nodes * gpus_per_node
+    ]
 
 
-def _fits(gpus: int, gpus_per_node: int, each: int) -> bool:
-    """Whether pods of ``each`` GPUs fill that many exactly; 0: whatever a pod needs."""
-    return not each or (gpus % each == 0 and (gpus < gpus_per_node or gpus_per_node % each == 0))
-
-
-def _interruptions(offer: PoolOffer, gpus: int, curves: Curves, speeds: Sequence[float]) -> Interruptions | None:
+def _interruptions(
+    offer: PoolOffer, gpus: int, takes: int, curves: Curves, speeds: Sequence[float]
+) -> Interruptions | None:
     """The effect of nodes that are taken back on a width; None where none is."""
     if offer.hazard is None:
         return None
-    nodes = -(-gpus // offer.gpus_per_node)
+    nodes = -(-takes // offer.gpus_per_node)
     fewer = curves.speeds(offer.gpu_type, gpus - offer.gpus_per_node) if nodes > 1 else ()
     times = RunTimes(curves.checkpoint_seconds, curves.restart_seconds, offer.start_seconds)
     narrower = fewer[0] / speeds[0] if fewer and speeds else None
@@ -191,13 +204,14 @@ def _interruptions(offer: PoolOffer, gpus: int, curves: Curves, speeds: Sequence
 def _option(
     offer: PoolOffer,
     gpus: int,
+    takes: int,
     price: Price,
     speed: float,
     curves: Curves,
     trial: bool,
     lost: Interruptions | None,
 ) -> Option:
-    hourly = price.for_gpus(gpus, offer.gpus_per_node)
+    hourly = price.for_gpus(takes, offer.gpus_per_node)
     entry = offer.start_seconds + curves.restart_seconds
     return Option(
         pool=offer.pool,
@@ -211,5 +225,6 @@ def _option(
         slice=slice_profile(offer.gpu_type),
         interruptions=lost,
         variant=curves.variant,
-        paid=None if offer.paid is None else offer.paid.for_gpus(gpus, offer.gpus_per_node),
+        paid=None if offer.paid is None else offer.paid.for_gpus(takes, offer.gpus_per_node),
+        empty=takes - gpus,
     )

@@ -110,9 +110,13 @@ class FragmentWaits:
             size = self._size(option.pool)
             if self._placer.partners.chosen(option):  # the other place of its node is for a partner, and not wasted
                 continue
-            if option.gpus > size or job.id in self._solution.deadline_needs or not self._placer.must_rent(job, option):
+            if (
+                option.takes > size
+                or job.id in self._solution.deadline_needs
+                or not self._placer.must_rent(job, option)
+            ):
                 continue
-            (narrow if option.gpus < size else whole).setdefault(option.pool, []).append(self._waiter(job, option))
+            (narrow if option.takes < size else whole).setdefault(option.pool, []).append(self._waiter(job, option))
         for pool, waiters in whole.items():
             if self._placer.may_rent(pool):
                 self._look_for_nodes(pool, waiters)
@@ -120,7 +124,7 @@ class FragmentWaits:
             allowed = self._allowed(pool, waiters)
             if allowed <= 0.0 or not self._placer.may_rent(pool):
                 continue
-            gpus = min(waiter.option.gpus for waiter in waiters)
+            gpus = min(waiter.option.takes for waiter in waiters)
             soonest = self._next_fragment(pool, gpus)
             if soonest <= allowed:
                 self._pool_waits[pool] = soonest, gpus
@@ -154,15 +158,15 @@ class FragmentWaits:
         if whole is not None and whole.option == key_of(option) and self._placer.must_rent(job, option):
             return whole.reason(job, option)
         found = self._pool_waits.get(option.pool)
-        narrow = option.gpus < self._size(option.pool)
+        narrow = option.takes < self._size(option.pool)
         if found is None or not narrow or job.id in self._solution.deadline_needs:
             return None
         if not self._placer.must_rent(job, option):
             return None
         waiter = self._waiter(job, option)
-        idle = self._idle_cost(option.pool, option.gpus)
+        idle = self._idle_cost(option.pool, option.takes)
         soonest, gpus = found
-        others = None if option.gpus <= gpus else gpus
+        others = None if option.takes <= gpus else gpus
         facts = WaitsForFragment(option, others, soonest, Money.of(idle), self._latest(waiter))
         return Reason(ReasonCode.WAITING_FOR_FREE_GPUS, -job.weight * soonest, Money.of(-idle), facts)
 
@@ -207,7 +211,7 @@ class FragmentWaits:
             assignment.group.foreseen * taken.fraction
             for assignment in self._solution.assignments.values()
             for taken in assignment.assigned_paths
-            if taken.path[0].pool == pool and taken.path[0].gpus < size
+            if taken.path[0].pool == pool and taken.path[0].takes < size
         )
         self._to_next[pool] = 1.0 / rate if rate else inf
         return self._to_next[pool]
@@ -216,7 +220,7 @@ class FragmentWaits:
         """Seconds for which all of them may still wait."""
         rate = sum(waiter.worth for waiter in waiters)
         lost = sum(waiter.worth * waiter.waited for waiter in waiters)
-        idle = self._idle_cost(pool, sum(waiter.option.gpus for waiter in waiters))
+        idle = self._idle_cost(pool, sum(waiter.option.takes for waiter in waiters))
         return (idle - lost) / rate if rate else 0.0
 
     def _latest(self, waiter: _Waiter) -> Instant:

@@ -130,7 +130,7 @@ class Outlook:
         if assignment is None:
             return options
         worth = self._solution.worth(job, assignment)
-        unused = self._placer.idle_beside(job, first) * first.price.dollars_per_second / first.gpus
+        unused = self._placer.idle_beside(job, first) * first.price.dollars_per_second / first.takes
         idle, least = unused * assignment.position(job).left / first.speed, self._to_come(job, first, worth)
 
         def in_time(option: Option) -> bool:

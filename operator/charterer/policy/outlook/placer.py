@@ -93,7 +93,7 @@ class Placer:
         if self._behind:
             return GpuClaim(None, blocked=ReasonCode.CLOCK_BEHIND)
         own = self._own(job, without)
-        place = (option.pool, option.gpus)
+        place = (option.pool, option.takes)
         choice = self.partners.choice(job, option)
         if not own and choice is None and place in self._blocked:
             return GpuClaim(None, blocked=self._blocked[place])
@@ -146,9 +146,9 @@ class Placer:
         """The pool's nodes as this plan has left them so far."""
         return self.capacity.free_nodes(self._budget.id, pool)
 
-    def pods(self, option: Option) -> int:
-        """How many pods the option has: one below a node, else one for each whole node."""
-        return self._snapshot.pools[option.pool].pods(option.gpus)
+    def nodes(self, option: Option) -> int:
+        """How many nodes the option is on."""
+        return self._snapshot.pools[option.pool].nodes(option.takes)
 
     def ready(self, job: Job, option: Option) -> bool:
         """Whether the job could begin there at once."""
@@ -172,7 +172,7 @@ class Placer:
         nodes, free = [*ready, *booting], self.free_nodes(option.pool)
         size = self._snapshot.pools[option.pool].gpus_per_node
         left = [*(free.ready.free.get(name, free.booting.free.get(name, 0)) for name in nodes), *[size] * missing]
-        return max(size - option.gpus, 0) if left == [size] else 0
+        return max(size - option.takes, 0) if left == [size] else 0
 
     # --- start-ups ----------------------------------------------------------------------------------------------------
 
@@ -193,14 +193,14 @@ class Placer:
         start = self.start_up(option)
         over = [start - wait for wait in waits]
         if alone:
-            over += [start] * (self.pods(option) - len(over))
-        return min(over, default=start), sum(over) * option.price.dollars_per_second / self.pods(option)
+            over += [start] * (self.nodes(option) - len(over))
+        return min(over, default=start), sum(over) * option.price.dollars_per_second / self.nodes(option)
 
     def start_up_left(self, job: Job, option: Option) -> tuple[float, float]:
         """Seconds and dollars of the option's start-up that are still to come; none where all nodes are ready."""
         waits = self._allocator(option.pool).waits(option, self._own(job), self.partners.choice(job, option))
-        left = [self.start_up(option)] * self.pods(option) if waits is None else waits
-        return max(left, default=0.0), sum(left) * option.price.dollars_per_second / self.pods(option)
+        left = [self.start_up(option)] * self.nodes(option) if waits is None else waits
+        return max(left, default=0.0), sum(left) * option.price.dollars_per_second / self.nodes(option)
 
     # --- what the clouds and the limits give --------------------------------------------------------------------------
 
@@ -221,7 +221,7 @@ class Placer:
     def operator_limit(self, option: Option) -> OperatorFact | None:
         """Which limit of the operator's forbids the nodes that the option needs at least; None if none does."""
         pool = self._snapshot.pools[option.pool]
-        return self._quota.room.why_not(pool) or self._quota.room.why_not(pool, self.pods(option))
+        return self._quota.room.why_not(pool) or self._quota.room.why_not(pool, self.nodes(option))
 
     @property
     def waits_for_launches(self) -> bool:

@@ -52,7 +52,7 @@ class InPlaceResize:
     def resizable_pool(self, option: Option) -> PoolOfVariant | None:
         """The option's pool and variant if it is of whole nodes, and of enough; None otherwise."""
         size = self.nodes.get(option.pool)
-        whole = size is not None and option.gpus >= self.fewest * size and option.gpus % size == 0
+        whole = size is not None and option.gpus >= self.fewest * size and option.takes % size == 0 and not option.empty
         return (option.pool, option.variant) if whole else None
 
 

@@ -204,11 +204,11 @@ class Admission:
         alike = option.pool, option.variant
         menu = assignment.group.menu.options
         widths = [each for each in menu if (each.pool, each.variant) == alike and not each.trial]
-        fewer = [each for each in widths if size <= each.gpus <= size * len(ready)]
+        fewer = [each for each in widths if size <= each.takes <= size * len(ready)]
         if not fewer:
             return False
         rest, lost = max(fewer, key=lambda each: each.gpus), option.interruptions
-        places = ready[: rest.gpus // size]
+        places = ready[: rest.takes // size]
         wait = max([free.booting.seconds.get(name, start) for name in nodes if name not in ready])
         write = DEFAULT_CHECKPOINT_SECONDS if lost is None else lost.checkpoint_seconds
         gains = goes_on(rest.speed / option.speed, wait, option.entry_seconds - start, write)

@@ -80,4 +80,4 @@ class Refusals:
         """That the pool may have no more nodes, or that what is free on them is not in one piece."""
         pool = self._plan.snapshot.pools[option.pool]
         free = sum(gpus for gpus in self._plan.placer.free_nodes(option.pool).ready.free.values() if gpus > 0)
-        return of.PoolFull(pool.id, pool.max_nodes, pool.max_by_group, free if free >= option.gpus else None)
+        return of.PoolFull(pool.id, pool.max_nodes, pool.max_by_group, free if free >= option.takes else None)

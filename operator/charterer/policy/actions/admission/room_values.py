@@ -44,7 +44,7 @@ class RoomCandidate:
     @property
     def index(self) -> float:
         """Smith's: what a second of the job is worth for each GPU-second that it still needs."""
-        return self.worth / (self.projections[0].option.gpus * max(self.projections[0].seconds, LEAST))
+        return self.worth / (self.projections[0].option.takes * max(self.projections[0].seconds, LEAST))
 
 
 class Charges:
@@ -81,7 +81,7 @@ def values_of_ways(
     projections = candidate.projections
     price = charges.of(candidate)
     room = [
-        price.get(projection.option.pool, 0.0) * projection.option.gpus * projection.seconds
+        price.get(projection.option.pool, 0.0) * projection.option.takes * projection.seconds
         for projection in projections
     ]
     costs = [

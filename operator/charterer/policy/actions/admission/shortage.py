@@ -55,7 +55,7 @@ def allot_room(
     rooms = _rooms(plan, [ranked[job.id] for job in queue])
     nodes = {pool: NodeRoom(room.size, tuple(room.free.values())) for pool, room in rooms.items()}
     best = [ranked[job.id][0].option for job in queue]
-    if fits([Way(option.pool, option.gpus, 0.0) for option in best], nodes):
+    if fits([Way(option.pool, option.takes, 0.0) for option in best], nodes):
         return None
     return _Shortage(plan, rooms).solve([_waiting(plan, job, ranked[job.id]) for job in queue])
 
@@ -81,7 +81,7 @@ def _rooms(plan: BudgetPlan, ranked: Sequence[Sequence[Projection]]) -> Mapping[
         most: dict[PoolId, int] = {}
         for option in (projection.option for projection in projections):
             size = plan.snapshot.pools[option.pool].gpus_per_node or 1
-            gpus = option.gpus if size % option.gpus == 0 else max(option.gpus, size)
+            gpus = option.takes if size % option.takes == 0 else max(option.takes, size)
             most[option.pool] = max(most.get(option.pool, 0), gpus)
         for pool, gpus in most.items():
             widest[pool] += gpus * jobs[number]
@@ -174,7 +174,7 @@ class _Shortage:
         wanted, waits = Counter[PoolId](), dict[JobId, float]()
         for one in sorted(waiting, key=lambda one: (-one.index, one.job.id)):
             best = one.projections[0].option
-            wanted[best.pool] += best.gpus
+            wanted[best.pool] += best.takes
             seconds, free = ends[best.pool]
             at = max(bisect_left(free, wanted[best.pool]), 1)
             waits[one.job.id] = seconds[at] if at < len(free) else inf
@@ -191,7 +191,7 @@ class _Shortage:
                 held = facts.job.allocation
                 if assignment is not None and held is not None and held.option.pool in left:
                     seconds = assignment.position(facts.job).left / held.option.speed
-                    left[held.option.pool].append((seconds, held.option.gpus))
+                    left[held.option.pool].append((seconds, held.option.takes))
         ends = {pool: sorted(runs) for pool, runs in left.items()}
         return {
             pool: ([seconds for seconds, _ in runs], list(accumulate(gpus for _, gpus in runs)))
@@ -209,7 +209,7 @@ class _Shortage:
             return True
         nodes = Counter[PoolId]()
         for option in (candidate.projections[0].option for candidate in waiting):
-            nodes[option.pool] += plan.placer.pods(option)
+            nodes[option.pool] += plan.placer.nodes(option)
         grace, pools = max(candidate.job.grace_seconds for candidate in waiting), plan.snapshot.pools
         most = {pool: min(count, len(self._rooms[pool].free)) for pool, count in nodes.items()}
         return sum(reserve(pools[pool], grace).micros * count for pool, count in most.items()) <= slack.micros
@@ -228,7 +228,7 @@ class _Shortage:
                     and facts.job.allocation is not None
                 ):
                     option = facts.job.allocation.option
-                    needed = option.gpus * max(assignment.position(facts.job).left / option.speed, LEAST)
+                    needed = option.takes * max(assignment.position(facts.job).left / option.speed, LEAST)
                     found.append((assignment.values.worth / needed, name, facts.job, assignment))
         for _, _, job, assignment in sorted(found, key=lambda entry: entry[:2])[:_MOST]:
             candidate = self._running_on(job, assignment)
@@ -281,7 +281,7 @@ class _Shortage:
         values = values_of_ways(candidate, charges, self._moves(candidate), wanted_for)
         rows = tuple(
             [
-                Way(projection.option.pool, projection.option.gpus, value)
+                Way(projection.option.pool, projection.option.takes, value)
                 for projection, value in zip(candidate.projections, values, strict=True)
             ]
         )
