@@ -49,10 +49,8 @@ WIDTHS: st.SearchStrategy[int | tuple[int, int, int]] = st.sampled_from(
 
 SHAPES = st.sampled_from([None, None, (1, 5), (1, 12), (2, 4), (3, 2), (3, 5), (4, 3), (8, 2)])
 """GPUs of each pod and number of pods, of jobs whose pods are what they are."""
-DEMANDS = st.sampled_from(
-    [NO_DEMANDS, NO_DEMANDS, NodeDemands(asks=(("cpu", 20_000),)), NodeDemands(asks=(("cpu", 9_000),))]
-)
-ROOM = st.sampled_from([{}, {"cpu": 32}, {"cpu": 96}])
+DEMANDS = st.sampled_from([NO_DEMANDS, *(NodeDemands(asks=(("cpu", 1000 * cpu),)) for cpu in (4, 9, 20))])
+ROOM: st.SearchStrategy[dict[str, int]] = st.sampled_from([{}, {"cpu": 32}])
 
 
 @st.composite
