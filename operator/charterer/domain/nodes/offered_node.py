@@ -16,6 +16,9 @@ _SHARED_SUFFIX: Final = "-SHARED"
 _MEMORY_SHOWN: Final = 0.93
 """The least part of the memory in a GPU's name that the driver shows: 15360 MiB of 16 GB, 22888 MiB of 24 GB."""
 
+_SOME_NAME: Final = ""
+"""The name of a node that is still to come: there is one, and it is none that a template names."""
+
 
 def offered_node(pool: Pool) -> OfferedNode | None:
     """A node of the pool; None where nobody knows what one is.
@@ -58,6 +61,7 @@ def _usual(offering: Offering) -> Mapping[str, tuple[str, ...]]:
         "kubernetes.io/arch": arch,
         "beta.kubernetes.io/arch": arch,
         "kubernetes.io/os": system,
+        "kubernetes.io/hostname": (_SOME_NAME,),
         "beta.kubernetes.io/os": system,
         "nvidia.com/gpu.present": ("true",),
         "nvidia.com/gpu.product": (_product(offering),),
