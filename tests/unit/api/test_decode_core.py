@@ -118,14 +118,13 @@ class TestTrouble:
         [
             ("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector. preemption: 0/3", True),
             (
-                "0/3 nodes are available: 1 Insufficient memory, 2 node(s) didn't match Pod's node affinity/selector.",
+                "0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) didn't match Pod's node "
+                "affinity/selector. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
                 False,
             ),
-            ("0/13 nodes are available: 3 node(s) didn't match Pod's node affinity/selector, 10 node(s) were", False),
-            ("no nodes available to schedule pods", False),
         ],
     )
-    def test_a_pod_whose_selector_no_node_matches_is_hopeless(self, message: str, hopeless: bool) -> None:
+    def test_a_pod_that_its_runs_nodes_do_not_take_is_hopeless(self, message: str, hopeless: bool) -> None:
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
         assert _own(_pod(OURS, {"phase": "Pending", "conditions": [condition]})).pod.hopeless is hopeless
 

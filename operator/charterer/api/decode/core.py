@@ -5,11 +5,11 @@ The object of a run is decoded by its workload (``charterer.workloads``).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from charterer.api.decode.departures import departure
+from charterer.api.decode.unscheduled import refused_by_own_nodes
 from charterer.api.metadata import ObjectMeta, Raw, gpus_of, true_condition, whole_quantity
 from charterer.api.names import (
     ANNOTATION_ALLOCATION,
@@ -207,8 +207,6 @@ _HOPELESS = frozenset({"CreateContainerConfigError", "ErrImageNeverPull", "Inval
 """Waiting reasons of a container that nothing but an edit can start: of its template, or of what the template names."""
 _NO_SUCH_IMAGE = "code = NotFound"
 """In the kubelet's words for a failed pull: the registry answered, and does not have the image."""
-_NO_SUCH_LABEL = re.compile(r"0/(\d+) nodes are available: \1 node\(s\) didn't match Pod's node affinity/selector")
-"""In the scheduler's words: not even the nodes that the run was placed on have the labels that its template wants."""
 
 
 def _waiting(status: Raw) -> Iterator[tuple[str, Raw]]:
@@ -219,7 +217,7 @@ def _waiting(status: Raw) -> Iterator[tuple[str, Raw]]:
 
 
 def _hopeless(status: Raw) -> bool:
-    return _NO_SUCH_LABEL.match(_unscheduled(status).get("message") or "") is not None or any(
+    return refused_by_own_nodes(_unscheduled(status).get("message") or "") or any(
         waiting.get("reason") in _HOPELESS or _NO_SUCH_IMAGE in (waiting.get("message") or "")
         for _, waiting in _waiting(status)
     )

@@ -15,6 +15,7 @@ from charterer.domain.option import Option
 from charterer.domain.plan import ReasonCode
 from charterer.domain.reasons import facts_of_jobs as jobs
 from charterer.domain.reasons import facts_of_nodes as nodes
+from charterer.domain.reasons import facts_of_offers as offers
 from charterer.domain.reasons import facts_of_options as options
 from charterer.domain.reasons import facts_of_parents as parents
 from charterer.domain.reasons import facts_of_waits as waits
@@ -29,7 +30,7 @@ _AT, _LATER = parse_instant("2026-05-04T10:00:00Z"), parse_instant("2026-05-04T1
 _BUDGET, _INSTANCE, _NAME = BudgetId("team"), InstanceId("i-7"), NodeName("node-7")
 _PARENT = BudgetId("company")
 _JOB, _SELECTOR = "research/train", Selector((("team", "research"),))
-_ASKED = waits.Request(8, 16, ("A100",))
+_ASKED = offers.Request(8, 16, ("A100",))
 _FULL = waits.PoolFull(_POOL, 4, False, 12)
 _CHOSEN = options.Chosen(_FOUR, 11_520.0, Money.of(26.0), None, True)
 _FASTER = options.Faster(_EIGHT, 4_080.0, Money.of(8.0), Money.of(7.11), Money.of(3.6))
@@ -132,21 +133,23 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
     ReasonCode.RENTAL_UNREADABLE: (Wanted(_EIGHT, waits.RentalUnreadable()),),
     ReasonCode.NOT_ASKED_YET: (Wanted(_EIGHT, waits.CloudSilent()), waits.NotAskedYet((_POOL,))),
     ReasonCode.NO_OPTION: (
-        waits.NoPool(),
+        offers.NoPool(),
         waits.NoPoolSelected(_BUDGET, _SELECTOR, ((_POOL, ("team=vision",)),)),
-        waits.NoKnownPool(_ASKED),
-        waits.OtherGpuTypes(_ASKED, ("A10", "H100")),
-        waits.OnlySlices(_ASKED, ("1g.10gb",)),
-        waits.OnlySlices(_ASKED, ("mps-2",)),
-        waits.OnlySpot(_ASKED),
-        waits.NodesDoNotFit(_ASKED, _POOL, (UnmetLabel(_IN_ZONE, ("us-east-1a", "us-east-1c")),), 2),
-        waits.NodesDoNotFit(_ASKED, _POOL, (UnmetLabel(Requirement("team", "Exists"), ()),), 0),
-        waits.NodesDoNotFit(_ASKED, _POOL, (UntoleratedTaint(NodeTaint("team", "vision", "NoSchedule")),), 1),
-        waits.NodesDoNotFit(_ASKED, _POOL, (LackingRoom("memory", 2 << 40, 512 << 30),), 0),
-        waits.PoolsTooSmall(_ASKED, _POOL, 4, "A100"),
-        Both(waits.NothingFits(_ASKED), waits.PoolTrouble(_POOL, "")),
-        Both(waits.NothingFits(_ASKED), waits.PaidByOthers(((_POOL, _BUDGET),))),
-        RunsOn(Both(waits.NothingFits(_ASKED), waits.PoolsLeftOut(_BUDGET, _SELECTOR, (_POOL,)))),
+        offers.NoKnownPool(_ASKED),
+        offers.OtherGpuTypes(_ASKED, ("A10", "H100")),
+        offers.OnlySlices(_ASKED, ("1g.10gb",)),
+        offers.OnlySlices(_ASKED, ("mps-2",)),
+        offers.OnlySpot(_ASKED),
+        offers.NodesDoNotFit(_ASKED, _POOL, (UnmetLabel(_IN_ZONE, ("us-east-1a", "us-east-1c")),), 2),
+        offers.NodesDoNotFit(_ASKED, _POOL, (UnmetLabel(Requirement("team", "Exists"), ()),), 0),
+        offers.NodesDoNotFit(_ASKED, _POOL, (UntoleratedTaint(NodeTaint("team", "vision", "NoSchedule")),), 1),
+        offers.NodesDoNotFit(_ASKED, _POOL, (LackingRoom("memory", 2 << 40, 512 << 30),), 0),
+        offers.PodsDoNotFit(_POOL, 3, 16, 8, None, 12),
+        offers.PodsDoNotFit(_POOL, 40, 3, 8, 20, 12),
+        offers.PoolsTooSmall(_ASKED, _POOL, 4, "A100"),
+        Both(offers.NothingFits(_ASKED), offers.PoolTrouble(_POOL, "")),
+        Both(offers.NothingFits(_ASKED), offers.PaidByOthers(((_POOL, _BUDGET),))),
+        RunsOn(Both(offers.NothingFits(_ASKED), waits.PoolsLeftOut(_BUDGET, _SELECTOR, (_POOL,)))),
     ),
     ReasonCode.NO_BUDGET: (jobs.NoBudgetSelects("research"),),
     ReasonCode.INVALID: (jobs.JobInvalid("(the words of who refuses it)"),),

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from charterer.api.decode import DecodedJob
+from charterer.api.decode.unscheduled import lacking, refused_by_own_nodes
 from charterer.cluster.store import ObjectKey
 from charterer.domain.ids import NodeName, PoolId, RentalId
-from charterer.domain.job import RunOutcome
-from charterer.domain.nodes.demands import NodeTraits, passes
+from charterer.domain.job import Job, RunOutcome
+from charterer.domain.nodes.demands import Amounts, NodeTraits, passes
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node
 from charterer.domain.time import Instant, seconds_between
 
 _SETTLED_SECONDS = 120.0
 """Seconds after a node is ready until which device plugins and feature discovery may still be starting there."""
-_SCHEDULER_SAID = "nodes are available"
-"""Words of the scheduler about a pod that it can put on no node."""
 
 
 def shown_by(node: Node) -> tuple[NodeName, NodeTraits] | None:
@@ -25,24 +25,36 @@ def shown_by(node: Node) -> tuple[NodeName, NodeTraits] | None:
     return (node.name, node.traits) if node.ready and not node.deleting else None
 
 
-def refused_nodes(jobs: Mapping[ObjectKey, DecodedJob]) -> frozenset[RentalId]:
-    """The nodes of runs that never started because the scheduler put their pods on none of them."""
-    return frozenset(
-        [
-            place.rental
-            for decoded in jobs.values()
-            if decoded.job.start_failures
-            for record in decoded.job.records
-            if record.outcome is RunOutcome.NOT_STARTED and _SCHEDULER_SAID in record.message
-            for place in record.placements
-        ]
-    )
+def refused_nodes(jobs: Mapping[ObjectKey, DecodedJob]) -> Mapping[RentalId, Amounts]:
+    """The nodes of runs that never started because the scheduler put their pods on none of them.
+
+    With what a node that no other job uses has less of than the run's pods asked there: one less than that. Pods of
+    the system use some of what a node has.
+    """
+    users = Counter([rental for decoded in jobs.values() for rental in _used(decoded.job)])
+    found: dict[RentalId, Amounts] = {}
+    for decoded in jobs.values():
+        for record in decoded.job.records if decoded.job.start_failures else ():
+            if record.outcome is RunOutcome.NOT_STARTED and refused_by_own_nodes(record.message):
+                asks, pods = dict(decoded.job.demands.asks), Counter([place.rental for place in record.placements])
+                short = [name for name in lacking(record.message) if name in asks]
+                for rental, count in pods.items():
+                    alone = users[rental] == 1
+                    found[rental] = tuple([(name, asks[name] * count - 1) for name in short]) if alone else ()
+    return found
+
+
+def _used(job: Job) -> frozenset[RentalId]:
+    """The nodes that the job was ever given, as far as its record goes back."""
+    given = [record.placements for record in job.records]
+    given += [allocation.placements for allocation in (job.allocation, *job.replaced) if allocation is not None]
+    return frozenset([place.rental for places in given for place in places])
 
 
 def seen_traits(
     shown: Mapping[ObjectKey, tuple[NodeName, NodeTraits] | None],
     rentals: Mapping[ObjectKey, Rental],
-    refused: frozenset[RentalId],
+    refused: Mapping[RentalId, Amounts],
     minute: int,
 ) -> Mapping[PoolId, NodeTraits]:
     """By pool, what all of its nodes show that have had time to show all, or to which the scheduler put no pod.
@@ -56,8 +68,17 @@ def seen_traits(
             continue
         age = seconds_between(rental.ready, Instant(minute * 60_000_000))
         if rental.phase is not RentalPhase.ENDED and (age >= _SETTLED_SECONDS or rental.id in refused):
-            found[rental.pool][by_name[rental.node]] = None
+            found[rental.pool][_at_most(by_name[rental.node], refused.get(rental.id, ()))] = None
     return {pool: _common(list(traits)) for pool, traits in found.items()}
+
+
+def _at_most(traits: NodeTraits, limits: Amounts) -> NodeTraits:
+    """The traits, with no more of each resource than its limit."""
+    if not limits:
+        return traits
+    room = dict(traits.room)
+    room |= {name: min(limit, room.get(name, limit)) for name, limit in limits}
+    return replace(traits, room=tuple(sorted(room.items())))
 
 
 def _common(of_nodes: Sequence[NodeTraits]) -> NodeTraits:

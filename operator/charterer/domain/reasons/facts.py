@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from charterer.domain.option import Option
 from charterer.domain.reasons.facts_of_jobs import JobFact
 from charterer.domain.reasons.facts_of_nodes import NodeFact
+from charterer.domain.reasons.facts_of_offers import OfferFact
 from charterer.domain.reasons.facts_of_options import OptionFact
 from charterer.domain.reasons.facts_of_waits import WaitFact
 
@@ -41,5 +42,5 @@ class OnlyObserved:
     why: Facts
 
 
-Facts = JobFact | NodeFact | OptionFact | WaitFact | Both | Wanted | RunsOn | OnlyObserved
+Facts = JobFact | NodeFact | OfferFact | OptionFact | WaitFact | Both | Wanted | RunsOn | OnlyObserved
 """What each kind of sentence tells. All can be compared and hashed."""

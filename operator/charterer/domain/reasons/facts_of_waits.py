@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from charterer.domain.ids import BudgetId, PoolId, RentalId
 from charterer.domain.money import Money, Price
-from charterer.domain.nodes.demands import Misfit
 from charterer.domain.nodes.waits import ExpectedWait
 from charterer.domain.option import Option
 from charterer.domain.order import CoolDown
@@ -273,95 +272,6 @@ class NotAskedYet:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What a job asks for: so many GPUs, of any of these types (empty: of all)."""
-
-    least: int
-    most: int
-    gpu_types: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NoPool:
-    """There is no pool."""
-
-
-@dataclass(frozen=True, slots=True)
-class NoKnownPool:
-    """No pool has a known price and size."""
-
-    asked: Request
-
-
-@dataclass(frozen=True, slots=True)
-class OtherGpuTypes:
-    """Pools have other GPU types."""
-
-    asked: Request
-    there: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class OnlySlices:
-    """Only slices of these MIG profiles are there, or GPUs that jobs share, and it asks for whole GPUs."""
-
-    asked: Request
-    profiles: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class OnlySpot:
-    """Only nodes fit that the cloud may take back."""
-
-    asked: Request
-
-
-@dataclass(frozen=True, slots=True)
-class NodesDoNotFit:
-    """No pool's nodes take the pods of its template. ``pool``: the one that lacks least; ``why``: what it lacks.
-
-    ``others``: how many more pools lack something.
-    """
-
-    asked: Request
-    pool: PoolId
-    why: tuple[Misfit, ...]
-    others: int
-
-
-@dataclass(frozen=True, slots=True)
-class PoolsTooSmall:
-    """The largest pool that has the type is too small."""
-
-    asked: Request
-    pool: PoolId
-    gpus: int
-    gpu_type: str
-
-
-@dataclass(frozen=True, slots=True)
-class NothingFits:
-    """No pool fits for another reason."""
-
-    asked: Request
-
-
-@dataclass(frozen=True, slots=True)
-class PoolTrouble:
-    """A pool whose price or size is not known. ``words``: what its cloud answers; empty: it tells no price."""
-
-    pool: PoolId
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
-class PaidByOthers:
-    """Pools of which another budget pays for all nodes, used or not: by name, who pays."""
-
-    pools: tuple[tuple[PoolId, BudgetId], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class NoPlan:
     """Planning failed. ``words``: of the problem that is told of the object."""
 
@@ -386,16 +296,6 @@ WaitFact = (
     | RoomIsMade
     | SelectorFact
     | NotAskedYet
-    | NoPool
-    | NoKnownPool
-    | OtherGpuTypes
-    | OnlySlices
-    | OnlySpot
-    | NodesDoNotFit
-    | PoolsTooSmall
-    | NothingFits
-    | PoolTrouble
-    | PaidByOthers
     | NoPlan
 )
 """Facts of jobs that wait."""

@@ -11,13 +11,14 @@ from charterer.domain.reasons import (
     facts,
     sentences_of_jobs,
     sentences_of_nodes,
+    sentences_of_offers,
     sentences_of_options,
     sentences_of_waits,
 )
 from charterer.domain.reasons.phrases import name
 from charterer.domain.reasons.room import tell
 
-MODULES: Final = (sentences_of_jobs, sentences_of_nodes, sentences_of_options, sentences_of_waits)
+MODULES: Final = (sentences_of_jobs, sentences_of_nodes, sentences_of_offers, sentences_of_options, sentences_of_waits)
 """They add their sentences to ``tell`` when they are imported."""
 
 

@@ -16,8 +16,9 @@ from charterer.gpu_types import names_type, slice_profile, takes_part
 from charterer.policy.jobs.hopeless import hopeless
 from charterer.policy.options.market import Market
 
-_HOPELESS_SECONDS = 10.0
-"""Seconds for a run that can never start: a scheduler or a kubelet may see a label or a Secret that much late."""
+_HOPELESS_SECONDS = 20.0
+"""Seconds for a run that can never start: a scheduler or a kubelet may see a label or a Secret that much late, and a
+node may have a taint for as long after it is ready."""
 _TOLD_TO_SECONDS = 1.0
 """Kubernetes tells in whole seconds when a pod ended."""
 

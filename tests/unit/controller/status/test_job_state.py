@@ -14,7 +14,7 @@ from charterer.domain.jobs.interactive import Interactive
 from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.money import ZERO
 from charterer.domain.plan import Reason, ReasonCode, Verdict
-from charterer.domain.reasons.facts_of_waits import NoPool
+from charterer.domain.reasons.facts_of_offers import NoPool
 from charterer.domain.reports.progress import Progress
 from tests.factory import allocation, at, job, pod, run, snapshot
 

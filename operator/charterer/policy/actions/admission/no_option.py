@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from charterer.domain.ids import PoolId
 from charterer.domain.job import Job, SpotPolicy
+from charterer.domain.jobs.widths import Widths
 from charterer.domain.nodes.demands import NodeOffers, misfits
+from charterer.domain.nodes.packing import taken
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import CapacityType, Pool
-from charterer.domain.reasons import facts_of_waits as of
+from charterer.domain.reasons import facts_of_offers as of
+from charterer.domain.reasons import facts_of_waits as waits
 from charterer.domain.reasons.facts import Facts
 from charterer.gpu_types import names_type, slice_profile, takes_part
 from charterer.policy.actions.budget_plan import BudgetPlan
@@ -38,7 +41,7 @@ def no_option(plan: BudgetPlan, job: Job) -> Reason:
     unknown = {name: pool for name, pool in pools.items() if not (_is_known(pool) or pool.closed_because)}
     asked = [name for name, pool in unknown.items() if name not in snapshot.surveys and not pool.trouble]
     if asked:
-        return reason(ReasonCode.NOT_ASKED_YET, of.NotAskedYet(tuple(asked)))
+        return reason(ReasonCode.NOT_ASKED_YET, waits.NotAskedYet(tuple(asked)))
     why = reason(ReasonCode.NO_OPTION, _why(job, pools, plan.solution.inputs.offers))
     for name, pool in sorted(unknown.items())[:_TOLD]:
         why = why.with_note(of.PoolTrouble(name, pool.trouble))
@@ -77,6 +80,21 @@ def _why(job: Job, pools: Mapping[PoolId, Pool], nodes: NodeOffers) -> Facts:
         nearest = min(sorted(lacking), key=lambda name: len(lacking[name]))
         return of.NodesDoNotFit(asked, nearest, lacking[nearest], len(lacking) - 1)
     gpu_type, most, pool = max(fitting, key=lambda offer: offer[1])
+    if job.widths.each:
+        return _pods_do_not_fit(
+            job.widths, [pool for _, _, pool in fitting], dict(nodes.limits(job.demands, job.widths.each))
+        )
     if most < job.widths.min:
         return of.PoolsTooSmall(asked, pool.id, most, gpu_type)
     return of.NothingFits(asked)
+
+
+def _pods_do_not_fit(widths: Widths, pools: Sequence[Pool], limits: Mapping[PoolId, int]) -> Facts:
+    """That the fewest pods of an object need more nodes of each pool than there may be, or larger ones."""
+    found = []
+    for pool in pools:
+        takes = taken(widths.min, pool.gpus_per_node, widths.each, limits.get(pool.id))
+        needed = None if takes is None else pool.nodes(takes)
+        pods = widths.min // widths.each
+        found.append(of.PodsDoNotFit(pool.id, pods, widths.each, pool.gpus_per_node, needed, pool.max_nodes))
+    return min(found, key=lambda one: (one.nodes is None, (one.nodes or 0) - one.most, -one.size, one.pool))
