@@ -171,8 +171,8 @@ def test_pods_that_are_larger_than_any_node_have_no_option() -> None:
     assert not decided.commands
     assert decided.jobs[JOB].reason.code is ReasonCode.NO_OPTION
     assert decided.jobs[JOB].reason.message == (
-        "no GPUPool has nodes for pods of 8 GPUs: a node of GPUPool a100 has 4; ask for fewer GPUs in each pod, or add a "
-        "pool of larger nodes"
+        "no GPUPool has nodes for pods of 8 GPUs: a node of GPUPool a100 has 4; ask for fewer GPUs in each pod, or add "
+        "a pool of larger nodes"
     )
 
 

@@ -81,9 +81,8 @@ def _why(job: Job, pools: Mapping[PoolId, Pool], nodes: NodeOffers) -> Facts:
         return of.NodesDoNotFit(asked, nearest, lacking[nearest], len(lacking) - 1)
     gpu_type, most, pool = max(fitting, key=lambda offer: offer[1])
     if job.widths.each:
-        return _pods_do_not_fit(
-            job.widths, [pool for _, _, pool in fitting], dict(nodes.limits(job.demands, job.widths.each))
-        )
+        limits = dict(nodes.limits(job.demands, job.widths.each))
+        return _pods_do_not_fit(job.widths, [pool for _, _, pool in fitting], limits)
     if most < job.widths.min:
         return of.PoolsTooSmall(asked, pool.id, most, gpu_type)
     return of.NothingFits(asked)
