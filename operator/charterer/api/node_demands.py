@@ -32,6 +32,7 @@ _NOWHERE: Final[Term] = (Requirement(NODE_NAME, "In"),)
 """What a node affinity asks whose terms are all empty: no node meets it."""
 _MOST: Final = 64
 """The most terms, and requirements of a term, that are read; a template with more is judged by the scheduler alone."""
+_CLAIM: Final = "persistentVolumeClaim"
 _OWN_LABELS: Final = ("kubernetes.io/hostname", RUN_LABEL_PREFIX, f"{GROUP}/")
 """How labels begin that a node has for itself, or while a job is placed there."""
 
@@ -53,7 +54,7 @@ def node_demands(template: Mapping[str, Any]) -> NodeDemands:
     of_nodes = _mapping(affinity.get("nodeAffinity"))
     required = _mapping(of_nodes.get("requiredDuringSchedulingIgnoredDuringExecution"))
     preferred = _list(of_nodes.get("preferredDuringSchedulingIgnoredDuringExecution"))
-    terms = _list(required.get("nodeSelectorTerms"))
+    terms, volumes = _list(required.get("nodeSelectorTerms")), [_mapping(each) for each in _list(spec.get("volumes"))]
     too_many = len(terms) > _MOST
     read = [] if too_many else [term for each in terms if (term := _term(each)) is not None]
     demands = NodeDemands(
@@ -73,6 +74,8 @@ def node_demands(template: Mapping[str, Any]) -> NodeDemands:
         ),
         asks=_asks(spec),
         unread=tuple(_unread(spec, affinity, too_many=too_many)),
+        claims=tuple([str(name) for volume in volumes if (name := _mapping(volume.get(_CLAIM)).get("claimName"))]),
+        classes=tuple([str(name) for volume in volumes if (name := _class_of(volume))]),
     )
     return _same(demands)
 
@@ -81,6 +84,34 @@ def node_demands(template: Mapping[str, Any]) -> NodeDemands:
 def _same(demands: NodeDemands) -> NodeDemands:
     """The same object for equal demands, which most templates of a cluster have."""
     return demands
+
+
+def volume_terms(volume: Mapping[str, Any], claim: str) -> tuple[Term, ...]:
+    """Of which one must be met by the nodes that can attach a PersistentVolume; empty: any node can."""
+    required = _mapping(_mapping(_mapping(volume.get("spec")).get("nodeAffinity")).get("required"))
+    terms = [_term(each) for each in _list(required.get("nodeSelectorTerms"))[:_MOST]]
+    return _for_volume([term for term in terms if term is not None], f"PersistentVolumeClaim {claim}")
+
+
+def class_terms(storage_class: Mapping[str, Any], name: str) -> tuple[Term, ...]:
+    """Of which one must be met by the nodes for which a StorageClass makes volumes; empty: for any node."""
+    terms = []
+    for allowed in _list(storage_class.get("allowedTopologies"))[:_MOST]:
+        of_labels = [_mapping(each) for each in _list(_mapping(allowed).get("matchLabelExpressions"))[:_MOST]]
+        term = _term({"matchExpressions": [{**each, "operator": "In"} for each in of_labels]})
+        if term is not None:
+            terms.append(term)
+    return _for_volume(terms, f"StorageClass {name}")
+
+
+def _for_volume(terms: Iterable[Term], volume: str) -> tuple[Term, ...]:
+    return tuple([tuple([each._replace(volume=volume) for each in term]) for term in terms])
+
+
+def _class_of(volume: Mapping[str, Any]) -> str:
+    """The StorageClass of a generic ephemeral volume; empty where it is none, or names none."""
+    made = _mapping(_mapping(volume.get("ephemeral")).get("volumeClaimTemplate"))
+    return str(_mapping(made.get("spec")).get("storageClassName") or "")
 
 
 def _term(raw: object) -> Term | None:

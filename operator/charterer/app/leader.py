@@ -50,6 +50,7 @@ from charterer.controller.progress_writer import ProgressWriter
 from charterer.controller.renewals import Renewals, pools_to_renew
 from charterer.controller.run_warnings import RunWarnings
 from charterer.controller.snapshot.source import SnapshotSource
+from charterer.controller.snapshot.volumes import Volumes
 from charterer.controller.status.events import Events
 from charterer.controller.status.publisher import StatusPublisher
 from charterer.controller.status.transitions import TransitionEvents
@@ -138,6 +139,7 @@ class Leader:
             store,
             self._surveys,
             templates,
+            Volumes(client, self._awake.set),
             self._board,
             self._warnings,
             lambda: watch.latest,

@@ -151,9 +151,9 @@ class Pool:
 
     ``labels``: those of its metadata, by which budgets select pools. ``set_uid``: the uid of the GPUPoolSet that
     controls it; empty where none does. ``max_nodes``: as declared, or as many as its group takes, if that is less
-    (``controller.snapshot.offers``). ``start_seconds``: from asking for a node to its readiness, as declared: limits on
-    money count on it. ``cooled``: what the cloud refused lately, the latest ``until`` last; no node is asked for before
-    that. ``reached``: what it refused another pool of the account and would refuse this one too. ``deleted``: when its
+    (``controller.snapshot.pools.offers``). ``start_seconds``: from asking for a node to its readiness, as declared:
+    limits on money count on it. ``cooled``: what the cloud refused lately, the latest ``until`` last; no node is asked
+    for before that. ``reached``: what it refused another pool of the account and would refuse this one too. ``deleted``: when its
     deletion was asked for. ``guarded``: it has the finalizer ``charterer.dev/in-use``, which keeps it while rentals
     name it. ``price_override`` and ``price_adjustment`` (hundredths of a percent; until ``price_adjusted_until``)
     correct the list price: see ``priced``. ``offer_recorded``: whether the object's status holds this offering and (its

@@ -21,7 +21,7 @@ from charterer.api.models.gpurental import GPURentalRecord
 from charterer.api.models.jobs.rental_use import USES_BYTES
 from charterer.api.models.trainingjob_status import RUNS_BYTES, RUNS_KEPT, TrainingJobRecord
 from charterer.api.stored_size import cut, stored_bytes
-from charterer.controller.snapshot.offers import price_source
+from charterer.controller.snapshot.pools.offers import price_source
 from charterer.domain.budget import (
     DAYS_KEPT,
     FOLDED_KEPT,

@@ -35,6 +35,7 @@ _FULL = waits.PoolFull(_POOL, 4, False, 12)
 _CHOSEN = options.Chosen(_FOUR, 11_520.0, Money.of(26.0), None, True)
 _FASTER = options.Faster(_EIGHT, 4_080.0, Money.of(8.0), Money.of(7.11), Money.of(3.6))
 _IN_ZONE = Requirement("topology.kubernetes.io/zone", "In", ("us-east-1b",))
+_OF_VOLUME = _IN_ZONE._replace(volume="PersistentVolumeClaim checkpoints")
 _LATE = waits.LateNodes(_POOL, ExpectedWait(1_200.0, 600.0, 3_600.0, 40.0, True), None)
 
 
@@ -142,6 +143,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
         offers.OnlySpot(_ASKED),
         offers.NodesDoNotFit(_ASKED, _POOL, (UnmetLabel(_IN_ZONE, ("us-east-1a", "us-east-1c")),), 2),
         offers.NodesDoNotFit(_ASKED, _POOL, (UnmetLabel(Requirement("team", "Exists"), ()),), 0),
+        offers.NodesDoNotFit(_ASKED, _POOL, (UnmetLabel(_OF_VOLUME, ("us-east-1a",)),), 0),
         offers.NodesDoNotFit(_ASKED, _POOL, (UntoleratedTaint(NodeTaint("team", "vision", "NoSchedule")),), 1),
         offers.NodesDoNotFit(_ASKED, _POOL, (LackingRoom("memory", 2 << 40, 512 << 30),), 0),
         offers.PodsDoNotFit(_POOL, 3, 16, 8, None, 12),

@@ -14,6 +14,7 @@ from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId, PoolId
 from charterer.domain.job import Run
 from charterer.domain.jobs.target import Target
+from charterer.domain.nodes.demands import AnyOf
 from charterer.domain.nodes.pool_set import PoolSet
 from charterer.domain.pool import Pool, Quote, Survey
 from charterer.domain.profile import Profile
@@ -31,6 +32,7 @@ class ClusterState:
 
     A mapping of the store in which nothing has changed is the same object as in the state before. ``refusals``: why a
     job's template was refused, None while it is being tried. ``progress``: the last report received of a job.
+    ``volumes``: what a job's volumes ask of its nodes, None while that is looked up.
     ``findings``: what holds runs up. ``departed``: pods that had ended when they were told to, and are gone,
     by uid. ``warnings``: the last Warning Event about a run that takes long to start, by the uid of its object.
     ``stop``: how the operator is stopped; ``limits``: its own. ``published_gpus``: what DRA drivers publish of nodes.
@@ -53,6 +55,7 @@ class ClusterState:
     refusals: Mapping[JobId, str | None]
     progress: Mapping[JobId, Progress]
     warnings: Mapping[str, str] = field(default_factory=dict)
+    volumes: Mapping[JobId, tuple[AnyOf, ...] | None] = field(default_factory=dict)
     departed: Mapping[str, JobPod | ForeignPod] = field(default_factory=dict)
     stop: Stop | None = None
     limits: OperatorLimits = NO_LIMITS
@@ -71,6 +74,7 @@ def cluster_state(
     refusals: Mapping[JobId, str | None],
     progress: Mapping[JobId, Progress],
     warnings: Mapping[str, str],
+    volumes: Mapping[JobId, tuple[AnyOf, ...] | None],
     findings: Findings,
     namespace: str = "",
     limits: OperatorLimits = NO_LIMITS,
@@ -95,6 +99,7 @@ def cluster_state(
         refusals=refusals,
         progress=progress,
         warnings=warnings,
+        volumes=volumes,
         departed=view(kinds.PODS).departed,
         limits=limits,
         pool_sets=view(kinds.GPU_POOL_SETS).objects,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import NamedTuple
 
 from charterer.api.decode import DecodedJob, JobPod, with_published
@@ -12,22 +13,22 @@ from charterer.cluster.store import ObjectKey
 from charterer.controller.known_pools import first_come, known_pools
 from charterer.controller.snapshot.by_id import budgets_by_id, pool_sets_by_id, pools_by_id, rentals_by_id
 from charterer.controller.snapshot.cluster_state import ClusterState
-from charterer.controller.snapshot.correlated_pools import with_correlated_launches
 from charterer.controller.snapshot.doubts import Suspicion, doubts, not_believed, rented_nodes, suspicions
-from charterer.controller.snapshot.hazards import with_hazards
 from charterer.controller.snapshot.job_work import remaining_work
 from charterer.controller.snapshot.node_notices import node_notices, with_notices
-from charterer.controller.snapshot.node_traits import refused_nodes, seen_traits, shown_by
-from charterer.controller.snapshot.offers import at_terms_of, trusted, with_offer
 from charterer.controller.snapshot.paid_prices import paid, recorded_segments
 from charterer.controller.snapshot.payers import overlaps_of, payers_of
+from charterer.controller.snapshot.pools.correlated_pools import with_correlated_launches
+from charterer.controller.snapshot.pools.hazards import with_hazards
+from charterer.controller.snapshot.pools.node_traits import refused_nodes, seen_traits, shown_by
+from charterer.controller.snapshot.pools.offers import at_terms_of, trusted, with_offer
+from charterer.controller.snapshot.pools.refusal_scope import with_refusals_in_scope
 from charterer.controller.snapshot.problems import (
     with_contradicting_variants,
     with_misleading_variables,
     without_profile,
     without_weight,
 )
-from charterer.controller.snapshot.refusal_scope import with_refusals_in_scope
 from charterer.controller.snapshot.runs import (
     OwnedRun,
     PodController,
@@ -50,6 +51,7 @@ from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId
 from charterer.domain.job import Job, Run
 from charterer.domain.jobs.run_names import job_of_run
 from charterer.domain.jobs.target import Target
+from charterer.domain.nodes.demands import AnyOf, NodeDemands
 from charterer.domain.pool import Pool, Survey
 from charterer.domain.profile import Profile
 from charterer.domain.reasons.facts_of_nodes import RefusedPod
@@ -88,7 +90,8 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     clocks = {job.id: now for job in _ahead(state, now)} or _NO_CLOCKS
     nodes = memo.stable(memo(rented_nodes, state.rentals, state.budgets, pools), "rented")
     suspected = memo.each(suspicions, (decoded, clocks), payers, nodes)
-    joined = decoded, runs, state.progress, trials, services, clocks, suspected, state.findings.by_job, adopted
+    volumes = memo(_volumes, state.volumes)
+    joined = decoded, runs, state.progress, trials, volumes, services, clocks, suspected, state.findings.by_job, adopted
     parts = memo.stable(memo.each(_job_parts, joined, memo(_weights, payers), profiles), "jobs")
     jobs = memo.each(_joined, parts, _gpu_types(pools))
     foreign = memo(_sum_by_node, memo.each(not_for_runs, (pods, own)))
@@ -132,8 +135,8 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
 class _JobParts(NamedTuple):
     """All that a job is joined from.
 
-    ``refusal``: as in ClusterState, empty where the template was accepted. ``profiles``: of its ``classes``.
-    ``clock``: see ``_ahead``.
+    ``refusal``: as in ClusterState, empty where the template was accepted. ``volumes``: as there.
+    ``profiles``: of its ``classes``. ``clock``: see ``_ahead``.
     """
 
     decoded: DecodedJob
@@ -143,6 +146,7 @@ class _JobParts(NamedTuple):
     progress: Progress | None
     has_service: bool
     refusal: str | None
+    volumes: tuple[AnyOf, ...] | None
     profiles: tuple[Profile | None, ...]
     clock: Instant | None
     suspected: tuple[Suspicion, ...]
@@ -181,6 +185,13 @@ def _trials(refusals: Mapping[JobId, str | None]) -> Mapping[JobId, tuple[str | 
     return {job: (refusal,) for job, refusal in refusals.items()}
 
 
+def _volumes(
+    volumes: Mapping[JobId, tuple[AnyOf, ...] | None],
+) -> Mapping[JobId, tuple[tuple[AnyOf, ...] | None]]:
+    """The same for what jobs' volumes ask."""
+    return {job: (terms,) for job, terms in volumes.items()}
+
+
 def _weights(payers: Mapping[str, Budget]) -> Mapping[str, tuple[BudgetId, Mapping[str, float]]]:
     """The budget that pays for each namespace, and its weights of priority classes."""
     return {namespace: (budget.id, dict(budget.weights)) for namespace, budget in payers.items()}
@@ -191,6 +202,7 @@ def _job_parts(
     runs: tuple[OwnedRun, ...] | None,
     progress: Progress | None,
     trial: tuple[str | None] | None,
+    volumes: tuple[tuple[AnyOf, ...] | None] | None,
     has_service: bool | None,
     clock: Instant | None,
     suspected: tuple[Suspicion, ...] | None,
@@ -210,6 +222,7 @@ def _job_parts(
         progress,
         bool(has_service),
         "" if trial is None else trial[0],
+        () if volumes is None else volumes[0],
         tuple([profiles.get(class_id) for class_id in job.classes]),
         clock,
         suspected or (),
@@ -234,7 +247,8 @@ def _joined(parts: _JobParts, gpu_types: tuple[tuple[PoolId, str], ...]) -> Job:
         runs=parts.runs,
         has_service=parts.has_service,
         invalid=job.invalid or parts.refusal or "",
-        checking=parts.refusal is None,
+        checking=parts.refusal is None or (parts.volumes is None and job.allocation is None),
+        demands=reduce(NodeDemands.also, parts.volumes or (), job.demands),
         doubts=doubts(job, parts.runs, parts.suspected) if parts.suspected else (),
         bottlenecks=of_run(parts.bottlenecks, 0 if job.allocation is None else job.allocation.run),
         adopted=parts.adopted,

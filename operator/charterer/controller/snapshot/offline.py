@@ -39,7 +39,9 @@ async def read_cluster(client: Client) -> ClusterState:
     """List everything once. Raises ApiError: Forbidden names what may not be listed, NotFound a CRD that is missing."""
     store = Store(ALL_KINDS)
     await Resync(client, store).once()
-    return cluster_state(store, surveys={}, quotes={}, refusals={}, progress={}, warnings={}, findings=Findings())
+    return cluster_state(
+        store, surveys={}, quotes={}, refusals={}, progress={}, warnings={}, volumes={}, findings=Findings()
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,12 @@ from charterer.cluster.store import Store
 from charterer.controller.run_warnings import RunWarnings
 from charterer.controller.snapshot.cluster_state import cluster_state
 from charterer.controller.snapshot.observe import observe
+from charterer.controller.snapshot.volumes import Volumes
 from charterer.controller.surveys import Surveys, pools_in
 from charterer.controller.templates import Templates
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job
+from charterer.domain.nodes.demands import AnyOf
 from charterer.domain.reports.bottleneck import Findings
 from charterer.domain.reports.progress import Progress
 from charterer.domain.snapshot import OperatorLimits, Snapshot
@@ -34,6 +36,7 @@ class SnapshotSource:
         store: Store,
         surveys: Surveys,
         templates: Templates,
+        volumes: Volumes,
         board: ProgressBoard,
         warnings: RunWarnings,
         findings: Callable[[], Findings],
@@ -45,6 +48,7 @@ class SnapshotSource:
         self._store = store
         self._surveys = surveys
         self._templates = templates
+        self._volumes = volumes
         self._board = board
         self._warnings = warnings
         self._findings = findings
@@ -55,6 +59,7 @@ class SnapshotSource:
         self._last: Snapshot | None = None
         self._memo = Memo()
         self._refusals: Mapping[JobId, str | None] = {}
+        self._attached: Mapping[JobId, tuple[AnyOf, ...] | None] = {}
         self._reported: Mapping[JobId, Progress] = {}
 
     def observe(self) -> Snapshot:
@@ -62,6 +67,8 @@ class SnapshotSource:
         jobs = [decoded.job for decoded in self._store.view(kinds.TRAINING_JOBS).objects.values()]
         if (refusals := self._templates.refusals(jobs)) != self._refusals:
             self._refusals = refusals
+        if (attached := self._volumes.terms(jobs)) != self._attached:
+            self._attached = attached
         if (progress := self._progress(jobs)) != self._reported:
             self._reported = progress
         self._surveys.keep(pools_in(self._store))
@@ -70,6 +77,7 @@ class SnapshotSource:
             surveys=self._surveys.latest,
             quotes=self._surveys.quotes,
             refusals=self._refusals,
+            volumes=self._attached,
             progress=self._reported,
             warnings=self._warnings.latest,
             findings=self._findings(),

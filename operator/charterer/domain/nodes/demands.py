@@ -7,8 +7,8 @@ nodes: where a pod runs, the scheduler decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -64,11 +64,15 @@ class OfferedNode(NamedTuple):
 
 
 class Requirement(NamedTuple):
-    """A requirement on a label of the node. ``operator``: In, NotIn, Exists, DoesNotExist, Gt or Lt."""
+    """A requirement on a label of the node. ``operator``: In, NotIn, Exists, DoesNotExist, Gt or Lt.
+
+    ``volume``: the PersistentVolumeClaim or StorageClass that asks for it; empty: the template itself does.
+    """
 
     key: str
     operator: str
     values: tuple[str, ...] = ()
+    volume: str = ""
 
     @property
     def text(self) -> str:
@@ -127,6 +131,8 @@ class Toleration(NamedTuple):
 
 Term: TypeAlias = tuple[Requirement, ...]
 """Requirements that must all be met."""
+AnyOf: TypeAlias = tuple[Term, ...]
+"""Terms of which one must be met; empty: none is asked."""
 
 
 @dataclass(frozen=True)
@@ -135,15 +141,18 @@ class NodeDemands:
 
     ``every``: requirements that hold whatever else does (nodeSelector); ``terms``: of which one must be met (required
     node affinity); empty: none is asked. ``preferred``: terms with their weights. ``asks``: resources of a pod beside
-    GPUs. ``unread``: fields that only the scheduler judges, such as pod affinity.
+    GPUs. ``unread``: fields that only the scheduler judges, such as pod affinity. ``claims``: names of the
+    PersistentVolumeClaims of its volumes; ``classes``: of the StorageClasses of those that are made with a pod.
     """
 
     every: Term = ()
-    terms: tuple[Term, ...] = ()
+    terms: AnyOf = ()
     preferred: tuple[tuple[int, Term], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     asks: Amounts = ()
     unread: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
 
     @cached_property
     def _hash(self) -> int:
@@ -153,11 +162,10 @@ class NodeDemands:
         """Computed once: plans look demands up again and again."""
         return self._hash
 
-    def also(self, terms: Iterable[Term]) -> NodeDemands:
+    def also(self, terms: AnyOf) -> NodeDemands:
         """The demands with one of these terms met beside them, as a volume asks that is in some zones only."""
-        beside = tuple(terms)
-        both = tuple([(*own, *other) for own in self.terms or ((),) for other in beside])
-        return NodeDemands(self.every, both, self.preferred, self.tolerations, self.asks, self.unread)
+        both = tuple([(*own, *other) for own in self.terms or ((),) for other in terms])
+        return replace(self, terms=both)
 
 
 NO_DEMANDS = NodeDemands()

@@ -84,6 +84,12 @@ def _misfit(misfit: Misfit) -> str:
                     f"nodes belong to no NodePool of Karpenter, and spec.template asks for {requirement.text}: take it "
                     "out of nodeSelector or affinity"
                 )
+            if requirement.volume:
+                here = f"nodes have {requirement.key}={' or '.join(there) or 'no value'}"
+                return (
+                    f"{here}, and {requirement.volume}, which spec.template names, can be attached only where "
+                    f"{requirement.text}: use a volume there, or add a GPUPool where the volume is"
+                )
             if there:
                 has, remedy = f"nodes have {requirement.key}={' or '.join(there)}", ""
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from charterer.controller.snapshot.correlated_pools import with_correlated_launches
+from charterer.controller.snapshot.pools.correlated_pools import with_correlated_launches
 from charterer.domain.ids import PoolId
 from charterer.domain.nodes.waits import NO_LAUNCHES, NodeStart
 from charterer.domain.pool import CapacityType, Pool

@@ -10,7 +10,7 @@ from charterer.api import decode
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.observe import observe
-from charterer.controller.snapshot.offers import at_terms_of
+from charterer.controller.snapshot.pools.offers import at_terms_of
 from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.money import Price
 from charterer.domain.nodes.commitment import Commitment

@@ -12,7 +12,7 @@ from charterer.clouds.fake import FakeGroup
 from charterer.clouds.karpenter import NodeClaims
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.observe import observe
-from charterer.controller.snapshot.refusal_scope import with_refusals_in_scope
+from charterer.controller.snapshot.pools.refusal_scope import with_refusals_in_scope
 from charterer.domain.ids import OrderToken, PoolId
 from charterer.domain.order import CoolDown, RefusalKind, Scope, cool_down
 from charterer.domain.pool import CapacityType, Offering, Pool
