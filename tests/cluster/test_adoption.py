@@ -66,7 +66,7 @@ async def test_a_job_is_given_back_as_its_author_wrote_it_when_the_label_is_take
     written = await twin(bed, wanted)
     await create(bed, wanted)
     bed.operator()
-    await bed.pool()
+    await bed.pool(labels={"disk": "fast"})
     await bed.until(lambda: bed.tj("whisper").get("allocation"))
     await bed.until(lambda: job(bed, "whisper")["spec"]["suspend"] is False, 30)
     await unlabel(bed, "whisper")
@@ -124,7 +124,7 @@ async def test_where_a_budget_only_observes_nothing_is_held_and_when_it_begins_t
     assert free["spec"]["suspend"] is False
     assert "annotations" not in free["metadata"]
     bed.operator()
-    await bed.pool()
+    await bed.pool(labels={"disk": "fast"})
     await edit_budget(bed, mode="Enforce")
     await once_held(bed)
     asks: dict[str, tuple[RawObject, dict[str, str]]] = {

@@ -124,7 +124,7 @@ async def test_drain_gives_every_job_back_as_it_was_written_and_says_which_its_a
     await bed.budget()
     await once_held(bed)
     bed.operator()
-    await bed.pool()
+    await bed.pool(labels={"disk": "fast"})
     written = {name: await twin(bed, body, said) for name, (body, said) in asks.items()}
     for body, said in asks.values():
         await create(bed, body, said)

@@ -14,6 +14,7 @@ from contextlib import closing
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import GPU_BUDGETS, GPU_POOLS, NAMESPACES, SPEEDUP_PROFILES, TRAINING_JOBS, Resource
 from charterer.domain.time import parse_instant
+from tests.cluster.test_stuck import BESIDE_NOBODY
 from tests.testbed.bed import API, Bed, group
 
 
@@ -122,12 +123,12 @@ async def test_a_template_that_turns_bad_under_a_running_job_does_not_stop_the_r
 
 async def test_a_job_whose_pods_no_node_takes_is_withdrawn_and_says_so(bed: Bed) -> None:
     await _ground(bed)
-    picky = {"spec": {"containers": [_container()], "nodeSelector": {"disk": "holographic"}}}
+    picky = {"spec": {"containers": [_container()], "affinity": BESIDE_NOBODY}}
     await _job_of(bed, "picky", picky, readyTimeoutSeconds=10)
     await bed.until(lambda: bed.tj("picky").get("runs"))
     assert bed.tj("picky")["runs"][0]["outcome"] == "NotStarted"
     assert "Unschedulable" in bed.tj("picky")["runs"][0]["message"]
-    await _edit(bed, "picky", {"template": {"spec": {"nodeSelector": None}}})
+    await _edit(bed, "picky", {"template": {"spec": {"affinity": None}}})
     await bed.running("picky")
     await _a_good_job_completes(bed)
 

@@ -12,7 +12,15 @@ from charterer.cluster.client import RawObject
 from charterer.cluster.paths import EVENTS, NAMESPACES, PODS, TRAINING_JOBS
 from tests.testbed.bed import Bed
 
-IMPOSSIBLE = {"spec": {"nodeSelector": {"nobody/has-this": "label"}, "containers": [{"name": "trainer", "image": "t"}]}}
+BESIDE_NOBODY = {
+    "podAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "nobody"}}}
+        ]
+    }
+}
+"""Where no pod can go; only the scheduler judges it."""
+IMPOSSIBLE = {"spec": {"affinity": BESIDE_NOBODY, "containers": [{"name": "trainer", "image": "t"}]}}
 HOST_PATH = {
     "spec": {
         "containers": [{"name": "trainer", "image": "t"}],

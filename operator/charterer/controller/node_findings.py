@@ -8,7 +8,7 @@ from typing import Final
 
 from charterer.domain.ids import NodeName, PoolId, RentalId
 from charterer.domain.job import Job
-from charterer.domain.nodes.demands import NodeTaint
+from charterer.domain.nodes.demands import NodeTaint, passes
 from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
@@ -22,14 +22,12 @@ _PLUGIN_SECONDS: Final = 120.0
 """Seconds after a node is ready until which its device plugin may still be starting."""
 _TOLERATED: Final = ("nvidia.com/gpu", "NoSchedule")
 """Every training pod tolerates this (``workloads.pod_template``)."""
-_PASSING: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "karpenter.sh/")
-"""Beginnings of taints that come and go with a node's state."""
 _UNTOLERATED: Final = "untolerated taint"
 """Words of the scheduler (kube-scheduler, plugin TaintToleration) about a pod that does not tolerate one."""
 
 
 def node_findings(snapshot: Snapshot) -> Mapping[PoolId, Sequence[PreflightFinding]]:
-    """About device plugin and taints of each pool with Nodes that are ready and stay."""
+    """About device plugin and taints of pools with Nodes that are ready and stay, and about labels that came."""
     index = NodeIndex.of(snapshot.nodes)
     came: dict[PoolId, dict[RentalId, Node]] = defaultdict(dict)
     settled: dict[PoolId, list[Node]] = defaultdict(list)
@@ -39,11 +37,15 @@ def node_findings(snapshot: Snapshot) -> Mapping[PoolId, Sequence[PreflightFindi
             came[rental.pool][rental.id] = node
             if _settled(rental, snapshot):
                 settled[rental.pool].append(node)
-    return {
-        name: (*_plugin(pool, settled.get(name, ())), _taints(pool, came[name], snapshot.jobs.values()))
-        for name, pool in snapshot.pools.items()
-        if name in came
-    }
+    found: dict[PoolId, Sequence[PreflightFinding]] = {}
+    for name, pool in snapshot.pools.items():
+        findings = list(_labels(pool))
+        if name in came:
+            taints = _taints(pool, came[name], snapshot.jobs.values())
+            findings = [*_plugin(pool, settled.get(name, ())), taints, *findings]
+        if findings:
+            found[name] = tuple(findings)
+    return found
 
 
 def _settled(rental: Rental, snapshot: Snapshot) -> bool:
@@ -84,7 +86,7 @@ def _taints(pool: Pool, came: Mapping[RentalId, Node], jobs: Iterable[Job]) -> P
     found: dict[NodeTaint, list[NodeName]] = {}
     for node in came.values():
         for taint in node.taints:
-            if (taint.key, taint.effect) != _TOLERATED and not taint.key.startswith(_PASSING):
+            if (taint.key, taint.effect) != _TOLERATED and not passes(taint):
                 found.setdefault(taint, []).append(node.name)
     declared = pool.cloud.taints
     told = names(f"{taint.text} on {_nodes(sorted(nodes))}" for taint, nodes in found.items())
@@ -96,6 +98,21 @@ def _taints(pool: Pool, came: Mapping[RentalId, Node], jobs: Iterable[Job]) -> P
         return PreflightFinding("taints", False, f"{told}, and pods of {jobs_named} do not tolerate it: {advice}")
     known = f" (spec.{pool.cloud.vendor}.taints)" if found.keys() <= set(declared) else ""
     return PreflightFinding("taints", True, f"{told}{known}: a job's template has to tolerate it")
+
+
+def _labels(pool: Pool) -> Iterable[PreflightFinding]:
+    """Whether the nodes that came had the labels that the pool declares: jobs choose it by them."""
+    if pool.offering is None or not pool.offering.traits_seen or not pool.node_labels:
+        return
+    seen = dict(pool.offering.traits.labels)
+    lacking = [f"{key}={value}" for key, value in pool.node_labels.items() if seen.get(key) != value]
+    if not lacking:
+        yield PreflightFinding("labels", True, "nodes have all that spec.labels declares")
+        return
+    advice = "let the node pool of the cloud give them, or correct spec.labels"
+    yield PreflightFinding(
+        "labels", False, f"spec.labels declares {names(lacking)}, and nodes that came did not have it: {advice}"
+    )
 
 
 def _kept_off(job: Job, came: Mapping[RentalId, Node]) -> bool:

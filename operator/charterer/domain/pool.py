@@ -153,9 +153,9 @@ class Pool:
     controls it; empty where none does. ``max_nodes``: as declared, or as many as its group takes, if that is less
     (``controller.snapshot.pools.offers``). ``start_seconds``: from asking for a node to its readiness, as declared:
     limits on money count on it. ``cooled``: what the cloud refused lately, the latest ``until`` last; no node is asked
-    for before that. ``reached``: what it refused another pool of the account and would refuse this one too. ``deleted``: when its
-    deletion was asked for. ``guarded``: it has the finalizer ``charterer.dev/in-use``, which keeps it while rentals
-    name it. ``price_override`` and ``price_adjustment`` (hundredths of a percent; until ``price_adjusted_until``)
+    for before that. ``reached``: what it refused another pool of the account and would refuse this one too.
+    ``deleted``: when its deletion was asked for. ``guarded``: it has the finalizer ``charterer.dev/in-use``, which
+    keeps it while rentals name it. ``price_override`` and ``price_adjustment`` (hundredths of a percent; until ``price_adjusted_until``)
     correct the list price: see ``priced``. ``offer_recorded``: whether the object's status holds this offering and (its
     time aside) this quote.
     ``quote_on_record``: the quote that it holds. ``taken_by``: the older pool that acts for the same machines.

@@ -11,7 +11,7 @@ from charterer.controller.node_findings import node_findings
 from charterer.domain.ids import PoolId
 from charterer.domain.job import Job
 from charterer.domain.jobs.pod import PodPhase
-from charterer.domain.nodes.demands import NodeTaint
+from charterer.domain.nodes.demands import NodeTaint, NodeTraits
 from charterer.domain.nodes.partition import Partition
 from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental, RentalPhase
@@ -131,3 +131,20 @@ class TestTaints:
         claims = NodeClaims("karpenter.k8s.aws", "EC2NodeClass", "gpu", "p4d", "a", taints=(DEDICATED,))
         finding = found(replace(KNOWN, cloud=claims), READY, node(taints=(DEDICATED,)))["taints"]
         assert "(spec.karpenter.taints): a job's template" in finding.message
+
+
+class TestLabels:
+    def test_a_declared_label_that_nodes_did_not_have_is_told_also_once_they_are_gone(self) -> None:
+        came = replace(OFFERING, traits=NodeTraits((("disk", "slow"), ("team", "ml"))), traits_seen=1)
+        declared = pool(offering=came, node_labels={"disk": "fast", "team": "ml"})
+        assert found(declared)["labels"] == PreflightFinding(
+            "labels",
+            False,
+            "spec.labels declares disk=fast, and nodes that came did not have it: let the node pool of the cloud give "
+            "them, or correct spec.labels",
+        )
+
+    def test_declared_labels_that_nodes_have_are_well_and_unknown_before_one_came(self) -> None:
+        came = replace(OFFERING, traits=NodeTraits((("disk", "fast"),)), traits_seen=1)
+        assert found(pool(offering=came, node_labels={"disk": "fast"}))["labels"].well
+        assert "labels" not in found(pool(offering=OFFERING, node_labels={"disk": "fast"}))

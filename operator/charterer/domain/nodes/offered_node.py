@@ -39,14 +39,6 @@ def offered_node(pool: Pool) -> OfferedNode | None:
     return OfferedNode(tuple(sorted(labels.items())), _taints(pool), _room(pool), offering.gpus_per_node)
 
 
-def missing_labels(pool: Pool) -> Mapping[str, str]:
-    """The declared labels that the nodes of the pool which came did not have; none where none came."""
-    if pool.offering is None or not pool.offering.traits_seen:
-        return {}
-    seen = dict(pool.offering.traits.labels)
-    return {key: value for key, value in pool.node_labels.items() if seen.get(key) != value}
-
-
 def _usual(offering: Offering) -> Mapping[str, tuple[str, ...]]:
     types, zones = tuple(offering.instance_type.split(",")), tuple(offering.zone.split(","))
     arch = ("arm64",) if any(model in whole_type(offering.gpu_type).upper() for model in _ARM) else ("amd64",)
