@@ -29,7 +29,7 @@ async def _job(bed: Bed, name: str, spec: Mapping[str, Any], gpus: int = 4) -> N
 
 
 def _why(bed: Bed, name: str) -> str:
-    return bed.condition(bed.mirror.one(TRAINING_JOBS, name, bed.namespace), "Allocated").get("message", "")
+    return bed.condition(bed.mirror.one(TRAINING_JOBS, name, bed.namespace), "CapacityAvailable").get("message", "")
 
 
 def _preflight(bed: Bed) -> str:

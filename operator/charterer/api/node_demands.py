@@ -87,14 +87,14 @@ def _same(demands: NodeDemands) -> NodeDemands:
 
 
 def volume_terms(volume: Mapping[str, Any], claim: str) -> tuple[Term, ...]:
-    """Of which one must be met by the nodes that can attach a PersistentVolume; empty: any node can."""
+    """The terms of which a node must meet one to attach a PersistentVolume; empty: any node can."""
     required = _mapping(_mapping(_mapping(volume.get("spec")).get("nodeAffinity")).get("required"))
     terms = [_term(each) for each in _list(required.get("nodeSelectorTerms"))[:_MOST]]
     return _for_volume([term for term in terms if term is not None], f"PersistentVolumeClaim {claim}")
 
 
 def class_terms(storage_class: Mapping[str, Any], name: str) -> tuple[Term, ...]:
-    """Of which one must be met by the nodes for which a StorageClass makes volumes; empty: for any node."""
+    """The terms of which a node must meet one for a StorageClass to make a volume for it; empty: it does for any."""
     terms = []
     for allowed in _list(storage_class.get("allowedTopologies"))[:_MOST]:
         of_labels = [_mapping(each) for each in _list(_mapping(allowed).get("matchLabelExpressions"))[:_MOST]]

@@ -152,23 +152,23 @@ class Pool:
     ``labels``: those of its metadata, by which budgets select pools. ``set_uid``: the uid of the GPUPoolSet that
     controls it; empty where none does. ``max_nodes``: as declared, or as many as its group takes, if that is less
     (``controller.snapshot.pools.offers``). ``start_seconds``: from asking for a node to its readiness, as declared:
-    limits on money count on it. ``cooled``: what the cloud refused lately, the latest ``until`` last; no node is asked
-    for before that. ``reached``: what it refused another pool of the account and would refuse this one too.
+    limits on money count on it. ``cooled``: what the cloud refused lately, the latest ``until`` last; no node is
+    asked for before that. ``reached``: what it refused another pool of the account and would refuse this one too.
     ``deleted``: when its deletion was asked for. ``guarded``: it has the finalizer ``charterer.dev/in-use``, which
-    keeps it while rentals name it. ``price_override`` and ``price_adjustment`` (hundredths of a percent; until ``price_adjusted_until``)
-    correct the list price: see ``priced``. ``offer_recorded``: whether the object's status holds this offering and (its
-    time aside) this quote.
-    ``quote_on_record``: the quote that it holds. ``taken_by``: the older pool that acts for the same machines.
-    ``gone``: no such GPUPool is there any more, and all that is known of it is what its rentals say; ``uid`` is then
-    that of another pool of its name, if there is one. ``confirmed_price``: the list price that a person has confirmed.
-    ``price_held``: the cloud's list price where it moved too far to be believed, so that the one on record counts.
-    ``lifetimes``: what was counted of its nodes that have ended; ``hazard``: the rate at which they are taken back,
-    None where nothing is known of it. ``launches``: what was counted of its refusals and starts, which options count
-    where ``learns_waits``; ``correlated_launches``: with those of pools that fail together with it, where there are
-    any. ``trouble``: why it was not ready when last looked at, and what to do, in the words of its status; empty if it
-    was. ``partition``: how its GPUs are cut or shared, None where they are whole. ``committed``: who pays for all
-    of its nodes at ``price_override`` and until when; None where nobody does, or not any more. ``node_labels`` and
-    ``node_resources``: those that its nodes have, as declared; resources in thousandths.
+    keeps it while rentals name it. ``price_override`` and ``price_adjustment`` (hundredths of a percent; until
+    ``price_adjusted_until``) correct the list price: see ``priced``. ``offer_recorded``: whether the object's status
+    holds this offering and (its time aside) this quote. ``quote_on_record``: the quote that it holds. ``taken_by``:
+    the older pool that acts for the same machines. ``gone``: no such GPUPool is there any more, and all that is known
+    of it is what its rentals say; ``uid`` is then that of another pool of its name, if there is one.
+    ``confirmed_price``: the list price that a person has confirmed. ``price_held``: the cloud's list price where it
+    moved too far to be believed, so that the one on record counts. ``lifetimes``: what was counted of its nodes that
+    have ended; ``hazard``: the rate at which they are taken back, None where nothing is known of it. ``launches``:
+    what was counted of its refusals and starts, which options count where ``learns_waits``; ``correlated_launches``:
+    with those of pools that fail together with it, where there are any. ``trouble``: why it was not ready when last
+    looked at, and what to do, in the words of its status; empty if it was. ``partition``: how its GPUs are cut or
+    shared, None where they are whole. ``committed``: who pays for all of its nodes at ``price_override`` and until
+    when; None where nobody does, or not any more. ``node_labels`` and ``node_resources``: those that its nodes have,
+    as declared; resources in thousandths.
     """
 
     id: PoolId

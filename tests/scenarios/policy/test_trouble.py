@@ -153,7 +153,7 @@ def test_a_run_that_can_never_start_gives_its_machine_back_after_seconds(whose: 
         words = "FailedCreate: violates PodSecurity"
         unwell(world, pods=(), warning=words)
     assert not plan(world.snapshot()).commands  # the scheduler may have seen the node's label a moment late
-    world.passes(10.0)
+    world.passes(20.0)
     decided = plan(world.snapshot())
     assert placed(decided) == {"train": 0}
     assert why(decided, "train") is ReasonCode.NOT_STARTING

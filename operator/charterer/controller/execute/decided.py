@@ -10,6 +10,7 @@ from charterer.cluster.store import Store
 from charterer.domain.budget import Budget
 from charterer.domain.ids import BudgetId, InstanceId, JobId, PoolId, RentalId
 from charterer.domain.job import Job, Run
+from charterer.domain.nodes.demands import NO_DEMANDS
 from charterer.domain.pool import Pool, acting_pool
 from charterer.domain.rental import Rental, by_gang
 from charterer.domain.snapshot import Snapshot
@@ -110,4 +111,5 @@ def _spec_and_record(job: Job) -> Job:
         doubts=(),
         bottlenecks=(),
         adopted=None,
+        demands=NO_DEMANDS,  # those of its volumes are joined; its own change with its generation
     )

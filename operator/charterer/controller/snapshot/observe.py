@@ -62,7 +62,7 @@ from charterer.domain.time import Instant
 from charterer.incremental import Memo
 
 _MINUTE = 60_000_000
-"""Of the operator's clock, in microseconds."""
+"""A minute of the operator's clock, in microseconds."""
 _ENDLESS = Instant(2**63)
 """Later than every time on record."""
 

@@ -169,7 +169,7 @@ class NodeDemands:
 
 
 NO_DEMANDS = NodeDemands()
-"""Of a job of whose template nothing is known: no node is refused for it."""
+"""Those of a template of which nothing is known: no node is refused for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +283,7 @@ class NodeOffers:
 
 
 NO_OFFERS = NodeOffers({})
-"""Of no pool, so that nothing is refused."""
+"""No pool's, so that nothing is refused."""
 
 
 def node_offers(nodes: Mapping[PoolId, OfferedNode | None]) -> NodeOffers:
