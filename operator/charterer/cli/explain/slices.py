@@ -1,4 +1,4 @@
-"""What ``charterer explain`` says of slices and shared GPUs: what they are, and which ones the job does not take."""
+"""What ``charterer explain`` says of slices and shared GPUs, and of pools that a job does not take."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from charterer.domain.pool import Pool
 from charterer.domain.reasons.phrases import parts
 from charterer.domain.snapshot import Snapshot
 from charterer.gpu_types import is_shared, may_use, slice_profile, whole_type
-from charterer.policy.explain.ruled_out import parts_not_taken
+from charterer.policy.explain.ruled_out import nodes_not_fitting, parts_not_taken
 from charterer.policy.options.pair_speeds import ExpectedPart, chooses_partner
 from charterer.policy.outlook.partners import Pair, Partners
 
 
 def slice_sentences(explanation: Explanation) -> Sequence[str]:
-    """A sentence for each kind of slice or shared GPU among its options, and for each pool of others.
+    """A sentence for each kind of slice or shared GPU among its options, and for each pool that is none of them.
 
-    Nothing of such pools to a job that takes none.
+    Nothing of pools of slices or shared GPUs to a job that takes none.
     """
     solution, options = explanation.solution, explanation.options
     if solution is None or options is None:
@@ -31,7 +31,7 @@ def slice_sentences(explanation: Explanation) -> Sequence[str]:
     partners = Partners(solution)
     pairs = [pair for each in options.rows if (pair := partners.best(explanation.job, each.option)) is not None]
     told = [*map(_part, here), *(_beside(explanation.job, pair, solution.inputs.snapshot) for pair in pairs)]
-    told += parts_not_taken(explanation.job, pools)
+    told += [*parts_not_taken(explanation.job, pools), *nodes_not_fitting(explanation.job, solution)]
     told += [_too_few(pools[name]) for name in sorted(alone) if _takes(explanation.job, pools[name])]
     return tuple(dict.fromkeys(told))
 

@@ -17,6 +17,7 @@ from charterer.cluster.errors import ApiError, Forbidden, NotFound, Unauthorized
 from charterer.cluster.paths import TRAINING_JOBS
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
+from charterer.controller.snapshot.volumes import volumes_now
 from charterer.controller.template_trial import (
     TRIALS_AT_ONCE,
     Unmet,
@@ -27,6 +28,7 @@ from charterer.controller.template_trial import (
 )
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job
+from charterer.domain.nodes.demands import AnyOf
 from charterer.workloads import INDEXED_JOB, RunEnvironment
 
 _NOWHERE: Final = RunEnvironment("", "")
@@ -35,7 +37,7 @@ _NOWHERE: Final = RunEnvironment("", "")
 
 @dataclass(frozen=True, slots=True)
 class TriedState:
-    """The state with the refusals that its conditions and dry runs tell.
+    """The state with the refusals that its conditions and dry runs tell, and with what jobs' volumes ask.
 
     ``warnings``: a sentence for each thing that a dry run could not tell, or that it told of a running job.
     """
@@ -66,10 +68,12 @@ def with_trials(
         )
     ]
     trials = _DryRuns(written)
-    if untried:
-        read_with(cluster, lambda client: trials.run(client, untried))
+    with_volumes = [each.job for each in state.jobs.values() if each.job.demands.claims or each.job.demands.classes]
+    if untried or with_volumes:
+        read_with(cluster, lambda client: trials.run(client, untried, with_volumes))
     refusals = {**state.refusals, **known, **trials.refusals}
-    return TriedState(replace(state, refusals=refusals), (*trials.warnings, *trials.untried()))
+    tried = replace(state, refusals=refusals, volumes={**state.volumes, **trials.volumes})
+    return TriedState(tried, (*trials.warnings, *trials.untried()))
 
 
 @dataclass(slots=True)
@@ -81,9 +85,10 @@ class _DryRuns:
     """Jobs not tried, by the namespace in which whoever asks may not create Jobs."""
     new_namespaces: set[str] = field(default_factory=set)
     """Those of jobs of files that do not exist yet."""
+    volumes: dict[JobId, tuple[AnyOf, ...]] = field(default_factory=dict)
 
-    async def run(self, client: Client, jobs: Iterable[Job]) -> None:
-        """Try all of the jobs, a few at once."""
+    async def run(self, client: Client, jobs: Iterable[Job], with_volumes: Iterable[Job]) -> None:
+        """Try all of the jobs, a few at once, and look up the volumes of some."""
         slots = asyncio.Semaphore(TRIALS_AT_ONCE)
 
         async def try_one(job: Job) -> None:
@@ -91,6 +96,7 @@ class _DryRuns:
                 await self._try(client, job)
 
         await asyncio.gather(*map(try_one, jobs))
+        self.volumes |= await volumes_now(client, with_volumes)
 
     async def _try(self, client: Client, job: Job) -> None:
         if self.forbidden[job.namespace]:

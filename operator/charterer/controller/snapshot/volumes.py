@@ -87,7 +87,7 @@ class Volumes:
         """Look the volume up; what cannot be known asks for nothing, so that the scheduler decides."""
         try:
             async with self._slots:
-                self._answers[volume] = answer = await self._look(volume)
+                self._answers[volume] = answer = await _look(self._client, volume)
             self._backoff.succeeded(volume)
             self._changed()
             if not answer.stays:
@@ -99,25 +99,45 @@ class Volumes:
             del self._asking[volume]
             self._changed()
 
-    async def _look(self, volume: _Volume) -> _Answer:
-        try:
-            if not volume.namespace:
-                return _Answer(await self._class(volume.name), stays=True)
-            claim = await self._client.get(PERSISTENT_VOLUME_CLAIMS.one(volume.name, volume.namespace))
-            spec = claim.get("spec") or {}
-            if bound := spec.get("volumeName"):
-                found = await self._client.get(PERSISTENT_VOLUMES.one(bound))
-                return _Answer(volume_terms(found, volume.name), stays=True)
-            name = spec.get("storageClassName")
-            return _Answer(await self._class(name) if name else (), stays=False)
-        except NotFound:
-            return _Answer((), stays=False)
-        except Forbidden as error:
-            _log.warning("where %s can be attached is not known: %s", "/".join(volume), error)
-            return _Answer((), stays=True)
 
-    async def _class(self, name: str) -> AnyOf:
-        return class_terms(await self._client.get(STORAGE_CLASSES.one(name)), name)
+async def volumes_now(client: Client, jobs: Iterable[Job]) -> Mapping[JobId, tuple[AnyOf, ...]]:
+    """What the volumes of jobs that may still run ask of their nodes, as far as the client may see it."""
+    by_job = {job.id: list(_volumes(job)) for job in jobs if job.finish is None}
+    asked = sorted({volume for volumes in by_job.values() for volume in volumes})
+    slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def look(volume: _Volume) -> _Answer:
+        async with slots:
+            return await _look(client, volume)
+
+    answers = dict(zip(asked, await asyncio.gather(*map(look, asked)), strict=True))
+    return {
+        job: tuple([answers[volume].terms for volume in volumes if answers[volume].terms])
+        for job, volumes in by_job.items()
+        if volumes
+    }
+
+
+async def _look(client: Client, volume: _Volume) -> _Answer:
+    try:
+        if not volume.namespace:
+            return _Answer(await _of_class(client, volume.name), stays=True)
+        claim = await client.get(PERSISTENT_VOLUME_CLAIMS.one(volume.name, volume.namespace))
+        spec = claim.get("spec") or {}
+        if bound := spec.get("volumeName"):
+            found = await client.get(PERSISTENT_VOLUMES.one(bound))
+            return _Answer(volume_terms(found, volume.name), stays=True)
+        name = spec.get("storageClassName")
+        return _Answer(await _of_class(client, name) if name else (), stays=False)
+    except NotFound:
+        return _Answer((), stays=False)
+    except Forbidden as error:
+        _log.warning("where %s can be attached is not known: %s", "/".join(volume), error)
+        return _Answer((), stays=True)
+
+
+async def _of_class(client: Client, name: str) -> AnyOf:
+    return class_terms(await client.get(STORAGE_CLASSES.one(name)), name)
 
 
 def _volumes(job: Job) -> Iterator[_Volume]:

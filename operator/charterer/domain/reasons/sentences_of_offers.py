@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from charterer.domain.nodes.demands import LackingRoom, Misfit, UnmetLabel, UntoleratedTaint
@@ -65,12 +66,16 @@ def _(none: of.NodesDoNotFit) -> str:
         if none.others
         else ""
     )
-    lacking = "; ".join(_misfit(misfit) for misfit in none.why[:_NAMED])
+    lacking = misfits_in_words(none.why)
     return f"{_nobody_offers(none.asked)} on nodes that take its pods: of GPUPool {none.pool}, {lacking}{others}"
 
 
+def misfits_in_words(misfits: Sequence[Misfit]) -> str:
+    """What a pool's nodes lack for the pods of a template, and what to do about it."""
+    return "; ".join(_misfit(misfit) for misfit in misfits[:_NAMED])
+
+
 def _misfit(misfit: Misfit) -> str:
-    """What a pool's nodes lack, and what to do about it."""
     match misfit:
         case UntoleratedTaint(taint):
             return f"nodes have the taint {taint.text}: let spec.template tolerate it, or choose another pool"

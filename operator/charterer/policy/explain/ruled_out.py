@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 from charterer.domain.ids import PoolId
 from charterer.domain.job import Job, SpotPolicy
+from charterer.domain.nodes.demands import misfits
+from charterer.domain.nodes.packing import pods_on_node
 from charterer.domain.option import Option
 from charterer.domain.plan import ReasonCode, Verdict
 from charterer.domain.pool import CapacityType, Offering, Pool
 from charterer.domain.reasons.phrases import format_money, parts
+from charterer.domain.reasons.sentences_of_offers import misfits_in_words
 from charterer.gpu_types import names_type, share_of_memory, sharers, slice_profile, takes_part, whole_type
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.job_facts import job_position
@@ -18,7 +21,7 @@ from charterer.policy.nodes.max_cost import max_cost_left, needs
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import OptionValues
 from charterer.policy.options.sources import offered_widths
-from charterer.sentences import count
+from charterer.sentences import count, names
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,20 @@ def parts_not_taken(job: Job, pools: Mapping[PoolId, Pool]) -> Sequence[str]:
     return told
 
 
+def nodes_not_fitting(job: Job, solution: BudgetSolution) -> Sequence[str]:
+    """A sentence for each pool whose nodes the job's template rules out, and one on what only the scheduler judges."""
+    inputs, told = solution.inputs, list[str]()
+    for name, pool in sorted(inputs.snapshot.pools_of(solution.budget).items()):
+        node = inputs.offers.nodes.get(name)
+        of_type = pool.offering is not None and names_type(job.gpu_types, pool.offering.gpu_type)
+        if node is not None and of_type and (lacking := misfits(job.demands, node)):
+            told.append(f"{name} is no option: {misfits_in_words(lacking)}.")
+    if job.demands.unread:
+        fields = names([f"spec.template.spec.{field}" for field in job.demands.unread])
+        told.append(f"{fields}: only the scheduler judges whether a node meets this, once the node is there.")
+    return told
+
+
 def _above_max_cost(job: Job, menu: Menu, solution: BudgetSolution) -> Sequence[RuledOut]:
     """The options whose cost, with the reserve for an orderly stop, is above what spec.maxCost leaves."""
     left, sized, assignment = (
@@ -97,7 +114,9 @@ def _why_not(pool: Pool, job: Job, menu: Menu, solution: BudgetSolution) -> str:
         return _no_part(offering, job)
     if pool.capacity_type is CapacityType.SPOT and job.spot is not SpotPolicy.ALLOWED:
         return "spec.spotPolicy: its nodes are spot"
-    return _wrong_width(pool, offering, job) or _no_speed(offering, job, menu)
+    if lacking := misfits(job.demands, solution.inputs.offers.nodes[pool.id]):
+        return f"of its nodes: {misfits_in_words(lacking)}"
+    return _wrong_width(pool, offering, job, solution) or _no_speed(offering, job, menu)
 
 
 def _no_part(offering: Offering, job: Job) -> str:
@@ -113,11 +132,15 @@ def _no_part(offering: Offering, job: Job) -> str:
     return f"spec.gpus.shared.memory: it needs {needed:,} MiB, and each of the {jobs} jobs on a GPU has {most:,.0f} MiB"
 
 
-def _wrong_width(pool: Pool, offering: Offering, job: Job) -> str:
+def _wrong_width(pool: Pool, offering: Offering, job: Job, solution: BudgetSolution) -> str:
     """That the pool offers no number of GPUs between the job's least and most; empty where it does."""
     size, widths = offering.gpus_per_node, job.widths
-    if offered_widths(offering.gpu_type, size, widths, pool.max_nodes):
+    pods = dict(solution.inputs.offers.limits(job.demands, widths.each)).get(pool.id)
+    if offered_widths(offering.gpu_type, size, widths, pool.max_nodes, pods):
         return ""
+    if widths.each:
+        on_node = pods_on_node(size, widths.each, pods)
+        return f"a node takes {count(on_node, 'pod')} of {count(widths.each, 'GPU')}, and maxNodes is {pool.max_nodes}"
     if size * pool.max_nodes < widths.min:
         nodes = f"{count(pool.max_nodes, 'node')} of {count(size, 'GPU')}"
         return f"spec.gpus: it asks for {widths.min} or more, and the pool's spec.maxNodes allows {nodes}"
