@@ -23,7 +23,7 @@ from charterer.providers.errors import (
 from tests.clouds.aws.protocol import THROTTLED, Fault
 from tests.contract.aws_pools import FLEET, TYPE, aws_pool
 from tests.contract.conftest import OpenAws
-from tests.contract.wire import CLUSTER
+from tests.contract.wire import CLUSTER, of_machine
 
 OUT = {(TYPE, zone, lifecycle): 0 for zone in ("us-east-1a", "us-east-1b") for lifecycle in ("on-demand", "spot")}
 
@@ -62,7 +62,8 @@ async def test_a_survey_tells_state_order_and_offering(aws: OpenAws) -> None:
     assert instance.provider_id == f"aws:///us-east-1a/{instance.id}"
     assert instance.launched == survey.asked == instant(m.account.clock.now)
     assert instance.billing_minimum_seconds == 60
-    assert survey.offering == Offering("NVIDIA-A100-SXM4-40GB", 8, TYPE, "us-east-1a,us-east-1b")
+    node = Offering("NVIDIA-A100-SXM4-40GB", 8, TYPE, "us-east-1a,us-east-1b", traits=of_machine(96, 1_179_648))
+    assert survey.offering == node
     assert (survey.target, survey.ordered, survey.refusals, survey.notices) == (None, frozenset(), (), ())
     assert survey.traits.named
     assert not survey.traits.keeps_trying

@@ -23,7 +23,7 @@ from charterer.providers.aws.hardware import PRODUCTS
 from charterer.providers.errors import InvalidRequest
 from tests.clouds.aws.catalogue import TYPES
 from tests.contract.aws_pools import REGION, AwsMarket, account, aws_pool
-from tests.contract.wire import no_pause, own_cluster
+from tests.contract.wire import no_pause, of_machine, own_cluster
 
 
 @pytest.fixture
@@ -46,7 +46,8 @@ async def test_orders_are_launched_listed_and_ended_and_a_wrong_subnet_is_named(
     reply = await moto.ask("one", "two")
     survey = await moto.survey()
     assert {i.order: i.id for i in survey.instances} == reply.launched
-    assert survey.offering == Offering("NVIDIA-A100-SXM4-40GB", 8, "p4d.24xlarge", "us-east-1a")
+    machine = of_machine(96, 1_179_648)
+    assert survey.offering == Offering("NVIDIA-A100-SXM4-40GB", 8, "p4d.24xlarge", "us-east-1a", traits=machine)
     await moto.terminate(survey.instances[0].id)
     states = {i.id: i.state for i in (await moto.survey()).instances}
     assert states == {
@@ -73,7 +74,7 @@ def gpus_of(row: dict[str, Any]) -> list[tuple[str, int, int]]:
 def test_our_servers_instance_types_are_those_of_the_vendors_list() -> None:
     for name, facts in TYPES.items():
         row = INSTANCE_TYPES[name]
-        assert row["VCpuInfo"]["DefaultVCpus"] == facts.vcpus
+        assert (row["VCpuInfo"]["DefaultVCpus"], row["MemoryInfo"]["SizeInMiB"]) == (facts.vcpus, facts.memory)
         expected = [] if facts.gpu is None else [(facts.gpu.name, facts.gpu.memory, facts.gpus)]
         assert gpus_of(row) == expected
 

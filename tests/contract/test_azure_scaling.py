@@ -15,6 +15,7 @@ from charterer.providers.errors import (
 from tests.clouds.azure.resources import LateFailure
 from tests.contract.azure_pools import KINDS, NODES, SIZE, AzureMarket
 from tests.contract.conftest import OpenAzure
+from tests.contract.wire import of_machine
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 SETS = pytest.mark.parametrize("kind", ["uniform", "flexible"])
@@ -39,8 +40,10 @@ async def test_a_survey_tells_state_node_and_offering(azure_market: OpenAzure, k
     assert (instance.state, instance.order, instance.ended) == (InstanceState.PENDING, None, None)
     assert (instance.id, instance.node) == (vm.vm_id, vm.computer.lower())
     assert instance.launched == survey.asked == instant(m.sub.clock.now)
+    labels = [("team", "a"), ("kubernetes.azure.com/mode", "user")] if kind == "aks" else []
+    traits = of_machine(96, 900 * 1024, *labels)
     assert survey.offering == Offering(
-        "NVIDIA-A100-SXM4-40GB", 8, SIZE, "westeurope", m.sub.id_of(m.scale_set).lower(), None
+        "NVIDIA-A100-SXM4-40GB", 8, SIZE, "westeurope", m.sub.id_of(m.scale_set).lower(), None, traits=traits
     )
     assert (survey.target, survey.ordered, survey.refusals, survey.notices) == (1, frozenset(), (), ())
     assert (survey.traits.named, survey.traits.keeps_trying, survey.traits.together) == (False, True, False)

@@ -10,6 +10,7 @@ import pytest
 
 from charterer.domain.ids import InstanceId, NodeName
 from charterer.domain.money import Price
+from charterer.domain.nodes.demands import NodeTraits
 from charterer.domain.order import RefusalKind
 from charterer.domain.pool import InstanceState, Offering, Survey
 from charterer.domain.time import parse_instant
@@ -52,7 +53,8 @@ async def test_a_survey_tells_target_instances_and_offering(market: OpenMarket) 
     await m.raise_to(2)
     survey = await m.survey()
     assert survey.target == 2
-    node = Offering("NVIDIA-A100-SXM4-40GB", 4, "fake.a100-4x", "fake-1a", group_size=8)
+    room = (("cpu", 32_000), ("memory", 256 * 2**30 * 1000), ("pods", 110_000))
+    node = Offering("NVIDIA-A100-SXM4-40GB", 4, "fake.a100-4x", "fake-1a", group_size=8, traits=NodeTraits(room=room))
     assert replace(survey.offering, group_id="") == node
     assert survey.offering.group_id
     assert (survey.traits.lag_seconds, survey.traits.listed_seconds, survey.refusals, survey.notices) == (

@@ -22,7 +22,7 @@ from charterer.providers.gcp.names import CLUSTER_LABEL, POOL_LABEL, labels_of
 from tests.clouds.gcp.protocol import Fault
 from tests.contract.conftest import OpenGcp
 from tests.contract.gcp_pools import GROUP, PROJECT, TYPE, ZONE, calls_of, gcp_pool
-from tests.contract.wire import CLUSTER
+from tests.contract.wire import CLUSTER, of_machine
 
 CREATE, DELETE = "instanceGroupManagers.createInstances", "instanceGroupManagers.deleteInstances"
 
@@ -53,7 +53,7 @@ async def test_a_survey_tells_state_order_and_offering(gcp: OpenGcp) -> None:
     assert instance.launched == survey.asked == instant(m.project.clock.now)
     assert instance.billing_minimum_seconds == 60
     group_id = str(m.project.groups[ZONE, "gpu"].id)
-    assert survey.offering == Offering("NVIDIA-A100-SXM4-40GB", 1, TYPE, ZONE, group_id)
+    assert survey.offering == Offering("NVIDIA-A100-SXM4-40GB", 1, TYPE, ZONE, group_id, traits=of_machine(12, 87_040))
     assert (survey.target, survey.ordered, survey.refusals) == (None, frozenset(), ())
     assert (survey.traits.named, survey.traits.keeps_trying, survey.traits.together) == (True, True, False)
     m.project.clock.advance(30)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from charterer.domain.ids import PoolId
+from charterer.domain.nodes.demands import NodeTraits
 from charterer.domain.pool import Pool, Survey
 from charterer.domain.time import Instant
 from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, Provider
@@ -44,3 +45,9 @@ async def surveyed(provider: Provider, pool: Pool, known: KnownMachines = NONE_K
     if not isinstance(answer, Survey):
         raise answer
     return answer
+
+
+def of_machine(cpus: int, mebibytes: int, *labels: tuple[str, str]) -> NodeTraits:
+    """What is known of a node that has no more than its machine's processors and memory."""
+    room = (("cpu", cpus * 1000), ("memory", mebibytes * 2**20 * 1000))
+    return NodeTraits(tuple(sorted(labels)), (), room)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Final
 
 from charterer.clouds.ec2_quotas import least_vcpus, quota_family
+from charterer.domain.nodes.place_labels import place_labels
 from charterer.domain.order import LaunchWay
 from charterer.domain.pool import CapacityType, Cloud, Offering
+
+EBS_ZONE: Final = "topology.ebs.csi.aws.com/zone"
+"""The label that the driver of EBS gives nodes, and by which its older volumes ask for their zone."""
 
 
 class _AwsNodes(Cloud):
@@ -44,6 +49,10 @@ class _AwsNodes(Cloud):
         """Each instance type in each zone."""
         types, zones = offering.instance_type.split(","), offering.zone.split(",")
         return [of_ec2(kind, sold, zone, self.region) for kind, zone in product(types, zones)]
+
+    def place_labels(self, offering: Offering) -> Mapping[str, tuple[str, ...]]:
+        """Those of the cloud controller and of the driver of EBS."""
+        return place_labels(offering.zone.split(","), self.region, EBS_ZONE)
 
     def quota_units(self, offering: Offering) -> int:
         """Virtual CPUs where the types' names say them, else GPUs."""

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from charterer.domain.nodes.place_labels import place_labels
 from charterer.domain.order import LaunchWay
 from charterer.domain.pool import CapacityType, Cloud, Offering
 
 _SIZE: Final = re.compile(r"^(?:Standard|Basic)_([A-Z]+)(\d+)(?:-\d+)?(.*)$", re.IGNORECASE)
+_DISK_ZONE: Final = "topology.disk.csi.azure.com/zone"
+"""The label that the driver of Azure's disks gives nodes, and by which its volumes ask for their zone."""
+_FAULT_DOMAINS: Final = ("0", "1", "2", "3", "4")
+"""What nodes without a zone have as their zone: a fault domain, of which a scale set has five at most."""
 
 
 class _AzureNodes(Cloud):
@@ -48,6 +53,12 @@ class _AzureNodes(Cloud):
         """The one size in each zone; a scale set without zones is sold in its region."""
         zones = offering.zone.split(",")
         return [of_azure(offering.instance_type, sold, zone, self.location, self.subscription) for zone in zones]
+
+    def place_labels(self, offering: Offering) -> Mapping[str, tuple[str, ...]]:
+        """Those of the cloud controller and of the driver of disks, whose label is empty where there are no zones."""
+        if offering.zone == self.location:
+            return {**place_labels(_FAULT_DOMAINS, self.location), _DISK_ZONE: ("",)}
+        return place_labels(offering.zone.split(","), self.location, _DISK_ZONE)
 
     def quota_units(self, offering: Offering) -> int:
         """Virtual CPUs where the size's name says them, else GPUs."""
@@ -95,6 +106,19 @@ class AzureNodePool(_AzureNodes):
         """The node pool; Azure's names are the same in any case."""
         names = self.subscription, self.resource_group, self.cluster, self.node_pool
         return self.vendor, "nodePool", *(name.lower() for name in names)
+
+    def node_labels(self, offering: Offering, sold: CapacityType) -> Mapping[str, str]:
+        """Labels that AKS reserves for itself (https://learn.microsoft.com/azure/aks/use-labels), and their old names.
+
+        What a node pool says of its nodes itself is read with it.
+        """
+        return {
+            "kubernetes.azure.com/agentpool": self.node_pool,
+            "agentpool": self.node_pool,
+            "kubernetes.azure.com/role": "agent",
+            "kubernetes.azure.com/accelerator": "nvidia",
+            "accelerator": "nvidia",
+        }
 
 
 def of_azure(size: str, sold: CapacityType, zone: str, location: str, subscription: str) -> LaunchWay:

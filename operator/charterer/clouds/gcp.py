@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from charterer.clouds.gce_gpus import quota_family
+from charterer.domain.nodes.place_labels import place_labels
 from charterer.domain.order import LaunchWay
 from charterer.domain.pool import CapacityType, Cloud, Offering
+
+_DISK_ZONE: Final = "topology.gke.io/zone"
+"""The label that the driver of persistent disks gives nodes, and by which its volumes ask for their zone."""
 
 
 class _GcpNodes(Cloud):
@@ -46,6 +51,10 @@ class _GcpNodes(Cloud):
     def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
         """The one machine type in the one zone."""
         return (of_gce(offering.instance_type, sold, self.zone, self.project),)
+
+    def place_labels(self, offering: Offering) -> Mapping[str, tuple[str, ...]]:
+        """Those of the cloud controller and of the driver of persistent disks."""
+        return place_labels((self.zone,), self.region, _DISK_ZONE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from charterer.clouds.aws import EBS_ZONE
 from charterer.clouds.ec2_quotas import least_vcpus, quota_family
 from charterer.domain.nodes.demands import NodeTaint
+from charterer.domain.nodes.place_labels import place_labels
 from charterer.domain.order import LaunchWay
 from charterer.domain.pool import CapacityType, Cloud, Offering
 
 _EC2: Final = "karpenter.k8s.aws"
 """The group of EC2's node classes, and the prefix of the labels that their nodes get."""
 _EC2_FAMILY: Final = re.compile(r"([a-z]+)([0-9]+)[a-z0-9-]*")
+_EC2_REGION: Final = re.compile(r"[a-z]+(?:-[a-z]+)+-[0-9]+")
+"""How the name of each of EC2's zones begins: with its region's."""
 
 
 def _ec2_name(gpu_type: str) -> str:
@@ -79,6 +83,13 @@ class NodeClaims(Cloud):
             **gpus,
         }
         return {**capacity, **{f"{_EC2}/{word}": value for word, value in words.items()}}
+
+    def place_labels(self, offering: Offering) -> Mapping[str, tuple[str, ...]]:
+        """The zone's; on EC2 also the region's, and that of the driver of EBS."""
+        region = _EC2_REGION.match(self.zone)
+        if self.class_group != _EC2 or region is None:
+            return place_labels((self.zone,), "")
+        return place_labels((self.zone,), region[0], EBS_ZONE)
 
     def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
         """The one instance type in the one zone."""

@@ -13,6 +13,7 @@ from charterer.domain.nodes.commitment import Commitment
 from charterer.domain.nodes.demands import NO_TRAITS, NodeTaint, NodeTraits
 from charterer.domain.nodes.hazard import NOTHING_COUNTED, Hazard, NodeLifetimes
 from charterer.domain.nodes.partition import Partition
+from charterer.domain.nodes.place_labels import place_labels
 from charterer.domain.nodes.waits import NO_LAUNCHES, LaunchHistory
 from charterer.domain.option import GPU
 from charterer.domain.order import CoolDown, LaunchWay, Refusal, Traits
@@ -113,6 +114,10 @@ class Cloud(ABC):
     def node_labels(self, offering: Offering, sold: CapacityType) -> Mapping[str, str]:
         """The labels that the vendor gives its nodes, beside those that every node with GPUs has."""
         return {}
+
+    def place_labels(self, offering: Offering) -> Mapping[str, tuple[str, ...]]:
+        """The labels that say where its nodes are, with the values that each of them may have."""
+        return place_labels(offering.zone.split(","), self.billed_region)
 
     @abstractmethod
     def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:

@@ -56,6 +56,14 @@ class CutGpus(Written):
     published: Literal["mixed", "single", "dra"] = "mixed"
 
 
+class GroupTaint(Written):
+    """A taint of a group's Nodes."""
+
+    key: str
+    value: str = ""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = "NoSchedule"
+
+
 class GroupSpec(Written):
     """One instance group. Money is a decimal string of dollars, times are seconds.
 
@@ -63,7 +71,8 @@ class GroupSpec(Written):
     ``reprice_running``. ``orders``: how machines are asked for (docs/fakecloud.md). ``stock``: number of machines of
     the group that the cloud has, including those in use (None: unlimited). ``startup_seconds`` and
     ``lifetime_seconds`` are lists that each machine draws from by the seed. ``jobs_per_gpu``: jobs
-    that share each GPU of its Nodes; None: none do.
+    that share each GPU of its Nodes; None: none do. ``labels``, ``taints`` and ``resources``: those that its Nodes have
+    beside what each Node of this cloud has; the answers about the group say them.
     """
 
     name: Name
@@ -93,6 +102,9 @@ class GroupSpec(Written):
     cpu: str = "32"
     memory: str = "256Gi"
     pods: int = 110
+    labels: dict[str, str] = Field(default_factory=dict)
+    taints: tuple[GroupTaint, ...] = ()
+    resources: dict[str, str] = Field(default_factory=dict)
     cut: CutGpus | None = None
     jobs_per_gpu: Annotated[int, Field(ge=2, le=8)] | None = None
     node_object: Literal["delete", "silent"] = "delete"
@@ -121,6 +133,11 @@ class GroupSpec(Written):
     def price_of(self, list_price: int) -> int:
         """The present price of a machine launched at ``list_price``, both in micro-dollars an hour."""
         return list_price if self.capacity_type == "OnDemand" else scaled(list_price, millionths(self.spot_factor))
+
+    @property
+    def room(self) -> dict[str, str]:
+        """What a Node has for pods beside its GPUs."""
+        return {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods), **self.resources}
 
     @property
     def startup_draws(self) -> tuple[float, ...]:

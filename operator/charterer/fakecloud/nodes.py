@@ -69,12 +69,7 @@ def next_step(machine: Machine, spec: GroupSpec, now: int) -> tuple[NodeStep, in
 
 def manifest(machine: Machine, spec: GroupSpec) -> dict[str, Any]:
     """The Node object that a GPU machine registers."""
-    resources = {
-        "cpu": spec.cpu,
-        "memory": spec.memory,
-        "pods": str(spec.pods),
-        **extended_resources(machine, spec),
-    }
+    resources = {**spec.room, **extended_resources(machine, spec)}
     labels = {
         "kubernetes.io/hostname": machine.id,
         "kubernetes.io/arch": "amd64",
@@ -82,14 +77,16 @@ def manifest(machine: Machine, spec: GroupSpec) -> dict[str, Any]:
         "node.kubernetes.io/instance-type": spec.instance_type,
         **gpu_labels(machine, spec),
         "topology.kubernetes.io/zone": machine.zone,
+        **spec.labels,
     }
+    own_taint = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": machine.id, "annotations": {HEARTBEAT: "fake"}, "labels": labels},
         "spec": {
             "providerID": machine.provider_id,
-            "taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}],
+            "taints": [own_taint, *(taint.model_dump() for taint in spec.taints)],
         },
         "status": {"capacity": resources, "allocatable": resources},
     }

@@ -42,6 +42,9 @@ def group_json(group: InstanceGroup, account: str, seen: int) -> Json:
         "capacityType": spec.capacity_type,
         "listLagSeconds": spec.list_lag_seconds,
         "listedSeconds": spec.listed_seconds,
+        "labels": spec.labels,
+        "taints": [taint.model_dump() for taint in spec.taints],
+        "resources": spec.room,
     }
 
 

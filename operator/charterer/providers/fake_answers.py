@@ -21,6 +21,7 @@ from charterer.domain.pool import (
     Survey,
 )
 from charterer.domain.time import Instant, parse_instant
+from charterer.providers.node_template import NodeTemplate
 
 Json = Mapping[str, Any]
 
@@ -120,8 +121,15 @@ def survey(pool: Pool, group: Json, instances: Json, activities: Json) -> Survey
             zone=group["zone"],
             group_id=group["id"],
             group_size=int(group["maxSize"]),
+            traits=_nodes(group).traits({}),
         ),
     )
+
+
+def _nodes(group: Json) -> NodeTemplate:
+    """What a group says of its Nodes."""
+    taints = [(taint["key"], f"{taint['value']}:{taint['effect']}") for taint in group["taints"]]
+    return NodeTemplate(dict(group["labels"]), taints, dict(group["resources"]))
 
 
 def quote(answer: Json, source: str) -> Quote:

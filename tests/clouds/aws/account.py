@@ -61,7 +61,7 @@ class Machine:
 
 @dataclass
 class Group:
-    """An Auto Scaling group and the settings that preflight looks at."""
+    """An Auto Scaling group and the settings that preflight looks at. ``notes``: tags that its instances do not get."""
 
     name: str
     template: str
@@ -78,6 +78,7 @@ class Group:
     policies: tuple[str, ...] = ()
     scheduled: tuple[str, ...] = ()
     warm: bool = False
+    notes: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass

@@ -90,7 +90,9 @@ def _row(account: Account, group: Group) -> Params:
     if share is None:
         share = 0 if group.lifecycle == "spot" else 100
     subnets = [account.subnets[s] for s in group.subnets]
-    tag = {"ResourceId": group.name, "ResourceType": "auto-scaling-group", "PropagateAtLaunch": True}
+    of_group = {"ResourceId": group.name, "ResourceType": "auto-scaling-group"}
+    tags = [(key, value, True) for key, value in group.tags.items()]
+    tags += [(key, value, False) for key, value in group.notes.items()]
     return {
         "AutoScalingGroupName": group.name,
         "AutoScalingGroupARN": f"arn:aws:autoscaling:{account.region}:{account.number}:autoScalingGroup:x:{group.name}",
@@ -110,7 +112,7 @@ def _row(account: Account, group: Group) -> Params:
             "InstancesDistribution": {"OnDemandBaseCapacity": 0, "OnDemandPercentageAboveBaseCapacity": share},
         },
         "SuspendedProcesses": [{"ProcessName": name, "SuspensionReason": "user"} for name in group.suspended],
-        "Tags": [{"Key": key, "Value": value, **tag} for key, value in group.tags.items()],
+        "Tags": [{"Key": key, "Value": value, "PropagateAtLaunch": to, **of_group} for key, value, to in tags],
         **({"MaxInstanceLifetime": group.max_lifetime} if group.max_lifetime else {}),
         **({"WarmPoolConfiguration": {"MinSize": 1}} if group.warm else {}),
         "Instances": [

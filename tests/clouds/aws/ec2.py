@@ -127,14 +127,14 @@ def describe_subnets(account: Account, params: Params, region: str) -> Params:
 
 
 def describe_instance_types(account: Account, params: Params, region: str) -> Params:
-    """GPUs, virtual CPUs and the classes in which a type is sold."""
+    """GPUs, virtual CPUs, memory and the classes in which a type is sold."""
     rows: list[Params] = []
     for name in params.get("InstanceTypes", []):
         if name not in TYPES:
             raise Fault("InvalidInstanceType", f"The following supplied instance types do not exist: [{name}]")
         facts = TYPES[name]
         row: Params = {"InstanceType": name, "SupportedUsageClasses": list(facts.sold)}
-        row["VCpuInfo"] = {"DefaultVCpus": facts.vcpus}
+        row |= {"VCpuInfo": {"DefaultVCpus": facts.vcpus}, "MemoryInfo": {"SizeInMiB": facts.memory}}
         if facts.gpu is not None:
             gpu = {"Name": facts.gpu.name, "Manufacturer": facts.gpu.manufacturer, "Count": facts.gpus}
             row["GpuInfo"] = {"Gpus": [{**gpu, "MemoryInfo": {"SizeInMiB": facts.gpu.memory}}]}

@@ -9,6 +9,8 @@ from tests.clouds.azure.resources import Cluster, NodePool, Operation, ScaleSet,
 from tests.clouds.azure.subscription import Subscription
 
 _CLUSTERS = "Microsoft.ContainerService/managedClusters"
+_PRIORITY = "kubernetes.azure.com/scalesetpriority"
+"""The label and the taint of spot nodes, as https://learn.microsoft.com/azure/aks/spot-node-pool shows an answer."""
 
 
 def _cluster(sub: Subscription, call: Call) -> Cluster:
@@ -47,6 +49,7 @@ def _properties(sub: Subscription, pool: NodePool) -> Body:
         "scaleDownMode": pool.scale_down,
         "tags": pool.tags,
         "nodeLabels": pool.labels,
+        "nodeTaints": list(pool.taints),
     }
     if pool.autoscaling is not None:
         properties |= {"minCount": pool.autoscaling[0], "maxCount": pool.autoscaling[1]}
@@ -55,6 +58,8 @@ def _properties(sub: Subscription, pool: NodePool) -> Body:
     if pool.priority == "Spot":
         spot = {"scaleSetPriority": "Spot", "scaleSetEvictionPolicy": pool.eviction, "spotMaxPrice": -1.0}
         properties |= spot
+        properties["nodeLabels"] = {**pool.labels, _PRIORITY: "spot"}
+        properties["nodeTaints"] = list(dict.fromkeys([*pool.taints, f"{_PRIORITY}=spot:NoSchedule"]))
     return properties
 
 
@@ -167,8 +172,8 @@ def _check_quota(sub: Subscription, scale_set: ScaleSet, count: int) -> None:
 
 
 def create_or_update_pool(sub: Subscription, call: Call) -> Answer:
-    """Change an existing pool: its count, tags, labels, mode and autoscaling. As in every PUT, what is not said is
-    taken away; this server makes no new pool."""
+    """Change an existing pool: its count, tags, labels, taints, mode and autoscaling. As in every PUT, what is not said
+    is taken away; this server makes no new pool."""
     cluster, pool = _pool(sub, call)
     check_match(call, pool.etag)
     _check_idle(sub, cluster, pool)
@@ -184,6 +189,7 @@ def create_or_update_pool(sub: Subscription, call: Call) -> Answer:
     pool.doing = "Updating" if count == pool.count else "Scaling"
     pool.count, pool.autoscaling, pool.mode = count, bounds, wanted["mode"]
     pool.tags, pool.labels = wanted.get("tags", {}), wanted.get("nodeLabels", {})
+    pool.taints = tuple(wanted.get("nodeTaints", ()))
     operation = _reconcile(sub, cluster, pool)
     return accepted(sub, call, operation, 200, _view(sub, cluster, pool))
 

@@ -159,6 +159,7 @@ class NodePool:
     scale_down: str = "Delete"
     tags: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
+    taints: tuple[str, ...] = ()
     version: int = 1
     latest: Operation | None = None
     doing: str = "Updating"

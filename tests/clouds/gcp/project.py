@@ -118,6 +118,7 @@ class Project:
         run_seconds: int = 0,
         reservation: str = "",
         action: str = "",
+        metadata: Mapping[str, str] | None = None,
     ) -> Message:
         """Make an instance template, in a region or global. ``action``: what happens at the end of a spot one."""
         scheduling = compute_v1.Scheduling(
@@ -132,6 +133,9 @@ class Project:
             machine_type=machine_type,
             scheduling=scheduling,
             labels=dict(labels or {}),
+            metadata=compute_v1.Metadata(
+                items=[{"key": key, "value": value} for key, value in (metadata or {}).items()]
+            ),
             disks=[compute_v1.AttachedDisk(boot=True, auto_delete=True, initialize_params=boot)],
             guest_accelerators=[
                 compute_v1.AcceleratorConfig(accelerator_type=kind, accelerator_count=count)

@@ -58,6 +58,21 @@ def test_a_node_has_its_gpus_at_creation() -> None:
     assert status["allocatable"] == status["capacity"]
 
 
+def test_a_node_has_what_its_group_declares() -> None:
+    declared = {"labels": {"team": "a"}, "taints": [{"key": "dedicated"}], "resources": {"example.com/port": "2"}}
+    node = manifest(RUNNING, SPEC.patched(declared))
+    assert node["metadata"]["labels"]["team"] == "a"
+    assert node["metadata"]["labels"].keys() > manifest(RUNNING, SPEC)["metadata"]["labels"].keys()
+    assert [(taint["key"], taint["value"], taint["effect"]) for taint in node["spec"]["taints"]] == [
+        ("nvidia.com/gpu", "present", "NoSchedule"),
+        ("dedicated", "", "NoSchedule"),
+    ]
+    assert node["status"]["allocatable"] == {
+        **manifest(RUNNING, SPEC)["status"]["allocatable"],
+        "example.com/port": "2",
+    }
+
+
 def _cut(published: str) -> GroupSpec:
     return SPEC.patched({"cut": {"profile": "1g.5gb", "slicesPerGpu": 7, "published": published}})
 

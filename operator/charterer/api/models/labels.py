@@ -27,6 +27,11 @@ def _label_value(value: str) -> str:
     return value
 
 
+def is_label(key: str, value: str) -> bool:
+    """Whether an object may have that label."""
+    return re.fullmatch(_KEY, key) is not None and re.fullmatch(_VALUE, value) is not None
+
+
 def _label_map(labels: dict[str, str]) -> dict[str, str]:
     return {_label_key(key): _label_value(value) for key, value in labels.items()}
 

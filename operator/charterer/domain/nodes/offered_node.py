@@ -30,7 +30,7 @@ def offered_node(pool: Pool) -> OfferedNode | None:
     offering = pool.offering
     if offering is None:
         return None
-    labels: dict[str, tuple[str, ...]] = {**_usual(offering)}
+    labels: dict[str, tuple[str, ...]] = {**_usual(offering), **pool.cloud.place_labels(offering)}
     given = {**pool.cloud.node_labels(offering, pool.capacity_type), **pool.node_labels}
     labels |= {key: (value,) for key, value in given.items()}
     if offering.traits_seen:
@@ -40,7 +40,7 @@ def offered_node(pool: Pool) -> OfferedNode | None:
 
 
 def _usual(offering: Offering) -> Mapping[str, tuple[str, ...]]:
-    types, zones = tuple(offering.instance_type.split(",")), tuple(offering.zone.split(","))
+    types = tuple(offering.instance_type.split(","))
     arch = ("arm64",) if any(model in whole_type(offering.gpu_type).upper() for model in _ARM) else ("amd64",)
     system = ("linux",)
     memory = gigabytes(offering.gpu_type)
@@ -48,8 +48,6 @@ def _usual(offering: Offering) -> Mapping[str, tuple[str, ...]]:
     return {
         "node.kubernetes.io/instance-type": types,
         "beta.kubernetes.io/instance-type": types,
-        "topology.kubernetes.io/zone": zones,
-        "failure-domain.beta.kubernetes.io/zone": zones,
         "kubernetes.io/arch": arch,
         "beta.kubernetes.io/arch": arch,
         "kubernetes.io/os": system,

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from charterer.clouds.aws import AwsFleet, AwsGroup
@@ -33,6 +33,7 @@ from charterer.providers.errors import (
     Transient,
     UnknownCode,
 )
+from charterer.providers.node_template import NO_TEMPLATE, NodeTemplate
 from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, PreflightFinding
 from charterer.providers.threads import Sleep
 from charterer.providers.understood import understood
@@ -45,6 +46,20 @@ FLEET_TRAITS: Final = Traits(
 ONE_BY_ONE: Final = Traits(
     named=True, keeps_trying=False, together=False, lag_seconds=LAG_SECONDS, listed_seconds=LISTED_SECONDS
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a pool's nodes are launched. ``group``: its group's name in the whole world, ``size``: the most in it.
+
+    ``nodes``: what the group says of them.
+    """
+
+    types: Sequence[str]
+    zones: Sequence[str]
+    group: str = ""
+    size: int | None = None
+    nodes: NodeTemplate = NO_TEMPLATE
 
 
 class AwsCloud:
@@ -101,8 +116,8 @@ class AwsCloud:
     async def quote(self, pool: Pool) -> Quote:
         """The price list's price, or the present spot price, of the dearest type and zone."""
         with understood(pool.id, "quote", UnknownCode):
-            types, zones, *_ = await self._place(pool)
-            return await self._prices.quote(pool, types, zones)
+            place = await self._place(pool)
+            return await self._prices.quote(pool, place.types, place.zones)
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
         """Launch what is missing; the same orders again are the same calls."""
@@ -189,9 +204,9 @@ class AwsCloud:
             return error
 
     async def _survey(self, pool: Pool, rows: Sequence[ListedInstance], asked: Instant) -> Survey:
-        types, zones, group, size = await self._place(pool)
-        offering = replace(await self._offering(pool, types, zones, group), group_size=size)
-        segments = await self._prices.segments(pool, sorted({*types, *(row.type for row in rows)}), rows)
+        place = await self._place(pool)
+        offering = await self._offering(pool, place)
+        segments = await self._prices.segments(pool, sorted({*place.types, *(row.type for row in rows)}), rows)
         alive = {row.id for row in rows if row.ended is None}
         ends = await self._blocks.ends_of(pool.id, rows)
         fleet = isinstance(pool.cloud, AwsFleet) and not pool.cloud.capacity_reservation
@@ -207,20 +222,21 @@ class AwsCloud:
             offering=offering,
         )
 
-    async def _place(self, pool: Pool) -> tuple[Sequence[str], Sequence[str], str, int | None]:
-        """The pool's instance types, its zones, its group's name in the whole world, and its group's size."""
+    async def _place(self, pool: Pool) -> _Place:
+        """Where the pool's nodes are launched."""
         match pool.cloud:
             case AwsFleet() as fleet:
-                return fleet.instance_types, await self._hardware.zones(pool, fleet.subnets), "", None
+                return _Place(fleet.instance_types, await self._hardware.zones(pool, fleet.subnets))
             case AwsGroup() as group:
                 settings = await self._groups.settings(pool, group)
-                return settings.types, settings.zones, settings.arn, settings.size
+                return _Place(settings.types, settings.zones, settings.arn, settings.size, settings.nodes)
             case _:
                 raise _not_mine(pool)
 
-    async def _offering(self, pool: Pool, types: Sequence[str], zones: Sequence[str], group: str) -> Offering:
+    async def _offering(self, pool: Pool, place: _Place) -> Offering:
         said = pool.cloud.gpu_type if isinstance(pool.cloud, AwsFleet | AwsGroup) else ""
-        return await self._hardware.offering(pool, types, zones, group, said)
+        found = await self._hardware.offering(pool, place.types, place.zones, place.group, said, place.nodes)
+        return replace(found, group_size=place.size)
 
 
 def _queue_of(pool: Pool) -> str:

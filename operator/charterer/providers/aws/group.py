@@ -15,10 +15,12 @@ from charterer.domain.pool import CapacityType, Pool
 from charterer.providers.aws.calls import Calls, time_of
 from charterer.providers.aws.errors import meaning_of, refusal
 from charterer.providers.aws.launch_template import read_template
+from charterer.providers.aws.node_tags import node_template
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG, RENTAL_TAG, Call
 from charterer.providers.aws.renewals import abandon_tags
 from charterer.providers.codes import CodeMeaning, LaunchError, LaunchRefused
 from charterer.providers.errors import InvalidRequest, NotFoundInCloud, ProviderError
+from charterer.providers.node_template import NodeTemplate
 from charterer.providers.threads import Sleep
 from charterer.providers.waves import in_waves
 
@@ -34,7 +36,8 @@ _NO_MEMBER: Final = "No managed instance found"
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """A group as EC2 Auto Scaling describes it. ``size``: its maximum. ``row``: the whole answer."""
+    """A group as EC2 Auto Scaling describes it. ``tags``: of its instances. ``size``: its maximum. ``row``: the whole
+    answer."""
 
     arn: str
     zones: Sequence[str]
@@ -42,6 +45,7 @@ class GroupSettings:
     types: Sequence[str]
     tags: dict[str, str]
     size: int
+    nodes: NodeTemplate
     row: dict[str, Any]
 
 
@@ -162,6 +166,7 @@ class GroupLauncher:
             types=types,
             tags={tag["Key"]: tag["Value"] for tag in row.get("Tags", ()) if tag.get("PropagateAtLaunch")},
             size=int(row["MaxSize"]),
+            nodes=node_template(row, _sells(row)),
             row=dict(row),
         )
 

@@ -10,6 +10,7 @@ from charterer.domain.pool import Offering, Pool
 from charterer.providers.aws.calls import Calls
 from charterer.providers.aws.permissions import Call
 from charterer.providers.errors import InvalidRequest
+from charterer.providers.node_template import NO_TEMPLATE, NodeTemplate
 
 PRODUCTS: Final[Mapping[tuple[str, int], str]] = {
     ("T4", 16384): "Tesla-T4",
@@ -41,11 +42,12 @@ class Gpus:
 
 @dataclass(frozen=True, slots=True)
 class InstanceType:
-    """An instance type. ``classes``: how it is sold, such as on-demand and spot."""
+    """An instance type. ``memory``: MiB. ``classes``: how it is sold, such as on-demand and spot."""
 
     name: str
     gpus: Gpus
     vcpus: int
+    memory: int
     classes: frozenset[str]
 
 
@@ -57,8 +59,19 @@ class AwsHardware:
         self._types: dict[str, InstanceType] = {}
         self._zones: dict[str, str] = {}
 
-    async def offering(self, pool: Pool, types: Sequence[str], zones: Sequence[str], group: str, said: str) -> Offering:
-        """One node of the pool; InvalidRequest when types have no or unequal GPUs. ``said``: the spec's GPU type."""
+    async def offering(
+        self,
+        pool: Pool,
+        types: Sequence[str],
+        zones: Sequence[str],
+        group: str,
+        said: str,
+        nodes: NodeTemplate = NO_TEMPLATE,
+    ) -> Offering:
+        """One node of the pool; InvalidRequest when types have no or unequal GPUs.
+
+        ``said``: the spec's GPU type. ``nodes``: what the group says of them.
+        """
         found = [await self._type(pool, name) for name in types]
         for each in found:
             if not each.gpus.count:
@@ -75,7 +88,9 @@ class AwsHardware:
                 f"set it to the node label nvidia.com/gpu.product of {found[0].name} ({gpus}), which is not known here"
             )
             raise _wrong(pool, "spec.aws.gpuType", message)
-        return Offering(product, gpus.count, ",".join(types), ",".join(sorted(set(zones))), group)
+        cpus, memory = min(each.vcpus for each in found), min(each.memory for each in found)
+        traits = nodes.traits({"cpu": str(cpus), "memory": f"{memory}Mi"})
+        return Offering(product, gpus.count, ",".join(types), ",".join(sorted(set(zones))), group, traits=traits)
 
     async def sold_as(self, pool: Pool, name: str) -> frozenset[str]:
         """How an instance type is sold."""
@@ -102,7 +117,8 @@ class AwsHardware:
 
 def _read(row: Mapping[str, Any]) -> InstanceType:
     vcpus = int(row.get("VCpuInfo", {}).get("DefaultVCpus", 0))
-    return InstanceType(row["InstanceType"], _gpus(row), vcpus, frozenset(row.get("SupportedUsageClasses", ())))
+    memory = int(row.get("MemoryInfo", {}).get("SizeInMiB", 0))
+    return InstanceType(row["InstanceType"], _gpus(row), vcpus, memory, frozenset(row.get("SupportedUsageClasses", ())))
 
 
 def _gpus(row: Mapping[str, Any]) -> Gpus:

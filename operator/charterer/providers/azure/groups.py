@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from charterer.domain.pool import CapacityType, Pool
 from charterer.domain.time import Instant
 from charterer.providers.azure.listing import ListedVm
+from charterer.providers.node_template import NO_TEMPLATE, NodeTemplate
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class GroupState:
     of it runs. ``failed``: whether the last one failed. ``size``: the VM size. ``zones``: as Charterer names them.
     ``most``: how many VMs it takes, where that is known. ``reservation``: the ARM id of its capacity reservation group.
     ``wrong``: settings that end or add nodes behind our back, or sell another kind of node than the pool says.
-    ``body``: the whole answer.
+    ``body``: the whole answer. ``nodes``: what it says of its nodes.
     """
 
     id: str
@@ -36,6 +37,7 @@ class GroupState:
     vms: Sequence[ListedVm]
     asked: Instant
     body: Mapping[str, Any]
+    nodes: NodeTemplate = NO_TEMPLATE
 
     @property
     def alive(self) -> Sequence[ListedVm]:

@@ -38,7 +38,7 @@ _OTHER_GPUS: Final = ("MI300X", "MI325X", "V620", "V710", "MI25")
 
 @dataclass(frozen=True, slots=True)
 class VmSize:
-    """A VM size in a location. ``family``: the name of its quota.
+    """A VM size in a location. ``memory``: GiB. ``family``: the name of its quota.
 
     ``closed``: where this subscription may not have it: zones as Charterer names them, or the location.
     """
@@ -46,6 +46,7 @@ class VmSize:
     name: str
     gpus: int
     vcpus: int
+    memory: float
     family: str
     closed: frozenset[str]
 
@@ -69,7 +70,8 @@ class AzureHardware:
             message = f"set it to the node label nvidia.com/gpu.product of {size.name}, whose GPU is not known here"
             raise InvalidRequest(pool.id, "spec.azure.gpuType", "InvalidSpec", message)
         zone = ",".join(sorted(state.zones)) or location
-        return Offering(product, size.gpus, size.name, zone, state.id.lower(), state.most)
+        traits = state.nodes.traits({"cpu": str(size.vcpus), "memory": f"{size.memory:f}Gi"})
+        return Offering(product, size.gpus, size.name, zone, state.id.lower(), state.most, traits=traits)
 
     async def size(self, pool: Pool, location: str, name: str) -> VmSize:
         """A size; InvalidRequest when the location does not have it."""
@@ -103,5 +105,6 @@ def _read(row: Mapping[str, Any], location: str) -> VmSize:
     for each in row.get("restrictions") or ():
         zones: Sequence[str] = (each.get("restrictionInfo") or {}).get("zones") or ()
         closed |= {f"{location}-{zone}" for zone in zones} if each.get("type") == "Zone" else {location}
-    vcpus, gpus = int(able.get("vCPUs", 0)), able.get("GPUs", "0")
-    return VmSize(row["name"], int(gpus) if gpus.isdigit() else 0, vcpus, row.get("family", ""), frozenset(closed))
+    vcpus, memory, gpus = int(able.get("vCPUs", 0)), float(able.get("MemoryGB", 0)), able.get("GPUs", "0")
+    count = int(gpus) if gpus.isdigit() else 0
+    return VmSize(row["name"], count, vcpus, memory, row.get("family", ""), frozenset(closed))

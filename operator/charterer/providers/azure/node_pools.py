@@ -12,6 +12,7 @@ from charterer.domain.pool import Pool
 from charterer.providers.azure.calls import Answer, Calls
 from charterer.providers.azure.groups import Group, GroupState, sold_otherwise
 from charterer.providers.azure.listing import ListedVm, listed
+from charterer.providers.azure.node_tags import template_of_pool
 from charterer.providers.azure.permissions import Call
 from charterer.providers.azure.scale_sets import uniform_vms
 from charterer.providers.errors import InvalidRequest, NotFoundInCloud, ProviderError
@@ -75,6 +76,7 @@ class NodePools(Group):
             vms=[listed(row, behind.location) for row in rows.body],
             asked=min(answer.at, rows.at),
             body=row,
+            nodes=template_of_pool(properties),
         )
 
     async def set_capacity(self, pool: Pool, state: GroupState, capacity: int) -> str:

@@ -11,6 +11,7 @@ from charterer.domain.pool import Pool
 from charterer.providers.azure.calls import Calls
 from charterer.providers.azure.groups import Group, GroupState, sold_otherwise
 from charterer.providers.azure.listing import ListedVm, listed
+from charterer.providers.azure.node_tags import template_of_set
 from charterer.providers.azure.permissions import Call
 from charterer.providers.errors import InvalidRequest, NotFoundInCloud
 
@@ -69,6 +70,7 @@ class ScaleSets(Group):
             vms=[listed(each, location) for each in rows.body if not flexible or _set_of(each).lower() == mine],
             asked=min(answer.at, rows.at),
             body=row,
+            nodes=template_of_set(row),
         )
 
     async def set_capacity(self, pool: Pool, state: GroupState, capacity: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from charterer.domain.ids import PoolId
@@ -29,12 +30,21 @@ PRODUCTS: Final[Mapping[str, str]] = {
 hyphens; the accelerator types are those of the page "GPU machine types"."""
 
 
+@dataclass(frozen=True, slots=True)
+class MachineType:
+    """A machine type: its own GPUs by accelerator type, virtual CPUs, and MiB of memory."""
+
+    gpus: Mapping[str, int]
+    vcpus: int
+    memory: int
+
+
 class GceHardware:
     """Reads machine types, whose facts never change, once."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
-        self._types: dict[tuple[str, str], Mapping[str, int]] = {}
+        self._types: dict[tuple[str, str], MachineType] = {}
 
     async def offering(self, pool: Pool, template: Template, zone: str, group: str, said: str) -> Offering:
         """One node of the pool; InvalidRequest where it has no GPU. ``said``: the spec's GPU type."""
@@ -54,10 +64,19 @@ class GceHardware:
             message = f"set it to the node label nvidia.com/gpu.product of {accelerator}, which is not known here"
             raise InvalidRequest(pool.id, "spec.gcp.gpuType", "UnknownGpu", message)
         attached = f"+{accelerator}" if template.accelerators and template.machine_type.startswith("n1-") else ""
-        return Offering(product, count, f"{template.machine_type}{attached}", zone, group)
+        machine, env = await self._type(pool.id, template, zone), template.env
+        room = {
+            "cpu": env.left("cpu", machine.vcpus * 1000),
+            "memory": env.left("memory", machine.memory * 2**20 * 1000),
+        }
+        traits = env.nodes.traits(room)
+        return Offering(product, count, f"{template.machine_type}{attached}", zone, group, traits=traits)
 
     async def gpus(self, pool: PoolId, template: Template, zone: str) -> Mapping[str, int]:
         """GPUs of a node by accelerator type; InvalidRequest where the zone does not offer the machine type."""
+        return (await self._type(pool, template, zone)).gpus or template.accelerators
+
+    async def _type(self, pool: PoolId, template: Template, zone: str) -> MachineType:
         key = template.machine_type, zone
         if key not in self._types:
             try:
@@ -68,8 +87,10 @@ class GceHardware:
                     "does not offer: choose another type, or another zone"
                 )
                 raise InvalidRequest(pool, Call.GET_TYPE.full_name, error.code, message) from error
-            self._types[key] = {
+            row = answer.body
+            gpus = {
                 each["guest_accelerator_type"]: int(each["guest_accelerator_count"])
-                for each in answer.body.get("accelerators", ())
+                for each in row.get("accelerators", ())
             }
-        return self._types[key] or template.accelerators
+            self._types[key] = MachineType(gpus, int(row.get("guest_cpus", 0)), int(row.get("memory_mb", 0)))
+        return self._types[key]

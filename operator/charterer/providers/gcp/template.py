@@ -11,6 +11,7 @@ from charterer.domain.ids import PoolId
 from charterer.domain.pool import CapacityType, Pool
 from charterer.providers.errors import InvalidRequest, NotFoundInCloud
 from charterer.providers.gcp.calls import Calls, Json
+from charterer.providers.gcp.kube_env import KubeEnv, kube_env
 from charterer.providers.gcp.names import last
 from charterer.providers.gcp.permissions import Call
 
@@ -24,7 +25,8 @@ _FLEX_START: Final = "FLEX_START"
 class Template:
     """An instance template. ``accelerators``: GPUs that it attaches, by type. ``model``: its provisioning model.
 
-    ``row``: its properties as Compute Engine describes them.
+    ``row``: its properties as Compute Engine describes them, without the metadata, in which GKE writes secrets.
+    ``env``: what the metadata say of its nodes.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Template:
     labels: Mapping[str, str]
     model: str
     row: Json
+    env: KubeEnv
 
     @property
     def scheduling(self) -> Json:
@@ -79,7 +82,8 @@ class InstanceTemplates:
             accelerators={last(each["accelerator_type"]): int(each["accelerator_count"]) for each in attached},
             labels=row.get("labels", {}),
             model=model,
-            row=row,
+            row={key: value for key, value in row.items() if key != "metadata"},
+            env=kube_env(row),
         )
 
 
