@@ -168,13 +168,17 @@ async def test_that_it_is_suspended_says_nothing_of_its_pods(
     assert {pod["metadata"]["labels"]["charterer.dev/run"] for pod in await world.running(2)} == {"2"}
 
 
-async def test_a_train_job_whose_last_pods_end_refuses_to_be_placed_until_they_are_gone(make: MakeObject) -> None:
+async def test_a_train_job_refuses_to_be_placed_until_its_job_set_says_that_it_has_stopped(
+    make: MakeObject, job_controllers: JobControllerProcesses
+) -> None:
+    """The JobSet says so once its Jobs count no pod as active, which may be before the pods are gone."""
     world = await make(train_job(""))
     await world.json_patch(*started(world))
     await world.running(2)
-    await world.suspend()
     words = "RuntimePatches cannot be modified when the JobSet's ReplicatedJob node is still active"
-    await refused(world, placed(world, 2), words)
+    with job_controllers.halted("jobset"):
+        await world.suspend()
+        await refused(world, placed(world, 2), words)
     await world.without_pods()
     await world.accepted(*placed(world, 2))
 

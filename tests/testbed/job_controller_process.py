@@ -10,11 +10,12 @@ import base64
 import http.client
 import json
 import os
+import signal
 import socket
 import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -74,6 +75,16 @@ class JobControllerProcesses:
         self._supervisor.kill(name)
         self._launch(name, elastic)
         self._wait_until_ready(name)
+
+    @contextmanager
+    def halted(self, name: str) -> Iterator[None]:
+        """Keep one of them from seeing or doing anything meanwhile."""
+        process = self._supervisor.pids[name]
+        os.kill(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(process, signal.SIGCONT)
 
     def stop(self) -> None:
         """Kill both for good, and take their webhooks away: without their servers they would refuse everything."""
