@@ -31,16 +31,23 @@ def refused_nodes(jobs: Mapping[ObjectKey, DecodedJob]) -> Mapping[RentalId, Amo
     With what a node that no other job uses has less of than the run's pods asked there: one less than that. Pods of
     the system use some of what a node has.
     """
+    never_started = [
+        (decoded.job, record)
+        for decoded in jobs.values()
+        if decoded.job.start_failures
+        for record in decoded.job.records
+        if record.outcome is RunOutcome.NOT_STARTED and refused_by_own_nodes(record.message)
+    ]
+    if not never_started:
+        return {}
     users = Counter([rental for decoded in jobs.values() for rental in _used(decoded.job)])
     found: dict[RentalId, Amounts] = {}
-    for decoded in jobs.values():
-        for record in decoded.job.records if decoded.job.start_failures else ():
-            if record.outcome is RunOutcome.NOT_STARTED and refused_by_own_nodes(record.message):
-                asks, pods = dict(decoded.job.demands.asks), Counter([place.rental for place in record.placements])
-                short = [name for name in lacking(record.message) if name in asks]
-                for rental, count in pods.items():
-                    alone = users[rental] == 1
-                    found[rental] = tuple([(name, asks[name] * count - 1) for name in short]) if alone else ()
+    for job, record in never_started:
+        asks, pods = dict(job.demands.asks), Counter([place.rental for place in record.placements])
+        short = [name for name in lacking(record.message) if name in asks]
+        for rental, count in pods.items():
+            alone = users[rental] == 1
+            found[rental] = tuple([(name, asks[name] * count - 1) for name in short]) if alone else ()
     return found
 
 
