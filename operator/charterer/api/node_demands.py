@@ -31,7 +31,9 @@ _OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist", "Gt", "L
 _NOWHERE: Final[Term] = (Requirement(NODE_NAME, "In"),)
 """What a node affinity asks whose terms are all empty: no node meets it."""
 _MOST: Final = 64
-"""The most terms, and requirements of a term, that are read; a template with more is judged by the scheduler alone."""
+"""The most labels of a selector, terms, requirements of a term, and volumes that are read. What a selector or an
+affinity with more asks, only the scheduler judges."""
+_AFFINITY: Final = "affinity.nodeAffinity"
 _CLAIM: Final = "persistentVolumeClaim"
 _OWN_LABELS: Final = ("kubernetes.io/hostname", RUN_LABEL_PREFIX, f"{GROUP}/")
 """How labels begin that a node has for itself, or while a job is placed there."""
@@ -54,14 +56,20 @@ def node_demands(template: Mapping[str, Any]) -> NodeDemands:
     of_nodes = _mapping(affinity.get("nodeAffinity"))
     required = _mapping(of_nodes.get("requiredDuringSchedulingIgnoredDuringExecution"))
     preferred = _list(of_nodes.get("preferredDuringSchedulingIgnoredDuringExecution"))
-    terms, volumes = _list(required.get("nodeSelectorTerms")), [_mapping(each) for each in _list(spec.get("volumes"))]
-    too_many = len(terms) > _MOST
-    read = [] if too_many else [term for each in terms if (term := _term(each)) is not None]
+    terms, volumes = (
+        _list(required.get("nodeSelectorTerms")),
+        [_mapping(each) for each in _list(spec.get("volumes"))[:_MOST]],
+    )
+    selector = _mapping(spec.get("nodeSelector"))
+    unread = [field for field, found in (("nodeSelector", selector), (_AFFINITY, terms)) if len(found) > _MOST]
+    read = [] if _AFFINITY in unread else [term for each in terms if (term := _term(each)) is not None]
     demands = NodeDemands(
         every=tuple(
-            [Requirement(str(key), "In", (str(value),)) for key, value in _mapping(spec.get("nodeSelector")).items()]
+            [Requirement(str(key), "In", (str(value),)) for key, value in selector.items()]
+            if "nodeSelector" not in unread
+            else []
         ),
-        terms=tuple(read) if read or too_many or not terms else (_NOWHERE,),
+        terms=tuple(read) if read or _AFFINITY in unread or not terms else (_NOWHERE,),
         preferred=tuple(
             [
                 (weight, term)
@@ -73,7 +81,7 @@ def node_demands(template: Mapping[str, Any]) -> NodeDemands:
             [_toleration(each) for each in (*_list(spec.get("tolerations"))[:_MOST], *placing_tolerations())]
         ),
         asks=_asks(spec),
-        unread=tuple(_unread(spec, affinity, too_many=too_many)),
+        unread=(*unread, *_unread(spec, affinity)),
         claims=tuple([str(name) for volume in volumes if (name := _mapping(volume.get(_CLAIM)).get("claimName"))]),
         classes=tuple([str(name) for volume in volumes if (name := _class_of(volume))]),
     )
@@ -142,10 +150,8 @@ def _toleration(raw: object) -> Toleration:
     return Toleration(words[0], words[1] or "Equal", *words[2:])
 
 
-def _unread(spec: Mapping[str, Any], affinity: Mapping[str, Any], *, too_many: bool) -> Iterator[str]:
+def _unread(spec: Mapping[str, Any], affinity: Mapping[str, Any]) -> Iterator[str]:
     """The fields by which the scheduler may refuse a node that fits in all that is read here."""
-    if too_many:
-        yield "affinity.nodeAffinity"
     for field in ("podAffinity", "podAntiAffinity"):
         if _mapping(affinity.get(field)).get("requiredDuringSchedulingIgnoredDuringExecution"):
             yield f"affinity.{field}"
