@@ -18,7 +18,7 @@ JUNK = st.recursive(
     lambda each: st.lists(each, max_size=3) | st.dictionaries(st.text(max_size=8), each, max_size=3),
     max_leaves=10,
 )
-BESIDE_OTHERS = {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}
+BESIDE_OTHERS: dict[str, Any] = {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}
 FIELDS = ["nodeSelector", "affinity", "tolerations", "containers", "initContainers", "volumes", "resources", "overhead"]
 
 
@@ -45,7 +45,7 @@ def test_a_limit_is_a_request_where_there_is_none_and_gpus_are_counted_elsewhere
 
 
 def test_an_affinity_whose_terms_are_all_empty_is_met_by_no_node() -> None:
-    required = {"nodeSelectorTerms": [{}, {"matchExpressions": []}]}
+    required: dict[str, Any] = {"nodeSelectorTerms": [{}, {"matchExpressions": []}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     ((nowhere,),) = node_demands({"spec": {"affinity": affinity}}).terms
     assert not nowhere.met_by(("any",))
