@@ -238,7 +238,7 @@ class BudgetVerdict:
     (``policy.budgets.pacing``). ``feasible``: no job waits for money, because the cheapest options fit in
     ``allowed``, or because those of the jobs in sight fit into what may be committed: then ``planned`` may exceed
     ``allowed``. ``spent`` counts folded and running rentals up to now, ``committed`` the worst case of what is rented
-    already. Until the period's end, ``in_sight`` is what running and waiting jobs still cost as they are planned, and
+    already. Until the period's end, ``in_sight`` is what the nodes of running and waiting jobs still cost, and
     ``to_come`` what the jobs of ``arrivals`` are expected to cost. ``commitments``: what nodes cost until then that are
     paid for whether they are used or not. ``forecast``: of the spend at the period's end
     (``policy.budgets.spend_forecast``), to which ``spent``, ``in_sight``, ``to_come`` and ``commitments`` add up; None

@@ -76,7 +76,7 @@ BUDGET_TREE_FORECAST = _gauge(
 BUDGET_IN_SIGHT = _gauge(
     "charterer_budget_in_sight_dollars",
     _BUDGET,
-    "What running and waiting jobs are planned to cost until the end of the period.",
+    "What the nodes of running and waiting jobs still cost in the period, until they can be given back.",
 )
 BUDGET_TO_COME = _gauge(
     "charterer_budget_to_come_dollars", _BUDGET, "What jobs to come are expected to cost until the end of the period."

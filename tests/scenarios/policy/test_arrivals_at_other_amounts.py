@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.domain.money import ZERO, Money
+from charterer.domain.money import Money
 from charterer.domain.profile import Amdahl
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import mean_seconds
-from charterer.policy.planner import solve_budgets
+from charterer.policy.planner import plan, solve_budgets
 from tests.worlds import World
 
 AMOUNT = Money.parse("5000")
@@ -55,7 +55,7 @@ def test_what_is_in_sight_is_a_sum_of_its_own_that_no_amount_makes_endless() -> 
         world.job(f"vit-{number}", gpus=(1, 4, 32), profile="vit")
     snapshot = world.snapshot()
     (solution,) = solve_budgets(snapshot)
-    verdict = solution.verdict(ZERO, snapshot.now)
+    (verdict,) = plan(snapshot).budgets.values()
     cheapest = 9 * 12 * 3.20
     assert cheapest <= verdict.in_sight.dollars <= 4 * cheapest
     assert verdict.rate == solution.rate > 20.0 / 3600.0

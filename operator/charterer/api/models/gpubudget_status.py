@@ -251,7 +251,7 @@ class GPUBudgetView(ApiModel):
     adopted: int | None = None
     """Number of Jobs and other objects of teams that are adopted or held, and have not ended. Absent: none."""
     in_sight: Cents | None = None
-    """Dollars that running and waiting jobs are planned to cost from now until the end of the period."""
+    """Dollars that the nodes of running and waiting jobs still cost in the period, until they can be given back."""
     to_come: Cents | None = None
     """Dollars that the jobs of arrivals are expected to cost until the end of the period."""
     arrivals: ArrivalsStatus | None = None

@@ -56,7 +56,7 @@ def counted(option: Alternative, explanation: Explanation) -> list[Counted]:
     if solution is not None:
         overhead = solution.calibration.overhead
         text = f"{format_money(overhead)} for each dollar of GPUs that jobs hold: nodes also start and are idle"
-        known = _MEASURED if solution.budget.balance is not None or overhead != 1.0 else _ASSUMED
+        known = _MEASURED if solution.calibration.overhead_measured else _ASSUMED
         found.append(Counted("idle GPUs", f"the budget pays {text}", known))
     return found
 

@@ -11,6 +11,7 @@ from charterer.api.models.trainingjob import ToldBottleneck
 from charterer.api.models.trainingjob_status import JobState
 from charterer.cli.explain.assumed import assumed_speeds_sentence
 from charterer.cli.explain.counted import counted_blocks
+from charterer.cli.explain.empty_gpus import empty_gpus_sentence
 from charterer.cli.explain.explanation import Explanation
 from charterer.cli.explain.one_more_node import in_words, more_nodes
 from charterer.cli.explain.regrouping import regrouping_sentence
@@ -85,6 +86,7 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
         sentences = (
             _pays(explanation),
             _mixes(explanation),
+            empty_gpus_sentence(explanation.node),
             work,
             _unknown_speed(explanation, options),
             assumed_speeds_sentence(options.assumed),

@@ -16,6 +16,7 @@ from charterer.cli.shared.output import JsonValue
 from charterer.controller.status.jobs import job_state, why_word
 from charterer.domain.time import format_instant
 from charterer.policy.explain.alternatives import Alternative, LeftAlone, Rank, WinningChange
+from charterer.policy.explain.job_node import JobNode
 from charterer.policy.explain.ruled_out import RuledOut
 
 
@@ -44,6 +45,7 @@ def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
         "workSecondsLeft": None if options is None else options.position.left,
         "workKnown": None if options is None else options.known_work,
         "options": None if options is None else [_option(option, explanation) for option in options.rows],
+        "node": None if explanation.node is None else _node(explanation.node),
         "ruledOut": [_ruled_out(each) for each in explanation.ruled_out],
         "latePools": [late_pool_json(name, wait) for name, wait in late_pools(explanation).items()],
         "moreNodes": [_more_nodes(more) for more in more_nodes(explanation)],
@@ -77,6 +79,10 @@ def _option(option: Alternative, explanation: Explanation) -> JsonValue:
             for figure in counted(option, explanation)
         ],
     }
+
+
+def _node(node: JobNode) -> JsonValue:
+    return {"rental": node.rental, "gpus": node.gpus, "empty": node.empty, "hourly": node.price.decimal()}
 
 
 def _ruled_out(found: RuledOut) -> JsonValue:

@@ -11,6 +11,7 @@ from charterer.domain.job import Job
 from charterer.domain.plan import BudgetVerdict, Verdict
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.alternatives import Alternatives, Comparison, alternatives
+from charterer.policy.explain.job_node import JobNode, job_node
 from charterer.policy.explain.ruled_out import RuledOut, ruled_out
 
 
@@ -19,7 +20,7 @@ class Explanation:
     """A job and the plan; each of the others is None where the plan has none for the job.
 
     ``ruled_out``: the options of a job that waits because it may have none of them. ``held_up``: what holds its run up,
-    as the operator has found.
+    as the operator has found. ``node``: that of a job narrower than one.
     """
 
     report: PlanReport
@@ -30,6 +31,7 @@ class Explanation:
     options: Alternatives | None
     ruled_out: Sequence[RuledOut] = ()
     held_up: Sequence[ToldBottleneck] = ()
+    node: JobNode | None = None
 
 
 def explain_job(report: PlanReport, job: Job, held_up: Sequence[ToldBottleneck] = ()) -> Explanation:
@@ -39,8 +41,12 @@ def explain_job(report: PlanReport, job: Job, held_up: Sequence[ToldBottleneck] 
     solution = next((solution for solution in report.solutions if solution.budget.id == job.budget), None)
     options: Alternatives | None = None
     excluded: Sequence[RuledOut] = ()
+    node: JobNode | None = None
     if solution is not None and verdict is not None and job.wants_to_run:
-        options = alternatives(job, verdict, Comparison.of(solution))
+        comparison = Comparison.of(solution)
+        options = alternatives(job, verdict, comparison)
         if options is None:
             excluded = ruled_out(job, verdict, solution)
-    return Explanation(report, job, verdict, budget, solution, options, excluded, held_up)
+        else:
+            node = job_node(job, options.chosen.option, comparison)
+    return Explanation(report, job, verdict, budget, solution, options, excluded, held_up, node)

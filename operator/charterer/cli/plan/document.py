@@ -26,6 +26,7 @@ from charterer.domain.reasons.phrases import name
 from charterer.domain.reasons.sentences import sentence
 from charterer.domain.snapshot import NO_LIMITS, Snapshot
 from charterer.domain.time import after
+from charterer.ledger.balance import current_rate
 from charterer.policy.budgets.reasons import late, of_first_month, of_share
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import Frontier, mean_seconds
@@ -88,7 +89,8 @@ def _budgets(report: PlanReport) -> list[Block]:
         TableColumn("FORECAST", right=True),
         TableColumn("IN 9 OF 10 MONTHS", right=True, optional=True),
         TableColumn("ALLOWS/H", right=True, optional=True),
-        TableColumn("SPENDS/H", right=True, optional=True),
+        TableColumn("NOW/H", right=True),
+        TableColumn("LONG RUN/H", right=True, optional=True),
         TableColumn("PAYS/H-SAVED", right=True),
         TableColumn("MEAN JOB", right=True),
         TableColumn("STATE", elastic=True),
@@ -98,7 +100,7 @@ def _budgets(report: PlanReport) -> list[Block]:
         budget, verdict = solution.budget, report.plan.budgets[solution.budget.id]
         family, indent = verdict.with_descendants, _INDENT * depth
         if family is not None:
-            sums = (str(family.amount), str(family.spent), *_forecast(family.forecast), "-", "-", "-", "-")
+            sums = (str(family.amount), str(family.spent), *_forecast(family.forecast), "-", "-", "-", "-", "-")
             rows.append(row(f"{indent}{budget.id}", budget.mode, *sums, family_in_words(budget, family)))
             if budget.selector.nothing:
                 continue
@@ -112,6 +114,7 @@ def _budgets(report: PlanReport) -> list[Block]:
                 str(verdict.spent),
                 *_forecast(verdict.forecast),
                 formatting.hourly(verdict.allowed),
+                formatting.hourly(current_rate(budget.id, report.snapshot.rentals.values())),
                 formatting.hourly(verdict.planned),
                 formatting.rate(verdict.rate),
                 formatting.duration(mean_seconds(solution)),
@@ -184,9 +187,10 @@ def _for_time(rate: Rate) -> str:
 def _meaning(rows: Sequence[tuple[TableCell, ...]]) -> list[Paragraph]:
     """The meaning of the table's words."""
     words = (
-        "ALLOWS/H is what a budget may spend an hour now, SPENDS/H what its jobs' options spend. PAYS/H-SAVED is the "
-        "most that it pays to end a job one hour earlier; it follows from the amount and the load. MEAN JOB is the "
-        "time from submission to completion, in the long run."
+        "ALLOWS/H is what a budget may spend an hour now, NOW/H what its rented nodes cost, and LONG RUN/H what its "
+        "jobs' options spend if jobs come as they are expected. PAYS/H-SAVED is the most that it pays to end a job one "
+        "hour earlier; it follows from the amount and the load. MEAN JOB is the time from submission to completion, in "
+        "the long run."
     )
     return [Paragraph(words, Tone.FAINT)] if rows else []
 

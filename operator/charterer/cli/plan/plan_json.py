@@ -19,6 +19,7 @@ from charterer.domain.money import Money
 from charterer.domain.plan import PoolVerdict, SpendVerdict, Stage
 from charterer.domain.snapshot import NO_LIMITS, Snapshot
 from charterer.domain.time import after, format_instant
+from charterer.ledger.balance import current_rate
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import Frontier, FrontierPoint, mean_seconds
 from charterer.policy.nodes.operator_limits import OperatorRoom
@@ -116,6 +117,7 @@ def _budget(solution: BudgetSolution, report: PlanReport) -> JsonValue:
         "forecastLow": None if forecast is None else forecast.low.decimal(),
         "forecastHigh": None if forecast is None else forecast.high.decimal(),
         "allowedPerHour": verdict.allowed.decimal(),
+        "nowPerHour": current_rate(budget.id, report.snapshot.rentals.values()).decimal(),
         "plannedPerHour": verdict.planned.decimal(),
         "paysPerHourSaved": rate_json(verdict.rate),
         "feasible": verdict.feasible,

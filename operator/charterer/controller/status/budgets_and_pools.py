@@ -216,14 +216,17 @@ def _fault(kind: str, name: str, plan: Plan) -> Problem | None:
 
 def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
     """The actions that mode Enforce would take now."""
-    rent = sum(isinstance(command, Rent) and command.budget == budget.id for command in plan.observed_commands)
+    rents = [each for each in plan.observed_commands if isinstance(each, Rent) and each.budget == budget.id]
+    quotes = [quote for each in rents if (quote := snapshot.pools[each.pool].quote) is not None]
+    hourly = Price(sum(quote.price.micros_per_hour for quote in quotes))
     place = [
         command
         for command in plan.observed_commands
         if isinstance(command, Allocate) and snapshot.jobs[command.job].budget == budget.id
     ]
     waiting = sum(job.budget == budget.id and job.wants_to_run for job in snapshot.jobs.values())
-    acts = [f"rent {count(rent, 'more node')}"] * bool(rent) + [f"place {count(len(place), 'job')}"] * bool(place)
+    acts = [f"rent {count(len(rents), 'more node')} for {hourly}"] * bool(rents)
+    acts += [f"place {count(len(place), 'job')}"] * bool(place)
     now = f"it would {' and '.join(acts)} now" if acts else "it would do nothing now either"
     jobs = f"{count(waiting, 'job')} {'waits' if waiting == 1 else 'wait'}" if waiting else "no job waits"
     return f"mode Observe: nothing is rented or changed; {jobs}, and {now}"

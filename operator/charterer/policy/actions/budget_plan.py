@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from charterer.domain.ids import RentalId
 from charterer.domain.job import Job
 from charterer.domain.option import Option
-from charterer.domain.plan import Reason
+from charterer.domain.plan import Reason, Release
 from charterer.domain.snapshot import Snapshot
 from charterer.policy.actions.decisions import Decisions
 from charterer.policy.actions.room_allotment import RoomAllotment
 from charterer.policy.actions.triage import JobTriage
 from charterer.policy.budgets.assignment import GroupAssignment
-from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.budgets.solution import BudgetSolution, InSight
 from charterer.policy.jobs.moves import JobMoves
 from charterer.policy.nodes.placement import GpuClaim
+from charterer.policy.outlook.cost_in_sight import CostInSight, PlannedUse
 from charterer.policy.outlook.move_gate import MoveGate
 from charterer.policy.outlook.outlook import Outlook
 from charterer.policy.outlook.placer import Placer
@@ -55,6 +56,13 @@ class BudgetPlan:
     def making_room(self) -> bool:
         """Whether GPUs are about to be left for jobs that wait: then nobody else moves in this plan."""
         return self.allotment is not None and self.allotment.making_room
+
+    def cost_in_sight(self) -> InSight:
+        """What the jobs in sight still cost in the period, as the plan leaves them."""
+        decided = self.decided
+        ended = {release.rental for release in decided.releases if isinstance(release, Release)}
+        plan = PlannedUse(decided.places, decided.awaited, decided.verdicts, ended)
+        return CostInSight(self.solution, self.placer, plan).cost()
 
     def claim(self, job: Job, option: Option, *, only_ready: bool = False, without: RentalId | None = None) -> GpuClaim:
         """GPUs for a job, or why there are none (``Placer.claim``)."""

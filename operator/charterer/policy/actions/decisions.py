@@ -19,7 +19,8 @@ from charterer.policy.solve.phase_dp import key_of
 class Decisions:
     """Commands and verdicts of one budget, and when to plan again; what is rented is with its ``Placer``.
 
-    ``not_rented``: committed pools of which not all nodes are rented, and why.
+    ``not_rented``: committed pools of which not all nodes are rented, and why. ``awaited``: the nodes that a job will
+    be given when all of them are ready.
     """
 
     solution: BudgetSolution
@@ -29,6 +30,7 @@ class Decisions:
     verdicts: dict[JobId, Verdict] = field(default_factory=dict)
     pools: dict[PoolId, PoolVerdict] = field(default_factory=dict)
     not_rented: dict[PoolId, ReasonCode] = field(default_factory=dict)
+    awaited: dict[JobId, tuple[RentalId, ...]] = field(default_factory=dict)
     again_at: list[Instant] = field(default_factory=list)
 
     def commands(self, rents: Sequence[Command]) -> list[Command]:

@@ -80,14 +80,6 @@ class GroupAssignment:
         """Dollars a second over the budget's horizon, if all its jobs take the cheapest path."""
         return self.group.spend(self.cheapest.seconds, self.cheapest.dollars, kappa=1.0, overhead=1.0)
 
-    def in_sight(self, seconds: float) -> float:
-        """Dollars that its jobs in sight will cost within that time."""
-        group = self.group
-        if not group.active:
-            return 0.0
-        life = self.cheapest.seconds * group.in_sight / group.active
-        return group.in_sight * self.cheapest.dollars * (1.0 if life <= seconds else seconds / life)
-
     def to_come(self, seconds: float) -> float:
         """Dollars that the jobs that come within that time will cost within it; those of the last hours end later."""
         if self.cheapest.seconds <= seconds:

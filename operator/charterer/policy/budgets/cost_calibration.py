@@ -94,6 +94,7 @@ class CostCalibration:
 
     ``finished``: cost factors by finished jobs alone; what a silent running job still costs is predicted by them.
     ``overhead``: dollars paid for nodes ÷ dollars of GPUs that jobs held: starting and idle ones are paid too.
+    ``overhead_measured``: whether more of that was paid than is assumed to have been paid without any (three hours).
     ``rate``: dollars a second that nodes with jobs cost now; ``left``: dollars that those jobs will still cost,
     ``spread`` the standard deviation of that. Nodes that boot for jobs still waiting are in neither: otherwise
     renting one would change the rate it was rented at, and the next plan, a moment later, would release it.
@@ -102,6 +103,7 @@ class CostCalibration:
     cost_factors: Mapping[ClassId, CostFactor]
     finished: Mapping[ClassId, CostFactor]
     overhead: float
+    overhead_measured: bool
     rate: float
     left: float
     spread: float
@@ -156,10 +158,12 @@ def calibrate(
     apart = {} if balance is None else {key: each for key, each in balance.costs.by_pool.items() if key[0] in prepaid}
     held -= total(each for (_, cause), each in apart.items() if cause is Cause.JOB).dollars
     paid -= total(apart.values())
+    prior = steady.dollars_per_second * _OVERHEAD_PRIOR_SECONDS
     return CostCalibration(
         cost_factors=cost_factors,
         finished=learned,
-        overhead=_overhead(max(paid.dollars, 0.0), max(held, 0.0), steady.dollars_per_second * _OVERHEAD_PRIOR_SECONDS),
+        overhead=_overhead(max(paid.dollars, 0.0), max(held, 0.0), prior),
+        overhead_measured=held > 0.0 and paid.dollars > prior,
         rate=Price(
             sum([price for pool in rentals for name, price in pool.billed.items() if name in used])
         ).dollars_per_second,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import hypot, inf
 
-from charterer.domain.budget import Balance
+from charterer.domain.budget import Balance, Budget
 from charterer.domain.money import Money, total
 from charterer.domain.plan import ForecastVerdict
 from charterer.policy.budgets.arrivals import Arrivals
+from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.cost_calibration import CostCalibration
 from charterer.policy.budgets.pacing import PacingState
 from charterer.policy.budgets.spend_forecast import Forecast, JobStream, SpendBounds, forecast, remembered
@@ -41,6 +42,22 @@ def forecast_budget(
     periods = () if balance is None else balance.history[-_PERIODS:]
     past = [fraction for period in periods if (fraction := period.spent_fraction) is not None]
     return forecast(pacing, [*streams.values(), *absent], bounds, calibration.spread, past)
+
+
+def forecast_assigned(
+    pacing: PacingState,
+    assignments: Mapping[GroupKey, GroupAssignment],
+    calibration: CostCalibration,
+    budget: Budget,
+    came: Arrivals,
+) -> Forecast:
+    """The forecast of the budget at what its groups are given."""
+    streams = {key: assignment.job_stream(key, calibration) for key, assignment in assignments.items()}
+    most = sum(
+        assignment.group.demand(calibration.factor(key[0]), calibration.overhead).spends[-1]
+        for key, assignment in assignments.items()
+    )
+    return forecast_budget(pacing, streams, most, calibration, budget.balance, came)
 
 
 def forecast_at_fixed_rate(pacing: PacingState, streams: Sequence[JobStream], calibration: CostCalibration) -> Forecast:

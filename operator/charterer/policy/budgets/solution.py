@@ -45,6 +45,15 @@ from charterer.policy.solve.exchange_rate import BudgetFit
 
 
 @dataclass(frozen=True, slots=True)
+class InSight:
+    """What nodes still cost in a period, until they can be given back: ``dollars`` with the jobs that wait, ``running``
+    without those."""
+
+    dollars: Money
+    running: Money
+
+
+@dataclass(frozen=True, slots=True)
 class BudgetSolution:
     """One budget at one instant. ``allowed`` and ``planned`` are dollars a second; ``rate`` is θ*.
 
@@ -166,15 +175,16 @@ class BudgetSolution:
         """The assignments as they are reported."""
         return tuple(_class_verdict(self.budget, assignment) for assignment in self.assignments.values())
 
-    def verdict(self, committed: Money, now: Instant) -> BudgetVerdict:
-        """The budget's verdict."""
+    def verdict(self, committed: Money, nodes: InSight) -> BudgetVerdict:
+        """The budget's verdict. ``nodes``: what those of its jobs in sight will still cost in the period."""
         penniless = self.budget.amount <= ZERO and self.budget.fixed_rate is None
         most = self._most_rate()
         arrivals, forecast = self.arrivals_verdict(), None
-        in_sight, to_come = self._to_be_spent()
+        to_come = self._to_come()
         commitments = Money.of(self.pacing.still_committed)
+        in_sight = max(self._at_most(self.spent + commitments + nodes.dollars) - self.spent - commitments, ZERO)
         if arrivals.basis is not ArrivalsBasis.ASSUMED:
-            forecast = self.forecast_verdict()
+            forecast = self._with_standing(self.forecast_verdict(), self.spent + commitments + nodes.running)
             left = max(forecast.expected - self.spent - commitments, ZERO)
             in_sight = min(in_sight, left)
             to_come = left - in_sight
@@ -217,17 +227,15 @@ class BudgetSolution:
             batches=round(came.batches) + (came.opening > 0),
         )
 
-    def _to_be_spent(self) -> tuple[Money, Money]:
-        """Dollars of the jobs in sight and of those to come, until the period's end."""
+    def _to_come(self) -> Money:
+        """Dollars of the jobs to come, until the period's end."""
         seconds = max(seconds_between(self.now, self.period_end), 0.0)
-        in_sight = self.calibration.overhead * sum(
-            assignment.in_sight(seconds) for assignment in self.assignments.values()
+        return Money.of(
+            sum(
+                assignment.to_come(seconds) * self.calibration.factor(key[0])
+                for key, assignment in self.assignments.items()
+            )
         )
-        to_come = sum(
-            assignment.to_come(seconds) * self.calibration.factor(key[0])
-            for key, assignment in self.assignments.items()
-        )
-        return Money.of(in_sight), Money.of(to_come)
 
     def _within_limits(self, dollars: float, most: float) -> Money:
         """A forecast of dollars beside the opening spend, as far as limits and pools let it come true.
@@ -235,9 +243,20 @@ class BudgetSolution:
         ``most``: dollars a second that all its nodes can cost.
         """
         seconds = max(seconds_between(self.now, self.period_end), 0.0)
-        end = min(Money.of(self.pacing.opening + dollars), self.spent + Money.of(most * seconds))
+        return self._at_most(min(Money.of(self.pacing.opening + dollars), self.spent + Money.of(most * seconds)))
+
+    def _at_most(self, end: Money) -> Money:
+        """The period's dollars, as far as hard limits let them be spent."""
         limits = [limit for each in self._with_parents if (limit := each.hard_limit) is not None]
         return min(end, max(min(limits), self.spent)) if limits else end
+
+    def _with_standing(self, forecast: ForecastVerdict, standing: Money) -> ForecastVerdict:
+        """The forecast with at least what nodes cost that stand because of running jobs: those are paid as a whole.
+
+        Its low end stays, because jobs may be moved together.
+        """
+        least = self._at_most(standing)
+        return replace(forecast, expected=max(forecast.expected, least), high=max(forecast.high, least))
 
     @property
     def _hourly_limit(self) -> Price | None:
@@ -293,22 +312,6 @@ def _class_verdict(budget: Budget, assignment: GroupAssignment) -> ClassVerdict:
     )
 
 
-def forecast_assigned(
-    pacing: PacingState,
-    assignments: Mapping[GroupKey, GroupAssignment],
-    calibration: CostCalibration,
-    budget: Budget,
-    came: Arrivals,
-) -> Forecast:
-    """The forecast of the budget at what its groups are given."""
-    streams = {key: assignment.job_stream(key, calibration) for key, assignment in assignments.items()}
-    most = sum(
-        assignment.group.demand(calibration.factor(key[0]), calibration.overhead).spends[-1]
-        for key, assignment in assignments.items()
-    )
-    return forecast_inputs.forecast_budget(pacing, streams, most, calibration, budget.balance, came)
-
-
 def _pacing_and_calibration(
     budget: Budget, groups: Collection[JobGroup], nodes: Mapping[PoolId, PoolNodes], inputs: PlanInputs
 ) -> tuple[PacingState, CostCalibration, Money]:
@@ -354,7 +357,7 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
         }
         rate, planned, surplus = solution.rate, solution.spend, solution.fit is BudgetFit.SURPLUS
         feasible = solution.fit is not BudgetFit.INFEASIBLE or in_sight_fits(load, calibration, allowed)
-        forecast = forecast_assigned(pacing, assignments, calibration, budget, load.arrivals)
+        forecast = forecast_inputs.forecast_assigned(pacing, assignments, calibration, budget, load.arrivals)
     else:
         assignments = {key: assign_at_rate(group, budget.fixed_rate, memo) for key, group in demands.items()}
         rate, planned, surplus = budget.fixed_rate, sum(assignment.spend for assignment in assignments.values()), False

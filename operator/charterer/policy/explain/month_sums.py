@@ -11,7 +11,8 @@ from charterer.policy.budgets.solution import BudgetSolution
 
 @dataclass(frozen=True, slots=True)
 class MonthSums:
-    """They add up to the forecast, if there is one. ``in_sight``: what running and waiting jobs will still cost.
+    """They add up to the forecast, if there is one. ``in_sight``: what the nodes of running and waiting
+    jobs still cost, until they can be given back.
 
     ``assumed``: nothing tells yet how often jobs come, so that ``to_come`` is an assumption. ``jobs``: in sight.
     ``commitments``: what nodes will still cost that are paid for whether they are used or not.

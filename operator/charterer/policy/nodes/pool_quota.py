@@ -123,10 +123,13 @@ class PoolQuota:
         """
         size = pool.gpus_per_node or 1
         there = sorted([*nodes.ready.free.items(), *nodes.booting.free.items()])
-        most = min(self._left(pool), -(-gpus // size))
-        more = next((count for count in range(most, 0, -1) if self.room.allows(pool, count)), 0)
-        new = {RentalId(f"{pool.id}/{number}"): size for number in range(more)}
+        new = {RentalId(f"{pool.id}/{number}"): size for number in range(self.more(pool, -(-gpus // size)))}
         return PoolRoom(size, {name: max(free, 0) for name, free in there} | new)
+
+    def more(self, pool: Pool, most: int) -> int:
+        """How many more nodes the pool may give, at most ``most``."""
+        most = min(self._left(pool), most)
+        return next((count for count in range(most, 0, -1) if self.room.allows(pool, count)), 0)
 
     def _left(self, pool: Pool) -> int:
         surveyed = pool.id in self._snapshot.surveys

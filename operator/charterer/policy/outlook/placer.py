@@ -218,6 +218,10 @@ class Placer:
         """The nodes there are, ready or booting, and those that the pool may still give, as many as ``gpus`` need."""
         return self._quota.pool_room(self.free_nodes(pool), self._snapshot.pools[pool], gpus)
 
+    def more_nodes(self, pool: PoolId, most: int) -> int:
+        """How many more nodes the pool may give, at most ``most``, whatever limits the budget has."""
+        return self._quota.more(self._snapshot.pools[pool], most)
+
     def operator_limit(self, option: Option) -> OperatorFact | None:
         """Which limit of the operator's forbids the nodes that the option needs at least; None if none does."""
         pool = self._snapshot.pools[option.pool]

@@ -155,7 +155,7 @@ def test_a_budget_that_observes_says_what_it_would_do_and_nothing_of_what_it_wou
         world.budget(mode=Mode.OBSERVE)
     full.pool(gpus=8, price="16", max_nodes=0)
     assert ready_message(idle) == f"{said}no job waits, and it would do nothing now either"
-    assert ready_message(busy).startswith(f"{said}1 job waits, and it would rent ")
+    assert ready_message(busy).startswith(f"{said}1 job waits, and it would rent 4 more nodes for $64.00/h now")
     assert "place" not in ready_message(busy)
     assert ready_message(full) == f"{said}1 job waits, and it would do nothing now either"
 

@@ -137,6 +137,16 @@ def test_nodes_that_no_job_held_make_every_dollar_dearer() -> None:
     assert (found.rate * 3600, found.left) == pytest.approx((16.0, 48.0))
 
 
+@pytest.mark.parametrize(("paid", "measured"), [("0", False), ("3.91", False), ("241", True)])
+def test_the_overhead_is_measured_once_more_was_paid_than_is_assumed(paid: str, measured: bool) -> None:
+    world = running()
+    (budget,) = world.budgets.values()
+    known = plan_inputs(world.snapshot(), Memo())
+    blocks = known.rentals.by_pool.values()
+    found = calibrate(budget, known.groups[budget.id].values(), blocks, Money.parse(paid), Price.parse("80"), world.now)
+    assert found.overhead_measured is measured
+
+
 def test_idle_hours_of_committed_nodes_are_no_overhead_of_the_jobs_elsewhere() -> None:
     """A month of two committed nodes, of which a third was idle, beside jobs that held 80 of 100 dollars."""
     world = running()

@@ -188,6 +188,7 @@ class Admission:
         if self._runs_meanwhile(job, option, claim.nodes, assignment):
             return None
         self._money.wait(job, option)
+        self._plan.decided.awaited[job.id] = claim.nodes
         why = reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, WaitsForNodes(tuple(claim.nodes)))
         self._plan.decided.judge(job, option, why.with_note(self._refusals.passed_over(job, option, wanted)))
         return None
