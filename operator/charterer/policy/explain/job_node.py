@@ -31,7 +31,7 @@ def job_node(job: Job, option: Option, budget: Comparison) -> JobNode | None:
     if pool is None or pool.quote is None or pool.committed is not None or option.slice:
         return None
     size = pool.gpus_per_node
-    if option.gpus >= size:
+    if option.takes >= size:
         return None
     if allocation is None:
         return JobNode(None, size, budget.placer.idle_beside(job, option), pool.quote.price)

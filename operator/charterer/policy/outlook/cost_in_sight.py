@@ -92,14 +92,14 @@ class CostInSight:
         if verdict is None or verdict.option is None:
             return
         option, nodes = verdict.option, self._plan.awaited.get(job.id, ())
-        pods = self._placer.pods(option)
+        count = self._placer.nodes(option)
         seconds = self._restart(option) + self._left(job, option)
         if not nodes:
-            waiting[option.pool].append(WaitingJob(option.gpus // pods, pods, seconds))
+            waiting[option.pool].append(WaitingJob(option.takes // count, count, seconds))
             return
         begins = max([ready.get(rental, 0.0) for rental in nodes])
         for rental in nodes:
-            held[rental].append((option.gpus // pods, begins + seconds))
+            held[rental].append((option.takes // count, begins + seconds))
 
     def _booting(self) -> Mapping[RentalId, float]:
         """Seconds until each node that boots is ready."""
