@@ -172,13 +172,15 @@ class Verdict:
     """The verdict on a job: the option it has or waits for (None: none), and why.
 
     ``remaining_seconds``: of training, and of starting while it waits; None if unknown. ``target``: None for a job
-    without a target that lies ahead, or without a choice of known speeds.
+    without a target that lies ahead, or without a choice of known speeds. ``starts_in``: seconds until the GPUs for
+    which it waits are expected to come free; 0 where that is not what it waits for.
     """
 
     option: Option | None
     reason: Reason
     remaining_seconds: float | None
     target: TargetOutlook | None = None
+    starts_in: float = 0.0
 
 
 class ArrivalsBasis(StrEnum):

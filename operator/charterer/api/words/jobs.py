@@ -76,8 +76,10 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "Look at the GPURentals: `kubectl get gpurentals`.",
     ),
     ReasonCode.WAITING_FOR_FREE_GPUS: Meaning(
-        "A node in use is expected to have enough free GPUs soon, which costs less than a new node or a later move.",
-        "The message says how long the job waits at most. With a `spec.targetCompletionTime` it does not wait.",
+        "A node in use is expected to have enough free GPUs soon, which costs less than a new node, a later move, or "
+        "what else the job could have now.",
+        "The message says when the job starts, or how long it waits at most. It does not wait where that makes it late "
+        "for its `spec.targetCompletionTime` (docs/capacity/full-pools.md).",
     ),
     ReasonCode.WAITING_FOR_BUDGET: Meaning(
         "What the budget may spend now is in use by other jobs.",

@@ -99,6 +99,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
     ReasonCode.WAITING_FOR_FREE_GPUS: (
         waits.WaitsForOldNode(_EIGHT, 120.0, Money.of(1.2), 240.0, _LATER),
         waits.WaitsForFragment(_FOUR, 2, 120.0, Money.of(1.2), _LATER),
+        Wanted(_EIGHT, Both(waits.StartsAbout(_EIGHT, _LATER), options.HadNow(_FOUR, 7_200.0, Money.of(12.5)))),
     ),
     ReasonCode.WAITING_FOR_BUDGET: (
         Wanted(_EIGHT, waits.CostsTooMuch(Money.of(80.0), Money.of(12.0))),

@@ -13,6 +13,7 @@ from charterer.report.document import Block, DocumentTable, Heading, TableColumn
 from charterer.sentences import count
 
 _ASSUMED = "assumed"
+_EXPECTED = "expected"
 _MEASURED = "measured"
 
 
@@ -53,6 +54,10 @@ def counted(option: Alternative, explanation: Explanation) -> list[Counted]:
         wait = f"{format_duration(option.launch_delay)} until the cloud gives a node"
         late = explanation.report.late_pools.get(chosen.pool)
         found.append(Counted("wait", wait, _MEASURED if late is not None and late.expected.measured else _ASSUMED))
+    if option.room_wait:
+        found.append(
+            Counted("wait", f"{format_duration(option.room_wait)} until jobs that have its GPUs end", _EXPECTED)
+        )
     if solution is not None:
         overhead = solution.calibration.overhead
         text = f"{format_money(overhead)} for each dollar of GPUs that jobs hold: nodes also start and are idle"

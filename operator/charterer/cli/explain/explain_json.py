@@ -66,6 +66,7 @@ def _option(option: Alternative, explanation: Explanation) -> JsonValue:
         "chosen": option.rank is Rank.CHOSEN,
         "secondsLeft": option.seconds,
         "secondsUntilNode": option.launch_delay,
+        "secondsUntilFree": option.room_wait,
         "costLeft": dollars_json(option.dollars),
         "perHourSaved": None if option.per_hour_saved is None else dollars_json(option.per_hour_saved),
         "rank": str(option.rank),

@@ -320,7 +320,9 @@ def _job(job: Job, report: PlanReport) -> tuple[TableCell, ...]:
         "-" if job.allocation is None else name(job.allocation.option),
         "-" if verdict is None or verdict.option is None else name(verdict.option),
         formatting.duration(left),
-        "-" if left is None else formatting.when(after(report.snapshot.now, left)),
+        "-"
+        if left is None or verdict is None
+        else formatting.when(after(report.snapshot.now, verdict.starts_in + left)),
         "" if verdict is None else verdict.reason.message,
     )
 

@@ -222,7 +222,7 @@ def _stages(stages: Sequence[Stage]) -> JsonValue:
 
 
 def _job(job: Job, report: PlanReport) -> JsonValue:
-    verdict = report.plan.jobs.get(job.id)
+    verdict, now = report.plan.jobs.get(job.id), report.snapshot.now
     left = None if verdict is None else verdict.remaining_seconds
     return {
         "namespace": job.namespace,
@@ -232,7 +232,10 @@ def _job(job: Job, report: PlanReport) -> JsonValue:
         "has": None if job.allocation is None else option_json(job.allocation.option),
         "wants": None if verdict is None or verdict.option is None else option_json(verdict.option),
         "secondsLeft": left,
-        "endsAbout": None if left is None else format_instant(after(report.snapshot.now, left)),
+        "startsAbout": None
+        if verdict is None or not verdict.starts_in
+        else format_instant(after(now, verdict.starts_in)),
+        "endsAbout": None if verdict is None or left is None else format_instant(after(now, verdict.starts_in + left)),
         "reason": None if verdict is None else why_word(job, verdict, report.problems_of(job)),
         "message": None if verdict is None else verdict.reason.message,
     }

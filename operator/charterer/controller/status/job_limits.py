@@ -58,8 +58,9 @@ def _to_target(job: Job, target: Instant, verdict: Verdict | None, now: Instant)
         return False, TARGET_MISSED, _out_of_reach(wanted, target, outlook, seconds, now)
     if outlook is not None and (seconds is None or not outlook.met or outlook.seconds < seconds):
         seconds = outlook.seconds  # of the path that the target needs; the job's own may end before that
-    ends = None if seconds is None else after(now, seconds)
-    starts = "" if job.allocation is not None else " if it starts now"
+    starts_in = 0.0 if verdict is None else verdict.starts_in
+    ends = None if seconds is None else after(now, starts_in + seconds)
+    starts = "" if job.allocation is not None or starts_in else " if it starts now"
     if target <= now:
         expected = "" if ends is None else f"; the job is expected to end {format_minute(ends)}{starts}"
         return False, TARGET_MISSED, f"{wanted} has passed{expected}"

@@ -98,6 +98,15 @@ class SlowNode:
 
 
 @dataclass(frozen=True, slots=True)
+class HadNow:
+    """An option that the job could have now. On it, it would end ``later`` seconds later, for ``more``."""
+
+    option: Option
+    later: float
+    more: Money
+
+
+@dataclass(frozen=True, slots=True)
 class RestartedAtOnce:
     """It restarts on what is there."""
 
@@ -147,6 +156,15 @@ TargetFact = TargetKept | TargetNotPaid | TargetOutOfReach | TargetMissed
 """What is expected of a job's target."""
 
 OptionFact = (
-    UnknownSpeed | Chosen | MovePays | MakesRoom | NodeEmptied | SlowNode | RestartedAtOnce | RunsMeanwhile | TargetFact
+    UnknownSpeed
+    | Chosen
+    | MovePays
+    | MakesRoom
+    | NodeEmptied
+    | SlowNode
+    | HadNow
+    | RestartedAtOnce
+    | RunsMeanwhile
+    | TargetFact
 )
 """Facts of options."""

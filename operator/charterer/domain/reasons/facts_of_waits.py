@@ -52,6 +52,14 @@ class WaitsForFragment:
 
 
 @dataclass(frozen=True, slots=True)
+class StartsAbout:
+    """GPUs for the option are expected to come free at ``at``, as jobs that have them end."""
+
+    option: Option
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True)
 class LateNodes:
     """A pool is expected to give a node after ``wait``. ``probation``: the refusal for which that is in doubt."""
 
@@ -282,6 +290,7 @@ WaitFact = (
     WaitsForNodes
     | WaitsForOldNode
     | WaitsForFragment
+    | StartsAbout
     | LateNodes
     | OthersWaitForMoney
     | CostsTooMuch

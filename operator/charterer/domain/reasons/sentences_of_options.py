@@ -72,6 +72,13 @@ def _(job: of.SlowNode) -> str:
 
 
 @tell.register
+def _(job: of.HadNow) -> str:
+    when = f"{format_duration(abs(job.later))} {'later' if job.later >= 0.0 else 'earlier'}"
+    cost = f"{max(job.more, -job.more)} {'more' if job.more > ZERO else 'less'}"
+    return f"on {name(job.option)}, which it could have now, it would end {when} for {cost}"
+
+
+@tell.register
 def _(job: of.RestartedAtOnce) -> str:
     return f"restarted at once on {name(job.option)}"
 

@@ -45,6 +45,11 @@ def _at_the_latest(until: Instant) -> str:
 
 
 @tell.register
+def _(job: of.StartsAbout) -> str:
+    return f"it starts about {format_minute(job.at)} on {job.option.pool}, when jobs that have GPUs there end"
+
+
+@tell.register
 def _(late: of.LateNodes) -> str:
     told, probation, wait = [], late.probation, late.wait
     if probation is not None:

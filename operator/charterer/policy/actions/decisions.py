@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from charterer.domain.ids import JobId, PoolId, RentalId
 from charterer.domain.job import Allocation, Job, Placement
@@ -54,6 +54,10 @@ class Decisions:
     def judge(self, job: Job, option: Option | None, why: Reason) -> None:
         """Keep the verdict on the job."""
         self.verdicts[job.id] = verdict(job, option, why, self.solution.outlook(job))
+
+    def wait(self, job: Job, option: Option, why: Reason, seconds: float) -> None:
+        """Keep the verdict on a job for which GPUs are expected to come free in so many seconds."""
+        self.verdicts[job.id] = replace(verdict(job, option, why, self.solution.outlook(job)), starts_in=seconds)
 
     def stays(self, job: Job) -> bool:
         """Whether nothing but that it runs on as it is was decided about a running job."""

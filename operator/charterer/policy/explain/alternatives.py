@@ -62,7 +62,8 @@ class Alternative:
     ``reports``: how many there were of that width. ``per_hour_saved``: dollars for each hour that it saves over the
     chosen option, if it is faster, or that the chosen one saves over it, if it is slower; None where one of the two is
     both faster and cheaper.
-    ``launch_delay``: of the seconds, those in which the cloud is expected to give no node. ``held``: why a running job
+    ``launch_delay``: of the seconds, those in which the cloud is expected to give no node; ``room_wait``: those until
+    the GPUs that the job waits for are expected to come free. ``held``: why a running job
     is not moved there now although that would be better; empty otherwise.
     """
 
@@ -75,6 +76,7 @@ class Alternative:
     per_hour_saved: float | None
     reports: int = 0
     launch_delay: float = 0.0
+    room_wait: float = 0.0
     held: str = ""
 
 
@@ -180,7 +182,9 @@ def alternatives(job: Job, verdict: Verdict, budget: Comparison) -> Alternatives
 def _weighing(job: Job, verdict: Verdict, budget: Comparison) -> _Weighing | None:
     assignment = budget.solution.assignment(job)
     chosen = job.allocation.option if job.allocation is not None else verdict.option
-    return None if assignment is None or chosen is None else _Weighing(job, chosen, assignment, budget)
+    return (
+        None if assignment is None or chosen is None else _Weighing(job, chosen, verdict.starts_in, assignment, budget)
+    )
 
 
 def _left_alone(job: Job, variant: Variant, snapshot: Snapshot) -> tuple[LeftAlone, ...]:
@@ -214,9 +218,12 @@ def _dearest_hour(rows: Sequence[Alternative], rank: Rank) -> Alternative | None
 class _Weighing:
     """One job's options, each from now to the end, at whatever rate, prices and work left are asked about."""
 
-    def __init__(self, job: Job, chosen: Option, assignment: GroupAssignment, budget: Comparison) -> None:
+    def __init__(
+        self, job: Job, chosen: Option, starts_in: float, assignment: GroupAssignment, budget: Comparison
+    ) -> None:
         self._job = job
         self._chosen = chosen
+        self._starts_in = starts_in
         self.assignment = assignment
         self.position = assignment.position(job)
         self._values = budget.solution.own_values(job, assignment)
@@ -245,10 +252,7 @@ class _Weighing:
                 key_of(projection.option) != key_of(self._chosen) for projection in projections
             ):  # it was given less than it asks for
                 projections = [*projections, to_the_end(self._chosen, values, position)]
-            return {
-                key_of(projection.option): self._outlook.entering(self._job, projection, values.worth)
-                for projection in projections
-            }
+            return {key_of(projection.option): self._entering(projection, values.worth) for projection in projections}
         stay = values.staying(self._chosen, position)
         found = {key_of(stay.option): stay}
         for option in values.menu.options:
@@ -256,6 +260,20 @@ class _Weighing:
                 rented = self._budget.placer.must_rent(self._job, option)
                 found[key_of(option)] = values.moving(self._chosen, option, position, rented=rented)
         return found
+
+    def _entering(self, projection: Projection, worth: float) -> Projection:
+        """As the queue counts it; the one that it waits for with that wait."""
+        if self._starts_in and key_of(projection.option) == key_of(self._chosen):
+            start_up = self._budget.placer.start_up(projection.option)
+            return projection.on_nodes_left(self._starts_in, start_up, worth)
+        return self._outlook.entering(self._job, projection, worth)
+
+    def _nodes(self, projection: Projection, *, chosen: bool) -> NodeSource:
+        if chosen and self._runs:
+            return NodeSource.HERE
+        if chosen and self._starts_in:
+            return NodeSource.LEFT
+        return self._outlook.node_source(self._job, projection)
 
     def row(self, projection: Projection, here: Projection, worth: float) -> Alternative:
         """The option against the chosen one, for which a second is worth ``worth`` dollars."""
@@ -272,11 +290,12 @@ class _Weighing:
             dollars=projection.dollars,
             basis=basis(profile, gpu_type, option.gpus),
             reports=reports(profile, gpu_type, option.gpus),
-            nodes=NodeSource.HERE if chosen and self._runs else self._outlook.node_source(self._job, projection),
+            nodes=self._nodes(projection, chosen=chosen),
             rank=Rank.CHOSEN if chosen else rank,
             per_hour_saved=None if chosen or price is None else price * 3600.0,
             held=self._held(option) if self._runs and rank is Rank.BETTER and not chosen else "",
             launch_delay=0.0 if self._runs else self._budget.placer.launch_delay(self._job, option),
+            room_wait=self._starts_in if chosen else 0.0,
         )
 
     def _held(self, to: Option) -> str:

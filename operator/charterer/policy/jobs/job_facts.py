@@ -153,6 +153,14 @@ def least_worth(job: Job) -> float:
     return 0.0 if told is None or told.hourly is None else told.hourly.dollars_per_second
 
 
+def waited_seconds(job: Job, now: Instant) -> float:
+    """Seconds for which a job without GPUs has waited for them; 0 for one that has some."""
+    if job.allocation is not None:
+        return 0.0
+    since = max([job.created, *(run.until for run in job.records[-1:])])
+    return max(seconds_between(since, now), 0.0)
+
+
 def next_run(job: Job) -> int:
     """The number of a new run."""
     return max(job.last_run, 0 if job.allocation is None else job.allocation.run) + 1

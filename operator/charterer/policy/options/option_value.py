@@ -67,6 +67,14 @@ class Projection:
         dollars = option.price.dollars_per_second * seconds
         return cls(option, seconds, dollars, worth * seconds + dollars)
 
+    def on_nodes_left(self, seconds: float, start_up: float, worth: float) -> Projection:
+        """The same for who waits so many seconds for nodes that others leave: they need no start-up, and the wait costs
+        time only. ``start_up``: seconds that a node of the option takes; ``worth``: dollars of a second of the job.
+        """
+        later, dollars = seconds - start_up, -start_up * self.option.price.dollars_per_second
+        total = self.total_cost + worth * later + dollars
+        return Projection(self.option, self.seconds + later, self.dollars + dollars, total)
+
     @property
     def paid_dollars(self) -> float:
         """The dollars at the price that is paid, as the job's cost is counted; as if it stayed on the option."""

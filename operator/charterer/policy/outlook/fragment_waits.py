@@ -32,9 +32,9 @@ from charterer.domain.money import Money
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.reasons.facts_of_waits import WaitsForFragment, WaitsForOldNode
-from charterer.domain.time import Instant, after, seconds_between
+from charterer.domain.time import Instant, after
 from charterer.policy.budgets.solution import BudgetSolution
-from charterer.policy.jobs.job_facts import least_worth
+from charterer.policy.jobs.job_facts import least_worth, waited_seconds
 from charterer.policy.outlook.placer import Placer
 from charterer.policy.solve.phase_dp import OptionKey, key_of
 
@@ -185,10 +185,7 @@ class FragmentWaits:
     def _waiter(self, job: Job, option: Option) -> _Waiter:
         assignment = self._solution.assignment(job)
         worth = 0.0 if assignment is None else max(assignment.group.worth(self._solution.rate), least_worth(job))
-        since = (
-            self._now if job.allocation is not None else max([job.created, *(run.until for run in job.records[-1:])])
-        )
-        return _Waiter(job, option, worth, max(seconds_between(since, self._now), 0.0))
+        return _Waiter(job, option, worth, waited_seconds(job, self._now))
 
     def _idle_cost(self, pool: PoolId, wanted: int) -> float:
         """Dollars for the GPUs of a new node that nobody wants, while it starts and until the next job comes."""

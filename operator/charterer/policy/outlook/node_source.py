@@ -14,6 +14,7 @@ class NodeSource(StrEnum):
     READY = "ready"
     BOOTING = "booting"
     RENT = "to be rented"
+    LEFT = "left by others soon"
     FULL = "pool full"
     COOLING = "pool cooling"
     HARD_LIMIT = "hard limit"

@@ -9,12 +9,13 @@ from dataclasses import replace
 import pytest
 
 from charterer.cli.plan.document import pool_in_words
-from charterer.domain.ids import PoolId
+from charterer.domain.ids import PoolId, Rate
+from charterer.domain.job import ResizePolicy
 from charterer.domain.money import Price
 from charterer.domain.plan import Limit, PoolVerdict
 from charterer.domain.profile import Amdahl, SpeedCurve
 from charterer.domain.snapshot import OperatorLimits
-from charterer.domain.time import after
+from charterer.domain.time import after, parse_instant, seconds_between
 from tests import factory as make
 from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World
@@ -61,6 +62,34 @@ def test_the_operators_own_limits_are_said_with_what_counts_against_them(monkeyp
     assert told["operatorLimits"] == {"nodes": 2, "hourly": "100.00", "hasNodes": 1, "hasHourly": "16.00"}
     assert "OperatorLimit" in {job["reason"] for job in told["jobs"]}
     assert sum(action["count"] for action in told["actions"] if action["action"] == "rent") == 1
+
+
+def test_a_job_that_waits_for_gpus_that_are_left_soon_is_told_with_its_start_and_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    budget = world.budget()
+    world.budgets[budget.id] = replace(budget, fixed_rate=Rate(20.0 / 3600.0))
+    world.pool("near", gpus=4, price="12", max_nodes=1)
+    world.pool("far", gpus=4, price="2")
+    curve = SpeedCurve("far", Amdahl(0.9, 0.1))
+    world.profile("sft", Amdahl(0.9, 1.0), gpu_type="near", work_hours=2, others=[curve])
+    world.rental("near")
+    world.profile("short", Amdahl(0.9, 1.0), gpu_type="near", work_hours=1 / 3)
+    world.job("first", gpus=4, profile="short", resize=ResizePolicy.NEVER)
+    world.runs_on("first", "near-1", gpus=4)
+    world.job("next", gpus=4, profile="sft", resize=ResizePolicy.NEVER)
+    charterer = charterer_over(world, monkeypatch)
+    (told,) = [job for job in json.loads(charterer("plan", "-o", "json").stdout)["jobs"] if job["name"] == "next"]
+    starts, ends = parse_instant(told["startsAbout"]), parse_instant(told["endsAbout"])
+    assert seconds_between(world.now, starts) == pytest.approx(1200.0, abs=1.0)
+    assert seconds_between(starts, ends) == pytest.approx(told["secondsLeft"], abs=1.0)
+    said = "starts about 2026-06-16T00:20Z on near"
+    assert said in charterer("plan").stdout.replace("\n", " ")
+    assert said in charterer("explain", "next").stdout.replace("\n", " ")
+    assert "20 min until jobs that have its GPUs end" in charterer("explain", "next").stdout
+    options = json.loads(charterer("explain", "next", "-o", "json").stdout)["options"]
+    assert {option["pool"]: option["secondsUntilFree"] for option in options} == {"near": 1200.0, "far": 0.0}
 
 
 def test_a_pool_whose_nodes_come_late_says_for_how_long_and_after_how_many_refusals(

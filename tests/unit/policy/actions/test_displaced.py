@@ -56,6 +56,25 @@ def test_what_makes_it_leave_is_told_where_a_limit_makes_it_narrower_too() -> No
     assert command.reason.message.startswith("the cloud takes back i-a100-1 of a100-1; 8 GPUs on a100")
 
 
+def test_a_job_that_may_not_move_takes_no_worse_gpus_for_life_because_they_are_ready() -> None:
+    """It waits two minutes for a new node of its pool; one that may move begins at once, and moves later."""
+    for resize, pool in ((ResizePolicy.NEVER, "h100"), (ResizePolicy.RESTART, "t4")):
+        world = World()
+        budget = world.budget()
+        world.budgets[budget.id] = replace(budget, fixed_rate=Rate(20.0 / 3600.0))
+        world.pool("h100", gpus=4, price="12")
+        world.pool("t4", gpus=4, price="6")
+        curves = (SpeedCurve("t4", Amdahl(0.9, 0.1)),)
+        world.profile("sft", Amdahl(0.9, 1.0), gpu_type="h100", work_hours=4.0, others=curves)
+        world.job("train", gpus=4, profile="sft", resize=resize)
+        settle(world)
+        world.rental("t4")
+        is_taken_back(world, "h100-1")
+        option = plan(world.snapshot()).jobs[JobId("train")].option
+        assert option is not None
+        assert option.pool == pool
+
+
 def wide_job(world: World, hours_left: float) -> None:
     """A job on the 16 GPUs of four h100 nodes, of which the first is taken back; there is no room for it on a100."""
     world.pool("a100", price="16", max_nodes=2)

@@ -8,19 +8,20 @@ from math import inf
 
 from charterer.domain.ids import JobId, RentalId
 from charterer.domain.job import Job, Placement, ResizePolicy, RunOutcome
-from charterer.domain.money import ZERO
+from charterer.domain.money import ZERO, Money
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
-from charterer.domain.reasons.facts import Both
-from charterer.domain.reasons.facts_of_options import RestartedAtOnce, RunsMeanwhile
-from charterer.domain.reasons.facts_of_waits import WaitsForNodes
+from charterer.domain.reasons.facts import Both, Wanted
+from charterer.domain.reasons.facts_of_options import HadNow, RestartedAtOnce, RunsMeanwhile
+from charterer.domain.reasons.facts_of_waits import StartsAbout, WaitsForNodes
+from charterer.domain.time import after
 from charterer.policy.actions.admission.commitments import Commitments
 from charterer.policy.actions.admission.no_option import no_option
 from charterer.policy.actions.admission.path_mixing import in_order, ranked_options
 from charterer.policy.actions.admission.refusals import Refusals
 from charterer.policy.actions.admission.shortage import allot_room
 from charterer.policy.actions.budget_plan import BudgetPlan
-from charterer.policy.actions.room_allotment import RoomAllotment
+from charterer.policy.actions.room_allotment import RoomAllotment, RoomWait
 from charterer.policy.budgets import reasons
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.job_facts import last_option, next_run
@@ -60,7 +61,7 @@ class Admission:
         ranked = self._ranked
         for job in self._waiting:
             why = self._displaced.get(job.id)
-            if why is not None and job.id in ranked and why.code not in _LIMITS:
+            if why is not None and job.id in ranked and why.code not in _LIMITS and self._moves_later(job):
                 self._restart_at_once(job, ranked[job.id], why)
         queue = in_order([job for job in self._waiting if job.id not in self._placed], ranked, self._solution)
         contend = [job for job in queue if not self._outlook.awaits_launch(job, ranked[job.id])]
@@ -78,6 +79,10 @@ class Admission:
         for job in self._waiting:
             if job.id in self._displaced and job.id not in self._placed:
                 self._plan.decided.stop(job, self._displaced[job.id])
+
+    def _moves_later(self, job: Job) -> bool:
+        """Whether the job may go to a better place once it runs; otherwise it stays for life where it begins."""
+        return job.resize is not ResizePolicy.NEVER and self._solution.budget.moves.per_job_and_day != 0
 
     def _options(self) -> RankedOptions:
         """The options of each waiting job that has any within its maxCost; a verdict on each of the others."""
@@ -113,7 +118,11 @@ class Admission:
                 ranked[job.id][0].option,
             )
             block = None if option is None or assignment is None else self._try(job, option, assignment, first)
+            wait = allotment.waits.get(job.id)
             if option is not None and block is None:
+                decided.add(job.id)
+            elif wait is not None and wait.instead is not None:
+                self._wait_for_room(job, wait, wait.instead)
                 decided.add(job.id)
             elif allotment.making_room and block in (None, *_FULL):
                 best = option or first
@@ -124,6 +133,17 @@ class Admission:
                 self._plan.decided.judge(job, best, reasons.waiting(code, best, refused))
                 decided.add(job.id)
         return decided
+
+    def _wait_for_room(self, job: Job, wait: RoomWait, instead: Projection) -> None:
+        """Let the job wait for GPUs that others leave, instead of taking for life what it could have now."""
+        later, more = instead.seconds - wait.end.seconds, Money.of(instead.dollars - wait.end.dollars)
+        facts = Wanted(wait.option, Both(self._starts_about(wait), HadNow(instead.option, later, more)))
+        why = Reason(ReasonCode.WAITING_FOR_FREE_GPUS, job.weight * later, -more, facts, instead.option)
+        self._plan.decided.wait(job, wait.option, why, wait.seconds)
+        self._plan.decided.again_at.append(after(self._plan.snapshot.now, wait.until))
+
+    def _starts_about(self, wait: RoomWait) -> StartsAbout:
+        return StartsAbout(wait.option, after(self._plan.snapshot.now, wait.seconds))
 
     def _restart_at_once(self, job: Job, ranked: Sequence[Projection], why: Reason) -> None:
         """On what is left; it is optimised later, as a move. Without money for that it takes its turn in the queue."""
@@ -164,10 +184,16 @@ class Admission:
             for option in sorted(assignment.group.menu.narrower, key=lambda option: (-option.gpus, option.pool)):
                 if self._try(job, option, assignment, wanted) is None:
                     return
+        allotment = self._plan.allotment
+        wait = None if allotment is None else allotment.waits.get(job.id)
+        if wait is not None and blocks.get(key_of(wait.option)) in _FULL:
+            wanted = wait.option
         block = blocks[key_of(wanted)]
-        self._plan.decided.judge(
-            job, wanted, reasons.waiting(block, wanted, self._refusals.why_not(block, job, wanted))
-        )
+        why = reasons.waiting(block, wanted, self._refusals.why_not(block, job, wanted))
+        if wait is not None and wanted is wait.option:
+            self._plan.decided.wait(job, wanted, why.with_note(self._starts_about(wait)), wait.seconds)
+        else:
+            self._plan.decided.judge(job, wanted, why)
 
     def _try(self, job: Job, option: Option, assignment: GroupAssignment, wanted: Option) -> ReasonCode | None:
         """Place the job or let it wait for nodes; the reason when neither can be.

@@ -21,8 +21,9 @@ from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.plan import PoolVerdict
 from charterer.policy.actions.admission.room_values import LEAST, Charges, RoomCandidate, values_of_ways
+from charterer.policy.actions.admission.room_waits import waits_for_room
 from charterer.policy.actions.budget_plan import BudgetPlan
-from charterer.policy.actions.room_allotment import RoomAllotment
+from charterer.policy.actions.room_allotment import RoomAllotment, RoomWait
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.predicates import must_move
 from charterer.policy.nodes.hard_limit import reserve
@@ -161,6 +162,7 @@ class _Shortage:
         return RoomAllotment(
             starts=starts,
             narrowed=narrowed,
+            waits={} if making_room else self._waits(candidates, starts),
             pools=self._verdicts(answer, len(starts) < len(waiting)),
             waiting=len(waiting),
             making_room=making_room,
@@ -197,6 +199,17 @@ class _Shortage:
             pool: ([seconds for seconds, _ in runs], list(accumulate(gpus for _, gpus in runs)))
             for pool, runs in ends.items()
         }
+
+    def _waits(self, candidates: Sequence[RoomCandidate], starts: Mapping[JobId, Option]) -> Mapping[JobId, RoomWait]:
+        """What those wait for that are given nothing."""
+        waiting = [one for one in candidates if one.held is None]
+        given = [
+            next(end for end in one.projections if end.option is start)
+            for one in waiting
+            if (start := starts.get(one.job.id))
+        ]
+        others = sorted([one for one in waiting if one.job.id not in starts], key=lambda one: (-one.index, one.job.id))
+        return waits_for_room(self._plan, self._rooms, given, [(one, self._moves(one)) for one in others])
 
     def _at_any_price(self, job: Job) -> bool:
         need = self._plan.solution.deadline_needs.get(job.id)
