@@ -6,7 +6,8 @@
 # of the two by itself, so that one of them fails for every charge, on an invoice or not: no file with a charge is
 # without a failure. Whoever wants "Fail: 0" of a bill must leave these two rules out of the count.
 #
-# The validator opens its tables by a path relative to the working directory, so it runs in its own folder here.
+# The validator opens its tables by a path relative to the working directory, so it runs in its own folder here. It pins NumPy
+# 1.26.4 and names no version of pyarrow, whose 26.0.1 needs NumPy 2: without a pin of pyarrow it does not start.
 set -eu
 
 version=2.2.1
@@ -18,7 +19,7 @@ done
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "$python" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check "focus-validator==$version"
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check "focus-validator==$version" pyarrow==21.0.0
 cd "$("$folder/venv/bin/python" -c 'import focus_validator, os; print(os.path.dirname(os.path.dirname(focus_validator.__file__)))')"
 
 # One charge of a valid bill, with the columns that the rules read.
