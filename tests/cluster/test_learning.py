@@ -170,7 +170,8 @@ async def test_a_width_on_which_a_run_fails_is_remembered_and_left(bed: Bed, tmp
     trainer = Trainer(bed, "train", tmp_path)
     # Twelve count. A width is known by the tenth that a fit has; a fit at the ninth is made anew at the twelfth.
     await trainer.report(operator, times=13, fraction=0.01)
-    await bed.until(lambda: bed.tj("train").get("gpus") == 8 and bed.state("train") == "Running")
+    await bed.running_again("train", after=1)
+    assert bed.tj("train")["gpus"] == 8
     assert bed.tj("train")["allocation"]["option"]["trial"] is True
     await bed.finish("train", exit_code=1)
     await bed.until(lambda: bed.run("train") == 3 and bed.state("train") == "Running")

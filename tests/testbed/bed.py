@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from charterer import app
+from charterer.api.names import COMPLETION_INDEX, LABEL_RUN
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import NotFound
 from charterer.cluster.lease import LeaseTimes
@@ -182,17 +183,26 @@ class Bed:
 
         A pod that fails takes its peers down: they may be gone before it is their turn.
         """
-        told = 0
-        for pod in self.pods(job):
-            at = pod["metadata"]["annotations"].get("batch.kubernetes.io/job-completion-index")
-            if pod["status"].get("phase") == "Running" and index in (None, int(at)):
-                patch = {"metadata": {"annotations": {EXIT_CODE: str(exit_code)}}}
-                try:
-                    await self.kube.merge_patch(PODS.one(pod["metadata"]["name"], self.namespace), patch)
-                except NotFound:
-                    if not told:
-                        raise
-                told += 1
+        for told, pod in enumerate(await self.until(lambda: self._training(job, index))):
+            path = PODS.one(pod["metadata"]["name"], self.namespace)
+            try:
+                await self.kube.merge_patch(path, {"metadata": {"annotations": {EXIT_CODE: str(exit_code)}}})
+            except NotFound:
+                if not told:
+                    raise
+
+    def _training(self, job: str, index: int | None) -> list[RawObject]:
+        """The live pods of the job's run (or the one at ``index``) once all of them are Running.
+
+        The watch of pods may be later than that of TrainingJobs: the job is Running, its pods are not listed so yet.
+        """
+        run = self.run(job)
+        live = [pod for pod in self.pods(job) if pod["status"].get("phase") not in ("Succeeded", "Failed")]
+        if run:
+            live = [pod for pod in live if pod["metadata"]["labels"].get(LABEL_RUN) == str(run)]
+        if index is not None:
+            live = [pod for pod in live if pod["metadata"]["annotations"].get(COMPLETION_INDEX) == str(index)]
+        return live if all(pod["status"].get("phase") == "Running" for pod in live) else []
 
     async def fault(self, kind: str, times: int = 1, **match: str) -> None:
         """The cloud's next so many calls that match (``method``, ``path``) go wrong in this way."""
@@ -266,18 +276,8 @@ class Bed:
 
         A job's State is written after its allocation, and may be that of the run before.
         """
-
-        def runs() -> bool:
-            run = self.run(job)
-            prefix = f"{job}-r{run}-"
-            live = [pod for pod in self.pods(job) if pod["metadata"]["name"].startswith(prefix)]
-            return (
-                run > after
-                and self.state(job) == "Running"
-                and any(pod["status"].get("phase") == "Running" for pod in live)
-            )
-
-        await self.until(runs, seconds)
+        await self.until(lambda: self.run(job) > after and self.state(job) == "Running", seconds)
+        await self.until(lambda: self._training(job, None), seconds)
 
     async def complete(self, *jobs: str, seconds: float = 90) -> None:
         """Wait until these jobs are complete."""
